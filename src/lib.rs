@@ -21,32 +21,32 @@
 //! # Ok::<(), onchip::Error>(())
 //! ```
 //!
-//! | to do this | look at |
+//! | task | items |
 //! |---|---|
 //! | start ranks | [`World::threads`], [`World::processes`], [`World::solo`] |
 //! | send | [`Sender::send`], [`Sender::reserve`] to write in place, [`Sender::send_buffer`] |
 //! | receive | [`Receiver::receive`] to read in place, [`Receiver::receive_buffer`], [`Select`] |
-//! | let other threads send meanwhile | [`CommThreads`](comm::CommThreads), [`comm`] |
+//! | let other threads send in the background | [`CommThreads`](comm::CommThreads), [`comm`] |
 //! | know when that pays | [`comm::pays`] |
 //! | see what was hidden behind computation | [`overlap`], [`trace`] |
 //! | share a queue among several ranks | [`Rank::shared_sender`], [`Parties`] |
 //! | send tagged messages, as with MPI | [`Communicator`], [`communicator`] |
 //! | put ranks into a grid, exchange borders | [`Cartesian`](communicator::Cartesian), [`Halo`](communicator::Halo) |
 //! | do something with all ranks of a communicator | [`Collectives`](collectives::Collectives) |
-//! | find out who calls something else | [`Check`](collectives::Check) |
-//! | know which algorithms are taken | [`CHOICE_TARGET`] |
-//! | wait otherwise | [`WaitPolicy`], [`Wait`] for one call |
+//! | find the rank that calls a different operation | [`Check`](collectives::Check) |
+//! | see which algorithms are chosen | [`CHOICE_TARGET`] |
+//! | change how calls wait | [`WaitPolicy`], [`Wait`] for one call |
 //! | send one message to all ranks | [`broadcast`] |
-//! | wait until all ranks have come | [`barrier`] |
-//! | add up what all ranks have | [`reduce`] |
-//! | let all that go on meanwhile | [`immediate`] |
+//! | wait until all ranks have arrived | [`barrier`] |
+//! | combine the elements of all ranks | [`reduce`] |
+//! | run collective operations in the background | [`immediate`] |
 //! | gather, scatter, exchange blocks between all ranks | [`exchange`] |
-//! | change a value of all ranks, one at a time | [`critical`] |
+//! | change a value that ranks share, one rank at a time | [`critical`] |
 //! | read and write the memory of all ranks | [`mpb`], [`Rank::mpb`] |
 //! | place ranks on cores | [`World::bind`], [`topology`] |
-//! | know what went wrong | [`Error`], [`ErrorKind`] |
+//! | find out what went wrong | [`Error`], [`ErrorKind`] |
 //!
-//! The README says how to launch programs with `mprun`, and what the limits are.
+//! The README describes how to launch programs with `mprun`, and what the limits are.
 #![forbid(unsafe_code)]
 
 // All but `mp_core::delegate`, which is for `comm` alone, `mp_core::memory`, for `critical`, `mp_core::waits`,
@@ -62,11 +62,11 @@ pub use mp_core::{
 };
 pub use mp_delegate::{comm, critical, overlap, trace};
 
-/// One rank's message goes to all.
+/// Broadcasts: one rank's message goes to all ranks.
 ///
-/// The algorithms run on [message passing buffers](mpb), which all ranks open by the same name.
-/// They are written for real ranks and for simulated ones, as `async` functions; on real ranks
-/// [`complete`](broadcast::complete) calls one, which returns when this rank's part is done.
+/// The algorithms run on [message passing buffers](mpb), which all ranks open by the same name. They are `async`
+/// functions, written for real ranks and for simulated ones. On real ranks, [`complete`](broadcast::complete) calls
+/// such a function, and returns when this rank's part is done.
 ///
 /// ```
 /// use onchip::{broadcast::{OcBcast, Options, RealMpb, complete}, mpb::Mpbs, prelude::*};
@@ -89,8 +89,8 @@ pub use mp_delegate::{comm, critical, overlap, trace};
 /// # Ok::<(), onchip::Error>(())
 /// ```
 ///
-/// With [`AsyncBroadcast`](broadcast::AsyncBroadcast) any rank broadcasts at any time, and those who
-/// receive call nothing: their handlers run.
+/// With [`AsyncBroadcast`](broadcast::AsyncBroadcast), any rank broadcasts at any time. The receiving ranks call
+/// nothing: their handlers run.
 ///
 /// A rank that dies ends the broadcasts of all others with [`PeerLost`](ErrorKind::PeerLost).
 pub mod broadcast {
@@ -99,7 +99,7 @@ pub mod broadcast {
     pub use mp_collectives::{RealError, RealMpb, complete};
 }
 
-/// Nobody goes on before all have come.
+/// Barriers: no rank continues until all ranks have arrived.
 ///
 /// ```
 /// use onchip::{barrier::{Barriers, Settings}, prelude::*};
@@ -120,7 +120,7 @@ pub mod barrier {
     pub use mp_collectives::{RealError, RealMpb, complete};
 }
 
-/// The elements of all ranks are combined, place by place: for all ranks, or for one.
+/// Reductions: the elements of all ranks are combined, place by place, for all ranks or for one.
 ///
 /// ```
 /// use onchip::{prelude::*, reduce::{Reductions, Settings, Sum}};
@@ -164,14 +164,14 @@ pub mod reduce {
 /// # Ok::<(), onchip::Error>(())
 /// ```
 ///
-/// Communicators have [them](immediate::ImmediateCollectives), too. A rank that dies ends the requests of
+/// Communicators have [these operations](immediate::ImmediateCollectives), too. A rank that dies ends the requests of
 /// all others with [`PeerLost`](ErrorKind::PeerLost).
 pub mod immediate {
     pub use mp_collectives::immediate::*;
     pub use mp_delegate::comm::Progress;
 }
 
-/// Blocks go from rank to rank: gather, scatter, all-gather, all-to-all.
+/// Exchanges of blocks between ranks: gather, scatter, all-gather, all-to-all.
 ///
 /// ```
 /// use onchip::{exchange::{Exchanges, Settings, packed}, prelude::*};
@@ -218,12 +218,12 @@ pub mod prelude {
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// And what the page about communication threads shows.
+/// Compiles and runs what the page about communication threads shows.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/when-communication-threads-pay.md")]
 struct WhenCommunicationThreadsPay;
 
-/// And the guide.
+/// Compiles and runs what the guide shows.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/guide.md")]
 struct Guide;

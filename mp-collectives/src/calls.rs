@@ -1,21 +1,20 @@
-//! The cheap check that all ranks call the same, which is always on: kind, elements' type and number, and
-//! root travel in 31 bits, the call's *mark*, in lines that travel anyway.
+//! The cheap check that all ranks make the same calls, which is always on. The kind, the type and number of the
+//! elements, and the root are encoded in 31 bits, the call's *mark*, which travels in lines that are sent anyway.
 //!
 //! 1. A rank that begins a call notes its mark with the call's number in its [`History`].
 //! 2. A line with a payload beside its flag has the mark above the flag's number
-//!    ([`Mpb::mark`](mp_model::mpb::Mpb::mark)). The rank that waits for the line compares.
-//! 3. A flag without a payload has the last marks beside it ([`Mpb::announce`](mp_model::mpb::Mpb::announce)):
-//!    the rank may have gone on to its next calls before the flag is looked at. A dissemination barrier says
-//!    nothing more when the rank's last calls are all the same
-//!    ([`Mpb::announce_news`](mp_model::mpb::Mpb::announce_news)): to read what is beside a flag takes a
-//!    tenth of a barrier of two ranks.
-//! 4. What never meets in a line, as a broadcast and a barrier, waits for ever. In a communicator, a rank
-//!    that waits long puts its history on a [`Board`], and looks at those of the others. Blocking and
-//!    immediate operations have a board each.
+//!    ([`Mpb::mark`](mp_model::mpb::Mpb::mark)). The rank that waits for the line compares the mark.
+//! 3. A flag without a payload has the last marks beside it ([`Mpb::announce`](mp_model::mpb::Mpb::announce)), because
+//!    the rank may have gone on to its next calls before the flag is read. A dissemination barrier announces nothing
+//!    more when the rank's last calls are all the same ([`Mpb::announce_news`](mp_model::mpb::Mpb::announce_news)):
+//!    reading what is beside a flag takes a tenth of the time of a barrier of two ranks.
+//! 4. Calls that never meet in a line, such as a broadcast and a barrier, wait for ever. In a communicator, a rank that
+//!    waits long puts its history on a [`Board`] and looks at those of the others. Blocking and immediate operations
+//!    each have a board.
 //!
-//! A rank that finds another call than its own ends with
-//! [`CallsDiffer`](mp_comm::ErrorKind::CallsDiffer). In a communicator it also closes its buffers, and says
-//! on its board that it makes no calls any more, so that the others end as well.
+//! A rank that finds a call different from its own ends with [`CallsDiffer`](mp_comm::ErrorKind::CallsDiffer). In a
+//! communicator it also closes its buffers and announces on its board that it makes no more calls, so that the others
+//! end as well.
 //!
 //! ```text
 //! mark      kind: 5 bits | type: 7 | root: 7 | elements: 12
@@ -38,18 +37,18 @@ use crate::real::RealError;
 
 const MARK_BITS: u32 = 31;
 const MARK: u64 = (1 << MARK_BITS) - 1;
-/// Above a line's number of 32 bits, and the one that it carries into.
+/// The position of the mark, above a line's 32-bit number and the bit that it carries into.
 const SHIFT: u32 = u64::BITS - MARK_BITS;
 const TYPE_SHIFT: u32 = 19;
 const ROOT_SHIFT: u32 = 12;
 const KIND_SHIFT: u32 = 26;
 const COUNT: u64 = (1 << ROOT_SHIFT) - 1;
-/// Numbers of elements from here on are told by some bits of them.
+/// Numbers of elements from this one on are represented by some of their bits.
 const MANY: u64 = 1 << (ROOT_SHIFT - 1);
-/// Roots from here on are told by what is left when they are divided by it.
+/// Roots from this one on are represented by their remainder when divided by it.
 const ROOTS: usize = 126;
 
-/// What is called.
+/// The kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Barrier = 1,
@@ -71,7 +70,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The same of blocks that need not be equally long.
+    /// Returns the same kind for blocks that may differ in length.
     pub(crate) fn varying(self) -> Self {
         match self {
             Kind::ReduceScatter => Kind::ReduceScatterVarying,
@@ -84,7 +83,7 @@ impl Kind {
     }
 }
 
-/// In the order of [`Kind`].
+/// The names, in the order of [`Kind`].
 const NAMES: [&str; 16] = [
     "barrier",
     "broadcast",
@@ -104,7 +103,7 @@ const NAMES: [&str; 16] = [
     "all_to_all_varying",
 ];
 
-/// Types that a mark names. Others are told apart by a number made of their names.
+/// The types that a mark names. Others are distinguished by a number made from their names.
 const TYPES: [(&str, usize); 16] = [
     ("u8", 1),
     ("u16", 2),
@@ -125,7 +124,7 @@ const TYPES: [(&str, usize); 16] = [
 ];
 const TYPE_MASK: u64 = 0x7f;
 
-/// The number of a type: constant where this is inlined.
+/// Returns the number of a type, which is constant where this is inlined.
 #[inline(always)]
 fn code_of<T>() -> u64 {
     let name = type_name::<T>();
@@ -165,7 +164,8 @@ fn code_of<T>() -> u64 {
 pub(crate) struct Mark(u64);
 
 impl Mark {
-    /// Of so many elements of a type, where all ranks have as many; from or to a root, if there is one.
+    /// Creates the mark of a call with this number of elements of a type, where all ranks have the same number; from or
+    /// to a root, if there is one.
     #[inline(always)]
     pub(crate) fn new<T>(kind: Kind, count: Option<usize>, root: Option<usize>) -> Self {
         let count = match count {
@@ -180,13 +180,13 @@ impl Mark {
         Self(parts | root << ROOT_SHIFT | count)
     }
 
-    /// Of a call without elements.
+    /// Creates the mark of a call without elements.
     #[inline(always)]
     pub(crate) fn barrier() -> Self {
         Self((Kind::Barrier as u64) << KIND_SHIFT)
     }
 
-    /// The call, as far as the bits tell.
+    /// Returns the call, as far as the bits show it.
     fn call(self, ranks: usize) -> Call {
         let name = (self.0 >> KIND_SHIFT).checked_sub(1).and_then(|kind| NAMES.get(kind as usize));
         let mut call = Call::new(name.copied().unwrap_or("something else"));
@@ -218,24 +218,24 @@ impl fmt::Debug for Mark {
     }
 }
 
-/// Calls that are remembered.
+/// The number of calls that are remembered.
 const REMEMBERED: usize = 4;
 
-/// A rank's last calls. Written by one thread at a time.
+/// A rank's last calls. The history is written by one thread at a time.
 ///
-/// Of a call that is the same as the four before it only the number is kept. Then all the entries have its mark,
-/// and their numbers stay behind.
+/// For a call that is the same as the four before it, only the number is kept. All the entries then have its mark, and
+/// their numbers stay behind.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     /// The number of the last call.
     count: AtomicU64,
-    /// That of call n at n modulo their number.
+    /// The entry of call n is at n modulo the number of entries.
     entries: [AtomicU64; REMEMBERED],
-    /// What differs, when that was found.
+    /// The difference, once one has been found.
     found: OnceLock<Difference>,
 }
 
-/// Two ranks that call something else.
+/// The different calls of two ranks.
 #[derive(Clone, Copy, Debug)]
 struct Difference([(usize, Mark); 2]);
 
@@ -253,7 +253,7 @@ impl Difference {
         ))))
     }
 
-    /// As a rank shows it to the others.
+    /// Returns the words in which a rank shows the difference to the others.
     fn words(self) -> [u64; 2] {
         self.0.map(|(rank, mark)| (rank as u64) << MARK_BITS | mark.0)
     }
@@ -278,14 +278,14 @@ impl Entry {
         self.0 >> MARK_BITS
     }
 
-    /// Whether it is of one of the next calls after this number. Numbers begin again at 0.
+    /// Returns whether the entry is that of one of the next calls after this number. Numbers begin again at 0.
     #[inline(always)]
     fn is_just_after(self, number: u64) -> bool {
         let ahead = Self::new(self.number().wrapping_sub(number), Mark(0)).number();
         (1..1 << 16).contains(&ahead)
     }
 
-    /// Of the next call, if that is the same.
+    /// Returns the entry of the next call, if that call is the same.
     #[inline(always)]
     fn next(self) -> Self {
         Self(self.0.wrapping_add(1 << MARK_BITS))
@@ -295,7 +295,7 @@ impl Entry {
         Mark(self.0 & MARK)
     }
 
-    /// Whether two ranks called something else at the same place.
+    /// Returns whether two ranks made different calls at the same place.
     #[inline(always)]
     fn differs(self, other: Self) -> bool {
         let difference = self.0 ^ other.0;
@@ -304,7 +304,7 @@ impl Entry {
 }
 
 impl History {
-    /// Notes a call. Returns its entry, and whether the calls that are remembered are all the same now.
+    /// Records a call. Returns its entry, and whether all remembered calls are now the same.
     #[inline(always)]
     fn note(&self, mark: Mark) -> (Entry, bool) {
         let now = Entry::new(self.count.load(Ordering::Relaxed) + 1, mark);
@@ -314,7 +314,7 @@ impl History {
         (now, (0..REMEMBERED as u64).all(|at| self.at(at).mark() == mark))
     }
 
-    /// Notes a call that is the same as `last`, if that is the last one. All that are remembered are the same.
+    /// Records a call that is the same as `last`, if `last` is the last call. All remembered calls are the same.
     #[inline(always)]
     fn note_again(&self, last: Entry) -> bool {
         let is_last = self.count.load(Ordering::Relaxed) == last.number();
@@ -344,15 +344,15 @@ impl History {
         Entry(self.kept(number).load(Ordering::Relaxed))
     }
 
-    /// The number of the last call. The entries are those of that call, or newer.
+    /// Returns the number of the last call. The entries are those of that call, or newer.
     #[inline(always)]
     fn last(&self) -> u64 {
         // Acquire: Release in `note` and `note_again`.
         self.count.load(Ordering::Acquire)
     }
 
-    /// The call of this number, when `last` is that of the last one: zero if it is not remembered, or another
-    /// thread is just writing over it.
+    /// Returns the entry of the call of this number, where `last` is the number of the last call. Returns zero if the
+    /// call is not remembered, or if another thread is just overwriting its entry.
     #[inline(always)]
     fn entry(&self, number: u64, last: u64) -> Entry {
         let kept = self.at(number);
@@ -361,14 +361,14 @@ impl History {
         if is_call { Entry::new(number, kept.mark()) } else { Entry(0) }
     }
 
-    /// The last calls, from the last one back.
+    /// Returns the last calls, most recent first.
     #[inline(always)]
     fn recent(&self) -> [u64; REMEMBERED] {
         let last = self.last();
         array::from_fn(|back| self.entry(last.wrapping_sub(back as u64), last).0)
     }
 
-    /// What this rank and another one called at the same place, if it is not the same.
+    /// Returns what this rank and another one called at the same place, if that differs.
     fn difference(&self, there: [u64; REMEMBERED]) -> Option<(Mark, Mark)> {
         let last = self.last();
         there.into_iter().map(Entry).find_map(|there| {
@@ -378,16 +378,16 @@ impl History {
     }
 }
 
-/// What the calls of one front have to do with those of other ranks: part of the MPBs that they go by.
+/// The comparison of one front's calls with those of other ranks; part of the MPBs that the calls use.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
-    /// None where calls are not compared.
+    /// `None` where calls are not compared.
     history: Option<Arc<History>>,
-    /// The call that goes on.
+    /// The call in progress.
     now: u64,
-    /// Whether it is the same as those that are remembered.
+    /// Whether it is the same as the remembered calls.
     repeats: bool,
-    /// For each rank: the last call that was compared.
+    /// The last call that was compared, for each rank.
     compared: Vec<u64>,
 }
 
@@ -397,7 +397,7 @@ impl Checked {
         Self { history, now: 0, repeats: false, compared: vec![0; ranks] }
     }
 
-    /// Has the calls numbered together with those of other fronts.
+    /// Numbers the calls together with those of other fronts.
     pub(crate) fn share(&mut self, history: &Arc<History>) {
         self.history = Some(Arc::clone(history));
     }
@@ -410,7 +410,7 @@ impl Checked {
         }
     }
 
-    /// As [`begin`](Self::begin), and quick for a front whose calls are all the same.
+    /// Does what [`begin`](Self::begin) does, quickly for a front whose calls are all the same.
     #[inline(always)]
     pub(crate) fn begin_again(&mut self, mark: Mark) {
         let last = Entry(self.now);
@@ -425,19 +425,19 @@ impl Checked {
         self.begin(mark);
     }
 
-    /// As [`Mpb::mark`](mp_model::mpb::Mpb::mark).
+    /// Does what [`Mpb::mark`](mp_model::mpb::Mpb::mark) does.
     #[inline(always)]
     pub(crate) fn mark(&self) -> u64 {
         self.now << SHIFT
     }
 
-    /// What goes beside a flag that [announces](mp_model::mpb::Mpb::announce).
+    /// Returns what goes beside a flag that [announces](mp_model::mpb::Mpb::announce).
     #[inline(always)]
     pub(crate) fn announced(&self) -> Option<[u64; REMEMBERED]> {
         self.history.as_ref().map(|history| history.recent())
     }
 
-    /// The same, unless it is what was said [before](mp_model::mpb::Mpb::announce_news).
+    /// Returns the same, unless it was announced [before](mp_model::mpb::Mpb::announce_news).
     #[inline(always)]
     pub(crate) fn announced_news(&self) -> Option<[u64; REMEMBERED]> {
         if self.repeats { None } else { self.announced() }
@@ -460,7 +460,7 @@ impl Checked {
         self.compare_all(mpb, from, line)
     }
 
-    /// Also calls that went by without a line from one to the other.
+    /// Compares also the calls that passed without a line from one rank to the other.
     #[inline(never)]
     fn compare_all(&self, mpb: &Mpb, from: usize, line: usize) -> Result<(), RealError> {
         let Some(history) = &self.history else { return Ok(()) };
@@ -486,19 +486,19 @@ impl Checked {
     }
 }
 
-/// Where the ranks of a communicator show their calls when something takes long, or is wrong. The line of
-/// a rank in its own MPB: [`ENDED`] or not, its history, and the difference that was found.
+/// The place where the ranks of a communicator show their calls when something takes long or is wrong. The line of a
+/// rank in its own MPB holds [`ENDED`] or not, its history, and the difference that was found.
 pub(crate) struct Board {
     rank: Rank,
     members: Vec<usize>,
     name: String,
     history: Arc<History>,
-    /// This rank makes no calls any more.
+    /// Whether this rank makes no more calls.
     ended: AtomicBool,
     mpb: OnceLock<Option<Mpb>>,
 }
 
-/// What the flag of a rank's line says whose calls have ended.
+/// The value of the flag in the line of a rank whose calls have ended.
 const ENDED: u64 = 2;
 const WORDS: usize = REMEMBERED + 2;
 
@@ -512,12 +512,12 @@ impl Board {
         &self.history
     }
 
-    /// Why this rank makes no calls any more.
+    /// Returns why this rank makes no more calls, if so.
     pub(crate) fn ended(&self) -> Option<mp_core::Error> {
         self.found().filter(|_| self.ended.load(Ordering::Relaxed))
     }
 
-    /// None where there is no memory for it.
+    /// Returns `None` where there is no memory for it.
     fn mpb(&self) -> Option<&Mpb> {
         let open = || self.rank.mpb_of(&self.name, &self.members, mpbs()).ok();
         self.mpb.get_or_init(open).as_ref()
@@ -536,7 +536,7 @@ impl Board {
         mpb.set_flag_with(line, state, bytemuck::bytes_of(&words))
     }
 
-    /// Says that this rank makes no calls any more, because ranks called something else.
+    /// Announces that this rank makes no more calls, because ranks called different things.
     #[cold]
     fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
@@ -546,13 +546,13 @@ impl Board {
         }
     }
 
-    /// What differs, if that was found here or by another rank.
+    /// Returns the difference, if this rank or another has found one.
     pub(crate) fn found(&self) -> Option<mp_core::Error> {
         self.history.found().map(|found| found.error(self.members.len()))
     }
 
-    /// After a call that failed with this error. Returns what differs instead, if that is why; then this
-    /// rank makes no calls any more.
+    /// Handles a call that failed with this error. If a difference is the reason, returns the difference instead; this
+    /// rank then makes no more calls.
     #[cold]
     pub(crate) fn after(&self, error: mp_core::Error) -> mp_core::Error {
         let error = match error.kind() {
@@ -566,7 +566,7 @@ impl Board {
         error
     }
 
-    /// What differs, if another rank has found something.
+    /// Returns the difference, if another rank has found one.
     fn found_by_others(&self) -> Option<mp_core::Error> {
         let mpb = self.mpb()?;
         self.look_at_others(mpb, false).ok()??;
@@ -611,7 +611,8 @@ fn mpbs() -> Mpbs {
 }
 
 impl Watch for Board {
-    /// So that what many ranks look at each other's lines for is little beside all else.
+    /// Returns the interval between looks. It grows with the number of ranks, so that reading each other's lines costs
+    /// little beside everything else.
     fn interval(&self) -> Duration {
         Duration::from_millis(250 + self.members.len() as u64)
     }

@@ -1,8 +1,8 @@
-//! The experiments of the thesis (chapter 3) on simulated machines: what the tests hold against the
-//! published values, and the figures show.
+//! The experiments of the thesis (chapter 3) on simulated machines. The tests compare their results with the published
+//! values, and the figures show them.
 //!
-//! As there, core 0 is the source, every message is of another part of memory, which no cache holds,
-//! and a latency is the time from the source's call to the last core's return (section 3.3.1).
+//! As in the thesis, core 0 is the source, every message is from a different part of memory, which no cache holds, and
+//! a latency is the time from the source's call to the last core's return (section 3.3.1).
 
 use mp_model::Time;
 use mp_model::mpb::{Misfit, Mpb};
@@ -16,7 +16,7 @@ use crate::broadcast::{
 };
 use crate::two_sided::{NoRoom, TwoSided};
 
-/// An algorithm to look at.
+/// An algorithm to examine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// OC-Bcast.
@@ -27,7 +27,7 @@ pub enum Algorithm {
     ScatterAllgather,
 }
 
-/// Why an experiment failed.
+/// The reason why an experiment failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExperimentError {
     /// The simulation has no result.
@@ -50,15 +50,15 @@ pub enum ExperimentError {
     Async(#[from] AsyncError<Misfit>),
 }
 
-/// The SCC with MPBs long enough for the flags of two-sided messages, which RCCE packs closer than
-/// one to a line.
+/// Returns the SCC with MPBs long enough for the flags of two-sided messages, which RCCE packs more closely than one to
+/// a line.
 pub fn scc_with_rcce(scc: Machine) -> Machine {
     Machine { lines: 2 * scc.cores() + RCCE_BUFFER_LINES as usize, ..scc }
 }
 
-/// The mean latency of a broadcast of so many lines.
+/// Returns the mean latency of a broadcast of this many lines.
 ///
-/// The other cores wait already when the source calls, and it calls at many points of their polling.
+/// The other cores are already waiting when the source calls, and it calls at many points of their polling.
 ///
 /// # Errors
 /// [`ExperimentError`].
@@ -92,7 +92,7 @@ pub fn latency(
     Ok((0..ROUNDS).map(last).sum::<Time>() / ROUNDS as u64)
 }
 
-/// The throughput of so many broadcasts in a row, in MB/s.
+/// Returns the throughput of this many broadcasts in a row, in MB/s.
 ///
 /// # Errors
 /// [`ExperimentError`].
@@ -116,10 +116,10 @@ pub fn mb_per_s(
     Ok(megabytes_per_second((times * lines) as u64, end))
 }
 
-/// The mean latency of an asynchronous broadcast of so many lines: from the source's call until the
-/// last core's handler has the message.
+/// Returns the mean latency of an asynchronous broadcast of this many lines: from the source's call until the last
+/// core's handler has the message.
 ///
-/// The other cores do nothing when they are interrupted.
+/// The other cores are idle when they are interrupted.
 ///
 /// # Errors
 /// [`ExperimentError`].
@@ -154,7 +154,7 @@ pub fn async_latency(
     Ok(sum / ROUNDS as u64)
 }
 
-/// The children have answered, and nothing is left to do, when the time has come.
+/// Waits until the time has come, with all children's answers in and nothing left to do.
 async fn idle_until(
     core: &mut Core,
     served: &mut Served,
@@ -168,9 +168,9 @@ async fn idle_until(
     Ok(())
 }
 
-/// The throughput, in MB/s, of so many cores that each broadcast so many messages of so many lines in
-/// a row: all data that is broadcast, over the time until the last core has the last of it (section
-/// 3.3.4). The sources are spread over the ranks.
+/// Returns the throughput, in MB/s, of this many cores that each broadcast this many messages of this many lines in a
+/// row: all data that is broadcast, divided by the time until the last core has the last of it (section 3.3.4). The
+/// sources are spread over the ranks.
 ///
 /// # Errors
 /// [`ExperimentError`].

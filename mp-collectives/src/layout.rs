@@ -1,4 +1,4 @@
-//! Where in a buffer the blocks of all ranks lie.
+//! The places of all ranks' blocks in a buffer.
 
 use std::ops::Range;
 
@@ -7,15 +7,14 @@ use thiserror::Error;
 /// The blocks of all ranks in a buffer.
 #[derive(Clone, Copy, Debug)]
 pub enum Blocks<'a> {
-    /// One after the other, as many elements in each.
+    /// The blocks lie one after the other, with the same number of elements in each.
     Equal,
-    /// For each rank, which elements of the buffer are its block. They may leave gaps, which are not
-    /// touched, lie in any order, and be empty. What comes to be where two of them overlap is not
-    /// determined.
+    /// For each rank, the range of the buffer's elements that is its block. Blocks may leave gaps, which are not
+    /// touched, lie in any order, and be empty. Where two of them overlap, the result is unspecified.
     At(&'a [Range<usize>]),
 }
 
-/// Blocks of so many elements, one after the other.
+/// Returns blocks of these lengths, one after the other.
 ///
 /// ```
 /// use onchip::exchange::packed;
@@ -32,61 +31,62 @@ pub fn packed(counts: impl IntoIterator<Item = usize>) -> Vec<Range<usize>> {
     counts.into_iter().scan(0, after).collect()
 }
 
-/// Why blocks do not fit together.
+/// The reason why blocks do not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LayoutError {
-    /// Not one block for each rank.
+    /// There is not one block for each rank.
     #[error("{blocks} blocks for {ranks} ranks")]
     Count {
-        /// How many blocks there are.
+        /// The number of blocks.
         blocks: usize,
-        /// How many ranks there are.
+        /// The number of ranks.
         ranks: usize,
     },
-    /// A block that is not in the buffer.
+    /// A block is not in the buffer.
     #[error("a block for rank {rank}, elements {start} to {end}, in a buffer of {length}")]
     Outside {
-        /// Whose block.
+        /// The rank whose block it is.
         rank: usize,
-        /// Its first element.
+        /// The block's first element.
         start: usize,
-        /// The one after its last.
+        /// The element after the block's last.
         end: usize,
-        /// Elements in the buffer.
+        /// The number of elements in the buffer.
         length: usize,
     },
-    /// A buffer of another length than its blocks, or than another one that has as many elements.
+    /// The length of a buffer differs from that of its blocks, or from that of another buffer that must have as many
+    /// elements.
     #[error("a buffer of {length} elements where there are to be {needed}")]
     Length {
-        /// Elements in the buffer.
+        /// The number of elements in the buffer.
         length: usize,
-        /// As many as there should be.
+        /// The number that there should be.
         needed: usize,
     },
-    /// A buffer that can't be cut into equal blocks.
+    /// The buffer can't be cut into equal blocks.
     #[error("a buffer of {length} elements in equal blocks for {ranks} ranks")]
     Uneven {
-        /// Elements in the buffer.
+        /// The number of elements in the buffer.
         length: usize,
-        /// How many ranks there are.
+        /// The number of ranks.
         ranks: usize,
     },
 }
 
-/// Checked blocks, for all ranks that there are.
+/// Checked blocks, for all ranks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Layout<'a> {
-    /// So many units in each.
+    /// This many units in each block.
     Equal(usize),
     At {
         blocks: &'a [Range<usize>],
-        /// Units in an element.
+        /// The number of units in an element.
         unit: usize,
     },
 }
 
 impl<'a> Layout<'a> {
-    /// Of a buffer of so many elements, each of so many units.
+    /// Returns the layout of a buffer of `length` elements, each of `unit` units.
     #[inline]
     pub(crate) fn of_buffer(
         blocks: Blocks<'a>,
@@ -103,7 +103,8 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Of a buffer of so many elements, whose rank `me` has so many in a buffer of its own.
+    /// Returns the layout of a buffer whose rank `me` has its block in a buffer of its own, with the lengths of both in
+    /// elements.
     #[inline]
     pub(crate) fn with_own(
         blocks: Blocks<'a>,
@@ -147,7 +148,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// A rank's units.
+    /// Returns the range of a rank's units.
     #[inline]
     pub(crate) fn block(&self, rank: usize) -> Range<usize> {
         match *self {
@@ -159,7 +160,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Units in the shortest block and in the longest.
+    /// Returns the number of units in the shortest block and in the longest.
     #[inline]
     pub(crate) fn extremes(&self) -> Extremes {
         match *self {
@@ -175,20 +176,20 @@ impl<'a> Layout<'a> {
 /// The lengths of the shortest and the longest of some blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extremes {
-    /// The shortest one's.
+    /// The length of the shortest block.
     pub least: usize,
-    /// The longest one's.
+    /// The length of the longest block.
     pub most: usize,
 }
 
 impl Extremes {
-    /// Of one block.
+    /// Returns the extremes of one block.
     #[inline]
     pub fn one(length: usize) -> Self {
         Self { least: length, most: length }
     }
 
-    /// Of these blocks and those.
+    /// Returns the extremes of these blocks and those.
     #[inline]
     pub fn and(self, other: Self) -> Self {
         Self { least: self.least.min(other.least), most: self.most.max(other.most) }

@@ -1,5 +1,5 @@
-//! Collective operations, written once against [`mp_model::mpb::Mpb`]: the same code runs on the
-//! machine's shared memory ([`RealMpb`]) and on the cores of [`mp_model::sim`].
+//! Collective operations, written once against [`mp_model::mpb::Mpb`]. The same code runs on the machine's shared
+//! memory ([`RealMpb`]) and on the cores of [`mp_model::sim`].
 //!
 //! "Thesis" is D. Petrović, *Leveraging Hardware Message Passing for Efficient Synchronization and
 //! Communication on Manycores* (EPFL).

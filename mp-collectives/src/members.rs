@@ -1,11 +1,11 @@
-//! Whose an operation is: all ranks of the world, or some of them.
+//! The ranks that take part in an operation: all ranks of the world, or some of them.
 
 use mp_core::mpb::{Mpb, Mpbs};
 use mp_core::names::Namespace;
 use mp_core::{Rank, Result};
 
-/// The ranks that do something together, as one of them names them: all of its world, which a
-/// [`Rank`] stands for, or [some](Members::of).
+/// The ranks that do something together, as named by one of them: all ranks of its world, which a [`Rank`] stands for,
+/// or [some](Members::of).
 ///
 /// ```
 /// use onchip::Members;
@@ -24,46 +24,46 @@ use mp_core::{Rank, Result};
 #[derive(Clone, Copy, Debug)]
 pub struct Members<'a> {
     rank: &'a Rank,
-    /// All, if they are not named.
+    /// The ranks, or `None` for all.
     ranks: Option<&'a [usize]>,
-    /// What they open belongs to something that has other names than programs give.
+    /// The namespace of whatever they open, if that belongs to something that has other names than programs give.
     within: Option<Namespace>,
 }
 
 impl<'a> Members<'a> {
-    /// These ranks of the world, in this order, which gives them their numbers in what they do together.
-    /// `rank` is one of them, and all must name the same.
+    /// Names these ranks of the world, in this order, which gives them their numbers in what they do together. `rank`
+    /// is one of them, and all must name the same ranks.
     pub fn of(rank: &'a Rank, ranks: &'a [usize]) -> Self {
         Members { rank, ranks: Some(ranks), within: None }
     }
 
-    /// The one who names them.
+    /// Returns the rank that names them.
     pub fn rank(self) -> &'a Rank {
         self.rank
     }
 
-    /// Which ranks of the world they are, unless they are all.
+    /// Returns which ranks of the world they are, unless they are all.
     pub fn named(self) -> Option<&'a [usize]> {
         self.ranks
     }
 
-    /// How many they are.
+    /// Returns the number of ranks.
     pub fn count(self) -> usize {
         // A list without even this rank is refused when buffers are opened.
         self.ranks.map_or(self.rank.size(), |ranks| ranks.len().max(1))
     }
 
-    /// Cores that they may use at the same time: where the world has more ranks than cores, the others
-    /// use their share.
+    /// Returns the number of cores that they may use at the same time: where the world has more ranks than cores, the
+    /// other ranks use their share.
     pub fn cores(self) -> usize {
         let (cores, world) = (self.rank.cores(), self.rank.size());
         if world > cores { (cores * self.count() / world).max(1) } else { cores }
     }
 
-    /// Opens their message passing buffers of this name: see [`Rank::mpb_of`].
+    /// Opens their message passing buffers of this name. See [`Rank::mpb_of`].
     ///
     /// # Errors
-    /// As that.
+    /// The same as there.
     pub fn mpb(self, name: &str, mpbs: Mpbs) -> Result<Mpb> {
         match self.ranks {
             Some(ranks) => self.rank.mpb_of(name, ranks, mpbs),
@@ -71,24 +71,24 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// What they open is part of something that has names in this namespace, unless that is itself
-    /// part of something else.
+    /// Makes what they open part of something that has names in this namespace, unless that is itself part of something
+    /// else.
     pub(crate) fn within(self, namespace: Namespace) -> Self {
         Self { within: Some(self.namespace_or(namespace)), ..self }
     }
 
-    /// In which namespace they open something of this one that is not part of anything else.
+    /// Returns the namespace in which they open something of this kind that is not part of anything else.
     pub(crate) fn namespace_or(self, kind: Namespace) -> Namespace {
         self.within.unwrap_or(kind)
     }
 
-    /// Opens the buffers of one kind of operations, whose names are apart from those of all others.
+    /// Opens the buffers of one kind of operations, whose names are separate from those of all others.
     pub(crate) fn private_mpb(self, kind: Namespace, name: &str, mpbs: Mpbs) -> Result<Mpb> {
         self.mpb(name, self.namespace_or(kind).mpbs(mpbs))
     }
 }
 
-/// The namespaces of what this crate opens.
+/// The namespaces of everything that this crate opens.
 pub(crate) mod names {
     use mp_core::names::Namespace;
 
@@ -97,13 +97,13 @@ pub(crate) mod names {
     pub(crate) const ASYNCHRONOUS: Namespace = Namespace::new("async-bc");
     pub(crate) const REDUCTIONS: Namespace = Namespace::new("reduces");
     pub(crate) const EXCHANGES: Namespace = Namespace::new("exchange");
-    /// Of all that is part of immediate operations.
+    /// The namespace of everything that is part of immediate operations.
     pub(crate) const IMMEDIATE: Namespace = Namespace::new("immed");
-    /// Of all that is part of a communicator, whose names say what it is.
+    /// The namespace of everything that is part of a communicator, whose names say what it is.
     pub(crate) const COMMUNICATORS: Namespace = Namespace::new("comm");
 }
 
-/// All ranks of its world.
+/// All ranks of the world.
 impl<'a> From<&'a Rank> for Members<'a> {
     fn from(rank: &'a Rank) -> Self {
         Members { rank, ranks: None, within: None }

@@ -1,4 +1,4 @@
-//! Which ranks are near each other: what groups the shapes of collective operations go by.
+//! Which ranks are near each other: the groups that the shapes of collective operations follow.
 
 use std::fmt;
 
@@ -7,35 +7,35 @@ use mp_model::cla::Placement;
 
 use crate::members::Members;
 
-/// By what ranks form groups.
+/// The criterion by which ranks form groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Near {
-    /// All are one group.
+    /// All ranks are one group.
     All,
-    /// The last-level caches of the CPUs that they are bound to.
+    /// The last-level caches of the CPUs that the ranks are bound to.
     Caches,
-    /// The packages, or sockets, of the CPUs that they are bound to.
+    /// The packages, or sockets, of the CPUs that the ranks are bound to.
     Packages,
-    /// What was given with the settings.
+    /// The groups given in the settings.
     Given,
-    /// So many ranks next to each other, whatever they are bound to; 0 counts as 1.
+    /// This many consecutive ranks, whatever they are bound to; 0 counts as 1.
     Blocks(usize),
 }
 
-/// Where ranks are, as all of them know it: by last-level caches and packages, where the
-/// [world](mp_core::World::bind) has bound all of them.
+/// The places of the ranks, as all of them know them: by last-level caches and packages, where the
+/// [world](mp_core::World::bind) has bound all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     ranks: usize,
-    /// None where all have the same, or it is not known.
+    /// `None` where all ranks have the same cache, or it is not known.
     caches: Option<Placement>,
-    /// None also where that is what the caches say.
+    /// `None` also where the packages give the same groups as the caches.
     packages: Option<Placement>,
     given: Option<Placement>,
 }
 
 impl Near {
-    /// In two bits, but for what is not proposed.
+    /// Returns the criterion in two bits, except for those that are not proposed.
     pub(crate) fn bits(self) -> u64 {
         match self {
             Near::All | Near::Blocks(_) => 0,
@@ -45,19 +45,19 @@ impl Near {
         }
     }
 
-    /// What two bits say.
+    /// Returns the criterion that two bits stand for.
     pub(crate) fn read(bits: u64) -> Near {
         [Near::All, Near::Caches, Near::Packages, Near::Given][(bits & 3) as usize]
     }
 }
 
 impl Places {
-    /// Of so many ranks, of which nothing is known.
+    /// Returns the places of `ranks` ranks, of which nothing is known.
     pub fn unknown(ranks: usize) -> Places {
         Places { ranks, caches: None, packages: None, given: None }
     }
 
-    /// Of ranks with these seats.
+    /// Returns the places of ranks with these seats.
     pub fn of_seats(seats: &[Option<Seat>]) -> Places {
         let groups = |of: fn(&Seat) -> usize| {
             let numbers: Option<Vec<usize>> =
@@ -72,7 +72,7 @@ impl Places {
         Places { ranks: seats.len(), caches, packages, given: None }
     }
 
-    /// Of ranks in these groups.
+    /// Returns the places of ranks in these groups.
     pub fn given(placement: Placement) -> Places {
         Places { given: Some(placement.clone()), ..Places::unknown(placement.ranks()) }
     }
@@ -86,12 +86,12 @@ impl Places {
         Places::of_seats(&seats)
     }
 
-    /// How many ranks.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         self.ranks
     }
 
-    /// By what these ranks can form groups, the finest last.
+    /// Returns the criteria by which these ranks can form groups, the finest last.
     pub fn levels(&self) -> impl Iterator<Item = Near> {
         let known = [
             (Near::All, true),
@@ -102,12 +102,12 @@ impl Places {
         known.into_iter().filter(|level| level.1).map(|level| level.0)
     }
 
-    /// The finest groups: what the model takes for near.
+    /// Returns the finest groups, which the model treats as near.
     pub fn finest(&self) -> Placement {
         self.groups(self.levels().last().unwrap_or(Near::All))
     }
 
-    /// The groups; one, where they are not known. No ranks count as one.
+    /// Returns the groups, or one group where they are not known. Zero ranks count as one.
     pub fn groups(&self, near: Near) -> Placement {
         let ranks = self.ranks.max(1);
         let known = match near {

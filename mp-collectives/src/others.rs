@@ -1,12 +1,12 @@
-//! In which order a rank turns to the others.
+//! The order in which a rank turns to the others.
 
-/// All ranks but this one, the next one first: so that not all are at the same one.
+/// Returns all ranks but this one, beginning with the next one, so that not all ranks turn to the same one.
 #[inline]
 pub(crate) fn after(me: usize, ranks: usize) -> impl Iterator<Item = usize> {
     (1..ranks).map(move |far| if far < ranks - me { me + far } else { me + far - ranks })
 }
 
-/// The same the other way: in the order in which they come to this one.
+/// Returns the same in reverse: in the order in which the ranks turn to this one.
 #[inline]
 pub(crate) fn before(me: usize, ranks: usize) -> impl Iterator<Item = usize> {
     (1..ranks).map(move |far| if far <= me { me - far } else { me + ranks - far })

@@ -1,4 +1,4 @@
-//! Lines between every two ranks, each with its payload beside its number: what short messages go by.
+//! Lines between every two ranks, each with its payload beside its number; short messages use them.
 //!
 //! Every pair of ranks has lines of its own in each direction (Ramos & Hoefler's line privatization),
 //! so that no flag ever has two writers.
@@ -11,34 +11,34 @@
 //! P · s   from rank i: the last s of those behind them, each with its number  set by rank i
 //! ```
 //!
-//! Between two ranks there are only two slots at first, so that what is used for a few calls takes little memory. A
-//! message of more than one line, or the 65th line, goes to the s slots, and so does all that comes behind it; both
-//! ranks see when. Buffers that [grow](mp_core::mpb::Mpbs::growing_from) behind the first [`Pairs::near_lines`] have no
-//! memory for the s slots before.
+//! Between two ranks there are only two slots at first, so that ranks that make few calls need little memory. A message
+//! of more than one line, or the 65th line, goes to the s slots, and so does everything after it; both ranks see when.
+//! Buffers that [grow](mp_core::mpb::Mpbs::growing_from) behind the first [`Pairs::near_lines`] have no memory for the
+//! s slots before that.
 //!
-//! 1. The sender waits until the receiver has taken the lines that the slots held before.
+//! 1. The sender waits until the receiver has taken the lines that were in the slots before.
 //! 2. It writes the payload of each line, then its number (one line transfer).
 //! 3. The receiver waits for the number of the last line, up to half of the slots ahead, and copies
 //!    the payloads.
-//! 4. After every half of the slots it says how many lines it has taken. As long as it keeps up, the
-//!    sender never waits for that. Two ranks that send to each other and then receive, not more than
-//!    half of the slots at a time, do not wait for that either.
-//! 5. Two ranks that [exchange](Pairs::exchange) a line in the same operation know from it that the
-//!    other one has taken all that was sent before, and say nothing.
+//! 4. After every half of the slots, the receiver reports how many lines it has taken. As long as it keeps up, the
+//!    sender never waits for that. Two ranks that send to each other and then receive, no more than half of the slots
+//!    at a time, do not wait for that either.
+//! 5. Two ranks that [exchange](Pairs::exchange) a line in the same operation know from it that the other rank has
+//!    taken everything that was sent before, and report nothing.
 //!
-//! Lines are counted in 64 bits, which do not come round. What a line's flag says are the lower 32 of
-//! them, which tell it from all that the slot may hold, and above them the [mark](Mpb::mark) of the
-//! sender's call, which the receiver compares with its own.
+//! Lines are counted in 64 bits, which do not wrap around. A line's flag holds the lower 32 bits of its number, which
+//! distinguish it from everything else that the slot may hold. Above them is the [mark](Mpb::mark) of the sender's
+//! call, which the receiver compares with its own.
 
 use mp_model::mpb::{Line, Mpb};
 
 use crate::broadcast::LineOptionsError;
 
-/// Slots: half of them are at least one, so that something is said after every exchange, and something
-/// can be sent before.
+/// The least number of slots: half of them is at least one, so that something is reported after every exchange, and
+/// something can be sent before.
 const LEAST: usize = 2;
 
-/// Slots of the first lines.
+/// The number of slots of the first lines.
 const NEAR: usize = 2;
 
 /// The number of the last line that may be one of the first.
@@ -48,11 +48,11 @@ const FIRST: u64 = 64;
 #[derive(Debug)]
 pub(crate) struct Pairs {
     first_line: usize,
-    /// Bytes beside a flag.
+    /// The number of bytes beside a flag.
     payload: usize,
-    /// A power of two.
+    /// The number of slots, a power of two.
     slots: u64,
-    /// For each rank.
+    /// The counts for each rank.
     counts: Vec<Counts>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Pairs {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     sent: Way,
-    /// Of those: how many are known to be taken.
+    /// The number of these lines that are known to be taken.
     taken: u64,
     received: Way,
 }
@@ -68,9 +68,9 @@ struct Counts {
 /// The lines in one direction.
 #[derive(Clone, Copy, Debug)]
 struct Way {
-    /// The number of the last one.
+    /// The number of the last line.
     last: u64,
-    /// The number of the first one that is not in the near slots, if there is one yet.
+    /// The number of the first line that is not in the near slots, if there is one yet.
     far: u64,
 }
 
@@ -81,7 +81,7 @@ impl Default for Way {
 }
 
 impl Way {
-    /// Counts further lines, which go together.
+    /// Counts more lines, which go together.
     #[inline(always)]
     fn advance(&mut self, count: u64) {
         let before = self.last;
@@ -91,7 +91,7 @@ impl Way {
         }
     }
 
-    /// The same way after so many more.
+    /// Returns the same way after this many more lines.
     fn after(mut self, count: u64) -> Self {
         self.advance(count);
         self
@@ -103,14 +103,14 @@ impl Way {
     }
 }
 
-/// What the flag of a line says: its number and the call's mark. A number before which a line's flag has
-/// carried goes into the bit between them, which is not compared.
+/// Returns the value of a line's flag: its number and the call's mark. A carry out of the number goes into the bit
+/// between them, which is not compared.
 #[inline(always)]
 pub(crate) fn marked<M: Mpb>(mpb: &M, number: u64) -> u64 {
     u64::from(number as u32) | mpb.mark()
 }
 
-/// Whether a flag is that of the line of this number.
+/// Returns whether a flag is that of the line of this number.
 #[inline(always)]
 pub(crate) fn is_line(number: u64) -> impl Fn(u64) -> bool {
     move |seen| seen as u32 == number as u32
@@ -145,30 +145,30 @@ impl Pairs {
         Ok(Pairs { first_line, payload, slots, counts: vec![Counts::default(); ranks] })
     }
 
-    /// Lines that this takes of each MPB; `None` when they are too many to count.
+    /// Returns the number of lines that this takes of each MPB, or `None` when they are too many to count.
     pub(crate) fn lines(slots: usize, ranks: usize) -> Option<usize> {
         let slots = slots.max(LEAST).checked_next_power_of_two()?;
         slots.checked_add(NEAR)?.checked_add(1)?.checked_mul(ranks)
     }
 
-    /// Those of them that the first lines take, which are in front of all others.
+    /// Returns how many of them the first lines take, which are in front of all others.
     pub(crate) fn near_lines(ranks: usize) -> usize {
         ranks.saturating_mul(1 + NEAR)
     }
 
-    /// Bytes that go with one line.
+    /// Returns the number of bytes that go with one line.
     #[inline]
     pub(crate) fn payload(&self) -> usize {
         self.payload
     }
 
-    /// The most bytes that go by one [`send`](Pairs::send).
+    /// Returns the greatest number of bytes for one [`send`](Pairs::send).
     #[inline]
     pub(crate) fn most(&self) -> usize {
         self.half() as usize * self.payload
     }
 
-    /// The next line to be sent to this rank: see [`must_wait`](Pairs::must_wait).
+    /// Returns the next line to be sent to this rank. See [`must_wait`](Pairs::must_wait).
     #[inline]
     pub(crate) fn next_to(&mut self, me: usize, to: usize) -> Numbered {
         let way = &mut self.counts[to].sent;
@@ -177,7 +177,7 @@ impl Pairs {
         Numbered { number, line: self.slot_line(me, way, number) }
     }
 
-    /// How many lines must be seen to be taken before this one is sent; `None` if they are.
+    /// Returns how many lines must be seen to be taken before this one is sent, or `None` if they already are.
     #[inline]
     pub(crate) fn must_wait(&self, to: usize, number: u64) -> Option<u64> {
         let Counts { sent, taken, .. } = self.counts[to];
@@ -186,7 +186,7 @@ impl Pairs {
         (taken < before).then_some(before)
     }
 
-    /// The next line from this rank.
+    /// Returns the next line from this rank.
     #[inline]
     pub(crate) fn next_from(&mut self, from: usize) -> Numbered {
         let way = &mut self.counts[from].received;
@@ -195,7 +195,7 @@ impl Pairs {
         Numbered { number, line: self.slot_line(from, way, number) }
     }
 
-    /// Up to [`most`](Pairs::most) bytes.
+    /// Sends up to [`most`](Pairs::most) bytes.
     pub(crate) async fn send<M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -218,7 +218,7 @@ impl Pairs {
         Ok(())
     }
 
-    /// What was sent by one [`send`](Pairs::send).
+    /// Receives what was sent by one [`send`](Pairs::send).
     pub(crate) async fn receive<M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -247,8 +247,8 @@ impl Pairs {
         Ok(())
     }
 
-    /// Sends a line to a rank that sends one to this rank, as part of the same operation, before which
-    /// that one has received all that was sent to it.
+    /// Sends a line to a rank that sends one to this rank as part of the same operation. Before that, the other rank
+    /// has received everything that was sent to it.
     pub(crate) async fn exchange<M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -267,13 +267,13 @@ impl Pairs {
         Ok(())
     }
 
-    /// Whether the next line can be sent to this rank at once.
+    /// Returns whether the next line can be sent to this rank at once.
     #[inline(always)]
     pub(crate) fn is_clear(&self, to: usize) -> bool {
         self.before_next(to).is_none()
     }
 
-    /// [`must_wait`](Self::must_wait) of the next line to be sent to this rank.
+    /// Returns [`must_wait`](Self::must_wait) for the next line to be sent to this rank.
     #[inline(always)]
     fn before_next(&self, to: usize) -> Option<u64> {
         let next = self.counts[to].sent.after(1);
@@ -282,14 +282,14 @@ impl Pairs {
         (self.counts[to].taken < before).then_some(before)
     }
 
-    /// To be called when both have the other's line: what was sent before line `number` was taken. Of
-    /// those lines nothing is said; of the ones behind it there is, before they are half of the slots.
+    /// Must be called when both ranks have the other's line, that is, when everything sent before line `number` has
+    /// been taken. Those lines are not reported; later lines are, before they are half of the slots.
     #[inline(always)]
     pub(crate) fn exchanged(&mut self, other: usize, number: u64) {
         self.counts[other].taken = number - 1;
     }
 
-    /// Until so many bytes are there to be received.
+    /// Waits until this many bytes can be received.
     pub(crate) async fn await_from<M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -313,8 +313,8 @@ impl Pairs {
         Ok(())
     }
 
-    /// Where to say that lines up to `last` were taken, if another half of the slots begins after
-    /// line `before`.
+    /// Returns where to report that lines up to `last` were taken, if another half of the slots begins after line
+    /// `before`.
     #[inline]
     pub(crate) fn says_taken(
         &self,
@@ -330,7 +330,7 @@ impl Pairs {
         begins.then(|| Line { rank: from, line: self.taken_line(me) })
     }
 
-    /// Of so many bytes, those in the slots from the one of line `number` up to the last slot.
+    /// Returns how many of `bytes` bytes are in the slots from the one of line `number` up to the last slot.
     fn up_to_the_end(&self, way: Way, number: u64, bytes: usize) -> usize {
         let all = if way.is_near(number) { NEAR as u64 } else { self.slots };
         let slots = all - (number & (all - 1));

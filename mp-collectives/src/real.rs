@@ -16,9 +16,8 @@ use crate::layout::LayoutError;
 use crate::reduce::ReduceError;
 use crate::two_sided::NoRoom;
 
-/// A rank's access to the message passing buffers of its world, for algorithms that are generic
-/// over [`Mpb`]. Its operations block, so that [`complete`](mp_model::mpb::complete) runs an
-/// algorithm from beginning to end.
+/// A rank's access to the message passing buffers of its world, for algorithms that are generic over [`Mpb`]. Its
+/// operations block, so [`complete`](mp_model::mpb::complete) runs an algorithm from beginning to end.
 ///
 /// ```
 /// use onchip::broadcast::{OcBcast, Options, RealMpb, complete};
@@ -41,12 +40,12 @@ pub struct RealMpb<M = mpb::Mpb> {
 }
 
 impl<M: Borrow<mpb::Mpb>> RealMpb<M> {
-    /// Of buffers that [`Rank::mpb`](mp_core::Rank::mpb) has opened, or of a reference to them.
+    /// Wraps buffers that [`Rank::mpb`](mp_core::Rank::mpb) has opened, or a reference to them.
     pub fn new(mpb: M) -> Self {
         Self { mpb, checked: Checked::default() }
     }
 
-    /// Where ranks compare what they call.
+    /// Wraps buffers where the ranks compare their calls.
     pub(crate) fn checked(mpb: M) -> Self {
         let checked = Checked::new(mpb.borrow().ranks());
         Self { mpb, checked }
@@ -58,7 +57,7 @@ impl<M: Borrow<mpb::Mpb>> RealMpb<M> {
         self.checked.begin(mark);
     }
 
-    /// As [`begin`](Self::begin), for a front whose calls are all the same.
+    /// Does what [`begin`](Self::begin) does, for a front whose calls are all the same.
     #[inline(always)]
     pub(crate) fn begin_again(&mut self, mark: Mark) {
         self.checked.begin_again(mark);
@@ -76,23 +75,23 @@ impl<M: Borrow<mpb::Mpb>> RealMpb<M> {
 }
 
 impl RealMpb {
-    /// The buffers, which other threads of the rank may use meanwhile.
+    /// Returns the buffers, which other threads of the rank may use in the meantime.
     pub fn get_ref(&self) -> &mpb::Mpb {
         &self.mpb
     }
 
-    /// The buffers, to set how calls wait.
+    /// Returns the buffers, to set how calls wait.
     pub fn get_mut(&mut self) -> &mut mpb::Mpb {
         &mut self.mpb
     }
 
-    /// As the fronts of a communicator that has this board.
+    /// Connects this to the board of a communicator, as the communicator's fronts do.
     pub(crate) fn watch(&mut self, board: &Arc<Board>) {
         self.checked.share(board.history());
         self.mpb.set_watch(Arc::clone(board) as Arc<dyn mpb::Watch>);
     }
 
-    /// The buffers again.
+    /// Returns the buffers.
     pub fn into_inner(self) -> mpb::Mpb {
         self.mpb
     }
@@ -102,8 +101,8 @@ impl RealMpb {
     }
 }
 
-/// Why an operation on real ranks' buffers failed: an [`Error`](mp_core::Error), out of the way, so
-/// that algorithms hand on a word where nothing failed.
+/// The reason why an operation on real ranks' buffers failed: an [`Error`](mp_core::Error) behind a pointer, so that
+/// algorithms pass on a single word where nothing failed.
 #[derive(Debug, Error)]
 #[error(transparent)]
 pub struct RealError(Box<mp_core::Error>);
@@ -121,14 +120,14 @@ impl From<mp_core::Error> for RealError {
     }
 }
 
-/// So that rank code can return it with `?`.
+/// Allows rank code to return it with `?`.
 impl From<RealError> for mp_core::Error {
     fn from(error: RealError) -> Self {
         *error.0
     }
 }
 
-/// So that rank code can return it with `?`.
+/// Allows rank code to return it with `?`.
 impl From<BroadcastError<RealError>> for mp_core::Error {
     fn from(error: BroadcastError<RealError>) -> Self {
         match error {
@@ -138,7 +137,7 @@ impl From<BroadcastError<RealError>> for mp_core::Error {
     }
 }
 
-/// So that rank code can return it with `?`.
+/// Allows rank code to return it with `?`.
 impl From<ReduceError<RealError>> for mp_core::Error {
     fn from(error: ReduceError<RealError>) -> Self {
         match error {
@@ -148,7 +147,7 @@ impl From<ReduceError<RealError>> for mp_core::Error {
     }
 }
 
-/// So that rank code can return it with `?`.
+/// Allows rank code to return it with `?`.
 impl From<ExchangeError> for mp_core::Error {
     #[cold]
     fn from(error: ExchangeError) -> Self {
@@ -156,7 +155,7 @@ impl From<ExchangeError> for mp_core::Error {
     }
 }
 
-/// So that rank code can return it with `?`.
+/// Allows rank code to return it with `?`.
 impl From<LayoutError> for mp_core::Error {
     #[cold]
     fn from(error: LayoutError) -> Self {
@@ -164,14 +163,14 @@ impl From<LayoutError> for mp_core::Error {
     }
 }
 
-/// So that rank code can return it with `?`.
+/// Allows rank code to return it with `?`.
 impl From<OptionsError> for mp_core::Error {
     fn from(error: OptionsError) -> Self {
         Self::other(error)
     }
 }
 
-/// So that rank code can return it with `?`.
+/// Allows rank code to return it with `?`.
 impl From<NoRoom> for mp_core::Error {
     fn from(error: NoRoom) -> Self {
         Self::other(error)
@@ -183,7 +182,7 @@ pub(crate) fn real(line: Line) -> mpb::Line {
     mpb::Line { rank: line.rank, line: line.line }
 }
 
-/// The future of an operation that is done already.
+/// Returns the future of an operation that is already done.
 #[inline(always)]
 pub(crate) fn done<T>(result: mp_core::Result<T>) -> Ready<Result<T, RealError>> {
     ready(match result {
@@ -206,7 +205,8 @@ pub(crate) fn set_with<const CALLS: usize>(
     }
 }
 
-/// What [`Mpb`] asks for besides waits, of a type whose `mpb()` are the buffers: done when it is called.
+/// Implements everything that [`Mpb`] requires except the waits, for a type whose `mpb()` returns the buffers. The
+/// operations are done when they are called.
 macro_rules! at_once {
     () => {
         #[inline]

@@ -1,19 +1,19 @@
-//! How many buffers a ring of chunks has.
+//! The number of buffers in a ring of chunks.
 
 use crate::members::Members;
 
-/// The line's length.
+/// The length of a line.
 const LINE: usize = 64;
 
-/// How many buffers a ring has at least.
+/// The least number of buffers in a ring.
 pub(crate) const LEAST: usize = 4;
 
 /// Returns how many buffers a ring has, where these ranks have `rings` rings and a buffer has `chunk_lines` lines.
 ///
-/// A ring is twice as large as a core's second-level cache, so that a line has left its reader's cache when it is written
-/// again. Otherwise the writer has to take it away from there, which a core does for a few lines at a time only (`cargo
-/// bench --bench ratios -- broadcast.1MB gather.64KB reduce.1MB`). All these rings together take 8 MiB, or [`LEAST`]
-/// buffers each if that is more.
+/// A ring is twice as large as a core's second-level cache, so that a line has left its reader's cache when it is
+/// written again. Otherwise the writer has to take it away from there, which a core does for a few lines at a time only
+/// (`cargo bench --bench ratios -- broadcast.1MB gather.64KB reduce.1MB`). All these rings together take 8 MiB, or
+/// [`LEAST`] buffers each if that is more.
 pub(crate) fn buffers(
     members: Members<'_>,
     rings: usize,

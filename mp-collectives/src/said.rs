@@ -1,4 +1,4 @@
-//! What ranks say that they call, where they [compare](mp_comm::Check) it.
+//! Descriptions of calls, where the ranks [compare](mp_comm::Check) their calls.
 
 use std::any::type_name;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub(crate) fn broadcast<T: Plain>(
     Call::new(name).elements::<T>(count).root(root).settings(way(settings))
 }
 
-/// The blocks' length is said where all have the same.
+/// Describes an exchange, with the blocks' length where all have the same.
 pub(crate) fn exchange<T: Plain>(
     name: &'static str,
     count: Option<usize>,
@@ -39,7 +39,8 @@ pub(crate) fn exchange<T: Plain>(
     rooted(call, root).settings(way(settings))
 }
 
-/// With operation `O`; where results go to blocks of different lengths, all must name the same ones.
+/// Describes a reduction with operation `O`. Where results go to blocks of different lengths, all ranks must name the
+/// same blocks.
 pub(crate) fn reduction<T: Plain, O>(
     name: &'static str,
     count: usize,

@@ -1,9 +1,9 @@
-//! What flags say: <operation, step>, so that they never need a reset (thesis, algorithm 1).
+//! The values of flags: <operation, step>, so that they never need a reset (thesis, algorithm 1).
 
 /// A step of an operation.
 ///
-/// Operations are counted modulo 2³². Later ones have larger values until the numbers come round; an
-/// algorithm must then clear what flags said before.
+/// Operations are counted modulo 2³². Later ones have larger values until the numbers wrap around; an algorithm must
+/// then clear the old values of its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) operation: u32,
@@ -11,12 +11,12 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// As a flag's value. No stamp of a step from 1 on is 0, which flags are at first.
+    /// Returns the stamp as a flag's value. No stamp of a step from 1 on is 0, the initial value of flags.
     pub(crate) fn value(self) -> u64 {
         u64::from(self.operation) << 32 | u64::from(self.step)
     }
 
-    /// Whether a flag of this value says that this step has been done.
+    /// Returns whether a flag of this value says that this step has been done.
     pub(crate) fn is_reached(self, value: u64) -> bool {
         value >= self.value()
     }

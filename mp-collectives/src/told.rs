@@ -1,4 +1,4 @@
-//! What is told of choices to a program that listens: events of the crate `tracing`.
+//! Events of the crate `tracing` that report choices to a program that listens.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -8,10 +8,10 @@ use tracing::{Level, debug, enabled};
 /// The target of these events.
 pub const CHOICE_TARGET: &str = "onchip::choice";
 
-/// Which choices of a front were told already.
+/// The choices of a front that have already been reported.
 #[derive(Debug)]
 pub(crate) struct Told {
-    /// Whether anybody listened when the front was opened: so that calls cost nothing otherwise.
+    /// Whether any subscriber listened when the front was opened, so that calls cost nothing otherwise.
     listened: bool,
     /// Operation, size class and algorithm.
     told: HashSet<(&'static str, u32, String)>,
@@ -27,8 +27,8 @@ impl Told {
         self.listened
     }
 
-    /// The first time that an operation takes an algorithm for messages of about so many bytes: up to
-    /// the next power of two. The explanation comes after the bytes and the algorithm.
+    /// Reports the first time that an operation takes an algorithm for messages of about this many bytes: up to the
+    /// next power of two. The explanation comes after the bytes and the algorithm.
     #[inline(always)]
     pub(crate) fn tell<A: Display, E: Display>(
         &mut self,

@@ -1,6 +1,5 @@
-//! Send and receive over MPBs, as RCCE has them (thesis, section 4.2): the sender puts a chunk into
-//! its own MPB, the receiver gets it from there, and both wait for each other. A send returns when
-//! all has been received.
+//! Send and receive over MPBs, as in RCCE (thesis, section 4.2). The sender puts a chunk into its own MPB, the receiver
+//! gets it from there, and both wait for each other. A send returns when everything has been received.
 //!
 //! The lines of an MPB, from `first_line` on:
 //!
@@ -10,7 +9,7 @@
 //! rest   the chunk under way
 //! ```
 //!
-//! RCCE packs its flags closer and resets them; counts need no reset.
+//! RCCE packs its flags more closely and resets them; counts need no reset.
 
 use mp_model::mpb::{Line, Misfit, Mpb};
 use thiserror::Error;
@@ -25,16 +24,16 @@ pub struct TwoSided {
     taken: Vec<u64>,
 }
 
-/// MPBs too short for two-sided messages.
+/// The MPBs are too short for two-sided messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "{flags} flags and a chunk of {chunk_lines} lines do not fit into an MPB of {lines} lines, from \
      line {first_line} on"
 )]
 pub struct NoRoom {
-    /// Lines for flags.
+    /// The number of lines for flags.
     pub flags: usize,
-    /// The lines of a chunk.
+    /// The number of lines in a chunk.
     pub chunk_lines: usize,
     /// The first line that may be used.
     pub first_line: usize,
@@ -43,11 +42,11 @@ pub struct NoRoom {
 }
 
 impl TwoSided {
-    /// Messages in chunks of so many lines. The lines from `first_line` on belong to this alone, and
-    /// are zero at first.
+    /// Creates two-sided messages in chunks of this many lines. The lines from `first_line` on belong to this alone and
+    /// are initially zero.
     ///
     /// # Errors
-    /// [`NoRoom`], also for chunks of no lines.
+    /// [`NoRoom`], also for chunks without lines.
     pub fn new<M: Mpb>(mpb: &M, first_line: usize, chunk_lines: usize) -> Result<Self, NoRoom> {
         let (ranks, lines) = (mpb.ranks(), mpb.lines());
         let flags = ranks.saturating_mul(2);
@@ -64,15 +63,15 @@ impl TwoSided {
         }
     }
 
-    /// The lines of a chunk.
+    /// Returns the number of lines in a chunk.
     pub fn chunk_lines(&self) -> usize {
         self.chunk_lines
     }
 
-    /// Sends to a rank that receives as many bytes. None are nothing to send.
+    /// Sends to a rank that receives as many bytes. If there are none, nothing is sent.
     ///
     /// # Errors
-    /// [`Misfit::Rank`], and those of the MPBs.
+    /// [`Misfit::Rank`], and the errors of the MPBs.
     pub async fn send<M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -94,7 +93,7 @@ impl TwoSided {
     /// Receives from a rank that sends as many bytes.
     ///
     /// # Errors
-    /// [`Misfit::Rank`], and those of the MPBs.
+    /// [`Misfit::Rank`], and the errors of the MPBs.
     pub async fn receive<M: Mpb>(
         &mut self,
         mpb: &mut M,

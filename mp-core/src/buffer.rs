@@ -1,8 +1,7 @@
 //! Buffers in the world's memory that move between ranks by ownership.
 //!
-//! Sending one through a channel moves a key of a few bytes; the elements stay where they are.
-//! Message passing at the speed of shared memory, made safe by ownership: at any time exactly one
-//! rank can touch the elements.
+//! Sending a buffer through a channel moves a key of a few bytes; the elements stay where they are. This is message
+//! passing at the speed of shared memory, made safe by ownership: at any time exactly one rank can touch the elements.
 
 use std::{
     borrow::Borrow,
@@ -21,9 +20,9 @@ use crate::{
 
 /// Elements in the world's shared memory, owned by this rank.
 ///
-/// Made by [`Rank::buffer`](crate::Rank::buffer) and its siblings, moved by
-/// [`Sender::send_buffer`](crate::Sender::send_buffer), given back to the world when dropped,
-/// wherever that is. The buffers of a rank that dies are given back for it.
+/// [`Rank::buffer`](crate::Rank::buffer) and its siblings make a buffer, and
+/// [`Sender::send_buffer`](crate::Sender::send_buffer) moves it. It is given back to the world when it is dropped,
+/// wherever that is. The buffers of a rank that dies are given back on its behalf.
 ///
 /// ```
 /// use onchip::{Channel, World};
@@ -50,8 +49,8 @@ pub struct SharedBuffer<T: Plain> {
     first: NonNull<T>,
 }
 
-/// What it takes to own a buffer, got ready before the buffer comes: both parts cost a locked
-/// instruction, which is better spent while there is nothing else to do.
+/// What is needed to own a buffer, prepared before the buffer comes. Both parts cost a locked instruction, which is
+/// better spent while there is nothing else to do.
 #[derive(Debug)]
 pub(crate) struct Berth {
     context: Arc<Context>,
@@ -63,15 +62,15 @@ impl Berth {
         Ok(Self { context: Arc::clone(context), entry: context.reserve()? })
     }
 
-    /// Takes possession of a buffer of `len` elements that came through a channel. One that is
-    /// not what it is said to be is left alone.
+    /// Takes possession of a buffer of `len` elements that came through a channel. A buffer that is not what it is said
+    /// to be is left alone.
     #[inline]
     pub(crate) fn take<T: Plain>(self, key: BlockKey, len: u64) -> Result<SharedBuffer<T>> {
         let (parts, first) = Parts::adopt(&self.context, self.entry, key, len)?;
         Ok(SharedBuffer { context: self.context, parts, first })
     }
 
-    /// The same for who keeps the context in another way.
+    /// Does the same for a caller that keeps the context in another way.
     pub(crate) fn take_parts<T: Plain>(
         self,
         key: BlockKey,
@@ -80,13 +79,13 @@ impl Berth {
         Parts::adopt(&self.context, self.entry, key, len)
     }
 
-    /// When no buffer will come.
+    /// Gives the berth up, when no buffer will come.
     pub(crate) fn leave(self) {
         self.context.unreserve(&self.entry);
     }
 }
 
-/// What a rank must know of a buffer that it holds.
+/// What a rank must know about a buffer that it holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parts {
     key: BlockKey,
@@ -112,7 +111,7 @@ impl Parts {
         }
     }
 
-    /// Where the elements lie, if `key` names a buffer with room for them.
+    /// Returns where the elements lie, if `key` names a buffer with room for them.
     #[inline]
     fn whole<T: Plain>(context: &Context, key: BlockKey, len: u64) -> Result<NonNull<T>> {
         let room = context.segment.heap().check(key, BlockKind::Buffer)?;
@@ -122,7 +121,7 @@ impl Parts {
         Self::first(context, key, len as usize)
     }
 
-    /// Writes a fresh buffer into the rank's tables; `len` elements fit into it.
+    /// Enters a new buffer into the rank's tables. `len` elements fit into it.
     fn hold<T: Plain>(context: &Context, key: BlockKey, len: usize) -> Result<(Self, NonNull<T>)> {
         let first = Self::first(context, key, len)?;
         Ok((Self { key, held: context.hold(key)?, len }, first))
@@ -158,7 +157,7 @@ unsafe impl<T: Plain> Send for SharedBuffer<T> {}
 unsafe impl<T: Plain> Sync for SharedBuffer<T> {}
 
 impl<T: Plain> SharedBuffer<T> {
-    /// A buffer whose elements are whatever was there before.
+    /// Allocates a buffer whose elements are whatever was there before.
     pub(crate) fn allocate(context: &Arc<Context>, len: usize) -> Result<Self> {
         if align_of::<T>() > BlockKey::ALIGN {
             return Err(
@@ -172,7 +171,7 @@ impl<T: Plain> SharedBuffer<T> {
         Ok(Self::from_parts(context, parts, first))
     }
 
-    /// The owner of what `parts` hold.
+    /// Makes the owner of what `parts` hold.
     #[inline]
     pub(crate) fn from_parts(context: &Arc<Context>, parts: Parts, first: NonNull<T>) -> Self {
         Self { context: Arc::clone(context), parts, first }
@@ -186,11 +185,11 @@ impl<T: Plain> SharedBuffer<T> {
         std::ptr::eq(&*self.context.segment, &*context.segment)
     }
 
-    /// Ends this rank's possession. To be called between writing the key into a slot and
-    /// publishing that.
+    /// Ends this rank's possession. This must be called after the key is written into a slot and before the slot is
+    /// published.
     ///
-    /// Returns what keeps the world mapped, to be dropped after publishing: counting it down takes
-    /// a locked instruction, which waits until the slot's line is here.
+    /// Returns what keeps the world mapped, to be dropped after publishing: decrementing its count takes a locked
+    /// instruction, which waits until the slot's line is here.
     #[inline]
     #[must_use]
     pub(crate) fn let_go(self) -> Arc<Context> {
@@ -200,14 +199,14 @@ impl<T: Plain> SharedBuffer<T> {
         unsafe { std::ptr::read(&this.context) }
     }
 
-    /// Fills a fresh buffer.
+    /// Fills a new buffer.
     pub(crate) fn fill_with(mut self, fill: impl FnOnce(&mut [T])) -> Self {
         fill(&mut self);
         self
     }
 
-    /// The same memory as a buffer of `len` elements of another type: those bytes of it that were
-    /// elements before keep their values, as many as the new elements take.
+    /// Returns the same memory as a buffer of `len` elements of another type. The bytes that were elements before keep
+    /// their values, as far as the new elements take them.
     ///
     /// ```
     /// let rank = onchip::World::solo()?;
@@ -218,7 +217,7 @@ impl<T: Plain> SharedBuffer<T> {
     /// ```
     ///
     /// # Errors
-    /// The buffer itself, when it was not made for so many bytes, or not for that alignment.
+    /// The buffer itself, when it was not made for that many bytes, or not for that alignment.
     pub fn recast<U: Plain>(self, len: usize) -> Result<SharedBuffer<U>, Self> {
         let Ok(first) = Parts::whole::<U>(&self.context, self.parts.key, len as u64) else {
             return Err(self);
@@ -229,8 +228,8 @@ impl<T: Plain> SharedBuffer<T> {
         Ok(SharedBuffer { context, parts: Parts { len, ..this.parts }, first })
     }
 
-    /// Makes the buffer shorter. The elements past `len` are no longer reachable; its place in
-    /// memory keeps its size.
+    /// Makes the buffer shorter. The elements past `len` are no longer reachable. The buffer's place in memory keeps
+    /// its size.
     ///
     /// Does nothing when the buffer is not longer than `len`.
     pub fn truncate(&mut self, len: usize) {

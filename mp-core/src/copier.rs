@@ -1,36 +1,37 @@
-//! Which way long messages are copied to shared memory, where another core reads them: through the caches, or past them.
+//! The way in which long messages are copied to shared memory, where another core reads them: through the caches, or
+//! past them.
 //!
-//! A line that the reader has read is still in the reader's caches, and must be taken away from there
-//! before it is written again. Between cores whose caches are far from each other, that takes several times as long as
-//! the copy: 64 KiB took 25 µs, and 7 µs past the caches. Between cores that are near each other it is the other way
-//! round: 2.5 µs and 6.4 µs. No processor says which it is, and a virtual machine's host may move its cores at any time.
-//! So the writer takes the time of some of its copies, and compares it with what a copy past the caches costs on this
-//! machine. `docs/constants.md` has the figures.
+//! A line that the reader has read is still in the reader's caches, and must be taken away from there before it is
+//! written again. Between cores whose caches are far from each other, that takes several times as long as the copy: 64
+//! KiB took 25 µs, and 7 µs past the caches. Between cores that are near each other it is the other way round: 2.5 µs
+//! and 6.4 µs. No processor says which case it is, and a virtual machine's host may move its cores at any time. So the
+//! writer times some of its copies, and compares them with what a copy past the caches costs on this machine.
+//! `docs/constants.md` has the figures.
 
 use std::time::{Duration, Instant};
 
 use crate::costs;
 
-/// Bytes from which on a copy is long. The time of a shorter one is too short for the clock.
+/// Number of bytes from which on a copy is long. The time of a shorter one is too short for the clock.
 pub(crate) const LONG: usize = 2048;
-/// The writer times one of so many copies through the caches.
+/// The writer times one in this many copies through the caches.
 const TIMED: u64 = 16;
-/// The writer goes past the caches after so many slow copies in a row.
+/// The writer goes past the caches after this many slow copies in a row.
 const SLOW: u32 = 3;
-/// The writer makes so many copies past the caches before it tries one through them. The number doubles with each try
-/// that was slow, from the first of these to the second.
+/// The writer makes this many copies past the caches before it tries one through them. The number doubles with each
+/// slow try, from the first of these constants to the second.
 const STAY: u64 = 64;
 const STAY_MOST: u64 = 256;
 
-/// See the [module](self).
+/// What a writer knows of its copies: see the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Copier {
     way: Way,
-    /// Copies until the next one that is timed.
+    /// Number of copies until the next one that is timed.
     untimed: u64,
-    /// Slow ones since the last that was not.
+    /// Number of slow copies since the last one that was not slow.
     slow: u32,
-    /// For how many copies it stayed past the caches.
+    /// Number of copies for which it stayed past the caches.
     stayed: u64,
 }
 
@@ -45,13 +46,13 @@ pub(crate) enum Way {
 }
 
 impl Copier {
-    /// Returns one that times none of its first `untimed` copies: the first write to memory takes longer, because the
-    /// system has to provide it.
+    /// Returns a copier that times none of its first `untimed` copies: the first write to memory takes longer, because
+    /// the system has to provide it.
     pub(crate) fn new(untimed: u64) -> Self {
         Self { untimed, ..Self::default() }
     }
 
-    /// Chooses a way for so many bytes, and calls `copy` with it.
+    /// Chooses a way for `bytes` bytes, and calls `copy` with it.
     #[inline]
     pub(crate) fn copy(&mut self, bytes: usize, copy: impl FnOnce(Way)) {
         let (way, is_timed) = self.next();
@@ -96,7 +97,7 @@ mod tests {
 
     const PAST: Duration = Duration::from_micros(7);
 
-    /// Copies so often, where one through the caches takes so long, and returns how many went past the caches.
+    /// Makes `copies` copies, where one through the caches takes `through`, and returns how many went past the caches.
     fn copy(copier: &mut Copier, copies: u64, through: Duration) -> u64 {
         let mut went_past = 0;
         for _ in 0..copies {

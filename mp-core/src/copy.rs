@@ -6,30 +6,30 @@ use std::sync::OnceLock;
 
 use crate::Plain;
 
-/// From this many bytes on, a copy is a long one: with the processor's string instruction, where that is
-/// [worth it](strings), and else line by line.
+/// Number of bytes from which on a copy is long. A long copy uses the processor's string instruction where that is
+/// [worth it](strings), and otherwise goes line by line.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) const STRING: usize = 9 * 64;
 
-/// The string instruction is at its best with multiples of so many bytes.
+/// The string instruction works best with multiples of this many bytes.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) const STRING_STEP: usize = 128;
 
-/// Whether there is such an instruction that is worth it for so many bytes.
+/// Returns whether there is such an instruction that is worth it for `bytes` bytes.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 pub(crate) fn is_string(bytes: usize) -> bool {
     bytes >= STRING && strings()
 }
 
-/// Whether the string instruction is faster than vectors, between cores.
+/// Returns whether the string instruction is faster than vectors, between cores.
 ///
-/// Intel's takes whole lines without fetching them first, where a vector store fetches the line that it overwrites from
-/// where it was read last: between cores of different last-level caches that costs five times the copy, 124 µs instead
-/// of 24 µs for 1 MiB (`cargo bench --bench ratios -- large.send`). And it asks for all that it reads at once: a copy of
-/// 16 lines behind a flag, both from a core with another last-level cache, takes the time of one transfer with it, and of
-/// two without (`-- broadcast.1KB`). AMD's does neither: 8 KiB from core to core take 0.9 µs with it, and 0.5 to 0.7 µs
-/// line by line (`-- tagged.8KB`). So it is Intel's only.
+/// Intel's takes whole lines without fetching them first, whereas a vector store fetches the line that it overwrites
+/// from where it was last read. Between cores of different last-level caches that costs five times the copy: 124 µs
+/// instead of 24 µs for 1 MiB (`cargo bench --bench ratios -- large.send`). Intel's also asks for all that it reads at
+/// once: a copy of 16 lines behind a flag, both from a core with another last-level cache, takes the time of one
+/// transfer with it, and of two without (`-- broadcast.1KB`). AMD's does neither: 8 KiB from core to core take 0.9 µs
+/// with it, and 0.5 to 0.7 µs line by line (`-- tagged.8KB`). So only Intel's is used.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 fn strings() -> bool {
@@ -47,8 +47,8 @@ fn strings() -> bool {
     })
 }
 
-/// Copies elements, as `copy_from_slice` does, in the way that is fastest when another core has
-/// written the ones, or read the others last: what the library itself does with messages.
+/// Copies elements as `copy_from_slice` does, in the way that is fastest when another core has written `from` or was
+/// the last to read `to`. The library itself copies messages in this way.
 ///
 /// # Panics
 /// When the lengths differ.
@@ -75,7 +75,7 @@ pub(crate) unsafe fn copy_bytes(from: NonNull<u8>, to: NonNull<u8>, bytes: usize
 }
 
 /// # Safety
-/// As [`copy_bytes`].
+/// Same as [`copy_bytes`].
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(never)]
 unsafe fn copy_long(from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
@@ -91,10 +91,10 @@ unsafe fn copy_long(from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
     }
 }
 
-/// Copies so many times 64 bytes, the first ones first.
+/// Copies `lines` times 64 bytes, the first ones first.
 ///
 /// # Safety
-/// Both ranges are valid for so many bytes. To the compiler the assembly may be any access to them.
+/// Both ranges are valid for that many bytes. To the compiler, the assembly may be any access to them.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 pub(crate) unsafe fn move_lines(from: *const u8, to: *const u8, lines: usize) {
@@ -129,10 +129,10 @@ pub(crate) unsafe fn move_lines(from: *const u8, to: *const u8, lines: usize) {
     }
 }
 
-/// `REP MOVSB`, forward.
+/// Copies forward with `REP MOVSB`.
 ///
 /// # Safety
-/// As the instruction: both ranges are valid for that many bytes.
+/// Same as for the instruction: both ranges are valid for that many bytes.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 pub(crate) unsafe fn move_string(from: *const u8, to: *const u8, bytes: usize) {
@@ -149,8 +149,8 @@ pub(crate) unsafe fn move_string(from: *const u8, to: *const u8, bytes: usize) {
     }
 }
 
-/// Copies `bytes` bytes past the caches, where the processor can: whole lines are in no cache afterwards. As with other
-/// copies, what is stored later by a Release comes after it.
+/// Copies `bytes` bytes past the caches where the processor can. Whole lines are in no cache afterwards. As with other
+/// copies, what is stored later by a Release comes after the copy.
 ///
 /// # Safety
 /// Both ranges are valid for that many bytes, and do not overlap.
@@ -173,10 +173,10 @@ pub(crate) unsafe fn copy_past_caches(from: NonNull<u8>, to: NonNull<u8>, bytes:
     }
 }
 
-/// Copies so many times 64 bytes past the caches, to an address that is a multiple of 64.
+/// Copies `lines` times 64 bytes past the caches, to an address that is a multiple of 64.
 ///
 /// # Safety
-/// As [`move_lines`]; `to` is aligned.
+/// Same as [`move_lines`]; `to` is aligned.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 pub(crate) unsafe fn move_lines_past_caches(from: *const u8, to: *const u8, lines: usize) {

@@ -1,4 +1,4 @@
-//! What can go wrong, with the facts in it.
+//! The library's errors, each with the facts of the case.
 
 use std::{fmt, io, sync::Arc, time::Duration};
 
@@ -6,12 +6,12 @@ use crate::{
     channel::ChannelSpec, mpb::spec::Mpbs, segment::SegmentError, topology, wait::Operation,
 };
 
-/// A result whose error is the library's.
+/// A result whose error is the library's [`Error`] by default.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Gives the `Error` of a module what a box of its `ErrorKind` takes: how the kind is read and taken out, and the
-/// traits of an error. With `World`, the kind that holds an error of worlds, also what turns the two into each other,
-/// but for `From<mp_core::Error>`.
+/// Implements for the `Error` of a module, a box of its `ErrorKind`, what it needs: access to the kind, by reference
+/// and by value, and the traits of an error. With `World`, for a kind that holds an error of worlds, it also implements
+/// the conversions between the two, except for `From<mp_core::Error>`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! boxed_error {
@@ -84,7 +84,7 @@ macro_rules! boxed_error {
 
 /// Why a call on a world failed. [`kind`](Self::kind) says what happened, with the facts.
 ///
-/// It is one pointer, so that a result comes back in registers where a call succeeds.
+/// It is the size of one pointer, so that a successful result is returned in registers.
 ///
 /// ```
 /// use onchip::{ErrorKind, World};
@@ -101,23 +101,22 @@ pub struct Error(Box<ErrorKind>);
 
 boxed_error!();
 
-/// What can go wrong in a world: see [`Error::kind`].
+/// What can go wrong in a world. See [`Error::kind`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The rank at the other end panicked or died; any rank, where a flag was waited for. What it
-    /// had published was delivered before.
+    /// The rank at the other end panicked or died. When a flag was waited for, this can be any rank. What the rank had
+    /// published before was delivered.
     #[error("rank {rank} was lost ({operation} on {} {channel:?})", operation.medium())]
     PeerLost {
         /// The lost rank.
         rank: usize,
-        /// What was going on.
+        /// The operation that failed.
         operation: Operation,
         /// The name of the channel or the MPBs.
         channel: Arc<str>,
     },
-    /// The other end was closed, and all its messages were received; or nobody is left who could
-    /// set a flag.
+    /// The other end was closed and all its messages were received, or no rank is left that could set a flag.
     #[error("{channel:?} was closed by its other end")]
     Disconnected {
         /// The name of the channel or the MPBs.
@@ -126,20 +125,20 @@ pub enum ErrorKind {
     /// A member has [revoked](crate::Rank::revoke_mpbs) the MPBs.
     #[error("the MPBs {mpbs:?} were revoked")]
     Revoked {
-        /// Their name.
+        /// The name of the MPBs.
         mpbs: Arc<str>,
     },
-    /// The call's time limit was over.
+    /// The time limit of the call has expired.
     #[error("{operation} on {} {channel:?} took longer than {limit:?}", operation.medium())]
     Timeout {
-        /// What was going on.
+        /// The operation that failed.
         operation: Operation,
         /// The name of the channel or the MPBs.
         channel: Arc<str>,
         /// The limit.
         limit: Duration,
     },
-    /// All slots of the channel are taken (at degree 0: no receiver waits).
+    /// All slots of the channel are taken. At degree 0: no receiver is waiting.
     #[error("channel {channel:?} of degree {degree} is full")]
     Full {
         /// The channel's name.
@@ -147,8 +146,7 @@ pub enum ErrorKind {
         /// Its asynchrony degree.
         degree: u64,
     },
-    /// Every slot of the channel is held by a guard of this very receiver, so that no message
-    /// can come.
+    /// Guards of this receiver hold every slot of the channel, so that no message can arrive.
     #[error("all {held} slots of channel {channel:?} are held by guards of this receiver")]
     GuardsHeld {
         /// The channel's name.
@@ -165,18 +163,18 @@ pub enum ErrorKind {
         channel: Arc<str>,
         /// The message's length in elements.
         len: usize,
-        /// The longest one.
+        /// The longest length allowed, in elements.
         max: usize,
     },
-    /// A communication thread did not send a message that it was to send.
+    /// A communication thread did not send a message that was delegated to it.
     #[error("a message on channel {channel:?} was not sent: {reason}")]
     NotSent {
         /// The channel's name.
         channel: Arc<str>,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The two ends of a channel were opened for different types, degrees or lengths.
+    /// The two ends of a channel were opened with different types, degrees or lengths.
     #[error("the ends of channel {channel:?} differ: here {ours}; there {theirs}")]
     Mismatch {
         /// The channel's name.
@@ -186,7 +184,7 @@ pub enum ErrorKind {
         /// The other end.
         theirs: Box<ChannelSpec>,
     },
-    /// A channel can't be made in this way.
+    /// A channel can't be made with these parameters.
     #[error("channel {channel:?}: {reason}")]
     BadChannel {
         /// The channel's name.
@@ -197,55 +195,55 @@ pub enum ErrorKind {
     /// Ranks asked for message passing buffers of different lengths.
     #[error("the MPBs {mpbs:?} of the ranks differ: here {ours}; there {theirs}")]
     MpbMismatch {
-        /// Their name.
+        /// The name of the MPBs.
         mpbs: Arc<str>,
-        /// This rank's.
+        /// What this rank asked for.
         ours: Mpbs,
-        /// Another rank's.
+        /// What another rank asked for.
         theirs: Mpbs,
     },
-    /// Ranks asked for message passing buffers of different ranks.
+    /// Ranks named different sets of ranks for the same message passing buffers.
     #[error("the MPBs {mpbs:?} are of ranks {ours:?} here; of ranks {theirs:?} there")]
     MpbRanksMismatch {
-        /// Their name.
+        /// The name of the MPBs.
         mpbs: Arc<str>,
         /// The ranks that this rank named, by their numbers in the world.
         ours: Box<[usize]>,
-        /// Those that another rank named. Their order is theirs only for the rank that came later; where
-        /// both have the same ranks they differ in that.
+        /// The ranks that another rank named. They are in that rank's order only for the rank that came later; where
+        /// both named the same ranks, it is the order that differs.
         theirs: Box<[usize]>,
     },
-    /// Message passing buffers can't be made in this way.
+    /// Message passing buffers can't be made with these parameters.
     #[error("MPBs {mpbs:?}: {reason}")]
     BadMpbs {
-        /// Their name.
+        /// The name of the MPBs.
         mpbs: Arc<str>,
         /// What is wrong.
         reason: String,
     },
-    /// Lines beyond the end of a message passing buffer.
+    /// The lines named are beyond the end of a message passing buffer.
     #[error("{count} lines from line {first} on, in MPBs {mpbs:?} of {lines} lines")]
     NoSuchLines {
-        /// Their name.
+        /// The name of the MPBs.
         mpbs: Arc<str>,
         /// The first line named.
         first: usize,
-        /// How many were named.
+        /// How many lines were named.
         count: usize,
-        /// How many each MPB has.
+        /// How many lines each MPB has.
         lines: usize,
     },
-    /// More bytes than a flag's line holds beside the flag.
+    /// The payload has more bytes than a flag's line holds beside the flag.
     #[error("{bytes} bytes beside a flag of MPBs {mpbs:?}, which takes up to {most}")]
     PayloadTooLong {
-        /// Their name.
+        /// The name of the MPBs.
         mpbs: Arc<str>,
-        /// How many bytes.
+        /// How many bytes the payload has.
         bytes: usize,
-        /// The most.
+        /// The most bytes allowed.
         most: usize,
     },
-    /// There is no such rank.
+    /// The named rank does not exist.
     #[error("rank {rank} named, where there are {size}")]
     NoSuchRank {
         /// The rank named.
@@ -256,19 +254,19 @@ pub enum ErrorKind {
     /// Ranks of the world failed.
     #[error(transparent)]
     RanksFailed(#[from] RanksFailed),
-    /// A world can't be made in this way.
+    /// A world can't be made with these parameters.
     #[error("{0}")]
     BadWorld(String),
-    /// The shared memory.
+    /// An error of the shared memory.
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    /// The machine's description, or pinning.
+    /// An error in reading the machine's description, or in pinning.
     #[error(transparent)]
     Topology(#[from] topology::Error),
     /// A result could not be carried from one process to another.
     #[error("a rank's result could not be encoded or decoded: {0}")]
     Encoding(#[from] postcard::Error),
-    /// The system refused.
+    /// The operating system refused a call.
     #[error("{call} failed: {source}")]
     Os {
         /// The system call.
@@ -276,24 +274,24 @@ pub enum ErrorKind {
         /// Its error.
         source: io::Error,
     },
-    /// This process may not open as many files as the processes of a world take.
+    /// This process may not open as many files as the processes of a world need.
     #[error(
         "the world's processes take {needed} open files, and this process may have no more than \
          {allowed}: raise its limit (ulimit -Hn), or run fewer ranks"
     )]
     OpenFiles {
-        /// How many are needed, with those that are open already.
+        /// How many open files are needed, including those that are open already.
         needed: u64,
         /// The hard limit.
         allowed: u64,
     },
-    /// An error of the program's own.
+    /// An error of the program.
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl Error {
-    /// Wraps an error of the program's own, so that rank code can return it with `?`.
+    /// Wraps an error of the program, so that rank code can return it with `?`.
     ///
     /// ```
     /// let error = onchip::Error::other("no such picture");
@@ -329,11 +327,11 @@ impl From<io::Error> for Error {
     }
 }
 
-/// Ranks of a world that did not end well, in the order of their numbers.
+/// The ranks of a world that failed, in the order of their numbers.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}", .failures.iter().map(|f| f.to_string()).collect::<Vec<_>>().join("; "))]
 pub struct RanksFailed {
-    /// Each failed rank.
+    /// The failures, one for each failed rank.
     pub failures: Vec<RankFailure>,
 }
 
@@ -350,16 +348,16 @@ pub struct RankFailure {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub enum Cause {
-    /// Its code returned this error.
+    /// The rank's code returned this error.
     Error(String),
-    /// Its code panicked with this message.
+    /// The rank's code panicked with this message.
     Panic(String),
-    /// Its process ended with this status before its code did.
+    /// The rank's process exited with this status before its code returned.
     Exit(i32),
-    /// Its process was ended by this signal.
+    /// The rank's process was killed by this signal.
     Signal(i32),
-    /// Its process ended in a way that could not be seen: the process that started it ignores
-    /// `SIGCHLD`, or something in it waits for children that are not its own.
+    /// The rank's process ended in a way that could not be seen: the process that started it ignores `SIGCHLD`, or
+    /// something in that process waits for children that are not its own.
     Vanished,
 }
 
@@ -386,14 +384,14 @@ impl fmt::Display for RankFailure {
     }
 }
 
-/// A buffer could not be sent; here it is back.
+/// The error of a failed send, which returns the message to the sender.
 #[derive(thiserror::Error)]
 #[error("{error}")]
 pub struct SendError<M> {
-    /// Why.
+    /// Why the send failed.
     #[source]
     pub error: Error,
-    /// What was to be sent.
+    /// The message that was not sent.
     pub message: M,
 }
 

@@ -27,13 +27,12 @@ mod wait;
 mod word;
 mod world;
 
-/// Launching programs as the ranks of a world: what `mprun` is made of. Begins with
-/// [`World::launch`].
+/// Programs launched as the ranks of a world; `mprun` is built on this. Begins with [`World::launch`].
 pub mod launch {
     pub use crate::world::{Ending, Launched, Piece, RanksOutput, Stream, see_children};
 }
 
-/// Sends handed to other threads of the process: what communication threads are made of.
+/// Sends delegated to other threads of the process; communication threads are built on this.
 pub mod delegate {
     pub use crate::lane::{
         Attempt, Awaited, Bell, Gauge, Outgoing, Pending, Progress, ServedLane, Submitted, Untyped,
@@ -42,9 +41,9 @@ pub mod delegate {
     pub use crate::wait::Backoff;
 }
 
-/// Names that the library's own crates give are apart from those of programs: each use of channels,
-/// MPBs and regions has a [namespace](names::Namespace) of its own. Not for programs, so the `onchip`
-/// crate does not export it.
+/// Namespaces that keep the names of the library's own crates apart from those of programs: each use of channels, MPBs
+/// and regions has a [namespace](names::Namespace) of its own. Not for programs, so the `onchip` crate does not export
+/// it.
 ///
 /// ```
 /// use mp_core::names::Namespace;
@@ -65,7 +64,7 @@ pub mod names {
     pub use crate::{channel::Callers, context::Namespace};
 }
 
-/// Memory of a world for algorithms of other crates: what critical sections are made of.
+/// Memory of a world for algorithms of other crates; critical sections are built on this.
 pub mod memory {
     pub use crate::{
         mpb::{
@@ -81,8 +80,9 @@ pub mod memory {
     };
 }
 
-/// Listening to the waits of a thread, what recordings are made of, what ends waits for no rank in
-/// particular, and how many turns of a loop a time is on this machine. Not for programs, so the `onchip` crate does not export it.
+/// Building blocks for code that deals with waits: listening to the waits of a thread (recordings are built on this),
+/// news that ends waits for no particular rank, and the number of turns of a loop that take a given time on this
+/// machine. Not for programs, so the `onchip` crate does not export it.
 pub mod waits {
     pub use crate::{
         costs::{end_look, look, looks, pauses},
@@ -90,13 +90,13 @@ pub mod waits {
     };
 }
 
-/// What goes on in a rank's thread while it waits for something else: the rank's progress engine. Not for
-/// programs, so the `onchip` crate does not export it.
+/// The rank's progress engine: what goes on in a rank's thread while it waits for something else. Not for programs, so
+/// the `onchip` crate does not export it.
 pub mod progress {
     pub use crate::wait::progress::{Advanced, Helper, Lent, Part, ring};
 }
 
-/// What [requests](Request) are made of. Not for programs, so the `onchip` crate does not export it.
+/// The parts that [requests](Request) are built from. Not for programs, so the `onchip` crate does not export it.
 pub mod requests {
     pub use crate::request::{Beside, Driven, Driver, Landing, Operation, UnderWay, Watch};
 }

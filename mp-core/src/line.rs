@@ -1,10 +1,8 @@
-//! Cache lines: the primitives that algorithms on them are made of, and what else a program can say
-//! about them.
+//! Cache lines: the primitives from which algorithms on them are built, and what else a program can say about them.
 //!
-//! The primitives are those of S. Ramos and T. Hoefler, *Cache Line Aware Algorithm Design for
-//! Cache-Coherent Architectures*, section 2.4. A line's first word is its value. Plain loads and
-//! stores move it, and only [`add`] is a locked instruction: those take the line away from all its
-//! readers, and are not for polling.
+//! The primitives are those of S. Ramos and T. Hoefler, *Cache Line Aware Algorithm Design for Cache-Coherent
+//! Architectures*, section 2.4. A line's first word is its value. Plain loads and stores move it, and only [`add`] is a
+//! locked instruction. Locked instructions take the line away from all its readers, and are not for polling.
 //!
 //! | in the paper | here | touches |
 //! |---|---|---|
@@ -13,8 +11,8 @@
 //! | `cl_write(line, value)` | [`write`] | a store |
 //! | `cl_add(line, value)` | [`add`] | a load and a store, as one |
 //!
-//! What the library itself waits for goes through `wait/`, which also sleeps and ends for a dead
-//! peer; [`wait`] is for threads that a core is kept for.
+//! The library's own waits go through `wait/`, which also sleeps and ends for a dead peer. [`wait`] is for threads that
+//! have a core reserved for them.
 
 mod fold;
 mod shared;
@@ -26,7 +24,7 @@ use std::time::Duration;
 
 use crate::{costs, sync::yield_now};
 
-/// Looks at a line for so long, with a pause after each, before it lets other threads run.
+/// How long to look at a line, with a pause after each look, before other threads may run.
 const LOOKING: Duration = Duration::from_micros(14);
 
 /// Writes a value into a line.
@@ -35,17 +33,16 @@ pub(crate) fn write(line: &Line, value: u64) {
     line.set_flag(value);
 }
 
-/// Adds a value to a line's; that as it was.
+/// Adds a value to a line's value, and returns the previous value.
 #[inline(always)]
 pub(crate) fn add(line: &Line, value: u64) -> u64 {
     line.add_to_flag(value)
 }
 
-/// Polls a line until its value is as wanted, and returns that; [`None`] when `given_up` says so,
-/// which is asked now and then.
+/// Polls a line until its value is as wanted, and returns that value. Returns [`None`] when `given_up` says so, which
+/// is asked now and then.
 ///
-/// Lets others run now and then as well: where threads share a core, what is waited for may come
-/// from one of them.
+/// Also lets other threads run now and then: where threads share a core, what is waited for may come from one of them.
 #[inline]
 pub(crate) fn wait(
     line: &Line,
@@ -68,8 +65,8 @@ pub(crate) fn wait(
     }
 }
 
-/// Evicts a line from all caches, so that the next access to it comes from memory; whether this
-/// processor lets programs do so. Done for all lines before [`evicted`] returns.
+/// Evicts a line from all caches, so that the next access to it comes from memory. Returns whether this processor lets
+/// programs do so. The eviction of all lines is done before [`evicted`] returns.
 #[inline]
 pub(crate) fn evict(line: &Line) -> bool {
     let _ = line;
@@ -91,7 +88,7 @@ pub(crate) fn evict(line: &Line) -> bool {
     false
 }
 
-/// Waits until the lines of all calls of [`evict`] before it are gone.
+/// Waits until the lines of all earlier calls of [`evict`] are gone.
 #[inline]
 pub(crate) fn evicted() {
     // SAFETY: an instruction that only orders others; every x86-64 processor has it.
@@ -106,8 +103,8 @@ pub(crate) fn evicted() {
     }
 }
 
-/// Asks for the line of `address` to be brought here for writing, so that the store does not wait
-/// for it. Any address will do; one that is not mapped is ignored.
+/// Asks for the line of `address` to be brought here for writing, so that the store does not wait for it. Any address
+/// is allowed; one that is not mapped is ignored.
 #[inline(always)]
 pub(crate) fn prefetch_to_write(address: *const u8) {
     // The intrinsic would need a target feature that baseline x86-64 lacks, and falls back to a
@@ -133,7 +130,7 @@ pub(crate) fn prefetch_to_write(address: *const u8) {
 mod tests {
     use super::*;
 
-    /// Two threads count each other on by lines, and one copies what the other has written.
+    /// Two threads make each other continue through lines, and one copies what the other has written.
     #[test]
     fn what_was_written_before_is_there_after_the_wait() {
         let rounds = if cfg!(miri) { 20 } else { 2000 };

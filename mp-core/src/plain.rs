@@ -6,17 +6,17 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 /// A type whose values are plain data: no pointers, no padding, every bit pattern valid.
 ///
-/// Implemented for all that is [`NoUninit`], [`AnyBitPattern`], `Send` and `Sync`; derive the first two with
-/// `bytemuck` for a type of your own. Such values can cross from one thread or process to another as they are.
+/// Implemented for every type that is [`NoUninit`], [`AnyBitPattern`], `Send` and `Sync`. For your own types, derive
+/// the first two with `bytemuck`. Such values can cross from one thread or process to another as they are.
 pub trait Plain: NoUninit + AnyBitPattern + Send + Sync {}
 
 impl<T: NoUninit + AnyBitPattern + Send + Sync> Plain for T {}
 
-/// What a channel can carry: a [`Plain`] value, or a slice of them.
+/// A type that a channel can carry: a [`Plain`] value, or a slice of them.
 ///
 /// The trait is sealed.
 pub trait Message: sealed::Sealed + 'static {
-    /// The type of the elements; for a single value, its own.
+    /// The type of the elements. For a single value, this is the value's own type.
     type Element: Plain;
 
     #[doc(hidden)]
@@ -25,7 +25,7 @@ pub trait Message: sealed::Sealed + 'static {
     #[doc(hidden)]
     fn elements(&self) -> &[Self::Element];
 
-    /// A pointer to a message of `len` elements (1 for a single value).
+    /// Returns a pointer to a message of `len` elements (1 for a single value).
     #[doc(hidden)]
     fn at(first: NonNull<Self::Element>, len: usize) -> NonNull<Self>;
 }

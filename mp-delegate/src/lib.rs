@@ -1,5 +1,5 @@
-//! The part of Onchip that hands work to other threads, and shows what became of it. Programs use
-//! it through the `onchip` crate.
+//! The part of Onchip that hands work over to other threads, and shows what became of that work. Programs use it
+//! through the `onchip` crate.
 #![deny(unsafe_code)]
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 

@@ -1,9 +1,9 @@
-//! A barrier at one rank: all tell rank 0 that they have come, and it tells all to go on.
+//! A barrier at one rank: all ranks tell rank 0 that they have arrived, and rank 0 tells all to continue.
 //!
-//! Where ranks share cores, what costs is to wake one that sleeps. Here each rank but the first is
-//! woken at most once for a barrier, whereas each round of a dissemination may wake it; and those that
-//! sleep are woken by one call to the system for all ([`Mpb::set_flags`]). That takes two thirds of the
-//! time that it takes to wake 31 one by one, on two cores.
+//! Where ranks share cores, the cost lies in waking sleeping ranks. Here each rank except the first is woken at most
+//! once for a barrier, whereas each round of a dissemination may wake it. The sleeping ranks are woken by a single
+//! system call for all of them ([`Mpb::set_flags`]). On two cores, that takes two thirds of the time needed to wake 31
+//! ranks one by one.
 //!
 //! The lines of an MPB, from the first on that the barrier may use:
 //!
@@ -12,7 +12,7 @@
 //! P − 1    at rank 0: how many barriers rank i has come to          set by rank i
 //! ```
 //!
-//! Barriers are counted in 64 bits, which do not come round.
+//! Barriers are counted in 64 bits, which do not wrap around.
 
 use std::mem;
 
@@ -29,8 +29,8 @@ pub struct Central {
 }
 
 impl Central {
-    /// With the MPBs of these ranks. The lines from `first_line` on are the barrier's own, and zero
-    /// at first.
+    /// Creates this rank's part, with the MPBs of these ranks. The lines from `first_line` on belong to the barrier and
+    /// are initially zero.
     ///
     /// # Errors
     /// [`BarrierError::NoRoom`].
@@ -40,22 +40,22 @@ impl Central {
         Ok(Central { first_line, number: 0, arrived: false })
     }
 
-    /// Lines that this takes of each MPB, with so many ranks.
+    /// Returns the number of lines that this takes of each MPB with this many ranks.
     pub fn lines(ranks: usize) -> usize {
         ranks
     }
 
-    /// Returns whether this rank has said that it has come, and has not waited since.
+    /// Returns whether this rank has announced its arrival and has not waited since.
     #[inline]
     pub fn has_arrived(&self) -> bool {
         self.arrived
     }
 
-    /// Says that this rank has come, and waits for nobody. If it had said so already, and not waited,
-    /// it waits now for the barrier that it had come to, and then says it of the next.
+    /// Announces that this rank has arrived, without waiting. If it has already announced that and not waited, it now
+    /// waits for the barrier at which it arrived, and then announces its arrival at the next one.
     ///
     /// # Errors
-    /// Those of the MPBs; this rank is then out of step with the others.
+    /// The errors of the MPBs; after one of these, this rank is out of step with the others.
     #[inline]
     pub async fn arrive<M: Mpb>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
         if self.arrived {
@@ -71,10 +71,10 @@ impl Central {
         Ok(())
     }
 
-    /// Waits until all have come; this rank has, at the latest now.
+    /// Waits until all ranks have arrived; this announces this rank's arrival if it has not done so.
     ///
     /// # Errors
-    /// Those of the MPBs; this rank is then out of step with the others.
+    /// The errors of the MPBs; after one of these, this rank is out of step with the others.
     #[inline]
     pub async fn wait<M: Mpb>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
         let (me, ranks, line) = (mpb.rank(), mpb.ranks(), self.first_line);

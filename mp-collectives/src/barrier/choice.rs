@@ -1,4 +1,4 @@
-//! Which barrier suits the machine, and why.
+//! The choice of the barrier that suits the machine, with its reason.
 
 use std::fmt;
 
@@ -7,54 +7,56 @@ use mp_model::cla::{Barrier, Machine, Parameters};
 
 use crate::near::{Near, Places};
 
-/// Why a barrier was chosen.
+/// The reason why a barrier was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The caller said so.
+    /// The caller forced it.
     Forced,
-    /// A few ranks share cores: all tell all, so that the last one to come waits for nobody.
+    /// A few ranks share cores: each rank tells all others, so that the last rank to arrive does not wait.
     FewCrowded,
-    /// Many ranks share cores, and the fewest are to be woken.
+    /// Many ranks share cores, so as few ranks as possible are to be woken.
     Crowded,
     /// Each rank has a core: the groups and rounds that the cache-line-aware model finds best.
     Modelled(Origin),
 }
 
-/// Where the model's parameters are from.
+/// The source of the model's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// This machine's [calibration](crate::calibration).
     Measured,
-    /// The paper's Sandy Bridge, for want of one. What counts is what a line costs that comes from
-    /// another core beside one that is there, which differs little between machines.
+    /// The paper's Sandy Bridge, if there is no calibration. What matters is the cost of a line that comes from another
+    /// core relative to that of a line that is already there, which differs little between machines.
     Paper,
 }
 
-/// The choice.
+/// The choice of a barrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// P.
+    /// P, the number of ranks.
     pub ranks: usize,
-    /// Cores that they may use.
+    /// The number of cores that they may use.
     pub cores: usize,
-    /// What was chosen.
+    /// The chosen barrier.
     pub barrier: Barrier,
-    /// What groups ranks, for [`Barrier::Grouped`].
+    /// How ranks are grouped, for [`Barrier::Grouped`].
     pub near: Near,
-    /// Why.
+    /// The reason for the choice.
     pub reason: Reason,
 }
 
-/// Ranks up to which all tell all where they share cores. That takes a quarter less than a barrier at
-/// one rank, which has to be run before the others can go on (`cargo bench --bench ratios -- barrier`),
-/// but P − 1 flags of each, and each may be woken more than once by those that it finds missing.
+/// The number of ranks up to which each rank tells all others where they share cores. That takes a quarter less time
+/// than a barrier at one rank, which has to run before the others can continue
+/// (`cargo bench --bench ratios -- barrier`). But it takes P − 1 flags of each rank, and each rank may be woken more
+/// than once by those that it finds missing.
 const FEW: usize = 16;
 
-/// The barrier for ranks at these places on so many cores, with these parameters of the machine, if they are
+/// Chooses the barrier for ranks at these places on this many cores, with these parameters of the machine, if they are
 /// known.
 ///
-/// Ranks have flags in caches, and a flag for each whom they tell ([`mp_model::cla::barrier`]): rounds are those
-/// with the fewest flags, over all ranks or within groups and between them. Others can be forced.
+/// The choice assumes that ranks have flags in caches, and one flag for each rank that they tell
+/// ([`mp_model::cla::barrier`]). The rounds are those with the fewest flags, over all ranks or within groups and
+/// between them. Other barriers can be forced.
 pub fn choose(
     places: &Places,
     cores: usize,

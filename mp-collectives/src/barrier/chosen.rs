@@ -1,4 +1,4 @@
-//! Barriers of ranks, by the algorithm that suits it.
+//! Barriers that use the algorithm that suits the machine.
 
 use std::sync::Arc;
 
@@ -19,18 +19,19 @@ use crate::near::Places;
 use crate::real::{RealError, RealMpb};
 use crate::told::CHOICE_TARGET;
 
-/// How barriers are to be done. All ranks must ask for the same.
+/// Settings of barriers. All ranks must use the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// This barrier, and not the one that suits the machine.
+    /// Forces this barrier instead of the one that suits the machine.
     pub barrier: Option<Barrier>,
-    /// Which ranks are near each other, for [`Barrier::Grouped`] and its choice; by default those that the world
-    /// has bound to CPUs of one last-level cache.
+    /// Which ranks are near each other, for [`Barrier::Grouped`] and its choice. By default these are the ranks that
+    /// the world has bound to CPUs of one last-level cache.
     pub placement: Option<Placement>,
 }
 
 impl Settings {
-    /// Those for some of the ranks: rounds and placements are for as many as they were made for.
+    /// Returns the settings for some of the ranks: rounds and placements apply only to the number of ranks that they
+    /// were made for.
     pub(crate) fn of_part(mut self, before: usize, ranks: usize) -> Settings {
         if ranks != before {
             self.placement = None;
@@ -85,16 +86,17 @@ impl Algorithm {
 }
 
 impl Barriers {
-    /// All these ranks, or all of the world, open the barriers of this name; none waits for the others to do so.
+    /// Opens the barriers of this name for the given ranks, or for all ranks of the world. No rank waits for the others
+    /// to do so.
     ///
-    /// Three ranks and more, each with a core, take the groups and rounds that suit this machine's calibration,
-    /// if one is [kept](calibration::kept), as the rank sees it that comes first. Nothing is measured here.
+    /// Three or more ranks, each with a core, use the groups and rounds that suit this machine's calibration, if one is
+    /// [kept](calibration::kept). The calibration that counts is the one seen by the first rank to open the barriers.
+    /// Nothing is measured here.
     ///
     /// # Errors
-    /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other
-    /// settings, as far as these change the room that they take,
-    /// [`MpbRanksMismatch`](mp_core::ErrorKind::MpbRanksMismatch) with other members; a [`BarrierError`];
-    /// lack of memory.
+    /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other settings that
+    /// change the memory needed; [`MpbRanksMismatch`](mp_core::ErrorKind::MpbRanksMismatch) when it has opened them
+    /// with other members; a [`BarrierError`]. Also fails for lack of memory.
     pub fn open<'a>(
         members: impl Into<Members<'a>>,
         name: &str,
@@ -156,22 +158,22 @@ impl Barriers {
         Ok(Barriers { mpb, explanation: choice, algorithm })
     }
 
-    /// Has calls numbered together with those of the other fronts of a communicator, and compared with
-    /// those of other ranks when they take long.
+    /// Numbers calls together with those of the other fronts of a communicator, and compares them with those of other
+    /// ranks when they take long.
     pub(crate) fn watch(&mut self, board: &Arc<Board>) {
         self.mpb.watch(board);
     }
 
-    /// How calls wait from now on: with which policy, how long.
+    /// Sets how calls wait from now on: with which policy and for how long.
     pub fn set_wait(&mut self, wait: impl Into<Wait>) {
         self.mpb.get_mut().set_wait(wait);
     }
 
-    /// Waits until all ranks have come to this barrier.
+    /// Waits until all ranks have arrived at this barrier.
     ///
     /// # Errors
     /// [`PeerLost`](mp_core::ErrorKind::PeerLost), [`Disconnected`](mp_core::ErrorKind::Disconnected) and
-    /// [`Timeout`](mp_core::ErrorKind::Timeout), after which this rank is out of step with the others.
+    /// [`Timeout`](mp_core::ErrorKind::Timeout); after one of these, this rank is out of step with the others.
     #[inline]
     pub fn wait(&mut self) -> mp_core::Result<()> {
         match &mut self.algorithm {
@@ -191,14 +193,14 @@ impl Barriers {
         Ok(())
     }
 
-    /// Says that this rank has come, and waits for nobody: the others need not wait for it while it
-    /// does something else ("fuzzy barrier"). What takes more than one round of flags goes on only in
-    /// [`Arrived::wait`].
+    /// Announces that this rank has arrived and returns without waiting: the other ranks need not wait for this rank
+    /// while it does something else ("fuzzy barrier"). Anything that takes more than one round of flags continues only
+    /// in [`Arrived::wait`].
     ///
-    /// Whoever drops what this returns waits with the next call, whatever that is.
+    /// If the returned value is dropped, this rank waits in its next call, whatever that call is.
     ///
     /// # Errors
-    /// As [`wait`](Barriers::wait).
+    /// The same as for [`wait`](Barriers::wait).
     #[inline]
     pub fn arrive(&mut self) -> mp_core::Result<Arrived<'_>> {
         if self.algorithm.has_arrived() {
@@ -212,7 +214,7 @@ impl Barriers {
         Ok(Arrived(self))
     }
 
-    /// For a thread that must not be blocked, and where it waits.
+    /// Converts this for a thread that must not be blocked, and returns where it waits.
     pub(crate) fn polled(self) -> (Barriers<PolledMpb>, Arc<Waits>) {
         let Barriers { mpb, explanation, algorithm } = self;
         let mpb = PolledMpb::of_real(mpb);
@@ -222,8 +224,8 @@ impl Barriers {
 }
 
 impl Barriers<PolledMpb> {
-    /// [`wait`](Barriers::wait), which the blocking one does not call because one future more around
-    /// an algorithm costs what a barrier feels.
+    /// Does what [`wait`](Barriers::wait) does. The blocking form does not call this, because one more future around an
+    /// algorithm has a noticeable cost for a barrier.
     pub(crate) async fn run(&mut self) -> mp_core::Result<()> {
         self.mpb.begin(Mark::barrier());
         match &mut self.algorithm {
@@ -235,27 +237,27 @@ impl Barriers<PolledMpb> {
 }
 
 impl<M: Mpb<Error = RealError>> Barriers<M> {
-    /// Which barrier it is, and why.
+    /// Returns which barrier is used, and why.
     pub fn explain(&self) -> &Explanation {
         &self.explanation
     }
 
-    /// This rank.
+    /// Returns this rank's number.
     pub fn rank(&self) -> usize {
         self.mpb.rank()
     }
 }
 
-/// A rank has come to a barrier, and will wait.
+/// A barrier at which this rank has arrived and for which it has yet to wait.
 #[must_use = "nobody has waited yet"]
 #[derive(Debug)]
 pub struct Arrived<'a>(&'a mut Barriers);
 
 impl Arrived<'_> {
-    /// Waits until all ranks have come.
+    /// Waits until all ranks have arrived.
     ///
     /// # Errors
-    /// As [`Barriers::wait`].
+    /// The same as for [`Barriers::wait`].
     #[inline]
     pub fn wait(self) -> mp_core::Result<()> {
         self.0.wait()

@@ -1,21 +1,20 @@
-//! Dissemination barriers (Ramos & Hoefler, section 3.3): in each round a rank tells m others that it
-//! has come so far, and waits until it is told so by m others.
+//! Dissemination barriers (Ramos & Hoefler, section 3.3): in each round a rank tells m others that it has got that far,
+//! and waits until m others have told it the same.
 //!
-//! Who tells whom is plain data ([`Round`]): m-way with the same m in all rounds, another m in each
-//! ("multi-m"), or barriers within groups and an exchange between them. With two ranks it is one
-//! round, in which each sets a flag of the other.
+//! The pattern of which rank tells which is plain data ([`Round`]): m-way with the same m in all rounds, another m in
+//! each ("multi-m"), or barriers within groups and an exchange between them. With two ranks there is one round, in
+//! which each rank sets a flag of the other.
 //!
-//! An MPB has a line for each flag that its rank waits for, from the first on that the barrier may use, in the
-//! order of the rounds. So each line has one rank that sets it and one that waits for it, and belongs to one
-//! round: who tells m others in a round sets m flags. That is `flag[n][r][m]`, which the paper sets aside
-//! for the memory that it takes; its own *single-use lines*, `flag[n][r]`, are written once in a round and read
-//! by m others. Here a rank waits in its own buffer, where who sets a flag finds the one whom it may have to wake,
-//! and a line moves between two ranks only. The rounds are chosen for this form, with few flags in each
-//! ([`mp_model::cla::barrier`]); with m = 1 the two are the same.
+//! An MPB has a line for each flag that its rank waits for, in the order of the rounds, from the first line on that the
+//! barrier may use. Each line has one rank that sets it and one that waits for it, and belongs to one round: a rank
+//! that tells m others in a round sets m flags. That is `flag[n][r][m]`, which the paper sets aside because of the
+//! memory that it takes; its own *single-use lines*, `flag[n][r]`, are written once in a round and read by m others.
+//! Here a rank waits in its own buffer, where the rank that sets a flag finds the rank that it may have to wake, and a
+//! line moves between two ranks only. The rounds are chosen for this form, with few flags in each
+//! ([`mp_model::cla::barrier`]); with m = 1 the two forms are the same.
 //!
-//! What a flag says is the number of the barrier, in 64 bits, which do not come
-//! round: the next barrier uses the same lines, none needs a reset, and it does no harm when a rank that is one
-//! barrier ahead sets one again.
+//! A flag holds the number of the barrier, in 64 bits, which do not wrap around. The next barrier uses the same lines,
+//! no line needs a reset, and it does no harm when a rank that is one barrier ahead sets a flag again.
 
 use std::mem;
 
@@ -24,45 +23,45 @@ use mp_model::cla::{Barrier, Placement};
 use mp_model::mpb::{Line, Mpb, NEWS};
 use thiserror::Error;
 
-/// Why there can be no such barrier.
+/// The reason why a barrier is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BarrierError {
-    /// A round in which a rank would tell nobody, or itself.
+    /// A rank would tell no other rank in a round, or would tell itself.
     #[error("a round with m = {ways} among {ranks} ranks")]
     Ways {
-        /// The m asked for.
+        /// The requested m.
         ways: usize,
         /// The number of ranks.
         ranks: usize,
     },
-    /// A barrier for other ranks.
+    /// The barrier is for another number of ranks.
     #[error("a barrier for {given} ranks, of which there are {ranks}")]
     Ranks {
-        /// How many it is for.
+        /// The number of ranks that it is for.
         given: usize,
-        /// How many there are.
+        /// The number of ranks that there are.
         ranks: usize,
     },
-    /// A barrier for other groups.
+    /// The barrier is for another number of groups.
     #[error("a barrier for {given} groups of ranks, of which there are {groups}")]
     Groups {
-        /// How many it is for.
+        /// The number of groups that it is for.
         given: usize,
-        /// How many there are.
+        /// The number of groups that there are.
         groups: usize,
     },
-    /// A rank that would go on although another one may not have come.
+    /// A rank would continue although another rank may not have arrived.
     #[error("after all rounds rank {rank} does not know that rank {of} has come")]
     Unaware {
-        /// Who goes on.
+        /// The rank that would continue.
         rank: usize,
-        /// Who may not have come.
+        /// The rank that may not have arrived.
         of: usize,
     },
-    /// It does not fit into the MPB.
+    /// The flags do not fit into the MPB.
     #[error("{flags} flags do not fit into an MPB of {lines} lines, from line {first_line} on")]
     NoRoom {
-        /// Lines for flags.
+        /// The number of lines for flags.
         flags: usize,
         /// The first line that may be used.
         first_line: usize,
@@ -102,8 +101,8 @@ struct Awaited {
 }
 
 impl Dissemination {
-    /// With these m for each round. The lines from `first_line` on are the barrier's own, and zero at
-    /// first.
+    /// Creates this rank's part, with these m for each round. The lines from `first_line` on belong to the barrier and
+    /// are initially zero.
     ///
     /// # Errors
     /// [`BarrierError`].
@@ -118,8 +117,8 @@ impl Dissemination {
         Dissemination::with_rounds(mpb, &rounds, first_line)
     }
 
-    /// With these rounds, of each rank, as [`Barrier::rounds`] gives them: a rank's `reads` are those
-    /// who tell it.
+    /// Creates this rank's part, with these rounds of each rank, as [`Barrier::rounds`] gives them: a rank's `reads`
+    /// are the ranks that tell it.
     ///
     /// # Errors
     /// [`BarrierError`].
@@ -160,25 +159,25 @@ impl Dissemination {
         Ok(Dissemination { rounds: steps, number: 0, arrived: false })
     }
 
-    /// Lines that these rounds take of each MPB.
+    /// Returns the number of lines that these rounds take of each MPB.
     pub fn lines(rounds: &[Vec<Round>]) -> usize {
         let flags = |rounds: &Vec<Round>| rounds.iter().map(|round| round.reads.len()).sum();
         rounds.iter().map(flags).max().unwrap_or(0)
     }
 
-    /// Returns whether this rank has said that it has come, and has not waited since.
+    /// Returns whether this rank has announced its arrival and has not waited since.
     #[inline]
     pub fn has_arrived(&self) -> bool {
         self.arrived
     }
 
-    /// Says that this rank has come, and waits for nobody. If it had said so already, and not waited,
-    /// it waits now for the barrier that it had come to, and then says it of the next.
+    /// Announces that this rank has arrived, without waiting. If it has already announced that and not waited, it now
+    /// waits for the barrier at which it arrived, and then announces its arrival at the next one.
     ///
-    /// That is the first round; the others go on when the rank waits.
+    /// This does the first round; the other rounds follow when the rank waits.
     ///
     /// # Errors
-    /// Those of the MPBs; this rank is then out of step with the others.
+    /// The errors of the MPBs; after one of these, this rank is out of step with the others.
     #[inline]
     pub async fn arrive<M: Mpb>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
         if self.arrived {
@@ -194,14 +193,14 @@ impl Dissemination {
         Ok(())
     }
 
-    /// Waits until all have come; this rank has, at the latest now.
+    /// Waits until all ranks have arrived; this announces this rank's arrival if it has not done so.
     ///
-    /// Each rank compares its calls with those of another one in the first round. Of two ranks that called
-    /// something else, one did not repeat its last call, and so it says in this barrier and in the next one
-    /// what it has called. The other one sees the flag of one of these two.
+    /// Each rank compares its calls with those of another rank in the first round. If two ranks made different calls,
+    /// one of them did not repeat its last call, so it announces in this barrier and in the next one what it has
+    /// called. The other rank sees the flag of one of these two.
     ///
     /// # Errors
-    /// Those of the MPBs; this rank is then out of step with the others.
+    /// The errors of the MPBs; after one of these, this rank is out of step with the others.
     #[inline]
     pub async fn wait<M: Mpb>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
         let mut told = mem::take(&mut self.arrived);
@@ -224,7 +223,7 @@ impl Dissemination {
     }
 }
 
-/// Each rank's rounds in this barrier.
+/// Returns each rank's rounds in this barrier.
 pub(super) fn rounds(
     barrier: &Barrier,
     placement: &Placement,
@@ -250,7 +249,7 @@ pub(super) fn rounds(
     Ok(barrier.rounds(placement))
 }
 
-/// Checks that after all rounds everybody knows that everybody has come.
+/// Checks that after all rounds every rank knows that all ranks have arrived.
 fn check(rounds: &[Vec<Round>], ranks: usize) -> Result<(), BarrierError> {
     let wrong = |given| BarrierError::Ranks { given, ranks };
     if rounds.len() != ranks {

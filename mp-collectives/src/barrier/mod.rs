@@ -1,13 +1,13 @@
-//! Nobody goes on before all have come.
+//! Barriers: no rank continues until all ranks have arrived.
 //!
-//! [`Barriers`] picks the algorithm that suits the machine. Each can also be used by itself:
+//! [`Barriers`] picks the algorithm that suits the machine. Each algorithm can also be used by itself:
 //!
 //! | | for | source |
 //! |---|---|---|
 //! | [`Dissemination`] | a core for each rank | Ramos & Hoefler, section 3.3 |
-//! | [`Central`] | more than 16 ranks that share cores | the fewest that must be woken, by one wake for all |
+//! | [`Central`] | more than 16 ranks that share cores | as few ranks as possible are woken, by one wake for all |
 //!
-//! Both are *fuzzy*: a rank may say that it has come, do something else, and wait later.
+//! Both are *fuzzy*: a rank may announce that it has arrived, do something else, and wait later.
 
 mod central;
 mod choice;

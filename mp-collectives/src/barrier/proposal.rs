@@ -1,5 +1,5 @@
-//! What a rank proposes for all, in a word: what groups ranks in a dissemination barrier, and what that was found
-//! with. The rounds follow from it.
+//! One rank's proposal for all ranks, in a word: how ranks are grouped in a dissemination barrier, and the origin of
+//! that choice. The rounds follow from it.
 //!
 //! ```text
 //! bits 0–1    what groups ranks
@@ -10,12 +10,12 @@
 use super::choice::Origin;
 use crate::near::Near;
 
-/// The word for this.
+/// Returns the word for a proposal.
 pub(super) fn word(near: Near, origin: Origin) -> u64 {
     near.bits() | u64::from(origin == Origin::Measured) << 2 | 1 << 3
 }
 
-/// What was proposed, if anything.
+/// Returns the proposal in a word, if there is one.
 pub(super) fn read(word: u64) -> Option<(Near, Origin)> {
     let origin = if word >> 2 & 1 == 1 { Origin::Measured } else { Origin::Paper };
     (word >> 3 & 1 == 1).then(|| (Near::read(word), origin))

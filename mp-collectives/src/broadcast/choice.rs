@@ -1,10 +1,10 @@
-//! Which algorithm a broadcast takes, and why.
+//! The choice of the algorithm for a broadcast, with its reason.
 
 use std::fmt;
 
 use super::trees::{Shape, Trees};
 
-/// How a message goes to all.
+/// The way in which a message goes to all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
     /// Line by line with the payload in the notification: [`LineBcast`](super::LineBcast).
@@ -28,27 +28,27 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// What the choice knows of the world and the machine.
+/// The facts about the world and the machine that the choice uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// P.
+    /// P, the number of ranks.
     pub ranks: usize,
-    /// Cores that they may use.
+    /// The number of cores that they may use.
     pub cores: usize,
-    /// Bytes that a line holds beside a flag.
+    /// The number of bytes that a line holds beside a flag.
     pub payload: usize,
 }
 
 impl Machine {
-    /// Whether ranks share cores, so that one that waits is in another one's way.
+    /// Returns whether ranks share cores, so that a waiting rank gets in the way of another.
     pub fn crowded(self) -> bool {
         self.ranks > self.cores
     }
 
-    /// Lines that may be under way between two ranks.
+    /// Returns how many lines may be pending between two ranks.
     ///
-    /// The more there are, the further a root runs ahead of ranks that share its core, and the fewer
-    /// turns they take. Each rank has them for every other one, so that many ranks have few.
+    /// The more there are, the further a root runs ahead of ranks that share its core, and the fewer turns they take.
+    /// Each rank has these lines for every other rank, so with many ranks there are few.
     pub fn slots(self) -> usize {
         match self.ranks {
             ..=16 => 64,
@@ -60,19 +60,19 @@ impl Machine {
     }
 }
 
-/// Why an algorithm was chosen.
+/// The reason why an algorithm was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The caller said so.
+    /// The caller forced it.
     Forced,
-    /// The message is so short that to be told of it and then to get it would cost more.
+    /// The message is so short that notifying a rank first and getting the message afterwards would cost more.
     Short {
-        /// The most bytes of a short message.
+        /// The greatest length of a short message, in bytes.
         most: usize,
     },
-    /// A longer one is copied faster in large pieces.
+    /// The message is longer and is copied faster in large pieces.
     Long {
-        /// The most bytes of a short message.
+        /// The greatest length of a short message, in bytes.
         most: usize,
     },
 }
@@ -82,23 +82,23 @@ pub enum Reason {
 pub struct Explanation {
     /// The message's length.
     pub bytes: usize,
-    /// What was known.
+    /// What was known about the machine.
     pub machine: Machine,
-    /// What was chosen.
+    /// The chosen algorithm.
     pub algorithm: Algorithm,
-    /// Why.
+    /// The reason for the choice.
     pub reason: Reason,
-    /// Along which trees.
+    /// The trees along which the message goes.
     pub trees: Trees,
 }
 
-/// Lines up to which a message is short.
+/// The number of lines up to which a message is short.
 ///
-/// Each line more costs about a tenth of a line transfer; to be told first and then to get costs one,
-/// and what goes with it, whatever the length (`cargo bench --bench ratios -- broadcast`).
+/// Each additional line costs about a tenth of a line transfer. Notifying first and getting afterwards costs one
+/// transfer and its overhead, whatever the length (`cargo bench --bench ratios -- broadcast`).
 const SHORT: usize = 8;
 
-/// The algorithm for a message of so many bytes, along these trees.
+/// Chooses the algorithm for a message of `bytes` bytes, along these trees.
 #[inline]
 pub fn choose(
     machine: Machine,
@@ -116,7 +116,7 @@ pub fn choose(
 }
 
 impl Explanation {
-    /// The tree that the message goes along, unless the algorithm has its own.
+    /// Returns the tree along which the message goes, unless the algorithm has its own.
     pub fn shape(&self) -> Option<Shape> {
         match self.algorithm {
             Algorithm::Lines => Some(self.trees.lines),

@@ -1,4 +1,4 @@
-//! Broadcasts of ranks, each by the algorithm that suits it.
+//! Broadcasts that use the algorithm that suits each message.
 
 use std::sync::Arc;
 
@@ -24,25 +24,26 @@ use crate::rings;
 use crate::told::Told;
 use crate::two_sided::TwoSided;
 
-/// How broadcasts are to be done. All ranks must ask for the same.
+/// Settings of broadcasts. All ranks must use the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Lines of 64 bytes in a chunk of a long message.
+    /// The number of 64-byte lines in a chunk of a long message.
     pub chunk_lines: usize,
-    /// How many chunks a rank may have under way to its children; as many as suit the machine if this is `None`.
+    /// The number of chunks that a rank may have pending to its children; if `None`, a number that suits the machine.
     pub buffers: Option<usize>,
-    /// So many lines that may be under way between two ranks, and not as many as suit the machine.
+    /// The number of lines that may be pending between two ranks, instead of a number that suits the machine.
     pub slots: Option<usize>,
-    /// Always this algorithm, and not the one that suits the message.
+    /// Forces this algorithm instead of the one that suits the message.
     pub algorithm: Option<Algorithm>,
-    /// Always a k-ary tree of this degree, from 1 to P − 1, and not the tree that suits the machine.
+    /// Forces a k-ary tree of this degree, from 1 to P − 1, instead of the tree that suits the machine.
     pub degree: Option<usize>,
-    /// Always this tree, whatever `degree` is.
+    /// Forces this tree, whatever `degree` is.
     pub shape: Option<Shape>,
 }
 
 impl Settings {
-    /// Those for some of the ranks: a tree of fewer has no greater degree than the most that it can have.
+    /// Returns the settings for some of the ranks: a tree of fewer ranks has at most the greatest degree possible for
+    /// it.
     pub(crate) fn of_part(mut self, before: usize, ranks: usize) -> Settings {
         if ranks != before {
             self.degree = self.degree.map(|degree| degree.min(ranks.saturating_sub(1).max(1)));
@@ -83,7 +84,7 @@ impl Default for Settings {
 pub struct Broadcasts<M = RealMpb> {
     mpb: M,
     machine: Machine,
-    /// Those that the ranks have agreed on.
+    /// The trees that the ranks have agreed on.
     trees: Trees,
     forced: Option<Algorithm>,
     told: Told,
@@ -93,16 +94,17 @@ pub struct Broadcasts<M = RealMpb> {
 }
 
 impl Broadcasts {
-    /// All these ranks, or all of the world, open the broadcasts of this name; none waits for the others to do so.
+    /// Opens the broadcasts of this name for the given ranks, or for all ranks of the world. No rank waits for the
+    /// others to do so.
     ///
-    /// Four ranks and more, each with a core, take the trees that suit this machine's calibration, if one is
-    /// [kept](calibration::kept), as the rank sees it that comes first, and where the world has bound them.
+    /// Four or more ranks, each with a core, use the trees that suit this machine's calibration, if one is
+    /// [kept](calibration::kept), and the CPUs to which the world has bound the ranks. The calibration that counts is
+    /// the one seen by the first rank to open the broadcasts.
     ///
     /// # Errors
-    /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other
-    /// settings, as far as these change the room that they take,
-    /// [`MpbRanksMismatch`](mp_core::ErrorKind::MpbRanksMismatch) with other members; settings that make no
-    /// sense; lack of memory.
+    /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other settings that
+    /// change the memory needed; [`MpbRanksMismatch`](mp_core::ErrorKind::MpbRanksMismatch) when it has opened them
+    /// with other members. Also fails for invalid settings or for lack of memory.
     pub fn open<'a>(
         members: impl Into<Members<'a>>,
         name: &str,
@@ -181,25 +183,25 @@ impl Broadcasts {
         })
     }
 
-    /// Has calls numbered together with those of the other fronts of a communicator, and compared with
-    /// those of other ranks when they take long.
+    /// Numbers calls together with those of the other fronts of a communicator, and compares them with those of other
+    /// ranks when they take long.
     pub(crate) fn watch(&mut self, board: &Arc<Board>) {
         self.mpb.watch(board);
     }
 
-    /// How calls wait from now on: with which policy, how long.
+    /// Sets how calls wait from now on: with which policy and for how long.
     pub fn set_wait(&mut self, wait: impl Into<Wait>) {
         self.mpb.get_mut().set_wait(wait);
     }
 
-    /// Broadcasts the root's message: all ranks call this with the same root and length, and have
-    /// the message when it returns. The root's own is only read, and may be changed as soon as its
-    /// call returns, which need not be after the others'.
+    /// Broadcasts the root's message. All ranks call this with the same root and length, and have the message when the
+    /// call returns. The root's own buffer is only read. The root may change it as soon as its call returns, which may
+    /// be before the other calls return.
     ///
     /// # Errors
     /// [`PeerLost`](mp_core::ErrorKind::PeerLost), [`Disconnected`](mp_core::ErrorKind::Disconnected) and
-    /// [`Timeout`](mp_core::ErrorKind::Timeout), after which this rank is out of step with the others; a
-    /// root that does not exist.
+    /// [`Timeout`](mp_core::ErrorKind::Timeout); after one of these, this rank is out of step with the others. Also
+    /// fails when there is no such root.
     #[inline]
     pub fn broadcast<T: Plain>(&mut self, message: &mut [T], root: usize) -> mp_core::Result<()> {
         self.mpb.begin(Mark::new::<T>(Kind::Broadcast, Some(message.len()), Some(root)));
@@ -222,7 +224,7 @@ impl Broadcasts {
         Ok(())
     }
 
-    /// For a thread that must not be blocked.
+    /// Converts this for a thread that must not be blocked.
     pub(crate) fn polled(self, waits: &Arc<Waits>) -> Broadcasts<PolledMpb> {
         let Broadcasts { mpb, machine, trees, forced, told, lines, oc_bcast, two_sided } = self;
         let mpb = PolledMpb::among_real(mpb, waits);
@@ -231,8 +233,8 @@ impl Broadcasts {
 }
 
 impl Broadcasts<PolledMpb> {
-    /// [`broadcast`](Broadcasts::broadcast), which the blocking one does not call because one future
-    /// more around an algorithm costs what a short message feels.
+    /// Does what [`broadcast`](Broadcasts::broadcast) does. The blocking form does not call this, because one more
+    /// future around an algorithm has a noticeable cost for a short message.
     pub(crate) async fn run<T: Plain>(
         &mut self,
         message: &mut [T],
@@ -256,12 +258,12 @@ impl Broadcasts<PolledMpb> {
 }
 
 impl<M: Mpb<Error = RealError>> Broadcasts<M> {
-    /// Which algorithm a message of so many bytes takes, and why.
+    /// Returns which algorithm a message of `bytes` bytes takes, and why.
     pub fn explain(&self, bytes: usize) -> Explanation {
         choose(self.machine, self.trees, bytes, self.forced)
     }
 
-    /// This rank.
+    /// Returns this rank's number.
     pub fn rank(&self) -> usize {
         self.mpb.rank()
     }

@@ -2,9 +2,9 @@
 //! 4.1): the receiver waits for the very line that the data is in, so that a hop is one line
 //! transfer.
 //!
-//! A rank *pushes* lines to its children in a tree, and they pass them on. Every pair of ranks
-//! has lines of its own (`pairs.rs`): changing roots cost nothing. They are the P · (s + 1) lines of
-//! an MPB from [`LineOptions::first_line`] on.
+//! A rank *pushes* lines to its children in a tree, and they pass them on. Every pair of ranks has lines of its own
+//! (`pairs.rs`), so changing the root costs nothing. They are the P · (s + 1) lines of an MPB from
+//! [`LineOptions::first_line`] on.
 
 use mp_model::cla::outward::Outward;
 use mp_model::mpb::{Line, Mpb};
@@ -15,47 +15,48 @@ use super::oc_bcast::BroadcastError;
 use super::routes::{Above, Route, Routes, k_ary};
 use crate::pairs::{Numbered, Pairs, is_line, marked};
 
-/// What can be chosen. All ranks must choose the same.
+/// Options of the algorithm. All ranks must choose the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineOptions {
-    /// k: the most children that a rank has, from 1 to P − 1.
+    /// k, the greatest number of children of a rank, from 1 to P − 1.
     pub degree: usize,
-    /// Lines that may be under way between two ranks; taken up to the next power of two, and at least 2.
+    /// The number of lines that may be pending between two ranks. It is rounded up to the next power of two and is at
+    /// least 2.
     pub slots: usize,
-    /// The first line of every MPB that this algorithm may use. Its lines are its own, and zero at
-    /// first.
+    /// The first line of every MPB that this algorithm may use. Its lines are its own and initially zero.
     pub first_line: usize,
 }
 
 impl LineOptions {
-    /// Lines that this takes of each MPB, with so many ranks; `None` when they are too many to count.
+    /// Returns the number of lines that this takes of each MPB with this many ranks, or `None` when they are too many
+    /// to count.
     pub fn lines(self, ranks: usize) -> Option<usize> {
         Pairs::lines(self.slots, ranks)
     }
 }
 
-/// Why there can be no such broadcast.
+/// The reason why the options of a broadcast are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LineOptionsError {
-    /// No tree of that degree.
+    /// There is no tree of that degree.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// No slots.
+    /// There are no slots.
     #[error("no slots for lines under way")]
     NoSlots,
-    /// Lines that have no room for a payload beside a flag.
+    /// A line has no room for a payload beside a flag.
     #[error("lines of {line_bytes} bytes have no room beside a flag")]
     NoPayload {
-        /// Bytes in a line.
+        /// The number of bytes in a line.
         line_bytes: usize,
     },
-    /// It does not fit into the MPB.
+    /// The slots do not fit into the MPB.
     #[error(
         "{slots} slots and a flag for each of {ranks} ranks do not fit into an MPB of {lines} lines, \
          from line {first_line} on"
     )]
     NoRoom {
-        /// The slots asked for.
+        /// The requested number of slots.
         slots: usize,
         /// The number of ranks.
         ranks: usize,
@@ -74,7 +75,7 @@ pub struct LineBcast {
 }
 
 impl LineBcast {
-    /// With the MPBs of these ranks.
+    /// Creates this rank's part, with the MPBs of these ranks.
     ///
     /// # Errors
     /// [`LineOptionsError`].
@@ -83,13 +84,13 @@ impl LineBcast {
         LineBcast::along(mpb, options, tree)
     }
 
-    /// The same along another tree than the k-ary one: of the options, the degree does not count.
+    /// Does what [`new`](Self::new) does, along another tree than the k-ary one. The degree in the options is ignored.
     ///
     /// # Errors
-    /// [`LineOptionsError`], but for that of trees.
+    /// [`LineOptionsError`], except for that of trees.
     ///
     /// # Panics
-    /// If the tree has other ranks than the MPBs.
+    /// If the tree and the MPBs have different numbers of ranks.
     pub fn along<M: Mpb>(
         mpb: &M,
         options: LineOptions,
@@ -101,13 +102,13 @@ impl LineBcast {
         Ok(LineBcast { routes: Routes::new(tree, mpb.rank()), pairs })
     }
 
-    /// Broadcasts the root's message: all ranks call this with the same root and length, and have
-    /// the message when it returns. The root's own is only read; it returns as soon as all lines are
-    /// under way. None are nothing to send.
+    /// Broadcasts the root's message. All ranks call this with the same root and length, and have the message when it
+    /// returns. The root's own message is only read; the root's call returns as soon as all lines are pending. For an
+    /// empty message, nothing is sent.
     ///
     /// # Errors
-    /// [`BroadcastError::Root`], and those of the MPBs; after one of those, this rank is out of step
-    /// with the others.
+    /// [`BroadcastError::Root`], and the errors of the MPBs; after one of those, this rank is out of step with the
+    /// others.
     #[inline]
     pub async fn broadcast<M: Mpb>(
         &mut self,

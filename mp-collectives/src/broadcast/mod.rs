@@ -1,16 +1,16 @@
-//! One rank's message goes to all.
+//! Broadcasts, which send one rank's message to all ranks.
 //!
-//! [`Broadcasts`] picks an algorithm for each message. Each can also be used by itself:
+//! [`Broadcasts`] picks an algorithm for each message. Each algorithm can also be used by itself:
 //!
 //! | | for | source |
 //! |---|---|---|
-//! | [`OcBcast`] | all sizes, on one-sided operations | thesis, algorithm 1 |
+//! | [`OcBcast`] | all sizes, with one-sided operations | thesis, algorithm 1 |
 //! | [`LineBcast`] | a few lines, each with its payload in the notification | Ramos & Hoefler, section 4.1 |
-//! | [`binomial`] | short messages, on two-sided ones | thesis, section 3.3.2 |
-//! | [`scatter_allgather`] | long messages, on two-sided ones | thesis, section 3.3.2 |
+//! | [`binomial`] | short messages, with two-sided operations | thesis, section 3.3.2 |
+//! | [`scatter_allgather`] | long messages, with two-sided operations | thesis, section 3.3.2 |
 //!
-//! In those all ranks take part by a call. With [`AsyncBroadcast`] (thesis, algorithm 2) any rank
-//! broadcasts at any time, and who receives calls nothing.
+//! In these, all ranks take part by making a call. With [`AsyncBroadcast`] (thesis, algorithm 2), any rank can
+//! broadcast at any time, and the receivers make no call.
 
 pub mod asynchronous;
 mod choice;

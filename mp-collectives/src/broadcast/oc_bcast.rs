@@ -1,8 +1,8 @@
 //! OC-Bcast, synchronous (thesis, algorithm 1, sections 3.1.1 and 3.1.2).
 //!
-//! A message goes down a tree in chunks, k-ary in the thesis, each through the MPBs of all ranks that have
-//! children; children are told by a binary tree of notifications ([`mp_model::tree`]). With two
-//! buffers a parent fills one while its children empty the other.
+//! A message goes down a tree (k-ary in the thesis) in chunks, each through the MPBs of all ranks that have children.
+//! The children are notified along a binary tree ([`mp_model::tree`]). With two buffers, a parent fills one while its
+//! children empty the other.
 //!
 //! The lines of an MPB, from [`Options::first_line`] on:
 //!
@@ -15,20 +15,20 @@
 //!
 //! # Changing roots
 //!
-//! Algorithm 1 is right as long as all broadcasts have the same root: each flag then has one writer,
-//! and nobody who has finished a broadcast can touch a flag of one who has not. With another root
-//! that ends. Say ranks 1 and 2 are leaves under root 0, and the next root is 1. Rank 1 may be done,
-//! start, and set the notifyFlag of rank 2, which has yet to see its last one from rank 0: set
-//! after, it hides the new one for ever, and both ranks wait; set before, it is taken for the old
-//! one, and rank 2 copies a chunk that may not be there. So wherever the root is not that of the
-//! broadcast before, all ranks first pass a dissemination barrier, whose flags have one writer each
-//! whatever the roots. Broadcasts of one root pay nothing for it.
+//! Algorithm 1 is correct as long as all broadcasts have the same root: each flag then has one writer, and no rank that
+//! has finished a broadcast can touch a flag of a rank that has not. With another root this is no longer true. Say
+//! ranks 1 and 2 are leaves under root 0, and the next root is 1. Rank 1 may be done, start, and set the notifyFlag of
+//! rank 2, which has yet to see its last flag from rank 0. If rank 0 sets the flag after rank 1, the old value hides
+//! the new one for ever, and both ranks wait. If rank 0 sets it first, the new value is taken for the old one, and rank
+//! 2 copies a chunk that may not be there. So wherever the root is not that of the previous broadcast, all ranks first
+//! pass a dissemination barrier, whose flags have one writer each whatever the roots are. Broadcasts with the same root
+//! pay nothing for it.
 //!
 //! # Wrap-around
 //!
-//! Flags are stamped <broadcast, chunk>, the former modulo 2³². A rank that has no children for
-//! long would find done flags of old; when the number comes round to 0, every rank therefore clears
-//! its own flags, and the ranks pass the barrier once.
+//! Flags are stamped <broadcast, chunk>, the former modulo 2³². A rank that has had no children for a long time would
+//! find old done flags. When the number wraps around to 0, every rank therefore clears its own flags, and the ranks
+//! pass the barrier once.
 
 use mp_model::cla::outward::Outward;
 use mp_model::mpb::{Line, Mpb, lines_of};
@@ -38,26 +38,25 @@ use thiserror::Error;
 use super::routes::{Above, Route, Routes, k_ary};
 use crate::stamp::Stamp;
 
-/// What can be chosen. All ranks must choose the same.
+/// Options of the algorithm. All ranks must choose the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// k: the most children that a rank has, from 1 to P − 1.
+    /// k, the greatest number of children of a rank, from 1 to P − 1.
     pub degree: usize,
-    /// Cache lines in a chunk, and in a buffer.
+    /// The number of cache lines in a chunk, and in a buffer.
     pub chunk_lines: usize,
-    /// How many chunks a rank may have under way to its children: 2 is double buffering.
+    /// The number of chunks that a rank may have pending to its children: 2 is double buffering.
     pub buffers: usize,
-    /// What leaves do.
+    /// How leaves get their chunks.
     pub leaves: Leaves,
     /// When a rank that has children is done.
     pub completion: Completion,
-    /// The first line of every MPB that this algorithm may use. Its lines are its own, and zero at
-    /// first.
+    /// The first line of every MPB that this algorithm may use. Its lines are its own and initially zero.
     pub first_line: usize,
 }
 
 impl Options {
-    /// As on the SCC (section 3.3.1): two buffers of 96 lines.
+    /// Returns the options used on the SCC (section 3.3.1): two buffers of 96 lines.
     pub fn scc(degree: usize) -> Options {
         Options {
             degree,
@@ -71,60 +70,61 @@ impl Options {
 }
 
 impl Options {
-    /// Lines that this takes of each MPB, with so many ranks; `None` when they are too many to count.
+    /// Returns the number of lines that this takes of each MPB with this many ranks, or `None` when they are too many
+    /// to count.
     pub fn lines(self, ranks: usize) -> Option<usize> {
         let buffers = self.buffers.checked_mul(self.chunk_lines)?;
         buffers.checked_add(1)?.checked_add(self.degree)?.checked_add(rounds(ranks))
     }
 }
 
-/// How chunks come to ranks that pass them on to nobody.
+/// The way in which chunks reach ranks that do not pass them on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaves {
-    /// By their own MPB, like to all others, as in algorithm 1.
+    /// Through their own MPB, as for all other ranks, as in algorithm 1.
     ByMpb,
-    /// Straight to private memory, which saves a copy but keeps the parent waiting for the whole of
-    /// it (SPAA paper, section 5.4).
+    /// Straight to private memory, which saves a copy but keeps the parent waiting for the whole copy (SPAA paper,
+    /// section 5.4).
     Direct,
 }
 
-/// When a broadcast returns at a rank that passes the message on.
+/// The point at which a broadcast returns at a rank that passes the message on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// When its children have got everything, as in algorithm 1.
+    /// When its children have got the whole message, as in algorithm 1.
     Received,
-    /// When everything is in its MPB: the children's done flags are waited for when a buffer is to be
-    /// filled again, by a later chunk or a later broadcast. Broadcasts one after the other then
-    /// overlap. And because nobody waits for a certain chunk to be done, children say so only after
-    /// every half of the buffers: each flag is a line that parent and child take from each other.
+    /// When the whole message is in its MPB. The rank waits for the children's done flags when a buffer is to be filled
+    /// again, by a later chunk or a later broadcast. Consecutive broadcasts then overlap. And because no rank waits for
+    /// a certain chunk to be done, children report only after every half of the buffers: each flag is a line that
+    /// parent and child take from each other.
     Buffered,
 }
 
-/// Why there can be no such broadcast.
+/// The reason why the options of a broadcast are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OptionsError {
-    /// No tree of that degree.
+    /// There is no tree of that degree.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// Chunks of no lines, or no buffers.
+    /// The chunks have no lines, or there are no buffers.
     #[error("{buffers} buffers of {chunk_lines} lines")]
     NoBuffer {
-        /// The buffers asked for.
+        /// The requested number of buffers.
         buffers: usize,
-        /// The lines in each.
+        /// The number of lines in each buffer.
         chunk_lines: usize,
     },
-    /// It does not fit into the MPB.
+    /// The flags and buffers do not fit into the MPB.
     #[error(
         "{flags} flags and {buffers} buffers of {chunk_lines} lines do not fit into an MPB of \
          {lines} lines, from line {first_line} on"
     )]
     NoRoom {
-        /// Lines for flags.
+        /// The number of lines for flags.
         flags: usize,
-        /// The buffers asked for.
+        /// The requested number of buffers.
         buffers: usize,
-        /// The lines in each.
+        /// The number of lines in each buffer.
         chunk_lines: usize,
         /// The first line that may be used.
         first_line: usize,
@@ -133,17 +133,17 @@ pub enum OptionsError {
     },
 }
 
-/// Why a broadcast failed. Ranks that agree in everything get it all or none, except for what `E`
-/// says of this rank alone.
+/// The reason why a broadcast failed. Ranks that agree in everything all get the same error or none, except for what
+/// `E` reports of this rank alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BroadcastError<E> {
     /// The MPBs failed.
     #[error(transparent)]
     Mpb(#[from] E),
-    /// No such root.
+    /// There is no such root.
     #[error("the root of a broadcast: {0}")]
     Root(TreeError),
-    /// More chunks than can be counted.
+    /// The message has more chunks than can be counted.
     #[error(
         "a message of {bytes} bytes in chunks of {chunk_bytes} bytes, of which there may be 2³² − 1"
     )]
@@ -162,7 +162,7 @@ pub struct OcBcast {
     flow: Flow,
 }
 
-/// What has been done, and what is known of the others.
+/// The progress of a rank, and what it knows of the others.
 #[derive(Debug)]
 struct Flow {
     ranks: usize,
@@ -170,20 +170,20 @@ struct Flow {
     line_bytes: usize,
     /// The number of the last broadcast, modulo 2³².
     broadcast: u32,
-    /// Where the next chunk goes: through the buffers in turn, counted in the same way by all ranks.
+    /// The buffer for the next chunk. All ranks go through the buffers in turn and count them in the same way.
     buffer: usize,
     /// The chunk in each buffer that children may still be getting.
     filled: Vec<Option<Stamp>>,
-    /// What the notifyFlag said when it was last looked at.
+    /// The value of the notifyFlag when it was last read.
     notified: u64,
-    /// What each child's done flag said when it was last looked at.
+    /// The value of each child's done flag when it was last read.
     done: Vec<u64>,
     last_root: Option<usize>,
     barriers: u32,
 }
 
 impl OcBcast {
-    /// With the MPBs of these ranks.
+    /// Creates this rank's part, with the MPBs of these ranks.
     ///
     /// # Errors
     /// [`OptionsError`].
@@ -191,8 +191,8 @@ impl OcBcast {
         OcBcast::numbered_from(mpb, options, 0)
     }
 
-    /// As [`new`](OcBcast::new), but as if so many broadcasts had been before, modulo 2³²; the same
-    /// at all ranks. It shows in a short time what happens when the numbers come round.
+    /// Does what [`new`](OcBcast::new) does, but as if this many broadcasts, modulo 2³², had already been made; the
+    /// number must be the same at all ranks. It shows in a short time what happens when the numbers wrap around.
     ///
     /// # Errors
     /// [`OptionsError`].
@@ -205,14 +205,14 @@ impl OcBcast {
         OcBcast::of_tree(mpb, options, tree, before)
     }
 
-    /// As [`new`](OcBcast::new), but along another tree than the k-ary one. The options' degree is how many
-    /// children a rank may have, whatever the root: P − 1 for any tree.
+    /// Does what [`new`](OcBcast::new) does, but along another tree than the k-ary one. The options' degree is the
+    /// number of children that a rank may have, whatever the root: P − 1 for any tree.
     ///
     /// # Errors
-    /// [`OptionsError`], with a degree of less than P − 1 that of trees.
+    /// [`OptionsError`]; with a degree of less than P − 1, that of trees.
     ///
     /// # Panics
-    /// If the tree has other ranks than the MPBs.
+    /// If the tree and the MPBs have different numbers of ranks.
     pub fn along<M: Mpb>(
         mpb: &M,
         options: Options,
@@ -260,8 +260,8 @@ impl OcBcast {
         Ok(OcBcast { routes: Routes::new(tree, mpb.rank()), flow })
     }
 
-    /// Broadcasts the root's message: all ranks call this with the same root and length, and have
-    /// the message when it returns. The root's own is only read.
+    /// Broadcasts the root's message. All ranks call this with the same root and length, and have the message when it
+    /// returns. The root's own message is only read.
     ///
     /// # Errors
     /// [`BroadcastError`]. After one from the MPBs, this rank is out of step with the others.
@@ -351,7 +351,7 @@ impl OcBcast {
 }
 
 impl Flow {
-    /// Lets this broadcast begin only when no flag of the last can be mistaken for one of it.
+    /// Delays this broadcast until no flag of the last one can be mistaken for one of its own.
     async fn keep_apart<M: Mpb>(&mut self, mpb: &mut M, root: usize) -> Result<(), M::Error> {
         let came_round = self.broadcast == 0;
         let another_root = self.last_root.replace(root).is_some_and(|last| last != root);
@@ -372,14 +372,14 @@ impl Flow {
         Ok(())
     }
 
-    /// Through the buffers in turn.
+    /// Advances to the next buffer, in turn.
     fn next_buffer(&mut self) -> usize {
         let buffer = self.buffer;
         self.buffer = if buffer + 1 == self.options.buffers { 0 } else { buffer + 1 };
         buffer
     }
 
-    /// Until all children have this chunk, and with it all before it.
+    /// Waits until all children have this chunk, and thus all chunks before it.
     async fn wait_for_children<M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -396,18 +396,18 @@ impl Flow {
         Ok(())
     }
 
-    /// Whether a flag need not be looked at again, because of what it said before. Algorithm 1 looks.
+    /// Returns whether a flag need not be read again, because of the value last read. Algorithm 1 reads it.
     fn is_known(&self, stamp: Stamp, said: u64) -> bool {
         self.options.completion == Completion::Buffered && stamp.is_reached(said)
     }
 
-    /// Whether no child's done flag need be looked at again.
+    /// Returns whether no child's done flag needs to be read again.
     fn have_said_so(&self, route: &Route, stamp: Stamp) -> bool {
         let done = &self.done[..route.children.len()];
         done.iter().all(|&said| self.is_known(stamp, said))
     }
 
-    /// Whether a child says that it has the chunk in this buffer.
+    /// Returns whether a child reports that it has the chunk in this buffer.
     fn says_done(&self, buffer: usize) -> bool {
         let buffers = self.options.buffers;
         match self.options.completion {
@@ -416,7 +416,7 @@ impl Flow {
         }
     }
 
-    /// Dissemination: in round r, rank i tells rank i + 2^r.
+    /// Runs a dissemination barrier: in round r, rank i tells rank i + 2^r.
     async fn barrier<M: Mpb>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
         self.barriers = self.barriers.wrapping_add(1);
         let (barrier, ranks) = (self.barriers, self.ranks);
@@ -455,7 +455,7 @@ fn flag_lines(ranks: usize, degree: usize) -> usize {
     1 + degree + rounds(ranks)
 }
 
-/// ⌈log₂ P⌉: the rounds of a dissemination barrier.
+/// Returns ⌈log₂ P⌉, the number of rounds of a dissemination barrier.
 fn rounds(ranks: usize) -> usize {
     (usize::BITS - ranks.saturating_sub(1).leading_zeros()) as usize
 }

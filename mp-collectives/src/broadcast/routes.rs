@@ -1,4 +1,4 @@
-//! A rank's neighbours in the trees of all roots, worked out once for each root.
+//! A rank's neighbours in the trees of all roots, computed once for each root.
 
 use mp_model::cla::Placement;
 use mp_model::cla::outward::{Fan, Outward};
@@ -8,26 +8,26 @@ use mp_model::tree::{self, TreeError, told_by, told_siblings};
 /// 3.1.1 ([`mp_model::tree`]).
 #[derive(Clone, Debug)]
 pub(super) struct Route {
-    /// None at the root.
+    /// `None` at the root.
     pub(super) above: Option<Above>,
-    /// Siblings that it tells of data in the parent's buffer.
+    /// The siblings that it tells of data in the parent's buffer.
     pub(super) told_siblings: Vec<usize>,
-    /// In order of their indices.
+    /// The children in order of their indices.
     pub(super) children: Vec<usize>,
 }
 
-/// Where a rank has its data from.
+/// The source of a rank's data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Above {
     pub(super) parent: usize,
-    /// Which of the parent's children it is.
+    /// The rank's index among the parent's children.
     pub(super) index: usize,
-    /// Who tells it of data in the parent's buffer.
+    /// The rank that tells it of data in the parent's buffer.
     pub(super) notifier: usize,
 }
 
 impl Route {
-    /// Children that it tells itself of data in its buffer.
+    /// Returns the children that it tells itself of data in its buffer.
     #[inline]
     pub(super) fn told_children(&self) -> &[usize] {
         &self.children[..self.children.len().min(2)]
@@ -47,7 +47,7 @@ impl Routes {
         Routes { me, known: vec![None; tree.ranks()], tree }
     }
 
-    /// The place under this root.
+    /// Returns the place under this root.
     #[inline]
     pub(super) fn under(&mut self, root: usize) -> Result<&Route, TreeError> {
         match self.known.get_mut(root) {
@@ -58,7 +58,7 @@ impl Routes {
     }
 }
 
-/// The tree of the thesis.
+/// Returns the tree of the thesis.
 pub(super) fn k_ary(ranks: usize, degree: usize) -> Result<Outward, TreeError> {
     let degree = Fan::Degree(tree::Shape::new(ranks, degree)?.degree());
     let one = Placement::one_group(ranks).map_err(|_| TreeError::NoRanks)?;

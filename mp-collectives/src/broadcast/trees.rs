@@ -1,7 +1,7 @@
-//! Along which trees broadcasts go: by the cache-line-aware model, and the same at all ranks.
+//! The trees along which broadcasts go: chosen by the cache-line-aware model, and the same at all ranks.
 //!
-//! What a machine costs is known from a calibration that each rank may have or not, so that one says for all
-//! what follows from its own. The word for that:
+//! The costs of a machine are known from a calibration, which each rank may or may not have. One rank therefore decides
+//! for all ranks, from its own calibration, and announces the decision in this word:
 //!
 //! ```text
 //! bits 0–23    for lines: what groups ranks (2 bits), λ between and λ within the groups (11 bits each)
@@ -21,59 +21,59 @@ use super::Machine;
 use crate::barrier::Origin;
 use crate::near::{Near, Places};
 
-/// A tree, whatever its root is.
+/// The shape of a tree, whatever its root is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// What groups ranks.
+    /// How ranks are grouped.
     pub near: Near,
-    /// How many children the first rank of a group has in other groups.
+    /// The number of children that the first rank of a group has in other groups.
     pub between: Fan,
-    /// How many children a rank has in its own group.
+    /// The number of children that a rank has in its own group.
     pub within: Fan,
 }
 
 /// The trees of broadcasts. All ranks must have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trees {
-    /// For what goes in lines.
+    /// The tree for messages in lines.
     pub lines: Shape,
-    /// For what goes in chunks.
+    /// The tree for messages in chunks.
     pub chunks: Shape,
-    /// Why these.
+    /// The reason for these trees.
     pub why: Why,
 }
 
-/// Why a tree was chosen.
+/// The reason why a tree was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The caller said so.
+    /// The caller forced it.
     Forced,
     /// Ranks share cores, so that each level costs a wake-up.
     Crowded,
-    /// All others are children of the root, as many as there are.
+    /// There are so few ranks that all others are children of the root.
     Few,
-    /// The model finds it best.
+    /// The model finds this tree best.
     Modelled(Origin),
 }
 
-/// Ranks up to which the root serves all others.
+/// The number of ranks up to which the root serves all others.
 const FEW: usize = 3;
 
-/// Children of a rank that get chunks from its buffer. The thesis finds the whole range from there to the flat
-/// tree within a few percent of the best (figure 3.3), and up to about that number readers of one line do not
-/// hinder each other; the model knows of the latter only what a calibration has measured with short lines.
+/// The number of children of a rank that get chunks from its buffer. The thesis finds the whole range from there to the
+/// flat tree within a few percent of the best (figure 3.3), and up to about that number, readers of one line do not
+/// hinder each other. About the latter, the model knows only what a calibration has measured with short lines.
 const MOST_READERS: usize = 7;
 
-/// Bits of a number.
+/// The number of bits of a number.
 const NUMBER: u32 = 11;
 
 impl Shape {
-    /// One group, with so many children.
+    /// Returns a tree of one group in which a rank has this many children.
     pub const fn of_degree(degree: usize) -> Shape {
         Shape { near: Near::All, between: Fan::Degree(1), within: Fan::Degree(degree) }
     }
 
-    /// The tree of each root, for these ranks.
+    /// Returns the tree for each root, for these ranks.
     pub fn outward(self, places: &Places) -> Outward {
         Outward::new(&places.groups(self.near), self.between, self.within)
     }
@@ -92,18 +92,19 @@ impl Shape {
 }
 
 impl Trees {
-    /// The same tree for all.
+    /// Returns the same tree for both.
     pub const fn both(shape: Shape, why: Why) -> Trees {
         Trees { lines: shape, chunks: shape, why }
     }
 
-    /// What can be chosen at all: where ranks share cores few levels count most, and few ranks have no better.
+    /// Returns whether trees can be chosen at all. Where ranks share cores, few levels matter most; few ranks have no
+    /// better tree.
     pub(super) fn suit(machine: Machine) -> bool {
         machine.ranks > FEW && !machine.crowded()
     }
 
-    /// Those that the model finds best for ranks at these places and flags that are in caches, with so many lines
-    /// in a chunk and these parameters of the machine, if they are known.
+    /// Returns the trees that the model finds best for ranks at these places and flags that are in caches, with this
+    /// many lines in a chunk and with these parameters of the machine, if they are known.
     pub fn best(
         machine: Machine,
         places: &Places,
@@ -143,14 +144,14 @@ impl Trees {
         }
     }
 
-    /// The word for these; 0 where the model has no say in it.
+    /// Returns the word for these trees, or 0 where the model does not decide.
     pub(super) fn word(self) -> u64 {
         let Why::Modelled(origin) = self.why else { return 0 };
         let measured = u64::from(origin == Origin::Measured);
         self.lines.word() | self.chunks.word() << 24 | measured << 48 | 1 << 63
     }
 
-    /// What a word says, if anything; any word's trees are some.
+    /// Returns the trees that a word stands for, if any. The trees of any word are valid.
     pub(super) fn read(word: u64) -> Option<Trees> {
         let origin = if word >> 48 & 1 == 1 { Origin::Measured } else { Origin::Paper };
         (word >> 63 == 1).then(|| Trees {

@@ -1,16 +1,15 @@
-//! The broadcasts that OC-Bcast is compared with, on two-sided messages, as RCCE_comm has them
-//! (thesis, section 3.3.2): a binomial tree for short messages, scatter-allgather for long ones.
+//! The broadcasts with which OC-Bcast is compared. They use two-sided messages, as in RCCE_comm (thesis, section
+//! 3.3.2): a binomial tree for short messages, scatter-allgather for long ones.
 
 use mp_model::mpb::{Misfit, Mpb, lines_of};
 
 use crate::two_sided::TwoSided;
 
-/// Broadcasts the root's message down a binomial tree: the ranks are halved, the root sends to one
-/// rank of the other half, and so on in both halves. All ranks call this with the same root and
-/// length.
+/// Broadcasts the root's message down a binomial tree: the ranks are halved, the root sends to one rank of the other
+/// half, and both halves repeat this. All ranks call this with the same root and length.
 ///
 /// # Errors
-/// [`Misfit::Rank`] for a root that does not exist, and those of the MPBs.
+/// [`Misfit::Rank`] when there is no such root, and the errors of the MPBs.
 pub async fn binomial<M: Mpb>(
     messages: &mut TwoSided,
     mpb: &mut M,
@@ -27,11 +26,11 @@ pub async fn binomial<M: Mpb>(
     Ok(())
 }
 
-/// Broadcasts the root's message in slices: first every rank gets one, down a binomial tree, then
-/// all pass them round a ring. All ranks call this with the same root and length.
+/// Broadcasts the root's message in slices: first every rank gets one slice, down a binomial tree, then all ranks pass
+/// the slices round a ring. All ranks call this with the same root and length.
 ///
 /// # Errors
-/// [`Misfit::Rank`] for a root that does not exist, and those of the MPBs.
+/// [`Misfit::Rank`] when there is no such root, and the errors of the MPBs.
 pub async fn scatter_allgather<M: Mpb>(
     messages: &mut TwoSided,
     mpb: &mut M,
@@ -73,7 +72,7 @@ pub async fn scatter_allgather<M: Mpb>(
     Ok(())
 }
 
-/// The ranks counted from the root.
+/// The ranks, counted from the root.
 #[derive(Clone, Copy)]
 struct Ring {
     ranks: usize,
@@ -84,9 +83,9 @@ struct Ring {
 /// A step down the binomial tree, in positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Half {
-    /// To the first of the other half, which ends before `end`.
+    /// Send to the first rank of the other half, which ends before `end`.
     Send { to: usize, end: usize },
-    /// From the first of the other half; the own half ends before `end`.
+    /// Receive from the first rank of the other half; the own half ends before `end`.
     Receive { from: usize, end: usize },
 }
 
@@ -103,7 +102,7 @@ impl Ring {
         (self.root + position) % self.ranks
     }
 
-    /// What this rank does while groups are halved: at most one receive, then sends.
+    /// Returns the steps of this rank while groups are halved: at most one receive, then sends.
     fn halves(self) -> impl Iterator<Item = Half> {
         let (mut first, mut end) = (0, self.ranks);
         std::iter::from_fn(move || {

@@ -1,7 +1,7 @@
-//! What was measured, kept from run to run.
+//! The measurements, kept from run to run in a file.
 //!
-//! A file is of one processor, one set of CPUs and one version of this library, and says so. What
-//! says something else, can't be read, or has values that cannot be, is measured anew.
+//! A file is for one processor, one set of CPUs and one version of this library, and it says which. If a file names
+//! others, can't be read, or has impossible values, the measurements are made anew.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -13,32 +13,32 @@ use serde::{Deserialize, Serialize};
 
 use super::Calibration;
 
-/// The environment variable that says where the file is, in place of the user's cache folder.
+/// The environment variable that names the file, in place of one in the user's cache folder.
 pub const FILE_VARIABLE: &str = "ONCHIP_CALIBRATION";
-/// More than any file of ours has.
+/// A size that no file of ours exceeds, in bytes.
 const MOST_BYTES: u64 = 1 << 18;
 
-/// A calibration, and where it is from.
+/// A calibration and its origin.
 #[derive(Clone, Debug)]
 pub struct Recalled {
     /// The calibration.
     pub calibration: Calibration,
     /// Whether it was measured now.
     pub origin: Origin,
-    /// Where it is kept; none where there is no place for it.
+    /// The file where it is kept, or `None` where there is no place for one.
     pub file: Option<PathBuf>,
-    /// Why it could not be kept.
+    /// The reason why it could not be kept.
     pub unsaved: Option<String>,
 }
 
-/// Where a calibration is from.
+/// The origin of a calibration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The file.
+    /// It was read from the file.
     File,
-    /// Measured now, because the caller wished so, or there was no file.
+    /// It was measured now, because the caller wanted that, or there was no file.
     Measured,
-    /// Measured now, because the file was no good.
+    /// It was measured now, because the file was not usable.
     Replaced {
         /// What was wrong with it.
         why: String,
@@ -69,7 +69,7 @@ impl Fingerprint {
     }
 }
 
-/// What the first processor's lines say of its kind.
+/// Returns what the first processor's lines say about its kind.
 fn processor(cpuinfo: &str) -> String {
     let kinds = [
         "vendor_id",
@@ -90,16 +90,16 @@ fn processor(cpuinfo: &str) -> String {
     format!("{} {}", env::consts::ARCH, values.join(", "))
 }
 
-/// This machine's calibration: from the file that [`FILE_VARIABLE`] or the user's cache folder has,
-/// else, or if it is to be done `again`, measured now and kept there.
+/// Returns this machine's calibration from the file that [`FILE_VARIABLE`] names or that is in the user's cache folder.
+/// If there is none, or if it is to be done `again`, it is measured now and kept there.
 pub fn recall(topology: &Topology, again: bool) -> Recalled {
     recall_from(topology, place(|name| env::var_os(name).map(PathBuf::from)), again)
 }
 
-/// This machine's calibration if there is one from an earlier [`recall`]. Measures nothing, and looks
-/// at the file once in the life of a process.
+/// Returns this machine's calibration if there is one from an earlier [`recall`]. Measures nothing, and looks at the
+/// file once in the life of a process.
 ///
-/// It may be of other CPUs than may be used now: a rank that is bound to one of them asks, too.
+/// The calibration may be for other CPUs than may be used now, because a rank that is bound to one of them also asks.
 pub fn kept() -> Option<&'static Calibration> {
     static KEPT: OnceLock<Option<Calibration>> = OnceLock::new();
     let kept = || kept_in(&place(|name| env::var_os(name).map(PathBuf::from))?);
@@ -110,7 +110,7 @@ fn kept_in(file: &Path) -> Option<Calibration> {
     read(file, &Fingerprint::of_this(), None).ok()?
 }
 
-/// [`recall`] with a given file, or none.
+/// Does what [`recall`] does, with the given file, or with none.
 pub fn recall_from(topology: &Topology, file: Option<PathBuf>, again: bool) -> Recalled {
     let (fingerprint, seats) = (Fingerprint::of_this(), Seats::of(topology));
     let read = |file| read(file, &fingerprint, Some(&seats));
@@ -142,7 +142,7 @@ fn place(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     Some(cache.join("onchip/calibration.json"))
 }
 
-/// None where there is no file. Without seats, it may be of any.
+/// Returns `None` where there is no file. Without seats, the calibration may be for any CPUs.
 fn read(
     file: &Path,
     fingerprint: &Fingerprint,
@@ -187,7 +187,7 @@ fn parse(
     wrong.map_or(Ok(calibration), Err)
 }
 
-/// What every measurement is like.
+/// Checks the properties that every measurement has.
 fn check(measured: &Measurements) -> Result<(), String> {
     let Measurements { local, memory, far_memory, near, far, seen, .. } = measured;
     let singles = [local, memory, far_memory, near, far, seen];
@@ -213,7 +213,7 @@ fn check(measured: &Measurements) -> Result<(), String> {
     if points().all(counted) { Ok(()) } else { Err("numbers out of order".to_owned()) }
 }
 
-/// Whoever reads meanwhile finds the old file or the new one.
+/// Writes the file so that a concurrent reader finds the old file or the new one.
 fn write(file: &Path, kept: &Kept) -> std::io::Result<()> {
     let text = serde_json::to_string_pretty(kept)?;
     if let Some(folder) = file.parent() {

@@ -1,21 +1,20 @@
-//! Least squares. Each point counts by how far off it is for its size: otherwise the longest copies
-//! alone would decide.
+//! Least squares. The error of each point counts relative to its size: otherwise the longest copies alone would decide.
 
 use mp_core::calibrate::Point;
 use mp_model::Time;
 
-/// Picoseconds; nothing for what is below.
+/// Converts picoseconds; negative values become zero.
 pub(super) fn time(picos: f64) -> Time {
     Time::from_picos(picos.max(0.0).round() as u64)
 }
 
-/// a + bn.
+/// Fits a + bn.
 pub(super) fn straight(points: &[Point]) -> Option<[f64; 2]> {
     solve(points, |n| [1.0, n])
 }
 
-/// q, o and p of q + oN − p/N, none of them negative; without p or q where they would be. None
-/// where more lines do not take longer.
+/// Fits q, o and p of q + oN − p/N, none of them negative; p or q is left out where it would be negative. Returns
+/// `None` where more lines do not take longer.
 pub(super) fn lines(points: &[Point]) -> Option<[Time; 3]> {
     let curved = solve(points, |n| [1.0, n, -1.0 / n]);
     let plausible = |&[q, o, p]: &[f64; 3]| q >= 0.0 && o > 0.0 && p >= 0.0 && p <= q + o;
@@ -27,7 +26,7 @@ pub(super) fn lines(points: &[Point]) -> Option<[Time; 3]> {
     (fitted[1] > 0.0).then(|| fitted.map(time))
 }
 
-/// The coefficients of so many terms that fit best; none where the points do not say.
+/// Returns the coefficients of N terms that fit best, or `None` where the points do not determine them.
 fn solve<const N: usize>(points: &[Point], terms: impl Fn(f64) -> [f64; N]) -> Option<[f64; N]> {
     // Normal equations, and the right side beside each.
     let mut rows = [[0.0; N]; N];

@@ -1,8 +1,8 @@
-//! What moving cache lines costs on this machine, as parameters of the cache-line-aware model.
+//! The costs of moving cache lines on this machine, as parameters of the cache-line-aware model.
 //!
-//! [`mp_core::calibrate`] measures, [`Calibration::of`] fits the paper's formulas and judges,
-//! [`recall`] keeps what was measured in a file, and [`kept`] looks there without measuring. A value
-//! that was not measured, or cannot be, is replaced by one that can, and the [`Value`] says so and why.
+//! [`mp_core::calibrate`] measures, [`Calibration::of`] fits the paper's formulas and judges the results, [`recall`]
+//! keeps the measurements in a file, and [`kept`] looks there without measuring. A value that was not measured, or that
+//! is impossible, is replaced by a possible one; the [`Value`] says so and why.
 
 mod file;
 mod fit;
@@ -15,69 +15,69 @@ use mp_model::cla::{Contention, Invalidation, Lines, Link, Parameters, Placement
 
 pub use file::{FILE_VARIABLE, Origin, Recalled, kept, recall, recall_from};
 
-/// Parameters, and where each is from.
+/// The parameters, with the origin of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Calibration {
     /// The model's parameters; they pass [`Parameters::check`].
     pub parameters: Parameters,
-    /// Each parameter by itself.
+    /// The parameters one by one.
     pub values: Vec<Value>,
-    /// The CPUs that were measured on, by groups.
+    /// The CPUs on which the measurements were made, by groups.
     pub seats: Seats,
 }
 
 /// A parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// The paper's name.
+    /// The name in the paper.
     pub name: &'static str,
-    /// What it is.
+    /// The meaning of the parameter.
     pub meaning: &'static str,
-    /// What the model goes by; none where it goes without.
+    /// The value that the model uses; `None` where it does without.
     pub time: Option<Time>,
-    /// Quartiles of what was measured; none for what was fitted to several measurements.
+    /// The quartiles of the measurements; `None` for a value that was fitted to several measurements.
     pub spread: Option<(Time, Time)>,
-    /// Why it is not what was measured.
+    /// Why the value is not the one measured, if it is not.
     pub replaced: Option<Replaced>,
 }
 
-/// Why a value was replaced.
+/// The reason why a value was replaced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Replaced {
     /// It was not measured.
     #[error("{with}: {why}")]
     Unmeasured {
-        /// What stands in its place.
+        /// The replacement.
         with: &'static str,
-        /// Why.
+        /// The reason.
         why: Unmeasured,
     },
-    /// What was measured cannot be.
+    /// The measured value is impossible.
     #[error("{with}: implausible, {why}")]
     Implausible {
-        /// What stands in its place.
+        /// The replacement.
         with: &'static str,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The model does not need it here.
     #[error("{why}")]
     Needless {
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
 }
 
-/// The model's own machine, for what nothing is known of.
+/// The model's own machine, for values of which nothing is known.
 const DEFAULT: Parameters = Parameters::SANDY_BRIDGE;
 const PAPER: &str = "the paper's Sandy Bridge instead";
 const AS_NEAR: &str = "as within a group";
-/// Beyond these no cache or memory is: picoseconds.
+/// The limits, in picoseconds, beyond which there is no cache or memory.
 const CACHE: (u64, u64) = (100, 100_000);
 const TRANSFER: (u64, u64) = (1_000, 20_000_000);
 
 impl Calibration {
-    /// Fits and judges what was measured.
+    /// Fits and judges measurements.
     pub fn of(measured: &Measurements) -> Calibration {
         let mut values = Vec::new();
         let d = DEFAULT;
@@ -130,7 +130,7 @@ impl Calibration {
         calibration
     }
 
-    /// What the model goes by where values do not go together.
+    /// Sets what the model uses where values contradict each other.
     fn distrust(&mut self, why: &str) {
         self.parameters = DEFAULT;
         for value in &mut self.values {
@@ -139,15 +139,15 @@ impl Calibration {
         }
     }
 
-    /// Whether something that was measured cannot be.
+    /// Returns whether some measured value is impossible.
     pub fn is_implausible(&self) -> bool {
         let implausible =
             |value: &Value| matches!(value.replaced, Some(Replaced::Implausible { .. }));
         self.values.iter().any(implausible)
     }
 
-    /// So many ranks on the cores that may be used, one group filled after the other, and around
-    /// again where there are more ranks than cores. None for no ranks.
+    /// Returns a placement of `ranks` ranks on the cores that may be used, which fills one group after the other and
+    /// starts again where there are more ranks than cores. Returns `None` for no ranks.
     pub fn placement(&self, ranks: usize) -> Option<Placement> {
         let groups = self.seats.groups.iter().enumerate();
         let cores: Vec<usize> =
@@ -156,7 +156,7 @@ impl Calibration {
         Placement::new(cores.into_iter().cycle().take(ranks).collect::<Vec<_>>()).ok()
     }
 
-    /// How many cores may be used: at least one.
+    /// Returns how many cores may be used: at least one.
     pub fn cores(&self) -> usize {
         self.seats.groups.iter().map(Vec::len).sum::<usize>().max(1)
     }
@@ -166,7 +166,7 @@ fn picos(picos: u64) -> Time {
     Time::from_picos(picos)
 }
 
-/// A value that was measured by itself.
+/// Fits a value that was measured by itself.
 fn single(
     values: &mut Vec<Value>,
     name: &'static str,
@@ -196,7 +196,7 @@ fn single(
     time
 }
 
-/// q, o and p of equations 4 and 5.
+/// Fits q, o and p of equations 4 and 5.
 fn lines(
     values: &mut Vec<Value>,
     names: [&'static str; 3],
@@ -224,7 +224,7 @@ fn lines(
     fitted
 }
 
-/// c of equation 4.
+/// Fits c of equation 4.
 fn congestion(values: &mut Vec<Value>, outcome: &Outcome<Vec<Point>>) -> Time {
     let with = "none";
     let (time, replaced) = match outcome {
@@ -239,7 +239,7 @@ fn congestion(values: &mut Vec<Value>, outcome: &Outcome<Vec<Point>>) -> Time {
     time
 }
 
-/// b, c and a of equations 2 and 3.
+/// Fits b, c and a of equations 2 and 3.
 fn contention(
     values: &mut Vec<Value>,
     outcome: &Outcome<Vec<Point>>,
@@ -286,7 +286,7 @@ fn contention(
     contention
 }
 
-/// Parameters that are plausible but for what is to be tried.
+/// Returns parameters that are plausible except for what is to be tried.
 fn trial(transfer: Time) -> Parameters {
     let mut trial = DEFAULT;
     trial.local = trial.local.min(transfer);
@@ -295,7 +295,7 @@ fn trial(transfer: Time) -> Parameters {
     trial
 }
 
-/// Section 2.3. The value shown is what each sharer more adds to a write.
+/// Fits section 2.3. The value shown is what each additional sharer adds to a write.
 fn invalidation(values: &mut Vec<Value>, outcome: &Outcome<Vec<Point>>) -> Invalidation {
     let (time, chosen, replaced) = match outcome {
         Err(why) => {
@@ -320,7 +320,8 @@ fn invalidation(values: &mut Vec<Value>, outcome: &Outcome<Vec<Point>>) -> Inval
     chosen
 }
 
-/// What a write takes longer than a read is for the model where it is more than measurements are off by.
+/// Fits the time by which a write is longer than a read. The model uses it where it exceeds the error of the
+/// measurements.
 fn write(values: &mut Vec<Value>, measured: &Measurements, transfer: Time) -> Option<Time> {
     let (name, meaning) = ("W", "a write to a line that another core has, and looks at");
     let instead = (transfer, "R_R, as in the paper");

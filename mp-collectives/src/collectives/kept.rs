@@ -1,4 +1,4 @@
-//! What a communicator keeps for its collective operations, and how they find it.
+//! The state that a communicator keeps for its collective operations, and the access to it.
 
 use std::cell::{RefCell, RefMut};
 use std::ops::Range;
@@ -14,10 +14,10 @@ use crate::exchange::Exchanges;
 use crate::members::{Members, names};
 use crate::reduce::Reductions;
 
-/// Opened at the first call, closed with the communicator.
+/// A front that is opened at the first call and closed with the communicator.
 type Slot<F> = RefCell<Option<F>>;
 
-/// What a communicator keeps for its collective operations.
+/// The state that a communicator keeps for its collective operations.
 pub(super) struct Fronts {
     broadcasts: Slot<Broadcasts>,
     reductions: Slot<Reductions>,
@@ -25,8 +25,8 @@ pub(super) struct Fronts {
     exchanges: Slot<Exchanges>,
     settings: RefCell<Settings>,
     board: Arc<Board>,
-    /// Why this rank has ended a call in the middle: a rank that was lost, or a message of its own that could not
-    /// be sent. Lines that others had set for it would be taken for those of the next call.
+    /// Why this rank ended a call in the middle: a rank was lost, or a message of this rank could not be sent. Lines
+    /// that other ranks had set for that call would be taken for those of the next call.
     out_of_step: RefCell<Option<OutOfStep>>,
 }
 
@@ -58,7 +58,7 @@ impl OutOfStep {
     }
 }
 
-/// Settings, and how many ranks they are for.
+/// Settings, and the number of ranks that they are for.
 struct HandedDown {
     ranks: usize,
     settings: Settings,
@@ -85,7 +85,7 @@ impl Fronts {
         })
     }
 
-    /// What is not in use right now.
+    /// Closes all fronts that are not in use right now.
     fn close(&self) {
         fn close<F>(slot: &Slot<F>) {
             if let Ok(mut slot) = slot.try_borrow_mut() {
@@ -110,8 +110,8 @@ impl Fronts {
         Ok(())
     }
 
-    /// Compares, where ranks [check](super::Check) what they call, what each sends to each other with what
-    /// that one expects.
+    /// Compares what each rank sends to each other rank with what that rank expects, where ranks [check](super::Check)
+    /// their calls.
     #[cold]
     pub(super) fn check_counts(
         of: &Communicator,
@@ -161,8 +161,8 @@ impl Fronts {
         Ok(())
     }
 
-    /// After a call that failed. If a rank was lost, or a message of this one could not be sent, this one makes
-    /// no calls any more, which the others hear of.
+    /// Records that a call failed. If a rank was lost, or a message of this rank could not be sent, this rank makes no
+    /// more calls, and the other ranks are told.
     fn leave_after(&self, error: &Error) {
         let out_of_step = OutOfStep::after(error);
         if out_of_step.is_some() {
@@ -193,7 +193,7 @@ fn busy() -> Error {
     ))
 }
 
-/// A kind of operations that is opened under a name of its own.
+/// A kind of operation that is opened under a name of its own.
 pub(super) trait Front: Sized {
     const NAME: &'static str;
 
@@ -237,7 +237,7 @@ front!(Broadcasts, broadcasts, broadcast);
 front!(Reductions, reductions, reduce);
 front!(Exchanges, exchanges, exchange);
 
-/// Makes a call of a front, which is opened if it is not. `told` is what the ranks compare, if they do.
+/// Makes a call of a front and opens the front first if necessary. `told` is what the ranks compare, if they do.
 #[inline(always)]
 pub(super) fn call<'a, F: Front>(
     of: &'a Communicator,
@@ -269,7 +269,7 @@ pub(super) fn call<'a, F: Front>(
     }
 }
 
-/// Returns the error of a call that failed, as one of the communicator.
+/// Converts the error of a failed call to an error of the communicator.
 #[cold]
 pub(super) fn failed(of: &Communicator, error: mp_core::Error) -> Error {
     let fronts = match Fronts::of(of) {
@@ -300,7 +300,7 @@ fn open<F: Front>(of: &Communicator, fronts: &Fronts) -> Result<F> {
     Ok(front)
 }
 
-/// With the communicator's numbers.
+/// Converts an error to one with the communicator's rank numbers.
 #[cold]
 fn of_communicator(of: &Communicator, error: mp_core::Error) -> Error {
     let local = |world: usize| of.joint().world_ranks().iter().position(|&rank| rank == world);

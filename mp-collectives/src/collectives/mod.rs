@@ -17,7 +17,7 @@ use crate::exchange::Exchanges;
 use crate::reduce::{Operation, Reductions};
 use crate::said;
 
-/// What all ranks of a communicator call together. Each must make the same calls, in the same order.
+/// The collective operations of a communicator. All ranks must make the same calls, in the same order.
 ///
 /// ```
 /// use onchip::collectives::Collectives;
@@ -58,32 +58,31 @@ use crate::said;
 /// | `MPI_SUM`, `MPI_MAXLOC`, `MPI_Op_create` | [`Sum`](crate::reduce::Sum), [`MaxLocation`](crate::reduce::MaxLocation), any closure: [`Operation`] |
 /// | `MPI_Comm_set_info` | [`set_collectives`](Self::set_collectives) |
 ///
-/// Each kind of operation opens [message passing buffers](mp_core::mpb) of the communicator's ranks when
-/// it is called first; they are closed with the communicator. What they need of memory, and which
-/// algorithms they take, the [`Settings`] say; whoever wants to know of the choices
-/// [listens](crate::CHOICE_TARGET).
+/// Each kind of operation opens [message passing buffers](mp_core::mpb) of the communicator's ranks at its first call;
+/// they are closed with the communicator. The [`Settings`] determine how much memory they need and which algorithms
+/// they use. A program can [listen](crate::CHOICE_TARGET) to learn which algorithms were chosen.
 ///
 /// # Errors
-/// Of all methods: [`PeerLost`](mp_comm::ErrorKind::PeerLost) when a rank of the communicator was lost that the
-/// others could have waited for, and [`World`](mp_comm::ErrorKind::World) with
-/// [`Disconnected`](mp_core::ErrorKind::Disconnected) when one has ended that does, with
+/// All methods can return the following. [`PeerLost`](mp_comm::ErrorKind::PeerLost) when a rank of the communicator was
+/// lost that the others could have waited for. [`World`](mp_comm::ErrorKind::World) with
+/// [`Disconnected`](mp_core::ErrorKind::Disconnected) when such a rank has ended, or with
 /// [`Timeout`](mp_core::ErrorKind::Timeout) where a [limit](Settings::wait) was set.
-/// [`Unsent`](mp_comm::ErrorKind::Unsent) when a message of this rank could not be sent and no other call has said
-/// so. After these this rank is out of step with the others, and the communicator good for tagged messages alone:
-/// those that are left go on in a [smaller one](mp_comm::Communicator::shrink).
-/// [`Revoked`](mp_comm::ErrorKind::Revoked) when any rank has revoked it. [`Misuse`](mp_comm::ErrorKind::Misuse)
-/// inside of an operation's closure, or between [`arrive`](Self::arrive) and [`wait`](Arrived::wait), for the same
-/// kind of operation. With [checks](Check) also [`CallsDiffer`](mp_comm::ErrorKind::CallsDiffer) and
-/// [`NotCome`](mp_comm::ErrorKind::NotCome).
+/// [`Unsent`](mp_comm::ErrorKind::Unsent) when a message of this rank could not be sent and no other call has reported
+/// it. After these errors this rank is out of step with the others, and the communicator can be used for tagged
+/// messages only; the remaining ranks can continue in a [smaller one](mp_comm::Communicator::shrink).
+/// [`Revoked`](mp_comm::ErrorKind::Revoked) when any rank has revoked the communicator.
+/// [`Misuse`](mp_comm::ErrorKind::Misuse) when called inside an operation's closure, or between
+/// [`arrive`](Self::arrive) and [`wait`](Arrived::wait), for the same kind of operation. With [checks](Check), also
+/// [`CallsDiffer`](mp_comm::ErrorKind::CallsDiffer) and [`NotCome`](mp_comm::ErrorKind::NotCome).
 pub trait Collectives {
-    /// Waits until all ranks have come.
+    /// Waits until all ranks have arrived.
     ///
     /// # Errors
     /// See [above](Self#errors).
     fn barrier(&self) -> Result<()>;
 
-    /// Says that this rank has come to a barrier, and waits for nobody: the others need not wait for it
-    /// while it does something else ("fuzzy barrier").
+    /// Announces that this rank has arrived at a barrier and returns without waiting: the other ranks need not wait for
+    /// this rank while it does something else ("fuzzy barrier").
     ///
     /// ```
     /// use onchip::collectives::Collectives;
@@ -103,21 +102,21 @@ pub trait Collectives {
     /// See [above](Self#errors).
     fn arrive(&self) -> Result<Arrived<'_>>;
 
-    /// The root's message goes to all: all ranks call this with the same root and length, and have the
-    /// message when it returns. The root's own is only read, and may be changed as soon as its call
-    /// returns, which need not be after the others'.
+    /// Sends the root's message to all ranks. All ranks call this with the same root and length, and have the message
+    /// when the call returns. The root's own buffer is only read. The root may change it as soon as its call returns,
+    /// which may be before the other calls return.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank).
+    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root.
     fn broadcast<T: Plain>(&self, message: &mut [T], root: usize) -> Result<()>;
 
-    /// Combines the vectors of all ranks for one: all call this with the same length, operation and
-    /// root, which has the result in its vector when the call returns. What is in the others' then is
-    /// not determined; their calls may return before the root's.
+    /// Combines the vectors of all ranks at the root. All ranks call this with the same length, operation and root. The
+    /// root has the result in its vector when its call returns. The contents of the other ranks' vectors are then
+    /// unspecified; their calls may return before the root's.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); vectors too long for a forced
-    /// algorithm.
+    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// when the vector is too long for a forced algorithm.
     fn reduce<T: Plain>(
         &self,
         vector: &mut [T],
@@ -125,45 +124,47 @@ pub trait Collectives {
         root: usize,
     ) -> Result<()>;
 
-    /// Combines the vectors of all ranks: all call this with the same length and operation, and have
-    /// the result in their vectors when it returns, the same bits.
+    /// Combines the vectors of all ranks. All ranks call this with the same length and operation, and have the result
+    /// in their vectors when it returns, with the same bits on every rank.
     ///
     /// # Errors
-    /// See [above](Self#errors); vectors too long for a forced algorithm.
+    /// See [above](Self#errors). Also fails when the vector is too long for a forced algorithm.
     fn all_reduce<T: Plain>(&self, vector: &mut [T], operation: impl Operation<T>) -> Result<()>;
 
-    /// Combines, for each rank, the vectors of the ranks below it and its own: all call this with the
-    /// same length and operation. A rank's call does not wait for those above it.
+    /// Combines, for each rank, its own vector with those of the ranks below it. All ranks call this with the same
+    /// length and operation. A rank's call does not wait for the ranks above it.
     ///
     /// # Errors
-    /// As [`all_reduce`](Self::all_reduce).
+    /// The same as for [`all_reduce`](Self::all_reduce).
     fn scan<T: Plain>(&self, vector: &mut [T], operation: impl Operation<T>) -> Result<()>;
 
-    /// Combines, for each rank, the vectors of the ranks below it, without its own, as
-    /// [`scan`](Self::scan) does. Rank 0's vector stays as it was.
+    /// Combines, for each rank, the vectors of the ranks below it without its own, as [`scan`](Self::scan) does. Rank
+    /// 0's vector stays as it was.
     ///
     /// # Errors
-    /// As [`all_reduce`](Self::all_reduce).
+    /// The same as for [`all_reduce`](Self::all_reduce).
     fn exclusive_scan<T: Plain>(
         &self,
         vector: &mut [T],
         operation: impl Operation<T>,
     ) -> Result<()>;
 
-    /// Gathers the blocks of all ranks at the root: all call this with as many elements of their own. The
-    /// root's `all` has those of all when its call returns, in the order of ranks; the others' is not looked
-    /// at, and may be empty. Their calls may return before the root's.
+    /// Gathers the blocks of all ranks at the root. All ranks call this with the same number of elements of their own.
+    /// When the root's call returns, its `all` holds the blocks of all ranks, in rank order. At the other ranks, `all`
+    /// is ignored and may be empty; their calls may return before the root's.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); blocks that do not fit the buffers.
+    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// when the blocks do not fit the buffers.
     fn gather<T: Plain>(&self, own: &[T], all: &mut [T], root: usize) -> Result<()>;
 
-    /// [`gather`](Self::gather) of blocks that need not be equally long. The root says where they are to be in
-    /// its `all`, as ranges of elements ([`packed`](crate::exchange::packed) makes those of counts); at other ranks
-    /// neither is looked at.
+    /// Does what [`gather`](Self::gather) does, for blocks that may differ in length. The root gives the places of the
+    /// blocks in its `all` as ranges of elements ([`packed`](crate::exchange::packed) makes ranges from counts). `all`
+    /// and `blocks` are ignored at the other ranks.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); blocks that do not fit the buffers.
+    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// when the blocks do not fit the buffers.
     fn gather_varying<T: Plain>(
         &self,
         own: &[T],
@@ -172,18 +173,21 @@ pub trait Collectives {
         root: usize,
     ) -> Result<()>;
 
-    /// [`gather`](Self::gather) with one buffer: the root's is for the blocks of all, and has its own in its
-    /// place; that of another rank is its own block, which is only read.
+    /// Does what [`gather`](Self::gather) does, with one buffer. The root's buffer has room for the blocks of all ranks
+    /// and already holds the root's own block in its place. The buffer of any other rank is its own block, which is
+    /// only read.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); blocks that do not fit the buffers.
+    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// when the blocks do not fit the buffers.
     fn gather_in_place<T: Plain>(&self, buffer: &mut [T], root: usize) -> Result<()>;
 
-    /// [`gather_in_place`](Self::gather_in_place) of blocks that need not be equally long. The root says where
-    /// they are in its buffer.
+    /// Does what [`gather_in_place`](Self::gather_in_place) does, for blocks that may differ in length. The root gives
+    /// their places in its buffer.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); blocks that do not fit the buffers.
+    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// when the blocks do not fit the buffers.
     fn gather_in_place_varying<T: Plain>(
         &self,
         buffer: &mut [T],
@@ -191,19 +195,20 @@ pub trait Collectives {
         root: usize,
     ) -> Result<()>;
 
-    /// Scatters the root's blocks, in the order of ranks: all call this with room for as many elements of
-    /// their own. The others' `all` is not looked at, and may be empty. The root's call may return before the
-    /// others'.
+    /// Scatters the root's blocks to the ranks, in rank order. All ranks call this with room for the same number of
+    /// elements. At the other ranks, `all` is ignored and may be empty. The root's call may return before the others'.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); blocks that do not fit the buffers.
+    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// when the blocks do not fit the buffers.
     fn scatter<T: Plain>(&self, all: &[T], own: &mut [T], root: usize) -> Result<()>;
 
-    /// [`scatter`](Self::scatter) of blocks that need not be equally long. The root says where they are in its
-    /// `all`; at other ranks neither is looked at.
+    /// Does what [`scatter`](Self::scatter) does, for blocks that may differ in length. The root gives their places in
+    /// its `all`; `all` and `blocks` are ignored at the other ranks.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); blocks that do not fit the buffers.
+    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// when the blocks do not fit the buffers.
     fn scatter_varying<T: Plain>(
         &self,
         all: &[T],
@@ -212,18 +217,20 @@ pub trait Collectives {
         root: usize,
     ) -> Result<()>;
 
-    /// [`scatter`](Self::scatter) with one buffer: the root's has the blocks of all, is only read, and keeps
-    /// its own; that of another rank is for its own block.
+    /// Does what [`scatter`](Self::scatter) does, with one buffer. The root's buffer holds the blocks of all ranks; it
+    /// is only read, and the root's own block stays in it. The buffer of any other rank receives its own block.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); blocks that do not fit the buffers.
+    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// when the blocks do not fit the buffers.
     fn scatter_in_place<T: Plain>(&self, buffer: &mut [T], root: usize) -> Result<()>;
 
-    /// [`scatter_in_place`](Self::scatter_in_place) of blocks that need not be equally long. The root says
-    /// where they are in its buffer.
+    /// Does what [`scatter_in_place`](Self::scatter_in_place) does, for blocks that may differ in length. The root
+    /// gives their places in its buffer.
     ///
     /// # Errors
-    /// See [above](Self#errors); [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank); blocks that do not fit the buffers.
+    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// when the blocks do not fit the buffers.
     fn scatter_in_place_varying<T: Plain>(
         &self,
         buffer: &mut [T],
@@ -231,18 +238,18 @@ pub trait Collectives {
         root: usize,
     ) -> Result<()>;
 
-    /// Gathers the blocks of all ranks at all: each calls this with as many elements of its own, and has
-    /// those of all in `all` when the call returns, in the order of ranks.
+    /// Gathers the blocks of all ranks at every rank. All ranks call this with the same number of elements of their
+    /// own. When the call returns, `all` holds the blocks of all ranks, in rank order.
     ///
     /// # Errors
-    /// See [above](Self#errors); blocks that do not fit the buffers.
+    /// See [above](Self#errors). Also fails when the blocks do not fit the buffers.
     fn all_gather<T: Plain>(&self, own: &[T], all: &mut [T]) -> Result<()>;
 
-    /// [`all_gather`](Self::all_gather) of blocks that need not be equally long. Each rank says where they are
-    /// to be in its `all`; how long each is, all know.
+    /// Does what [`all_gather`](Self::all_gather) does, for blocks that may differ in length. Each rank gives their
+    /// places in its `all`; all ranks know the length of each block.
     ///
     /// # Errors
-    /// See [above](Self#errors); blocks that do not fit the buffers.
+    /// See [above](Self#errors). Also fails when the blocks do not fit the buffers.
     fn all_gather_varying<T: Plain>(
         &self,
         own: &[T],
@@ -250,34 +257,35 @@ pub trait Collectives {
         blocks: &[Range<usize>],
     ) -> Result<()>;
 
-    /// [`all_gather`](Self::all_gather) with each rank's own block in its place already.
+    /// Does what [`all_gather`](Self::all_gather) does, with each rank's own block already in its place.
     ///
     /// # Errors
-    /// See [above](Self#errors); blocks that do not fit the buffers.
+    /// See [above](Self#errors). Also fails when the blocks do not fit the buffers.
     fn all_gather_in_place<T: Plain>(&self, all: &mut [T]) -> Result<()>;
 
-    /// [`all_gather_varying`](Self::all_gather_varying) with each rank's own block in its place already.
+    /// Does what [`all_gather_varying`](Self::all_gather_varying) does, with each rank's own block already in its
+    /// place.
     ///
     /// # Errors
-    /// See [above](Self#errors); blocks that do not fit the buffers.
+    /// See [above](Self#errors). Also fails when the blocks do not fit the buffers.
     fn all_gather_in_place_varying<T: Plain>(
         &self,
         all: &mut [T],
         blocks: &[Range<usize>],
     ) -> Result<()>;
 
-    /// Exchanges blocks between all ranks: block i of `send` goes to rank i, and block i of `receive` comes
-    /// from there. All call this with as many elements.
+    /// Exchanges blocks between all ranks: block i of `send` goes to rank i, and block i of `receive` comes from rank
+    /// i. All ranks call this with the same number of elements.
     ///
     /// # Errors
-    /// See [above](Self#errors); blocks that do not fit the buffers.
+    /// See [above](Self#errors). Also fails when the blocks do not fit the buffers.
     fn all_to_all<T: Plain>(&self, send: &[T], receive: &mut [T]) -> Result<()>;
 
-    /// [`all_to_all`](Self::all_to_all) of blocks that need not be equally long. Each rank says where they are
-    /// in its buffers; a block for a rank is as long as the one that it expects.
+    /// Does what [`all_to_all`](Self::all_to_all) does, for blocks that may differ in length. Each rank gives their
+    /// places in its buffers. A block sent to a rank must be as long as the block that the rank expects.
     ///
     /// # Errors
-    /// See [above](Self#errors); blocks that do not fit the buffers.
+    /// See [above](Self#errors). Also fails when the blocks do not fit the buffers.
     fn all_to_all_varying<T: Plain>(
         &self,
         send: &[T],
@@ -286,30 +294,30 @@ pub trait Collectives {
         receive_blocks: &[Range<usize>],
     ) -> Result<()>;
 
-    /// [`all_to_all`](Self::all_to_all) with one buffer: block i goes to rank i, and what comes from there
-    /// takes its place.
+    /// Does what [`all_to_all`](Self::all_to_all) does, with one buffer: block i goes to rank i, and the block that
+    /// comes from rank i takes its place.
     ///
     /// # Errors
-    /// See [above](Self#errors); blocks that do not fit the buffers.
+    /// See [above](Self#errors). Also fails when the blocks do not fit the buffers.
     fn all_to_all_in_place<T: Plain>(&self, buffer: &mut [T]) -> Result<()>;
 
-    /// [`all_to_all_in_place`](Self::all_to_all_in_place) of blocks that need not be equally long: of any two
-    /// ranks, each has as many elements for the other.
+    /// Does what [`all_to_all_in_place`](Self::all_to_all_in_place) does, for blocks that may differ in length. The
+    /// blocks that two ranks have for each other are equally long.
     ///
     /// # Errors
-    /// See [above](Self#errors); blocks that do not fit the buffers.
+    /// See [above](Self#errors). Also fails when the blocks do not fit the buffers.
     fn all_to_all_in_place_varying<T: Plain>(
         &self,
         buffer: &mut [T],
         blocks: &[Range<usize>],
     ) -> Result<()>;
 
-    /// Combines the vectors of all ranks, a block for each: all call this with the same length and operation,
-    /// and have the result of their block in `result` when it returns. The blocks lie one after the other in
-    /// the vector, equally long. The order is that of ranks.
+    /// Combines the vectors of all ranks and leaves one block of the result at each rank. All ranks call this with the
+    /// same length and operation, and have the result of their block in `result` when it returns. The blocks lie one
+    /// after the other in the vector and are equally long. Elements are combined in rank order.
     ///
     /// # Errors
-    /// See [above](Self#errors); blocks that do not fit the buffers.
+    /// See [above](Self#errors). Also fails when the blocks do not fit the buffers.
     fn reduce_scatter<T: Plain>(
         &self,
         vector: &[T],
@@ -317,11 +325,11 @@ pub trait Collectives {
         operation: impl Operation<T>,
     ) -> Result<()>;
 
-    /// [`reduce_scatter`](Self::reduce_scatter) of blocks that need not be equally long: each is a range of
-    /// the vector, the same at all ranks.
+    /// Does what [`reduce_scatter`](Self::reduce_scatter) does, for blocks that may differ in length. Each block is a
+    /// range of the vector, the same at all ranks.
     ///
     /// # Errors
-    /// See [above](Self#errors); blocks that do not fit the buffers.
+    /// See [above](Self#errors). Also fails when the blocks do not fit the buffers.
     fn reduce_scatter_varying<T: Plain>(
         &self,
         vector: &[T],
@@ -330,21 +338,21 @@ pub trait Collectives {
         operation: impl Operation<T>,
     ) -> Result<()>;
 
-    /// [`reduce_scatter`](Self::reduce_scatter) with one buffer: the result takes the place of the rank's
-    /// block (MPI moves it to the front), and all else stays as it is.
+    /// Does what [`reduce_scatter`](Self::reduce_scatter) does, with one buffer: the result takes the place of the
+    /// rank's block (MPI moves it to the front), and everything else stays as it is.
     ///
     /// # Errors
-    /// See [above](Self#errors); blocks that do not fit the buffers.
+    /// See [above](Self#errors). Also fails when the blocks do not fit the buffers.
     fn reduce_scatter_in_place<T: Plain>(
         &self,
         vector: &mut [T],
         operation: impl Operation<T>,
     ) -> Result<()>;
 
-    /// [`reduce_scatter_in_place`](Self::reduce_scatter_in_place) of blocks that need not be equally long.
+    /// Does what [`reduce_scatter_in_place`](Self::reduce_scatter_in_place) does, for blocks that may differ in length.
     ///
     /// # Errors
-    /// See [above](Self#errors); blocks that do not fit the buffers.
+    /// See [above](Self#errors). Also fails when the blocks do not fit the buffers.
     fn reduce_scatter_in_place_varying<T: Plain>(
         &self,
         vector: &mut [T],
@@ -352,13 +360,13 @@ pub trait Collectives {
         operation: impl Operation<T>,
     ) -> Result<()>;
 
-    /// How all this is to be done from the next call on. All ranks must call it with the same settings,
+    /// Sets how collective operations are done, from the next call on. All ranks must call this with the same settings,
     /// between the same operations.
     ///
-    /// Communicators that are made of this one afterwards, and of those, have the same settings until they
-    /// are told otherwise; those that there are already keep theirs. What is for a number of ranks goes no
-    /// further than to communicators of as many: a barrier's rounds and placement; a broadcast's degree is
-    /// at most the greatest possible.
+    /// Communicators that are made from this one afterwards, and their own descendants, inherit the settings until
+    /// other settings are set for them; existing communicators keep theirs. Settings that depend on the number of ranks
+    /// (a barrier's rounds and placement) are inherited only by communicators with the same number of ranks. A
+    /// broadcast's degree is limited to the greatest possible.
     ///
     /// ```
     /// use onchip::collectives::{Check, Collectives, Settings};
@@ -385,7 +393,7 @@ pub trait Collectives {
     /// ```
     ///
     /// # Errors
-    /// [`Misuse`](mp_comm::ErrorKind::Misuse) inside of an operation.
+    /// [`Misuse`](mp_comm::ErrorKind::Misuse) when called inside an operation.
     fn set_collectives(&self, settings: Settings) -> Result<()>;
 }
 
@@ -686,12 +694,12 @@ impl Collectives for Communicator {
     }
 }
 
-/// Elements of a block where the root's buffer is for those of all.
+/// Returns the number of elements in a block, where only the root's buffer has room for the blocks of all ranks.
 fn at_root<T>(of: &Communicator, buffer: &[T], root: usize) -> usize {
     if of.rank() == root { buffer.len() / of.size() } else { buffer.len() }
 }
 
-/// What is told of an exchange.
+/// Describes an exchange for the comparison of calls.
 #[inline(always)]
 fn exchange_told<T: Plain>(
     name: &'static str,
@@ -701,12 +709,12 @@ fn exchange_told<T: Plain>(
     move |settings| said::exchange::<T>(name, count, root, &settings.exchange)
 }
 
-/// What is told of an exchange of which each rank says how much it sends and expects.
+/// Describes an exchange in which each rank specifies how much it sends and expects.
 fn all_to_all_told<T: Plain>(settings: &Settings) -> Call {
     said::exchange::<T>("all_to_all_varying", None, None, &settings.exchange)
 }
 
-/// What is told of a reduction.
+/// Describes a reduction for the comparison of calls.
 #[inline(always)]
 fn told_of<T: Plain, O>(
     vector: &[T],
@@ -718,7 +726,7 @@ fn told_of<T: Plain, O>(
     move |settings| said::reduction::<T, O>(name, count, root, None, &settings.reduce)
 }
 
-/// What is told of a reduction to blocks that need not be equally long.
+/// Describes a reduction to blocks of different lengths.
 #[inline(always)]
 fn varying_told<'a, T: Plain, O>(
     vector: &[T],
@@ -729,7 +737,7 @@ fn varying_told<'a, T: Plain, O>(
     move |settings| said::reduction::<T, O>(name, count, None, Some(blocks), &settings.reduce)
 }
 
-/// A rank has come to a barrier of its communicator, and will wait. If it does not, its next barrier
+/// A barrier at which this rank has arrived and for which it has yet to wait. If it does not wait, its next barrier
 /// waits for this one.
 #[must_use = "nobody has waited yet"]
 pub struct Arrived<'a> {
@@ -738,10 +746,10 @@ pub struct Arrived<'a> {
 }
 
 impl Arrived<'_> {
-    /// Waits until all ranks have come.
+    /// Waits until all ranks have arrived.
     ///
     /// # Errors
-    /// As [`Collectives::barrier`].
+    /// The same as for [`Collectives::barrier`].
     #[inline]
     pub fn wait(mut self) -> Result<()> {
         match &mut *self.barriers {

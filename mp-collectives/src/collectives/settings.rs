@@ -1,29 +1,30 @@
-//! How a communicator's collective operations are to be done.
+//! Settings of a communicator's collective operations.
 
 pub use mp_comm::{CHECK_VARIABLE, Check};
 use mp_core::Wait;
 
 use crate::{barrier, broadcast, exchange, reduce};
 
-/// How a communicator's collective operations are to be done.
+/// Settings of a communicator's collective operations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Barriers.
+    /// Settings of barriers.
     pub barrier: barrier::Settings,
-    /// Broadcasts.
+    /// Settings of broadcasts.
     pub broadcast: broadcast::Settings,
-    /// Reductions and scans.
+    /// Settings of reductions and scans.
     pub reduce: reduce::Settings,
-    /// Gathers, scatters, all-gathers, all-to-alls.
+    /// Settings of gathers, scatters, all-gathers and all-to-alls.
     pub exchange: exchange::Settings,
-    /// How calls wait: with which policy, how long.
+    /// How calls wait: with which policy and for how long.
     pub wait: Wait,
-    /// Whether ranks compare what they call.
+    /// Whether the ranks compare their calls.
     pub check: Check,
 }
 
 impl Settings {
-    /// Those for a communicator of `ranks`, made of one of `before` that has these.
+    /// Returns the settings for a communicator of `ranks` ranks that is made from one of `before` ranks with these
+    /// settings.
     pub(super) fn of_part(mut self, before: usize, ranks: usize) -> Self {
         self.barrier = self.barrier.of_part(before, ranks);
         self.broadcast = self.broadcast.of_part(before, ranks);

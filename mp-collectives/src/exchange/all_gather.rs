@@ -1,4 +1,4 @@
-//! Each rank's block goes to all through its MPB, once, chunk by chunk: all others get it from there.
+//! Each rank's block goes to all others once, through its MPB, chunk by chunk: all others get it from there.
 //!
 //! The lines of an MPB, from [`ChunkOptions::first_line`] on:
 //!
@@ -8,7 +8,7 @@
 //! n · chunk  the buffers, which this rank's chunks go through in turn got by all others
 //! ```
 //!
-//! Otherwise it is as in `chunks.rs`, which says why nobody waits for ever.
+//! Otherwise this works as in `chunks.rs`, which explains why no rank waits for ever.
 
 use mp_model::mpb::{Line, Mpb};
 
@@ -22,21 +22,21 @@ use crate::others::{after, before};
 pub struct SharedAllGather {
     options: ChunkOptions,
     chunk_bytes: usize,
-    /// Chunks that this rank has put.
+    /// The number of chunks that this rank has put.
     put: u64,
-    /// With each rank.
+    /// The counts for each rank.
     counts: Vec<Counts>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    /// Of this rank's chunks: how many it had got when this rank last looked.
+    /// The number of this rank's chunks that the other rank had got when this rank last looked.
     seen_got: u64,
     got: Got,
 }
 
 impl SharedAllGather {
-    /// With the MPBs of these ranks.
+    /// Creates this rank's part, with the MPBs of these ranks.
     ///
     /// # Errors
     /// [`ReduceOptionsError`].
@@ -50,15 +50,16 @@ impl SharedAllGather {
         Ok(SharedAllGather { options, chunk_bytes, put: 0, counts: vec![Counts::default(); ranks] })
     }
 
-    /// Lines that this takes of each MPB, with so many ranks; `None` when they are too many to count.
+    /// Returns the number of lines that this takes of each MPB with this many ranks, or `None` when they are too many
+    /// to count.
     pub fn lines(options: ChunkOptions, ranks: usize) -> Option<usize> {
         options.lines_for(ranks, 1)
     }
 
-    /// All ranks call this with their parts of the same all-gather.
+    /// Carries out an all-gather. All ranks call this with their parts of the same all-gather.
     ///
     /// # Errors
-    /// Those of the MPBs, after which this rank is out of step with the others.
+    /// The errors of the MPBs; after one of these, this rank is out of step with the others.
     pub async fn all_gather<M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -67,7 +68,7 @@ impl SharedAllGather {
         self.above(mpb, traffic, 0).await
     }
 
-    /// Of the blocks of more bytes than these.
+    /// Carries out the part for blocks of more than this many bytes.
     pub(super) async fn above<M: Mpb>(
         &mut self,
         mpb: &mut M,

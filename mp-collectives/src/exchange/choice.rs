@@ -1,4 +1,4 @@
-//! By which way a block goes, and why.
+//! The choice of the way for a block, with its reason.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use mp_model::cla::schedule::{By, Schedule};
 use crate::broadcast::Machine;
 use crate::rings;
 
-/// Lines of the chunks that all others get.
+/// The number of lines in the chunks that all others get.
 pub(super) const SHARED: usize = 512;
 
-/// Returns how many lines a chunk for one rank has. Among many ranks a chunk is shorter, so that the buffers for all
+/// Returns the number of lines in a chunk for one rank. With many ranks a chunk is shorter, so that the buffers for all
 /// others together stay as large; but it never gets so short that a rank mostly waits for it. The number is a power of
-/// two, as the lengths of blocks often are: what is left over costs as many flags as a whole chunk.
+/// two, as the lengths of blocks often are: any remainder costs as many flags as a whole chunk.
 pub(super) fn chunk_lines(ranks: usize) -> usize {
     let share = 1024 / ranks.saturating_sub(1).max(1);
     let most = MOST_LINES / ranks.saturating_mul(ranks).max(1);
@@ -20,42 +20,42 @@ pub(super) fn chunk_lines(ranks: usize) -> usize {
     power(share).clamp(16, SHARED).min(power(most))
 }
 
-/// Lines of all ranks' chunks for each other: 128 MiB.
+/// The number of lines in all ranks' chunks for each other: 128 MiB.
 const MOST_LINES: usize = (1 << 21) / rings::LEAST;
 
-/// How a block gets from one rank to another.
+/// The way in which a block gets from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
     /// In lines, beside their flags: [`LineExchange`](super::LineExchange).
     Lines,
-    /// Through buffers of the two: [`ChunkExchange`](super::ChunkExchange).
+    /// Through buffers of the two ranks: [`ChunkExchange`](super::ChunkExchange).
     Chunks,
 }
 
-/// How a block gets from one rank to all others.
+/// The way in which a block gets from one rank to all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WayToAll {
-    /// In lines, to each: [`LineExchange`](super::LineExchange).
+    /// In lines, to each rank: [`LineExchange`](super::LineExchange).
     Lines,
-    /// Through buffers for each: [`ChunkExchange`](super::ChunkExchange).
+    /// Through buffers for each rank: [`ChunkExchange`](super::ChunkExchange).
     Chunks,
     /// Through buffers that all others get it from: [`SharedAllGather`](super::SharedAllGather).
     Shared,
 }
 
-/// Why a way was chosen.
+/// The reason why a way was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The caller said so.
+    /// The caller forced it.
     Forced,
-    /// The block is so short that to be told of it and then to get it would cost more.
+    /// The block is so short that notifying a rank first and getting the block afterwards would cost more.
     Short {
-        /// The most bytes of a short block.
+        /// The greatest length of a short block, in bytes.
         most: usize,
     },
-    /// A longer one is copied faster in large pieces.
+    /// The block is longer and is copied faster in large pieces.
     Long {
-        /// The most bytes of a short block.
+        /// The greatest length of a short block, in bytes.
         most: usize,
     },
 }
@@ -65,15 +65,15 @@ pub enum Reason {
 pub struct Explanation<W> {
     /// The block's length.
     pub bytes: usize,
-    /// What was known.
+    /// What was known about the machine.
     pub machine: Machine,
-    /// What was chosen.
+    /// The chosen way.
     pub way: W,
-    /// Why.
+    /// The reason for the choice.
     pub reason: Reason,
 }
 
-/// The line's length.
+/// The length of a line.
 const LINE: usize = 64;
 
 impl<W: Copy> Explanation<W> {
@@ -87,19 +87,19 @@ impl<W: Copy> Explanation<W> {
     }
 }
 
-/// Who sends to whom, for the model.
+/// Schedules (which rank sends to which) for the model.
 impl Explanation<Way> {
-    /// Of a gather.
+    /// Returns the schedule of a gather.
     pub fn gather(&self, root: usize) -> Schedule {
         Schedule::gather(self.machine.ranks, root, self.by())
     }
 
-    /// Of a scatter.
+    /// Returns the schedule of a scatter.
     pub fn scatter(&self, root: usize) -> Schedule {
         Schedule::scatter(self.machine.ranks, root, self.by())
     }
 
-    /// Of an all-to-all.
+    /// Returns the schedule of an all-to-all.
     pub fn all_to_all(&self) -> Schedule {
         Schedule::all_to_all(self.machine.ranks, self.by())
     }
@@ -113,7 +113,7 @@ impl Explanation<Way> {
 }
 
 impl Explanation<WayToAll> {
-    /// Who sends to whom in an all-gather, for the model.
+    /// Returns which rank sends to which in an all-gather, for the model.
     pub fn all_gather(&self) -> Schedule {
         let ranks = self.machine.ranks;
         match self.way {
@@ -124,13 +124,13 @@ impl Explanation<WayToAll> {
     }
 }
 
-/// Lines up to which a block is short, as long as they may be under way between two ranks.
+/// The number of lines up to which a block is short, as long as they may be pending between two ranks.
 ///
-/// As with broadcasts: each line more costs about a tenth of a line transfer; to be told first and then
-/// to get costs one, and what goes with it, whatever the length.
+/// As with broadcasts, each additional line costs about a tenth of a line transfer. Notifying first and getting
+/// afterwards costs one transfer and its overhead, whatever the length.
 const SHORT: usize = 8;
 
-/// The most bytes of a short block, where so many go in one round of lines.
+/// Returns the greatest length of a short block in bytes, where `round` bytes go in one round of lines.
 #[inline]
 pub(super) fn short(machine: Machine, round: usize) -> usize {
     (SHORT * machine.payload).min(round)
@@ -153,10 +153,10 @@ fn explain<W>(
     Explanation { bytes, machine, way, reason }
 }
 
-/// The way of a block of so many bytes, of which `round` can be under way in lines at a time.
+/// Chooses the way for a block of `bytes` bytes, of which `round` can be pending in lines at a time.
 ///
-/// It is chosen for each block by itself, so that two ranks that know how long a block is need not
-/// know how long others are.
+/// The way is chosen for each block by itself, so that two ranks that know the length of a block need not know the
+/// lengths of others.
 #[inline]
 pub fn choose(
     machine: Machine,
@@ -167,7 +167,7 @@ pub fn choose(
     explain(machine, bytes, round, forced, [Way::Lines, Way::Chunks])
 }
 
-/// The same for a block that goes to all others.
+/// Does the same for a block that goes to all others.
 #[inline]
 pub fn choose_to_all(
     machine: Machine,

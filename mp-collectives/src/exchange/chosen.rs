@@ -1,4 +1,4 @@
-//! Exchanges of ranks, each block by the way that suits it.
+//! Exchanges that send each block by the way that suits it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::told::Told;
 
 /// One rank's part in the exchanges of its world, or of [some ranks](Members).
 ///
-/// Blocks lie one after the other in the buffers for all ranks; in the `_varying` forms, wherever the
-/// call says, for each rank as a range of elements ([`packed`](super::packed) makes those of counts).
+/// In buffers for all ranks, the blocks lie one after the other. In the `_varying` forms, the call gives the place of
+/// each rank's block as a range of elements ([`packed`](super::packed) makes ranges from counts).
 ///
 /// ```
 /// use onchip::exchange::{Exchanges, Settings, packed};
@@ -47,19 +47,19 @@ use crate::told::Told;
 /// ```
 ///
 /// # Errors
-/// Of each exchange: [`PeerLost`](mp_core::ErrorKind::PeerLost),
-/// [`Disconnected`](mp_core::ErrorKind::Disconnected) and [`Timeout`](mp_core::ErrorKind::Timeout), after which
-/// this rank is out of step with the others; a root that does not exist, and blocks that do not fit the
-/// buffers, before anything is sent. Two ranks that do not agree on the length of a block wait for each
-/// other, or take one block for another, as with MPI.
+/// Each exchange can return [`PeerLost`](mp_core::ErrorKind::PeerLost),
+/// [`Disconnected`](mp_core::ErrorKind::Disconnected) and [`Timeout`](mp_core::ErrorKind::Timeout); after one of these,
+/// this rank is out of step with the others. It also fails, before anything is sent, when there is no such root or when
+/// the blocks do not fit the buffers. Two ranks that do not agree on the length of a block wait for each other, or take
+/// one block for another, as with MPI.
 ///
 /// # Memory
-/// Each rank has, for each other one, three lines of 64 bytes. As soon as any two ranks have sent more than 64 lines
-/// to each other, or a block of more than a line, all have more: 64 lines for each other one (16, with more than 16
-/// ranks) and a ring of chunks, and one ring whose chunks go to all others. Chunks of the latter have 32 KiB. Chunks for a
-/// single rank have 32 KiB with two or three ranks, and less with more, but at least 1 KiB. A ring is twice as large as a
-/// core's second-level cache. There are two limits: the rings between two ranks take 8 MiB together, and so do the rings
-/// for all. But each ring has four chunks at least.
+/// Each rank has three lines of 64 bytes for each other rank. As soon as any two ranks have sent more than 64 lines to
+/// each other, or a block of more than a line, all ranks have more: 64 lines for each other rank (16, with more than 16
+/// ranks), a ring of chunks, and one ring whose chunks go to all others. Chunks of the latter have 32 KiB. Chunks for a
+/// single rank have 32 KiB with two or three ranks, and less with more ranks, but at least 1 KiB. A ring is twice as
+/// large as a core's second-level cache. There are two limits: the rings between two ranks take 8 MiB together, and so
+/// do the rings for all. But each ring has at least four chunks.
 #[derive(Debug)]
 pub struct Exchanges<M = RealMpb> {
     mpb: M,
@@ -68,13 +68,13 @@ pub struct Exchanges<M = RealMpb> {
 }
 
 impl Exchanges {
-    /// All these ranks, or all of the world, open the exchanges of this name; none waits for the others to do so.
+    /// Opens the exchanges of this name for the given ranks, or for all ranks of the world. No rank waits for the
+    /// others to do so.
     ///
     /// # Errors
-    /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other
-    /// settings, as far as these change the room that they take,
-    /// [`MpbRanksMismatch`](mp_core::ErrorKind::MpbRanksMismatch) with other members; settings that make no
-    /// sense; lack of memory.
+    /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other settings that
+    /// change the memory needed; [`MpbRanksMismatch`](mp_core::ErrorKind::MpbRanksMismatch) when it has opened them
+    /// with other members. Also fails for invalid settings or for lack of memory.
     pub fn open<'a>(
         members: impl Into<Members<'a>>,
         name: &str,
@@ -93,23 +93,23 @@ impl Exchanges {
         Ok(Exchanges { mpb, ways, told: Told::new() })
     }
 
-    /// Has calls numbered together with those of the other fronts of a communicator, and compared with
-    /// those of other ranks when they take long.
+    /// Numbers calls together with those of the other fronts of a communicator, and compares them with those of other
+    /// ranks when they take long.
     pub(crate) fn watch(&mut self, board: &Arc<Board>) {
         self.mpb.watch(board);
     }
 
-    /// How calls wait from now on: with which policy, how long.
+    /// Sets how calls wait from now on: with which policy and for how long.
     pub fn set_wait(&mut self, wait: impl Into<Wait>) {
         self.mpb.get_mut().set_wait(wait);
     }
 
-    /// Gathers the blocks of all ranks at the root: all call this with as many elements of their own.
-    /// The root's `all` has those of all when its call returns, in the order of ranks; the others' is
-    /// not looked at, and may be empty. Their calls may return before the root's.
+    /// Gathers the blocks of all ranks at the root. All ranks call this with the same number of elements of their own.
+    /// When the root's call returns, its `all` holds the blocks of all ranks, in rank order. At the other ranks, `all`
+    /// is ignored and may be empty; their calls may return before the root's.
     ///
     /// # Errors
-    /// As [above](Exchanges#errors).
+    /// See [above](Exchanges#errors).
     #[inline]
     pub fn gather<T: Plain>(
         &mut self,
@@ -122,11 +122,11 @@ impl Exchanges {
         self.exchange(&mut traffic)
     }
 
-    /// [`gather`](Exchanges::gather) of blocks that need not be equally long. The root says where they
-    /// are to be in its `all`; at other ranks neither is looked at.
+    /// Does what [`gather`](Exchanges::gather) does, for blocks that may differ in length. The root gives their places
+    /// in its `all`; `all` and `blocks` are ignored at the other ranks.
     ///
     /// # Errors
-    /// As [above](Exchanges#errors).
+    /// See [above](Exchanges#errors).
     #[inline]
     pub fn gather_varying<T: Plain>(
         &mut self,
@@ -140,11 +140,12 @@ impl Exchanges {
         self.exchange(&mut traffic)
     }
 
-    /// [`gather`](Exchanges::gather) with one buffer: the root's is for the blocks of all, and has its
-    /// own in its place; that of another rank is its own block, which is only read.
+    /// Does what [`gather`](Exchanges::gather) does, with one buffer. The root's buffer has room for the blocks of all
+    /// ranks and already holds the root's own block in its place. The buffer of any other rank is its own block, which
+    /// is only read.
     ///
     /// # Errors
-    /// As [above](Exchanges#errors).
+    /// See [above](Exchanges#errors).
     #[inline]
     pub fn gather_in_place<T: Plain>(
         &mut self,
@@ -157,11 +158,11 @@ impl Exchanges {
         self.exchange(&mut traffic)
     }
 
-    /// [`gather_in_place`](Exchanges::gather_in_place) of blocks that need not be equally long. The
-    /// root says where they are in its buffer; at other ranks `blocks` is not looked at.
+    /// Does what [`gather_in_place`](Exchanges::gather_in_place) does, for blocks that may differ in length. The root
+    /// gives their places in its buffer; `blocks` is ignored at the other ranks.
     ///
     /// # Errors
-    /// As [above](Exchanges#errors).
+    /// See [above](Exchanges#errors).
     #[inline]
     pub fn gather_in_place_varying<T: Plain>(
         &mut self,
@@ -174,12 +175,11 @@ impl Exchanges {
         self.exchange(&mut traffic)
     }
 
-    /// Scatters the root's blocks, in the order of ranks: all call this with room for as many elements
-    /// of their own. The others' `all` is not looked at, and may be empty. The root's call may return
-    /// before the others'.
+    /// Scatters the root's blocks to the ranks, in rank order. All ranks call this with room for the same number of
+    /// elements. At the other ranks, `all` is ignored and may be empty. The root's call may return before the others'.
     ///
     /// # Errors
-    /// As [above](Exchanges#errors).
+    /// See [above](Exchanges#errors).
     #[inline]
     pub fn scatter<T: Plain>(
         &mut self,
@@ -192,11 +192,11 @@ impl Exchanges {
         self.exchange(&mut traffic)
     }
 
-    /// [`scatter`](Exchanges::scatter) of blocks that need not be equally long. The root says where
-    /// they are in its `all`; at other ranks neither is looked at.
+    /// Does what [`scatter`](Exchanges::scatter) does, for blocks that may differ in length. The root gives their
+    /// places in its `all`; `all` and `blocks` are ignored at the other ranks.
     ///
     /// # Errors
-    /// As [above](Exchanges#errors).
+    /// See [above](Exchanges#errors).
     #[inline]
     pub fn scatter_varying<T: Plain>(
         &mut self,
@@ -210,11 +210,12 @@ impl Exchanges {
         self.exchange(&mut traffic)
     }
 
-    /// [`scatter`](Exchanges::scatter) with one buffer: the root's has the blocks of all, is only read,
-    /// and keeps its own; that of another rank is for its own block.
+    /// Does what [`scatter`](Exchanges::scatter) does, with one buffer. The root's buffer holds the blocks of all
+    /// ranks; it is only read, and the root's own block stays in it. The buffer of any other rank receives its own
+    /// block.
     ///
     /// # Errors
-    /// As [above](Exchanges#errors).
+    /// See [above](Exchanges#errors).
     #[inline]
     pub fn scatter_in_place<T: Plain>(
         &mut self,
@@ -227,11 +228,11 @@ impl Exchanges {
         self.exchange(&mut traffic)
     }
 
-    /// [`scatter_in_place`](Exchanges::scatter_in_place) of blocks that need not be equally long. The
-    /// root says where they are in its buffer; at other ranks `blocks` is not looked at.
+    /// Does what [`scatter_in_place`](Exchanges::scatter_in_place) does, for blocks that may differ in length. The root
+    /// gives their places in its buffer; `blocks` is ignored at the other ranks.
     ///
     /// # Errors
-    /// As [above](Exchanges#errors).
+    /// See [above](Exchanges#errors).
     #[inline]
     pub fn scatter_in_place_varying<T: Plain>(
         &mut self,
@@ -244,11 +245,11 @@ impl Exchanges {
         self.exchange(&mut traffic)
     }
 
-    /// Gathers the blocks of all ranks at all: each calls this with as many elements of its own, and
-    /// has those of all in `all` when the call returns, in the order of ranks.
+    /// Gathers the blocks of all ranks at every rank. All ranks call this with the same number of elements of their
+    /// own. When the call returns, `all` holds the blocks of all ranks, in rank order.
     ///
     /// # Errors
-    /// As [above](Exchanges#errors).
+    /// See [above](Exchanges#errors).
     #[inline]
     pub fn all_gather<T: Plain>(&mut self, own: &[T], all: &mut [T]) -> mp_core::Result<()> {
         self.mpb.begin(Mark::new::<T>(Kind::AllGather, Some(own.len()), None));
@@ -256,11 +257,11 @@ impl Exchanges {
         self.exchange_to_all(traffic)
     }
 
-    /// [`all_gather`](Exchanges::all_gather) of blocks that need not be equally long. Each rank says
-    /// where they are to be in its `all`; how long each is, all know.
+    /// Does what [`all_gather`](Exchanges::all_gather) does, for blocks that may differ in length. Each rank gives
+    /// their places in its `all`; all ranks know the length of each block.
     ///
     /// # Errors
-    /// As [above](Exchanges#errors).
+    /// See [above](Exchanges#errors).
     #[inline]
     pub fn all_gather_varying<T: Plain>(
         &mut self,
@@ -273,10 +274,10 @@ impl Exchanges {
         self.exchange_to_all(traffic)
     }
 
-    /// [`all_gather`](Exchanges::all_gather) with each rank's own block in its place already.
+    /// Does what [`all_gather`](Exchanges::all_gather) does, with each rank's own block already in its place.
     ///
     /// # Errors
-    /// As [above](Exchanges#errors).
+    /// See [above](Exchanges#errors).
     #[inline]
     pub fn all_gather_in_place<T: Plain>(&mut self, all: &mut [T]) -> mp_core::Result<()> {
         let count = all.len() / self.mpb.ranks();
@@ -285,11 +286,11 @@ impl Exchanges {
         self.exchange_to_all(traffic)
     }
 
-    /// [`all_gather_varying`](Exchanges::all_gather_varying) with each rank's own block in its place
-    /// already.
+    /// Does what [`all_gather_varying`](Exchanges::all_gather_varying) does, with each rank's own block already in its
+    /// place.
     ///
     /// # Errors
-    /// As [above](Exchanges#errors).
+    /// See [above](Exchanges#errors).
     #[inline]
     pub fn all_gather_in_place_varying<T: Plain>(
         &mut self,
@@ -301,11 +302,11 @@ impl Exchanges {
         self.exchange_to_all(traffic)
     }
 
-    /// Exchanges blocks between all ranks: block i of `send` goes to rank i, and block i of `receive`
-    /// comes from there. All call this with as many elements.
+    /// Exchanges blocks between all ranks: block i of `send` goes to rank i, and block i of `receive` comes from rank
+    /// i. All ranks call this with the same number of elements.
     ///
     /// # Errors
-    /// As [above](Exchanges#errors).
+    /// See [above](Exchanges#errors).
     #[inline]
     pub fn all_to_all<T: Plain>(&mut self, send: &[T], receive: &mut [T]) -> mp_core::Result<()> {
         self.mpb.begin(Mark::new::<T>(Kind::AllToAll, Some(send.len()), None));
@@ -314,11 +315,11 @@ impl Exchanges {
         self.exchange(&mut traffic)
     }
 
-    /// [`all_to_all`](Exchanges::all_to_all) of blocks that need not be equally long. Each rank says
-    /// where they are in its buffers; a block for a rank is as long as the one that it expects.
+    /// Does what [`all_to_all`](Exchanges::all_to_all) does, for blocks that may differ in length. Each rank gives
+    /// their places in its buffers. A block sent to a rank must be as long as the block that the rank expects.
     ///
     /// # Errors
-    /// As [above](Exchanges#errors).
+    /// See [above](Exchanges#errors).
     #[inline]
     pub fn all_to_all_varying<T: Plain>(
         &mut self,
@@ -334,11 +335,11 @@ impl Exchanges {
         self.exchange(&mut traffic)
     }
 
-    /// [`all_to_all`](Exchanges::all_to_all) with one buffer: block i goes to rank i, and what comes
-    /// from there takes its place.
+    /// Does what [`all_to_all`](Exchanges::all_to_all) does, with one buffer: block i goes to rank i, and the block
+    /// that comes from rank i takes its place.
     ///
     /// # Errors
-    /// As [above](Exchanges#errors).
+    /// See [above](Exchanges#errors).
     #[inline]
     pub fn all_to_all_in_place<T: Plain>(&mut self, buffer: &mut [T]) -> mp_core::Result<()> {
         self.mpb.begin(Mark::new::<T>(Kind::AllToAll, Some(buffer.len()), None));
@@ -346,11 +347,11 @@ impl Exchanges {
         self.exchange(&mut traffic)
     }
 
-    /// [`all_to_all_in_place`](Exchanges::all_to_all_in_place) of blocks that need not be equally long:
-    /// of any two ranks, each has as many elements for the other.
+    /// Does what [`all_to_all_in_place`](Exchanges::all_to_all_in_place) does, for blocks that may differ in length.
+    /// The blocks that two ranks have for each other are equally long.
     ///
     /// # Errors
-    /// As [above](Exchanges#errors).
+    /// See [above](Exchanges#errors).
     #[inline]
     pub fn all_to_all_in_place_varying<T: Plain>(
         &mut self,
@@ -362,22 +363,22 @@ impl Exchanges {
         self.exchange(&mut traffic)
     }
 
-    /// By which way a block of so many bytes for one rank goes, and why.
+    /// Returns by which way a block of `bytes` bytes for one rank goes, and why.
     pub fn explain(&self, bytes: usize) -> Explanation<Way> {
         self.ways.explain(bytes)
     }
 
-    /// The same for a block that is for all: in all-gathers.
+    /// Returns the same for a block that goes to all ranks, in all-gathers.
     pub fn explain_to_all(&self, bytes: usize) -> Explanation<WayToAll> {
         self.ways.explain_to_all(bytes)
     }
 
-    /// This rank.
+    /// Returns this rank's number.
     pub fn rank(&self) -> usize {
         self.mpb.rank()
     }
 
-    /// Elements of a block where the root's buffer is for those of all.
+    /// Returns the number of elements in a block, where only the root's buffer has room for the blocks of all ranks.
     fn at_root<T>(&self, buffer: &[T], root: usize) -> usize {
         if self.mpb.rank() == root { buffer.len() / self.mpb.ranks() } else { buffer.len() }
     }
@@ -409,20 +410,20 @@ impl Exchanges {
         }?)
     }
 
-    /// For a thread that must not be blocked.
+    /// Converts this for a thread that must not be blocked.
     pub(crate) fn polled(self, waits: &Arc<Waits>) -> Exchanges<PolledMpb> {
         let Exchanges { mpb, ways, told } = self;
         Exchanges { mpb: PolledMpb::among_real(mpb, waits), ways, told }
     }
 }
 
-/// What the blocking forms do, which spare the shortest ones a future.
+/// The asynchronous counterparts of the blocking forms, which spare the shortest exchanges a future.
 impl Exchanges<PolledMpb> {
     pub(crate) fn mpb(&self) -> &PolledMpb {
         &self.mpb
     }
 
-    /// Begins a call, before the [traffic](Self::run) of which is known to be right.
+    /// Begins a call, before its [traffic](Self::run) is known to be valid.
     pub(crate) fn begin(&mut self, mark: Mark) {
         self.mpb.begin(mark);
     }

@@ -1,12 +1,12 @@
 //! Blocks of all sizes, chunk by chunk through buffers for each pair of ranks.
 //!
-//! Each rank has buffers for what goes to each other one, in its own MPB.
+//! Each rank has buffers in its own MPB for what it sends to each other rank.
 //!
-//! 1. The sender waits until the receiver has got the chunk that the buffer held before.
-//! 2. It puts the chunk, and tells the receiver so.
+//! 1. The sender waits until the receiver has got the chunk that was in the buffer before.
+//! 2. It puts the chunk and tells the receiver.
 //! 3. The receiver gets it.
-//! 4. After every half of the buffers it says how many it has got: a flag is a line that two ranks take
-//!    from each other.
+//! 4. After every half of the buffers, the receiver reports how many chunks it has got: a flag is a line that two ranks
+//!    take from each other.
 //!
 //! The lines of an MPB, from [`ChunkOptions::first_line`] on:
 //!
@@ -17,16 +17,14 @@
 //!                      go through in turn
 //! ```
 //!
-//! Every pair of ranks counts its chunks by itself, in 64 bits, which do not come round; so that roots
-//! change at no cost.
+//! Every pair of ranks counts its chunks by itself, in 64 bits, which do not wrap around. So roots change at no cost.
 //!
-//! # Why nobody waits for ever
+//! # Why no rank waits for ever
 //!
-//! In round i a rank puts chunk i of each block, and gets chunk i − a of the others', where a, by how
-//! many chunks it puts ahead, is up to the buffers less the half of them after which a receiver says
-//! something. So what it waits for before it puts chunk i has been got, and said, in rounds before i;
-//! and what it gets in round i was put in that round or before. Whoever is in the earliest round of
-//! the earliest call can go on.
+//! In round i a rank puts chunk i of each block and gets chunk i − a of the others' blocks. Here a is the number of
+//! chunks that it puts ahead; a is at most the number of buffers less the half after which a receiver reports. So the
+//! chunks that the rank waits for before it puts chunk i were got and reported in rounds before i, and what it gets in
+//! round i was put in that round or before. A rank in the earliest round of the earliest call can therefore continue.
 
 use mp_model::mpb::{Line, Mpb};
 
@@ -34,26 +32,25 @@ use super::traffic::Traffic;
 use super::{Extremes, ReduceOptionsError};
 use crate::others::{after, before};
 
-/// What can be chosen. All ranks must choose the same.
+/// Options of the algorithm. All ranks must choose the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkOptions {
-    /// Cache lines in a chunk, and in a buffer.
+    /// The number of cache lines in a chunk, and in a buffer.
     pub chunk_lines: usize,
-    /// How many chunks a rank may have under way to another one.
+    /// The number of chunks that a rank may have pending to another rank.
     pub buffers: usize,
-    /// The first line of every MPB that this algorithm may use. Its lines are its own, and zero at
-    /// first.
+    /// The first line of every MPB that this algorithm may use. Its lines are its own and initially zero.
     pub first_line: usize,
 }
 
 impl ChunkOptions {
-    /// Lines that a [`ChunkExchange`] takes of each MPB, with so many ranks; `None` when they are too
-    /// many to count.
+    /// Returns the number of lines that a [`ChunkExchange`] takes of each MPB with this many ranks, or `None` when they
+    /// are too many to count.
     pub fn lines(self, ranks: usize) -> Option<usize> {
         self.lines_for(ranks, ranks.saturating_sub(1))
     }
 
-    /// With buffers for so many destinations.
+    /// Returns the number of lines with buffers for this many destinations.
     pub(super) fn lines_for(self, ranks: usize, destinations: usize) -> Option<usize> {
         let buffers = self.buffers.checked_mul(self.chunk_lines)?.checked_mul(destinations)?;
         buffers.checked_add(ranks.checked_mul(2)?)
@@ -69,12 +66,12 @@ impl ChunkOptions {
         Ok(self)
     }
 
-    /// A receiver says what it has got after so many chunks.
+    /// Returns the number of chunks after which a receiver reports what it has got.
     pub(super) fn half(self) -> u64 {
         self.buffers.div_ceil(2) as u64
     }
 
-    /// By how many chunks a rank that has so many rounds before it puts ahead of what it gets.
+    /// Returns by how many chunks a rank with this many rounds before it puts ahead of what it gets.
     pub(super) fn ahead(self, rounds: usize) -> usize {
         (self.buffers / 2).min(rounds.saturating_sub(1))
     }
@@ -87,7 +84,7 @@ impl ChunkOptions {
         self.first_line + ranks + rank
     }
 
-    /// Where this chunk for a destination is put.
+    /// Returns the line where this chunk for a destination is put.
     pub(super) fn buffer_line(self, ranks: usize, destination: usize, chunk: u64) -> usize {
         let buffer = destination * self.buffers + (chunk % self.buffers as u64) as usize;
         self.first_line + 2 * ranks + buffer * self.chunk_lines
@@ -99,29 +96,29 @@ impl ChunkOptions {
 pub struct ChunkExchange {
     options: ChunkOptions,
     chunk_bytes: usize,
-    /// With each rank.
+    /// The counts for each rank.
     counts: Vec<Counts>,
 }
 
-/// Chunks to and from a rank.
+/// The chunks to and from a rank.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     put: u64,
-    /// Of those: how many it had got when this rank last looked.
+    /// The number of those chunks that the other rank had got when this rank last looked.
     seen_got: u64,
     got: Got,
 }
 
-/// Chunks from a rank.
+/// The chunks from a rank.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Got {
     count: u64,
-    /// How many it had put when this rank last looked.
+    /// The number of chunks that the other rank had put when this rank last looked.
     seen_put: u64,
 }
 
 impl Got {
-    /// Gets the next chunk from a rank, of which this one is the destination of that number.
+    /// Gets the next chunk from a rank. `destination` is this rank's number among that rank's destinations.
     pub(super) async fn get<M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -146,7 +143,7 @@ impl Got {
 }
 
 impl ChunkExchange {
-    /// With the MPBs of these ranks.
+    /// Creates this rank's part, with the MPBs of these ranks.
     ///
     /// # Errors
     /// [`ReduceOptionsError`].
@@ -160,11 +157,11 @@ impl ChunkExchange {
         Ok(ChunkExchange { options, chunk_bytes, counts: vec![Counts::default(); ranks] })
     }
 
-    /// All ranks call this with their parts of the same traffic. A rank that gets nothing returns as
-    /// soon as everything is in its MPB.
+    /// Carries out an exchange. All ranks call this with their parts of the same traffic. A rank that gets nothing
+    /// returns as soon as everything is in its MPB.
     ///
     /// # Errors
-    /// Those of the MPBs, after which this rank is out of step with the others.
+    /// The errors of the MPBs; after one of these, this rank is out of step with the others.
     pub async fn exchange<T: Traffic, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -214,7 +211,7 @@ impl ChunkExchange {
     }
 }
 
-/// Which of a rank's destinations another one is.
+/// Returns the number of another rank among a rank's destinations.
 fn destination(from: usize, to: usize, ranks: usize) -> usize {
     (if to > from { to - from } else { to + ranks - from }) - 1
 }

@@ -1,15 +1,15 @@
-//! Blocks of a few lines, each with its payload beside its number (Ramos & Hoefler, section 4.1): who
-//! waits for a block waits for the very line that it is in.
+//! Blocks of a few lines, each with its payload beside its number (Ramos & Hoefler, section 4.1): a rank that waits for
+//! a block waits for the very line that it is in.
 //!
-//! Every pair of ranks has lines of its own in each direction (`pairs.rs`): the P · (s + 1) lines of
-//! an MPB from the first on that they may use. A rank sends to all others before it waits for any.
-//! Longer blocks go by as many rounds of that as they need, each of up to half of the slots.
+//! Every pair of ranks has lines of its own in each direction (`pairs.rs`): the P · (s + 1) lines of an MPB from the
+//! first line on that they may use. A rank sends to all others before it waits for any. Longer blocks take as many
+//! rounds as they need, each of up to half of the slots.
 //!
-//! # Why nobody waits for ever
+//! # Why no rank waits for ever
 //!
-//! To send a round's lines, a rank waits at most for those before that round to be taken (`pairs.rs`,
-//! 4), which their receiver does before it sends lines of a later round. So whoever is in the
-//! earliest round of the earliest call can go on.
+//! To send a round's lines, a rank waits at most until the lines before that round have been taken (`pairs.rs`, 4),
+//! which their receiver does before it sends lines of a later round. A rank in the earliest round of the earliest call
+//! can therefore continue.
 
 use mp_model::mpb::{Line, Mpb};
 
@@ -26,9 +26,9 @@ pub struct LineExchange {
 }
 
 impl LineExchange {
-    /// With the MPBs of these ranks, and so many lines that may be under way between two of them,
-    /// taken up to the next power of two, and at least 2. The lines from `first_line` on are its own, and zero at
-    /// first.
+    /// Creates this rank's part, with the MPBs of these ranks and the given number of lines that may be pending between
+    /// two of them. The number is rounded up to the next power of two and is at least 2. The lines from `first_line` on
+    /// belong to it and are initially zero.
     ///
     /// # Errors
     /// [`LineOptionsError`].
@@ -40,21 +40,21 @@ impl LineExchange {
         Ok(LineExchange { pairs: Pairs::new(mpb, slots, first_line)? })
     }
 
-    /// Lines that this takes of each MPB; `None` when they are too many to count.
+    /// Returns the number of lines that this takes of each MPB, or `None` when they are too many to count.
     pub fn lines(slots: usize, ranks: usize) -> Option<usize> {
         Pairs::lines(slots, ranks)
     }
 
-    /// The most bytes of a block that goes in one round.
+    /// Returns the greatest length in bytes of a block that goes in one round.
     pub fn round_bytes(&self) -> usize {
         self.pairs.most()
     }
 
-    /// All ranks call this with their parts of the same traffic. A rank that gets nothing returns as
-    /// soon as everything is under way.
+    /// Carries out an exchange. All ranks call this with their parts of the same traffic. A rank that gets nothing
+    /// returns as soon as everything is pending.
     ///
     /// # Errors
-    /// Those of the MPBs, after which this rank is out of step with the others.
+    /// The errors of the MPBs; after one of these, this rank is out of step with the others.
     #[inline]
     pub async fn exchange<T: Traffic, M: Mpb>(
         &mut self,
@@ -74,7 +74,7 @@ impl LineExchange {
         Ok(())
     }
 
-    /// Sends the round of all blocks that begins at this byte of each.
+    /// Sends the round of all blocks that begins at this byte of each block.
     #[inline]
     pub(super) async fn send<T: Traffic, M: Mpb>(
         &mut self,
@@ -101,7 +101,7 @@ impl LineExchange {
         Ok(())
     }
 
-    /// Receives the same of the others.
+    /// Receives the same round from the others.
     #[inline]
     pub(super) async fn receive<T: Traffic, M: Mpb>(
         &mut self,

@@ -1,31 +1,31 @@
-//! Blocks go from rank to rank: all to one (*gather*), one's to all (*scatter*), each one's to all
-//! (*all-gather*), from each a different one to each (*all-to-all*).
+//! Exchanges of blocks between ranks: from all ranks to one (*gather*), from one to all (*scatter*), from each to all
+//! (*all-gather*), or a different block from each rank to each other (*all-to-all*).
 //!
-//! [`Exchanges`] picks a way for each block. Each can also be used by itself, for any [`Traffic`]:
+//! [`Exchanges`] picks a way for each block. Each way can also be used by itself, for any [`Traffic`]:
 //!
-//! | | for | what |
+//! | | for | how |
 //! |---|---|---|
 //! | [`LineExchange`] | a few lines | each with its payload beside its number |
 //! | [`ChunkExchange`] | all sizes | through buffers of each pair of ranks |
 //! | [`SharedAllGather`] | all sizes, the same to all | through buffers that all others get it from |
 //!
-//! A rank sends to all others, as far as there is room, before it waits for any. No rank waits for one
-//! that has nothing for it, or for another one to have got what it sent: only for room.
+//! A rank sends to all others, as far as there is room, before it waits for any. No rank waits for a rank that has
+//! nothing for it, or until another rank has got what it sent: it waits only for room.
 //!
 //! # Blocks
-//! In a buffer for all ranks the blocks lie one after the other, equally long; or, in the *varying*
-//! forms, where each call says. In MPI those are given by counts and displacements; here by ranges of
-//! elements, which [`packed`] makes of counts alone.
+//! In a buffer for all ranks, the blocks lie one after the other and are equally long; in the *varying* forms, each
+//! call gives their places. MPI describes these places by counts and displacements. Here they are ranges of elements,
+//! which [`packed`] makes from counts alone.
 //!
 //! # In place
-//! | | the buffer of | has before | and after |
+//! | | the buffer of | holds before | holds after |
 //! |---|---|---|---|
 //! | gather | the root | its own block in its place | the blocks of all |
 //! | | another rank | its own block | the same |
 //! | scatter | the root | the blocks of all | the same |
 //! | | another rank | anything | its own block |
 //! | all-gather | each rank | its own block in its place | the blocks of all |
-//! | all-to-all | each rank | as block i, what is for rank i | as block i, what came from rank i |
+//! | all-to-all | each rank | as block i, the block for rank i | as block i, the block from rank i |
 
 mod all_gather;
 mod choice;

@@ -1,4 +1,4 @@
-//! What goes from whom to whom in each of the operations.
+//! The blocks that each operation sends from rank to rank.
 
 use mp_core::Plain;
 use mp_model::mpb::Mpb;
@@ -6,31 +6,31 @@ use thiserror::Error;
 
 use crate::layout::{Blocks, Extremes, Layout, LayoutError};
 
-/// What a rank has for each other one, and where what comes from each goes.
+/// The blocks that a rank has for each other rank, and the places for the blocks that come from them.
 ///
-/// An algorithm reads a block before what comes from that rank is written, so that both may be the
-/// same memory. Blocks of no bytes are not sent.
+/// An algorithm reads a block before it writes what comes from that rank, so both may be the same memory. Empty blocks
+/// are not sent.
 pub trait Traffic {
-    /// The block for this other rank.
+    /// Returns the block for this other rank.
     fn outgoing(&self, rank: usize) -> &[u8];
 
-    /// Where the block from this other rank goes, which sends as many bytes.
+    /// Returns the place for the block from this other rank, which sends as many bytes.
     fn incoming(&mut self, rank: usize) -> &mut [u8];
 
     /// Copies the rank's block for itself.
     fn keep(&mut self);
 
-    /// Bounds of the lengths of the blocks above that are not empty, in bytes.
+    /// Returns bounds of the lengths, in bytes, of the blocks above that are not empty.
     fn extremes(&self) -> Extremes;
 }
 
-/// Why blocks can't be exchanged: found before anything is sent.
+/// The reason why blocks can't be exchanged, found before anything is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ExchangeError {
-    /// No such root.
+    /// There is no such root.
     #[error("the root of an exchange: rank {root} of {ranks}")]
     Root {
-        /// The root asked for.
+        /// The requested root.
         root: usize,
         /// The number of ranks.
         ranks: usize,
@@ -45,7 +45,7 @@ fn check_root(root: usize, ranks: usize) -> Result<(), ExchangeError> {
     if root < ranks { Ok(()) } else { Err(ExchangeError::Root { root, ranks }) }
 }
 
-/// One rank gets a block of each.
+/// A gather: one rank gets a block from each rank.
 #[derive(Debug)]
 pub struct Gather<'a>(Gathering<'a>);
 
@@ -56,8 +56,8 @@ enum Gathering<'a> {
 }
 
 impl<'a> Gather<'a> {
-    /// Each rank's own block goes to the root's `all`. At other ranks neither that nor where the
-    /// blocks lie is looked at.
+    /// Creates a gather in which each rank's own block goes to the root's `all`. At other ranks, `all` and `blocks` are
+    /// ignored.
     ///
     /// # Errors
     /// [`ExchangeError`].
@@ -80,8 +80,8 @@ impl<'a> Gather<'a> {
         Ok(Gather(Gathering::Root { me, own, all, layout }))
     }
 
-    /// The root's buffer has room for all blocks, and its own in its place; that of another rank is
-    /// the block that it sends.
+    /// Creates a gather in place. The root's buffer has room for all blocks and already holds the root's own block in
+    /// its place. The buffer of any other rank is the block that it sends.
     ///
     /// # Errors
     /// [`ExchangeError`].
@@ -136,7 +136,7 @@ impl Traffic for Gather<'_> {
     }
 }
 
-/// Each rank gets a block of one.
+/// A scatter: each rank gets a block from one rank.
 #[derive(Debug)]
 pub struct Scatter<'a>(Scattering<'a>);
 
@@ -147,8 +147,8 @@ enum Scattering<'a> {
 }
 
 impl<'a> Scatter<'a> {
-    /// The blocks of the root's `all` go to each rank's own. At other ranks neither that nor where
-    /// the blocks lie is looked at.
+    /// Creates a scatter in which the blocks of the root's `all` go to each rank's own buffer. At other ranks, `all`
+    /// and `blocks` are ignored.
     ///
     /// # Errors
     /// [`ExchangeError`].
@@ -171,8 +171,8 @@ impl<'a> Scatter<'a> {
         Ok(Scatter(Scattering::Root { me, all, own, layout }))
     }
 
-    /// The root's buffer has the blocks of all, and keeps its own; that of another rank is the block
-    /// that it gets.
+    /// Creates a scatter in place. The root's buffer holds the blocks of all ranks and keeps the root's own block. The
+    /// buffer of any other rank receives its block.
     ///
     /// # Errors
     /// [`ExchangeError`].
@@ -227,7 +227,7 @@ impl Traffic for Scatter<'_> {
     }
 }
 
-/// Each rank gets a block of each, which is the same for all.
+/// An all-gather: each rank gets a block from each rank, the same for all.
 #[derive(Debug)]
 pub struct AllGather<'a> {
     me: usize,
@@ -237,7 +237,7 @@ pub struct AllGather<'a> {
 }
 
 impl<'a> AllGather<'a> {
-    /// Each rank's own block goes to `all` of all.
+    /// Creates an all-gather in which each rank's own block goes to the `all` of every rank.
     ///
     /// # Errors
     /// [`ExchangeError::Layout`].
@@ -254,7 +254,7 @@ impl<'a> AllGather<'a> {
         Ok(AllGather { me, own, all, layout })
     }
 
-    /// Each rank's own block is in its place already.
+    /// Creates an all-gather in which each rank's own block is already in its place.
     ///
     /// # Errors
     /// [`ExchangeError::Layout`].
@@ -269,7 +269,7 @@ impl<'a> AllGather<'a> {
         Ok(AllGather { me: mpb.rank(), own: None, all, layout })
     }
 
-    /// The block that goes to all others.
+    /// Returns the block that goes to all others.
     #[inline]
     pub(super) fn own(&self) -> &[u8] {
         self.own.unwrap_or(&self.all[self.layout.block(self.me)])
@@ -300,19 +300,19 @@ impl Traffic for AllGather<'_> {
     }
 }
 
-/// Each rank gets a block of each, which is for that rank alone.
+/// An all-to-all: each rank gets from each rank a block that is for that rank alone.
 #[derive(Debug)]
 pub struct AllToAll<'a> {
     me: usize,
-    /// In place, what is received lies where it was.
+    /// What is sent. `None` in place, where received blocks take the place of those sent.
     send: Option<(&'a [u8], Layout<'a>)>,
     receive: &'a mut [u8],
     layout: Layout<'a>,
 }
 
 impl<'a> AllToAll<'a> {
-    /// Block i of `send` goes to rank i's `receive`, as its block of this rank. Where the blocks of
-    /// one buffer are equal, those of the other are.
+    /// Creates an all-to-all in which block i of `send` goes to rank i's `receive`, as its block of this rank. Where
+    /// the blocks of one buffer are of equal length, those of the other are too.
     ///
     /// # Errors
     /// [`ExchangeError::Layout`].
@@ -342,8 +342,8 @@ impl<'a> AllToAll<'a> {
         Ok(AllToAll { me, send, receive: bytemuck::cast_slice_mut(receive), layout })
     }
 
-    /// Block i of the buffer goes to rank i, and what comes from there takes its place: of any two
-    /// ranks, each has as many bytes for the other.
+    /// Creates an all-to-all in which block i of the buffer goes to rank i, and the block that comes from rank i takes
+    /// its place. The blocks that two ranks have for each other are equally long, in bytes.
     ///
     /// # Errors
     /// [`ExchangeError::Layout`].
@@ -388,7 +388,7 @@ impl Traffic for AllToAll<'_> {
     }
 }
 
-/// Those blocks of another traffic that have so many bytes; its own one is kept.
+/// The blocks of another traffic that have this many bytes; the rank's own block is kept.
 #[derive(Debug)]
 pub(super) struct Only<'a, T> {
     pub(super) traffic: &'a mut T,

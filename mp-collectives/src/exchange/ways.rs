@@ -1,4 +1,4 @@
-//! All ways together, each block by the one that suits it.
+//! All ways together, with each block sent by the way that suits it.
 
 use mp_model::mpb::Mpb;
 use thiserror::Error;
@@ -14,17 +14,16 @@ use super::{
 use crate::members::Members;
 use crate::rings;
 
-/// How exchanges are to be done. All ranks must ask for the same.
+/// Settings of exchanges. All ranks must use the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// So many lines of 64 bytes in a chunk of a long block, and not as many as suit the number of
-    /// ranks.
+    /// The number of 64-byte lines in a chunk of a long block, instead of a number that suits the number of ranks.
     pub chunk_lines: Option<usize>,
-    /// So many lines that may be under way between two ranks, and not as many as suit the machine.
+    /// The number of lines that may be pending between two ranks, instead of a number that suits the machine.
     pub slots: Option<usize>,
-    /// Always this way where a block is for one rank.
+    /// Forces this way where a block is for one rank.
     pub way: Option<Way>,
-    /// Always this way where a block is for all: in all-gathers.
+    /// Forces this way where a block is for all ranks, in all-gathers.
     pub way_to_all: Option<WayToAll>,
 }
 
@@ -35,20 +34,20 @@ impl Settings {
     }
 }
 
-/// Why there can be no such exchanges.
+/// The reason why the settings of exchanges are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WaysError {
-    /// None in lines.
+    /// The settings of lines are invalid.
     #[error(transparent)]
     Lines(#[from] LineOptionsError),
-    /// None in chunks.
+    /// The settings of chunks are invalid.
     #[error(transparent)]
     Chunks(#[from] ReduceOptionsError),
 }
 
 /// One rank's part in a series of exchanges, of short and long blocks.
 ///
-/// [`Exchanges`](super::Exchanges) are this with MPBs of their own.
+/// [`Exchanges`](super::Exchanges) use this with MPBs of their own.
 #[derive(Debug)]
 pub struct Ways {
     machine: Machine,
@@ -58,7 +57,7 @@ pub struct Ways {
     shared: SharedAllGather,
 }
 
-/// How many chunks may be under way to another rank, and how many to all others.
+/// The number of chunks that may be pending to another rank, and to all others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rings {
     pair: usize,
@@ -66,10 +65,10 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    /// The fewest: for simulated machines, whose caches are not known.
+    /// The smallest numbers, for simulated machines, whose caches are not known.
     const LEAST: Rings = Rings { pair: rings::LEAST, shared: rings::LEAST };
 
-    /// Returns how many suit the machine that these ranks run on.
+    /// Returns the numbers that suit the machine that these ranks run on.
     pub(super) fn of(members: Members<'_>, settings: Settings) -> mp_core::Result<Rings> {
         let ranks = members.count();
         let pairs = ranks.saturating_mul(ranks.saturating_sub(1));
@@ -81,7 +80,7 @@ impl Rings {
     }
 }
 
-/// Where in the MPBs each way has its lines.
+/// The places in the MPBs where each way has its lines.
 #[derive(Clone, Copy, Debug)]
 struct Rooms {
     slots: usize,
@@ -105,8 +104,8 @@ impl Rooms {
 }
 
 impl Ways {
-    /// With the MPBs of these ranks, on so many cores. All of the lines that these take are its own,
-    /// and zero at first.
+    /// Creates this rank's part, with the MPBs of these ranks, on this many cores. All the lines that it takes belong
+    /// to it and are initially zero.
     ///
     /// # Errors
     /// [`WaysError`].
@@ -114,7 +113,7 @@ impl Ways {
         Ways::with_rings(mpb, cores, settings, Rings::LEAST)
     }
 
-    /// [`new`](Self::new) with such rings of chunks.
+    /// Does what [`new`](Self::new) does, with the given rings of chunks.
     pub(super) fn with_rings<M: Mpb>(
         mpb: &M,
         cores: usize,
@@ -135,20 +134,20 @@ impl Ways {
         })
     }
 
-    /// Lines that this takes of each MPB; `None` when they are too many to count.
+    /// Returns the number of lines that this takes of each MPB, or `None` when they are too many to count.
     pub fn lines(machine: Machine, settings: Settings) -> Option<usize> {
         Ways::lines_with(machine, settings, Rings::LEAST)
     }
 
-    /// [`lines`](Self::lines) with such rings of chunks.
+    /// Does what [`lines`](Self::lines) does, with the given rings of chunks.
     pub(super) fn lines_with(machine: Machine, settings: Settings, rings: Rings) -> Option<usize> {
         Some(Rooms::new(machine, settings, rings)?.end)
     }
 
-    /// All ranks call this with their parts of the same traffic.
+    /// Carries out an exchange. All ranks call this with their parts of the same traffic.
     ///
     /// # Errors
-    /// Those of the MPBs, after which this rank is out of step with the others.
+    /// The errors of the MPBs, after which this rank is out of step with the others.
     pub async fn exchange<T: Traffic, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -168,10 +167,10 @@ impl Ways {
         self.lines.receive(mpb, &mut Only { traffic, lengths: short }, 0).await
     }
 
-    /// All ranks call this with their parts of the same all-gather.
+    /// Carries out an all-gather. All ranks call this with their parts of the same all-gather.
     ///
     /// # Errors
-    /// As [`exchange`](Ways::exchange).
+    /// The same as for [`exchange`](Ways::exchange).
     pub async fn all_gather<M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -190,17 +189,17 @@ impl Ways {
         self.lines.receive(mpb, &mut Only { traffic, lengths }, 0).await
     }
 
-    /// By which way a block of so many bytes for one rank goes, and why.
+    /// Returns by which way a block of `bytes` bytes for one rank goes, and why.
     pub fn explain(&self, bytes: usize) -> Explanation<Way> {
         choose(self.machine, bytes, self.lines.round_bytes(), self.settings.way)
     }
 
-    /// The same for a block that is for all: in all-gathers.
+    /// Returns the same for a block that goes to all ranks, in all-gathers.
     pub fn explain_to_all(&self, bytes: usize) -> Explanation<WayToAll> {
         choose_to_all(self.machine, bytes, self.lines.round_bytes(), self.settings.way_to_all)
     }
 
-    /// The way of all these blocks, if they have the same.
+    /// Returns the way of all these blocks, if it is the same for all.
     #[inline]
     pub(super) fn way(&self, blocks: Extremes) -> Option<Way> {
         let way = |bytes| self.explain(bytes).way;

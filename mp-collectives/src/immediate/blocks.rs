@@ -1,4 +1,4 @@
-//! Immediate exchanges of blocks: to one, from one, between all.
+//! Immediate exchanges of blocks: to one rank, from one rank, between all ranks.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::layout::Blocks;
 use crate::reduce::{Operation, Parts};
 use crate::said;
 
-/// Blocks of a buffer, as one of several forms of a call gives them.
+/// The blocks of a buffer, as the different forms of a call give them.
 enum Layout {
     Equal,
     At(Vec<Range<usize>>),
@@ -27,7 +27,7 @@ impl Layout {
         }
     }
 
-    /// What travels of an exchange's call: of blocks that are equally long, how long they are.
+    /// Returns what is sent along to compare an exchange's calls: for blocks of equal length, that length.
     fn mark<T>(&self, kind: Kind, count: usize, root: Option<usize>) -> Mark {
         match self {
             Layout::Equal => Mark::new::<T>(kind, Some(count), root),
@@ -35,7 +35,7 @@ impl Layout {
         }
     }
 
-    /// What is told of an exchange: how long a block is where all are.
+    /// Describes an exchange for the comparison of calls, with the length of a block where all are equally long.
     fn told<T: Plain>(
         &self,
         [equal, varying]: [&'static str; 2],
@@ -51,7 +51,7 @@ impl Layout {
         })
     }
 
-    /// What is told of a reduction.
+    /// Describes a reduction for the comparison of calls.
     fn told_reduction<T: Plain, O>(
         &self,
         count: usize,
@@ -73,7 +73,7 @@ const SCATTER: [&str; 2] = ["immediate scatter", "immediate scatter_varying"];
 const ALL_GATHER: [&str; 2] = ["immediate all_gather", "immediate all_gather_varying"];
 const ALL_TO_ALL: [&str; 2] = ["immediate all_to_all", "immediate all_to_all_varying"];
 
-/// Operations on blocks for each rank. Each gives back all buffers that it was given.
+/// Operations with a block for each rank. Each returns all buffers that it was given.
 impl Immediate {
     /// Begins a [gather](crate::exchange::Exchanges::gather) (`MPI_Igather`).
     pub fn gather<T, S, R>(&mut self, own: S, all: R, root: usize) -> CollectiveRequest<(S, R)>

@@ -1,4 +1,4 @@
-//! Immediate collectives: to all, of all, by all.
+//! Immediate collectives: broadcasts, barriers, reductions and scans.
 
 use std::sync::Arc;
 
@@ -19,35 +19,33 @@ use crate::members::{Members, names};
 use crate::reduce::{self, Operation, Prefix, Reductions};
 use crate::said;
 
-/// How the operations are to be done. All ranks must ask for the same.
+/// Settings of the operations. All ranks must use the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Of broadcasts.
+    /// Settings of broadcasts.
     pub broadcasts: broadcast::Settings,
-    /// Of barriers.
+    /// Settings of barriers.
     pub barriers: barrier::Settings,
-    /// Of reductions and scans.
+    /// Settings of reductions and scans.
     pub reductions: reduce::Settings,
-    /// Of gathers, scatters and all-to-alls.
+    /// Settings of gathers, scatters and all-to-alls.
     pub exchanges: exchange::Settings,
 }
 
-/// What can be an element here: plain data.
+/// A type of element that these operations accept: plain data.
 pub trait Element: Plain + Send + Sync {}
 
 impl<T: Plain + Send + Sync> Element for T {}
 
-/// What can be given away for a while, with elements in it: a `Vec`, an array, a boxed slice, a
+/// A buffer of elements that can be given away for a while: a `Vec`, an array, a boxed slice, a
 /// [`SharedBuffer`](mp_core::SharedBuffer).
 pub trait Buffer<T>: AsRef<[T]> + AsMut<[T]> + Send + 'static {}
 
 impl<T, B: AsRef<[T]> + AsMut<[T]> + Send + 'static> Buffer<T> for B {}
 
-/// One rank's part in collective operations that go on while it does something else: see the
-/// [module](super).
+/// One rank's part in collective operations that continue while the rank does something else. See the [module](super).
 ///
-/// All ranks make the same calls in the same order. What they are called with must agree as in the
-/// blocking forms.
+/// All ranks make the same calls in the same order. Their arguments must agree as in the blocking forms.
 ///
 /// ```
 /// use onchip::immediate::{Immediate, Settings};
@@ -73,25 +71,26 @@ impl<T, B: AsRef<[T]> + AsMut<[T]> + Send + 'static> Buffer<T> for B {}
 pub struct Immediate {
     front: Front<Algorithms>,
     settings: Settings,
-    /// Where ranks compare what they call.
+    /// Where the ranks compare their calls.
     pub(super) ledger: Option<Ledger>,
     rank: usize,
     ranks: usize,
 }
 
-/// What takes much room is opened when it is first called for, by all ranks at the same call.
+/// The algorithms of a front. Those that take much memory are opened when they are first needed, by all ranks at the
+/// same call.
 #[derive(Debug)]
 pub(super) struct Algorithms {
     rank: Rank,
-    /// Which ranks of the world take part, unless all do.
+    /// The ranks of the world that take part, unless all do.
     members: Option<Vec<usize>>,
     namespace: Namespace,
     name: String,
-    /// Of the barriers' MPBs.
+    /// The serial number of the barriers' MPBs.
     serial: u64,
     settings: Settings,
     waits: Arc<Waits>,
-    /// Where the ranks of a communicator show their calls.
+    /// Where the ranks of a communicator publish their calls.
     board: Option<Arc<Board>>,
     barriers: Barriers<PolledMpb>,
     broadcasts: Option<Broadcasts<PolledMpb>>,
@@ -99,12 +98,12 @@ pub(super) struct Algorithms {
     exchanges: Option<Exchanges<PolledMpb>>,
 }
 
-/// Bytes of a name.
+/// The greatest length of a name, in bytes.
 const NAME: usize = 64;
 
 impl Algorithms {
-    /// A name that no other front's MPBs have, whatever order the fronts' first calls come in. Of a long
-    /// one there is room for the beginning.
+    /// Returns a name that no other front's MPBs have, in whatever order the fronts make their first calls. A long name
+    /// is truncated.
     fn name_of(&self, what: &str) -> String {
         let mut name = format!("{what} {} of {}", self.serial, self.name);
         while name.len() > NAME {
@@ -121,7 +120,7 @@ impl Algorithms {
         members.within(self.namespace)
     }
 
-    /// After an operation that failed. If ranks called something else, this one makes no calls any more.
+    /// Handles the error of a failed operation. If ranks called something else, this rank makes no more calls.
     #[cold]
     fn failed(&self, error: Error) -> Error {
         let Some(board) = &self.board else { return error };
@@ -132,7 +131,7 @@ impl Algorithms {
         error
     }
 
-    /// Until all ranks have called the same.
+    /// Waits until all ranks have made the same call.
     async fn compared(&mut self, entered: &Entered) -> Result<()> {
         let mut mpb = PolledMpb::shared(entered.polled(), &self.waits);
         while let Some(Missing { rank, line, value }) = entered.look()? {
@@ -182,7 +181,8 @@ impl Algorithms {
 }
 
 impl Settings {
-    /// Those for a communicator of `ranks`, made of one of `before` that has these.
+    /// Returns the settings for a communicator of `ranks` ranks that is made from one of `before` ranks with these
+    /// settings.
     pub(super) fn of_part(mut self, before: usize, ranks: usize) -> Self {
         self.barriers = self.barriers.of_part(before, ranks);
         self.broadcasts = self.broadcasts.of_part(before, ranks);
@@ -191,14 +191,13 @@ impl Settings {
 }
 
 impl Immediate {
-    /// All these ranks, or all of the world, open the operations of this name; none waits for the
-    /// others to do so. Who carries them on, each rank says for itself.
+    /// Opens the operations of this name for the given ranks, or for all ranks of the world. No rank waits for the
+    /// others to do so. Each rank chooses for itself what advances its operations.
     ///
     /// # Errors
-    /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other
-    /// settings, as far as these change the room that they take,
-    /// [`MpbRanksMismatch`](mp_core::ErrorKind::MpbRanksMismatch) with other members; settings that make no
-    /// sense; lack of memory; a thread that can't be started.
+    /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other settings that
+    /// change the memory needed; [`MpbRanksMismatch`](mp_core::ErrorKind::MpbRanksMismatch) when it has opened them
+    /// with other members. Also fails for invalid settings, for lack of memory, or when a thread can't be started.
     pub fn open<'a>(
         members: impl Into<Members<'a>>,
         name: &str,
@@ -208,7 +207,7 @@ impl Immediate {
         Self::open_with(members.into().within(names::IMMEDIATE), name, progress, settings, None)
     }
 
-    /// The same for ranks that show their calls on a board.
+    /// Does what [`open`](Self::open) does, for ranks that publish their calls on a board.
     pub(super) fn open_with(
         members: Members<'_>,
         name: &str,
@@ -240,7 +239,7 @@ impl Immediate {
         Ok(Immediate { front, settings, ledger: None, rank, ranks })
     }
 
-    /// Calls an operation, which begins when all ranks have called the same, where they compare that.
+    /// Submits an operation. Where the ranks compare their calls, it begins when all have made the same call.
     pub(super) fn submit<B, F>(
         &mut self,
         told: Told<impl FnOnce(&'static str, &Settings) -> Call>,
@@ -269,26 +268,26 @@ impl Immediate {
         })
     }
 
-    /// Elements of a block where the root's buffer is for those of all.
+    /// Returns the number of elements in a block, where only the root's buffer has room for the blocks of all ranks.
     pub(super) fn at_root(&self, length: usize, root: usize) -> usize {
         if self.rank == root { length / self.ranks } else { length }
     }
 
-    /// Elements of a block where the buffer is for those of all.
+    /// Returns the number of elements in a block, where the buffer has room for the blocks of all ranks.
     pub(super) fn of_all(&self, length: usize) -> usize {
         length / self.ranks
     }
 
-    /// Who carries the operations on.
+    /// Returns what advances the operations.
     pub fn errands(&self) -> &Errands {
         self.front.errands()
     }
 
-    /// Names who carries on operations that are called when all before them are done. Each rank says that for
+    /// Sets what advances operations that are called after all earlier ones are done. Each rank chooses this for
     /// itself.
     ///
     /// # Errors
-    /// As [`Errands::of`].
+    /// The same as for [`Errands::of`].
     pub fn set_progress(&mut self, progress: impl Into<Progress>) -> Result<()> {
         self.front.set_progress(progress)
     }
@@ -385,7 +384,7 @@ impl Immediate {
     }
 }
 
-/// What is told of a call.
+/// The description of a call, for traces and for the comparison of calls.
 pub(super) struct Told<F> {
     name: &'static str,
     bytes: usize,
@@ -393,13 +392,14 @@ pub(super) struct Told<F> {
 }
 
 impl<F: FnOnce(&'static str, &Settings) -> Call> Told<F> {
-    /// With so many elements of the rank's own; `call` says the rest, where ranks compare it.
+    /// Describes a call with `count` elements of the rank's own. `call` provides the rest where ranks compare their
+    /// calls.
     pub(super) fn new<T>(name: &'static str, count: usize, call: F) -> Self {
         Told { name, bytes: count * size_of::<T>(), call }
     }
 }
 
-/// What is told of a reduction.
+/// Describes a reduction.
 fn reduction<T: Plain, O>(
     name: &'static str,
     count: usize,

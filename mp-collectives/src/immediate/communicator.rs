@@ -10,7 +10,7 @@ use super::{Failed, Immediate, Settings};
 use crate::calls::Board;
 use crate::members::{Members, names};
 
-/// Collective operations of a communicator's ranks that go on while they do something else.
+/// Collective operations of a communicator's ranks that continue while the ranks do something else.
 ///
 /// ```
 /// use onchip::immediate::ImmediateCollectives;
@@ -30,49 +30,48 @@ use crate::members::{Members, names};
 /// # Ok::<(), onchip::Error>(())
 /// ```
 ///
-/// Each communicator is a [front](super) of its own: all its ranks call its operations in the same
-/// order, and the operations of several communicators do not wait for each other. Ranks in a request's
-/// errors are the world's. A communicator that is dropped waits for what was called.
+/// Each communicator is a [front](super) of its own: all its ranks call its operations in the same order, and the
+/// operations of several communicators do not wait for each other. Rank numbers in a request's errors are those of the
+/// world. Dropping a communicator waits for the operations that were called.
 ///
-/// Kind, type, length and root of immediate operations are always compared with each other: where they differ,
-/// the requests of all ranks fail with [`CallsDiffer`](ErrorKind::CallsDiffer), at the latest some time after one
-/// waits.
+/// The ranks always compare kind, type, length and root of immediate operations. If these differ, the requests of all
+/// ranks fail with [`CallsDiffer`](ErrorKind::CallsDiffer), at the latest some time after one rank waits.
 ///
-/// Where ranks [check](crate::collectives::Check) all of what they call, a request fails where not all have
-/// called the same at that place among all calls of the communicator, those that block included; its
-/// error names who has called what, and is
-/// [`CallsDiffer`](ErrorKind::CallsDiffer) when `?` has made it one of communicators. Nothing is done then.
-/// The call itself waits for nobody.
+/// Where the ranks [check](crate::collectives::Check) all their calls, a request fails if the ranks have not all made
+/// the same call at that place among all calls of the communicator, including blocking calls. The error names which
+/// ranks called what; it becomes [`CallsDiffer`](ErrorKind::CallsDiffer) when `?` converts it to an error of
+/// communicators. The operation is then not carried out. The call itself does not wait for other ranks.
 pub trait ImmediateCollectives {
-    /// The operations, opened at the first call as [set](Self::set_immediate) for this communicator or the
-    /// one that it was made of, or with [`Progress::Automatic`].
+    /// Returns the operations. The first call opens them as [set](Self::set_immediate) for this communicator or the one
+    /// that it was made from, or else with [`Progress::Automatic`].
     ///
     /// # Errors
-    /// Those of [`Immediate::open`]; [`Misuse`](mp_comm::ErrorKind::Misuse) while what this returned before is kept.
+    /// The errors of [`Immediate::open`]; [`Misuse`](mp_comm::ErrorKind::Misuse) while the value that an earlier call
+    /// returned is still kept.
     fn immediate(&self) -> Result<RefMut<'_, Immediate>>;
 
-    /// Who carries operations on, and how they are done, from the next call on. All ranks must call it
-    /// with the same settings, between the same operations; who carries them on, each says for itself.
-    /// Waits for what was called before.
+    /// Sets what advances the operations and how they are done, from the next call on. All ranks must call this with
+    /// the same settings, between the same operations; each rank chooses for itself what advances its operations. Waits
+    /// for the operations that were called before.
     ///
-    /// It holds for communicators that are made of this one afterwards, too, as far as
-    /// [`set_collectives`](crate::collectives::Collectives::set_collectives) does.
+    /// Communicators that are made from this one afterwards inherit this to the same extent as with
+    /// [`set_collectives`](crate::collectives::Collectives::set_collectives).
     ///
     /// # Errors
-    /// As [`immediate`](Self::immediate).
+    /// The same as for [`immediate`](Self::immediate).
     fn set_immediate(&self, progress: impl Into<Progress>, settings: Settings) -> Result<()>;
 
-    /// Names who carries on, between the calls of this rank, whatever it has begun by calls that do not block:
-    /// tagged messages, of all communicators made from the same [`world`](Communicator::world), and immediate
-    /// operations of this communicator and those that are made of it afterwards. Each rank says that for itself.
+    /// Sets what advances, between the calls of this rank, the operations that it began with non-blocking calls: tagged
+    /// messages of all communicators made from the same [`world`](Communicator::world), and immediate operations of
+    /// this communicator and of those that are made from it afterwards. Each rank chooses this for itself.
     ///
-    /// Without this call it is [`Progress::InCalls`] for tagged messages, and [`Progress::Automatic`] for
-    /// immediate operations. That is so because each call that leaves messages under way hands them over to the
-    /// thread and the next one takes them back, which costs some microseconds: about as much as a short
-    /// message. It pays where the rank computes for longer than that while long messages are on their way.
+    /// Without this call, tagged messages use [`Progress::InCalls`] and immediate operations use
+    /// [`Progress::Automatic`]. The reason is that each call that leaves messages pending hands them over to the
+    /// thread, and the next call takes them back. This costs some microseconds, about as much as a short message. It
+    /// pays off where the rank computes for longer than that while long messages are pending.
     ///
-    /// A message of which a receive is posted comes into memory of the library's, and is copied once more when
-    /// the request is waited for.
+    /// A message for which a receive is posted arrives in memory of the library and is copied once more when the
+    /// request is waited for.
     ///
     /// ```
     /// use onchip::immediate::ImmediateCollectives;
@@ -96,12 +95,13 @@ pub trait ImmediateCollectives {
     /// ```
     ///
     /// # Errors
-    /// Those of [`CommThreads::start`](mp_delegate::comm::CommThreads::start), for an automatic thread;
-    /// [`Misuse`](mp_comm::ErrorKind::Misuse) while what [`immediate`](Self::immediate) returned before is kept.
+    /// The errors of [`CommThreads::start`](mp_delegate::comm::CommThreads::start), for an automatic thread;
+    /// [`Misuse`](mp_comm::ErrorKind::Misuse) while the value that [`immediate`](Self::immediate) returned earlier is
+    /// still kept.
     fn set_progress(&self, progress: impl Into<Progress>) -> Result<()>;
 }
 
-/// Opened at the first call, closed with the communicator.
+/// The operations, which are opened at the first call and closed with the communicator.
 #[derive(Default)]
 struct Slot(RefCell<Option<Immediate>>);
 
@@ -122,7 +122,7 @@ fn open(of: &Communicator, progress: Progress, settings: Settings) -> Result<Imm
     Ok(opened)
 }
 
-/// Who carries operations on and how, for as many ranks.
+/// What advances the operations and how they are done, with the number of ranks that this is for.
 struct HandedDown {
     ranks: usize,
     progress: Progress,
@@ -172,7 +172,7 @@ impl ImmediateCollectives for Communicator {
     }
 }
 
-/// So that it can be returned with `?` where communicators are used.
+/// Allows a failed request to be returned with `?` where communicators are used.
 impl<B> From<Failed<B>> for Error {
     fn from(failed: Failed<B>) -> Self {
         failed.error.into()

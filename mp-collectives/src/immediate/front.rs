@@ -1,4 +1,4 @@
-//! Operations of all ranks in the order of the calls, one after the other, in whichever thread.
+//! Runs operations of all ranks in the order of the calls, one after the other, in whichever thread.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -16,11 +16,11 @@ use mp_delegate::comm::{About, Errand, Errands, Progress, Step};
 use super::polled::{Left, Waits};
 use super::request::{CollectiveOperation, CollectiveRequest, ImmediateError, Reply};
 
-/// A future of any type, for another thread.
+/// A future of any type that can be sent to another thread.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Algorithms of type `A`, that all ranks call in the same order, and that go on while a rank does
-/// something else: for collective operations of one's own, on a [`PolledMpb`](super::PolledMpb).
+/// Algorithms of type `A`, which all ranks call in the same order and which continue while a rank does something else.
+/// Use it to write your own collective operations on a [`PolledMpb`](super::PolledMpb).
 ///
 /// ```
 /// use onchip::immediate::{Front, PolledMpb};
@@ -47,7 +47,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// # Ok::<(), onchip::Error>(())
 /// ```
 ///
-/// Dropping it waits for what was submitted; see the [module](super).
+/// Dropping the front waits for the submitted operations; see the [module](super).
 pub struct Front<A: Send + 'static> {
     errands: Errands,
     shared: Arc<Shared<A>>,
@@ -61,32 +61,32 @@ struct Shared<A> {
 }
 
 struct Desk<A> {
-    /// In the order of the calls.
+    /// The jobs in the order of the calls.
     jobs: VecDeque<Box<dyn Job<A>>>,
-    /// Here, unless a job has them.
+    /// The algorithms, unless a job holds them.
     algorithms: Option<Box<A>>,
-    /// Whether somebody carries on what is here.
+    /// Whether the jobs are being carried out.
     under_way: bool,
-    /// Why nothing is possible any more.
+    /// Why no more operations are possible.
     broken: Option<Broken>,
-    /// Who waits until nothing is under way.
+    /// The thread that waits until nothing is pending.
     leaving: Option<ThreadId>,
 }
 
-/// Why nothing is possible any more.
+/// Why no more operations are possible.
 #[derive(Clone, Debug)]
 enum Broken {
-    /// This rank has broken off an operation.
+    /// This rank has aborted an operation.
     Here(Arc<str>),
-    /// Another rank was lost. This one may have ended an operation in the middle, so that lines which others
-    /// set for it would be taken for those of the next operation.
+    /// Another rank was lost. This rank may have ended an operation in the middle, so that lines which other ranks set
+    /// for it would be taken for those of the next operation.
     Lost { rank: usize, operation: Operation, channel: Arc<str> },
-    /// The MPBs were revoked, which has ended an operation in the middle as well.
+    /// The MPBs were revoked, which also ended an operation in the middle.
     Revoked { mpbs: Arc<str> },
 }
 
 impl Broken {
-    /// Why the operations after one that ended with this error are refused, if they are.
+    /// Returns why the operations after one that ended with this error are refused, if they are.
     fn of(error: &Error) -> Option<Self> {
         match error.kind() {
             ErrorKind::PeerLost { rank, operation, channel } => {
@@ -114,36 +114,36 @@ impl<A> Shared<A> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing is possible any more, also for the others.
+    /// Makes further operations impossible, for the other ranks too.
     fn break_off(&self, why: Arc<str>) {
         self.lock().broken = Some(Broken::Here(why));
         self.waits.leave(Left::Lost);
     }
 
-    /// Nothing is possible any more, because another rank has left in the middle of an operation. Those
-    /// who wait for this one's part in it must hear of that, whichever request its program waits for.
+    /// Makes further operations impossible because another rank has left in the middle of an operation. The ranks that
+    /// wait for this rank's part in it must be told, whichever request this rank's program waits for.
     fn leave(&self, why: Arc<str>) {
         self.lock().broken = Some(Broken::Here(why));
         self.waits.leave(Left::Closed);
     }
 }
 
-/// What one call has asked for.
+/// The work that one call has asked for.
 trait Job<A>: Send {
-    /// The operation, and how many bytes the rank gives to it.
+    /// Returns the name of the operation and how many bytes the rank gives to it.
     fn about(&self) -> (&'static str, usize);
     fn begin(self: Box<Self>, algorithms: Box<A>) -> BoxFuture<'static, Finished<A>>;
     fn refuse(self: Box<Self>, why: Broken);
 }
 
-/// A job that was answered.
+/// A job that has been answered.
 struct Finished<A> {
     algorithms: Box<A>,
-    /// What the program's code panicked with.
+    /// The message of a panic in the program's code.
     panicked: Option<Arc<str>>,
-    /// The error that another rank's leaving has ended it with.
+    /// The error of the operation, if it ended because another rank left.
     left: Option<Arc<str>>,
-    /// What has ended it in the middle.
+    /// The reason why the operation ended in the middle, if it did.
     broken: Option<Broken>,
 }
 
@@ -194,7 +194,7 @@ where
     }
 }
 
-/// A future whose panics are values, until it is done.
+/// A future that returns a panic as a value.
 struct Caught<'a, T>(Option<BoxFuture<'a, T>>);
 
 impl<T> Future for Caught<'_, T> {
@@ -224,7 +224,7 @@ fn message_of(panic: &(dyn Any + Send)) -> Arc<str> {
         .into()
 }
 
-/// What carries on a front's jobs while there are any.
+/// Carries out a front's jobs while there are any.
 struct Run<A> {
     shared: Arc<Shared<A>>,
     current: Option<Current<A>>,
@@ -236,7 +236,7 @@ struct Current<A> {
 }
 
 impl<A: Send + 'static> Run<A> {
-    /// The next job; false if there is none.
+    /// Begins the next job. Returns false if there is none.
     fn begin_next(&mut self) -> bool {
         let mut desk = self.shared.lock();
         let Some(job) = desk.jobs.pop_front() else {
@@ -303,10 +303,10 @@ impl<A: Send + 'static> Errand for Run<A> {
 }
 
 impl<A: Send + 'static> Front<A> {
-    /// With algorithms whose MPBs all wait in `waits`.
+    /// Opens a front with algorithms whose MPBs all wait in `waits`.
     ///
     /// # Errors
-    /// As [`Errands::of`].
+    /// The same as for [`Errands::of`].
     pub fn open(
         rank: &Rank,
         progress: impl Into<Progress>,
@@ -325,11 +325,11 @@ impl<A: Send + 'static> Front<A> {
         Ok(Self { errands, shared: Arc::new(Shared { rank, waits, desk }) })
     }
 
-    /// Calls an operation on the algorithms and a buffer, after those called before, and returns at
+    /// Submits an operation on the algorithms and a buffer, which runs after those submitted before, and returns at
     /// once.
     ///
-    /// What the operation does besides awaiting its MPBs keeps everything else waiting that the same
-    /// thread carries on. It must not wait for requests.
+    /// Whatever the operation does besides awaiting its MPBs delays everything else that the same thread carries out.
+    /// It must not wait for requests.
     pub fn submit<B, F>(&mut self, buffer: B, operation: F) -> CollectiveRequest<B>
     where
         B: Send + 'static,
@@ -338,8 +338,8 @@ impl<A: Send + 'static> Front<A> {
         self.submit_as("operation", 0, buffer, operation)
     }
 
-    /// [`submit`](Self::submit) with what a [trace](mp_delegate::trace) tells of it: the operation's name,
-    /// and how many bytes the rank gives to it.
+    /// Does what [`submit`](Self::submit) does, with the values that a [trace](mp_delegate::trace) reports: the
+    /// operation's name and how many bytes the rank gives to it.
     pub fn submit_as<B, F>(
         &mut self,
         name: &'static str,
@@ -365,15 +365,15 @@ impl<A: Send + 'static> Front<A> {
         CollectiveOperation::request(reply, self.errands.clone())
     }
 
-    /// Who carries on what is submitted.
+    /// Returns what advances the submitted operations.
     pub fn errands(&self) -> &Errands {
         &self.errands
     }
 
-    /// Names who carries on what is submitted when nothing is under way any more.
+    /// Sets what advances operations that are submitted when nothing is pending any more.
     ///
     /// # Errors
-    /// As [`Errands::of`].
+    /// The same as for [`Errands::of`].
     pub fn set_progress(&mut self, progress: impl Into<Progress>) -> Result<()> {
         self.errands = Errands::of(self.errands.rank(), progress)?;
         Ok(())

@@ -1,4 +1,4 @@
-//! Collective operations that go on while the rank does something else (`MPI_Ibcast` and its kind).
+//! Collective operations that continue while the rank does something else (such as `MPI_Ibcast`).
 //!
 //! ```
 //! use onchip::immediate::{Immediate, Settings};
@@ -20,36 +20,34 @@
 //! # Ok::<(), onchip::Error>(())
 //! ```
 //!
-//! A call gives its buffer away and returns a [`CollectiveRequest`], which gives it back. Elements may
-//! be in a `Vec`, an array, a boxed slice, a [`SharedBuffer`](mp_core::SharedBuffer).
+//! A call takes ownership of its buffer and returns a [`CollectiveRequest`], which gives the buffer back. The elements
+//! may be in a `Vec`, an array, a boxed slice, or a [`SharedBuffer`](mp_core::SharedBuffer).
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | `polled` | MPBs whose waits do not block the thread |
 //! | `front` | operations in the order of the calls, one after the other |
-//! | `request` | what the caller holds meanwhile |
+//! | `request` | the request that the caller holds meanwhile |
 //! | `collectives` | the operations: broadcast, barrier, reductions, scans |
-//! | `blocks` | those with a block for each rank: gather, scatter, all-to-all, reduce-scatter |
-//! | `communicator` | all that for communicators |
+//! | `blocks` | the operations with a block for each rank: gather, scatter, all-to-all, reduce-scatter |
+//! | `communicator` | the same operations for communicators |
 //!
-//! **Who carries them on** is the choice of [`Progress`](mp_delegate::comm::Progress): a communication
-//! thread, while the rank computes; or, where there is no core for that, the rank itself, within
-//! whatever call of the library it waits in. Ranks need not choose the same, and peers that
-//! call blocking forms of the same algorithms are in other fronts.
+//! **What advances them** is set by [`Progress`](mp_delegate::comm::Progress): a communication thread, while the rank
+//! computes; or, where there is no core for that, the rank itself, within any call of the library in which it waits.
+//! Ranks need not choose the same. Peers that call the blocking forms of the same algorithms are in other fronts.
 //!
-//! **Order.** All ranks make the calls of one front in the same order, as with a communicator of MPI.
-//! Fronts are independent: what is called in different orders on different ranks, on different fronts,
-//! does not wait for each other, in a thread that carries on all of it no less than in the rank's calls.
+//! **Order.** All ranks make the calls of one front in the same order, as with a communicator of MPI. Fronts are
+//! independent: operations of different fronts do not wait for each other, even if ranks call them in different orders.
+//! This is true for a thread that advances all of them as well as for the rank's own calls.
 //!
-//! **Costs.** A call allocates, hands over to another thread and is answered: about as much as a short
-//! operation itself takes. Where nothing can go on meanwhile the blocking forms are faster.
+//! **Costs.** A call allocates memory, hands the operation over to another thread and gets an answer: about as much as
+//! a short operation itself takes. Where no work can overlap, the blocking forms are faster.
 //!
-//! **Ends.** A rank that dies ends the others' requests with [`PeerLost`](mp_core::ErrorKind::PeerLost).
-//! Where a user's operation panics, the request has that as an error, the thread goes on, and the front
-//! is over: what is called after that fails, and for the other ranks this one is lost as far as the
-//! front goes. A request that is dropped lets its operation go on. Dropping the front waits for all that
-//! was called, as if it had been called without further ado; in a panic, it gives up instead, and the
-//! others lose this rank.
+//! **Ends.** When a rank dies, the others' requests end with [`PeerLost`](mp_core::ErrorKind::PeerLost). When a user's
+//! operation panics, the request returns that as its error, the thread continues, and the front is broken: later calls
+//! fail, and this rank is lost for the other ranks of the front. When a request is dropped, its operation continues.
+//! Dropping the front waits for all operations that were called, as blocking calls would. During a panic it gives up
+//! instead, and the others lose this rank.
 
 mod blocks;
 mod collectives;

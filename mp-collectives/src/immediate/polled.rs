@@ -1,4 +1,4 @@
-//! MPBs as algorithms see them that must not block the thread that runs them.
+//! MPBs for algorithms that must not block the thread that runs them.
 
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +10,8 @@ use mp_model::mpb::{Line, Mpb, NEWS};
 use crate::calls::{Checked, Mark};
 use crate::real::{RealError, RealMpb, at_once, done, real, set_with};
 
-/// A rank's access to the MPBs of its world, whose waits for flags are pending while the flag is not
-/// there. Whoever runs the algorithm finds in its [`Waits`] which flag that is.
+/// A rank's access to the MPBs of its world, in which waiting for a flag returns pending while the flag is not set. The
+/// code that runs the algorithm finds that flag in its [`Waits`].
 #[derive(Debug)]
 pub struct PolledMpb {
     pub(crate) checked: Checked,
@@ -19,7 +19,7 @@ pub struct PolledMpb {
     waits: Arc<Waits>,
 }
 
-/// Where an operation waits that uses several MPBs, one after the other.
+/// The place where an operation waits that uses several MPBs, one after the other.
 #[derive(Debug)]
 pub struct Waits(Mutex<Places>);
 
@@ -27,16 +27,16 @@ pub struct Waits(Mutex<Places>);
 struct Places {
     now: Arc<mpb::Polled>,
     all: Vec<Arc<mpb::Polled>>,
-    /// How this rank has left all of them.
+    /// How this rank has left all of them, if it has.
     left: Option<Left>,
 }
 
 /// How a rank leaves the MPBs of its operations while they are open.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Left {
-    /// Others get [`PeerLost`](mp_core::ErrorKind::PeerLost).
+    /// The other ranks get [`PeerLost`](mp_core::ErrorKind::PeerLost).
     Lost,
-    /// Others get [`Disconnected`](mp_core::ErrorKind::Disconnected).
+    /// The other ranks get [`Disconnected`](mp_core::ErrorKind::Disconnected).
     Closed,
 }
 
@@ -55,12 +55,12 @@ impl Waits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where it waits, or did last.
+    /// Returns where the operation waits, or where it last waited.
     pub fn now(&self) -> Arc<mpb::Polled> {
         Arc::clone(&self.lock().now)
     }
 
-    /// Leaves all MPBs, and each that is opened later.
+    /// Leaves all MPBs, and each MPB that is opened later.
     pub(super) fn leave(&self, how: Left) {
         let all = {
             let mut places = self.lock();
@@ -79,12 +79,12 @@ impl Waits {
 }
 
 impl PolledMpb {
-    /// Of buffers that nothing else uses.
+    /// Wraps MPBs that nothing else uses.
     pub fn new(mpb: mpb::Mpb) -> Self {
         Self::of_real(RealMpb::checked(mpb))
     }
 
-    /// The same, with what ranks compare there.
+    /// Does what [`new`](Self::new) does, with the state for comparing calls.
     pub(crate) fn of_real(real: RealMpb) -> Self {
         let (mpb, checked) = real.into_parts();
         let polled = Arc::new(mpb::Polled::new(mpb));
@@ -93,13 +93,12 @@ impl PolledMpb {
         PolledMpb { polled, checked, waits: Arc::new(Waits(Mutex::new(places))) }
     }
 
-    /// Of further buffers for the same operations, which all ranks open at the same call, if they come to
-    /// it.
+    /// Wraps further MPBs for the same operations. All ranks open them at the same call, if they reach it.
     pub fn among(mpb: mpb::Mpb, waits: &Arc<Waits>) -> Self {
         Self::among_real(RealMpb::checked(mpb), waits)
     }
 
-    /// The same, with what ranks compare there.
+    /// Does what [`among`](Self::among) does, with the state for comparing calls.
     pub(crate) fn among_real(real: RealMpb, waits: &Arc<Waits>) -> Self {
         let (mpb, checked) = real.into_parts();
         let waits = Arc::clone(waits);
@@ -117,13 +116,13 @@ impl PolledMpb {
         PolledMpb { polled, checked, waits }
     }
 
-    /// Of buffers that others use as well, who alone answer for them.
+    /// Wraps MPBs that are shared with other users, which alone are responsible for them.
     pub(super) fn shared(polled: &Arc<mpb::Polled>, waits: &Arc<Waits>) -> Self {
         let (polled, waits) = (Arc::clone(polled), Arc::clone(waits));
         PolledMpb { polled, checked: Checked::default(), waits }
     }
 
-    /// Where operations on these wait.
+    /// Returns where operations on these MPBs wait.
     pub fn waits(&self) -> &Arc<Waits> {
         &self.waits
     }
@@ -159,7 +158,7 @@ impl PolledMpb {
     }
 }
 
-/// All but the waits is done when it is called, as by [`RealMpb`](crate::RealMpb).
+/// Everything except the waits is done when it is called, as by [`RealMpb`](crate::RealMpb).
 impl Mpb for PolledMpb {
     type Error = RealError;
 

@@ -1,4 +1,4 @@
-//! What the caller holds while a collective operation goes on.
+//! The request that the caller holds while a collective operation continues.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +13,14 @@ use mp_core::{Error, Pending, Rank, Request, Result, Wait};
 use mp_delegate::comm::{Awaiting, Errands};
 use thiserror::Error;
 
-/// Why an operation was not carried out, besides what its MPBs say.
+/// Why an operation was not carried out, besides the errors of its MPBs.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ImmediateError {
     /// The program's own code panicked, with this message.
     #[error("an operation panicked: {0}")]
     Panicked(Arc<str>),
-    /// The front is over because of this.
+    /// The front can no longer be used, for this reason.
     #[error("nothing more is possible here after: {0}")]
     Broken(Arc<str>),
 }
@@ -31,14 +31,14 @@ impl From<ImmediateError> for Error {
     }
 }
 
-/// An operation failed; its buffer is back. What is in it is not determined.
+/// The error of a failed operation, with the buffer that it was given. The contents of the buffer are unspecified.
 #[derive(Error)]
 #[error("{error}")]
 pub struct Failed<B> {
-    /// Why.
+    /// The error.
     #[source]
     pub error: Error,
-    /// What was given.
+    /// The buffer that was given.
     pub buffer: B,
 }
 
@@ -54,18 +54,18 @@ impl<B> From<Failed<B>> for Error {
     }
 }
 
-/// Where an operation's answer is left.
+/// Where the answer of an operation is left.
 pub(super) struct Reply<B> {
-    /// Of the operation's front, whose rank waits.
+    /// Belongs to the operation's front; the rank waits here.
     polled: Arc<Polled>,
     state: Mutex<State<B>>,
 }
 
 struct State<B> {
     done: bool,
-    /// Until it is taken.
+    /// The answer, until it is taken.
     answer: Option<Answer<B>>,
-    /// Who sleeps until it is done.
+    /// The thread that sleeps until the operation is done.
     waiting: Option<ThreadId>,
     task: Option<Arc<Awaiting>>,
 }
@@ -104,19 +104,18 @@ impl<B> Reply<B> {
     }
 }
 
-/// A collective operation that is under way. It owns the elements, and gives them back when it is done, also
-/// when it has failed.
+/// A pending collective operation. It owns the elements and returns them when it is done, even if it has failed.
 ///
-/// It is done when this rank's part in the operation is. It can't be cancelled. Dropping a request lets go of it:
-/// the operation goes on, so that the other ranks are not kept waiting. Leaking it does nothing worse. Its errors
-/// are those of the operation's blocking form, and [`ImmediateError`].
+/// The request is done when this rank's part in the operation is done. It can't be cancelled. When a request is
+/// dropped, its operation continues, so that the other ranks are not kept waiting. Leaking it has no worse effect. Its
+/// errors are those of the operation's blocking form, and [`ImmediateError`].
 pub type CollectiveRequest<B> = Request<CollectiveOperation<B>>;
 
-/// What a [`CollectiveRequest`] is of.
+/// The operation of a [`CollectiveRequest`].
 pub struct CollectiveOperation<B> {
     reply: Arc<Reply<B>>,
     errands: Errands,
-    /// When it is to be looked at next whether it is in vain.
+    /// When to check next whether the wait is in vain.
     next_look: Tick,
 }
 

@@ -1,13 +1,13 @@
-//! `f16` from and to `f32` without branches.
+//! Conversions between `f16` and `f32` without branches.
 //!
-//! The conversions of `half` ask for each element what the processor can do, which no loop over many
-//! elements becomes vectors with. These are F. Giesen's (`float_to_half_fast3_rtne`), and give the
-//! same bits: every value is exact in `f32`, whose sums and products are rounded once more here, to
-//! nearest, ties to even, which with 24 and 11 bits is as if they had been rounded once.
+//! For each element, the conversions of `half` check what the processor supports, so no loop over many elements is
+//! vectorized with them. The conversions here are F. Giesen's (`float_to_half_fast3_rtne`) and give the same bits:
+//! every value is exact in `f32`, and its sums and products are rounded once more here, to nearest, ties to even. With
+//! 24 and 11 bits that is the same as rounding once.
 
 use half::f16;
 
-/// An `f16`, exactly.
+/// Converts an `f16`, exactly.
 #[inline(always)]
 pub(super) fn wide(value: f16) -> f32 {
     let bits = u32::from(value.to_bits());
@@ -18,7 +18,7 @@ pub(super) fn wide(value: f16) -> f32 {
     f32::from_bits(shifted.to_bits() | endless | (bits & 0x8000) << 16)
 }
 
-/// The `f16` that is nearest; of two, the even one.
+/// Returns the nearest `f16`; if two are equally near, the even one.
 #[inline(always)]
 pub(super) fn narrow(value: f32) -> f16 {
     let bits = value.to_bits();

@@ -1,23 +1,21 @@
 //! Reductions of long vectors by blocks in the buffers of all ranks.
 //!
-//! The vector is cut into segments, and each of those into one block for each rank.
+//! The vector is cut into segments, and each segment into one block for each rank.
 //!
-//! 1. A rank puts its elements of a segment into its MPB and tells each other one so.
-//! 2. It gets its own block from all others, combines them in the order of ranks (*reduce-scatter*),
-//!    puts the result into its MPB and tells all others so.
-//! 3. It gets the other blocks' results (*all-gather*). It puts the next segment before that, so that
-//!    nobody waits for the slowest in every step.
+//! 1. A rank puts its elements of a segment into its MPB and tells each other rank.
+//! 2. It gets its own block from all others, combines them in rank order (*reduce-scatter*), puts the result into its
+//!    MPB and tells all others.
+//! 3. It gets the other blocks' results (*all-gather*). It puts the next segment before that, so that no rank waits for
+//!    the slowest one in every step.
 //!
-//! Of two ranks, each has read the other's elements of its own block once and is then done with them:
-//! it leaves the result in the very lines that it reads them from, as it combines them, and the other
-//! one gets it from its own MPB. That takes a third less time than a put to other lines: these are
-//! near already, and nothing is read twice. More ranks would have to say when all of them had got it
-//! from there.
+//! With two ranks, each reads the other's elements of its own block once and then no longer needs them. While it
+//! combines them, it leaves the result in the same lines that it reads them from, and the other rank gets the result
+//! from its own MPB. That takes a third less time than a put to other lines: these lines are near already, and nothing
+//! is read twice. More than two ranks would have to report when all of them had got it from there.
 //!
-//! A *whole* reduction leaves 2 and 3 out: all ranks get everything of all others and combine it. That
-//! is more to get and less to wait for. A reduction that ends with the reduce-scatter leaves 3 out, and
-//! cuts the vector as it is asked for; where a rank has no more elements in its block, it still waits
-//! for what all others put.
+//! A *whole* reduction omits steps 2 and 3: every rank gets all elements of all others and combines them. That means
+//! more data to get and less waiting. A reduction that ends with the reduce-scatter omits step 3 and cuts the vector as
+//! requested; a rank that has no more elements in its block still waits for what all others put.
 //!
 //! The lines of an MPB, from [`BlockOptions::first_line`] on:
 //!
@@ -31,15 +29,14 @@
 //!
 //! # Why no rank needs to say that it has got something
 //!
-//! Segments are counted, by all ranks alike, in 64 bits, which do not come round. Segment n goes
-//! where n − 2 was. A rank puts n after it was told the results of n − 2 by all others (or, if that
-//! had no results to tell of, after it was told of n − 1, which they put after it): by then they had
-//! got its elements of n − 2. It puts its result of n after it was told of all others' elements of n,
-//! which they put after they had got the results of n − 2.
+//! All ranks count segments in the same way, in 64 bits, which do not wrap around. Segment n goes where n − 2 was. A
+//! rank puts n after all others have told it the results of n − 2 (or, if n − 2 had no results to report, after they
+//! have told it of n − 1, which they put after it): by then they have got its elements of n − 2. It puts its result of
+//! n after all others have told it of their elements of n, which they put after they had got the results of n − 2.
 //!
-//! Of two ranks, the lines that hold a result are the own elements of the rank that gets it: it puts its
-//! elements of n there after it has itself got the results of n − 2; and nobody but the other one, which
-//! has read what it overwrites, writes there before.
+//! With two ranks, the lines that hold a result are the own elements of the rank that gets it. That rank puts its
+//! elements of n there after it has itself got the results of n − 2. Before that, only the other rank writes there, and
+//! it has already read what it overwrites.
 
 use mp_core::Plain;
 use mp_model::mpb::{Line, Mpb};
@@ -50,18 +47,18 @@ use super::scratch::Scratch;
 use super::{Parts, ReduceError, ReduceOptionsError};
 use crate::others::after;
 
-/// What can be chosen. All ranks must choose the same.
+/// Options of the algorithm. All ranks must choose the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockOptions {
-    /// Cache lines in a block.
+    /// The number of cache lines in a block.
     pub block_lines: usize,
-    /// The first line of every MPB that this algorithm may use. Its lines are its own, and zero at
-    /// first.
+    /// The first line of every MPB that this algorithm may use. Its lines are its own and initially zero.
     pub first_line: usize,
 }
 
 impl BlockOptions {
-    /// Lines that this takes of each MPB, with so many ranks; `None` when they are too many to count.
+    /// Returns the number of lines that this takes of each MPB with this many ranks, or `None` when they are too many
+    /// to count.
     pub fn lines(self, ranks: usize) -> Option<usize> {
         let blocks = ranks.checked_add(1)?.checked_mul(self.block_lines)?;
         blocks.checked_add(ranks)?.checked_mul(2)
@@ -76,16 +73,15 @@ pub struct BlockReduce {
     line_bytes: usize,
     /// The number of the last segment.
     segment: u64,
-    /// What each rank's put flag said when it was last looked at.
+    /// The value of each rank's put flag when it was last read.
     put: Vec<u64>,
     scratch: Scratch,
 }
 
-/// About as many bytes are got from each rank at a time, so that what was combined of those before is
-/// still near.
+/// About as many bytes are got from each rank at a time, so that the elements combined earlier are still near.
 const PIECE: usize = 32 << 10;
 
-/// A vector's segments.
+/// The segments of a vector.
 #[derive(Clone, Copy)]
 struct Segments {
     elements: usize,
@@ -94,7 +90,7 @@ struct Segments {
 }
 
 impl Segments {
-    /// The elements of a rank's block of segment `index`.
+    /// Returns the range of elements in a rank's block of segment `index`.
     fn block(self, index: usize, rank: usize) -> std::ops::Range<usize> {
         let start = index * self.segment;
         let length = self.segment.min(self.elements - start);
@@ -104,7 +100,7 @@ impl Segments {
 }
 
 impl BlockReduce {
-    /// With the MPBs of these ranks.
+    /// Creates this rank's part, with the MPBs of these ranks.
     ///
     /// # Errors
     /// [`ReduceOptionsError`].
@@ -122,12 +118,12 @@ impl BlockReduce {
         })
     }
 
-    /// All ranks call this with vectors of the same length, and have the result in them when it
-    /// returns: the same bits. Each gets all elements of all others.
+    /// Reduces by having each rank get all elements of all others. All ranks call this with vectors of the same length,
+    /// and have the result in them when it returns, with the same bits on every rank.
     ///
     /// # Errors
-    /// [`ReduceError::ElementTooLong`], and those of the MPBs; after one of those, this rank is out of
-    /// step with the others.
+    /// [`ReduceError::ElementTooLong`], and the errors of the MPBs; after one of those, this rank is out of step with
+    /// the others.
     pub async fn whole<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -151,12 +147,12 @@ impl BlockReduce {
         Ok(())
     }
 
-    /// All ranks call this with vectors of the same length. Each combines a part of it; when it
-    /// returns, all have the result in their vectors, the same bits; or only the root, if one is given,
-    /// and what is in the others' is not determined.
+    /// Reduces by having each rank combine a part. All ranks call this with vectors of the same length. When it
+    /// returns, all have the result in their vectors, with the same bits; or, if a root is given, only the root has it,
+    /// and the contents of the other ranks' vectors are unspecified.
     ///
     /// # Errors
-    /// As [`whole`](BlockReduce::whole); [`ReduceError::Root`].
+    /// The same as for [`whole`](BlockReduce::whole); [`ReduceError::Root`].
     pub async fn scattered<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -217,11 +213,11 @@ impl BlockReduce {
         Ok(())
     }
 
-    /// Combines a block of the vectors for each rank: all ranks call this with vectors of the same
-    /// length and the same blocks, and have the result of their own block when it returns.
+    /// Combines a block of the vectors for each rank. All ranks call this with vectors of the same length and the same
+    /// blocks, and have the result of their own block when it returns.
     ///
     /// # Errors
-    /// As [`whole`](BlockReduce::whole).
+    /// The same as for [`whole`](BlockReduce::whole).
     pub async fn reduce_scatter<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -257,8 +253,8 @@ impl BlockReduce {
         Ok(())
     }
 
-    /// Combines these elements with those that all others have put from this line on; of two
-    /// ranks, may leave the result there as well.
+    /// Combines these elements with those that all others have put from this line on. With two ranks, it may leave the
+    /// result there as well.
     async fn combine<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -295,7 +291,7 @@ impl BlockReduce {
         Ok(())
     }
 
-    /// Bytes of the longest element.
+    /// Returns the length in bytes of the longest element.
     #[inline]
     pub(super) fn most_bytes(&self) -> usize {
         self.options.block_lines.saturating_mul(self.line_bytes)
@@ -313,7 +309,7 @@ impl BlockReduce {
         self.options.first_line + self.ranks + rank
     }
 
-    /// The own elements of a block of a segment.
+    /// Returns the line of this rank's own elements of a block of a segment.
     fn own_line(&self, segment: u64, block: usize) -> usize {
         let buffer = (segment % 2) as usize * self.ranks;
         self.options.first_line + 2 * self.ranks + (buffer + block) * self.options.block_lines

@@ -1,4 +1,4 @@
-//! Which algorithm a reduction takes, and why.
+//! The choice of the algorithm for a reduction, with its reason.
 
 use std::fmt;
 
@@ -10,118 +10,118 @@ use crate::barrier::Origin;
 use crate::broadcast::Machine;
 use crate::rings;
 
-/// Segments of a long vector that may be under way at a time.
+/// The number of segments of a long vector that may be pending at a time.
 pub(super) const SEGMENTS: usize = 2;
 
-/// Lines in a block. The longer, the less often ranks wait for each other, and the more of it has left
-/// the cache of the core that wrote it, from where it comes more slowly than from the one they share;
-/// the segment of all ranks' blocks should stay in a cache of the second level. Each rank has a block for
-/// each, twice: of many ranks' not more than [`MOST_LINES`] together.
+/// Returns the number of lines in a block. The longer a block is, the less often ranks wait for each other, and the
+/// more of it has left the cache of the core that wrote it, from which it comes more slowly than from the shared one.
+/// The segment of all ranks' blocks should stay in a second-level cache. Each rank has two blocks for each rank; with
+/// many ranks, they have no more than [`MOST_LINES`] together.
 pub(super) fn block_lines(ranks: usize) -> usize {
     chunk_lines(ranks).min((MOST_LINES / ranks.saturating_mul(ranks).max(1)).max(1))
 }
 
-/// Lines in a chunk: as many as in a block, of which each rank has a few, however many ranks there are.
+/// Returns the number of lines in a chunk: as many as in a block. Each rank has a few chunks, however many ranks there
+/// are.
 pub(super) fn chunk_lines(ranks: usize) -> usize {
     (2048 / ranks).clamp(32, 1024)
 }
 
-/// Lines of all ranks' blocks: 128 MiB, of which there are two.
+/// The number of lines in the blocks of all ranks: 128 MiB, of which there are two.
 const MOST_LINES: usize = 1 << 20;
 
-/// How all ranks get the result.
+/// The way in which all ranks get the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AllReduce {
-    /// Lines, exchanged by recursive doubling: [`Meeting::Doubling`](super::Meeting::Doubling).
+    /// In lines, exchanged by recursive doubling: [`Meeting::Doubling`](super::Meeting::Doubling).
     Doubling,
-    /// Lines, combined at rank 0: [`Meeting::FirstRank`](super::Meeting::FirstRank).
+    /// In lines, combined at rank 0: [`Meeting::FirstRank`](super::Meeting::FirstRank).
     FirstRank,
     /// Each rank gets everything: [`BlockReduce::whole`](super::BlockReduce::whole).
     Whole,
     /// Each rank combines a part: [`BlockReduce::scattered`](super::BlockReduce::scattered).
     Scattered,
-    /// Chunks, combined at rank 0: [`ChunkReduce::all_reduce`](super::ChunkReduce::all_reduce).
+    /// In chunks, combined at rank 0: [`ChunkReduce::all_reduce`](super::ChunkReduce::all_reduce).
     Chunks,
 }
 
-/// How one rank gets the result.
+/// The way in which one rank gets the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reduce {
-    /// Lines, straight to the root: [`LineReduce::reduce`](super::LineReduce::reduce).
+    /// In lines, straight to the root: [`LineReduce::reduce`](super::LineReduce::reduce).
     Lines,
-    /// Lines, along a tree: [`LineReduce::reduce_along`](super::LineReduce::reduce_along).
+    /// In lines, along a tree: [`LineReduce::reduce_along`](super::LineReduce::reduce_along).
     LineTree {
-        /// λ of the tree, from 1, the binomial one, to P − 1, the flat one.
+        /// The λ of the tree, from 1 (the binomial tree) to P − 1 (the flat tree).
         lambda: usize,
     },
-    /// Chunks, straight to the root: [`ChunkReduce::reduce`](super::ChunkReduce::reduce).
+    /// In chunks, straight to the root: [`ChunkReduce::reduce`](super::ChunkReduce::reduce).
     Chunks,
-    /// Chunks, along a tree: [`ChunkReduce::reduce_along`](super::ChunkReduce::reduce_along).
+    /// In chunks, along a tree: [`ChunkReduce::reduce_along`](super::ChunkReduce::reduce_along).
     ChunkTree {
-        /// λ of the tree.
+        /// The λ of the tree.
         lambda: usize,
     },
     /// Each rank combines a part: [`BlockReduce::scattered`](super::BlockReduce::scattered).
     Scattered,
 }
 
-/// How each rank gets the result of those up to it.
+/// The way in which each rank gets the result of the ranks up to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scan {
-    /// Lines, by doubling: [`LineReduce::scan`](super::LineReduce::scan).
+    /// In lines, by doubling: [`LineReduce::scan`](super::LineReduce::scan).
     Doubling,
-    /// Chunks, from each rank to the next: [`ChunkReduce::scan`](super::ChunkReduce::scan).
+    /// In chunks, from each rank to the next: [`ChunkReduce::scan`](super::ChunkReduce::scan).
     Chain,
 }
 
-/// How each rank gets the result of a block of its own.
+/// The way in which each rank gets the result of its own block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReduceScatter {
-    /// Lines, straight to the rank: [`LineReduce::reduce_scatter`](super::LineReduce::reduce_scatter).
+    /// In lines, straight to the rank: [`LineReduce::reduce_scatter`](super::LineReduce::reduce_scatter).
     Lines,
-    /// Through the buffers of all: [`BlockReduce::reduce_scatter`](super::BlockReduce::reduce_scatter).
+    /// Through the buffers of all ranks: [`BlockReduce::reduce_scatter`](super::BlockReduce::reduce_scatter).
     Blocks,
-    /// Chunks, to one rank after the other:
-    /// [`ChunkReduce::reduce_scatter`](super::ChunkReduce::reduce_scatter).
+    /// In chunks, to one rank after the other: [`ChunkReduce::reduce_scatter`](super::ChunkReduce::reduce_scatter).
     Chunks,
 }
 
-/// Whose elements a scan combines for a rank.
+/// The ranks whose elements a scan combines for a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Prefix {
-    /// Those of the ranks below it and its own.
+    /// The ranks below it and the rank itself.
     Inclusive,
-    /// Those of the ranks below it.
+    /// The ranks below it.
     Exclusive,
 }
 
-/// In which order elements are combined.
+/// The order in which elements are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// The algorithm's: of ranks next to each other, and the same on every run with as many ranks on
-    /// as many cores of a machine that is not calibrated anew.
+    /// The algorithm's order: adjacent ranks are combined, and the order is the same on every run with the same number
+    /// of ranks on the same number of cores of a machine that is not calibrated anew.
     #[default]
     Algorithm,
     /// Always ((0 ∘ 1) ∘ 2) ∘ 3 and so on, whatever the number of ranks, the length, and the machine.
     Ranks,
 }
 
-/// Why an algorithm was chosen.
+/// The reason why an algorithm was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The caller said so.
+    /// The caller forced it.
     Forced,
-    /// So few bytes go in lines, beside their flags.
+    /// The vector is so short that it goes in lines, beside their flags.
     Short,
-    /// Short, and in the order that was asked for.
+    /// The vector is short, and the caller asked for this order.
     Ordered,
-    /// Ranks share cores, and few waits count for more than what one rank has to do.
+    /// Ranks share cores, so that few waits matter more than the work of a single rank.
     Crowded,
-    /// Each rank has a core: the tree that the cache-line-aware model finds best.
+    /// Each rank has a core; this is the tree that the cache-line-aware model finds best.
     Modelled(Origin),
-    /// To get more costs less than to wait once more.
+    /// Getting more data costs less than waiting once more.
     Middle,
-    /// All ranks are to work at the same time, each on another part.
+    /// All ranks are to work at the same time, each on a different part.
     Long,
     /// One element is longer than a block.
     LargeElements,
@@ -132,15 +132,15 @@ pub enum Reason {
 pub struct Explanation<A> {
     /// The vector's length.
     pub bytes: usize,
-    /// What was known.
+    /// What was known about the machine.
     pub machine: Machine,
-    /// What was chosen.
+    /// The chosen algorithm.
     pub algorithm: A,
-    /// Why.
+    /// The reason for the choice.
     pub reason: Reason,
 }
 
-/// The line's length.
+/// The length of a line.
 const LINE: usize = 64;
 
 impl<A: Copy> Explanation<A> {
@@ -157,7 +157,7 @@ impl<A: Copy> Explanation<A> {
         self.in_buffers(chunk_lines(self.machine.ranks), rings::LEAST)
     }
 
-    /// Another algorithm where elements are too large, unless the caller wants this one.
+    /// Returns another algorithm where elements are too large, unless the caller forces this one.
     #[inline]
     fn or(self, too_large: bool, algorithm: A) -> Self {
         match too_large && self.reason != Reason::Forced {
@@ -166,14 +166,14 @@ impl<A: Copy> Explanation<A> {
         }
     }
 
-    /// In segments of a block for each rank.
+    /// Returns segments of a block for each rank.
     fn in_blocks(&self) -> By {
         self.in_buffers(block_lines(self.machine.ranks), SEGMENTS)
     }
 }
 
 impl Explanation<AllReduce> {
-    /// Who sends to whom, for the model.
+    /// Returns which rank sends to which, for the model.
     pub fn schedule(&self) -> Schedule {
         let ranks = self.machine.ranks;
         match self.algorithm {
@@ -198,10 +198,10 @@ impl Explanation<AllReduce> {
 }
 
 impl Explanation<Reduce> {
-    /// Who sends to whom, for the model.
+    /// Returns which rank sends to which, for the model.
     ///
     /// # Panics
-    /// If there is no such root.
+    /// Panics if there is no such root.
     pub fn schedule(&self, root: usize) -> Schedule {
         let ranks = self.machine.ranks;
         match self.algorithm {
@@ -227,7 +227,7 @@ impl Explanation<Reduce> {
 }
 
 impl Explanation<Scan> {
-    /// Who sends to whom, for the model.
+    /// Returns which rank sends to which, for the model.
     pub fn schedule(&self) -> Schedule {
         match self.algorithm {
             Scan::Doubling => Schedule::scan_doubling(self.machine.ranks, self.in_lines()),
@@ -237,7 +237,7 @@ impl Explanation<Scan> {
 }
 
 impl Explanation<ReduceScatter> {
-    /// Who sends to whom, for the model.
+    /// Returns which rank sends to which, for the model.
     pub fn schedule(&self) -> Schedule {
         let ranks = self.machine.ranks;
         match self.algorithm {
@@ -256,19 +256,19 @@ impl Explanation<ReduceScatter> {
     }
 }
 
-/// Lines up to which a vector is short.
+/// The number of lines up to which a vector is short.
 const SHORT: usize = 3;
 
-/// Bytes up to which a rank gets everything from all others.
+/// The number of bytes up to which a rank gets everything from all others.
 const MIDDLE: usize = 16 << 10;
 
-/// Whether a vector goes in lines, of which half of the slots may be under way at a time.
+/// Returns whether a vector goes in lines, of which half of the slots may be pending at a time.
 #[inline]
 fn is_short(machine: Machine, bytes: usize, most: usize) -> bool {
     bytes <= (SHORT * machine.payload).min(most)
 }
 
-/// The algorithm for a vector of so many bytes, of which `most` can go in lines.
+/// Chooses the algorithm for a vector of `bytes` bytes, of which `most` can go in lines.
 #[inline]
 pub fn choose_all_reduce(
     machine: Machine,
@@ -294,7 +294,7 @@ pub fn choose_all_reduce(
     Explanation { bytes, machine, algorithm, reason }
 }
 
-/// The same for a reduction to one rank, with the [best](Trees::best) trees of the machine. Without any the
+/// Does the same for a reduction to one rank, with the [best](Trees::best) trees of the machine. Without trees, the
 /// order is that of ranks.
 #[inline]
 pub fn choose_reduce(
@@ -326,7 +326,7 @@ pub fn choose_reduce(
     Explanation { bytes, machine, algorithm, reason }
 }
 
-/// The same for a scan.
+/// Does the same for a scan.
 #[inline]
 pub fn choose_scan(
     machine: Machine,
@@ -347,7 +347,7 @@ pub fn choose_scan(
     Explanation { bytes, machine, algorithm, reason }
 }
 
-/// The same for a reduction of a block for each rank, of which the longest has so many bytes.
+/// Does the same for a reduction of a block for each rank, where the longest block has this many bytes.
 #[inline]
 pub fn choose_reduce_scatter(
     machine: Machine,

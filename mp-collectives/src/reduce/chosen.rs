@@ -1,4 +1,4 @@
-//! Reductions of ranks, each by the algorithm that suits it.
+//! Reductions that use the algorithm that suits each vector.
 
 use std::sync::Arc;
 
@@ -26,25 +26,23 @@ use crate::real::{RealError, RealMpb};
 use crate::rings;
 use crate::told::Told;
 
-/// How reductions are to be done. All ranks must ask for the same.
+/// Settings of reductions. All ranks must use the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// In which order elements are combined, if no algorithm is forced.
+    /// The order in which elements are combined, if no algorithm is forced.
     pub order: Order,
-    /// So many lines of 64 bytes in the blocks and chunks of a long vector, and not as many as suit the
-    /// number of ranks.
+    /// The number of 64-byte lines in the blocks and chunks of a long vector, instead of a number that suits the number
+    /// of ranks.
     pub block_lines: Option<usize>,
-    /// So many lines that may be under way between two ranks, and not as many as suit the machine.
+    /// The number of lines that may be pending between two ranks, instead of a number that suits the machine.
     pub slots: Option<usize>,
-    /// Always this algorithm where all ranks get the result. A vector too long for it is an error.
+    /// Forces this algorithm where all ranks get the result. A vector too long for it is an error.
     pub all_reduce: Option<AllReduce>,
-    /// Always this algorithm where one rank gets the result. A vector too long for it is an error.
+    /// Forces this algorithm where one rank gets the result. A vector too long for it is an error.
     pub reduce: Option<Reduce>,
-    /// Always this algorithm where each rank gets the result of those up to it. A vector too long for
-    /// it is an error.
+    /// Forces this algorithm for scans. A vector too long for it is an error.
     pub scan: Option<Scan>,
-    /// Always this algorithm where each rank gets the result of a block. A block too long for it is an
-    /// error.
+    /// Forces this algorithm where each rank gets the result of a block. A block too long for it is an error.
     pub reduce_scatter: Option<ReduceScatter>,
 }
 
@@ -70,26 +68,26 @@ pub struct Settings {
 pub struct Reductions<M = RealMpb> {
     mpb: M,
     machine: Machine,
-    /// Those that the ranks have agreed on.
+    /// The trees that the ranks have agreed on.
     trees: Trees,
     settings: Settings,
     told: Told,
     lines: LineReduce,
     blocks: BlockReduce,
     chunks: ChunkReduce,
-    /// Bytes up to which two ranks exchange a line for an all-reduce, where nothing is to be chosen and
-    /// nobody to be told.
+    /// The number of bytes up to which two ranks exchange a line for an all-reduce, where there is nothing to choose
+    /// and nothing to report.
     exchanged: usize,
 }
 
 impl Reductions {
-    /// All these ranks, or all of the world, open the reductions of this name; none waits for the others to do so.
+    /// Opens the reductions of this name for the given ranks, or for all ranks of the world. No rank waits for the
+    /// others to do so.
     ///
     /// # Errors
-    /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other
-    /// settings, as far as these change the room that they take,
-    /// [`MpbRanksMismatch`](mp_core::ErrorKind::MpbRanksMismatch) with other members; settings that make no
-    /// sense; lack of memory.
+    /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other settings that
+    /// change the memory needed; [`MpbRanksMismatch`](mp_core::ErrorKind::MpbRanksMismatch) when it has opened them
+    /// with other members. Also fails for invalid settings or for lack of memory.
     pub fn open<'a>(
         members: impl Into<Members<'a>>,
         name: &str,
@@ -149,24 +147,24 @@ impl Reductions {
         })
     }
 
-    /// Has calls numbered together with those of the other fronts of a communicator, and compared with
-    /// those of other ranks when they take long.
+    /// Numbers calls together with those of the other fronts of a communicator, and compares them with those of other
+    /// ranks when they take long.
     pub(crate) fn watch(&mut self, board: &Arc<Board>) {
         self.mpb.watch(board);
     }
 
-    /// How calls wait from now on: with which policy, how long.
+    /// Sets how calls wait from now on: with which policy and for how long.
     pub fn set_wait(&mut self, wait: impl Into<Wait>) {
         self.mpb.get_mut().set_wait(wait);
     }
 
-    /// Combines the vectors of all ranks: all call this with the same length and operation, and have
-    /// the result in their vectors when it returns, the same bits.
+    /// Combines the vectors of all ranks. All ranks call this with the same length and operation, and have the result
+    /// in their vectors when it returns, with the same bits on every rank.
     ///
     /// # Errors
     /// [`PeerLost`](mp_core::ErrorKind::PeerLost), [`Disconnected`](mp_core::ErrorKind::Disconnected) and
-    /// [`Timeout`](mp_core::ErrorKind::Timeout), after which this rank is out of step with the others; a
-    /// vector, or an element, too long for a forced algorithm.
+    /// [`Timeout`](mp_core::ErrorKind::Timeout); after one of these, this rank is out of step with the others. Also
+    /// fails when a vector or an element is too long for a forced algorithm.
     #[inline]
     pub fn all_reduce<T: Plain>(
         &mut self,
@@ -200,12 +198,12 @@ impl Reductions {
         Ok(complete(self.lines.all_reduce(mpb, vector, operation, meeting))?)
     }
 
-    /// Combines the vectors of all ranks for one: all call this with the same length, operation and
-    /// root, which has the result in its vector when the call returns. What is in the others' then is
-    /// not determined; their calls may return before the root's.
+    /// Combines the vectors of all ranks at the root. All ranks call this with the same length, operation and root. The
+    /// root has the result in its vector when its call returns. The contents of the other ranks' vectors are then
+    /// unspecified; their calls may return before the root's.
     ///
     /// # Errors
-    /// As [`all_reduce`](Reductions::all_reduce); a root that does not exist.
+    /// The same as for [`all_reduce`](Reductions::all_reduce). Also fails when there is no such root.
     #[inline]
     pub fn reduce<T: Plain>(
         &mut self,
@@ -235,11 +233,11 @@ impl Reductions {
         Ok(())
     }
 
-    /// Combines, for each rank, the vectors of the ranks below it and its own: all call this with the
-    /// same length and operation. A rank's call does not wait for those above it.
+    /// Combines, for each rank, its own vector with those of the ranks below it. All ranks call this with the same
+    /// length and operation. A rank's call does not wait for the ranks above it.
     ///
     /// # Errors
-    /// As [`all_reduce`](Reductions::all_reduce).
+    /// The same as for [`all_reduce`](Reductions::all_reduce).
     #[inline]
     pub fn scan<T: Plain>(
         &mut self,
@@ -249,11 +247,11 @@ impl Reductions {
         self.scan_of(vector, &operation, Prefix::Inclusive)
     }
 
-    /// Combines, for each rank, the vectors of the ranks below it, without its own, as
-    /// [`scan`](Reductions::scan) does. Rank 0's vector stays as it was.
+    /// Combines, for each rank, the vectors of the ranks below it without its own, as [`scan`](Reductions::scan) does.
+    /// Rank 0's vector stays as it was.
     ///
     /// # Errors
-    /// As [`all_reduce`](Reductions::all_reduce).
+    /// The same as for [`all_reduce`](Reductions::all_reduce).
     #[inline]
     pub fn exclusive_scan<T: Plain>(
         &mut self,
@@ -263,9 +261,9 @@ impl Reductions {
         self.scan_of(vector, &operation, Prefix::Exclusive)
     }
 
-    /// Combines the vectors of all ranks, a block for each: all call this with the same length and
-    /// operation, and have the result of their block in `result` when it returns. The blocks lie one
-    /// after the other in the vector, equally long. The order is that of ranks.
+    /// Combines the vectors of all ranks and leaves one block of the result at each rank. All ranks call this with the
+    /// same length and operation, and have the result of their block in `result` when it returns. The blocks lie one
+    /// after the other in the vector and are equally long. Elements are combined in rank order.
     ///
     /// ```
     /// use onchip::reduce::{Reductions, Settings, Sum};
@@ -282,7 +280,7 @@ impl Reductions {
     /// ```
     ///
     /// # Errors
-    /// As [`all_reduce`](Reductions::all_reduce); blocks that do not fit the buffers.
+    /// The same as for [`all_reduce`](Reductions::all_reduce). Also fails when the blocks do not fit the buffers.
     pub fn reduce_scatter<T: Plain>(
         &mut self,
         vector: &[T],
@@ -294,11 +292,11 @@ impl Reductions {
         self.reduce_scatter_of(parts, &operation)
     }
 
-    /// [`reduce_scatter`](Reductions::reduce_scatter) of blocks that need not be equally long: each is
-    /// a range of the vector, the same at all ranks ([`packed`](super::packed) makes them of counts).
+    /// Does what [`reduce_scatter`](Reductions::reduce_scatter) does, for blocks that may differ in length. Each block
+    /// is a range of the vector, the same at all ranks ([`packed`](super::packed) makes ranges from counts).
     ///
     /// # Errors
-    /// As [`reduce_scatter`](Reductions::reduce_scatter).
+    /// The same as for [`reduce_scatter`](Reductions::reduce_scatter).
     pub fn reduce_scatter_varying<T: Plain>(
         &mut self,
         vector: &[T],
@@ -311,11 +309,11 @@ impl Reductions {
         self.reduce_scatter_of(parts, &operation)
     }
 
-    /// [`reduce_scatter`](Reductions::reduce_scatter) with one buffer: the result takes the place of
-    /// the rank's block (MPI moves it to the front), and all else stays as it is.
+    /// Does what [`reduce_scatter`](Reductions::reduce_scatter) does, with one buffer: the result takes the place of
+    /// the rank's block (MPI moves it to the front), and everything else stays as it is.
     ///
     /// # Errors
-    /// As [`reduce_scatter`](Reductions::reduce_scatter).
+    /// The same as for [`reduce_scatter`](Reductions::reduce_scatter).
     pub fn reduce_scatter_in_place<T: Plain>(
         &mut self,
         vector: &mut [T],
@@ -326,11 +324,11 @@ impl Reductions {
         self.reduce_scatter_of(parts, &operation)
     }
 
-    /// [`reduce_scatter_in_place`](Reductions::reduce_scatter_in_place) of blocks that need not be
-    /// equally long.
+    /// Does what [`reduce_scatter_in_place`](Reductions::reduce_scatter_in_place) does, for blocks that may differ in
+    /// length.
     ///
     /// # Errors
-    /// As [`reduce_scatter`](Reductions::reduce_scatter).
+    /// The same as for [`reduce_scatter`](Reductions::reduce_scatter).
     pub fn reduce_scatter_in_place_varying<T: Plain>(
         &mut self,
         vector: &mut [T],
@@ -380,7 +378,7 @@ impl Reductions {
         Ok(())
     }
 
-    /// For a thread that must not be blocked.
+    /// Converts this for a thread that must not be blocked.
     pub(crate) fn polled(self, waits: &Arc<Waits>) -> Reductions<PolledMpb> {
         let Reductions { mpb, machine, trees, settings, told, lines, blocks, chunks, exchanged } =
             self;
@@ -398,8 +396,8 @@ fn scan_mark<T>(count: usize, prefix: Prefix) -> Mark {
     Mark::new::<T>(kind, Some(count), None)
 }
 
-/// What the blocking forms do, which do not call these because one future more around an algorithm
-/// costs what a short vector feels.
+/// The asynchronous counterparts of the blocking forms. The blocking forms do not call these, because one more future
+/// around an algorithm has a noticeable cost for a short vector.
 impl Reductions<PolledMpb> {
     pub(crate) fn mpb(&self) -> &PolledMpb {
         &self.mpb
@@ -495,31 +493,31 @@ impl Reductions<PolledMpb> {
 }
 
 impl<M: Mpb<Error = RealError>> Reductions<M> {
-    /// Which algorithm a vector of so many bytes takes where all ranks get the result, and why.
+    /// Returns which algorithm a vector of `bytes` bytes takes where all ranks get the result, and why.
     pub fn explain_all_reduce(&self, bytes: usize) -> Explanation<AllReduce> {
         let Settings { order, all_reduce, .. } = self.settings;
         choose_all_reduce(self.machine, bytes, self.lines.most_bytes(), order, all_reduce)
     }
 
-    /// The same where one rank gets the result.
+    /// Returns the same where one rank gets the result.
     pub fn explain_reduce(&self, bytes: usize) -> Explanation<Reduce> {
         let most = self.lines.most_bytes();
         choose_reduce(self.machine, self.trees, bytes, most, self.settings.reduce)
     }
 
-    /// The same where each rank gets the result of a block, of which the longest has so many bytes.
+    /// Returns the same where each rank gets the result of a block, of which the longest has `bytes` bytes.
     pub fn explain_reduce_scatter(&self, bytes: usize) -> Explanation<ReduceScatter> {
         let (most, forced) = (self.lines.most_bytes(), self.settings.reduce_scatter);
         choose_reduce_scatter(self.machine, bytes, most, forced)
     }
 
-    /// The same for a scan.
+    /// Returns the same for a scan.
     pub fn explain_scan(&self, bytes: usize) -> Explanation<Scan> {
         let Settings { order, scan, .. } = self.settings;
         choose_scan(self.machine, bytes, self.lines.most_bytes(), order, scan)
     }
 
-    /// This rank.
+    /// Returns this rank's number.
     pub fn rank(&self) -> usize {
         self.mpb.rank()
     }

@@ -1,14 +1,13 @@
-//! Reductions of long vectors to one rank, by chunks that it gets from all others, or along a tree.
+//! Reductions of long vectors to one rank, by chunks that the rank gets from all others, or along a tree.
 //!
-//! Each other rank puts chunk after chunk into its MPB and tells the root so; the root gets them,
-//! combines them in the order of ranks, and tells each rank that it has. Along a tree each rank does so
-//! with what its children have, for its parent, so that several chunks are on their way at a time. A scan
-//! goes from each rank to the next in the same way. Every pair of ranks has flags of its own, so that
-//! roots may change at no cost.
+//! Each other rank puts chunk after chunk into its MPB and tells the root. The root gets them, combines them in rank
+//! order, and tells each rank when it has got its chunk. Along a tree, each rank does the same with its children's
+//! chunks, on behalf of its parent, so that several chunks are in transit at a time. A scan goes from each rank to the
+//! next in the same way. Every pair of ranks has flags of its own, so that roots may change at no cost.
 //!
-//! An element that is longer than a chunk goes in several, and is combined when all of them are there. So
-//! elements may be of any size, also where all ranks get the result, or each that of a block: one root is the
-//! next after the other then, or puts the result for all others.
+//! An element that is longer than a chunk is sent in several chunks and is combined when all of them have arrived, so
+//! elements may be of any size. This also applies where each rank gets the result of a block (the ranks are root one
+//! after the other) and where all ranks get the result (the root puts it for all others).
 //!
 //! The lines of an MPB, from [`ChunkOptions::first_line`] on:
 //!
@@ -19,7 +18,7 @@
 //!                                                                         a parent, the next rank
 //! ```
 //!
-//! Chunks are counted, by all ranks alike, in 64 bits, which do not come round.
+//! All ranks count chunks in the same way, in 64 bits, which do not wrap around.
 
 use std::{mem, ops::Range};
 
@@ -35,20 +34,20 @@ use super::scratch::Scratch;
 use super::vectors::{combine, prepend};
 use super::{Parts, ReduceError, ReduceOptionsError};
 
-/// What can be chosen. All ranks must choose the same.
+/// Options of the algorithm. All ranks must choose the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkOptions {
-    /// Cache lines in a chunk, and in a buffer.
+    /// The number of cache lines in a chunk, and in a buffer.
     pub chunk_lines: usize,
-    /// How many chunks a rank may have under way to the root.
+    /// The number of chunks that a rank may have pending to the root.
     pub buffers: usize,
-    /// The first line of every MPB that this algorithm may use. Its lines are its own, and zero at
-    /// first.
+    /// The first line of every MPB that this algorithm may use. Its lines are its own and initially zero.
     pub first_line: usize,
 }
 
 impl ChunkOptions {
-    /// Lines that this takes of each MPB, with so many ranks; `None` when they are too many to count.
+    /// Returns the number of lines that this takes of each MPB with this many ranks, or `None` when they are too many
+    /// to count.
     pub fn lines(self, ranks: usize) -> Option<usize> {
         let buffers = self.buffers.checked_mul(self.chunk_lines)?;
         buffers.checked_add(ranks.checked_mul(2)?)
@@ -65,10 +64,10 @@ pub struct ChunkReduce {
     chunk: u64,
     /// The chunk in each buffer that another rank may still be getting.
     filled: Vec<Option<Filled>>,
-    /// What each rank's got flag said when it was last looked at.
+    /// The value of each rank's got flag when it was last read.
     got: Vec<u64>,
     scratch: Scratch,
-    /// What this rank has of its subtree.
+    /// This rank's partial result for its subtree.
     sum: Scratch,
     places: Places,
 }
@@ -80,7 +79,7 @@ struct Filled {
 }
 
 impl ChunkReduce {
-    /// With the MPBs of these ranks.
+    /// Creates this rank's part, with the MPBs of these ranks.
     ///
     /// # Errors
     /// [`ReduceOptionsError`].
@@ -102,13 +101,12 @@ impl ChunkReduce {
         })
     }
 
-    /// All ranks call this with vectors of the same length and the same root, which has the result in
-    /// its own when the call returns. The others' are only read; they return as soon as everything is
-    /// in their MPBs.
+    /// Reduces to a root. All ranks call this with vectors of the same length and the same root, which has the result
+    /// in its vector when its call returns. The vectors of the other ranks are only read; their calls return as soon as
+    /// everything is in their MPBs.
     ///
     /// # Errors
-    /// [`ReduceError::Root`], and those of the MPBs; after one of those, this rank is out of step with
-    /// the others.
+    /// [`ReduceError::Root`], and the errors of the MPBs; after one of those, this rank is out of step with the others.
     pub async fn reduce<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -130,11 +128,11 @@ impl ChunkReduce {
         Ok(())
     }
 
-    /// All ranks call this with vectors of the same length, and have the result in them when it returns:
-    /// the same bits, combined in the order of ranks, at rank 0.
+    /// Reduces to all ranks. All ranks call this with vectors of the same length, and have the result in them when it
+    /// returns, with the same bits on every rank. The vectors are combined in rank order, at rank 0.
     ///
     /// # Errors
-    /// As [`reduce`](ChunkReduce::reduce).
+    /// The same as for [`reduce`](ChunkReduce::reduce).
     pub async fn all_reduce<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -156,12 +154,11 @@ impl ChunkReduce {
         Ok(())
     }
 
-    /// Combines a block of the vectors for each rank, in the order of ranks: all ranks call this with
-    /// vectors of the same length and the same blocks, and have the result of their own block when it
-    /// returns.
+    /// Combines a block of the vectors for each rank, in rank order. All ranks call this with vectors of the same
+    /// length and the same blocks, and have the result of their own block when it returns.
     ///
     /// # Errors
-    /// As [`reduce`](ChunkReduce::reduce).
+    /// The same as for [`reduce`](ChunkReduce::reduce).
     pub async fn reduce_scatter<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -188,11 +185,11 @@ impl ChunkReduce {
         Ok(())
     }
 
-    /// What [`reduce`](ChunkReduce::reduce) does, along a tree of this λ
-    /// ([`in_order`](mp_model::in_order)), the same at all ranks. The order is the tree's.
+    /// Does what [`reduce`](ChunkReduce::reduce) does, along a tree of this λ ([`in_order`](mp_model::in_order)), which
+    /// is the same at all ranks. The order is that of the tree.
     ///
     /// # Errors
-    /// As [`reduce`](ChunkReduce::reduce).
+    /// The same as for [`reduce`](ChunkReduce::reduce).
     pub async fn reduce_along<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -229,12 +226,12 @@ impl ChunkReduce {
         Ok(())
     }
 
-    /// Combines the vectors of this rank and those below it, along a chain: each rank gets what the one
-    /// below has, adds its own, and hands that on, chunk by chunk. The order is that of ranks. All ranks
-    /// call this with vectors of the same length. An exclusive one leaves rank 0's as it was.
+    /// Combines the vectors of this rank and those below it, along a chain. Chunk by chunk, each rank gets the result
+    /// of the rank below, adds its own vector, and passes the sum on. The order is that of ranks. All ranks call this
+    /// with vectors of the same length. An exclusive scan leaves rank 0's vector as it was.
     ///
     /// # Errors
-    /// As [`reduce`](ChunkReduce::reduce).
+    /// The same as for [`reduce`](ChunkReduce::reduce).
     pub async fn scan<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -269,7 +266,7 @@ impl ChunkReduce {
         self.options.chunk_lines.saturating_mul(self.line_bytes)
     }
 
-    /// How many elements are combined at a time: those of a chunk, or one that takes several.
+    /// Returns how many elements are combined at a time: those of a chunk, or one element that takes several chunks.
     fn at_a_time<T>(&self) -> usize {
         (self.chunk_bytes() / size_of::<T>().max(1)).max(1)
     }
@@ -312,7 +309,7 @@ impl ChunkReduce {
         Ok(())
     }
 
-    /// Gets what a rank has put for this one into the next chunks.
+    /// Gets what a rank has put for this rank into the next chunks.
     async fn receive<M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -331,7 +328,7 @@ impl ChunkReduce {
         Ok(())
     }
 
-    /// What the children of a tree have of the next elements, the nearest one's first.
+    /// Combines what the children in a tree have of the next elements, the nearest child's first.
     async fn collect_from<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -363,7 +360,7 @@ impl ChunkReduce {
         Ok(())
     }
 
-    /// What all others have of the next elements, in the order of ranks.
+    /// Combines what all others have of the next elements, in rank order.
     async fn collect<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -409,7 +406,7 @@ impl ChunkReduce {
         self.options.first_line + self.ranks + rank
     }
 
-    /// Where this chunk goes.
+    /// Returns the buffer for this chunk.
     fn buffer(&self) -> usize {
         (self.chunk % self.options.buffers as u64) as usize
     }

@@ -1,14 +1,14 @@
-//! Why a reduction failed, or can not be.
+//! Errors of reductions and of their options.
 
 use thiserror::Error;
 
-/// Why there can be no such reductions.
+/// The reason why the options of a reduction are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReduceOptionsError {
-    /// Buffers of no lines, or none.
+    /// There are no buffers, or they have no lines.
     #[error("no buffers")]
     NoBuffer,
-    /// It does not fit into the MPB.
+    /// The buffers do not fit into the MPB.
     #[error("more than the {lines} lines that an MPB has from line {first_line} on")]
     NoRoom {
         /// The first line that may be used.
@@ -35,29 +35,29 @@ impl ReduceOptionsError {
     }
 }
 
-/// Why a reduction failed.
+/// The reason why a reduction failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReduceError<E> {
     /// The MPBs failed.
     #[error(transparent)]
     Mpb(#[from] E),
-    /// No such root.
+    /// There is no such root.
     #[error("the root of a reduction: rank {root} of {ranks}")]
     Root {
-        /// The root asked for.
+        /// The requested root.
         root: usize,
         /// The number of ranks.
         ranks: usize,
     },
-    /// A vector that does not go in lines.
+    /// The vector is too long to be sent in lines.
     #[error("a vector of {bytes} bytes in lines, which take up to {most}")]
     TooLong {
         /// The vector's length.
         bytes: usize,
-        /// The most that can be under way.
+        /// The greatest length that can be pending.
         most: usize,
     },
-    /// An element that is longer than a buffer.
+    /// The element is longer than a buffer.
     #[error("elements of {bytes} bytes in buffers of {most} bytes")]
     ElementTooLong {
         /// An element's length.
@@ -73,7 +73,7 @@ impl<E> ReduceError<E> {
         if root < ranks { Ok(()) } else { Err(ReduceError::Root { root, ranks }) }
     }
 
-    /// How many elements go into a buffer of so many bytes: one at least.
+    /// Returns how many elements go into a buffer of `most` bytes: at least one.
     pub(super) fn elements_in<T>(most: usize) -> Result<usize, Self> {
         let bytes = size_of::<T>();
         match most.checked_div(bytes) {

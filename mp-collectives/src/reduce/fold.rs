@@ -1,4 +1,4 @@
-//! Elements of all ranks, combined in the order of ranks.
+//! Combination of the elements of all ranks in rank order.
 
 use mp_core::Plain;
 use mp_model::mpb::{Line, Mpb};
@@ -7,13 +7,14 @@ use super::operations::Operation;
 use super::scratch::Scratch;
 use super::vectors::{append, combine, prepend};
 
-/// Elements of other sizes lie across the ends of lines, or are structures, of whose parts only a loop
-/// over many makes vectors.
+/// Returns whether elements are combined word by word. Elements of other sizes cross the ends of lines, or are
+/// structures, whose parts are vectorized only by a loop over many elements.
 const fn goes_by_words<T>() -> bool {
     size_of::<T>() <= size_of::<u64>() && size_of::<T>().is_power_of_two()
 }
 
-/// Combines elements in an MPB with those of ranks next to its, which they are above or else below.
+/// Combines elements in an MPB with those of adjacent ranks. If `is_above`, the elements in the MPB are those of the
+/// higher ranks.
 pub(super) async fn combine_from<T: Plain, O: Operation<T>, M: Mpb>(
     mpb: &mut M,
     from: Line,
@@ -35,14 +36,14 @@ pub(super) async fn combine_from<T: Plain, O: Operation<T>, M: Mpb>(
     }
 }
 
-/// A rank's own elements, which become the result, and room for those of the others: the elements of
-/// each rank in turn are [got](Fold::get) from its MPB, or go to its [`room`](Fold::room) by another way
-/// and are [taken](Fold::take) from there.
+/// A rank's own elements, which become the result, with room for those of the others. The elements of each rank in turn
+/// are [got](Fold::get) from its MPB, or go to its [`room`](Fold::room) in some other way and are [taken](Fold::take)
+/// from there.
 pub(super) struct Fold<'a, T, O> {
     operation: &'a O,
     me: usize,
     own: &'a mut [T],
-    /// Of the ranks below this one.
+    /// The combined elements of the ranks below this one.
     before: &'a mut [T],
     theirs: &'a mut [T],
 }
@@ -61,7 +62,7 @@ impl<'a, T: Plain, O: Operation<T>> Fold<'a, T, O> {
         Fold { operation, me, own, before, theirs }
     }
 
-    /// The next rank's elements from there on, or this one's own in their turn.
+    /// Gets the next rank's elements from there on, or takes this rank's own in their turn.
     pub(super) async fn get<M: Mpb>(&mut self, mpb: &mut M, from: Line) -> Result<(), M::Error> {
         if !Self::WORDS {
             if from.rank != self.me {
@@ -86,8 +87,8 @@ impl<'a, T: Plain, O: Operation<T>> Fold<'a, T, O> {
         }
     }
 
-    /// Of two ranks: both ones' elements, of which the other one's are there. Leaves the result in their
-    /// place as well.
+    /// Combines the elements of two ranks, where the other rank's elements are already there. Leaves the result in
+    /// their place as well.
     pub(super) async fn pass<M: Mpb>(&mut self, mpb: &mut M, there: Line) -> Result<(), M::Error> {
         if !Self::WORDS {
             for rank in 0..2 {
@@ -105,12 +106,12 @@ impl<'a, T: Plain, O: Operation<T>> Fold<'a, T, O> {
         }
     }
 
-    /// For the elements of a rank other than this one.
+    /// Returns the room for the elements of another rank.
     pub(super) fn room(&mut self, rank: usize) -> &mut [u8] {
         bytemuck::cast_slice_mut(if rank == 0 { &mut *self.before } else { &mut *self.theirs })
     }
 
-    /// The next rank's elements; this one's own come in their turn.
+    /// Takes the next rank's elements; this rank's own come in their turn.
     pub(super) fn take(&mut self, rank: usize) {
         let Fold { operation, me, own, before, theirs } = self;
         if rank == *me {

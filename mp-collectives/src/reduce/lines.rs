@@ -1,5 +1,5 @@
-//! Reductions of a few lines, each with its payload beside its number (Ramos & Hoefler, section 5.1):
-//! who waits for another rank's elements waits for the very line that they are in.
+//! Reductions of a few lines, each with its payload beside its number (Ramos & Hoefler, section 5.1): a rank that waits
+//! for another rank's elements waits for the very line that they are in.
 //!
 //! Every pair of ranks has lines of its own (`pairs.rs`), so that roots may change at no cost.
 
@@ -26,23 +26,22 @@ pub struct LineReduce {
     places: Places,
 }
 
-/// How all ranks get the result of a few lines.
+/// The way in which all ranks get the result of a few lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Meeting {
-    /// By *recursive doubling*: in each round a rank exchanges what it has with another one, so that
-    /// they have the same of twice as many ranks. Of P ranks, as many as are above a power of two
-    /// give theirs to a neighbour first. The order is a tree over the ranks, the same at all of them:
-    /// with four ranks (0 ∘ 1) ∘ (2 ∘ 3).
+    /// By *recursive doubling*: in each round a rank exchanges its elements with another rank, so that both have those
+    /// of twice as many ranks. If P is not a power of two, the ranks in excess first give their elements to a
+    /// neighbour. The order is a tree over the ranks, the same at all of them: with four ranks (0 ∘ 1) ∘ (2 ∘ 3).
     Doubling,
-    /// At rank 0, which combines them in the order of ranks and sends the result to all: each other
-    /// rank needs to be woken once.
+    /// At rank 0, which combines the elements in rank order and sends the result to all: each other rank needs to be
+    /// woken once.
     FirstRank,
 }
 
 impl LineReduce {
-    /// With the MPBs of these ranks, and so many lines that may be under way between two of them,
-    /// taken up to the next power of two, and at least 2. The lines from `first_line` on are its own, and zero at
-    /// first.
+    /// Creates this rank's part, with the MPBs of these ranks and the given number of lines that may be pending between
+    /// two of them. The number is rounded up to the next power of two and is at least 2. The lines from `first_line` on
+    /// belong to it and are initially zero.
     ///
     /// # Errors
     /// [`LineOptionsError`].
@@ -58,22 +57,22 @@ impl LineReduce {
         })
     }
 
-    /// Lines that this takes of each MPB; `None` when they are too many to count.
+    /// Returns the number of lines that this takes of each MPB, or `None` when they are too many to count.
     pub fn lines(slots: usize, ranks: usize) -> Option<usize> {
         Pairs::lines(slots, ranks)
     }
 
-    /// The most bytes of a vector: what goes with half of the slots.
+    /// Returns the greatest length of a vector in bytes: what goes with half of the slots.
     pub fn most_bytes(&self) -> usize {
         self.pairs.most()
     }
 
-    /// All ranks call this with vectors of the same length, and have the result in them when it
-    /// returns: the same bits.
+    /// Reduces to all ranks. All ranks call this with vectors of the same length, and have the result in them when it
+    /// returns, with the same bits on every rank.
     ///
     /// # Errors
-    /// [`ReduceError::TooLong`], and those of the MPBs; after one of those, this rank is out of step
-    /// with the others.
+    /// [`ReduceError::TooLong`], and the errors of the MPBs; after one of those, this rank is out of step with the
+    /// others.
     #[inline]
     pub async fn all_reduce<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
@@ -101,8 +100,8 @@ impl LineReduce {
         Ok(())
     }
 
-    /// [`all_reduce`](LineReduce::all_reduce) of two real ranks and one line, if nothing is to be waited
-    /// for but the other's line: without a future, whose state costs what such a call feels.
+    /// Does what [`all_reduce`](LineReduce::all_reduce) does for two real ranks and one line, if only the other rank's
+    /// line must be waited for. It uses no future, whose state would have a noticeable cost for such a call.
     #[inline(always)]
     pub(super) fn exchange<T: Plain, O: Operation<T>>(
         &mut self,
@@ -129,16 +128,17 @@ impl LineReduce {
         Some(exchanged)
     }
 
-    /// The most bytes that [`exchange`](LineReduce::exchange) takes.
+    /// Returns the greatest number of bytes that [`exchange`](LineReduce::exchange) takes.
     pub(super) fn exchanged(&self) -> usize {
         self.pairs.payload()
     }
 
-    /// All ranks call this with vectors of the same length and the same root, which has the result in
-    /// its own when the call returns, combined in the order of ranks. The others' are only read.
+    /// Reduces to a root. All ranks call this with vectors of the same length and the same root. The root has the
+    /// result in its vector when its call returns, combined in rank order. The vectors of the other ranks are only
+    /// read.
     ///
     /// # Errors
-    /// As [`all_reduce`](LineReduce::all_reduce); [`ReduceError::Root`].
+    /// The same as for [`all_reduce`](LineReduce::all_reduce); [`ReduceError::Root`].
     #[inline]
     pub async fn reduce<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
@@ -162,13 +162,12 @@ impl LineReduce {
         Ok(())
     }
 
-    /// What [`reduce`](LineReduce::reduce) does, along a tree of this λ
-    /// ([`in_order`](mp_model::in_order)), the same at all ranks: each combines what its children have
-    /// with its own, and hands that on (Ramos & Hoefler's binomial reduction, section 5.2). The order is
-    /// the tree's.
+    /// Does what [`reduce`](LineReduce::reduce) does, along a tree of this λ ([`in_order`](mp_model::in_order)), which
+    /// is the same at all ranks. Each rank combines its children's elements with its own and passes the result on
+    /// (Ramos & Hoefler's binomial reduction, section 5.2). The order is that of the tree.
     ///
     /// # Errors
-    /// As [`reduce`](LineReduce::reduce).
+    /// The same as for [`reduce`](LineReduce::reduce).
     pub async fn reduce_along<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -202,12 +201,12 @@ impl LineReduce {
         Ok(())
     }
 
-    /// Combines a block of the vectors for each rank: all ranks call this with vectors of the same
-    /// length and the same blocks, and have the result of their own block when it returns, combined in
-    /// the order of ranks. Each sends to each what that one is to combine.
+    /// Combines a block of the vectors for each rank. All ranks call this with vectors of the same length and the same
+    /// blocks, and have the result of their own block when it returns, combined in rank order. Each rank sends to each
+    /// other rank what that rank is to combine.
     ///
     /// # Errors
-    /// As [`all_reduce`](LineReduce::all_reduce), of the longest block.
+    /// The same as for [`all_reduce`](LineReduce::all_reduce), for the longest block.
     pub async fn reduce_scatter<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -228,12 +227,12 @@ impl LineReduce {
         Ok(())
     }
 
-    /// Combines the vectors of this rank and those below it, by doubling: in each round a rank sends
-    /// what it has of twice as many ranks to one that is twice as far above it. All ranks call this with
-    /// vectors of the same length. An exclusive one leaves rank 0's as it was.
+    /// Combines the vectors of this rank and those below it, by doubling: in each round a rank sends its result for
+    /// twice as many ranks to a rank that is twice as far above it. All ranks call this with vectors of the same
+    /// length. An exclusive scan leaves rank 0's vector as it was.
     ///
     /// # Errors
-    /// As [`all_reduce`](LineReduce::all_reduce).
+    /// The same as for [`all_reduce`](LineReduce::all_reduce).
     pub async fn scan<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -269,7 +268,7 @@ impl LineReduce {
         Ok(())
     }
 
-    /// A vector in one line: as [`Pairs::send`] does it, without what it takes to have many.
+    /// Sends a vector in one line as [`Pairs::send`] does, without what is needed for several lines.
     #[inline(always)]
     async fn send_one<T: Plain, M: Mpb>(
         &mut self,
@@ -287,7 +286,7 @@ impl LineReduce {
         mpb.set_flag_with(Line { rank: to, line }, value, own).await
     }
 
-    /// Of two ranks: the other one's vector in one line, combined with the own one.
+    /// Takes the other one of two ranks' vector in one line and combines it with this rank's own.
     #[inline(always)]
     async fn take_one<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
@@ -314,8 +313,8 @@ impl LineReduce {
         if bytes <= most { Ok(()) } else { Err(ReduceError::TooLong { bytes, most }) }
     }
 
-    /// Recursive doubling. A neighbour stands for itself and the one below or above whose elements it
-    /// has, so that what is combined is always of ranks next to each other.
+    /// Combines by recursive doubling. A neighbour stands for itself and for the rank below or above whose elements it
+    /// has, so that the elements combined are always those of adjacent ranks.
     async fn double<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -352,7 +351,7 @@ impl LineReduce {
         Ok(())
     }
 
-    /// At rank 0.
+    /// Combines at rank 0.
     async fn meet<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -370,7 +369,7 @@ impl LineReduce {
         Ok(())
     }
 
-    /// All others' elements, in the order of ranks.
+    /// Combines the elements of all others, in rank order.
     async fn collect<T: Plain, O: Operation<T>, M: Mpb>(
         &mut self,
         mpb: &mut M,

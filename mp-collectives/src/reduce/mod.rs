@@ -1,26 +1,26 @@
-//! The elements of all ranks are combined, place by place: for all ranks, for one, for each those of
-//! the ranks up to it (a *scan*), or for each those of a block (a *reduce-scatter*).
+//! Reductions, which combine the elements of all ranks position by position: for all ranks, for one rank, for each rank
+//! those of the ranks up to it (a *scan*), or for each rank those of a block (a *reduce-scatter*).
 //!
-//! [`Reductions`] picks an algorithm for each vector. Each can also be used by itself:
+//! [`Reductions`] picks an algorithm for each vector. Each algorithm can also be used by itself:
 //!
-//! | | for | what |
+//! | | for | algorithm |
 //! |---|---|---|
-//! | [`LineReduce`] | a few lines | recursive doubling, or by way of rank 0; straight to a root or along a tree, or to each; scans |
-//! | [`BlockReduce`] | all sizes | everything to all, or each rank combines a part of it |
-//! | [`ChunkReduce`] | all sizes, elements longer than a block | chunks straight to a root or along a tree, to each rank in turn, or by way of rank 0; scans along a chain |
+//! | [`LineReduce`] | a few lines | recursive doubling, or via rank 0; straight to a root or along a tree, or to each rank; scans |
+//! | [`BlockReduce`] | all sizes | all elements to all ranks, or each rank combines a part of them |
+//! | [`ChunkReduce`] | all sizes, elements longer than a block | chunks straight to a root or along a tree, to each rank in turn, or via rank 0; scans along a chain |
 //!
-//! The trees (`trees.rs`) are those of Bar-Noy and Kipnis' postal model, between the binomial one and the
-//! flat one, with the λ that the cache-line-aware model finds best for the machine.
+//! The trees (`trees.rs`) are those of Bar-Noy and Kipnis' postal model, which lie between the binomial tree and the
+//! flat one. They have the λ that the cache-line-aware model finds best for the machine.
 //!
 //! # Order
-//! Elements of ranks next to each other are combined, the lower rank's as the first argument, so that
-//! an [`Operation`] need be associative only. All ranks get the same bits, and every run with the same
-//! input on as many ranks and cores gives the same, as long as the machine is not
-//! [calibrated](crate::calibration) anew, from which the trees follow; [`Order::Ranks`] fixes the order
-//! altogether. (Only which NaN a sum is, if several went into it, is up to the processor.)
+//! Elements of adjacent ranks are combined, with the lower rank's element as the first argument, so an [`Operation`]
+//! needs only to be associative. All ranks get the same bits. Every run with the same input on the same number of ranks
+//! and cores gives the same result, as long as the machine is not [calibrated](crate::calibration) anew, because the
+//! trees depend on the calibration. [`Order::Ranks`] fixes the order completely. (The one exception: which NaN a sum
+//! is, if several went into it, depends on the processor.)
 //!
 //! # Elements
-//! They are [`Plain`](mp_core::Plain). A type aligned to more than 16 bytes does not compile here.
+//! Elements are [`Plain`](mp_core::Plain). A type aligned to more than 16 bytes does not compile here.
 
 mod binary16;
 mod blocks;

@@ -1,7 +1,6 @@
-//! What elements are combined by.
+//! Operations that combine elements.
 //!
-//! Elements are always combined in the order of their ranks, so that operations need to be
-//! associative but not commutative.
+//! Elements are always combined in rank order, so operations need to be associative but not commutative.
 
 use bytemuck::Pod;
 use mp_core::Plain;
@@ -10,7 +9,8 @@ use super::binary16;
 
 /// An associative operation on two elements.
 ///
-/// Any `Fn(T, T) -> T` is one: the first argument is of the lower rank. All ranks must give the same.
+/// Any `Fn(T, T) -> T` is an operation; its first argument is the element of the lower rank. All ranks must pass the
+/// same operation.
 ///
 /// ```
 /// use onchip::reduce::{Operation, Sum};
@@ -20,7 +20,7 @@ use super::binary16;
 /// assert_eq!(last.combine(2, 3), 3);
 /// ```
 pub trait Operation<T> {
-    /// The element of the lower rank or ranks with that of the higher.
+    /// Combines the element of the lower rank or ranks with that of the higher.
     fn combine(&self, left: T, right: T) -> T;
 }
 
@@ -31,25 +31,25 @@ impl<T, F: Fn(T, T) -> T> Operation<T> for F {
     }
 }
 
-/// What can be added up and multiplied: all integers, which wrap around, and all floats.
+/// A type that can be added and multiplied: all integers, which wrap around, and all floats.
 pub trait Number: Plain {
-    /// The sum; of integers modulo 2ⁿ.
+    /// Returns the sum; for integers, modulo 2ⁿ.
     fn sum(self, other: Self) -> Self;
-    /// The product; of integers modulo 2ⁿ.
+    /// Returns the product; for integers, modulo 2ⁿ.
     fn product(self, other: Self) -> Self;
 }
 
-/// What logical and bitwise operations are for: all integers.
+/// A type that logical and bitwise operations work on: all integers.
 pub trait Integer: Plain {
-    /// `true` as a number: 1; `false` is 0.
+    /// Returns 1 for `true` and 0 for `false`.
     fn from_bool(value: bool) -> Self;
-    /// Not 0.
+    /// Returns whether the value is not 0.
     fn is_true(self) -> bool;
-    /// Bit by bit.
+    /// Returns the bitwise AND.
     fn and(self, other: Self) -> Self;
-    /// Bit by bit.
+    /// Returns the bitwise OR.
     fn or(self, other: Self) -> Self;
-    /// Bit by bit.
+    /// Returns the bitwise exclusive OR.
     fn xor(self, other: Self) -> Self;
 }
 
@@ -112,7 +112,7 @@ macro_rules! floats {
     )*};
 }
 
-/// What its own `+` and `*` give, but in loops that become vectors.
+/// Gives the same results as the type's own `+` and `*`, but in loops that can be vectorized.
 impl Number for half::f16 {
     #[inline(always)]
     fn sum(self, other: Self) -> Self {
@@ -144,12 +144,12 @@ macro_rules! operations {
     )*};
 }
 
-/// What has an order, and can be in shared memory.
+/// A type that has an order and can be in shared memory.
 pub trait Ordered: Plain + PartialOrd {}
 
 impl<T: Plain + PartialOrd> Ordered for T {}
 
-/// Whether it is equal to nothing, not even itself, as a NaN is.
+/// Returns whether the value is equal to nothing, not even itself, as a NaN is.
 #[inline(always)]
 fn is_nan<T: PartialOrd>(value: &T) -> bool {
     value.partial_cmp(value).is_none()
@@ -160,11 +160,11 @@ operations! {
     Sum for T where Number: |left, right| left.sum(right);
     /// The product. Integers wrap around.
     Product for T where Number: |left, right| left.product(right);
-    /// The least. A NaN is passed over if there is a number; of equal ones, such as 0 and −0, it is that
-    /// of the lowest rank.
+    /// The smallest element. A NaN is ignored if there is a number. Of equal elements, such as 0 and −0, the one of the
+    /// lowest rank is taken.
     Min for T where Ordered: |left, right| if left <= right || is_nan(&right) { left } else { right };
-    /// The greatest. A NaN is passed over if there is a number; of equal ones, such as 0 and −0, it is
-    /// that of the lowest rank.
+    /// The greatest element. A NaN is ignored if there is a number. Of equal elements, such as 0 and −0, the one of the
+    /// lowest rank is taken.
     Max for T where Ordered: |left, right| if left >= right || is_nan(&right) { left } else { right };
     /// 1 if no element is 0, else 0.
     LogicalAnd for T where Integer: |left, right| T::from_bool(left.is_true() & right.is_true());
@@ -172,13 +172,13 @@ operations! {
     LogicalOr for T where Integer: |left, right| T::from_bool(left.is_true() | right.is_true());
     /// 1 if an odd number of elements is not 0, else 0.
     LogicalXor for T where Integer: |left, right| T::from_bool(left.is_true() ^ right.is_true());
-    /// Bit by bit: what is set in all.
+    /// The bitwise AND: the bits that are set in all elements.
     BitAnd for T where Integer: |left, right| left.and(right);
-    /// Bit by bit: what is set in any.
+    /// The bitwise OR: the bits that are set in any element.
     BitOr for T where Integer: |left, right| left.or(right);
-    /// Bit by bit: what is set in an odd number of them.
+    /// The bitwise exclusive OR: the bits that are set in an odd number of elements.
     BitXor for T where Integer: |left, right| left.xor(right);
-    /// The least value, and where it is: of equal ones the lowest location.
+    /// The smallest value and its location. Of equal values, the one with the lowest location is taken.
     MinLocation for Located<T> where OrderedPod: |left, right| {
         let (a, b) = (left.value(), right.value());
         if a < b || is_nan(&b) && !is_nan(&a) {
@@ -189,7 +189,7 @@ operations! {
             lower(left, right)
         }
     };
-    /// The greatest value, and where it is: of equal ones the lowest location.
+    /// The greatest value and its location. Of equal values, the one with the lowest location is taken.
     MaxLocation for Located<T> where OrderedPod: |left, right| {
         let (a, b) = (left.value(), right.value());
         if a > b || is_nan(&b) && !is_nan(&a) {
@@ -202,7 +202,7 @@ operations! {
     };
 }
 
-/// A value, and where it is: a rank, or a place in something.
+/// A value with its location: a rank, or a position in something.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, packed)]
 pub struct Located<T> {
@@ -211,25 +211,25 @@ pub struct Located<T> {
 }
 
 impl<T: Copy> Located<T> {
-    /// A value that is there.
+    /// Returns a value with its location.
     pub fn new(value: T, location: u64) -> Located<T> {
         Located { value, location }
     }
 
-    /// The value.
+    /// Returns the value.
     #[inline(always)]
     pub fn value(self) -> T {
         self.value
     }
 
-    /// Where it is.
+    /// Returns the location.
     #[inline(always)]
     pub fn location(self) -> u64 {
         self.location
     }
 }
 
-/// What has an order, and may stand beside a location.
+/// A type that has an order and may stand beside a location.
 pub trait OrderedPod: Pod + PartialOrd {}
 
 impl<T: Pod + PartialOrd> OrderedPod for T {}

@@ -1,4 +1,4 @@
-//! What a rank brings to a reduce-scatter, and where its part of the result goes.
+//! A rank's input to a reduce-scatter, and the place for its part of the result.
 
 use mp_core::Plain;
 use mp_model::mpb::Mpb;
@@ -10,7 +10,7 @@ use crate::layout::{Blocks, Layout, LayoutError};
 pub struct Parts<'a, T> {
     me: usize,
     memory: Memory<'a, T>,
-    /// In elements.
+    /// The layout, in elements.
     layout: Layout<'a>,
 }
 
@@ -21,7 +21,7 @@ enum Memory<'a, T> {
 }
 
 impl<'a, T: Plain> Parts<'a, T> {
-    /// The result is as long as the rank's block of the vector, which is only read.
+    /// Creates the parts of a vector, which is only read, with a separate result as long as the rank's block.
     ///
     /// # Errors
     /// [`LayoutError`].
@@ -36,7 +36,8 @@ impl<'a, T: Plain> Parts<'a, T> {
         Ok(Parts { me, memory: Memory::Apart { vector, result }, layout })
     }
 
-    /// The result takes the place of the rank's block. The others' stay as they are.
+    /// Creates the parts of a vector in which the result takes the place of the rank's block. The blocks of the other
+    /// ranks stay as they are.
     ///
     /// # Errors
     /// [`LayoutError`].
@@ -49,12 +50,12 @@ impl<'a, T: Plain> Parts<'a, T> {
         Ok(Parts { me: mpb.rank(), memory: Memory::InPlace(vector), layout })
     }
 
-    /// Elements in the longest block.
+    /// Returns the number of elements in the longest block.
     pub(super) fn longest(&self) -> usize {
         self.layout.extremes().most
     }
 
-    /// This rank's elements of a rank's block.
+    /// Returns this rank's elements of a rank's block.
     pub(super) fn block(&self, rank: usize) -> &[T] {
         let vector = match &self.memory {
             Memory::Apart { vector, .. } => vector,
@@ -63,14 +64,14 @@ impl<'a, T: Plain> Parts<'a, T> {
         &vector[self.layout.block(rank)]
     }
 
-    /// Brings this rank's elements to where the result is to be.
+    /// Copies this rank's elements to the place for the result.
     pub(super) fn begin(&mut self) {
         if let Memory::Apart { vector, result } = &mut self.memory {
             result.copy_from_slice(&vector[self.layout.block(self.me)]);
         }
     }
 
-    /// Where the result is to be.
+    /// Returns the place for the result.
     pub(super) fn own(&mut self) -> &mut [T] {
         match &mut self.memory {
             Memory::Apart { result, .. } => result,

@@ -1,8 +1,8 @@
-//! A rank's places in the trees of all roots, worked out once for each root.
+//! A rank's places in the trees of all roots, computed once for each root.
 
 use mp_model::in_order::{Place, Shape};
 
-/// One rank's places, of the λ that was asked for last.
+/// One rank's places, for the λ that was requested last.
 #[derive(Debug)]
 pub(super) struct Places {
     shape: Shape,
@@ -11,12 +11,12 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// None yet.
+    /// Creates an empty table.
     pub(super) fn new(ranks: usize, me: usize) -> Places {
         Places { shape: Shape::new(ranks, 1), me, known: Vec::new() }
     }
 
-    /// The place under this root; none if there is no such root.
+    /// Returns the place under this root, or `None` if there is no such root.
     pub(super) fn under(&mut self, lambda: usize, root: usize) -> Option<&Place> {
         let shape = Shape::new(self.shape.ranks(), lambda);
         if self.shape != shape || self.known.is_empty() {

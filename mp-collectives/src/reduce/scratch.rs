@@ -1,8 +1,8 @@
-//! Room for elements of other ranks on their way.
+//! Room for elements of other ranks in transit.
 
 use mp_core::Plain;
 
-/// As many bytes as any element here may be aligned to.
+/// The greatest alignment, in bytes, of any element here.
 pub(super) const ALIGNMENT: usize = align_of::<u128>();
 
 /// Memory for elements of any type, kept from one reduction to the next.
@@ -10,7 +10,7 @@ pub(super) const ALIGNMENT: usize = align_of::<u128>();
 pub(super) struct Scratch(Vec<u128>);
 
 impl Scratch {
-    /// So many elements of any value.
+    /// Returns `count` elements of any value.
     #[inline]
     pub(super) fn elements<T: Plain>(&mut self, count: usize) -> &mut [T] {
         const { assert!(align_of::<T>() <= ALIGNMENT, "elements aligned to more than 16 bytes") };

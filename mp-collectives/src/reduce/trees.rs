@@ -1,7 +1,7 @@
-//! Along which trees reductions to a root go: by the cache-line-aware model, and the same at all ranks.
+//! The trees along which reductions to a root go: chosen by the cache-line-aware model, and the same at all ranks.
 //!
-//! What a machine costs is known from a calibration that each rank may have or not, so that one says for all
-//! what follows from its own. The word for that:
+//! The costs of a machine are known from a calibration, which each rank may or may not have. One rank therefore decides
+//! for all ranks, from its own calibration, and announces the decision in this word:
 //!
 //! ```text
 //! bits 0–15    λ for lines; 0 where they go straight to the root
@@ -20,41 +20,43 @@ use crate::barrier::Origin;
 use crate::broadcast::Machine;
 use crate::rings;
 
-/// The trees of reductions to a root, each by its λ ([`in_order`](mp_model::in_order)). All ranks must have
-/// the same.
+/// The trees of reductions to a root, each given by its λ ([`in_order`](mp_model::in_order)). All ranks must have the
+/// same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trees {
-    /// For what goes in lines; none if that is to go straight to the root.
+    /// The tree for vectors in lines; `None` if these go straight to the root.
     pub lines: Option<usize>,
-    /// For what goes in chunks.
+    /// The tree for vectors in chunks.
     pub chunks: Option<usize>,
-    /// Bytes of the longest vector for which they are better than that each rank combines a part.
+    /// The length in bytes of the longest vector for which the trees are better than having each rank combine a part.
     pub most: usize,
-    /// Where the model's parameters are from.
+    /// The source of the model's parameters.
     pub origin: Origin,
 }
 
-/// Ranks up to which all goes straight to the root: of three there is but one other tree, a chain.
+/// The number of ranks up to which everything goes straight to the root: with three ranks there is only one other tree,
+/// a chain.
 const FEW: usize = 3;
 
-/// The powers of two at which the model is asked which is better.
+/// The powers of two for which the model is asked which is better.
 const LENGTHS: std::ops::RangeInclusive<u32> = 8..=20;
 
-/// The line's length.
+/// The length of a line.
 const LINE: u64 = 64;
 
 impl Trees {
-    /// Everything straight to the root.
+    /// No trees: everything goes straight to the root.
     pub const NONE: Trees = Trees { lines: None, chunks: None, most: 0, origin: Origin::Paper };
 
-    /// What can be chosen at all: where ranks share cores few waits count most, and few ranks are done as
-    /// soon without.
+    /// Returns whether trees can be chosen at all. Where ranks share cores, few waits matter most; a few ranks are as
+    /// fast without trees.
     pub(super) fn suit(machine: Machine) -> bool {
         machine.ranks > FEW && !machine.crowded()
     }
 
-    /// Those that the model finds best for flags that are in caches, with these parameters of the machine, if
-    /// they are known, and with so many lines in a chunk and a block, if [it is said](super::Settings::block_lines).
+    /// Returns the trees that the model finds best for flags that are in caches. It uses the given parameters of the
+    /// machine, if they are known, and the given number of lines in a chunk and a block, if it [is
+    /// set](super::Settings::block_lines).
     pub fn best(
         machine: Machine,
         lines_said: Option<usize>,
@@ -91,7 +93,7 @@ impl Trees {
         Trees { lines: better(By::Lines { lines: 1 }), chunks, most, origin }
     }
 
-    /// The word for these.
+    /// Returns the word for these trees.
     pub(super) fn word(self) -> u64 {
         let lambda = |lambda: Option<usize>| {
             lambda.and_then(|lambda| u16::try_from(lambda).ok()).map_or(0, u64::from)
@@ -101,7 +103,7 @@ impl Trees {
         lambda(self.lines) | lambda(self.chunks) << 16 | power << 32 | measured << 38
     }
 
-    /// What a word says; any other than those is as good as some of them.
+    /// Returns the trees that a word stands for. Any other word is as good as one of those.
     pub(super) fn read(word: u64) -> Trees {
         let lambda = |bit: u32| Some((word >> bit & 0xffff) as usize).filter(|&lambda| lambda > 0);
         let power = (word >> 32 & 0x3f) as u32;

@@ -1,16 +1,16 @@
-//! The loops that combine elements, with whatever vectors the processor has.
+//! Loops that combine elements, with the vector instructions that the processor has.
 //!
-//! Each element is combined for itself, in IEEE 754 arithmetic without contraction, so that the bits
-//! do not depend on the vectors.
+//! Each element is combined by itself, in IEEE 754 arithmetic without contraction, so that the bits do not depend on
+//! the vectors.
 
 use multiversion::multiversion;
 
 use super::operations::Operation;
 
-/// Bytes from which on it is worth asking what the processor has.
+/// The number of bytes from which it is worth checking what the processor supports.
 const LONG: usize = 256;
 
-/// Each element with that of a rank above, or else below.
+/// Combines each element with that of a rank above, or otherwise below.
 #[inline(always)]
 pub(super) fn combine<T: Copy, O: Operation<T>>(
     operation: &O,
@@ -21,7 +21,7 @@ pub(super) fn combine<T: Copy, O: Operation<T>>(
     if is_above { append(operation, target, other) } else { prepend(operation, other, target) }
 }
 
-/// Each element with that of a higher rank.
+/// Combines each element with that of a higher rank.
 #[inline]
 pub(super) fn append<T: Copy, O: Operation<T>>(operation: &O, target: &mut [T], right: &[T]) {
     if size_of_val(target) < LONG {
@@ -31,7 +31,7 @@ pub(super) fn append<T: Copy, O: Operation<T>>(operation: &O, target: &mut [T], 
     }
 }
 
-/// Each element with that of a lower rank.
+/// Combines each element with that of a lower rank.
 #[inline]
 pub(super) fn prepend<T: Copy, O: Operation<T>>(operation: &O, left: &[T], target: &mut [T]) {
     if size_of_val(target) < LONG {

@@ -1,8 +1,8 @@
 //! One line after the other: section 2.2.1, table 1.
 //!
-//! Each line says which is next, so that nothing can be fetched ahead: neither by the core, which
-//! does not know the address, nor by its prefetchers, for which the order is a random one and the
-//! lines are too far apart. What it takes to work an address out is in it: about a nanosecond.
+//! Each line says which is next, so that nothing can be fetched ahead. The core does not know the address. For its
+//! prefetchers, the order is random and the lines are too far apart. The time includes what it takes to compute an
+//! address: about a nanosecond.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -14,15 +14,15 @@ use super::{
 };
 use crate::line::{Line, add, evict, evicted, write};
 
-/// Every so many lines one is used: prefetchers fetch neighbours.
+/// The distance between the lines used: prefetchers fetch neighbours.
 const APART: usize = 4;
-/// Few enough for any first-level cache.
+/// A length that is small enough for any first-level cache.
 const LOCAL: usize = 64;
-/// As many as fit into the sets of a first-level cache of 8 ways and 4 KiB each that lines so far
-/// apart fall into.
+/// The number of lines that fit into the sets of a first-level cache of 8 ways and 4 KiB each that lines at this
+/// distance fall into.
 pub(super) const SHARED: usize = 128;
-/// More, to be read out of the memory of several rows and banks; and not more than the pages that
-/// a core keeps the addresses of.
+/// A larger length, so that the lines are read from memory of several rows and banks, but no more lines than the pages
+/// whose addresses a core keeps.
 const MEMORY: usize = 1024;
 
 /// A ring of lines in random order.
@@ -32,7 +32,7 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Of so many lines, all in the caller's caches.
+    /// Makes a chain of `length` lines, all in the caller's caches.
     pub(super) fn new(length: usize) -> Chain {
         // Sattolo's shuffle has one ring; the generator is Knuth's.
         let mut order: Vec<usize> = (0..length).collect();
@@ -49,21 +49,21 @@ impl Chain {
         chain
     }
 
-    /// Writes all lines: they are in the caller's caches then, and nowhere else.
+    /// Writes all lines. Then they are in the caller's caches, and nowhere else.
     pub(super) fn write(&self) {
         for (number, &next) in self.next.iter().enumerate() {
             write(&self.lines[number * APART], next as u64);
         }
     }
 
-    /// Reads all lines; picoseconds for each.
+    /// Reads all lines. Returns the picoseconds for each.
     pub(super) fn read(&self) -> u64 {
         self.walk(Line::flag)
     }
 
-    /// Writes all lines without changing them; picoseconds for each.
+    /// Writes all lines without changing them. Returns the picoseconds for each.
     ///
-    /// By locked instructions, so that each is waited for.
+    /// It uses locked instructions, so that each write is waited for.
     pub(super) fn rewrite(&self) -> u64 {
         self.walk(|line| add(line, 0))
     }
@@ -90,7 +90,7 @@ impl Chain {
     }
 }
 
-/// R_L: lines that the core has in its own cache.
+/// Measures R_L: lines that the core has in its own cache.
 pub(super) fn local(cpu: usize, limits: Limits) -> Outcome<Sample> {
     let said = play(&[cpu], limits, |member| {
         let chain = Chain::new(LOCAL);
@@ -104,7 +104,7 @@ pub(super) fn local(cpu: usize, limits: Limits) -> Outcome<Sample> {
     Ok(Sample::of(said.into_iter().flatten().collect()))
 }
 
-/// R_R or R_Q: lines that another core has written. The first CPU reads what the second writes.
+/// Measures R_R or R_Q: lines that another core has written. The first CPU reads what the second writes.
 pub(super) fn transfer([reader, writer]: [usize; 2], limits: Limits) -> Outcome<Sample> {
     let chain = OnceLock::new();
     let said = play(&[reader, writer], limits, |member| {
@@ -124,8 +124,7 @@ pub(super) fn transfer([reader, writer]: [usize; 2], limits: Limits) -> Outcome<
     Ok(Sample::of(said.into_iter().flatten().collect()))
 }
 
-/// R_I or R_QI: lines from memory, which is that near the owner: the system gives memory to whoever
-/// touches it first.
+/// Measures R_I or R_QI: lines from memory near the owner. The system gives memory to the CPU that touches it first.
 pub(super) fn memory(reader: usize, owner: Option<usize>, limits: Limits) -> Outcome<Sample> {
     let cpus: Vec<usize> = [reader].into_iter().chain(owner).collect();
     let chain = OnceLock::new();

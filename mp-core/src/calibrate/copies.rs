@@ -1,7 +1,7 @@
-//! Several lines at once: section 2.2.3, and the congestion of section 2.2.2.
+//! Copies of several lines at once: section 2.2.3, and the congestion of section 2.2.2.
 //!
-//! "One-directional transfers": a core copies lines that another one has written into a buffer of
-//! its own, both in caches.
+//! The copies are "one-directional transfers": a core copies lines that another one has written into a buffer of its
+//! own, both in caches.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -14,11 +14,11 @@ use super::{
 };
 use crate::line::{Line, copy, write};
 
-/// Lines of a copy, up to the 8 KiB to which the paper keeps its buffers.
+/// The numbers of lines of a copy, up to the 8 KiB to which the paper limits its buffers.
 const LENGTHS: [usize; 9] = [1, 2, 3, 4, 8, 16, 32, 64, 128];
-/// Lines of each copy when several go on at the same time.
+/// The number of lines of each copy when several are made at the same time.
 pub const CONGESTED_LINES: usize = 32;
-/// Pairs at most: where there is congestion, so many show it.
+/// The most pairs of cores: if there is congestion, this many show it.
 const MOST_PAIRS: usize = 8;
 
 fn lines(count: usize) -> Vec<Line> {
@@ -29,7 +29,7 @@ fn write_all(lines: &[Line], value: u64) {
     lines.iter().for_each(|line| write(line, value));
 }
 
-/// Copies of one to 128 lines: what the first CPU does with what the second has written.
+/// Measures copies of 1 to 128 lines: the first CPU copies what the second has written.
 pub(super) fn by_length([reader, writer]: [usize; 2], limits: Limits) -> Outcome<Vec<Point>> {
     let sources: OnceLock<Vec<Vec<Line>>> = OnceLock::new();
     let said = play(&[reader, writer], limits, |member| {
@@ -58,10 +58,10 @@ pub(super) fn by_length([reader, writer]: [usize; 2], limits: Limits) -> Outcome
     Ok(LENGTHS.iter().zip(values).map(point).collect())
 }
 
-/// What a copy takes longer than nothing at all, for which the clock is read as well. Read beside each
-/// copy, as what a reading takes changes with what else the processor does.
+/// Returns how much longer a copy takes than doing nothing, for which the clock is read as well. This is measured
+/// beside each copy, because the time of a reading changes with what else the processor does.
 ///
-/// One line of a near core may well take no longer: then it is zero.
+/// A copy of one line of a near core may take no longer. Then the result is zero.
 fn timed_copy(from: &[Line], to: &[Line]) -> u64 {
     let before = Instant::now();
     let start = Instant::now();
@@ -70,8 +70,8 @@ fn timed_copy(from: &[Line], to: &[Line]) -> u64 {
     picos(end - start).saturating_sub(picos(start - before))
 }
 
-/// Copies by n cores of the first group at the same time, each of lines that a core of the far group
-/// of its own has written.
+/// Measures copies by n cores of the first group at the same time. Each copies lines that a separate core of the far
+/// group has written.
 pub(super) fn congestion(seats: &Seats, limits: Limits) -> Outcome<Vec<Point>> {
     let far = seats.far_group().ok_or(Unmeasured::OneGroup)?;
     let most = seats.group().len().min(far.len()).min(MOST_PAIRS);
@@ -107,7 +107,7 @@ fn pairs(readers: &[usize], writers: &[usize], n: usize, limits: Limits) -> Outc
     Ok(Sample::of(slowest(&said[..n])))
 }
 
-/// Of each round the longest that anyone took.
+/// Returns for each round the longest time that any member took.
 pub(super) fn slowest(said: &[Vec<u64>]) -> Vec<u64> {
     let rounds = said.iter().map(Vec::len).min().unwrap_or(0);
     let longest = |round: usize| said.iter().map(|values| values[round]).max().unwrap_or(0);

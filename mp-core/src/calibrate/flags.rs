@@ -1,6 +1,6 @@
-//! A flag that a core looks for while another one sets it: what all synchronization does, and what takes
-//! more than the write and the read by themselves (section 2.2.1), because the looks are in the way of
-//! the write, and what the looking core had begun meanwhile is given up.
+//! A flag that a core looks for while another one sets it, as in all synchronization. It takes longer than the write
+//! and the read by themselves (section 2.2.1), because the looks delay the write, and what the looking core had begun
+//! meanwhile is discarded.
 
 use std::time::Instant;
 
@@ -11,10 +11,10 @@ use super::{
 };
 use crate::line::{Line, write};
 
-/// Flags that go to and fro in a round.
+/// The number of times that flags go to and fro in a round.
 const TRIPS: u64 = 16;
 
-/// From the write of a flag until the other CPU has seen it: half of the time to and fro.
+/// Measures the time from the write of a flag until the other CPU has seen it: half of the time to and fro.
 pub(super) fn seen(cpus: [usize; 2], limits: Limits) -> Outcome<Sample> {
     let lines = [Line::new(), Line::new()];
     let said = play(&cpus, limits, |member| {

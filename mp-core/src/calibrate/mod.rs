@@ -1,8 +1,8 @@
-//! What moving cache lines costs on this machine, measured.
+//! Measurement of what moving cache lines costs on this machine.
 //!
-//! The benchmarks of S. Ramos and T. Hoefler, *Cache Line Aware Algorithm Design for Cache-Coherent
-//! Architectures*, section 2.2, on threads that are pinned to cores of their own. [`measure`] says
-//! what was seen, and why something was not; it fits nothing and judges nothing.
+//! These are the benchmarks of S. Ramos and T. Hoefler, *Cache Line Aware Algorithm Design for Cache-Coherent
+//! Architectures*, section 2.2, on threads that are pinned to separate cores. [`measure`] reports what was seen, and
+//! why something was not measured. It fits nothing and judges nothing.
 //!
 //! | file | measures |
 //! |---|---|
@@ -14,8 +14,8 @@
 //! | `seats.rs` | which CPUs |
 //! | `sample.rs` | medians and quartiles |
 //!
-//! Threads spin here, and do not wait in `wait/`: what they measure takes less than to be woken. None
-//! of them waits for anything but the others of its team, which ends within its time.
+//! Threads spin here, and do not use the waits of `wait/`: what they measure takes less time than waking a thread. No
+//! thread waits for anything but the others of its team, which ends within its time.
 
 mod chains;
 mod copies;
@@ -35,11 +35,11 @@ pub use self::{
 };
 use crate::topology::Topology;
 
-/// What was measured, each value in picoseconds.
+/// The measurements, each value in picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measurements {
-    /// The CPUs it was measured on.
+    /// The CPUs on which the measurements were made.
     pub seats: Seats,
     /// R_L: a line that the core has in its own first-level cache.
     pub local: Outcome<Sample>,
@@ -51,32 +51,32 @@ pub struct Measurements {
     pub near: Outcome<Sample>,
     /// R_Q: a line that a core of another group has written.
     pub far: Outcome<Sample>,
-    /// T_m within a group: a copy of so many lines that another core has written.
+    /// T_m within a group: a copy of a number of lines that another core has written.
     pub near_copies: Outcome<Vec<Point>>,
     /// The same from another group.
     pub far_copies: Outcome<Vec<Point>>,
-    /// T_C: a line that so many cores of the group read at the same time, until the slowest has it.
+    /// T_C: a line that a number of cores of the group read at the same time, until the slowest has it.
     pub readers: Outcome<Vec<Point>>,
-    /// So many copies at the same time of [`CONGESTED_LINES`] lines each, all from one group to
-    /// another, until the slowest is done.
+    /// A number of copies at the same time of [`CONGESTED_LINES`] lines each, all from one group to another, until the
+    /// slowest is done.
     pub congestion: Outcome<Vec<Point>>,
-    /// A write to a line that so many other cores of the group have copies of.
+    /// A write to a line of which a number of other cores of the group have copies.
     pub sharers: Outcome<Vec<Point>>,
-    /// From the write of a flag until the nearest other core, which looks for it, has seen it.
+    /// The time from the write of a flag until the nearest other core, which looks for it, has seen it.
     pub seen: Outcome<Sample>,
 }
 
-/// What was measured, or why it was not.
+/// The measurement, or why there is none.
 pub type Outcome<T> = std::result::Result<T, Unmeasured>;
 
 /// Why something was not measured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Unmeasured {
-    /// It takes more cores, in one group, than there are for this process.
+    /// The measurement needs more cores, in one group, than this process may use.
     #[error("it takes {needed} cores of one group, of which this process may use {cores}")]
     FewCores {
-        /// How many it takes.
+        /// How many cores it needs.
         needed: usize,
         /// The most that one group has.
         cores: usize,
@@ -87,26 +87,26 @@ pub enum Unmeasured {
     /// All memory is near.
     #[error("all cores that this process may use have the same memory near them")]
     OneNode,
-    /// Programs can't take a line out of the caches here.
+    /// Programs can't evict a line from the caches on this machine.
     #[error("programs cannot evict lines from the caches of this processor")]
     NoEviction,
     /// A thread could not be started, or not be pinned.
     #[error("{why}")]
     Failed {
-        /// What the system said.
+        /// The system's error message.
         why: String,
     },
 }
 
-/// Measures on the CPUs that this process may use: well under a second, most of it with all of them
-/// at work. On one core, that is what its own caches and memory cost.
+/// Measures on the CPUs that this process may use. This takes well under a second, most of it with all of them at work.
+/// On one core, it measures only the cost of the core's own caches and memory.
 pub fn measure(topology: &Topology) -> Measurements {
     measure_on(&Seats::of(topology))
 }
 
-/// The same on given CPUs.
+/// Measures the same on given CPUs.
 ///
-/// Where a CPU is named twice, its threads take turns: slow, and nothing to go by, but it ends.
+/// If a CPU is named twice, its threads take turns. That is slow and the results mean nothing, but it ends.
 pub fn measure_on(seats: &Seats) -> Measurements {
     let seats = seats.clone();
     let pair = seats.near_pair();
@@ -136,8 +136,8 @@ pub fn measure_on(seats: &Seats) -> Measurements {
 mod tests {
     use super::*;
 
-    /// No transfer takes less than a tenth of a nanosecond. The threads share the CPUs with other tests,
-    /// so that little more can be said.
+    /// Checks that no transfer takes less than a tenth of a nanosecond. The threads share the CPUs with other tests, so
+    /// little more can be checked.
     fn sane(sample: &Sample) {
         ordered(sample);
         assert!(sample.high > 100, "{sample:?}");
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(measured.far_memory, Err(Unmeasured::OneNode));
     }
 
-    /// A machine with two groups and more cores than this one may have: all benchmarks run.
+    /// All benchmarks run on a machine with two groups, and more cores than this machine may have.
     #[test]
     fn cpus_that_are_named_twice_take_turns() {
         let cpus: Vec<usize> = Topology::read().unwrap().usable_cpus().iter().collect();

@@ -1,33 +1,33 @@
-//! One value from many.
+//! One value computed from many.
 
 use serde::{Deserialize, Serialize};
 
-/// The middle and the spread of what several rounds took, in picoseconds.
+/// The median and the spread of what several rounds took, in picoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {
-    /// A quarter of the rounds took no longer.
+    /// The lower quartile: a quarter of the rounds took no longer.
     pub low: u64,
-    /// Half of them.
+    /// The median: half of the rounds took no longer.
     pub median: u64,
-    /// Three quarters.
+    /// The upper quartile: three quarters of the rounds took no longer.
     pub high: u64,
-    /// How many rounds.
+    /// The number of rounds.
     pub rounds: u64,
 }
 
-/// What something took with so many lines, readers, or whatever is counted.
+/// What something took with a given number of lines, readers, or whatever is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// How many.
+    /// The number of lines, readers, or whatever is counted.
     pub n: u64,
     /// What it took.
     pub sample: Sample,
 }
 
 impl Sample {
-    /// All zero of no rounds.
+    /// Returns the sample of `values`; all zero if there are no rounds.
     pub(super) fn of(mut values: Vec<u64>) -> Sample {
         values.sort_unstable();
         let at = |quarter: usize| {

@@ -1,28 +1,28 @@
-//! Which CPUs are measured on.
+//! Which CPUs are used for measurement.
 
 use serde::{Deserialize, Serialize};
 
 use super::Unmeasured;
 use crate::topology::Topology;
 
-/// CPUs, each of a core of its own, by groups: those of a last-level cache.
+/// CPUs, each of a separate core, in groups that share a last-level cache.
 ///
-/// The largest group is the first: what is *near* is measured in it. What is *far* is measured
-/// between it and the farthest other group, which is in another package if there is one.
+/// The largest group is the first, and what is *near* is measured in it. What is *far* is measured between it and the
+/// farthest other group, which is in another package if there is one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seats {
-    /// CPUs by group. The first group is there, and not empty.
+    /// The CPUs by group. The first group exists and is not empty.
     pub groups: Vec<Vec<usize>>,
-    /// Which group is far from the first.
+    /// The group that is far from the first.
     pub far: Option<usize>,
-    /// A CPU with other memory near it than the first group's first.
+    /// A CPU that is near other memory than the first group's first CPU.
     pub far_memory: Option<usize>,
 }
 
 impl Seats {
-    /// Those that this process may use, and no more than its quota lets run at the same time. On a
-    /// hybrid part, the fast cores first.
+    /// Returns the CPUs that this process may use, and no more than its quota lets run at the same time. On a hybrid
+    /// part, the fast cores come first.
     pub fn of(topology: &Topology) -> Seats {
         let cpu_of = |core: usize| {
             let core = &topology.cores()[core];
@@ -55,7 +55,7 @@ impl Seats {
         Seats { groups, far, far_memory }
     }
 
-    /// The CPUs of the first group.
+    /// Returns the CPUs of the first group.
     pub fn group(&self) -> &[usize] {
         self.groups.first().map_or(&[], Vec::as_slice)
     }
@@ -71,7 +71,7 @@ impl Seats {
         }
     }
 
-    /// The CPUs of the group that is far from the first.
+    /// Returns the CPUs of the group that is far from the first.
     pub(super) fn far_group(&self) -> Option<&[usize]> {
         self.groups.get(self.far?).map(Vec::as_slice)
     }

@@ -1,4 +1,4 @@
-//! Threads on CPUs of their own that go through rounds in step.
+//! Threads on separate CPUs that go through rounds in step.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use crate::{
     topology::pin_current_thread,
 };
 
-/// How often, and how long.
+/// How often, and how long, a team measures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// So many rounds suffice.
+    /// The number of rounds that suffices.
     rounds: u64,
-    /// So many there must be, however long that takes.
+    /// The number of rounds that there must be, however long they take.
     least: u64,
-    /// After that time no further round begins.
+    /// The time after which no further round begins.
     time: Duration,
 }
 
@@ -27,7 +27,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// For each of many points.
+    /// Returns limits for each of many points.
     pub(super) fn short() -> Self {
         Limits { rounds: 100, least: 5, time: Duration::from_millis(10) }
     }
@@ -35,7 +35,7 @@ impl Limits {
 
 /// A thread of a team.
 pub(super) struct Member<'a> {
-    /// Which CPU it has, by the CPUs' order.
+    /// Which CPU the member has, by the order of the CPUs.
     pub(super) seat: usize,
     shared: &'a Shared,
     limits: Limits,
@@ -47,7 +47,7 @@ struct Shared {
     size: u64,
     /// How often members have passed the gate, all together.
     passed: Line,
-    /// Whether there is another round: said by the first member.
+    /// Whether there is another round. The first member sets it.
     again: Line,
     /// Whether a member is missing.
     broken: Line,
@@ -68,7 +68,7 @@ impl Shared {
     }
 }
 
-/// A part that panics leaves nobody waiting for it.
+/// Makes sure that no member waits for a member that has panicked.
 struct BreaksUnlessWhole<'a>(&'a Shared);
 
 impl Drop for BreaksUnlessWhole<'_> {
@@ -78,20 +78,19 @@ impl Drop for BreaksUnlessWhole<'_> {
 }
 
 impl Member<'_> {
-    /// Waits until all members are here.
+    /// Waits until all members have arrived.
     pub(super) fn pass(&self) {
         let Shared { size, passed, .. } = self.shared;
         let all = (add(passed, 1) / size + 1) * size;
         wait(passed, |value| value >= all, || self.shared.is_broken());
     }
 
-    /// Looks for a flag that another member sets, unless one is missing.
+    /// Looks for a flag that another member sets, unless a member is missing.
     pub(super) fn listen(&self, line: &Line, value: u64) {
         wait(line, |seen| seen >= value, || self.shared.is_broken());
     }
 
-    /// Whether there is another round. In each round all members pass as often as the others, and
-    /// once at least.
+    /// Returns whether there is another round. In each round all members pass equally often, and at least once.
     pub(super) fn again(&mut self) -> bool {
         if self.seat == 0 {
             let Limits { rounds, least, time } = self.limits;
@@ -105,7 +104,7 @@ impl Member<'_> {
     }
 }
 
-/// Has a thread on each CPU play its part, and returns what each has said, by the CPUs' order.
+/// Runs `part` in a thread on each CPU, and returns what each returned, by the order of the CPUs.
 pub(super) fn play<T: Send>(
     cpus: &[usize],
     limits: Limits,

@@ -1,14 +1,14 @@
-//! Who has opened a channel of a name to this rank, and from whom there will be none.
+//! The ranks that have opened a channel of a name to this rank, and the ranks that will open none.
 //!
-//! A receiver that takes messages from any rank would need a channel from each of them, and as many
-//! channels as there are pairs of ranks, if all do so. Instead of that it opens its [`Callers`] of the name:
-//! a block of the heap, its *roll*, in which each rank that makes a channel of this name to it is written
-//! down, and each that has ended or [withdrawn](super::farewell). The receiver opens the channels of those
-//! that have called, and no others.
+//! A receiver that takes messages from any rank would need a channel from each of them. If all ranks did so, there
+//! would be as many channels as there are pairs of ranks. Instead, the receiver opens its [`Callers`] of the name. This
+//! is a block of the heap, its *roll*, which lists each rank that makes a channel of this name to the receiver, and
+//! each rank that has ended or [withdrawn](super::farewell). The receiver opens the channels of the ranks that have
+//! called, and no others.
 //!
-//! All changes happen under the heap's lock. The receiver looks without it, at one word that tells whether
-//! there is news; whoever makes news rings the receiver's doorbell afterwards, whether it sleeps or not,
-//! since that happens once for each pair.
+//! All changes happen under the heap's lock. The receiver looks without the lock at one word that tells whether there
+//! is news. A rank that makes news rings the receiver's doorbell afterwards, whether the receiver sleeps or not, since
+//! that happens once for each pair.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -27,24 +27,24 @@ use crate::{
     sync::{AtomicU32, AtomicU64, Ordering},
 };
 
-/// What a receiver is told, in the segment.
+/// The news for a receiver, in the segment.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Roll {
     /// Changes when anything below does.
     news: CachePadded<AtomicU32>,
-    /// Whose it is.
+    /// The rank that owns the roll.
     rank: AtomicU32,
     /// A [`Namespace`]'s word.
     namespace: AtomicU64,
     name: Text<{ NAME / 8 }>,
-    /// Ranks that the receiver waits for, as far as outsiders see.
+    /// Ranks that the receiver waits for, as reports show them.
     awaited: RankSet,
     /// Ranks that have made a channel.
     called: RankSet,
-    /// Ranks that make none any more.
+    /// Ranks that make no more channels.
     gone: RankSet,
-    /// Those of them that were lost.
+    /// The ranks in `gone` that were lost.
     lost: RankSet,
 }
 
@@ -66,13 +66,13 @@ impl Roll {
         }
     }
 
-    /// A rank has made a channel. The receiver is to be rung after this.
+    /// Notes that a rank has made a channel. The receiver must be rung afterwards.
     pub(super) fn enter(&self, rank: u32) {
         self.called.insert(rank);
         self.tell();
     }
 
-    /// A rank makes no channel any more. The receiver is to be rung after this.
+    /// Notes that a rank makes no more channels. The receiver must be rung afterwards.
     pub(super) fn leave(&self, rank: u32, lost: bool) {
         // Only what had not withdrawn before it was lost.
         if lost && !self.gone.contains(rank) {
@@ -96,13 +96,14 @@ impl Roll {
         self.called.contains(rank)
     }
 
-    /// Whether the rank was lost, if no channel from it is there, and none will be.
+    /// Returns whether the rank was lost, if there is no channel from it and there will be none. Otherwise returns
+    /// `None`.
     pub(super) fn absent(&self, rank: u32) -> Option<bool> {
         // In this order: a rank calls before it goes.
         (self.gone.contains(rank) && !self.called.contains(rank)).then(|| self.lost.contains(rank))
     }
 
-    /// The ranks that are waited for and not gone.
+    /// Returns the ranks that the receiver waits for and that are not gone.
     fn awaited(&self) -> impl Iterator<Item = u32> + '_ {
         self.awaited.iter().filter(|&rank| !self.gone.contains(rank))
     }
@@ -117,7 +118,7 @@ fn at(context: &Context, key: BlockKey) -> Result<&Roll, SegmentError> {
     context.segment.at(Offset::new(key.payload()))
 }
 
-/// The roll of a rank, if it has one of this name.
+/// Returns the roll of a rank, if the rank has one of this name.
 pub(super) fn of<'a>(
     context: &'a Context,
     heap: &LockedHeap<'_>,
@@ -137,7 +138,7 @@ pub(super) fn of<'a>(
     Ok(None)
 }
 
-/// A rank has ended: it makes no channels any more, and when it is `released` its own roll is of no use.
+/// Notes that a rank has ended. It makes no more channels, and when it is `released`, its own roll is of no use.
 pub(super) fn retire(
     context: &Context,
     heap: &mut LockedHeap<'_>,
@@ -155,7 +156,8 @@ pub(super) fn retire(
     Ok(())
 }
 
-/// What an outsider sees of the roll that lies there: its name, its receiver, and for whom that waits.
+/// Returns what the roll at `payload` shows to an outsider: its name, its receiver, and the ranks that the receiver
+/// waits for.
 pub(crate) fn outline_of_callers(
     context: &Context,
     payload: u64,
@@ -172,7 +174,7 @@ pub struct Callers {
     key: BlockKey,
     namespace: Namespace,
     name: Box<str>,
-    /// The news that were looked at.
+    /// The news at the last look.
     heard: Cell<u32>,
 }
 
@@ -206,7 +208,7 @@ impl Callers {
         at(&self.context, self.key).ok()
     }
 
-    /// What is looked at, and the number of a rank that there is.
+    /// Returns the roll, and the rank's number if there is such a rank.
     fn of(&self, rank: usize) -> Option<(&Roll, u32)> {
         Some((self.roll()?, self.context.check_rank(rank).ok()?))
     }
@@ -215,33 +217,33 @@ impl Callers {
         self.roll().map_or(0, Roll::news)
     }
 
-    /// Says that the receiver waits for this rank, to those who [report](crate::report) on it.
+    /// Notes that the receiver waits for this rank, so that a [report](crate::report) shows it.
     pub fn await_call(&self, rank: usize) {
         if let Some((roll, rank)) = self.of(rank) {
             roll.awaited.insert(rank);
         }
     }
 
-    /// Whether there is anything that was not there at the last call of this.
+    /// Returns whether there is news since the last call of this method.
     pub fn has_news(&self) -> bool {
         let news = self.news();
         self.heard.replace(news) != news
     }
 
-    /// Whether the rank has made a channel of this name to this one, which its receiver can open.
+    /// Returns whether the rank has made a channel of this name to this rank, which the receiver can open.
     pub fn has_called(&self, rank: usize) -> bool {
         self.of(rank).is_some_and(|(roll, rank)| roll.has_called(rank))
     }
 
-    /// Whether the rank was lost, if it has made no channel of this name to this rank and will not, since
-    /// it has ended or [withdrawn](crate::Rank::withdraw).
+    /// Returns whether the rank was lost, if it has made no channel of this name to this rank and will make none,
+    /// because it has ended or [withdrawn](crate::Rank::withdraw). Otherwise returns `None`.
     pub fn absent(&self, rank: usize) -> Option<bool> {
         let (roll, rank) = self.of(rank)?;
         roll.absent(rank)
     }
 }
 
-/// One that nobody can find yet.
+/// Makes a roll that no other rank can find yet.
 fn make(context: &Context, namespace: Namespace, name: &str) -> Result<BlockKey, SegmentError> {
     let key = context.allocate(BlockKind::Roll, size_of::<Roll>() as u64)?;
     let roll = at(context, key)?;
@@ -256,7 +258,8 @@ fn make(context: &Context, namespace: Namespace, name: &str) -> Result<BlockKey,
     Ok(key)
 }
 
-/// Writes down who has called before, and who has gone, and puts it where the others find it.
+/// Enters the ranks that have called before and the ranks that have gone, and puts the roll where the other ranks find
+/// it.
 fn announce(
     context: &Context,
     heap: &mut LockedHeap<'_>,
@@ -279,7 +282,7 @@ fn announce(
 }
 
 impl Selectable for Callers {
-    /// Whether there is news.
+    /// Returns whether there is news.
     fn ready(&self) -> bool {
         self.news() != self.heard.get()
     }

@@ -1,11 +1,10 @@
-//! Where the ends of a channel find each other, and who of them is still there.
+//! How the ends of a channel find each other, and which ranks are still there.
 //!
-//! A channel is one block of the heap: a [`Descriptor`], the [`Signals`], the ring's control
-//! words, the slots. Whichever end is opened first makes it; the other finds it by name and ranks.
-//! A rank that is no longer part of it is **gone** (the others are told); its memory is
-//! **released** when nothing of the rank can touch it any more. The block is freed when every
-//! rank is gone and everything that was opened is released. All of this happens under the heap's
-//! lock.
+//! A channel is one block of the heap: a [`Descriptor`], the [`Signals`], the ring's control words, and the slots. The
+//! end that is opened first makes it; the other end finds it by name and ranks. A rank that is no longer part of the
+//! channel is **gone** (the others are told). The rank is **released** when nothing of it can touch the channel's
+//! memory any more. The block is freed when every rank is gone and everything that was opened is released. All of this
+//! happens under the heap's lock.
 
 use std::{alloc::Layout, ptr::NonNull, sync::Arc};
 
@@ -27,11 +26,11 @@ use crate::{
     sync::{AtomicU32, AtomicU64, Ordering},
 };
 
-/// Bytes of a channel's name and of a type's name that are kept.
+/// Number of bytes that are kept of a channel's name (`NAME`) and of a type's name (`TYPE_NAME`).
 pub(crate) const NAME: usize = 64;
 const TYPE_NAME: usize = 104;
 
-/// Which end of a channel.
+/// One of the two ends of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Sender,
@@ -45,7 +44,7 @@ struct Side {
     members: RankSet,
     opened: RankSet,
     gone: RankSet,
-    /// Gone by dying.
+    /// The ranks in `gone` that were lost.
     lost: RankSet,
     released: RankSet,
 }
@@ -70,7 +69,7 @@ struct SpecWords {
     slice: AtomicU64,
     degree: AtomicU64,
     max_len: AtomicU64,
-    /// What the numbers above add up to, so that one that was overwritten is found.
+    /// A hash of the numbers above. It shows whether one of them was overwritten.
     sum: AtomicU64,
 }
 
@@ -95,7 +94,7 @@ impl SpecWords {
         hash([size, align, spec.slice.into(), spec.degree, spec.max_len as u64].into_iter())
     }
 
-    /// What was written, unless a number has changed since.
+    /// Returns the specification that was written, unless a number has changed since.
     fn read_whole(&self) -> Option<ChannelSpec> {
         let spec = self.read();
         (self.sum.load(Ordering::Relaxed) == Self::sum_of(&spec)).then_some(spec)
@@ -114,7 +113,7 @@ impl SpecWords {
     }
 }
 
-/// What stands at the start of a channel's block.
+/// The data at the start of a channel's block.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Descriptor {
@@ -122,9 +121,9 @@ pub(crate) struct Descriptor {
     namespace: AtomicU64,
     name: Text<{ NAME / 8 }>,
     spec: SpecWords,
-    /// What the end that came second asked for, if it was something else.
+    /// What the end that was opened second asked for, if it was something else.
     other: SpecWords,
-    /// How many channels the world made before this one.
+    /// Number of channels that the world made before this one.
     serial: AtomicU64,
     shared: AtomicU32,
     senders: Side,
@@ -134,7 +133,7 @@ pub(crate) struct Descriptor {
 // SAFETY: atomics only, repr(C).
 unsafe impl Shared for Descriptor {}
 
-/// See [`Descriptor::outline`].
+/// A channel's name and ranks: see [`Descriptor::outline`].
 #[derive(Clone, Debug)]
 pub(crate) struct Outline {
     pub(crate) name: String,
@@ -146,7 +145,7 @@ pub(crate) struct Outline {
 #[derive(Clone, Debug)]
 pub(crate) struct Ends {
     pub(crate) members: Vec<u32>,
-    /// Those that have not closed it, and not ended.
+    /// The ranks that have neither closed the end nor ended.
     pub(crate) present: Vec<u32>,
 }
 
@@ -162,8 +161,8 @@ impl Descriptor {
         self.shared.load(Ordering::Relaxed) != 0
     }
 
-    /// The channel as a reader outside the world sees it: its name, the ranks at either end, and
-    /// which of them are still there.
+    /// Returns the channel as a reader outside the world sees it: its name, the ranks at either end, and which of them
+    /// are still there.
     pub(crate) fn outline(&self) -> Outline {
         let of = |side: &Side| Ends {
             members: side.members.iter().collect(),
@@ -177,7 +176,7 @@ impl Descriptor {
     }
 }
 
-/// What changes when the structures here do.
+/// Returns a fingerprint that changes when the structures here change.
 pub(crate) fn layout() -> u64 {
     fingerprint([
         size_of::<Descriptor>(),
@@ -192,7 +191,7 @@ pub(crate) fn layout() -> u64 {
     ])
 }
 
-/// The control words of all kinds of channels, one after another. All zeros at first.
+/// The control words of all kinds of channels, one after another. They are all zero at first.
 #[derive(Debug)]
 #[repr(C)]
 struct Middle {
@@ -205,12 +204,12 @@ struct Middle {
 const MIDDLE: u64 = size_of::<Descriptor>() as u64;
 const SLOTS: u64 = MIDDLE + (size_of::<Middle>() as u64).next_multiple_of(128);
 
-/// What both ends say a channel is.
+/// What both ends state about a channel.
 #[derive(Clone, Debug)]
 pub(crate) struct Agreement {
     pub(crate) namespace: Namespace,
     pub(crate) name: Arc<str>,
-    /// Sorted, without repetition.
+    /// Sorted, without duplicates.
     pub(crate) senders: Vec<u32>,
     pub(crate) receivers: Vec<u32>,
     pub(crate) shared: bool,
@@ -218,7 +217,7 @@ pub(crate) struct Agreement {
 }
 
 impl Agreement {
-    /// To find the channels of this name between two ranks, whatever they carry.
+    /// Returns an agreement by which to find the channels of this name between two ranks, whatever they carry.
     pub(super) fn between(namespace: Namespace, name: &str, sender: u32, receiver: u32) -> Self {
         let spec = ChannelSpec {
             type_name: String::new(),
@@ -287,7 +286,7 @@ pub(crate) struct Opened {
     middle: NonNull<Middle>,
     slots: NonNull<u8>,
     geometry: Geometry,
-    /// 1 when a panic has left it, whichever thread drops it.
+    /// 1 when a panic has left this end, whichever thread drops it.
     broken_off: AtomicU32,
 }
 
@@ -296,7 +295,7 @@ pub(crate) struct Opened {
 unsafe impl Send for Opened {}
 
 impl Opened {
-    /// Opens this rank's end, making the channel if the other end has not.
+    /// Opens this rank's end, and makes the channel if the other end has not.
     pub(crate) fn open(
         context: Arc<Context>,
         mut agreement: Agreement,
@@ -354,8 +353,8 @@ impl Opened {
         Ok(Self { context, agreement, end, block, middle, slots, geometry, broken_off })
     }
 
-    /// The oldest channel by this name between these ranks, of which this rank's end was not
-    /// opened yet: ends pair up in the order of opening, whatever the order of the heap's lists.
+    /// Finds the oldest channel of this name between these ranks whose end this rank has not opened yet. Ends pair up
+    /// in the order in which they are opened, whatever the order of the heap's lists.
     pub(super) fn find(
         context: &Context,
         heap: &LockedHeap<'_>,
@@ -384,7 +383,7 @@ impl Opened {
         Ok(oldest.map(|(_, key)| key))
     }
 
-    /// A channel that is whole and that nobody can find yet.
+    /// Makes a complete channel that no other rank can find yet.
     fn make(
         context: &Context,
         agreement: &Agreement,
@@ -426,7 +425,7 @@ impl Opened {
         Ok(block)
     }
 
-    /// Puts a channel that was made where the others find it.
+    /// Puts a new channel where the other ranks find it.
     fn announce(
         context: &Context,
         heap: &mut LockedHeap<'_>,
@@ -481,7 +480,7 @@ impl Opened {
         &self.middle().signals
     }
 
-    /// Where this end looks.
+    /// Returns the signal at which this end looks.
     fn signal_for(&self, end: End) -> &Signal {
         match end {
             End::Sender => &self.signals().for_sender,
@@ -489,7 +488,7 @@ impl Opened {
         }
     }
 
-    /// What this end looks at after each message.
+    /// Returns what this end looks at after each message.
     ///
     /// # Safety
     /// `self` is kept as long as the value is used.
@@ -498,8 +497,8 @@ impl Opened {
         unsafe { Glance::at(self.signal_for(end), self.context.waiting.asymmetry) }
     }
 
-    /// Wakes the other end if it sleeps. To be called by this end after each of its moves, unless a
-    /// [`Glance`] has told it that it need not.
+    /// Wakes the other end if it sleeps. This end must call it after each of its moves, unless a [`Glance`] has shown
+    /// that it need not.
     pub(crate) fn attend(&self, end: End) {
         self.context.waiting.asymmetry.light();
         let signal = self.signal_for(end);
@@ -512,7 +511,7 @@ impl Opened {
         &self.middle().meeting
     }
 
-    /// The ring between two ranks.
+    /// Returns the ring between two ranks.
     pub(crate) fn ring(&self) -> Ring {
         // SAFETY: both places are formatted, and valid as long as `self` is kept, which the ends
         // do.
@@ -522,13 +521,13 @@ impl Opened {
         }
     }
 
-    /// Instead of the ring between two ranks in a channel that has another.
+    /// Returns a ring without slots, for a channel that does not use the ring between two ranks.
     pub(crate) fn no_ring(&self) -> Ring {
         // SAFETY: as in `ring`; the blank slot stays for ever.
         unsafe { Ring::new(NonNull::from(&self.middle().ring), Slots::blank()) }
     }
 
-    /// The ring among several.
+    /// Returns the ring among several ranks.
     pub(crate) fn shared_ring(&self) -> SharedRing {
         // SAFETY: as in `ring`.
         unsafe {
@@ -545,7 +544,7 @@ impl Opened {
         Offset::new(self.block.payload())
     }
 
-    /// The ranks at the other end.
+    /// Returns the ranks at the other end.
     pub(crate) fn peers(&self) -> &[u32] {
         match self.end {
             End::Sender => &self.agreement.receivers,
@@ -553,16 +552,16 @@ impl Opened {
         }
     }
 
-    /// A control word of the shared ring says what can't be.
+    /// Returns the error for an impossible value in a control word of the shared ring.
     #[cold]
     pub(crate) fn corrupt_position(&self, position: u64) -> Error {
         let offset = self.descriptor_offset().bytes();
         self.context.segment.corrupt("a shared channel's position", offset, position).into()
     }
 
-    /// Whether nothing of the rank can touch this channel at that end any more: it has closed it,
-    /// or its process is gone. (A rank that is merely lost may be a thread that still unwinds, or
-    /// have left others behind.) What it held of a shared channel's slots is then the others'.
+    /// Returns whether nothing of the rank can touch this channel at that end any more, because the rank has closed the
+    /// end or its process is gone. (A rank that is merely lost may be a thread that still unwinds, or may have left
+    /// others behind.) The slots of a shared channel that it held then belong to the other ranks.
     pub(crate) fn released(&self, end: End, rank: u32) -> bool {
         self.descriptor().is_ok_and(|descriptor| descriptor.side(end).released.contains(rank))
     }
@@ -575,7 +574,7 @@ impl Opened {
         }
     }
 
-    /// Why the channel can't be used any more.
+    /// Returns the reason why the channel can't be used any more.
     #[cold]
     pub(crate) fn why_ended(&self, operation: crate::wait::Operation) -> Error {
         let channel = self.agreement.name.clone();
@@ -602,7 +601,7 @@ impl Opened {
 }
 
 impl Opened {
-    /// Says that a panic leaves this end. The thread that drops it may be another one.
+    /// Notes that a panic has left this end. Another thread may be the one that drops it.
     pub(crate) fn break_off(&self) {
         self.broken_off.store(1, Ordering::Relaxed);
     }
@@ -628,9 +627,8 @@ impl Drop for Opened {
     }
 }
 
-/// Takes a rank out of one end, tells the other end when it was the last one, and frees the
-/// channel when nobody is left. What this rank itself asked for, if it did, comes before what the
-/// segment says of it.
+/// Takes a rank out of one end. If it was the last rank at that end, tells the other end. If no rank is left, frees the
+/// channel. If this rank has an agreement of its own, that takes precedence over what the segment says.
 fn leave(
     context: &Context,
     heap: &mut LockedHeap<'_>,
@@ -667,7 +665,7 @@ fn leave(
     Ok(())
 }
 
-/// Frees a channel that nobody uses, and the buffers stranded in it.
+/// Frees a channel that no rank uses, and the buffers stranded in it.
 fn free(
     context: &Context,
     heap: &mut LockedHeap<'_>,
@@ -728,7 +726,7 @@ pub(super) fn close_unopened(
     Ok(())
 }
 
-/// Takes a rank that ended out of all channels. `released` when its process is gone.
+/// Takes a rank that has ended out of all channels. `released` says whether its process is gone.
 pub(crate) fn retire(
     context: &Context,
     rank: u32,
@@ -778,8 +776,8 @@ mod tests {
 
     type Word = fn(&SpecWords) -> &AtomicU64;
 
-    /// A number of a specification that was overwritten is an error to who opens the other end, and to who
-    /// buries a rank; the end that is open knows what it asked for.
+    /// An overwritten number in a specification is an error for a rank that opens the other end and for a rank that
+    /// buries another one. An end that is already open knows what it asked for.
     #[test]
     fn a_specification_that_was_overwritten_places_no_slot() {
         let spoils: [(Word, u64); 6] = [

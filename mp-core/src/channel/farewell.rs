@@ -1,11 +1,11 @@
-//! Names by which ranks open nothing any more, and those by which they listen to all others.
+//! Names under which ranks open no more ends, and names under which they listen to all others.
 //!
-//! A rank that withdraws from a name is gone from every channel of that name between it and another rank
-//! whose end it has not opened: from those that the other has made, at once; from those that the other
-//! makes later, by what stands here. It is a block of the heap for each such name, in which the ranks stand
-//! that have withdrawn, or ended; when all have, it is freed. The ranks that have a roll of their
-//! [callers](super::callers) of this name stand there, too, so that these need not be looked for where there
-//! are none. All of this happens under the heap's lock.
+//! A rank that withdraws from a name is gone from every channel of that name between it and another rank whose end it
+//! has not opened. It is gone at once from the channels that the other rank has already made. When the other rank makes
+//! a channel later, it finds the withdrawal here. There is a block of the heap for each such name. It lists the ranks
+//! that have withdrawn or ended, and it is freed when all ranks have. It also lists the ranks that have a roll of their
+//! [callers](super::callers) of this name, so that no rank need look for rolls where there are none. All of this
+//! happens under the heap's lock.
 
 use super::{
     callers,
@@ -18,7 +18,7 @@ use crate::{
     sync::{AtomicU64, Ordering},
 };
 
-/// Who has withdrawn from a name, and who listens.
+/// The ranks that have withdrawn from a name, and the ranks that listen.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Farewell {
@@ -51,7 +51,7 @@ fn at(context: &Context, key: BlockKey) -> Result<&Farewell, SegmentError> {
     context.segment.at(Offset::new(key.payload()))
 }
 
-/// Who has withdrawn from this name, if any rank has.
+/// Returns the farewell of this name, if there is one.
 pub(super) fn of<'a>(
     context: &'a Context,
     heap: &LockedHeap<'_>,
@@ -70,7 +70,7 @@ pub(super) fn of<'a>(
     Ok(None)
 }
 
-/// The block of this name, made if there is none, with the heap locked.
+/// Finds the block of this name, or makes it if there is none. The heap is then locked.
 fn find_or_make<'a>(
     context: &'a Context,
     namespace: Namespace,
@@ -83,7 +83,7 @@ fn find_or_make<'a>(
     )
 }
 
-/// This rank will have a roll of this name.
+/// Notes that this rank will have a roll of this name.
 pub(super) fn listen(
     context: &Context,
     namespace: Namespace,
@@ -94,7 +94,7 @@ pub(super) fn listen(
     Ok(())
 }
 
-/// This rank has no roll of this name any more.
+/// Notes that this rank has no roll of this name any more.
 pub(super) fn listen_no_more(
     context: &Context,
     heap: &LockedHeap<'_>,
@@ -107,7 +107,7 @@ pub(super) fn listen_no_more(
     Ok(())
 }
 
-/// This rank opens no end of a channel by this name any more, between it and any other rank.
+/// Withdraws this rank from a name: it opens no more ends of channels of this name between it and any other rank.
 pub(crate) fn withdraw(context: &Context, namespace: Namespace, name: &str) -> Result<(), Error> {
     let (mut heap, key) = find_or_make(context, namespace, name)?;
     let farewell = at(context, key)?;
@@ -135,7 +135,7 @@ pub(crate) fn withdraw(context: &Context, namespace: Namespace, name: &str) -> R
     Ok(())
 }
 
-/// Whether a rank has withdrawn from this name, or has ended.
+/// Returns whether a rank has withdrawn from this name or has ended.
 pub(crate) fn has_withdrawn(
     context: &Context,
     namespace: Namespace,
@@ -148,7 +148,7 @@ pub(crate) fn has_withdrawn(
     Ok(ended || withdrawn.is_some_and(|(_, farewell)| farewell.contains(rank)))
 }
 
-/// One that nobody can find yet.
+/// Makes a farewell that no other rank can find yet.
 fn make(context: &Context, namespace: Namespace, name: &str) -> Result<BlockKey, SegmentError> {
     let key = context.allocate(BlockKind::Farewell, size_of::<Farewell>() as u64)?;
     let farewell = at(context, key)?;
@@ -159,7 +159,7 @@ fn make(context: &Context, namespace: Namespace, name: &str) -> Result<BlockKey,
     Ok(key)
 }
 
-/// Puts it where the others find it.
+/// Puts the farewell where the other ranks find it.
 fn announce(
     context: &Context,
     heap: &mut LockedHeap<'_>,
@@ -190,7 +190,7 @@ fn insert(
     Ok(())
 }
 
-/// A rank that has ended opens nothing any more, by any name.
+/// Notes that a rank has ended, and opens no more ends under any name.
 pub(super) fn retire(
     context: &Context,
     heap: &mut LockedHeap<'_>,

@@ -4,13 +4,13 @@
 //! |---|---|
 //! | `spec` | what a channel carries; how both ends compare |
 //! | `slots` | how messages lie in memory |
-//! | `signals` | the words by which the ends call each other |
+//! | `signals` | the words through which the ends call each other |
 //! | `ring` | one sender, one receiver, degree 1 and up |
 //! | `rendezvous` | degree 0 |
 //! | `shared_ring` | several senders or receivers |
-//! | `directory` | how the ends find each other, and who is gone |
-//! | `farewell` | names by which ranks open nothing any more |
-//! | `callers` | who has opened a channel of a name to this rank |
+//! | `directory` | how the ends find each other, and which ranks are gone |
+//! | `farewell` | names under which ranks open no more ends |
+//! | `callers` | which ranks have opened a channel of a name to this rank |
 //! | `sender`, `receiver`, `select` | what users hold |
 //! | `outlet` | a sending end that several threads fill |
 

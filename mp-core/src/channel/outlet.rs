@@ -1,8 +1,8 @@
-//! A sending end taken apart, so that several threads of a process can send through one channel
-//! and the receiver still gets its messages in one order.
+//! A sending end taken apart, so that several threads of a process can send through one channel while the receiver
+//! still gets its messages in one order.
 //!
-//! Whoever wants to send takes the next **position**: that alone fixes the order, and costs a
-//! counter. Any thread may later fill the position's slot, as soon as the slot is free:
+//! A thread that wants to send takes the next **position**. That alone fixes the order, and it costs only a counter.
+//! Any thread may later fill the position's slot, as soon as the slot is free:
 //!
 //! ```text
 //! one thread      position 0   1   2   3   4        (a counter)
@@ -11,15 +11,14 @@
 //! receiver                 0   1   2   3   4        looks at one sequence word after another
 //! ```
 //!
-//! Every position is filled once or *given up*. A position that was given up must not stop the
-//! messages after it: its slot gets a tombstone, a sequence word that is no message's number. The
-//! receiver finds it where it looks when there seems to be no message, so that its fast path knows
-//! nothing of this. A rank that dies between two positions leaves a gap. The receiver stops there: a
-//! message behind the gap is never received without the one before it. Buffers behind it are freed with
-//! the channel.
+//! Every position is filled once or *given up*. A position that was given up must not stop the messages after it, so
+//! its slot gets a tombstone: a sequence word that is no message's number. The receiver looks for tombstones only when
+//! there seems to be no message, so that its fast path knows nothing of them. A rank that dies between two positions
+//! leaves a gap. The receiver stops there: a message behind the gap is never received without the one before it.
+//! Buffers behind the gap are freed with the channel.
 //!
-//! A rendezvous has no room for several at a time, and in a shared channel slots are claimed one
-//! after another: there the positions take turns.
+//! A rendezvous has no room for several messages at a time, and in a shared channel slots are claimed one after
+//! another. In both, the positions take turns.
 //!
 //! Source: Buono et al., section IV.B.
 
@@ -49,15 +48,14 @@ use crate::{
     wait::{Asymmetry, Doing, Flag, Operation, UNSURE, Wait},
 };
 
-/// What a slot's sequence word says instead of the number of a message that will never come. No
-/// message's number: two in one slot differ by a multiple of the slots, which are fewer than 2³¹.
+/// Returns the sequence word of a slot whose message will never come. It is no message's number: two message numbers in
+/// one slot differ by a multiple of the number of slots, which is less than 2³¹.
 fn tombstone(position: u64) -> u32 {
     (position as u32).wrapping_add(1) ^ (1 << 31)
 }
 
 impl Ring {
-    /// The payload of the slot, 2 to be written, for a message of `len` elements: see
-    /// `write_len`.
+    /// Returns the payload of the slot, to be written (step 2), for a message of `len` elements: see `write_len`.
     pub(crate) fn payload_at(&self, position: u64, len: Option<u32>) -> NonNull<u8> {
         let slot = self.slot_of(position);
         if let Some(len) = len {
@@ -69,12 +67,12 @@ impl Ring {
         payload
     }
 
-    /// Writes down a moved buffer as the message: see `write_moved`.
+    /// Records a moved buffer as the message: see `write_moved`.
     pub(crate) fn write_moved_at(&self, position: u64, key: BlockKey, len: u64) {
         self.write_moved(self.slot_of(position), position, key, len);
     }
 
-    /// 3 publish.
+    /// Publishes the message at this position (step 3).
     pub(crate) fn publish_at(&self, position: u64) {
         // SAFETY: one of the ring's slots.
         let header = unsafe { self.slots.header(self.slot_of(position)) };
@@ -82,7 +80,7 @@ impl Ring {
         header.seq.store((position as u32).wrapping_add(1), Ordering::Release);
     }
 
-    /// Publishes that there will be no message.
+    /// Publishes that there will be no message at this position.
     pub(crate) fn bury_at(&self, position: u64) {
         // SAFETY: one of the ring's slots.
         let header = unsafe { self.slots.header(self.slot_of(position)) };
@@ -95,7 +93,7 @@ impl Ring {
 }
 
 impl RingReceiver {
-    /// Gives back the next slot if there is a tombstone in it. Whether there was.
+    /// Gives back the next slot if there is a tombstone in it. Returns whether there was.
     pub(crate) fn pass_tombstone(&self) -> bool {
         let received = self.upcoming();
         // SAFETY: one of the ring's slots.
@@ -110,13 +108,13 @@ impl RingReceiver {
     }
 }
 
-/// See the [module](self). Shared by all threads that fill positions; the channel's end closes with
-/// the last of them.
+/// A sending end that several threads fill: see the [module](self). All threads that fill positions share it. The
+/// channel's end closes with the last of them.
 pub(crate) struct Outlet<M: Message + ?Sized> {
     opened: Opened,
     way: Way,
     asymmetry: Asymmetry,
-    /// Whose turn it is, where positions take turns.
+    /// The position whose turn it is, where positions take turns.
     turn: CachePadded<AtomicU64>,
     /// Raised by threads of this process that wait for their turn.
     for_turn: CachePadded<Signal>,
@@ -153,7 +151,7 @@ impl GivenUp {
         result
     }
 
-    /// Puts tombstones where there is room for them. Whether there was.
+    /// Puts tombstones where there is room for them. Returns whether there was room for any.
     #[cold]
     pub(super) fn bury(&self, ring: &Ring) -> bool {
         self.change(|positions| {
@@ -175,7 +173,7 @@ enum Way {
     Pair(Ring),
     Rendezvous {
         ring: Ring,
-        /// Messages published: changed by the one whose turn it is.
+        /// Messages published. Only the thread whose turn it is changes this.
         published: AtomicU64,
     },
     Shared(SharedRing),
@@ -192,19 +190,19 @@ unsafe impl<M: Message + ?Sized> Sync for Outlet<M> {}
 #[derive(Clone, Copy)]
 enum Claim {
     Pair,
-    /// With the ring's own number.
+    /// With the message's number in the ring.
     Rendezvous(u64),
     Shared(Held),
 }
 
-/// The right to fill one position: whoever holds it fills it or gives it up, once.
+/// The right to fill one position. Its holder fills the position or gives it up, once.
 #[derive(Debug)]
 #[must_use = "a position that nobody fills stops the channel"]
 pub(crate) struct Position(u64);
 
 impl Position {
     /// # Safety
-    /// The number is that of a position of the outlet with which this is used, handed out by its
+    /// The number is that of a position of the outlet with which this is used. It was handed out by the outlet's
     /// counter or taken out of a `Position`, and nobody else has it.
     pub(crate) unsafe fn from_number(number: u64) -> Self {
         Self(number)
@@ -215,20 +213,19 @@ impl Position {
     }
 }
 
-/// Whether a position could be filled. If not, the caller has it as before.
+/// The result of an attempt to fill a position. If the position was not filled, the caller still has it.
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Filled {
     Yes,
-    /// Not now: its slot is taken, no receiver waits, or it is not its turn.
+    /// Not now: its slot is taken, no receiver waits, or it is not the position's turn.
     NotYet,
-    /// Never.
+    /// Never, because of this error.
     No(Error),
 }
 
 impl<M: Message + ?Sized> Outlet<M> {
-    /// Takes over an end whose first `sent` messages were sent otherwise. The positions begin at
-    /// `sent`.
+    /// Takes over an end through which `sent` messages were already sent. The positions begin at `sent`.
     pub(super) fn new(opened: Opened, sent: u64) -> Self {
         let way = match (opened.agreement.shared, opened.agreement.spec.degree) {
             (true, _) => Way::Shared(opened.shared_ring()),
@@ -251,7 +248,7 @@ impl<M: Message + ?Sized> Outlet<M> {
         &self.opened.context
     }
 
-    /// Says that a panic leaves this end, which other threads hold as well.
+    /// Notes that a panic has left this end, which other threads hold as well.
     pub(crate) fn break_off(&self) {
         self.opened.break_off();
     }
@@ -260,12 +257,12 @@ impl<M: Message + ?Sized> Outlet<M> {
         &self.opened.agreement.name
     }
 
-    /// Where the channel's descriptor lies.
+    /// Returns where the channel's descriptor lies.
     pub(crate) fn channel(&self) -> u64 {
         self.opened.descriptor_offset().bytes()
     }
 
-    /// Whether a message of this length fits.
+    /// Checks that a message of this length fits.
     pub(crate) fn check_len(&self, len: usize) -> Result<()> {
         let max = self.opened.agreement.spec.max_len;
         if M::SLICE && len > max {
@@ -274,8 +271,8 @@ impl<M: Message + ?Sized> Outlet<M> {
         Ok(())
     }
 
-    /// Copies a message into the slot of a position and publishes it, if that is possible now.
-    /// `room` is the caller's memory of which positions are free.
+    /// Copies a message into the slot of a position and publishes it, if that is possible now. `room` holds what the
+    /// caller knows of free positions.
     pub(crate) fn fill(&self, position: Position, room: &mut u64, message: &M) -> Filled {
         let elements = message.elements();
         if let Err(error) = self.check_len(elements.len()) {
@@ -307,7 +304,7 @@ impl<M: Message + ?Sized> Outlet<M> {
         Filled::Yes
     }
 
-    /// 1 reserve.
+    /// Claims the slot of a position (step 1, reserve).
     fn claim(&self, position: &Position, room: &mut u64) -> Result<Option<Claim>> {
         let signal = &self.opened.signals().for_sender;
         if !signal.quiet() && signal.ended() {
@@ -346,8 +343,8 @@ impl<M: Message + ?Sized> Outlet<M> {
         }
     }
 
-    /// Whether a position is known to be free. `room` is the caller's memory, as in
-    /// [`fill`](Self::fill), which also says what is wrong.
+    /// Returns whether a position is known to be free. `room` is the same as in [`fill`](Self::fill), which also
+    /// reports what is wrong.
     pub(crate) fn has_room(&self, position: u64, room: &mut u64) -> bool {
         let Way::Pair(ring) = &self.way else { return false };
         if position >= *room
@@ -384,7 +381,7 @@ impl<M: Message + ?Sized> Outlet<M> {
         }
     }
 
-    /// 3 publish.
+    /// Publishes the message in a claimed slot (step 3).
     fn publish(&self, position: Position, claim: Claim) {
         match (&self.way, claim) {
             (Way::Pair(ring), _) => {
@@ -440,7 +437,7 @@ impl<M: Message + ?Sized> Outlet<M> {
         }
     }
 
-    /// Says that a position will never be filled.
+    /// Notes that a position will never be filled.
     pub(crate) fn give_up(&self, position: Position) {
         let number = position.0;
         self.given_up.add(number);
@@ -464,7 +461,7 @@ impl<M: Message + ?Sized> Outlet<M> {
         self.attend_turn();
     }
 
-    /// Gives the turns of positions that were given up to those after them.
+    /// Passes the turns of positions that were given up to the positions after them.
     fn pass_given_up(&self) {
         self.given_up.change(|given_up| {
             // Nobody else has the turn of a position that was given up.
@@ -485,14 +482,14 @@ impl<M: Message + ?Sized> Outlet<M> {
         }
     }
 
-    /// Gives the turn to a position, as if all before it were filled.
+    /// Gives a position its turn, as if all positions before it were filled.
     #[cfg(all(test, not(loom), not(miri)))]
     pub(crate) fn skip_to(&self, position: u64) {
         self.turn.store(position, Ordering::Relaxed);
     }
 
-    /// Calls with the flags that a thread raises before it sleeps because a position can't be
-    /// filled yet. Nobody lowers them for another: one left up costs one needless ring.
+    /// Raises the flags that a thread raises before it sleeps because it can't fill a position yet. No thread lowers
+    /// them for another: a flag that is left up costs one needless ring.
     pub(crate) fn raise(&self) {
         Sticky(&self.opened.signals().for_receiver).raise();
         if !matches!(self.way, Way::Pair(_)) {
@@ -500,7 +497,7 @@ impl<M: Message + ?Sized> Outlet<M> {
         }
     }
 
-    /// Waits on this rank's doorbell until `poll` answers, as a send on this channel.
+    /// Waits on this rank's doorbell until `poll` answers. The wait counts as a send on this channel.
     pub(crate) fn wait<T>(
         &self,
         wait: Wait,
@@ -518,7 +515,7 @@ impl<M: Message + ?Sized> Outlet<M> {
 }
 
 impl<T: Plain> Outlet<[T]> {
-    /// Whether the buffer can go through this channel.
+    /// Checks that the buffer can go through this channel.
     pub(crate) fn check_buffer(&self, buffer: &SharedBuffer<T>) -> Result<()> {
         if buffer.belongs_to(&self.opened.context) {
             return Ok(());
@@ -527,8 +524,8 @@ impl<T: Plain> Outlet<[T]> {
         Err(ErrorKind::BadChannel { channel: self.name().clone(), reason }.into())
     }
 
-    /// Moves a checked buffer into the slot of a position and publishes it, if that is possible
-    /// now: then `buffer` is called for it.
+    /// Moves a checked buffer into the slot of a position and publishes it, if that is possible now. Calls `buffer` for
+    /// the buffer only in that case.
     pub(crate) fn fill_moved(
         &self,
         position: Position,
@@ -557,7 +554,7 @@ impl<T: Plain> Outlet<[T]> {
     }
 }
 
-/// Raises what [`Outlet::raise`] does.
+/// A flag that raises what [`Outlet::raise`] raises.
 pub(crate) struct Outward<'a, M: Message + ?Sized>(pub(crate) &'a Outlet<M>);
 
 impl<M: Message + ?Sized> Flag for Outward<'_, M> {
@@ -598,7 +595,7 @@ mod tests {
         Left,
     }
 
-    /// The number in the next message, behind tombstones.
+    /// Returns the number in the next message, past any tombstones.
     fn next(receiver: &RingReceiver) -> Option<u64> {
         loop {
             if let Some(received) = receiver.receive() {
@@ -635,7 +632,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// In rounds of as many positions as there are slots, filled in any order.
+        /// Positions are filled in any order, in rounds of as many positions as there are slots.
         #[test]
         fn what_was_filled_arrives_in_order(
             degree in 1u64..6,

@@ -28,24 +28,23 @@ use crate::{
 
 /// The receiving end of a channel: see [`Rank::receiver`](crate::Rank::receiver).
 ///
-/// A message is read where it lies: [`receive`](Self::receive) gives a [`Guard`] that gives the
-/// slot back when it is dropped. Several guards can be held at once, up to the channel's degree,
-/// and dropped in any order.
+/// A message is read in place: [`receive`](Self::receive) returns a [`Guard`], which gives the slot back when it is
+/// dropped. A program can hold several guards at once, up to the channel's degree, and drop them in any order.
 ///
 /// Dropping the receiver closes this end: the sender then gets [`Disconnected`](crate::ErrorKind::Disconnected).
 pub struct Receiver<M: Message + ?Sized> {
-    /// One that never has a message, unless `kind` is `Pair`: so the fast path asks nothing else.
+    /// A ring that never has a message unless `kind` is `Pair`, so that the fast path need not check anything else.
     ring: RingReceiver,
     glance: Glance,
     opened: Opened,
     kind: Kind,
-    /// How often to look at an empty slot before the wait proper. Not at all in a crowded world,
-    /// where the sender may need this very core.
+    /// How often to look at an empty slot before the actual wait. It is 0 in a crowded world, where the sender may need
+    /// this very core.
     looks: Cell<u32>,
     wait: Cell<Wait>,
     /// For the next moved buffer.
     berth: Cell<Option<Berth>>,
-    /// Moved buffers that guards read, by where their elements begin.
+    /// Moved buffers that guards read, keyed by where their elements begin.
     adopted: RefCell<HashMap<NonNull<u8>, Parts>>,
     message: PhantomData<fn() -> *const M>,
 }
@@ -97,16 +96,16 @@ impl<M: Message + ?Sized> Receiver<M> {
         }
     }
 
-    /// How calls without a limit of their own wait from now on: with which policy, how long.
+    /// Sets how calls without a limit of their own wait from now on: with which policy, and for how long.
     pub fn set_wait(&self, wait: impl Into<Wait>) {
         self.wait.set(wait.into());
     }
 
-    /// The next message, to be read in place; waits until there is one.
+    /// Receives the next message, which is read in place. Waits until there is one.
     ///
     /// # Errors
-    /// [`Disconnected`](crate::ErrorKind::Disconnected) or [`PeerLost`](crate::ErrorKind::PeerLost) when no sender
-    /// is left and all that was published was received, [`Mismatch`](crate::ErrorKind::Mismatch),
+    /// [`Disconnected`](crate::ErrorKind::Disconnected) or [`PeerLost`](crate::ErrorKind::PeerLost) when no sender is
+    /// left and everything that was published has been received; [`Mismatch`](crate::ErrorKind::Mismatch);
     /// [`GuardsHeld`](crate::ErrorKind::GuardsHeld); [`Timeout`](crate::ErrorKind::Timeout) only after
     /// [`set_wait`](Self::set_wait) with a limit.
     #[inline(always)]
@@ -114,27 +113,26 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.receive_or(|| self.wait.get())
     }
 
-    /// [`receive`](Self::receive) that waits at most for `limit`. At degree 0 the limit is for
-    /// meeting a sender: one that has been met is waited for while it writes its
-    /// [`Slot`](crate::Slot).
+    /// Receives as [`receive`](Self::receive) does, but waits at most for `limit`. At degree 0 the limit applies to
+    /// meeting a sender. Once a sender has been met, this call waits while the sender writes its [`Slot`](crate::Slot).
     ///
     /// # Errors
-    /// As `receive`, and [`Timeout`](crate::ErrorKind::Timeout).
+    /// Same as `receive`, and [`Timeout`](crate::ErrorKind::Timeout).
     pub fn receive_timeout(&self, limit: Duration) -> Result<Guard<'_, M>> {
         self.receive_with(self.wait.get().limit(limit))
     }
 
-    /// [`receive`](Self::receive) that waits as `wait` says.
+    /// Receives as [`receive`](Self::receive) does, but waits as `wait` says.
     ///
     /// # Errors
-    /// As `receive`, and [`Timeout`](crate::ErrorKind::Timeout).
+    /// Same as `receive`, and [`Timeout`](crate::ErrorKind::Timeout).
     #[inline(always)]
     pub fn receive_with(&self, wait: impl Into<Wait>) -> Result<Guard<'_, M>> {
         self.receive_or(|| wait.into())
     }
 
-    /// The next message, if need be after a wait. Into the caller goes what a message that is there
-    /// takes, and no more: larger, the compiler would rather call it.
+    /// Receives the next message, after a wait if necessary. Only what a message that is already there needs is inlined
+    /// into the caller. If this were larger, the compiler would call it instead.
     #[inline(always)]
     fn receive_or(&self, wait: impl FnOnce() -> Wait) -> Result<Guard<'_, M>> {
         if let Some(guard) = self.receive_fast() {
@@ -149,14 +147,14 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.receive_slowly(wait()).map(|message| Guard { message, receiver: self })
     }
 
-    /// Looks some times at nothing but the slot, as fast as it can be looked at: a message that is
-    /// just under way is met without a pause, and goes on without a detour.
+    /// Looks several times at the slot and at nothing else, as fast as possible. A message that is just in flight is
+    /// met without a pause, and passed on without a detour.
     #[inline(never)]
     fn appears(&self) -> bool {
         self.ring.appears(self.looks.get())
     }
 
-    /// The next message if it is there and lies in the ring between two ranks.
+    /// Receives the next message if it is there and lies in the ring between two ranks.
     #[inline(always)]
     fn receive_fast(&self) -> Option<Guard<'_, M>> {
         let ring = &self.ring;
@@ -182,11 +180,11 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.message(place)
     }
 
-    /// The next message if it is there already. At degree 0 that is the message of a sender that
-    /// waits, which is then waited for while it writes its [`Slot`](crate::Slot).
+    /// Receives the next message if it is already there. At degree 0 that is the message of a sender that waits; this
+    /// call then waits while the sender writes its [`Slot`](crate::Slot).
     ///
     /// # Errors
-    /// As [`receive`](Self::receive).
+    /// Same as [`receive`](Self::receive).
     #[inline]
     pub fn try_receive(&self) -> Result<Option<Guard<'_, M>>> {
         if let Some(guard) = self.receive_fast() {
@@ -204,9 +202,9 @@ impl<M: Message + ?Sized> Receiver<M> {
         }
     }
 
-    /// Whether a message seems to be there: a look at the place of the next one, which takes less than a
-    /// [`try_receive`](Receiver::try_receive) that finds nothing. With several ranks at this end, another
-    /// one may take it. That the sender is gone does not show here.
+    /// Returns whether a message seems to be there. This looks at the place of the next message, which takes less time
+    /// than a [`try_receive`](Receiver::try_receive) that finds nothing. With several ranks at this end, another rank
+    /// may take the message. The result does not show whether the sender is gone.
     ///
     /// ```
     /// # use onchip::{Channel, World};
@@ -224,11 +222,11 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.ring.ready() || self.has_message_behind()
     }
 
-    /// Leaves a number for the sender, which reads it by [`Sender::notice`](crate::Sender::notice) whenever it
-    /// likes: it lies in a line that every send looks at. It takes the place of the one before. With
-    /// several receivers there is still one number.
+    /// Leaves a number for the sender, which can read it with [`Sender::notice`](crate::Sender::notice) at any time.
+    /// The number lies in a line that every send looks at. It replaces the number before it. With several receivers
+    /// there is still only one number.
     ///
-    /// A sender that waited for a slot which was given back after this call sees the number.
+    /// A sender that waited for a slot sees the number if the slot was given back after this call.
     ///
     /// ```
     /// # use onchip::{Channel, World};
@@ -253,13 +251,13 @@ impl<M: Message + ?Sized> Receiver<M> {
         }
     }
 
-    /// Where the channel's descriptor lies.
+    /// Returns where the channel's descriptor lies.
     #[cfg(test)]
     pub(crate) fn descriptor(&self) -> u64 {
         self.opened.descriptor_offset().bytes()
     }
 
-    /// The messages one after another, until the sender has closed its end. See [`Messages`].
+    /// Returns an iterator over the messages, until the sender has closed its end. See [`Messages`].
     pub fn iter(&self) -> Messages<'_, M> {
         Messages { receiver: self, failed: false }
     }
@@ -274,7 +272,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.take_slowly(wait)
     }
 
-    /// 4 receive.
+    /// Takes the next message if it is there (step 4, receive).
     fn take_now(&self) -> Result<Option<At>> {
         if let Some(received) = self.ring.receive() {
             return Ok(Some(At::Own(received)));
@@ -282,7 +280,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.take_now_slowly()
     }
 
-    /// A look after the ring seemed empty.
+    /// Looks for a message after the ring seemed empty.
     fn take_now_slowly(&self) -> Result<Option<At>> {
         match &self.kind {
             Kind::Pair => self.look(),
@@ -291,7 +289,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         }
     }
 
-    /// The ring between two ranks, at any degree.
+    /// Returns the ring between two ranks, at any degree.
     #[inline(always)]
     fn pair_ring(&self) -> &RingReceiver {
         match &self.kind {
@@ -309,7 +307,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         Ok(())
     }
 
-    /// The next message, or why there will be none.
+    /// Returns the next message, or the reason why there will be none.
     fn look(&self) -> Result<Option<At>> {
         let ring = self.pair_ring();
         if let Some(received) = ring.receive() {
@@ -335,7 +333,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         Ok(None)
     }
 
-    /// The next message behind positions that were given up: see `outlet`.
+    /// Returns the next message behind positions that were given up: see `outlet`.
     fn look_past_tombstones(&self, ring: &RingReceiver) -> Option<Received> {
         while ring.pass_tombstone() {
             // A sender may wait for the slot.
@@ -347,7 +345,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         None
     }
 
-    /// Whether the next message is there, or there is one behind positions that were given up.
+    /// Returns whether the next message is there, possibly behind positions that were given up.
     fn ready_in_ring(&self) -> bool {
         while !self.ring.ready() {
             if !self.ring.pass_tombstone() {
@@ -427,7 +425,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.opened.context.gave_up(Operation::Receive, &self.opened.agreement.name, wait)
     }
 
-    /// Degree 0: offers, and waits for a sender to meet the offer.
+    /// Makes an offer at degree 0, and waits for a sender to meet it.
     fn meet(&self, wait: Wait) -> Result<At> {
         self.check_guards()?;
         self.opened.meeting().offer();
@@ -442,7 +440,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.after_meeting(met)?.ok_or_else(|| self.timed_out(wait))
     }
 
-    /// Degree 0, without waiting: meets a sender that waits.
+    /// Meets a sender that waits, at degree 0, without waiting for one.
     fn meet_if_wanted(&self) -> Result<Option<At>> {
         self.check_guards()?;
         let mut met = self.look();
@@ -457,10 +455,10 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.after_meeting(met)
     }
 
-    /// Waits until the offer is met or taken back: at once with `withdraw`, otherwise when no
-    /// sender wants it any more. A sender that does nothing is not waited for.
+    /// Waits until the offer is met or taken back. With `withdraw` it is taken back at once, otherwise when no sender
+    /// wants it any more. This does not wait for a sender that does nothing.
     fn end_offer(&self, withdraw: bool) -> Result<Option<At>> {
-        /// Longer than a sender takes from its claim to its message, unless it reserved a slot.
+        /// Longer than a sender needs from its claim to its message, unless it reserved a slot.
         const PROMPT: Duration = Duration::from_millis(10);
         let meeting = self.opened.meeting();
         let met = self.block(PROMPT.into(), self.pair_ring().watched(), || match self.look() {
@@ -470,7 +468,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         met?.unwrap_or_else(|| if meeting.withdraw() { Ok(None) } else { self.look() })
     }
 
-    /// With a message or without a sender, the offer is over.
+    /// Ends the offer when there is a message, or no sender any more.
     fn after_meeting<T>(&self, met: Result<Option<T>>) -> Result<Option<T>> {
         if !matches!(met, Ok(None)) {
             self.opened.meeting().met();
@@ -506,7 +504,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         Ok(M::at(first, parts.len()))
     }
 
-    /// Takes the moved buffer that begins here out of those that guards read, if it is one.
+    /// Takes the moved buffer that begins here out of the buffers that guards read, if it is one of them.
     fn let_go<T>(&self, first: NonNull<T>) -> Option<Parts> {
         self.adopted.borrow_mut().remove(&first.cast())
     }
@@ -563,7 +561,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// Gives back a message wherever it lies: in a slot of any ring, or in a moved buffer.
     ///
     /// # Safety
-    /// `first` is where the message of a guard begins, and that message was not given back yet.
+    /// `first` is where the message of a guard begins, and that message has not been given back yet.
     #[cold]
     #[inline(never)]
     unsafe fn release_slowly(&self, first: NonNull<M::Element>) {
@@ -581,7 +579,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         });
     }
 
-    /// 6 release on drop.
+    /// Gives the slot of a message back (step 6, release on drop).
     #[inline(always)]
     fn release(&self, place: At) {
         match (&self.kind, place) {
@@ -602,21 +600,21 @@ impl<M: Message + ?Sized> Receiver<M> {
 }
 
 impl<T: Plain> Receiver<[T]> {
-    /// The next message as a buffer of this rank's own; waits until there is one. A moved buffer
-    /// arrives without a copy; a message that was copied into the channel is copied once more,
-    /// into a fresh buffer.
+    /// Receives the next message as a buffer that this rank owns. Waits until there is one. A moved buffer arrives
+    /// without a copy. A message that was copied into the channel is copied once more, into a new buffer.
     ///
     /// # Errors
-    /// As [`receive`](Self::receive), and [`Segment`](crate::ErrorKind::Segment) when there is no memory for a copy.
+    /// Same as [`receive`](Self::receive), and [`Segment`](crate::ErrorKind::Segment) when there is no memory for a
+    /// copy.
     #[inline]
     pub fn receive_buffer(&self) -> Result<SharedBuffer<T>> {
         self.receive_buffer_with(self.wait.get())
     }
 
-    /// [`receive_buffer`](Self::receive_buffer) that waits as `wait` says.
+    /// Receives as [`receive_buffer`](Self::receive_buffer) does, but waits as `wait` says.
     ///
     /// # Errors
-    /// As `receive_buffer`, and [`Timeout`](crate::ErrorKind::Timeout).
+    /// Same as `receive_buffer`, and [`Timeout`](crate::ErrorKind::Timeout).
     #[inline]
     pub fn receive_buffer_with(&self, wait: impl Into<Wait>) -> Result<SharedBuffer<T>> {
         let berth = self.berth()?;
@@ -636,10 +634,10 @@ impl<T: Plain> Receiver<[T]> {
         Guard { message, receiver: self }.into_buffer()
     }
 
-    /// [`receive_buffer`](Self::receive_buffer) that does not wait.
+    /// Receives as [`receive_buffer`](Self::receive_buffer) does, but does not wait.
     ///
     /// # Errors
-    /// As `receive_buffer`.
+    /// Same as `receive_buffer`.
     pub fn try_receive_buffer(&self) -> Result<Option<SharedBuffer<T>>> {
         self.try_receive()?.map(Guard::into_buffer).transpose()
     }
@@ -690,17 +688,16 @@ impl<M: Message + ?Sized> std::fmt::Debug for Receiver<M> {
     }
 }
 
-/// A received message, read where it lies. Dropping it gives the slot back to the sender. Slots are
-/// used in a circle, so that one that is kept holds up those after it: leaking a guard stops the
-/// channel, with [`GuardsHeld`](crate::ErrorKind::GuardsHeld) here and a full channel there, and does nothing
-/// worse.
+/// A received message, which is read in place. Dropping it gives the slot back to the sender. Slots are used in a
+/// circle, so a guard that is kept holds up the slots after it. Leaking a guard stops the channel: this end gets
+/// [`GuardsHeld`](crate::ErrorKind::GuardsHeld), and the sender finds the channel full. It does nothing worse.
 pub struct Guard<'a, M: Message + ?Sized> {
     message: NonNull<M>,
     receiver: &'a Receiver<M>,
 }
 
 impl<T: Plain> Guard<'_, [T]> {
-    /// The message as a buffer of this rank's own: without a copy if it came as one.
+    /// Returns the message as a buffer that this rank owns. This makes no copy if the message came as a buffer.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) when there is no memory for a copy.
@@ -747,9 +744,9 @@ impl<M: Message + ?Sized + std::fmt::Debug> std::fmt::Debug for Guard<'_, M> {
     }
 }
 
-/// The messages of a channel one after another. Ends when every sender has closed its end. Any other error of
-/// [`receive`](Receiver::receive) is the last item: [`PeerLost`](crate::ErrorKind::PeerLost) when a sender was
-/// lost, by a panic or by dying, [`GuardsHeld`](crate::ErrorKind::GuardsHeld) when the messages were kept.
+/// An iterator over the messages of a channel. It ends when every sender has closed its end. Any other error of
+/// [`receive`](Receiver::receive) is the last item: [`PeerLost`](crate::ErrorKind::PeerLost) when a sender was lost
+/// because it panicked or died, [`GuardsHeld`](crate::ErrorKind::GuardsHeld) when the program kept the messages.
 pub struct Messages<'a, M: Message + ?Sized> {
     receiver: &'a Receiver<M>,
     failed: bool,

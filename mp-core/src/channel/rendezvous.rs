@@ -1,18 +1,21 @@
-//! Degree 0: sender and receiver meet, and only then a message is written.
+//! Degree 0: sender and receiver meet, and only then is a message written.
 //!
 //! | `offer` | meaning | next |
 //! |---|---|---|
 //! | `NONE` | no receiver waits | the receiver offers |
 //! | `OFFERED` | a receiver waits | a sender claims, or the receiver takes it back |
-//! | `CLAIMED` | a sender is writing for it | the message is published, or the claim dropped |
-//! | `LEFT` | likewise; the receiver's time was over | it comes again, or the claim is dropped |
+//! | `CLAIMED` | a sender is writing for the receiver | the message is published, or the claim is dropped |
+//! | `LEFT` | the same, but the receiver's time was over | the receiver comes again, or the claim is dropped |
 //!
-//! 1. The receiver offers (and rings a parked sender). 2. The sender claims. 3. It writes the one
-//!    slot and publishes its sequence word, as in `ring.rs`. 4. The receiver sees it and sets the
-//!    offer back. A receiver that gives up must win `OFFERED → NONE`; when it does not, a sender
-//!    has met it and the message follows: mostly at once; a sender that fills its slot at leisure
-//!    is left alone with it, and its message is the next that is received. `wanted` says that a
-//!    sender waits, for receivers that look without waiting.
+//! 1. The receiver offers, and rings a parked sender.
+//! 2. The sender claims the offer.
+//! 3. The sender writes the one slot and publishes its sequence word, as in `ring.rs`.
+//! 4. The receiver sees the word and sets the offer back.
+//!
+//! A receiver that gives up must win the change `OFFERED → NONE`. If it does not, a sender has met it and the message
+//! follows, mostly at once. The receiver does not wait for a sender that takes its time to fill its slot. The message
+//! of that sender is the next one that is received. `wanted` says that a sender waits, for receivers that look without
+//! waiting.
 //!
 //! Source: the synchronous channels of Buono et al., section IV.A; Hoare's CSP.
 
@@ -47,7 +50,7 @@ impl Meeting {
         self.offer.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
     }
 
-    /// Receiver: says that it waits.
+    /// Makes the offer of a receiver that waits.
     pub(crate) fn offer(&self) {
         // The sender that met the last offer may still be writing.
         if self.change(LEFT, CLAIMED).is_err() {
@@ -57,8 +60,7 @@ impl Meeting {
         }
     }
 
-    /// Receiver: stops waiting. False when a sender has claimed the offer, whose message may still
-    /// come.
+    /// Takes the receiver's offer back. Returns false if a sender has claimed the offer; its message may still come.
     pub(crate) fn withdraw(&self) -> bool {
         loop {
             match self.change(OFFERED, NONE) {
@@ -70,27 +72,27 @@ impl Meeting {
         }
     }
 
-    /// Receiver: the message has come.
+    /// Sets the offer back when the receiver has its message.
     pub(crate) fn met(&self) {
         self.offer.store(NONE, Ordering::Relaxed);
     }
 
-    /// Receiver: whether a sender waits for an offer.
+    /// Returns, to the receiver, whether a sender waits for an offer.
     pub(crate) fn wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed) != 0
     }
 
-    /// Sender: says whether it waits for an offer.
+    /// Notes whether the sender waits for an offer.
     pub(crate) fn want(&self, waiting: bool) {
         self.wanted.store(waiting.into(), Ordering::Relaxed);
     }
 
-    /// Sender: whether there is an offer.
+    /// Returns, to the sender, whether there is an offer.
     pub(crate) fn offered(&self) -> bool {
         self.offer.load(Ordering::Relaxed) == OFFERED
     }
 
-    /// Sender: takes the offer, if there is one.
+    /// Takes the offer for the sender, if there is one. Returns whether there was.
     pub(crate) fn claim(&self) -> bool {
         self.offered()
             && self
@@ -100,7 +102,7 @@ impl Meeting {
                 .is_ok()
     }
 
-    /// Sender: gives the offer back without a message.
+    /// Gives the sender's claim back without a message.
     pub(crate) fn unclaim(&self) {
         // The receiver can leave or come back in between.
         while self.change(CLAIMED, OFFERED) == Err(LEFT) && self.change(LEFT, NONE) == Err(CLAIMED)
@@ -108,7 +110,7 @@ impl Meeting {
         }
     }
 
-    /// What a sender's wait for an offer should watch.
+    /// Returns the address that a sender's wait for an offer should watch.
     pub(crate) fn watched(&self) -> *const () {
         std::ptr::from_ref(&*self.offer).cast()
     }

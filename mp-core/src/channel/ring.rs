@@ -7,11 +7,11 @@
 //!    └── 7 reuse (Acquire) ◀── 6 release on drop ◀── 5 read in place
 //! ```
 //!
-//! Every slot has a sequence word beside the message; the receiver looks at nothing else, so that
-//! a small message is one line transfer. The other way round a single word, `head`, counts the
-//! slots given back; the sender keeps a copy and looks at the word only when the copy says that
-//! all slots are taken. Source: Buono et al., section IV.A (a static set of k buffers used in a
-//! circle); Ramos & Hoefler, section 2.4 (payload and notification in one line).
+//! Every slot has a sequence word beside the message. The receiver looks at nothing else, so that a small message takes
+//! one line transfer. In the other direction, a single word, `head`, counts the slots given back. The sender keeps a
+//! copy of it, and looks at the word only when the copy says that all slots are taken. Source: Buono et al., section
+//! IV.A (a static set of k buffers used in a circle); Ramos & Hoefler, section 2.4 (payload and notification in one
+//! line).
 
 use std::{
     cell::{Cell, RefCell},
@@ -29,11 +29,11 @@ use crate::{
     sync::{AtomicU64, Ordering, compiler_fence},
 };
 
-/// What the receiver writes for the sender, beside the slots.
+/// What the receiver writes for the sender, apart from the slots.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RingControl {
-    /// Slots given back since the channel was made.
+    /// Number of slots given back since the channel was made.
     head: CachePadded<AtomicU64>,
 }
 
@@ -64,7 +64,7 @@ impl Ring {
         unsafe { self.control.as_ref() }
     }
 
-    /// Slots given back: see [`RingControl`].
+    /// Returns the number of slots given back: see [`RingControl`].
     pub(super) fn head(&self) -> &AtomicU64 {
         &self.control().head
     }
@@ -75,12 +75,12 @@ impl Ring {
         self.slots.slot(index)
     }
 
-    /// 7 reuse: the first position that is not free yet. `known` is what an earlier look said.
+    /// Returns the first position that is not free yet (step 7, reuse). `known` is what an earlier look returned.
     pub(crate) fn room(&self, position: u64, known: u64) -> Result<u64, CorruptHead> {
         self.room_for(position, known, self.slots.count())
     }
 
-    /// [`room`](Self::room) where `count` messages may be under way.
+    /// Returns what [`room`](Self::room) returns, where `count` messages may be in flight.
     #[inline(always)]
     fn room_for(&self, position: u64, known: u64, count: u64) -> Result<u64, CorruptHead> {
         // Acquire: pairs with the Release in `RingReceiver::advance_head`; the receiver's reads of
@@ -93,8 +93,8 @@ impl Ring {
         Ok(head + count)
     }
 
-    /// Length of the message in elements; only slices have one. To be written before the elements:
-    /// it takes away the mark of a buffer that moved through the slot before.
+    /// Writes the length of the message in elements; only slices have one. It must be written before the elements,
+    /// because it removes the mark of a buffer that moved through the slot before.
     #[inline(always)]
     pub(super) fn write_len(&self, slot: NonNull<u8>, len: u32) {
         // SAFETY: one of the ring's slots, by the caller.
@@ -104,8 +104,7 @@ impl Ring {
         compiler_fence(Ordering::Release);
     }
 
-    /// Writes down a moved buffer as the message number `position`, before it stops being the
-    /// sender's.
+    /// Records a moved buffer as message number `position`, before the buffer stops being the sender's.
     #[inline]
     pub(super) fn write_moved(&self, slot: NonNull<u8>, position: u64, key: BlockKey, len: u64) {
         // SAFETY: one of the ring's slots, by the caller, in a channel of slices.
@@ -117,8 +116,8 @@ impl Ring {
         header.len.store(MOVED, Ordering::Release);
     }
 
-    /// Buffers that were sent and not received, or written into a slot whose sender died before
-    /// it published. To be called when no end is in use any more.
+    /// Returns the buffers that were sent and not received, or that were written into a slot whose sender died before
+    /// it published. This must be called only when no end is in use any more.
     pub(crate) fn stranded(&self) -> Vec<BlockKey> {
         let head = self.control().head.load(Ordering::Acquire);
         let mut keys = Vec::new();
@@ -141,7 +140,7 @@ impl Ring {
     }
 }
 
-/// A control word says what cannot be.
+/// An impossible value of a control word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CorruptHead {
     pub(crate) head: u64,
@@ -150,16 +149,16 @@ pub(crate) struct CorruptHead {
 
 /// The sending end.
 ///
-/// What changes with every message shares a line, in both ends: a processor puts two stores a cycle
-/// into its first-level cache if they go to the same line, and otherwise one.
+/// In both ends, the fields that change with every message share a line. A processor puts two stores per cycle into its
+/// first-level cache if they go to the same line, and otherwise one.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct RingSender {
-    /// Messages published.
+    /// Number of messages published.
     tail: u64,
-    /// What `tail` may become before `head` must be looked at.
+    /// The value that `tail` may reach before the sender must look at `head`.
     limit: u64,
-    /// How many messages may be under way: the number of slots, unless [`set_window`](Self::set_window) has lowered it.
+    /// How many messages may be in flight: the number of slots, unless [`set_window`](Self::set_window) has lowered it.
     window: u64,
     /// The slot of message `tail`.
     cursor: Cursor,
@@ -174,12 +173,12 @@ impl RingSender {
         sender
     }
 
-    /// At degree 0: the slot is not free before the receiver offers it.
+    /// Makes the sending end of a channel of degree 0. Its slot is not free before the receiver offers it.
     pub(crate) fn at_rendezvous(ring: Ring) -> Self {
         Self { limit: 0, ..Self::new(ring) }
     }
 
-    /// Limits how many messages may be under way. Does nothing once a message was sent.
+    /// Limits how many messages may be in flight. Does nothing once a message has been sent.
     pub(crate) fn set_window(&mut self, window: u64) {
         if self.tail != 0 {
             return;
@@ -189,28 +188,27 @@ impl RingSender {
         self.look_ahead();
     }
 
-    /// Knows of no free slot until the next look.
+    /// Forgets the free slots, so that none is known until the next look.
     pub(crate) fn close(&mut self) {
         self.limit = self.tail;
     }
 
-    /// 1 reserve: the next slot, if it is known to be free.
+    /// Returns the next slot, if it is known to be free (step 1, reserve).
     #[inline(always)]
     pub(crate) fn reserve(&self) -> Option<NonNull<u8>> {
         (self.tail != self.limit).then_some(self.cursor.slot())
     }
 
-    /// The slot that [`reserve`](Self::reserve) gave, if it gave one.
+    /// Returns the slot that [`reserve`](Self::reserve) returned, if it returned one.
     pub(crate) fn next_slot(&self) -> NonNull<u8> {
         self.cursor.slot()
     }
 
-    /// 7 reuse: the next slot, after a look at what the receiver has given back.
+    /// Returns the next slot, after a look at what the receiver has given back (step 7, reuse).
     ///
-    /// A sender that found its ring full and takes one slot as soon as it is free comes back for
-    /// every slot, and each look takes the line of `head` away from the receiver. So a `patient`
-    /// look in a large ring lets some slots gather; whoever waits for the messages has enough of
-    /// them.
+    /// A sender that finds its ring full and takes one slot as soon as it is free comes back for every slot, and each
+    /// look takes the line of `head` away from the receiver. So a `patient` look in a large ring lets some slots
+    /// accumulate. The receiver still has enough messages.
     pub(crate) fn look(&mut self, patient: bool) -> Result<Option<NonNull<u8>>, CorruptHead> {
         const LOOKS: u32 = if cfg!(loom) { 1 } else { 32 };
         let pauses = costs::pauses(STEP);
@@ -232,23 +230,23 @@ impl RingSender {
         self.ring.room_for(self.tail, self.limit, self.window)
     }
 
-    /// Whether [`look`](Self::look) would find a free slot, or a count that can't be.
+    /// Returns whether [`look`](Self::look) would find a free slot, or an impossible count.
     pub(crate) fn has_room(&self) -> bool {
         self.tail != self.limit || self.room() != Ok(self.tail)
     }
 
-    /// Whether the receiver has given back all that was published.
+    /// Returns whether the receiver has given back everything that was published.
     pub(crate) fn all_received(&self) -> bool {
         // Acquire: pairs with the Release in `RingReceiver::release`.
         self.ring.control().head.load(Ordering::Acquire) == self.tail
     }
 
-    /// What a wait for a free slot should watch.
+    /// Returns the address that a wait for a free slot should watch.
     pub(crate) fn watched(&self) -> *const () {
         std::ptr::from_ref(&*self.ring.control().head).cast()
     }
 
-    /// The reserved slot's payload, 2 to be written.
+    /// Returns the payload of the reserved slot, to be written (step 2).
     #[inline(always)]
     pub(crate) fn payload(&self, slot: NonNull<u8>) -> NonNull<u8> {
         // SAFETY: `slot` comes from `reserve`.
@@ -258,29 +256,29 @@ impl RingSender {
         payload
     }
 
-    /// Writes down a moved buffer as the message, before it stops being the sender's.
+    /// Records a moved buffer as the message, before the buffer stops being the sender's.
     pub(crate) fn write_moved(&self, slot: NonNull<u8>, key: BlockKey, len: u64) {
         self.ring.write_moved(slot, self.tail, key, len);
     }
 
-    /// See [`Ring::write_len`].
+    /// Writes the length of the message: see [`Ring::write_len`].
     #[inline(always)]
     pub(crate) fn write_len(&self, slot: NonNull<u8>, len: u32) {
         self.ring.write_len(slot, len);
     }
 
-    /// Messages published.
+    /// Returns the number of messages published.
     pub(super) fn sent(&self) -> u64 {
         self.tail
     }
 
-    /// 3 publish the slot last reserved.
+    /// Publishes the slot that was reserved last (step 3).
     #[inline(always)]
     pub(crate) fn publish(&mut self, slot: NonNull<u8>) {
         self.publish_in(slot, self.ring.slots.place());
     }
 
-    /// [`publish`](Self::publish) in a ring of such slots.
+    /// Publishes as [`publish`](Self::publish) does, in a ring whose slots have this layout.
     #[inline(always)]
     pub(crate) fn publish_in(&mut self, slot: NonNull<u8>, place: Place) {
         let sent = self.tail + 1;
@@ -300,11 +298,10 @@ impl RingSender {
         }
     }
 
-    /// Learns of free slots before there are none left: just after a message the time for it is
-    /// there, just before one it is not. In a small ring no sooner than it must, because a look takes
-    /// the line of `head` away from the receiver, and an answer has to wait until it is back
-    /// (`cargo bench --bench ratios -- pingpong`); in a large one soon enough that the receiver is
-    /// not caught up with (`-- stream`).
+    /// Learns of free slots before none are left. Just after a message there is time for it, just before one there is
+    /// not. In a small ring this looks no sooner than it must, because a look takes the line of `head` away from the
+    /// receiver, and an answer has to wait until it is back (`cargo bench --bench ratios -- pingpong`). In a large ring
+    /// it looks soon enough that the sender does not catch up with the receiver (`-- stream`).
     #[cold]
     fn look_ahead(&mut self) {
         const LEAST: u64 = 8;
@@ -322,34 +319,34 @@ impl RingSender {
         self.cursor.stop_after(if room > few { room - few } else { room });
     }
 }
-/// The receiving end. Messages may be held and given back in any order.
+/// The receiving end. Messages may be held, and given back in any order.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct RingReceiver {
-    /// Messages received.
+    /// Number of messages received.
     next: Cell<u64>,
-    /// Slots given back, which is also the message that advances `head` when it is given back;
-    /// [`NEVER`] while there are `early` ones.
+    /// Number of slots given back. This is also the number of the message that advances `head` when it is given back.
+    /// It is [`NEVER`] while there are `early` ones.
     oldest: Cell<u64>,
     /// The slot of message `next`.
     cursor: Cursor,
     ring: Ring,
     early: RefCell<Early>,
-    /// Messages by which to keep behind the sender; 0 in a small ring.
+    /// Number of messages by which to stay behind the sender; 0 in a small ring.
     distance: u64,
-    /// Whether an empty slot was met since the last look at the distance.
+    /// Whether the receiver met an empty slot since the last look at the distance.
     ran_dry: Cell<bool>,
 }
 
-/// Messages given back before older ones were.
+/// Messages that were given back before older ones.
 #[derive(Debug, Default)]
 struct Early {
-    /// Slots given back in order, while `positions` has any.
+    /// Number of slots given back in order, while `positions` is not empty.
     head: u64,
     positions: Vec<u64>,
 }
 
-/// No message's position.
+/// A position that no message has.
 const NEVER: u64 = u64::MAX;
 
 /// A message that was received and not given back yet.
@@ -359,14 +356,14 @@ pub(crate) struct Received {
     pub(crate) position: u64,
 }
 
-/// Slots from which a ring counts as large: see [`RingSender::look`].
+/// Number of slots from which on a ring counts as large: see [`RingSender::look`].
 const LARGE: u64 = 64;
 
-/// How long a sender lets slots gather, and a receiver messages, before it looks again: about two line transfers.
+/// How long a sender lets slots accumulate, and a receiver messages, before it looks again: about two line transfers.
 const STEP: Duration = Duration::from_nanos(140);
 
-/// Bytes, and least messages, by which a receiver keeps behind its sender in a large ring: see
-/// [`RingReceiver::take`].
+/// The number of bytes, and the least number of messages, by which a receiver stays behind its sender in a large ring:
+/// see [`RingReceiver::take`].
 const DISTANCE: u64 = 4096;
 const LEAST: u64 = 64;
 
@@ -387,7 +384,7 @@ impl RingReceiver {
         }
     }
 
-    /// 4 receive: the next message, if it is there.
+    /// Receives the next message, if it is there (step 4).
     #[inline(always)]
     pub(crate) fn receive(&self) -> Option<Received> {
         let received = self.peek()?;
@@ -395,13 +392,13 @@ impl RingReceiver {
         Some(received)
     }
 
-    /// The next message, if it is there; it stays the next one until it is taken.
+    /// Returns the next message, if it is there. It stays the next one until it is taken.
     #[inline(always)]
     pub(crate) fn peek(&self) -> Option<Received> {
         self.peek_in(self.place())
     }
 
-    /// [`peek`](Self::peek) in a ring of such slots, or of none.
+    /// Returns what [`peek`](Self::peek) returns, in a ring whose slots have this layout or that has no slots.
     #[inline(always)]
     pub(crate) fn peek_in(&self, place: Place) -> Option<Received> {
         let position = self.next.get();
@@ -416,7 +413,7 @@ impl RingReceiver {
         Some(Received { slot, position })
     }
 
-    /// Where things are in a slot.
+    /// Returns where things are in a slot.
     #[inline(always)]
     pub(crate) fn place(&self) -> Place {
         self.ring.slots.place()
@@ -434,11 +431,10 @@ impl RingReceiver {
 
     /// Lets a sender that is just ahead get further ahead.
     ///
-    /// A receiver as fast as its sender looks into slots that are just being written: its
-    /// processor even loads those after them, on speculation, and takes their lines away from the
-    /// sender before anything is in them. Each message then costs several line transfers one after
-    /// another; at a distance it costs a part of one. Only a receiver that has not had to wait
-    /// lately does this: messages that come one by one are never delayed.
+    /// A receiver as fast as its sender looks into slots that are just being written. Its processor even loads the
+    /// slots after them speculatively, and takes their lines away from the sender before anything is in them. Each
+    /// message then costs several line transfers one after another; at a distance it costs a part of one. Only a
+    /// receiver that has not had to wait lately does this, so messages that come one by one are never delayed.
     #[cold]
     fn keep_distance(&self, next: u64) {
         if self.distance == 0 {
@@ -452,7 +448,7 @@ impl RingReceiver {
         self.cursor.stop_after(self.distance);
     }
 
-    /// The place of the next message, whether it is there or not.
+    /// Returns the place of the next message, whether the message is there or not.
     pub(super) fn upcoming(&self) -> Received {
         Received { slot: self.cursor.slot(), position: self.next.get() }
     }
@@ -468,12 +464,12 @@ impl RingReceiver {
         header.seq.load(Ordering::Relaxed) == (position as u32).wrapping_add(1)
     }
 
-    /// Says that the receiver came to an empty slot.
+    /// Notes that the receiver came to an empty slot.
     pub(crate) fn ran_dry(&self) {
         self.ran_dry.set(true);
     }
 
-    /// Whether the next message is there.
+    /// Returns whether the next message is there.
     #[inline(always)]
     pub(crate) fn ready(&self) -> bool {
         // SAFETY: one of the ring's slots.
@@ -482,8 +478,8 @@ impl RingReceiver {
         header.seq.load(Ordering::Relaxed) == (self.next.get() as u32).wrapping_add(1)
     }
 
-    /// Looks so many times whether the next message is there, and returns whether it is. It finds the slot once, where
-    /// [`ready`](Self::ready) would find it for each look.
+    /// Looks `looks` times whether the next message is there, and returns whether it is. It finds the slot once,
+    /// whereas [`ready`](Self::ready) would find it for each look.
     #[inline(always)]
     pub(crate) fn appears(&self, looks: u32) -> bool {
         // SAFETY: one of the ring's slots.
@@ -494,19 +490,19 @@ impl RingReceiver {
         costs::look(looks, is_there).is_some()
     }
 
-    /// What a wait for a message should watch.
+    /// Returns the address that a wait for a message should watch.
     pub(crate) fn watched(&self) -> *const () {
         self.cursor.slot().as_ptr().cast()
     }
 
-    /// Whether every slot is held by a guard, so that no message can come.
+    /// Returns whether guards hold every slot, so that no message can come.
     pub(crate) fn all_held(&self) -> bool {
         let oldest = self.oldest.get();
         let head = if oldest == NEVER { self.early.borrow().head } else { oldest };
         self.next.get() - head >= self.ring.slots.count()
     }
 
-    /// 5 read in place: where the message lies, and the length that its header states.
+    /// Returns where the message lies, to be read in place (step 5). `len` returns the length that its header states.
     #[inline(always)]
     pub(crate) fn payload(&self, slot: NonNull<u8>) -> NonNull<u8> {
         // SAFETY: `slot` comes from `receive`.
@@ -519,13 +515,13 @@ impl RingReceiver {
         unsafe { self.ring.slots.header(slot) }.len.load(Ordering::Relaxed)
     }
 
-    /// The moved buffer that the message is.
+    /// Returns the moved buffer that is the message.
     pub(crate) fn moved(&self, slot: NonNull<u8>) -> Option<(BlockKey, u64)> {
         // SAFETY: `slot` comes from `receive` in a channel of slices.
         unsafe { self.ring.slots.moved(slot) }.read().map(|(key, len, _)| (key, len))
     }
 
-    /// 6 release on drop.
+    /// Gives the slot of a message back (step 6, release on drop).
     #[inline(always)]
     pub(crate) fn release(&self, message: Received) {
         // SAFETY: `message` comes from `receive`.
@@ -535,7 +531,7 @@ impl RingReceiver {
         }
     }
 
-    /// Gives back the message that is out, if there is just one.
+    /// Gives back the message that is held, if exactly one is. Returns whether it did.
     #[inline(always)]
     pub(crate) fn release_only(&self) -> bool {
         let oldest = self.oldest.get();
@@ -543,10 +539,10 @@ impl RingReceiver {
         self.next.get() == oldest.wrapping_add(1) && self.release_oldest(oldest)
     }
 
-    /// The message that was received and not given back, by its payload.
+    /// Returns the message that was received and not given back, found by its payload.
     ///
     /// # Safety
-    /// `payload` is that of such a message.
+    /// `payload` is the payload of such a message.
     pub(crate) unsafe fn received_at(&self, payload: NonNull<u8>) -> Received {
         let slots = &self.ring.slots;
         // SAFETY: the caller's.
@@ -557,7 +553,7 @@ impl RingReceiver {
         Received { slot, position: last - back }
     }
 
-    /// Gives back the message of this number, if it is the oldest.
+    /// Gives back the message of this number, if it is the oldest. Returns whether it is.
     #[inline(always)]
     fn release_oldest(&self, position: u64) -> bool {
         if position != self.oldest.get() {
@@ -605,7 +601,7 @@ mod tests {
     use super::*;
     use crate::channel::{slots::Geometry, test_memory::TestMemory};
 
-    /// Both ends of a ring whose first message has this number.
+    /// Returns both ends of a ring whose first message has this number.
     fn ring_at(position: u64, degree: u64) -> (RingSender, RingReceiver, TestMemory<RingControl>) {
         let geometry = Geometry { stride: 16, payload: 0, header: 8, count: degree };
         let control = RingControl { head: CachePadded::new(AtomicU64::new(position)) };
@@ -624,7 +620,7 @@ mod tests {
         (sender, receiver, memory)
     }
 
-    /// No more are under way than the window has room for, in all slots in turn.
+    /// No more messages are in flight than the window has room for, and they use all slots in turn.
     #[test]
     fn a_window_is_smaller_than_the_ring() {
         let (mut sender, receiver, _memory) = ring_at(0, 8);
@@ -652,7 +648,7 @@ mod tests {
         sender.reserve().map_or_else(|| sender.look(false), |slot| Ok(Some(slot)))
     }
 
-    /// The slots know 32 bits of a message's number.
+    /// The slots hold only 32 bits of a message's number.
     #[test]
     fn numbers_go_on_past_four_billion() {
         const TURN: u64 = 1 << 32;

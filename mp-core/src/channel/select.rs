@@ -1,4 +1,4 @@
-//! Waiting for whichever of several channels has something first.
+//! Waiting for several channels at once, until one of them has something.
 
 use crate::{
     context::Context,
@@ -6,12 +6,10 @@ use crate::{
     wait::{Doing, Flag, Operation, Wait},
 };
 
-/// An end that can be waited for together with others. Implemented by
-/// [`Receiver`](crate::Receiver) and [`Sender`](crate::Sender); sealed in effect, because its
-/// methods can't be called or written outside.
+/// An end that can be waited for together with others. [`Receiver`](crate::Receiver) and [`Sender`](crate::Sender)
+/// implement it. It is sealed in effect, because its methods can't be called or written outside.
 pub(crate) trait Selectable {
-    /// Whether a receive call would find a message, or a send call room, or that there will be
-    /// none.
+    /// Returns whether a receive call would find a message, or a send call room, or whether there will never be any.
     fn ready(&self) -> bool;
     fn raise(&self);
     fn lower(&self);
@@ -19,7 +17,7 @@ pub(crate) trait Selectable {
     fn channel(&self) -> u64;
 }
 
-/// Several receivers, of any types, waited for at once. Serves the collector of a farm.
+/// Several receivers, of any types, that are waited for at once. The collector of a farm uses this.
 ///
 /// ```
 /// use onchip::{Channel, ErrorKind, Result, Select, World};
@@ -55,7 +53,7 @@ pub(crate) trait Selectable {
 /// ```
 #[derive(Default)]
 pub struct Select<'a> {
-    /// By index; `None` once removed.
+    /// The ends by index; `None` once removed.
     ends: Vec<Option<&'a dyn Selectable>>,
     /// Where the next look begins, so that a busy channel does not starve the others.
     next: usize,
@@ -78,20 +76,20 @@ impl Flag for All<'_, '_> {
 }
 
 impl<'a> Select<'a> {
-    /// Waits for nothing yet.
+    /// Makes a select that waits for nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a receiver; returns its index, counted from 0 in the order of adding.
+    /// Adds a receiver. Returns its index, counted from 0 in the order of adding.
     pub fn add<M: crate::Message + ?Sized>(&mut self, receiver: &'a crate::Receiver<M>) -> usize {
         self.ends.push(Some(receiver));
         self.ends.len() - 1
     }
 
-    /// Adds a sender, which is ready when a message would find room, or would never: for a rank
-    /// that goes on receiving while it waits to send. Returns its index, counted with those of the
-    /// receivers. At degree 0 it is ready while a receiver waits in a receive call.
+    /// Adds a sender, which is ready when a message would find room, or when none ever will. This is for a rank that
+    /// goes on receiving while it waits to send. Returns the sender's index, counted with those of the receivers. At
+    /// degree 0 it is ready while a receiver waits in a receive call.
     pub fn add_sender<M: crate::Message + ?Sized>(
         &mut self,
         sender: &'a crate::Sender<M>,
@@ -107,35 +105,35 @@ impl<'a> Select<'a> {
         self.ends.len() - 1
     }
 
-    /// Waits no longer for the receiver of this index. The others keep theirs.
+    /// Stops waiting for the receiver with this index. The others keep their indices.
     pub fn remove(&mut self, index: usize) {
         if let Some(receiver) = self.ends.get_mut(index) {
             *receiver = None;
         }
     }
 
-    /// Whether no receiver is left.
+    /// Returns whether no receiver is left.
     pub fn is_empty(&self) -> bool {
         self.ends.iter().all(Option::is_none)
     }
 
-    /// Waits until a receiver has a message or has ended; returns its index. The message stays
-    /// where it is: take it with [`try_receive`](crate::Receiver::try_receive), which finds
-    /// nothing when another rank was faster at a shared channel.
+    /// Waits until a receiver has a message or has ended, and returns its index. The message stays in the channel: take
+    /// it with [`try_receive`](crate::Receiver::try_receive), which finds nothing if another rank was faster at a
+    /// shared channel.
     ///
     /// Receivers that are ready at the same time are served in turn.
     ///
     /// # Errors
-    /// [`BadWorld`](crate::ErrorKind::BadWorld) when no receiver is left to wait for, or when not all of them are of
-    /// the same rank.
+    /// [`BadWorld`](crate::ErrorKind::BadWorld) when no receiver is left to wait for, or when the receivers do not all
+    /// belong to the same rank.
     pub fn ready(&mut self) -> Result<usize> {
         self.ready_with(Wait::forever())
     }
 
-    /// [`ready`](Self::ready) that waits as `wait` says.
+    /// Waits until a receiver is ready, as [`ready`](Self::ready) does, but waits as `wait` says.
     ///
     /// # Errors
-    /// As `ready`, and [`Timeout`](crate::ErrorKind::Timeout).
+    /// Same as `ready`, and [`Timeout`](crate::ErrorKind::Timeout).
     pub fn ready_with(&mut self, wait: impl Into<Wait>) -> Result<usize> {
         let wait = wait.into();
         let Some(first) = self.ends.iter().flatten().next() else {
@@ -166,12 +164,12 @@ impl<'a> Select<'a> {
         Ok(which)
     }
 
-    /// Waits until any end is ready, for whoever finds out by itself which. Returns false when the limit of
+    /// Waits until any end is ready, for a caller that finds out itself which one it is. Returns false if the limit of
     /// `wait` was over before.
     ///
     /// # Errors
-    /// [`Segment`](crate::ErrorKind::Segment); the [failure](crate::progress::Part::failure) of another thing of
-    /// the rank's.
+    /// [`Segment`](crate::ErrorKind::Segment); the [failure](crate::progress::Part::failure) of another pending
+    /// operation of the rank.
     pub fn wait(&self, wait: Wait) -> Result<bool> {
         let Some(first) = self.ends.iter().flatten().next() else { return Ok(false) };
         let (doing, flags) = self.waited();
@@ -189,7 +187,7 @@ impl<'a> Select<'a> {
         All(&self.ends).raise();
     }
 
-    /// Takes that back.
+    /// Withdraws that request.
     pub fn lower(&self) {
         All(&self.ends).lower();
     }
@@ -199,13 +197,13 @@ impl<'a> Select<'a> {
         self.ends.iter().flatten().map(|end| end.channel()).collect()
     }
 
-    /// What a wait for all of them says of itself, and the flags that it raises.
+    /// Returns how a wait for all ends is reported, and the flags that it raises.
     pub(crate) fn waited(&self) -> (Doing, impl Flag) {
         let channel = self.ends.iter().flatten().next().map_or(0, |end| end.channel());
         (Doing { operation: Operation::Select, channel }, All(&self.ends))
     }
 
-    /// A receiver that is ready now.
+    /// Returns the index of a receiver that is ready now, if there is one.
     pub fn try_ready(&mut self) -> Option<usize> {
         let count = self.ends.len();
         let which = (0..count)

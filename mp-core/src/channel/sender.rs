@@ -28,27 +28,27 @@ use crate::{
 
 /// The sending end of a channel: see [`Rank::sender`](crate::Rank::sender).
 ///
-/// Three ways to send, from most to least copied:
+/// There are three ways to send, from most to least copying:
 ///
 /// - [`send`](Self::send): exactly one copy, into the slot that the receiver reads;
-/// - [`reserve`](Self::reserve), write in place, [`publish`](Slot::publish): no copy;
-/// - [`send_buffer`](Self::send_buffer): ownership moves, the data stay.
+/// - [`reserve`](Self::reserve), write in place, then [`publish`](Slot::publish): no copy;
+/// - [`send_buffer`](Self::send_buffer): ownership moves, the data stay in place.
 ///
-/// Dropping it closes this end: the receiver still gets what was published, then
+/// Dropping it closes this end: the receiver still gets what was published, and then
 /// [`Disconnected`](crate::ErrorKind::Disconnected).
 ///
 /// Source: Buono et al., section IV.A.
 pub struct Sender<M: Message + ?Sized> {
-    /// At degree 0 it has a free slot only within a call, and always none where several ranks are
-    /// at an end: so the fast path asks nothing else.
+    /// At degree 0 it has a free slot only within a call. Where several ranks are at an end, it never has one. So the
+    /// fast path need not check anything else.
     ring: RingSender,
     glance: Glance,
     opened: Opened,
     kind: Kind,
     wait: Wait,
     copier: Copier,
-    /// A claim that a [`Slot`] has; still here at the next call if the slot was leaked. In a ring
-    /// between two ranks the place in the ring says the same.
+    /// The claim that a [`Slot`] has. It is still here at the next call if the slot was leaked. In a ring between two
+    /// ranks, the place in the ring says the same.
     lent: Option<Claim>,
     message: PhantomData<fn(&M)>,
 }
@@ -63,7 +63,7 @@ enum Kind {
 // `opened` keeps mapped.
 unsafe impl<M: Message + ?Sized> Send for Sender<M> {}
 
-/// What became of an attempt. No `Result`: an error's many words would be handed around.
+/// The result of an attempt. It is no `Result`, because the many words of an error would be handed around.
 enum Fast {
     Sent,
     /// Sent, and there is something to attend to.
@@ -92,8 +92,8 @@ impl<M: Message + ?Sized> Sender<M> {
         Self { ring, glance, opened, kind, wait, copier, lent: None, message: PhantomData }
     }
 
-    /// Takes the end apart, so that several threads can send through it; and how many messages
-    /// were sent so far.
+    /// Takes the end apart, so that several threads can send through it. Also returns how many messages were sent so
+    /// far.
     pub(crate) fn into_outlet(mut self) -> (Outlet<M>, u64) {
         // A leaked slot.
         if let Some(claim) = self.lent.take() {
@@ -108,33 +108,33 @@ impl<M: Message + ?Sized> Sender<M> {
         (Outlet::new(opened, sent), sent)
     }
 
-    /// Returns the number that the receiver has left by [`Receiver::set_notice`](crate::Receiver::set_notice),
-    /// or 0.
+    /// Returns the number that the receiver has left with [`Receiver::set_notice`](crate::Receiver::set_notice), or 0.
     #[inline(always)]
     pub fn notice(&self) -> u64 {
         self.opened.signals().for_sender.notice()
     }
 
-    /// Limits how many messages may be under way in a channel between two ranks. Messages still use all slots in turn, so
-    /// that a slot has left its reader's caches when it is written again. This does nothing once a message was sent.
+    /// Limits how many messages may be in flight in a channel between two ranks. Messages still use all slots in turn,
+    /// so that a slot has left its reader's caches when it is written again. This does nothing once a message has been
+    /// sent.
     ///
-    /// The receiver does not know the limit. If it holds the guards of so many messages and waits for another one, it waits
-    /// for ever, and does not get [`GuardsHeld`](crate::ErrorKind::GuardsHeld).
+    /// The receiver does not know the limit. If it holds the guards of that many messages and waits for another one, it
+    /// waits forever, and does not get [`GuardsHeld`](crate::ErrorKind::GuardsHeld).
     #[doc(hidden)]
     pub fn set_window(&mut self, messages: u32) {
         self.ring.set_window(messages.into());
     }
 
-    /// How calls without a limit of their own wait from now on: with which policy, how long.
+    /// Sets how calls without a limit of their own wait from now on: with which policy, and for how long.
     pub fn set_wait(&mut self, wait: impl Into<Wait>) {
         self.wait = wait.into();
     }
 
-    /// Copies a message into the channel; waits while all slots are taken.
+    /// Copies a message into the channel. Waits while all slots are taken.
     ///
     /// # Errors
-    /// [`PeerLost`](crate::ErrorKind::PeerLost) or [`Disconnected`](crate::ErrorKind::Disconnected) when nobody can
-    /// receive it any more, [`TooLong`](crate::ErrorKind::TooLong), [`Mismatch`](crate::ErrorKind::Mismatch);
+    /// [`PeerLost`](crate::ErrorKind::PeerLost) or [`Disconnected`](crate::ErrorKind::Disconnected) when no rank can
+    /// receive the message any more; [`TooLong`](crate::ErrorKind::TooLong); [`Mismatch`](crate::ErrorKind::Mismatch);
     /// [`Timeout`](crate::ErrorKind::Timeout) only after [`set_wait`](Self::set_wait) with a limit.
     #[inline]
     pub fn send(&mut self, message: &M) -> Result<()> {
@@ -148,18 +148,18 @@ impl<M: Message + ?Sized> Sender<M> {
         }
     }
 
-    /// [`send`](Self::send) that waits at most for `limit`.
+    /// Sends as [`send`](Self::send) does, but waits at most for `limit`.
     ///
     /// # Errors
-    /// As `send`, and [`Timeout`](crate::ErrorKind::Timeout).
+    /// Same as `send`, and [`Timeout`](crate::ErrorKind::Timeout).
     pub fn send_timeout(&mut self, message: &M, limit: Duration) -> Result<()> {
         self.send_with(message, self.wait.limit(limit))
     }
 
-    /// [`send`](Self::send) that waits as `wait` says.
+    /// Sends as [`send`](Self::send) does, but waits as `wait` says.
     ///
     /// # Errors
-    /// As `send`, and [`Timeout`](crate::ErrorKind::Timeout).
+    /// Same as `send`, and [`Timeout`](crate::ErrorKind::Timeout).
     #[inline]
     pub fn send_with(&mut self, message: &M, wait: impl Into<Wait>) -> Result<()> {
         match self.send_fast(message) {
@@ -171,8 +171,8 @@ impl<M: Message + ?Sized> Sender<M> {
 
     /// Sends through the ring between two ranks if a slot is known to be free.
     ///
-    /// It looks at the signal once, afterwards. A message for a receiver that is gone lies in its
-    /// slot then, where nobody reads it.
+    /// It looks at the signal once, afterwards. A message to a receiver that is gone then lies in its slot, where no
+    /// rank reads it.
     #[inline(always)]
     fn send_fast(&mut self, message: &M) -> Fast {
         let elements = message.elements();
@@ -223,12 +223,11 @@ impl<M: Message + ?Sized> Sender<M> {
         Ok(())
     }
 
-    /// [`send`](Self::send) that does not wait. At degree 0 it succeeds only while the receiver
-    /// waits in a receive call (a waiting [`Select`](crate::Select) accepts only senders that
-    /// wait themselves).
+    /// Sends as [`send`](Self::send) does, but does not wait. At degree 0 it succeeds only while the receiver waits in
+    /// a receive call (a waiting [`Select`](crate::Select) accepts only senders that wait themselves).
     ///
     /// # Errors
-    /// As `send`, and [`Full`](crate::ErrorKind::Full).
+    /// Same as `send`, and [`Full`](crate::ErrorKind::Full).
     #[inline]
     pub fn try_send(&mut self, message: &M) -> Result<()> {
         match self.send_fast(message) {
@@ -280,7 +279,7 @@ impl<M: Message + ?Sized> Sender<M> {
         })
     }
 
-    /// A free slot, waiting for it if need be.
+    /// Claims a free slot, and waits for one if necessary.
     #[inline(always)]
     fn claim(&mut self, wait: Wait) -> Result<Claim> {
         match self.claim_now(true)? {
@@ -289,7 +288,7 @@ impl<M: Message + ?Sized> Sender<M> {
         }
     }
 
-    /// 1 reserve.
+    /// Claims a free slot, if there is one (step 1, reserve).
     #[inline(always)]
     fn claim_now(&mut self, patient: bool) -> Result<Option<Claim>> {
         if !self.opened.signals().for_sender.quiet() {
@@ -384,9 +383,8 @@ impl<M: Message + ?Sized> Sender<M> {
         })
     }
 
-    /// Where the message is to be written. Its length comes first: were it to stand in the slot
-    /// only afterwards, a half-written message could be taken for the moved buffer that the slot
-    /// held before, if this rank dies.
+    /// Returns where the message is to be written. The length is written first. If it were written only afterwards and
+    /// this rank died, a half-written message could be taken for the moved buffer that the slot held before.
     #[inline(always)]
     fn payload(&self, claim: Claim, len: usize) -> NonNull<u8> {
         match (&self.kind, claim) {
@@ -405,7 +403,7 @@ impl<M: Message + ?Sized> Sender<M> {
         }
     }
 
-    /// 3 publish.
+    /// Publishes the message in a claimed slot (step 3).
     #[inline(always)]
     fn publish(&mut self, claim: Claim) {
         match (&mut self.kind, claim) {
@@ -427,7 +425,7 @@ impl<M: Message + ?Sized> Sender<M> {
         }
     }
 
-    /// At degree 0: the slot is not free any more.
+    /// Notes, at degree 0, that the slot is not free any more.
     #[inline(always)]
     fn end_meeting(&mut self) {
         if matches!(self.kind, Kind::Rendezvous) {
@@ -460,15 +458,15 @@ impl<M: Message + ?Sized> Sender<M> {
         Slot { sender: self, place }
     }
 
-    /// The claim of the slot that was made last.
+    /// Takes back the claim of the slot that was made last.
     fn take_back(&mut self) -> Claim {
         self.lent.take().unwrap_or_else(|| Claim::Own(self.ring.next_slot()))
     }
 }
 
-/// Calls a slow path with a message, or with a copy of it if it is short. So the program's own message needs no address:
-/// the compiler can keep it in registers and store it once, into its slot. Stores go to memory one after another, so a
-/// message that was stored elsewhere first would have to wait for that.
+/// Calls a slow path with a message, or with a copy of it if it is short. So the program's own message needs no
+/// address: the compiler can keep it in registers and store it once, into its slot. Stores go to memory one after
+/// another, so a message that was first stored elsewhere would have to wait for that store.
 #[inline(always)]
 fn apart<M: Message + ?Sized, R>(message: &M, slowly: impl FnOnce(&[M::Element]) -> R) -> R {
     match message.elements() {
@@ -477,7 +475,7 @@ fn apart<M: Message + ?Sized, R>(message: &M, slowly: impl FnOnce(&[M::Element])
     }
 }
 
-/// The one copy of a message.
+/// Makes the one copy of a message.
 ///
 /// # Safety
 /// `to` has room and alignment for the elements, and does not overlap them.
@@ -496,7 +494,7 @@ unsafe fn copy_in<T: Plain>(copier: &mut Copier, elements: &[T], to: NonNull<u8>
 /// Copies a long message in the way that the copier chooses.
 ///
 /// # Safety
-/// Both ranges are valid for so many bytes, and do not overlap.
+/// Both ranges are valid for `bytes` bytes, and do not overlap.
 #[inline(never)]
 unsafe fn copy_in_long(copier: &mut Copier, from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
     copier.copy(bytes, |way| match way {
@@ -508,11 +506,10 @@ unsafe fn copy_in_long(copier: &mut Copier, from: NonNull<u8>, to: NonNull<u8>, 
 }
 
 impl<T: Plain> Sender<T> {
-    /// Sends a message that `write` writes where the receiver will read it; waits while all slots
-    /// are taken. What `write` finds there is whatever an earlier message left; if it panics,
-    /// nothing is sent.
+    /// Sends a message that `write` writes where the receiver will read it. Waits while all slots are taken. `write`
+    /// finds there whatever an earlier message left. If it panics, nothing is sent.
     ///
-    /// It is [`reserve`](Self::reserve) and [`publish`](Slot::publish) in one, and as fast as
+    /// This does [`reserve`](Self::reserve) and [`publish`](Slot::publish) in one call, and is as fast as
     /// [`send`](Self::send) of a message that does not have to be put together first.
     ///
     /// ```
@@ -531,7 +528,7 @@ impl<T: Plain> Sender<T> {
     /// ```
     ///
     /// # Errors
-    /// As `send`.
+    /// Same as `send`.
     #[inline(always)]
     pub fn send_in_place(&mut self, write: impl FnOnce(&mut T)) -> Result<()> {
         match self.ring.reserve() {
@@ -540,10 +537,10 @@ impl<T: Plain> Sender<T> {
         }
     }
 
-    /// [`send_in_place`](Self::send_in_place) that does not wait.
+    /// Sends as [`send_in_place`](Self::send_in_place) does, but does not wait.
     ///
     /// # Errors
-    /// As `send_in_place`, and [`Full`](crate::ErrorKind::Full).
+    /// Same as `send_in_place`, and [`Full`](crate::ErrorKind::Full).
     #[inline(always)]
     pub fn try_send_in_place(&mut self, write: impl FnOnce(&mut T)) -> Result<()> {
         match self.ring.reserve() {
@@ -552,16 +549,16 @@ impl<T: Plain> Sender<T> {
         }
     }
 
-    /// [`send_in_place`](Self::send_in_place) if a slot is known to be free. Returns whether the message was sent: if not,
-    /// `write` was not called, or nobody is left who could receive it. What `write` takes with it can stay in registers,
-    /// because no other way needs it.
+    /// Sends as [`send_in_place`](Self::send_in_place) does, if a slot is known to be free. Returns whether the message
+    /// was sent. If not, `write` was not called, or no rank is left that could receive the message. What `write` takes
+    /// with it can stay in registers, because no other path needs it.
     #[doc(hidden)]
     #[inline(always)]
     pub fn send_in_place_at_once(&mut self, write: impl FnOnce(&mut T)) -> bool {
         self.ring.reserve().is_some_and(|slot| self.write_and_publish(slot, write).is_ok())
     }
 
-    /// As [`send_fast`](Self::send_fast).
+    /// Writes and publishes a message in the way of [`send_fast`](Self::send_fast).
     #[inline(always)]
     fn write_and_publish(&mut self, slot: NonNull<u8>, write: impl FnOnce(&mut T)) -> Result<()> {
         let place = const { Place::of_single::<T>() };
@@ -580,29 +577,29 @@ impl<T: Plain> Sender<T> {
         slot.publish()
     }
 
-    /// A slot of the channel, to be written in place; waits while all are taken. Its content is
-    /// whatever an earlier message left.
+    /// Reserves a slot of the channel, to be written in place. Waits while all slots are taken. The slot holds whatever
+    /// an earlier message left.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// Same as [`send`](Self::send).
     pub fn reserve(&mut self) -> Result<Slot<'_, T>> {
         let claim = self.claim(self.wait)?;
         Ok(self.slot(claim, 1))
     }
 
-    /// [`reserve`](Self::reserve) that does not wait.
+    /// Reserves as [`reserve`](Self::reserve) does, but does not wait.
     ///
     /// # Errors
-    /// As `reserve`, and [`Full`](crate::ErrorKind::Full).
+    /// Same as `reserve`, and [`Full`](crate::ErrorKind::Full).
     pub fn try_reserve(&mut self) -> Result<Slot<'_, T>> {
         let claim = self.claim_now(false)?.ok_or_else(|| self.full())?;
         Ok(self.slot(claim, 1))
     }
 
-    /// [`reserve`](Self::reserve) that waits as `wait` says.
+    /// Reserves as [`reserve`](Self::reserve) does, but waits as `wait` says.
     ///
     /// # Errors
-    /// As `reserve`, and [`Timeout`](crate::ErrorKind::Timeout).
+    /// Same as `reserve`, and [`Timeout`](crate::ErrorKind::Timeout).
     pub fn reserve_with(&mut self, wait: impl Into<Wait>) -> Result<Slot<'_, T>> {
         let claim = self.claim(wait.into())?;
         Ok(self.slot(claim, 1))
@@ -610,40 +607,40 @@ impl<T: Plain> Sender<T> {
 }
 
 impl<T: Plain> Sender<[T]> {
-    /// A slot of the channel for `len` elements, to be written in place; waits while all are
-    /// taken. Its content is whatever an earlier message left.
+    /// Reserves a slot of the channel for `len` elements, to be written in place. Waits while all slots are taken. The
+    /// slot holds whatever an earlier message left.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// Same as [`send`](Self::send).
     pub fn reserve(&mut self, len: usize) -> Result<Slot<'_, [T]>> {
         self.reserve_with(len, self.wait)
     }
 
-    /// [`reserve`](Self::reserve) that does not wait.
+    /// Reserves as [`reserve`](Self::reserve) does, but does not wait.
     ///
     /// # Errors
-    /// As `reserve`, and [`Full`](crate::ErrorKind::Full).
+    /// Same as `reserve`, and [`Full`](crate::ErrorKind::Full).
     pub fn try_reserve(&mut self, len: usize) -> Result<Slot<'_, [T]>> {
         self.check_len(len)?;
         let claim = self.claim_now(false)?.ok_or_else(|| self.full())?;
         Ok(self.slot(claim, len))
     }
 
-    /// [`reserve`](Self::reserve) that waits as `wait` says.
+    /// Reserves as [`reserve`](Self::reserve) does, but waits as `wait` says.
     ///
     /// # Errors
-    /// As `reserve`, and [`Timeout`](crate::ErrorKind::Timeout).
+    /// Same as `reserve`, and [`Timeout`](crate::ErrorKind::Timeout).
     pub fn reserve_with(&mut self, len: usize, wait: impl Into<Wait>) -> Result<Slot<'_, [T]>> {
         self.check_len(len)?;
         let claim = self.claim(wait.into())?;
         Ok(self.slot(claim, len))
     }
 
-    /// Moves a buffer to the receiver; waits while all slots are taken. No element is copied, and
-    /// the buffer may be longer than the channel's slots.
+    /// Moves a buffer to the receiver. Waits while all slots are taken. No element is copied, and the buffer may be
+    /// longer than the channel's slots.
     ///
     /// # Errors
-    /// As [`send`](Self::send), with the buffer given back.
+    /// Same as [`send`](Self::send), with the buffer given back.
     #[inline]
     pub fn send_buffer(
         &mut self,
@@ -652,10 +649,10 @@ impl<T: Plain> Sender<[T]> {
         self.send_buffer_with(buffer, self.wait)
     }
 
-    /// [`send_buffer`](Self::send_buffer) that does not wait.
+    /// Moves a buffer as [`send_buffer`](Self::send_buffer) does, but does not wait.
     ///
     /// # Errors
-    /// As `send_buffer`, and [`Full`](crate::ErrorKind::Full).
+    /// Same as `send_buffer`, and [`Full`](crate::ErrorKind::Full).
     pub fn try_send_buffer(
         &mut self,
         buffer: SharedBuffer<T>,
@@ -664,10 +661,10 @@ impl<T: Plain> Sender<[T]> {
         self.move_and_publish(claim, buffer)
     }
 
-    /// [`send_buffer`](Self::send_buffer) that waits as `wait` says.
+    /// Moves a buffer as [`send_buffer`](Self::send_buffer) does, but waits as `wait` says.
     ///
     /// # Errors
-    /// As `send_buffer`, and [`Timeout`](crate::ErrorKind::Timeout).
+    /// Same as `send_buffer`, and [`Timeout`](crate::ErrorKind::Timeout).
     #[inline]
     pub fn send_buffer_with(
         &mut self,
@@ -771,8 +768,8 @@ impl<M: Message + ?Sized> std::fmt::Debug for Sender<M> {
     }
 }
 
-/// A message being written where the receiver will read it. Dropped without
-/// [`publish`](Self::publish), it was never there.
+/// A message that is being written where the receiver will read it. If it is dropped without
+/// [`publish`](Self::publish), nothing is sent.
 #[must_use = "a slot that is not published is not sent"]
 pub struct Slot<'a, M: Message + ?Sized> {
     sender: &'a mut Sender<M>,
@@ -783,7 +780,7 @@ impl<M: Message + ?Sized> Slot<'_, M> {
     /// Sends the message.
     ///
     /// # Errors
-    /// None now; a receiver that went away in the meantime shows at the next call.
+    /// None at present. If the receiver has gone in the meantime, the next call returns the error.
     pub fn publish(self) -> Result<()> {
         let mut this = std::mem::ManuallyDrop::new(self);
         let claim = this.sender.take_back();

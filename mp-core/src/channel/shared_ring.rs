@@ -1,9 +1,9 @@
 //! A channel of several senders or several receivers.
 //!
-//! Every slot has a state word that says which message it is for and who is at it, so that a rank
-//! that dies in the middle leaves a trace from which the others can go on:
+//! Every slot has a state word that says which message it is for and which rank is using it. So a rank that dies in the
+//! middle leaves a trace from which the other ranks can go on:
 //!
-//! | state of message p | who comes next |
+//! | state of message p | next step |
 //! |---|---|
 //! | `FREE` | a sender r: → `CLAIMED` by r |
 //! | `CLAIMED` by r | r: → `FULL`, or gives it up: → `VOID`; a receiver s when r has released its end: → `TAKEN` by s |
@@ -12,11 +12,11 @@
 //! | `TAKEN` by r | r: → `FREE` for message p + slots; a sender s when r has released its end: → `CLEARING` by s |
 //! | `CLEARING` by r | r: → `FREE` for message p + slots; a sender s when r has released its end: → `CLEARING` by s |
 //!
-//! *Released* means that nothing of the rank can touch the channel any more (`directory`): a slot
-//! must not be written while somebody who had it still can.
+//! *Released* means that nothing of the rank can touch the channel any more (`directory`): a slot must not be written
+//! while a rank that had it can still touch it.
 //!
-//! `tail` and `head` only say where to look first; whoever sees a slot further on helps them
-//! along. Messages are taken in the order in which their slots were claimed.
+//! `tail` and `head` only say where to look first; a rank that sees a slot further on moves them forward. Messages are
+//! taken in the order in which their slots were claimed.
 
 use std::ptr::NonNull;
 
@@ -33,10 +33,10 @@ const CLAIMED: u64 = 1;
 const FULL: u64 = 2;
 const TAKEN: u64 = 3;
 const VOID: u64 = 4;
-/// Not `TAKEN`: the end that r may have released is the other one.
+/// Not the same as `TAKEN`: the end that r may have released is the other one.
 const CLEARING: u64 = 5;
 
-/// A state word: the message's position modulo 2³², what is up with it, and who is at it.
+/// Returns a state word: the message's position modulo 2³², the slot's state, and the rank that uses the slot.
 fn word(position: u64, what: u64, rank: u32) -> u64 {
     (position << 32) | (what << 24) | u64::from(rank)
 }
@@ -49,25 +49,25 @@ fn rank(word: u64) -> u32 {
     word as u32 & 0xff_ffff
 }
 
-/// How far the word's position is ahead of `position`.
+/// Returns how far the word's position is ahead of `position`.
 fn ahead(word: u64, position: u64) -> i32 {
     ((word >> 32) as u32).wrapping_sub(position as u32) as i32
 }
 
-/// What stands beside every payload.
+/// The header beside every payload.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct SharedSlotHeader {
     state: AtomicU64,
-    /// Elements of the message, for slices; or [`MOVED`].
+    /// Number of elements of the message, for slices; or [`MOVED`].
     len: AtomicU32,
-    /// Says nothing; the header has no padding.
+    /// Has no meaning. It is there so that the header has no padding.
     rest: AtomicU32,
     race: RaceMarker,
 }
 
 impl SharedSlotHeader {
-    /// The header of slot `index` in a new channel.
+    /// Makes the header of slot `index` in a new channel.
     pub(crate) fn new(index: u64) -> Self {
         Self {
             state: AtomicU64::new(word(index, FREE, 0)),
@@ -78,7 +78,7 @@ impl SharedSlotHeader {
     }
 }
 
-/// Where senders and receivers look first.
+/// The positions at which senders and receivers look first.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct SharedControl {
@@ -108,17 +108,17 @@ pub(crate) struct Held {
     position: u64,
 }
 
-/// What a look at the ring found.
+/// The result of a look at the ring.
 #[derive(Debug)]
 pub(crate) enum Look {
     /// A slot for this rank.
     Got(Held),
     /// Nothing now.
     Nothing,
-    /// A slot of a message that nobody will finish, now this rank's: free the
-    /// [`buffer_in`](SharedRing::buffer_in) it, [`release`](SharedRing::release) it, look again.
+    /// A slot of a message that no rank will finish. It now belongs to this rank, which must free the
+    /// [`buffer_in`](SharedRing::buffer_in) it, [`release`](SharedRing::release) it, and look again.
     Orphan(Held),
-    /// The position to look at is none that the slots can have come to.
+    /// The position to look at is one that the slots cannot have reached.
     Corrupt(u64),
 }
 
@@ -143,21 +143,21 @@ impl SharedRing {
         (slot, unsafe { self.slots.header(slot) })
     }
 
-    /// Whether a slot is further on than it can be while `pointer` still says `position`: the
-    /// others pass it before they go round again.
+    /// Returns whether a slot is further on than it can be while `pointer` still says `position`. The other ranks pass
+    /// it before they go round again.
     fn impossible(&self, pointer: &AtomicU64, position: u64, state: u64) -> bool {
         i64::from(ahead(state, position)) > self.slots.count() as i64
             && pointer.load(Ordering::Relaxed) == position
     }
 
-    /// Moves a pointer past `position`, unless somebody has.
+    /// Moves a pointer past `position`, unless another rank has done so.
     fn pass(pointer: &AtomicU64, position: u64) {
         // Relaxed: a hint; the state words carry the order.
         let next = position.wrapping_add(1);
         let _ = pointer.compare_exchange(position, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// 1 reserve, for rank `me`. `receiver_gone` and `sender_gone` say whether a rank has released
+    /// Claims a slot for rank `me` (step 1, reserve). `receiver_gone` and `sender_gone` say whether a rank has released
     /// that end.
     pub(crate) fn reserve(
         &self,
@@ -210,7 +210,7 @@ impl SharedRing {
         }
     }
 
-    /// Whether [`reserve`](Self::reserve) would do anything but find all slots taken.
+    /// Returns whether [`reserve`](Self::reserve) would do anything other than find all slots taken.
     pub(crate) fn has_room(
         &self,
         receiver_gone: impl Fn(u32) -> bool,
@@ -226,7 +226,7 @@ impl SharedRing {
         }
     }
 
-    /// 4 receive, for rank `me`. `sender_gone` says whether a rank has released that end.
+    /// Takes a message for rank `me` (step 4, receive). `sender_gone` says whether a rank has released that end.
     pub(crate) fn receive(&self, me: u32, sender_gone: impl Fn(u32) -> bool) -> Look {
         let head = &*self.control().head;
         loop {
@@ -263,8 +263,7 @@ impl SharedRing {
         }
     }
 
-    /// Takes the slot of message `seen` out of the hands of a rank that is no more. One caller
-    /// wins.
+    /// Takes over the slot of message `seen` from a rank that is gone. Only one caller succeeds.
     fn take_over(
         &self,
         slot: NonNull<u8>,
@@ -287,8 +286,8 @@ impl SharedRing {
         Some(Held { slot, position })
     }
 
-    /// The moved buffer in an orphaned slot. To be freed before the slot is released, so that a
-    /// death in between loses nothing: freeing twice is harmless.
+    /// Returns the moved buffer in an orphaned slot. It must be freed before the slot is released, so that a death in
+    /// between loses nothing: freeing twice is harmless.
     pub(crate) fn buffer_in(&self, orphan: Held) -> Option<BlockKey> {
         let Held { slot, position } = orphan;
         if self.header(orphan).len.load(Ordering::Acquire) != MOVED {
@@ -299,7 +298,7 @@ impl SharedRing {
         (written_for == position as u32).then_some(key)
     }
 
-    /// Whether a message may be there.
+    /// Returns whether a message may be there.
     pub(crate) fn ready(&self, sender_gone: impl Fn(u32) -> bool) -> bool {
         let position = self.control().head.load(Ordering::Relaxed);
         let state = self.at(position).1.state.load(Ordering::Relaxed);
@@ -311,7 +310,7 @@ impl SharedRing {
         }
     }
 
-    /// What a wait for a message, or for a free slot, should watch.
+    /// Returns the address that a wait for a message, or for a free slot, should watch.
     pub(crate) fn watched(&self, sender: bool) -> *const () {
         let control = self.control();
         let pointer = if sender { &control.tail } else { &control.head };
@@ -319,16 +318,16 @@ impl SharedRing {
         std::ptr::from_ref(&self.at(position).1.state).cast()
     }
 
-    /// The held slot's payload, 2 to be written or 5 read.
+    /// Returns the payload of the held slot, to be written (step 2) or read (step 5).
     pub(crate) fn payload(&self, held: Held) -> NonNull<u8> {
         // SAFETY: `held` is one of the ring's slots.
         unsafe { self.slots.payload(held.slot) }
     }
 
-    /// The message that this rank has taken and not given back, by its payload.
+    /// Returns the message that this rank has taken and not given back, found by its payload.
     ///
     /// # Safety
-    /// `payload` is that of such a message.
+    /// `payload` is the payload of such a message.
     pub(crate) unsafe fn taken_at(&self, payload: NonNull<u8>) -> Held {
         // SAFETY: the caller's.
         let slot = unsafe { self.slots.of_payload(payload) };
@@ -343,12 +342,12 @@ impl SharedRing {
         unsafe { self.slots.header(held.slot) }
     }
 
-    /// Says that the payload is being written.
+    /// Notes that the payload is being written.
     pub(crate) fn writing(&self, held: Held) {
         self.header(held).race.writing();
     }
 
-    /// Length of the message in elements, to be written before the elements: see
+    /// Writes the length of the message in elements. It must be written before the elements: see
     /// `RingSender::write_len`.
     pub(crate) fn write_len(&self, held: Held, len: u32) {
         self.header(held).len.store(len, Ordering::Relaxed);
@@ -373,18 +372,18 @@ impl SharedRing {
         unsafe { self.slots.moved(held.slot) }.read().map(|(key, len, _)| (key, len))
     }
 
-    /// 3 publish.
+    /// Publishes the message (step 3).
     pub(crate) fn publish(&self, held: Held) {
         // Release: pairs with the Acquire in `receive`.
         self.header(held).state.store(word(held.position, FULL, 0), Ordering::Release);
     }
 
-    /// Gives a claimed slot up without a message.
+    /// Gives up a claimed slot without a message.
     pub(crate) fn abandon(&self, held: Held) {
         self.header(held).state.store(word(held.position, VOID, 0), Ordering::Release);
     }
 
-    /// 6 release on drop.
+    /// Gives the slot back (step 6, release on drop).
     pub(crate) fn release(&self, held: Held) {
         let header = self.header(held);
         header.race.reading();
@@ -393,7 +392,7 @@ impl SharedRing {
         header.state.store(word(next, FREE, 0), Ordering::Release);
     }
 
-    /// Buffers that were sent and not received. To be called when no end is in use any more.
+    /// Returns the buffers that were sent and not received. This must be called only when no end is in use any more.
     pub(crate) fn stranded(&self) -> Vec<BlockKey> {
         let mut keys = Vec::new();
         for index in 0..self.slots.count() {
@@ -414,7 +413,7 @@ mod tests {
     use super::*;
     use crate::channel::{slots::Geometry, test_memory::TestMemory};
 
-    /// A ring whose first message has this number.
+    /// Makes a ring whose first message has this number.
     fn ring_at(position: u64, degree: u64) -> (SharedRing, TestMemory<SharedControl>) {
         let geometry = Geometry { stride: 16, payload: 16, header: 0, count: degree };
         let start = || CachePadded::new(AtomicU64::new(position));
@@ -443,7 +442,7 @@ mod tests {
 
     const NOBODY: fn(u32) -> bool = |_| false;
 
-    /// The slots know 32 bits of a message's number.
+    /// The slots hold only 32 bits of a message's number.
     #[test]
     fn numbers_go_on_past_four_billion() {
         for degree in [1, 2, 3, 5] {

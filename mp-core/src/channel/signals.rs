@@ -1,9 +1,9 @@
-//! The two words through which the ends of a channel call for each other's attention.
+//! The two words through which the ends of a channel call each other.
 //!
 //! | bit | raised by | means to the end that looks |
 //! |---|---|---|
 //! | `PARKED` | the other end, before it sleeps | ring its doorbell after your next move |
-//! | `GONE` | whoever closes or buries the other end | nothing more comes: see the descriptor |
+//! | `GONE` | the rank that closes or buries the other end | nothing more comes: see the descriptor |
 //! | `MISMATCH` | the other end, when it opens | types or degrees differ: see the descriptor |
 //!
 //! Each word has its own pair of lines and is almost never written, so that looking costs a hit
@@ -22,7 +22,7 @@ const PARKED: u32 = 1;
 const GONE: u32 = 2;
 const MISMATCH: u32 = 4;
 
-/// One end's word, and what the other end has left for it. See the [module](self).
+/// The word of one end, and what the other end has left for it. See the [module](self).
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Signal {
@@ -30,9 +30,9 @@ pub(crate) struct Signal {
     notice: AtomicU64,
 }
 
-/// Where an end looks after each message: at its own word, with nothing but the compiler kept in
-/// order. In a world whose fences are ordinary ones it looks at a word that is never quiet, so that
-/// the fence is on the way of those who have something to attend to, and costs the others nothing.
+/// What an end looks at after each message. It is the end's own word, and only the compiler is kept from reordering the
+/// look. In a world whose fences are ordinary ones it is a word that is never quiet. So the fence is on the path of the
+/// ends that have something to attend to, and costs the others nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Glance(NonNull<Signal>);
 
@@ -43,7 +43,7 @@ impl Glance {
         Self(if asymmetry.uses_membarrier() { NonNull::from(signal) } else { loud() })
     }
 
-    /// Whether there is surely nothing to attend to. If there may be, the end looks at its signal,
+    /// Returns whether there is certainly nothing to attend to. If there may be something, the end looks at its signal,
     /// behind [`Asymmetry::light`].
     #[inline(always)]
     pub(crate) fn quiet(self) -> bool {
@@ -71,7 +71,7 @@ impl Signal {
         Self { word: AtomicU32::new(0), notice: AtomicU64::new(0) }
     }
 
-    /// What the other end has left here, or 0.
+    /// Returns what the other end has left here, or 0.
     #[inline(always)]
     pub(crate) fn notice(&self) -> u64 {
         // Relaxed: it says nothing of other memory. A sender that takes a slot which the receiver gave
@@ -79,18 +79,18 @@ impl Signal {
         self.notice.load(Ordering::Relaxed)
     }
 
-    /// See [`notice`](Self::notice).
+    /// Sets the [`notice`](Self::notice).
     pub(crate) fn set_notice(&self, notice: u64) {
         self.notice.store(notice, Ordering::Relaxed);
     }
 
-    /// Whether there is anything to attend to.
+    /// Returns whether there is nothing to attend to.
     #[inline(always)]
     pub(crate) fn quiet(&self) -> bool {
         self.word.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether the channel can't be used further.
+    /// Returns whether the channel can't be used any further.
     #[inline(always)]
     pub(crate) fn ended(&self) -> bool {
         // Acquire: pairs with the Release in `raise_gone`, so that what the other end published
@@ -113,7 +113,7 @@ impl Signal {
         self.word.fetch_or(MISMATCH, Ordering::Release);
     }
 
-    /// Lowers `PARKED`; whether it was raised, so that the other end must be rung.
+    /// Lowers `PARKED`. Returns whether it was raised, so that the other end must be rung.
     #[cold]
     pub(crate) fn take_parked(&self) -> bool {
         self.word.load(Ordering::Relaxed) & PARKED != 0
@@ -131,8 +131,8 @@ impl Flag for Signal {
     }
 }
 
-/// A word of a channel with several ranks at the other end. One of them that stops waiting must
-/// not lower the flag for the others: a flag left up costs one needless ring.
+/// The word of a channel with several ranks at the other end. A rank that stops waiting must not lower the flag for the
+/// others: a flag that is left up costs one needless ring.
 #[derive(Debug)]
 pub(crate) struct Sticky<'a>(pub(crate) &'a Signal);
 
@@ -148,9 +148,9 @@ impl Flag for Sticky<'_> {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Signals {
-    /// Where senders look.
+    /// The word at which senders look.
     pub(crate) for_sender: CachePadded<Signal>,
-    /// Where receivers look.
+    /// The word at which receivers look.
     pub(crate) for_receiver: CachePadded<Signal>,
 }
 

@@ -1,10 +1,10 @@
 //! How the slots of a channel lie in memory.
 //!
-//! A slot is a payload and a header. A small message and its header share one cache line, so that
-//! one line transfer carries both (C, section 2.4); several very small ones share a line. There the
-//! header comes after the payload: a line that is written from its first byte to its last goes to
-//! memory faster than one of which the first bytes come last (`cargo bench --bench ratios -- stream`).
-//! A large payload starts on a line of its own, after the header's.
+//! A slot is a payload and a header. A small message and its header share one cache line, so that one line transfer
+//! carries both (C, section 2.4); several very small messages share a line. In such slots the header comes after the
+//! payload: a line that is written from its first byte to its last goes to memory faster than one whose first bytes are
+//! written last (`cargo bench --bench ratios -- stream`). A large payload starts on a line of its own, after the
+//! header's line.
 
 use std::{alloc::Layout, cell::Cell, marker::PhantomData, ptr::NonNull};
 
@@ -14,16 +14,16 @@ use crate::{
     sync::{AtomicU32, AtomicU64, Ordering, RaceMarker},
 };
 
-/// Alignment of the slots, and the largest one that a type may ask for.
+/// Alignment of the slots, and the largest alignment that a type may ask for.
 pub(crate) const LINE: usize = 64;
 
-/// What stands beside every payload of a channel between two ranks.
+/// The header beside every payload of a channel between two ranks.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct SlotHeader {
-    /// 1 + the position (modulo 2³²) of the message in the slot; stays until the next one.
+    /// 1 + the position (modulo 2³²) of the message in the slot. It stays until the next message.
     pub(crate) seq: AtomicU32,
-    /// Elements of the message, for slices; or [`MOVED`].
+    /// Number of elements of the message, for slices; or [`MOVED`].
     pub(crate) len: AtomicU32,
     pub(crate) race: RaceMarker,
 }
@@ -40,22 +40,22 @@ impl SlotHeader {
     }
 }
 
-/// In place of a length: the payload is a [`MovedBuffer`], the elements are where it says.
+/// Stands in place of a length: the payload is a [`MovedBuffer`], which says where the elements are.
 pub(crate) const MOVED: u32 = u32::MAX;
 
-/// A message that is a shared buffer, moved: all that travels is where it lies.
+/// A message that is a moved shared buffer. Only the location of the buffer travels.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct MovedBuffer {
     key: AtomicU64,
     len: AtomicU64,
-    /// The sequence word that the slot will show. Different from it in a slot whose sender died
-    /// before it published: the buffer then belongs to nobody.
+    /// The sequence word that the slot will show. It differs from the slot's word if the sender died before it
+    /// published. The buffer then belongs to no rank.
     seq: AtomicU32,
 }
 
 impl MovedBuffer {
-    /// Of no buffer.
+    /// Makes one that names no buffer.
     #[cfg(all(test, loom))]
     pub(crate) fn new() -> Self {
         Self { key: AtomicU64::new(0), len: AtomicU64::new(0), seq: AtomicU32::new(0) }
@@ -69,7 +69,7 @@ impl MovedBuffer {
         self.seq.store(seq, Ordering::Release);
     }
 
-    /// The buffer's block, its length in elements, and the sequence word it was written for.
+    /// Returns the buffer's block, its length in elements, and the sequence word for which it was written.
     pub(crate) fn read(&self) -> Option<(BlockKey, u64, u32)> {
         let seq = self.seq.load(Ordering::Acquire);
         let key = BlockKey::from_word(self.key.load(Ordering::Relaxed))?;
@@ -89,8 +89,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Of single values in a channel between two ranks, known when the program is compiled. The
-    /// same as [`Geometry::of`] finds.
+    /// Returns the place of single values in a channel between two ranks, which is known when the program is compiled.
+    /// It is the same as what [`Geometry::of`] finds.
     pub(crate) const fn of_single<T>() -> Self {
         match Self::of(size_of::<T>(), align_of::<T>(), Layout::new::<SlotHeader>()) {
             Some(place) => place,
@@ -128,13 +128,13 @@ pub(crate) struct Geometry {
     pub(crate) payload: usize,
     /// From a slot's start to its header.
     pub(crate) header: usize,
-    /// How many slots there are.
+    /// Number of slots.
     pub(crate) count: u64,
 }
 
 impl Geometry {
-    /// The slots of a channel of this kind, with such a header beside each payload; `None` when
-    /// they are more than can be counted, or no type has that alignment.
+    /// Returns the geometry of the slots of a channel of this kind, with such a header beside each payload. Returns
+    /// `None` if their size is more than can be counted, or if no type has that alignment.
     pub(crate) fn of(spec: &ChannelSpec, header: Layout) -> Option<Self> {
         if !spec.element_align.is_power_of_two() || spec.element_align > LINE {
             return None;
@@ -152,7 +152,7 @@ impl Geometry {
         Some(Self { stride, payload, header, count })
     }
 
-    /// Bytes of all slots.
+    /// Returns the number of bytes of all slots.
     pub(crate) fn bytes(&self) -> usize {
         self.stride * self.count as usize
     }
@@ -174,17 +174,17 @@ impl<H> Clone for Slots<H> {
 
 impl<H> Copy for Slots<H> {}
 
-/// Headers that fit into a line.
+/// Number of headers that fit into a line.
 const HEADERS: usize =
     if size_of::<SlotHeader>() < LINE { LINE / size_of::<SlotHeader>() } else { 1 };
 
-/// A line of headers of which none shows a message.
+/// A line of headers, none of which shows a message.
 #[repr(C, align(64))]
 struct BlankLine([SlotHeader; HEADERS]);
 
 impl Slots<SlotHeader> {
-    /// Returns slots of which there are none. A receiver may look at the first one all the same. It finds no
-    /// message there, wherever in the line it looks for the header.
+    /// Returns an empty set of slots. A receiver may still look at the first one. It finds no message there, wherever
+    /// in the line it looks for the header.
     pub(crate) fn blank() -> Self {
         #[cfg(not(loom))]
         static BLANK: BlankLine = BlankLine([const { SlotHeader::new() }; HEADERS]);
@@ -208,8 +208,8 @@ impl<H> Slots<H> {
         Self { first, geometry, header: PhantomData }
     }
 
-    /// Writes a header into every slot. A header has no padding, which would be no bytes at all for
-    /// the next who has the memory.
+    /// Writes a header into every slot. A header has no padding, which would be uninitialized bytes for the next user
+    /// of the memory.
     ///
     /// # Safety
     /// Nobody else uses the slots yet.
@@ -225,7 +225,7 @@ impl<H> Slots<H> {
         self.geometry.count
     }
 
-    /// Where things are in each of them.
+    /// Returns where things are in each slot.
     #[inline(always)]
     pub(crate) fn place(&self) -> Place {
         let Geometry { stride, payload, header, .. } = self.geometry;
@@ -239,7 +239,7 @@ impl<H> Slots<H> {
         unsafe { self.first.add(index as usize * self.geometry.stride) }
     }
 
-    /// A cursor at slot 0, which stops at the end.
+    /// Makes a cursor at slot 0 that stops at the end.
     pub(crate) fn cursor(&self) -> Cursor {
         // SAFETY: one past the last slot.
         let end = unsafe { self.first.add(self.geometry.bytes()) };
@@ -250,18 +250,18 @@ impl<H> Slots<H> {
     }
 
     /// # Safety
-    /// `slot` is one of these slots, formatted.
+    /// `slot` is one of these slots, and it is formatted.
     #[inline(always)]
     pub(crate) unsafe fn header<'a>(&self, slot: NonNull<u8>) -> &'a H {
         // SAFETY: the caller's: the header's distance is less than the stride.
         unsafe { self.header_at(slot, self.geometry.header) }
     }
 
-    /// [`header`](Self::header) that lies so far into the slot.
+    /// Returns the [`header`](Self::header) that lies `distance` bytes into the slot.
     ///
     /// # Safety
-    /// `slot` is one of these slots, formatted, in which headers lie there; or `first` of no slots, and a
-    /// header's distance within a line.
+    /// `slot` is one of these slots, it is formatted, and headers lie at `distance` in it. Or there are no slots,
+    /// `slot` is `first`, and `distance` leaves a header within the line.
     #[inline(always)]
     pub(crate) unsafe fn header_at<'a>(&self, slot: NonNull<u8>, distance: usize) -> &'a H {
         // SAFETY: the caller's; headers are made of atomics.
@@ -276,16 +276,16 @@ impl<H> Slots<H> {
         unsafe { slot.add(self.geometry.payload) }
     }
 
-    /// The slot of a payload.
+    /// Returns the slot of a payload.
     ///
     /// # Safety
-    /// `payload` is that of one of these slots.
+    /// `payload` is the payload of one of these slots.
     pub(crate) unsafe fn of_payload(&self, payload: NonNull<u8>) -> NonNull<u8> {
         // SAFETY: the caller's: the slot begins that much before.
         unsafe { payload.sub(self.geometry.payload) }
     }
 
-    /// The number of a slot.
+    /// Returns the number of a slot.
     pub(crate) fn index_of(&self, slot: NonNull<u8>) -> u64 {
         let distance = slot.addr().get() - self.first.addr().get();
         (distance / self.geometry.stride) as u64
@@ -300,7 +300,7 @@ impl<H> Slots<H> {
     }
 }
 
-/// A place that goes round the slots, one after another.
+/// A place that moves round the slots, one after another.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Cursor {
@@ -308,7 +308,7 @@ pub(crate) struct Cursor {
     stride: usize,
     /// Where [`advance`](Self::advance) has more to do than one addition.
     stop: Cell<NonNull<u8>>,
-    /// An address with none of these bits begins a line from which to look ahead.
+    /// An address in which none of these bits is set begins a line from which to look ahead.
     begins: usize,
     first: NonNull<u8>,
     end: NonNull<u8>,
@@ -320,8 +320,8 @@ impl Cursor {
         self.at.get()
     }
 
-    /// Goes to the next slot. The caller has at hand where the cursor is, and perhaps how far it is
-    /// from one slot to the next. True at a stop; the next one is then the end.
+    /// Moves to the next slot. The caller already knows where the cursor is, and perhaps the distance from one slot to
+    /// the next. Returns true at a stop; the next stop is then the end.
     #[inline(always)]
     pub(crate) fn advance(&self, slot: NonNull<u8>, stride: usize) -> bool {
         debug_assert_eq!((slot, stride), (self.at.get(), self.stride));
@@ -344,7 +344,7 @@ impl Cursor {
         self.stop.set(self.end);
     }
 
-    /// Sets a stop after so many slots, at least one, or at the end if that comes first.
+    /// Sets a stop after `slots` slots, but at least one, or at the end if that comes first.
     pub(crate) fn stop_after(&self, slots: u64) {
         let left = self.end.addr().get() - self.at.get().addr().get();
         let bytes = self.stride.saturating_mul(slots.max(1) as usize);
@@ -352,9 +352,9 @@ impl Cursor {
         self.stop.set(unsafe { self.at.get().add(bytes.min(left)) });
     }
 
-    /// When the slot is the first on its line: the address some lines ahead of it.
+    /// Returns the address some lines ahead of the slot, if the slot is the first on its line.
     ///
-    /// `None` also in a ring so small that the address could be where the other end is.
+    /// Also returns `None` in a ring so small that the address could be where the other end is.
     #[inline(always)]
     pub(crate) fn ahead(&self) -> Option<*const u8> {
         (self.slot().addr().get() & self.begins == 0).then(|| {
@@ -366,10 +366,10 @@ impl Cursor {
     }
 }
 
-/// Far enough to hide a transfer, near enough that the receiver's own look-ahead has not been there
+/// Far enough to hide a transfer, and near enough that the receiver's own look-ahead has not been there
 /// (`cargo bench --bench ratios -- stream` measures it).
 const AHEAD: usize = 4 * LINE;
-/// A ring smaller than this is not looked ahead in.
+/// There is no look-ahead in a ring smaller than this.
 const SMALL: usize = 32 * LINE;
 
 #[cfg(all(test, not(loom)))]
@@ -421,7 +421,7 @@ mod model {
     use super::*;
     use crate::sync::explore;
 
-    /// For who clears up after a dead rank, without the slot's own words to order it.
+    /// This is for a rank that clears up after a dead rank, where the slot's own words give no order.
     #[test]
     fn the_number_of_a_moved_buffer_comes_last() {
         explore(6, || {

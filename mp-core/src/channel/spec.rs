@@ -4,9 +4,9 @@ use std::fmt;
 
 use crate::context::Namespace;
 
-/// How a channel is to be made: its asynchrony degree and, for slices, the longest message.
+/// How to make a channel: its asynchrony degree and, for slices, the longest message.
 ///
-/// Both ends must ask for the same, or get [`Mismatch`](crate::ErrorKind::Mismatch).
+/// Both ends must ask for the same, or they get [`Mismatch`](crate::ErrorKind::Mismatch).
 ///
 /// Source: Buono et al., section IV.A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,31 +17,31 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A channel in which up to `degree` messages can be under way without blocking the sender.
-    /// Degree 0 is a rendezvous: sender and receiver meet.
+    /// Returns a channel in which up to `degree` messages can be in flight without blocking the sender. Degree 0 is a
+    /// rendezvous: sender and receiver meet.
     pub const fn degree(degree: u32) -> Self {
         Self { degree: degree as u64, max_len: 0, namespace: Namespace::PROGRAM }
     }
 
-    /// The longest message of a channel of slices, in elements. The channel has `degree` slots of
-    /// this length. Without it, a channel of slices carries moved buffers only, of any length.
+    /// Sets the longest message of a channel of slices, in elements. The channel has `degree` slots of this length.
+    /// Without it, a channel of slices carries only moved buffers, of any length.
     pub const fn max_len(self, elements: usize) -> Self {
         Self { max_len: elements, ..self }
     }
 }
 
 impl Namespace {
-    /// A channel whose name is in this namespace.
+    /// Returns the channel with its name in this namespace.
     pub const fn channel(self, channel: Channel) -> Channel {
         Channel { namespace: self, ..channel }
     }
 }
 
-/// One end's view of a channel: what [`Mismatch`](crate::ErrorKind::Mismatch) shows of both.
+/// One end's view of a channel. [`Mismatch`](crate::ErrorKind::Mismatch) shows that of both ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChannelSpec {
-    /// The element type's name, as far as 104 bytes go.
+    /// The element type's name, up to 104 bytes.
     pub type_name: String,
     /// Size of an element in bytes.
     pub element_size: usize,

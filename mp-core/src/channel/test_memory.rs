@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-/// Control words and slots, freed when dropped. Nothing refers to them by reference meanwhile.
+/// Control words and slots, freed when dropped. No reference to them exists meanwhile.
 pub(super) struct TestMemory<C> {
     pub(super) control: NonNull<C>,
     slots: NonNull<[u128]>,
@@ -14,7 +14,7 @@ impl<C> TestMemory<C> {
         Self { control, slots: NonNull::from(Box::leak(vec![0u128; slots].into_boxed_slice())) }
     }
 
-    /// Slots of 16 bytes each.
+    /// Returns the slots, of 16 bytes each.
     pub(super) fn slots(&self) -> NonNull<u8> {
         self.slots.cast()
     }

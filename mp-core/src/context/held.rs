@@ -1,10 +1,9 @@
-//! Which shared buffers a rank holds, written where others find it when the rank is dead.
+//! The shared buffers that a rank holds, recorded where others find them when the rank is dead.
 //!
-//! A buffer that moves is written into the channel's slot, taken off the sender's table, and only
-//! then published; the receiver writes it into its own table before it gives the slot back. So at
-//! every instant a dead rank's buffers stand in its table, or in a slot that nobody published or
-//! received (the channel's `stranded` finds those). No line of the buffer itself changes hands
-//! for this: each rank writes only its own table.
+//! A buffer that moves is written into the channel's slot, removed from the sender's table, and only then published.
+//! The receiver writes it into its own table before it returns the slot. So at every instant a dead rank's buffers are
+//! in its table, or in a slot that was not published or not received (the channel's `stranded` finds those). No line of
+//! the buffer itself changes hands for this: each rank writes only its own table.
 
 use std::{ptr::NonNull, sync::PoisonError};
 
@@ -14,7 +13,7 @@ use crate::{
     sync::{AtomicU64, Ordering},
 };
 
-/// Entries of the first table.
+/// The number of entries of the first table.
 const FIRST: usize = 512;
 
 /// One entry: a buffer's key, or 0.
@@ -24,7 +23,7 @@ pub(super) struct Entry(AtomicU64);
 // SAFETY: one atomic.
 unsafe impl Shared for Entry {}
 
-/// Where a held buffer stands in its rank's tables: the entry, in this process's mapping.
+/// Where a held buffer is in its rank's tables: the entry, in this process's mapping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldAt {
     entry: NonNull<Entry>,
@@ -35,7 +34,7 @@ unsafe impl Send for HeldAt {}
 // SAFETY: as above.
 unsafe impl Sync for HeldAt {}
 
-/// An entry in which a buffer will stand that is yet to come.
+/// An entry that is reserved for a buffer that is yet to come.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     entry: NonNull<Entry>,
@@ -45,7 +44,7 @@ pub(crate) struct Reserved {
 unsafe impl Send for Reserved {}
 
 impl Reserved {
-    /// Writes into the rank's tables that it holds the buffer.
+    /// Records in the rank's tables that it holds the buffer.
     #[inline]
     pub(crate) fn hold(self, key: BlockKey) -> HeldAt {
         // SAFETY: an entry of a table in the segment, which stays mapped as long as there is a
@@ -64,20 +63,19 @@ fn entries(table: usize) -> usize {
     FIRST << table
 }
 
-/// How far a rank's search for free entries has come in its tables. It goes on where it stopped, and
-/// begins anew at the end if at least every fourth entry was free: so an entry costs a few looks, however
-/// many are taken.
+/// How far a rank's search for free entries has come in its tables. It continues where it stopped, and begins anew at
+/// the end if at least every fourth entry was free. So an entry costs a few looks, however many are taken.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
     table: usize,
     index: usize,
-    /// Entries that were free since the beginning.
+    /// The entries that were free since the beginning.
     found: usize,
 }
 
 #[cfg(test)]
 thread_local! {
-    /// How many entries this thread has looked at.
+    /// The number of entries that this thread has looked at.
     static LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -86,19 +84,19 @@ impl Context {
         self.segment.at(Offset::new(table.payload() + 8 * index as u64))
     }
 
-    /// Writes into this rank's tables that it holds the buffer.
+    /// Records in this rank's tables that it holds the buffer.
     #[inline]
     pub(crate) fn hold(&self, key: BlockKey) -> Result<HeldAt, SegmentError> {
         self.take_entry(key.word()).map(|entry| HeldAt { entry })
     }
 
-    /// An entry of this rank's tables, to be given back by `let_go`. To be used only while the
+    /// Reserves an entry of this rank's tables, to be given back by `let_go`. The entry may be used only while the
     /// context is kept.
     pub(crate) fn reserve(&self) -> Result<Reserved, SegmentError> {
         self.take_entry(RESERVED).map(|entry| Reserved { entry })
     }
 
-    /// Gives back a reserved entry.
+    /// Gives a reserved entry back.
     pub(crate) fn unreserve(&self, reserved: &Reserved) {
         self.let_go(HeldAt { entry: reserved.entry });
     }
@@ -167,7 +165,7 @@ impl Context {
         }
     }
 
-    /// Takes a buffer off the tables.
+    /// Removes a buffer from the tables.
     #[inline]
     pub(crate) fn let_go(&self, held: HeldAt) {
         self.free_entry.store(held.entry.as_ptr(), Ordering::Relaxed);
@@ -178,7 +176,7 @@ impl Context {
         entry.0.store(0, Ordering::Release);
     }
 
-    /// The buffers in the tables of `rank`, and the tables.
+    /// Returns the buffers in the tables of `rank`, and the tables.
     pub(crate) fn held_by(&self, rank: u32) -> Result<Vec<BlockKey>, SegmentError> {
         let mut keys = Vec::new();
         for (table, place) in self.rank(rank)?.tables.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! One rank's view of its world: the segment, its number, and how it waits.
 //!
-//! Channels and buffers stand on this; launching and ending worlds is above them, in `world`.
+//! Channels and buffers are built on this. Launching and ending worlds is above it, in `world`.
 
 mod control;
 mod held;
@@ -44,7 +44,7 @@ use crate::{
 /// The most ranks a world can have.
 pub(crate) const MAX_RANKS: usize = 1024;
 
-/// What changes when the structures here do.
+/// Returns a number that changes when the structures here change.
 pub(crate) fn layout() -> u64 {
     fingerprint([size_of::<WorldControl>(), size_of::<RankControl>(), MAX_RANKS])
 }
@@ -57,14 +57,14 @@ pub(crate) struct Context {
     size: u32,
     pub(crate) me: u32,
     pub(crate) waiting: Waiting,
-    /// An entry of this rank's tables of buffers that was free lately, or null.
+    /// An entry of this rank's tables of buffers that was free recently, or null.
     free_entry: AtomicPtr<held::Entry>,
-    /// Where it looks for a free entry otherwise.
+    /// Where the rank looks for a free entry otherwise.
     sweep: Mutex<held::Sweep>,
     /// See [`Rank::ordinal`](crate::Rank::ordinal).
     pub(crate) ordinals: AtomicU64,
     kept: Kept,
-    /// What the ranks lend each other, where they are threads.
+    /// What the ranks lend each other, if they are threads.
     pub(crate) loans: Option<Arc<Loans>>,
 }
 
@@ -72,8 +72,8 @@ pub(crate) struct Context {
 type Kept = Mutex<HashMap<TypeId, Weak<dyn Any + Send + Sync>>>;
 
 impl Context {
-    /// Makes the control blocks of a world of `size` ranks in a fresh segment. The maker itself
-    /// counts as one more rank, numbered `size`, that can hold the heap's lock.
+    /// Makes the control blocks of a world of `size` ranks in a fresh segment. The process that makes it counts as one
+    /// more rank, numbered `size`, that can hold the heap's lock.
     pub(crate) fn create(
         segment: Arc<Segment>,
         size: u32,
@@ -105,7 +105,7 @@ impl Context {
         })
     }
 
-    /// Rank `me` of the world in a segment made elsewhere.
+    /// Enters, as rank `me`, the world in a segment made elsewhere.
     pub(crate) fn enter(
         segment: Arc<Segment>,
         me: u32,
@@ -136,7 +136,7 @@ impl Context {
         Ok(context)
     }
 
-    /// The same world as seen by rank `me`, in the same process.
+    /// Returns the same world as seen by rank `me`, in the same process.
     pub(crate) fn as_rank(&self, me: u32) -> Self {
         Self {
             segment: Arc::clone(&self.segment),
@@ -181,15 +181,15 @@ impl Context {
         self.segment.at(Offset::new(offset))
     }
 
-    /// Whether nothing of the rank runs any more: what it held can be taken away from it. That is
-    /// more than to be lost: a rank that panicked is lost, and its process still runs; and ranks
-    /// that are threads never die without their whole world.
+    /// Returns whether nothing of the rank runs any more, so that what it held can be taken away from it. That is more
+    /// than being lost: a rank that panicked is lost, but its process still runs. Ranks that are threads never die
+    /// without their whole world.
     pub(crate) fn dead(&self, rank: u32) -> bool {
         rank < self.size && self.rank(rank).is_ok_and(RankControl::is_dead)
     }
 
-    /// Whether the holder of the heap's lock is dead, or no rank at all. A launcher must see for
-    /// itself: the one who would tell it, is it.
+    /// Returns whether the holder of the heap's lock is dead, or is not a rank at all. A launcher must check for
+    /// itself, because the process that would tell it is the launcher itself.
     fn holder_dead(&self, holder: u32) -> bool {
         holder > self.size
             || self.dead(holder)
@@ -223,15 +223,15 @@ impl Context {
         }
     }
 
-    /// Wakes whatever sleeps in the rank.
+    /// Wakes everything that sleeps in the rank.
     pub(crate) fn ring(&self, rank: u32) {
         if let Ok(rank) = self.rank(rank) {
             rank.doorbell.advance_and_wake();
         }
     }
 
-    /// Returns why a [wait](Self::wait) has had no answer: something else of the rank's has
-    /// [failed](progress::Part::failure), or the limit was over.
+    /// Returns why a [wait](Self::wait) got no answer: another operation of the rank has
+    /// [failed](progress::Part::failure), or the limit has expired.
     #[cold]
     pub(crate) fn gave_up(&self, operation: Operation, channel: &Arc<str>, wait: Wait) -> Error {
         progress::take_failure().unwrap_or_else(|| {
@@ -266,11 +266,11 @@ impl Context {
         Ok(self.wait_slowly(wait, doing, line, flags, &mut poll)?.flatten())
     }
 
-    /// [Waits](Self::wait) for several things at once. Returns whether `poll` has answered: false when the
-    /// limit was over before.
+    /// [Waits](Self::wait) for several things at once. Returns whether `poll` has answered; false if the limit has
+    /// expired first.
     ///
     /// # Errors
-    /// [`Segment`](crate::ErrorKind::Segment), and a [failure](progress::Part::failure), where that ends the wait.
+    /// [`Segment`](crate::ErrorKind::Segment), and a [failure](progress::Part::failure) if that ends the wait.
     pub(crate) fn wait_unless(
         &self,
         wait: Wait,
@@ -300,7 +300,7 @@ impl Context {
         Ok(self.waiting.wait_slowly(wait, self.sleeper()?, doing, line, flags, poll))
     }
 
-    /// Waits, and meanwhile brings on whatever the rank has under way in this thread.
+    /// Waits, and meanwhile advances the pending operations of the rank in this thread.
     #[cold]
     fn wait_and_progress<T>(
         &self,
@@ -344,29 +344,29 @@ impl Context {
         }
     }
 
-    /// Where this rank sleeps, and what it says of that.
+    /// Returns where this rank sleeps, and the record of its wait.
     fn sleeper(&self) -> Result<(&Futex, &WaitRecord, &AtomicU32), SegmentError> {
         let me = self.rank(self.me)?;
         Ok((&me.doorbell, &me.record, &self.world()?.helpers))
     }
 
-    /// Tells this rank's [parts](progress::Part) from those of others.
+    /// Returns what distinguishes this rank's [parts](progress::Part) from those of others.
     pub(crate) fn whose(&self) -> progress::Whose {
         progress::Whose { segment: Arc::as_ptr(&self.segment) as usize, rank: self.me }
     }
 
-    /// Whether more threads of the world are at work than there are cores for them.
+    /// Returns whether more threads of the world are at work than there are cores for them.
     pub(crate) fn crowded(&self) -> bool {
         self.world().is_ok_and(|world| self.waiting.crowded(&world.helpers))
     }
 
-    /// How often to look at what is just under way, without a pause, before the wait proper: not at all where
-    /// whoever sends it may need this very core.
+    /// Returns how often to look, without a pause, at what is just on its way, before the wait proper. Returns 0 if the
+    /// sender may need this very core.
     pub(crate) fn looks(&self) -> u32 {
         if self.crowded() { 0 } else { costs::looks(UNDER_WAY) }
     }
 
-    /// A thread begins to work for ranks of this world, this one among them.
+    /// Notes that a thread begins to work for ranks of this world, including this one.
     pub(crate) fn helper_begins(&self) {
         if let (Ok(world), Ok(me)) = (self.world(), self.rank(self.me)) {
             // Relaxed: for the choice how to wait. In this order, and the other way round at the
@@ -376,7 +376,7 @@ impl Context {
         }
     }
 
-    /// It sleeps, or ends.
+    /// Notes that the thread sleeps, or ends.
     pub(crate) fn helper_ends(&self) {
         if let (Ok(world), Ok(me)) = (self.world(), self.rank(self.me)) {
             me.delegations.helpers.fetch_sub(1, Ordering::Relaxed);
@@ -384,7 +384,7 @@ impl Context {
         }
     }
 
-    /// The rank is dead, and its helpers with it.
+    /// Removes the helpers of a dead rank from the world's count.
     pub(crate) fn bury_helpers(&self, rank: u32) -> Result<(), SegmentError> {
         let dead = self.rank(rank)?.delegations.helpers.swap(0, Ordering::Relaxed);
         self.world()?.helpers.fetch_sub(dead, Ordering::Relaxed);
@@ -399,8 +399,8 @@ impl Context {
         self.segment.heap().lock(self.me, |rank| self.holder_dead(rank))
     }
 
-    /// What `find` finds under the heap's lock, which is then held; or what `make` makes without the
-    /// lock, since the pages of a large block take long, and `announce` lets others find.
+    /// Returns what `find` finds under the heap's lock, which is then held. Otherwise returns what `make` makes, which
+    /// runs without the lock because the pages of a large block take long; `announce` then lets others find it.
     pub(crate) fn find_or_make<E: From<SegmentError>>(
         &self,
         find: impl Fn(&LockedHeap<'_>) -> Result<Option<BlockKey>, E>,
@@ -427,8 +427,8 @@ impl Context {
         Ok((heap, made))
     }
 
-    /// Waits until no other rank makes something that all of them come to at the same time, until what is
-    /// returned is dropped: each would make it for itself, and all but one in vain.
+    /// Waits until no other rank makes something that all ranks come to at the same time, and keeps it so until the
+    /// returned value is dropped. Otherwise each rank would make it for itself, and all but one in vain.
     pub(crate) fn make_alone(&self) -> Result<Alone<'_>, SegmentError> {
         let making = &*self.world()?.making;
         // A rank that died in the middle has left nothing that others can find.
@@ -436,7 +436,7 @@ impl Context {
         Ok(Alone(making))
     }
 
-    /// Frees a block. A heap too broken for that is found by the next who allocates.
+    /// Frees a block. If the heap is too broken for that, the next allocation reports it.
     pub(crate) fn free(&self, key: BlockKey) {
         if let Ok(mut heap) = self.lock_heap() {
             let _ = heap.free(key);
@@ -444,7 +444,7 @@ impl Context {
     }
 }
 
-/// A wait's own flags, and those of what goes on meanwhile.
+/// The flags of a wait, and those of what goes on meanwhile.
 struct Beside<'a> {
     flags: &'a dyn Flag,
     parts: &'a progress::Parts,
@@ -487,7 +487,7 @@ impl Drop for Alone<'_> {
     }
 }
 
-/// Whether nothing of a process runs any more.
+/// Returns whether nothing of a process runs any more.
 fn has_ended(pid: Pid) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         // The state stands behind the name, which may have any characters.

@@ -5,8 +5,8 @@ use crate::sync::{AtomicU64, Ordering};
 
 const WORDS: usize = MAX_RANKS / 64;
 
-/// A set of ranks. Changed under the heap's lock, read at any time: whoever sees a rank in it
-/// sees what was done before it was inserted.
+/// A set of ranks. It is changed under the heap's lock and read at any time. A reader that sees a rank in it sees what
+/// was done before it was inserted.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RankSet([AtomicU64; WORDS]);
@@ -57,7 +57,7 @@ impl RankSet {
             .all(|(a, b)| a.load(Ordering::Relaxed) & !b.load(Ordering::Relaxed) == 0)
     }
 
-    /// Whether it is the set of these ranks.
+    /// Returns whether it is the set of these ranks.
     pub(crate) fn equals(&self, ranks: &[u32]) -> bool {
         let same = |(word, bits): (&AtomicU64, u64)| word.load(Ordering::Acquire) == bits;
         self.0.iter().zip(Self::bits(ranks)).all(same)
@@ -73,16 +73,16 @@ impl RankSet {
 /// How a rank leaves something that several ranks have opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leaving {
-    /// It could not open it.
+    /// The rank could not open it.
     NeverOpened,
-    /// It dropped it.
+    /// The rank dropped it.
     Closed,
-    /// The rank itself ended; `released` when nothing of it can touch the thing any more.
+    /// The rank itself ended; `released` if nothing of it can touch the thing any more.
     Ended { lost: bool, released: bool },
 }
 
 impl Leaving {
-    /// Writes down that the rank has left.
+    /// Records that the rank has left.
     pub(crate) fn note(self, rank: u32, gone: &RankSet, lost: &RankSet, released: &RankSet) {
         // Only what it had not closed itself before it died.
         if matches!(self, Leaving::Ended { lost: true, .. }) && !gone.contains(rank) {

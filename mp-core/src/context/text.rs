@@ -1,9 +1,8 @@
-//! Names in shared memory, the namespaces they are in, and the hashes by which what bears them is
-//! found.
+//! Names in shared memory, the namespaces they are in, and the hashes by which named objects are found.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Up to eight times as many bytes; what is longer is cut.
+/// Text of up to eight bytes for each word. Longer text is cut.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Text<const WORDS: usize>([AtomicU64; WORDS]);
@@ -30,19 +29,19 @@ impl<const WORDS: usize> Text<WORDS> {
     }
 }
 
-/// A set of names. What is opened by a name is found by those who open it in the same namespace:
-/// nothing that a program opens is ever taken for what the library opens for itself.
+/// A set of names. What is opened by a name is found only by ranks that open it in the same namespace. So nothing that
+/// a program opens is ever taken for what the library opens for itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Namespace(u64);
 
 impl Namespace {
-    /// Of the names that programs give.
+    /// The namespace of the names that programs give.
     pub(crate) const PROGRAM: Self = Self(0);
 
-    /// One of the library's own, with a name of 1 to 8 bytes.
+    /// Makes a namespace of the library's own, with a name of 1 to 8 bytes.
     ///
     /// # Panics
-    /// For a name that is longer or empty: when it is compiled, for a constant.
+    /// Panics if the name is longer or empty. For a constant, this happens at compile time.
     pub const fn new(name: &str) -> Self {
         let mut word = [0; 8];
         let bytes = name.as_bytes();
@@ -57,7 +56,7 @@ impl Namespace {
     }
 }
 
-/// FNV-1a, over words instead of bytes, with the upper bits mixed in.
+/// Hashes words with FNV-1a, over words instead of bytes, with the upper bits mixed in.
 pub(crate) fn hash(words: impl Iterator<Item = u64>) -> u64 {
     words.fold(0xcbf2_9ce4_8422_2325, |hash, word| {
         let mixed = (hash ^ word).wrapping_mul(0x0100_0000_01b3);

@@ -1,5 +1,5 @@
-//! What a serving thread waits for beside its lanes: flags of message passing buffers, and what ranks have lent to
-//! it. Either is told by the doorbell of its rank.
+//! What a serving thread waits for besides its lanes: flags of message passing buffers, and what ranks have lent to it.
+//! The doorbell of its rank announces either.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{context::Context, mpb::Polled, progress::Lent, sync::Futex, wait::As
 pub enum Awaited {
     /// A flag.
     Flag(Arc<Polled>),
-    /// Whatever this can go on with.
+    /// Work that a rank has lent to the thread.
     Lent(Arc<dyn Lent>),
 }
 
@@ -47,19 +47,19 @@ impl Awaited {
         self.context().waiting.asymmetry
     }
 
-    /// Where the rank is rung.
+    /// Returns the doorbell at which the rank is rung.
     pub(super) fn doorbell(&self) -> Option<&Futex> {
         Some(&self.context().rank(self.context().me).ok()?.doorbell)
     }
 
-    /// The thread that is at work here for the rank goes to sleep.
+    /// Notes that the thread that works here for the rank goes to sleep.
     pub(super) fn rest(&self) {
         if let Ok(rank) = self.context().rank(self.context().me) {
             rank.delegations.rest(None);
         }
     }
 
-    /// It wakes again.
+    /// Notes that it wakes again.
     pub(super) fn wake(&self) {
         if let Ok(rank) = self.context().rank(self.context().me) {
             rank.delegations.wake(None);

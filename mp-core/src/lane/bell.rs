@@ -20,14 +20,14 @@ use crate::{
     wait::{Asymmetry, PER_CLOCK, SPIN, UNSURE, WaitPolicy},
 };
 
-/// What one serving thread is woken with.
+/// What wakes one serving thread.
 pub struct Bell {
     futex: CachePadded<Futex>,
-    /// Not 0: somebody wants something else than a send.
+    /// Not 0 when a thread wants something other than a send.
     called: CachePadded<AtomicU32>,
     pub(super) asymmetry: Asymmetry,
-    /// The worlds in which the thread counts as one more at work. Changed by it alone, when it is
-    /// given lanes, sleeps and wakes.
+    /// The worlds in which the thread counts as one more thread at work. Only the thread itself changes this, when it
+    /// is given lanes, sleeps and wakes.
     works_for: Mutex<Vec<Arc<Context>>>,
 }
 
@@ -35,18 +35,18 @@ thread_local! {
     static SERVES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread serves lanes.
+/// Returns whether this thread serves lanes.
 pub(super) fn serves() -> bool {
     SERVES.get()
 }
 
-/// So long it looks without a pause first, if it has one lane: what comes just now is met before a look at the clock.
+/// How long it first looks without a pause, if it has one lane. What comes just now is met before a look at the clock.
 const FIRST: Duration = Duration::from_nanos(200);
 /// The same in a crowded world, and then from one yield to the next: as long as a line transfer takes.
 const CROWDED: Duration = Duration::from_nanos(110);
 
 impl Bell {
-    /// For a thread of this process.
+    /// Makes a bell for a thread of this process.
     pub fn new() -> Self {
         Self::with(Asymmetry::offered_here())
     }
@@ -56,15 +56,15 @@ impl Bell {
         Self { futex, called, asymmetry, works_for: Mutex::default() }
     }
 
-    /// Makes the thread come back from [`wait`](Self::wait), now or when it goes there next.
+    /// Makes the thread return from [`wait`](Self::wait), now or when it waits next.
     pub fn ring(&self) {
         // Release: pairs with the Acquire in `take_call`.
         self.called.store(1, Ordering::Release);
         self.wake();
     }
 
-    /// Says that the calling thread serves these lanes, and what waits for these flags or was lent to it,
-    /// from now on: it must not wait for them, and their worlds have a thread more that wants a core.
+    /// Notes that from now on the calling thread serves these lanes, and what waits for these flags or was lent to it.
+    /// It must not wait for them, and their worlds have one more thread that wants a core.
     pub fn attend(&self, lanes: &[ServedLane], awaited: &[Awaited]) {
         SERVES.set(true);
         let mut works_for = self.works_for();
@@ -78,7 +78,7 @@ impl Bell {
         }
     }
 
-    /// Says that the thread serves no lanes any more, or none until it is woken.
+    /// Notes that the thread serves no lanes any more, or none until it is woken.
     pub fn rest(&self) {
         // Not under the lock: with the last one goes its world.
         let worlds = std::mem::take(&mut *self.works_for());
@@ -93,7 +93,7 @@ impl Bell {
         self.futex.advance_and_wake();
     }
 
-    /// Whether it was rung since this was asked the last time.
+    /// Returns whether the bell was rung since the last call of this method.
     pub fn take_call(&self) -> bool {
         self.called.load(Ordering::Relaxed) != 0
             // Acquire: pairs with the Release in `ring`.
@@ -104,9 +104,9 @@ impl Bell {
         self.called.load(Ordering::Relaxed) != 0
     }
 
-    /// Serves the lanes until something was done in one of them, something that is awaited may be there,
-    /// or the bell is rung. Spins, lets others run or sleeps meanwhile, as `policy` says; a thread
-    /// whose lanes are all empty or blocked uses no processor time.
+    /// Serves the lanes until something was done in one of them, something that is awaited may be there, or the bell is
+    /// rung. Meanwhile it spins, lets other threads run, or sleeps, as `policy` says. While it sleeps, because all
+    /// lanes are empty or blocked, it uses no processor time.
     pub fn wait(&self, policy: WaitPolicy, lanes: &mut [ServedLane], awaited: &[Awaited]) {
         let crowded = lanes.iter().any(ServedLane::crowded)
             || awaited.iter().any(|awaited| awaited.context().crowded());
@@ -139,8 +139,8 @@ impl Bell {
         self.park(lanes, awaited);
     }
 
-    /// Sleeps as `wait::park` does, on this bell, and on the doorbells of the ranks whose channels
-    /// are full or for which something is awaited.
+    /// Sleeps as `wait::park` does, on this bell and on the doorbells of the ranks whose channels are full or for which
+    /// something is awaited.
     fn park(&self, lanes: &mut [ServedLane], awaited: &[Awaited]) {
         loop {
             let own = self.futex.value();
@@ -184,14 +184,14 @@ impl Bell {
     }
 }
 
-/// A word to sleep on, with what it was when it was read: first, if several have read it.
+/// Adds a word to sleep on, with its value when it was read. If several have read it, the first value counts.
 fn add<'a>(words: &mut Vec<(&'a Futex, u32)>, word: &'a Futex, heard: u32) {
     if !words.iter().any(|&(other, _)| std::ptr::eq(other, word)) {
         words.push((word, heard));
     }
 }
 
-/// Whether anything that waits can go on.
+/// Returns whether anything that waits can go on.
 fn any_ready(awaited: &[Awaited]) -> bool {
     awaited.iter().any(Awaited::is_ready)
 }
@@ -214,17 +214,16 @@ impl std::fmt::Debug for Bell {
     }
 }
 
-/// Whether there was anything to do in any of them.
+/// Serves all lanes. Returns whether there was anything to do in any of them.
 fn serve_all(lanes: &mut [ServedLane]) -> bool {
     lanes.iter_mut().fold(false, |worked, lane| {
         worked | matches!(lane.serve(), Progress::Worked | Progress::Ended)
     })
 }
 
-/// How much is waiting for one serving thread, if anybody wants to know.
+/// How much is waiting for one serving thread, if any thread wants to know.
 ///
-/// Counting costs every submission a line transfer more, so that it begins only with the first who
-/// asks.
+/// Counting costs every submission one more line transfer, so it begins only when a thread first asks.
 #[derive(Debug)]
 pub struct Gauge {
     wanted: CachePadded<AtomicU32>,
@@ -232,7 +231,7 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// Counts nothing yet.
+    /// Makes a gauge that counts nothing yet.
     pub fn new() -> Self {
         Self {
             wanted: CachePadded::new(AtomicU32::new(0)),
@@ -240,17 +239,17 @@ impl Gauge {
         }
     }
 
-    /// Counts from now on.
+    /// Begins to count.
     pub fn begin(&self) {
         self.wanted.store(1, Ordering::Relaxed);
     }
 
-    /// Cache lines of messages, and one for each message, that were submitted and not answered.
+    /// Returns the number of cache lines of messages, plus one for each message, that were submitted and not answered.
     pub fn lines(&self) -> u64 {
         self.lines.load(Ordering::Relaxed)
     }
 
-    /// What to write down as the weight of a message of so many bytes: 0 when nobody counts.
+    /// Counts a message of so many bytes. Returns the weight to record for it: 0 when no thread asks.
     #[inline(always)]
     pub(super) fn add(&self, bytes: impl FnOnce() -> usize) -> u32 {
         if self.wanted.load(Ordering::Relaxed) == 0 {

@@ -1,4 +1,4 @@
-//! What is in a node: something that lends the message, or a buffer that moves.
+//! The contents of a node: something that lends the message, or a buffer that moves.
 //!
 //! The server knows a cargo by its [`Verbs`]; the holder of the request knows its type.
 
@@ -21,14 +21,14 @@ pub(super) trait Cargo<M: Message + ?Sized>: Sized {
 
     const VERBS: &'static Verbs;
 
-    /// Whether it can go through this channel at all.
+    /// Checks whether it can go through this channel at all.
     fn check(&self, outlet: &Outlet<M>) -> Result<()>;
 
-    /// Bytes that the server will copy.
+    /// Returns the number of bytes that the server will copy.
     fn weight(&self) -> usize;
 
-    /// Sends it if that is possible now. When the answer is [`Filled::Yes`], `cargo` is a `Sent`
-    /// from then on: it is not touched any more but by [`sent`](Self::sent).
+    /// Sends it if that is possible now. When the answer is [`Filled::Yes`], `cargo` is a `Sent` from then on, and only
+    /// [`sent`](Self::sent) may touch it.
     fn fill(
         cargo: &mut ManuallyDrop<Self>,
         outlet: &Outlet<M>,
@@ -62,11 +62,11 @@ pub(super) struct Verbs {
     pub(super) drop_unsent: unsafe fn(NonNull<u8>),
 }
 
-/// Sent by copying what it lends.
+/// A cargo that is sent by copying what it lends.
 #[repr(transparent)]
 pub(super) struct Copied<B>(pub(super) B);
 
-/// Sent by moving it.
+/// A cargo that is sent by moving it.
 #[repr(transparent)]
 pub(super) struct Moved<T: Plain>(pub(super) SharedBuffer<T>);
 
@@ -137,10 +137,10 @@ impl<T: Plain> Cargo<[T]> for Moved<T> {
     }
 }
 
-/// Where a value lies that was put at the address by `load`.
+/// Returns where a value lies that `load` put at the address.
 ///
 /// # Safety
-/// One was.
+/// `load` put one there.
 unsafe fn place<C>(at: NonNull<u8>) -> NonNull<C> {
     if fits::<C>() {
         at.cast()
@@ -150,10 +150,10 @@ unsafe fn place<C>(at: NonNull<u8>) -> NonNull<C> {
     }
 }
 
-/// Puts a value into a node, or into a box of which the node has the address.
+/// Puts a value into a node, or into a box whose address goes into the node.
 ///
 /// # Safety
-/// `at` is the cargo of a node that the caller has to itself.
+/// `at` is the cargo of a node to which the caller has exclusive access.
 #[inline(always)]
 pub(super) unsafe fn load<C>(at: NonNull<u8>, cargo: C) {
     // SAFETY: the caller's; `fits` says that there is room.
@@ -169,8 +169,8 @@ pub(super) unsafe fn load<C>(at: NonNull<u8>, cargo: C) {
 /// Takes a value out.
 ///
 /// # Safety
-/// `load` put one of this type there, or one of which this is what is left; the caller has the
-/// node to itself, and nobody takes it again.
+/// `load` put a value of this type there, or one of which this is what is left. The caller has exclusive access to the
+/// node, and nobody takes the value again.
 #[inline(always)]
 pub(super) unsafe fn unload<C>(at: NonNull<u8>) -> C {
     // SAFETY: the caller's; in the second case `load` made the box.
@@ -184,7 +184,7 @@ pub(super) unsafe fn unload<C>(at: NonNull<u8>) -> C {
 }
 
 /// # Safety
-/// As `Verbs::fill`.
+/// Same as `Verbs::fill`.
 unsafe fn fill<M: Message + ?Sized, C: Cargo<M>>(
     at: NonNull<u8>,
     outlet: NonNull<()>,
@@ -198,7 +198,7 @@ unsafe fn fill<M: Message + ?Sized, C: Cargo<M>>(
 }
 
 /// # Safety
-/// As `Verbs::drop_unsent`.
+/// Same as `Verbs::drop_unsent`.
 unsafe fn drop_at<C>(at: NonNull<u8>) {
     // SAFETY: the caller's.
     drop(unsafe { unload::<C>(at) });

@@ -1,4 +1,4 @@
-//! Sends handed to another thread of the process: what communication threads are made of.
+//! Sends that are handed to another thread of the process. Communication threads are made of these.
 //!
 //! ```text
 //! Outgoing (one thread)              nodes of a lane                 ServedLane (another thread)
@@ -12,27 +12,26 @@
 //! state := FREE (Release)
 //! ```
 //!
-//! A **lane** joins one sending end and one serving thread. Its nodes are single cache lines, so
-//! that handing over a send is one line transfer whatever the message's size, and the answer comes
-//! back in the same line. A node is free again when the holder of the request has what it held;
-//! requests are held as long as one likes and in any order, so that the nodes are no ring: each
-//! submitted node names the next. The server looks at one word in each lane.
+//! A **lane** joins one sending end and one serving thread. Its nodes are single cache lines, so that handing over a
+//! send takes one line transfer whatever the message's size, and the answer comes back in the same line. A node is free
+//! again when the holder of the request has taken back what the node held. The program may hold requests as long as it
+//! likes and in any order, so the nodes are no ring: each submitted node names the next. The server looks at one word
+//! in each lane.
 //!
-//! The holder of a request can take the cargo back as long as it is not being sent (see
-//! [`Shared::serving`]); the server then passes over the node, and gives its position up.
+//! The holder of a request can take the cargo back as long as it is not being sent (see [`Shared::serving`]). The
+//! server then skips the node, and gives its position up.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `node` | the lines, and where they come from |
 //! | `cargo` | what is in one: a value, something that lends the message, a buffer that moves |
 //! | `outgoing` | the end that submits, or sends by itself |
-//! | `serve` | the end that carries out |
-//! | `pending` | what the submitter holds meanwhile |
+//! | `serve` | the end that carries out the sends |
+//! | `pending` | what the submitter holds in the meantime |
 //! | `bell` | where a serving thread sleeps |
 //!
-//! A serving thread and the threads that submit to it call each other through one word for each
-//! lane, as the ends of a channel do (`channel/signals.rs`): almost never written, so that looking
-//! at it costs nothing.
+//! A serving thread and the threads that submit to it call each other through one word for each lane, as the ends of a
+//! channel do (`channel/signals.rs`). The word is almost never written, so that looking at it costs nothing.
 //!
 //! Source: Buono et al., section IV.B (the delegation queue); Ramos & Hoefler, section 2.4 (payload
 //! and notification in one line).
@@ -72,45 +71,45 @@ use crate::{
 
 /// The server sleeps: ring its bell after the next submission.
 const PARKED: u32 = 1;
-/// The server takes nothing more: what is submitted none the less is carried out.
+/// The server takes no more submissions. What is submitted nevertheless is carried out.
 const OFF: u32 = 2;
-/// There is no server any more: what is submitted none the less must be taken back.
+/// There is no server any more. What is submitted nevertheless must be taken back.
 const GONE: u32 = 4;
 
 /// Nothing more is submitted.
 const CLOSED: u32 = 1;
-/// What has not been sent yet is not to be sent.
+/// What has not been sent yet must not be sent.
 const CANCELLED: u32 = 2;
 
-/// What a lane's nodes can tell of positions: see [`node::FAR`].
+/// The range of positions that a lane's nodes can express: see [`node::FAR`].
 const NEAR: u64 = 1 << 31;
 
 /// What the two ends of a lane and the holders of its requests share.
 struct Shared {
-    /// Where the submitter looks: `PARKED`, `OFF`, `GONE`.
+    /// The word at which the submitter looks: `PARKED`, `OFF`, `GONE`.
     for_feeder: CachePadded<AtomicU32>,
-    /// Where the server looks: `CLOSED`, `CANCELLED`.
+    /// The word at which the server looks: `CLOSED`, `CANCELLED`.
     for_server: CachePadded<AtomicU32>,
-    /// 1 + the number of the node that the server is about to send or just sending; 0 for none.
-    /// Written by the server alone.
+    /// 1 + the number of the node that the server is about to send or is just sending; 0 for none. Only the server
+    /// writes it.
     ///
-    /// Who wants to take a cargo back wishes so in its node, then looks here; the server says so
-    /// here, then looks at the node's wish. One of the two sees the other ([`Asymmetry`]), so that
-    /// sending takes no locked instruction.
+    /// A holder that wants to take a cargo back writes this wish into its node, and then looks here. The server writes
+    /// here, and then looks at the node's wish. One of the two sees the other ([`Asymmetry`]), so that sending takes no
+    /// locked instruction.
     serving: CachePadded<AtomicU32>,
     /// The position in the last node that was marked as far.
     far: AtomicU64,
-    /// Not 0 when nothing submitted is left and nobody will serve it.
+    /// Not 0 when nothing submitted is left and no thread will serve the lane any more.
     ended: AtomicU32,
     pool: Pool,
-    /// Of the sending end's rank, which waits for requests at its doorbell.
+    /// The context of the sending end's rank, which waits for requests at its doorbell.
     context: Arc<Context>,
     /// The channel, for reports.
     channel: u64,
-    /// The server's: fixed between it and the submitter.
+    /// The server's asymmetry, which is fixed between it and the submitter.
     asymmetry: Asymmetry,
     bell: Mutex<Arc<Bell>>,
-    /// Of tasks that wait for a request, by node.
+    /// Wakers of tasks that wait for a request, by node.
     wakers: Mutex<HashMap<u32, Waker>>,
 }
 
@@ -123,7 +122,7 @@ impl Shared {
         self.bell.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the server if it sleeps: for the submitter, after a submission.
+    /// Wakes the server if it sleeps. The submitter calls this after a submission.
     #[cold]
     fn wake_server(&self) {
         if self.for_feeder.load(Ordering::Relaxed) & PARKED != 0
@@ -134,7 +133,7 @@ impl Shared {
     }
 }
 
-/// Drops what came of the user's code, like what it panicked with, and may panic in turn.
+/// Drops what came from the user's code, such as the payload of a panic. Dropping it may panic in turn.
 pub fn discard<T>(what: T) {
     std::mem::forget(catch_unwind(AssertUnwindSafe(|| drop(what))));
 }

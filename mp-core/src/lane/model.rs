@@ -79,8 +79,7 @@ impl Lane {
         self.drops.iter().map(Cell::get).collect()
     }
 
-    /// As `Outgoing::submit_cargo` does; false when the server is gone and the cargo was taken
-    /// back.
+    /// Does what `Outgoing::submit_cargo` does. Returns false if the server is gone and the cargo was taken back.
     fn submit(&self, node: NodeAt, next: u32, number: usize) -> bool {
         node.wish().store(0, Ordering::Relaxed);
         // SAFETY: a free node, the submitter's.
@@ -109,8 +108,8 @@ impl Lane {
         }
     }
 
-    /// As `ServedLane` does with nodes that may be withdrawn, until it has gone past one; whether
-    /// it was sent.
+    /// Does what `ServedLane` does with nodes that may be withdrawn, until it has passed one. Returns whether that one
+    /// was sent.
     fn serve_or_pass(&self, index: u32) -> bool {
         let node = self.pool.node(index);
         let parked = Bit(&self.for_feeder, PARKED);
@@ -139,7 +138,7 @@ impl Lane {
         })
     }
 
-    /// As `Untyped::withdraw` and `Pending::cancel` do; whether the cargo came back unsent.
+    /// Does what `Untyped::withdraw` and `Pending::cancel` do. Returns whether the cargo came back unsent.
     fn cancel(&self, index: u32) -> bool {
         let node = self.pool.node(index);
         let wish = node.wish();
@@ -163,7 +162,7 @@ impl Lane {
         }
     }
 
-    /// As `ServedLane` does with one node; returns the next.
+    /// Does what `ServedLane` does with one node, and returns the next node.
     fn serve(&self, index: u32, expected: u32) -> u32 {
         let node = self.pool.node(index);
         let parked = Bit(&self.for_feeder, PARKED);
@@ -177,7 +176,7 @@ impl Lane {
         next
     }
 
-    /// As `Pending` does.
+    /// Does what `Pending` does.
     fn redeem(&self, node: NodeAt, number: usize) {
         let state = wait(&self.holder, &Bit(node.wish(), WAITING), || node.answered());
         assert_eq!(state, SENT);
@@ -187,7 +186,7 @@ impl Lane {
         node.free();
     }
 
-    /// As `Pending` does for who looks again and again: no fence of a sleeper helps.
+    /// Does what `Pending` does for a holder that looks again and again, so that no fence of a sleeper helps.
     fn redeem_spinning(&self, node: NodeAt, number: usize) {
         while node.answered().is_none() {
             yield_now();
@@ -197,7 +196,7 @@ impl Lane {
         node.free();
     }
 
-    /// As the destructor of `Untyped` does.
+    /// Does what the destructor of `Untyped` does.
     fn let_go(&self, node: NodeAt) {
         match node.answered() {
             Some(state) => {

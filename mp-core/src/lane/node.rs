@@ -15,17 +15,17 @@ use crate::{
     wait::Asymmetry,
 };
 
-/// Nothing is in the node: it is the submitter's to use.
+/// The node is empty: the submitter may use it.
 pub(super) const FREE: u32 = 0;
-/// The server's, to send what is in it.
+/// The node belongs to the server, which is to send what is in it.
 pub(super) const SUBMITTED: u32 = 1;
-/// The holder's of the request: it was sent.
+/// The node belongs to the holder of the request: it was sent.
 pub(super) const SENT: u32 = 2;
-/// The holder's of the request: it was not sent, and why.
+/// The node belongs to the holder of the request: it was not sent, and the node says why.
 pub(super) const UNSENT: u32 = 3;
-/// Whoever changed the state to this has it to himself.
+/// The thread that changed the state to this has the node to itself.
 pub(super) const TAKEN: u32 = 4;
-/// The server's, to pass over: the holder of the request has taken the cargo back.
+/// The node belongs to the server, which skips it: the holder of the request has taken the cargo back.
 pub(super) const WITHDRAWN: u32 = 5;
 
 /// The holder of the request sleeps.
@@ -34,18 +34,18 @@ pub(super) const WAITING: u32 = 1;
 pub(super) const WAKER: u32 = 2;
 /// Nobody holds the request any more.
 pub(super) const DETACHED: u32 = 4;
-/// The holder of the request wants to take the cargo back: not to be sent any more.
+/// The holder of the request wants to take the cargo back, so that it must not be sent any more.
 pub(super) const CANCEL: u32 = 8;
-/// From this bit on: how heavy the message is, in lines, if it was weighed.
+/// From this bit on, the word says how heavy the message is, in lines, if it was weighed.
 pub(super) const WEIGHT: u32 = 4;
 
-/// In `next`: the position is too far from the one before in this lane to be told by its 32 bits.
+/// In `next`: the position is too far from the one before in this lane for 32 bits to express it.
 pub(super) const FAR: u32 = 1 << 31;
 
-/// Words of cargo: as many as the line has room for.
+/// Number of words of cargo: as many as the line has room for.
 const WORDS: usize = 5;
 
-/// What is not in a line because it almost never happens.
+/// The part of a node that is not in its line, because it is almost never needed.
 pub(super) struct Failure {
     pub(super) error: Error,
     pub(super) verbs: &'static Verbs,
@@ -54,14 +54,14 @@ pub(super) struct Failure {
 #[repr(C, align(64))]
 struct Node {
     state: AtomicU32,
-    /// What the holder of the request wants. Written by the submitter before it submits, by the
-    /// holder afterwards.
+    /// What the holder of the request wants. The submitter writes it before it submits, and the holder writes it
+    /// afterwards.
     wish: AtomicU32,
     /// The position to fill, modulo 2³².
     position: u32,
-    /// The node that will be submitted after this one; and [`FAR`].
+    /// The node that will be submitted after this one, and [`FAR`].
     next: u32,
-    /// `Verbs`; in state `UNSENT` a `Failure`.
+    /// `Verbs`, or in state `UNSENT` a `Failure`.
     verbs: *const (),
     cargo: MaybeUninit<[u64; WORDS]>,
     race: RaceMarker,
@@ -70,8 +70,8 @@ struct Node {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Node>() == 64);
 
-/// One node of a pool that is alive. The fields other than `state` and `wish` are those' who have
-/// the node by its state; no reference is ever made to the whole.
+/// One node of a pool that is alive. The fields other than `state` and `wish` belong to the thread that has the node by
+/// its state. No reference is ever made to the whole node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeAt(NonNull<Node>);
 
@@ -99,22 +99,22 @@ impl NodeAt {
         unsafe { NonNull::new_unchecked(&raw mut (*self.0.as_ptr()).cargo) }.cast()
     }
 
-    /// The submitter: hands the node, with all that is in it, to the server.
+    /// Hands the node, with all that is in it, from the submitter to the server.
     #[inline(always)]
     pub(super) fn submit(self) {
         // Release: pairs with the Acquire in `is_submitted`.
         self.state().store(SUBMITTED, Ordering::Release);
     }
 
-    /// The server: whether the node is its own.
+    /// Returns, to the server, whether the node belongs to it.
     #[inline(always)]
     pub(super) fn is_submitted(self) -> bool {
         // Acquire: pairs with the Release in `submit`: what is in the node.
         self.state().load(Ordering::Acquire) == SUBMITTED
     }
 
-    /// The server: gives the node to the holder of its request, or, when there is none, drops the
-    /// cargo and frees it. `state` says how the send ended. The holder's wishes, if any.
+    /// Gives the node from the server to the holder of its request. If there is no holder, drops the cargo and frees
+    /// the node. `state` says how the send ended. Returns the holder's wishes, if it has any.
     #[inline]
     pub(super) fn answer(self, state: u32, holder: Asymmetry) -> u32 {
         let wish = self.wish().load(Ordering::Relaxed);
@@ -136,8 +136,8 @@ impl NodeAt {
         wish & (WAITING | WAKER)
     }
 
-    /// Drops what nobody wants back, and frees the node. A panic of the user's destructor ends
-    /// here: the message is on its way, and nobody waits for the rest.
+    /// Drops what no holder wants back, and frees the node. A panic of the user's destructor ends here: the message is
+    /// on its way, and no thread waits for the rest.
     #[cold]
     fn drop_detached(self, state: u32) {
         // SAFETY: the node is this thread's, with the cargo in it.
@@ -145,7 +145,7 @@ impl NodeAt {
         self.free();
     }
 
-    /// The holder of the request: how the send ended, if it did. Then the node is the holder's.
+    /// Returns, to the holder of the request, how the send ended, if it did. The node then belongs to the holder.
     #[inline(always)]
     pub(super) fn answered(self) -> Option<u32> {
         // Acquire: pairs with the Release in `answer`.
@@ -153,15 +153,14 @@ impl NodeAt {
         matches!(state, SENT | UNSENT).then_some(state)
     }
 
-    /// Whoever has the node to itself: lets the submitter use it again.
+    /// Lets the submitter use the node again. The caller has the node to itself.
     #[inline(always)]
     pub(super) fn free(self) {
         // Release: pairs with the Acquire in `is_free`: the next cargo comes after this one.
         self.state().store(FREE, Ordering::Release);
     }
 
-    /// The holder of the request, when it was answered: drops the cargo, and frees the node also
-    /// when the user's destructor panics.
+    /// Drops the cargo of an answered request for its holder. Frees the node even if the user's destructor panics.
     pub(super) fn drop_answered(self, state: u32) {
         struct Free(NodeAt);
         impl Drop for Free {
@@ -174,35 +173,34 @@ impl NodeAt {
         unsafe { self.drop_cargo(state) };
     }
 
-    /// The holder of the request, who took the node and its cargo: leaves the rest to the server.
+    /// Leaves the rest to the server, when the holder of the request has taken the node and its cargo.
     pub(super) fn withdraw(self) {
         self.race().writing();
         // Release: pairs with the Acquire in `is_withdrawn`: the cargo is not touched any more.
         self.state().store(WITHDRAWN, Ordering::Release);
     }
 
-    /// The server: whether the node is its own, without cargo.
+    /// Returns, to the server, whether the node belongs to it, without cargo.
     #[inline(always)]
     pub(super) fn is_withdrawn(self) -> bool {
         // Acquire: pairs with the Release in `withdraw`.
         self.state().load(Ordering::Acquire) == WITHDRAWN
     }
 
-    /// The holder of the request, when it has not been answered: lets go of it. The server will see
-    /// that, or the submitter when it looks for a free node.
+    /// Lets go of a request that has not been answered, for its holder. The server will see that, or the submitter when
+    /// it looks for a free node.
     pub(super) fn detach(self) {
         let weight = self.wish().load(Ordering::Relaxed) & !(WAITING | WAKER);
         self.wish().store(weight | DETACHED, Ordering::Relaxed);
     }
 
-    /// Takes a node that is in `state` away from whoever else may want to; whether it did.
+    /// Takes a node that is in `state`, unless another thread does. Returns whether it did.
     pub(super) fn take(self, state: u32) -> bool {
         // Acquire: as in `is_submitted` and `answered`.
         self.state().compare_exchange(state, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// The submitter: whether the node is free, or can be freed because nobody holds its request
-    /// any more.
+    /// Returns, to the submitter, whether the node is free, or can be freed because its request has no holder any more.
     pub(super) fn is_free(self) -> bool {
         // Acquire: pairs with the Release in `free` and `answer`.
         let state = self.state().load(Ordering::Acquire);
@@ -218,10 +216,10 @@ impl NodeAt {
         taken
     }
 
-    /// Writes all that stands beside the cargo.
+    /// Writes everything beside the cargo.
     ///
     /// # Safety
-    /// The caller has the node to itself.
+    /// The caller has exclusive access to the node.
     #[inline(always)]
     pub(super) unsafe fn address(self, position: u64, next: u32, verbs: &'static Verbs) {
         self.race().writing();
@@ -235,7 +233,7 @@ impl NodeAt {
     }
 
     /// # Safety
-    /// The caller has the node, submitted or withdrawn, to itself.
+    /// The caller has exclusive access to the node, which is submitted or withdrawn.
     #[inline(always)]
     pub(super) unsafe fn read(self) -> (u32, u32, &'static Verbs) {
         self.race().reading();
@@ -244,10 +242,10 @@ impl NodeAt {
         unsafe { ((*node).position, (*node).next, &*(*node).verbs.cast::<Verbs>()) }
     }
 
-    /// Puts the reason into a node whose cargo is not sent.
+    /// Records in a node why its cargo is not sent.
     ///
     /// # Safety
-    /// The caller has the node, submitted, to itself, and changes its state to `UNSENT` next.
+    /// The caller has exclusive access to the node, which is submitted, and changes its state to `UNSENT` next.
     pub(super) unsafe fn fail(self, error: Error) {
         // SAFETY: the caller's.
         let (.., verbs) = unsafe { self.read() };
@@ -257,10 +255,10 @@ impl NodeAt {
         unsafe { (*self.0.as_ptr()).verbs = failure.cast_const().cast() };
     }
 
-    /// Takes the reason out.
+    /// Takes out the reason why the cargo was not sent.
     ///
     /// # Safety
-    /// The caller has the node to itself, which was in state `UNSENT`, and calls this once.
+    /// The caller has exclusive access to the node, which was in state `UNSENT`, and calls this once.
     pub(super) unsafe fn failure(self) -> Box<Failure> {
         self.race().reading();
         // SAFETY: the caller's; made by `fail`.
@@ -270,7 +268,7 @@ impl NodeAt {
     /// Drops what is in a node that was answered with `state`.
     ///
     /// # Safety
-    /// The caller has the node to itself, and nobody took its cargo.
+    /// The caller has exclusive access to the node, and nobody has taken its cargo.
     pub(super) unsafe fn drop_cargo(self, state: u32) {
         // SAFETY: the caller's.
         unsafe {
@@ -283,7 +281,7 @@ impl NodeAt {
     }
 }
 
-/// Nodes of the first chunk; each further one has twice as many as the one before.
+/// Number of nodes in the first chunk. Each further chunk has twice as many as the one before.
 const FIRST: usize = if cfg!(loom) { 2 } else { 32 };
 const CHUNKS: usize = if cfg!(loom) { 1 } else { 24 };
 
@@ -342,12 +340,12 @@ impl Pool {
         pool
     }
 
-    /// How many nodes there are with so many chunks.
+    /// Returns how many nodes there are in `chunks` chunks.
     pub(super) fn nodes_in(chunks: usize) -> u32 {
         ((FIRST << chunks) - FIRST) as u32
     }
 
-    /// Adds the chunk after the first so many ones; false when there is no place for more.
+    /// Adds the chunk after the first `chunks` ones. Returns false if there is no place for more.
     pub(super) fn grow(&self, chunks: usize) -> bool {
         match self.chunks.get(chunks) {
             Some(place) => {
@@ -358,7 +356,7 @@ impl Pool {
         }
     }
 
-    /// A node that was added.
+    /// Returns a node that was added.
     #[inline(always)]
     pub(super) fn node(&self, index: u32) -> NodeAt {
         // Chunk c begins at FIRST · (2^c - 1).
@@ -392,7 +390,7 @@ impl Drop for Pool {
     }
 }
 
-/// Whether a value of this type lies in the node itself, not in a box.
+/// Returns whether a value of this type lies in the node itself and not in a box.
 pub(super) const fn fits<T>() -> bool {
     size_of::<T>() <= 8 * WORDS && align_of::<T>() <= align_of::<u64>()
 }

@@ -1,4 +1,4 @@
-//! The end of the lanes that submits, or sends by itself.
+//! The end of the lanes that submits messages, or sends them itself.
 
 use std::{borrow::Borrow, collections::HashMap, mem::ManuallyDrop, sync::Arc, sync::Mutex};
 
@@ -19,12 +19,12 @@ use crate::{
     wait::{Backoff, Flag, Wait},
 };
 
-/// A sending end whose messages are sent by other threads, each through a lane, or by the caller.
-/// Whoever sends them, they arrive in the order of the calls.
+/// A sending end whose messages are sent by other threads, each through a lane, or by the caller. Whichever thread
+/// sends them, they arrive in the order of the calls.
 ///
-/// Dropped, it waits until everything that was submitted is sent, as sends without help would have
-/// waited; while the thread panics it cancels what was not sent yet. In a thread that serves lanes
-/// it does not wait; the others send what is left.
+/// When it is dropped, it waits until everything that was submitted is sent, as sends without help would have waited.
+/// While the thread panics, it cancels what was not sent yet. In a thread that serves lanes it does not wait; the other
+/// threads send what is left.
 pub struct Outgoing<M: Message + ?Sized> {
     outlet: Arc<Outlet<M>>,
     /// The next position.
@@ -34,10 +34,10 @@ pub struct Outgoing<M: Message + ?Sized> {
     lanes: Vec<Feed>,
 }
 
-/// What came of a submission.
+/// The result of a submission.
 #[derive(Debug)]
 pub enum Submitted<S, U = S> {
-    /// It is on its way.
+    /// The send is pending.
     Pending(Pending<S, U>),
     /// The caller sent it, or it can't be sent.
     Here(Result<S, SendError<U>>),
@@ -49,10 +49,10 @@ struct Feed {
     gauge: Arc<Gauge>,
     /// The node for the next submission, which the server looks at.
     spare: (u32, NodeAt),
-    /// Where the search for a free node goes on.
+    /// Where the search for a free node continues.
     cursor: u32,
     chunks: usize,
-    /// The position submitted last, or one before all of them.
+    /// The position that was submitted last, or one before all of them.
     last: u64,
 }
 
@@ -60,7 +60,7 @@ struct Feed {
 unsafe impl Send for Feed {}
 
 impl<M: Message + ?Sized> Outgoing<M> {
-    /// Takes a sending end over. It has no lanes yet.
+    /// Takes over a sending end. It has no lanes yet.
     pub fn new(sender: Sender<M>) -> Self {
         let (outlet, next) = sender.into_outlet();
         Self { outlet: Arc::new(outlet), next, room: 0, lanes: Vec::new() }
@@ -95,18 +95,18 @@ impl<M: Message + ?Sized> Outgoing<M> {
         ServedLane::new(shared, Arc::clone(&self.outlet), Arc::clone(gauge), self.next)
     }
 
-    /// The channel's name.
+    /// Returns the channel's name.
     pub fn channel(&self) -> &Arc<str> {
         self.outlet.name()
     }
 
-    /// Whether a lane takes submissions.
+    /// Returns whether a lane takes submissions.
     #[inline]
     pub fn is_open(&self, lane: usize) -> bool {
         self.lanes.get(lane).is_some_and(Feed::is_open)
     }
 
-    /// Whether the thread at the other end of a lane sleeps, so that a submission has to wake it.
+    /// Returns whether the thread at the other end of a lane sleeps, so that a submission has to wake it.
     #[inline]
     pub fn sleeps(&self, lane: usize) -> bool {
         self.lanes.get(lane).is_some_and(|feed| {
@@ -114,20 +114,21 @@ impl<M: Message + ?Sized> Outgoing<M> {
         })
     }
 
-    /// Whether a message that the caller sends now finds room in the channel. Never where messages
-    /// take turns: in a rendezvous, and in a channel of several senders or receivers.
+    /// Returns whether a message that the caller sends now finds room in the channel. It never does where messages take
+    /// turns: in a rendezvous, and in a channel of several senders or receivers.
     #[inline]
     pub fn has_room(&mut self) -> bool {
         self.outlet.has_room(self.next, &mut self.room)
     }
 
-    /// How many cores the ranks of the world leave over; negative when there are too few for them.
+    /// Returns how many cores the ranks of the world leave free. The number is negative if there are too few cores for
+    /// the ranks.
     #[inline]
     pub fn cores_left(&self) -> i64 {
         self.outlet.context().waiting.spare
     }
 
-    /// How many threads that are no ranks are at work for the world now.
+    /// Returns how many threads other than ranks are at work for the world now.
     #[inline]
     pub fn helpers(&self) -> i64 {
         let world = self.outlet.context().world();
@@ -135,13 +136,13 @@ impl<M: Message + ?Sized> Outgoing<M> {
         world.map_or(0, |world| world.helpers.load(Ordering::Relaxed).into())
     }
 
-    /// How much is waiting for the thread at the other end of a lane: see [`Gauge`].
+    /// Returns how much is waiting for the thread at the other end of a lane: see [`Gauge`].
     pub fn load(&self, lane: usize) -> u64 {
         self.lanes.get(lane).map_or(u64::MAX, |lane| lane.gauge.lines())
     }
 
-    /// Submits a message to a lane: what `message` lends is copied into the channel by the thread
-    /// at the other end. If there is none any more, the caller does it.
+    /// Submits a message to a lane. The thread at the other end copies what `message` lends into the channel. If there
+    /// is no such thread any more, the caller does it.
     #[inline]
     pub fn submit<B: Borrow<M> + Send + 'static>(
         &mut self,
@@ -152,7 +153,7 @@ impl<M: Message + ?Sized> Outgoing<M> {
         unsafe { self.submit_cargo(lane, Copied(message)) }
     }
 
-    /// [`submit`](Self::submit) for a message that may borrow.
+    /// Submits as [`submit`](Self::submit) does, for a message that may borrow.
     ///
     /// # Safety
     /// What the message borrows lives until the pending send is done.
@@ -166,11 +167,11 @@ impl<M: Message + ?Sized> Outgoing<M> {
         unsafe { self.submit_cargo(lane, Copied(message)) }
     }
 
-    /// Sends a message from this thread: in the same order as those submitted, waiting as `wait`
-    /// says while the channel is full.
+    /// Sends a message from this thread, in the same order as the submitted messages. Waits as `wait` says while the
+    /// channel is full.
     ///
     /// # Errors
-    /// As [`Sender::send_with`], with the message given back.
+    /// Same as [`Sender::send_with`], with the message given back.
     pub fn send_here<B: Borrow<M>>(&mut self, message: B, wait: Wait) -> Result<B, SendError<B>> {
         self.send_cargo(Copied(message), wait)
     }
@@ -280,7 +281,7 @@ impl<M: Message + ?Sized> Outgoing<M> {
         Err(SendError { error, message: ManuallyDrop::into_inner(cargo).unsent() })
     }
 
-    /// Ends what was not sent yet with [`NotSent`](crate::ErrorKind::NotSent).
+    /// Ends the sends that were not carried out yet with [`NotSent`](crate::ErrorKind::NotSent).
     pub fn cancel(&mut self) {
         for feed in &self.lanes {
             feed.close(CANCELLED);
@@ -288,14 +289,14 @@ impl<M: Message + ?Sized> Outgoing<M> {
         self.wait_for_end();
     }
 
-    /// As if so many messages had been sent otherwise.
+    /// Acts as if so many messages had been sent in another way.
     #[cfg(all(test, not(loom), not(miri)))]
     pub(super) fn skip(&mut self, messages: u64) {
         self.next += messages;
         self.outlet.skip_to(self.next);
     }
 
-    /// Waits until nothing is left in the lanes, which were closed.
+    /// Waits until nothing is left in the lanes, which have been closed.
     fn wait_for_end(&mut self) {
         let ended = |feed: &Feed| {
             // Acquire: pairs with the Release in `ServedLane::end`.
@@ -320,10 +321,10 @@ impl<T: Plain> Outgoing<[T]> {
         unsafe { self.submit_cargo(lane, Moved(buffer)) }
     }
 
-    /// Moves a buffer from this thread: as [`send_here`](Self::send_here).
+    /// Moves a buffer from this thread, as [`send_here`](Self::send_here) sends a message.
     ///
     /// # Errors
-    /// As `send_here`.
+    /// Same as `send_here`.
     pub fn send_buffer_here(
         &mut self,
         buffer: SharedBuffer<T>,
@@ -361,7 +362,7 @@ impl<M: Message + ?Sized> std::fmt::Debug for Outgoing<M> {
     }
 }
 
-/// For a wait whose end rings in any case.
+/// A flag for a wait whose end rings in any case.
 struct Always;
 
 impl Flag for Always {
@@ -370,7 +371,7 @@ impl Flag for Always {
     fn lower(&self) {}
 }
 
-/// Gives its position up unless that was filled, also when the user's code panics.
+/// A guard that gives its position up unless it was filled, even if the user's code panics.
 struct Unfilled<'a, M: Message + ?Sized> {
     outlet: &'a Outlet<M>,
     number: Option<u64>,
@@ -396,7 +397,7 @@ impl Feed {
         self.quiet() || self.shared.for_feeder.load(Ordering::Relaxed) & (OFF | GONE) == 0
     }
 
-    /// [`FAR`] when the server must be told the whole position.
+    /// Returns [`FAR`] if the server must be told the whole position.
     #[inline(always)]
     fn distance(&mut self, position: u64) -> u32 {
         let distance = position - self.last;
@@ -410,7 +411,7 @@ impl Feed {
         FAR
     }
 
-    /// A free node other than the spare one.
+    /// Finds a free node other than the spare one.
     #[inline]
     fn find(&mut self) -> (u32, NodeAt) {
         let all = Pool::nodes_in(self.chunks);
@@ -451,7 +452,7 @@ impl Feed {
         }
     }
 
-    /// Lets the server know that nothing more comes.
+    /// Tells the server that no more submissions come.
     fn close(&self, how: u32) {
         // Release: pairs with the Acquire in `ServedLane::serve`.
         self.shared.for_server.fetch_or(how, Ordering::Release);

@@ -19,8 +19,8 @@ use crate::{
     wait::{Backoff, Doing, Flag, Operation, UNSURE, Wait, progress::take_failure},
 };
 
-/// A submitted send, without the types of what it holds. Dropped, it lets go of the send: that is
-/// carried out all the same, and what it held is dropped by whoever is done with it last.
+/// A submitted send, without the types of what it holds. Dropping it lets go of the send: the send is carried out
+/// nevertheless, and the last thread that is done with what it held drops that.
 pub struct Untyped {
     shared: Arc<Shared>,
     node: NodeAt,
@@ -32,7 +32,7 @@ unsafe impl Send for Untyped {}
 // SAFETY: a shared reference only reads the state.
 unsafe impl Sync for Untyped {}
 
-/// The holder's wish to be woken. Only the holder writes it while the send is under way.
+/// The holder's wish to be woken. Only the holder writes it while the send is pending.
 struct Wish(NodeAt);
 
 impl Flag for Wish {
@@ -52,17 +52,17 @@ impl Untyped {
         Self { shared, node, index }
     }
 
-    /// Whether the send was answered.
+    /// Returns whether the send was answered.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.node.answered().is_some()
     }
 
-    /// Waits until the send is answered; false when the limit of `wait` was over before.
+    /// Waits until the send is answered. Returns false if the limit of `wait` was over before.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken; the
-    /// [failure](crate::progress::Part::failure) of another thing of the rank's, where that ends the wait.
+    /// [failure](crate::progress::Part::failure) of another pending operation of the rank, where that ends the wait.
     pub fn wait(&mut self, wait: Wait) -> Result<bool> {
         if self.is_done() {
             return Ok(true);
@@ -85,12 +85,12 @@ impl Untyped {
         }
     }
 
-    /// The rank that has submitted it, and is rung when it is answered.
+    /// Returns the context of the rank that has submitted the send and is rung when it is answered.
     pub(crate) fn context(&self) -> &Arc<Context> {
         &self.shared.context
     }
 
-    /// Where the descriptor of its channel lies.
+    /// Returns where the descriptor of its channel lies.
     pub(crate) fn channel(&self) -> u64 {
         self.shared.channel
     }
@@ -100,12 +100,12 @@ impl Untyped {
         Wish(self.node).raise();
     }
 
-    /// Takes that back.
+    /// Withdraws that request.
     pub(crate) fn lower(&self) {
         Wish(self.node).lower();
     }
 
-    /// Whether the send was answered; if not, the task is woken when it is.
+    /// Returns whether the send was answered. If not, the task is woken when it is.
     pub fn poll_done(&mut self, task: &mut Task<'_>) -> Poll<()> {
         if self.is_done() {
             return Poll::Ready(());
@@ -123,8 +123,8 @@ impl Untyped {
         Poll::Pending
     }
 
-    /// Takes the node with its cargo away from the server, unless the send is done; whether it
-    /// did. A message that is just being sent is waited for.
+    /// Takes the node with its cargo away from the server, unless the send is done. Returns whether it did. Waits for a
+    /// message that is just being sent.
     fn withdraw(&mut self) -> bool {
         let wish = self.node.wish();
         wish.store(wish.load(Ordering::Relaxed) | CANCEL, Ordering::Relaxed);
@@ -149,7 +149,7 @@ impl Untyped {
         }
     }
 
-    /// Says what types of cargo this is of.
+    /// Restores the types of the cargo.
     ///
     /// # Safety
     /// It came from a `Pending<S, U>`.
@@ -173,8 +173,7 @@ impl std::fmt::Debug for Untyped {
     }
 }
 
-/// A submitted send that gives back an `S` when it was sent, a `U` when it was not. See
-/// [`Untyped`].
+/// A submitted send that returns an `S` if it was sent, and a `U` if it was not. See [`Untyped`].
 #[derive(Debug)]
 pub struct Pending<S, U = S> {
     untyped: Untyped,
@@ -186,12 +185,12 @@ impl<S, U> Pending<S, U> {
         Self { untyped, types: PhantomData }
     }
 
-    /// Without the types.
+    /// Returns the send without the types.
     pub fn untyped(&mut self) -> &mut Untyped {
         &mut self.untyped
     }
 
-    /// Whether the send was answered.
+    /// Returns whether the send was answered.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.untyped.is_done()
@@ -200,7 +199,7 @@ impl<S, U> Pending<S, U> {
     /// Takes back what was submitted.
     ///
     /// # Errors
-    /// The pending send itself when it was answered.
+    /// The pending send itself, when it was already answered.
     pub fn cancel(mut self) -> Result<U, Self> {
         if self.is_done() || !self.untyped.withdraw() {
             return Err(self);
@@ -222,10 +221,10 @@ impl<S, U> Pending<S, U> {
         self.untyped
     }
 
-    /// What came of it, if it was answered.
+    /// Returns the result of the send, if it was answered.
     ///
     /// # Errors
-    /// The pending send itself when it was not; in the answer, why the message was not sent.
+    /// The pending send itself, when it was not answered; in the answer, the reason why the message was not sent.
     #[inline]
     pub fn take(self) -> Result<Result<S, SendError<U>>, Self> {
         let Some(state) = self.untyped.node.answered() else { return Err(self) };

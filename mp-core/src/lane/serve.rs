@@ -1,4 +1,4 @@
-//! The end of a lane that carries out what was submitted.
+//! The end of a lane that carries out submissions.
 
 use std::{
     cell::Cell,
@@ -22,20 +22,20 @@ use crate::{
     wait::{Asymmetry, Backoff, UNSURE},
 };
 
-/// What a look at a lane came to.
+/// The result of a look at a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// There was nothing to do.
     Idle,
     /// Something was done, and there may be more.
     Worked,
-    /// There is something, but its channel is full, or its turn has not come.
+    /// There is something to do, but its channel is full, or its turn has not come.
     Blocked,
-    /// Nothing will ever come any more.
+    /// Nothing more will ever come.
     Ended,
 }
 
-/// What an attempt to carry out a send came to, for a [`Watch`].
+/// The result of an attempt to carry out a send, for a [`Watch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
     /// It is not possible now.
@@ -46,16 +46,16 @@ pub enum Attempt {
     Failed,
 }
 
-/// Sees the sends of a lane carried out, in the order of their submission.
+/// An observer that sees the sends of a lane carried out, in the order of their submission.
 pub trait Watch: Send {
-    /// Calls `carry`, once: that attempts the lane's next send.
+    /// Calls `carry` once, which attempts the lane's next send.
     fn attempt(&mut self, carry: &mut dyn FnMut() -> Attempt);
 }
 
-/// Sends carried out in one look, so that no lane keeps the others waiting.
+/// Number of sends carried out in one look, so that no lane keeps the others waiting.
 const AT_ONCE: u32 = 16;
 
-/// What a server does with an outlet off its usual way.
+/// What a server does with an outlet outside its usual path.
 pub(super) trait AnyOutlet: Send + Sync {
     fn give_up(&self, position: Position);
     fn raise(&self);
@@ -76,9 +76,8 @@ impl<M: Message + ?Sized> AnyOutlet for Outlet<M> {
     }
 }
 
-/// The serving end of one lane. It goes with the thread that serves it, and can be handed to
-/// another one. Dropped before it has [`Ended`](Progress::Ended), it ends what is in it with
-/// [`NotSent`](crate::ErrorKind::NotSent).
+/// The serving end of one lane. It goes with the thread that serves it, and can be handed to another thread. If it is
+/// dropped before it has [`Ended`](Progress::Ended), it ends what is in it with [`NotSent`](crate::ErrorKind::NotSent).
 pub struct ServedLane {
     shared: Arc<Shared>,
     outlet: Arc<dyn AnyOutlet>,
@@ -94,7 +93,7 @@ pub struct ServedLane {
     room: u64,
     blocked: bool,
     ended: bool,
-    /// What was said of it when its thread went to sleep: whether it was blocked.
+    /// What was noted when its thread went to sleep: whether the lane was blocked.
     resting: Cell<Option<bool>>,
     watch: Option<Box<dyn Watch>>,
 }
@@ -183,12 +182,12 @@ impl ServedLane {
         }
     }
 
-    /// Whether the first thing in the lane could not be done at the last look.
+    /// Returns whether the first thing in the lane could not be done at the last look.
     pub fn is_blocked(&self) -> bool {
         self.blocked
     }
 
-    /// What the current node says: its position, and the node after it.
+    /// Returns what the current node says: its position, and the node after it.
     #[inline]
     fn read_current(&self) -> (u64, u32) {
         // SAFETY: submitted or withdrawn: this end's.
@@ -200,7 +199,7 @@ impl ServedLane {
         (self.before + u64::from(low.wrapping_sub(self.before as u32)), next)
     }
 
-    /// Goes past a node of which the holder has taken the cargo.
+    /// Passes a node whose cargo the holder has taken.
     #[cold]
     fn pass_withdrawn(&mut self) {
         let node = self.current;
@@ -212,7 +211,7 @@ impl ServedLane {
         self.outlet.give_up(unsafe { Position::from_number(number) });
     }
 
-    /// Carries the current node out and goes to the next; false when it is not possible now.
+    /// Carries out the current node and goes to the next. Returns false if that is not possible now.
     fn send_current(&mut self) -> bool {
         let node = self.current;
         self.shared.serving.store(self.index + 1, Ordering::Relaxed);
@@ -263,7 +262,7 @@ impl ServedLane {
         true
     }
 
-    /// Says that the current node is not being served.
+    /// Notes that the current node is not being served.
     #[inline(always)]
     fn leave_current(&self) {
         // Release: pairs with the Acquire in `Untyped::withdraw`.
@@ -323,21 +322,21 @@ impl ServedLane {
         }
     }
 
-    /// Where the sending end's rank sleeps, if this lane waits for the channel's other end, which
-    /// rings there.
+    /// Returns the doorbell at which the sending end's rank sleeps, if this lane waits for the channel's other end,
+    /// which rings there.
     pub(super) fn doorbell(&self) -> Option<&Futex> {
         let context = &self.shared.context;
         let rank = self.blocked.then(|| context.rank(context.me).ok()).flatten()?;
         Some(&rank.doorbell)
     }
 
-    /// The doorbell's value, whether the lane is blocked or not.
+    /// Returns the doorbell's value, whether the lane is blocked or not.
     pub(super) fn heard(&self) -> Option<u32> {
         let context = &self.shared.context;
         Some(context.rank(context.me).ok()?.doorbell.value())
     }
 
-    /// Says that the server is going to sleep. Whether also to the channel.
+    /// Notes that the server is going to sleep. Returns whether the channel was told, too.
     pub(super) fn raise(&self) -> bool {
         self.shared.for_feeder.fetch_or(PARKED, Ordering::Relaxed);
         if self.blocked {
@@ -356,7 +355,7 @@ impl ServedLane {
         self.wake();
     }
 
-    /// Says that the server is awake, if it has said otherwise.
+    /// Notes that the server is awake, if it was noted as asleep.
     fn wake(&self) {
         if let Some(blocked) = self.resting.take()
             && let Ok(rank) = self.shared.context.rank(self.shared.context.me)
@@ -365,8 +364,7 @@ impl ServedLane {
         }
     }
 
-    /// The fences of those who look whether the server sleeps: the channel's other end, and the
-    /// submitter.
+    /// Returns the fences of those that look whether the server sleeps: the channel's other end, and the submitter.
     pub(super) fn asymmetries(&self) -> [Asymmetry; 2] {
         [self.shared.context.waiting.asymmetry, self.shared.asymmetry]
     }
@@ -375,12 +373,12 @@ impl ServedLane {
         &self.shared.context
     }
 
-    /// Whether more threads of the world are at work than there are cores for them.
+    /// Returns whether more threads of the world are at work than there are cores for them.
     pub(super) fn crowded(&self) -> bool {
         self.shared.context.crowded()
     }
 
-    /// Lets the submitter know whether more is welcome. What it submits is served in any case.
+    /// Tells the submitter whether more submissions are welcome. What it submits is served in any case.
     pub fn switch(&self, on: bool) {
         let word = &self.shared.for_feeder;
         if on {
@@ -390,7 +388,7 @@ impl ServedLane {
         }
     }
 
-    /// Goes to another thread: submissions ring `bell` from now on.
+    /// Moves to another thread: submissions ring `bell` from now on.
     pub fn move_to(&mut self, bell: &Arc<Bell>) {
         self.wake();
         *self.shared.lock_bell() = Arc::clone(bell);
@@ -398,7 +396,7 @@ impl ServedLane {
         bell.ring();
     }
 
-    /// Ends the requests of all that is submitted.
+    /// Ends all submitted requests with an error.
     fn fail_submitted(&mut self) {
         let mut backoff = Backoff::new();
         loop {
@@ -417,7 +415,7 @@ impl ServedLane {
         }
     }
 
-    /// Ends what is submitted, and lets the submitter know that nobody serves any more.
+    /// Ends everything that is submitted, and tells the submitter that no thread serves the lane any more.
     fn end(&mut self) {
         if self.ended {
             return;
@@ -454,7 +452,7 @@ impl std::fmt::Debug for ServedLane {
     }
 }
 
-/// Fills under the eyes of a watch.
+/// Fills while a watch observes it.
 #[cold]
 fn watched(
     watch: &mut dyn Watch,
@@ -477,7 +475,7 @@ fn watched(
     filled
 }
 
-/// What a panic said.
+/// Returns what a panic said.
 fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic
         .downcast_ref::<&str>()

@@ -1,4 +1,4 @@
-//! A lane without a thread behind it.
+//! A lane without a serving thread behind it.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn positions_far_apart() {
     drop(lane);
 }
 
-/// A world of two ranks that leave one core over.
+/// Makes a world of two ranks that leave one core free.
 fn world() -> Context {
     let segment = Segment::on_heap(1 << 20, false, 0).unwrap();
     let (policy, line_wait) = (WaitPolicy::Park, LineWait::Pause);
@@ -48,7 +48,7 @@ fn outgoing(world: &Context, from: u32, name: &str) -> Outgoing<u64> {
     Outgoing::new(rank.sender(name, 1 - from as usize, Channel::degree(1)).unwrap())
 }
 
-/// Once for every world, however many lanes and ranks.
+/// A thread counts once for every world, however many lanes and ranks there are.
 #[test]
 fn a_thread_at_work_wants_a_core() {
     let (world, other) = (world(), world());

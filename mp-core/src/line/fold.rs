@@ -1,13 +1,13 @@
-//! Elements in lines, combined with private ones as they are read.
+//! Combining the elements in lines with private ones as they are read.
 //!
-//! To copy them first and combine the copies takes a quarter longer: the copy is written and read
-//! once more, and while it is read no line is on its way from another core.
+//! Copying the elements first and combining the copies takes a quarter longer: the copy is written and read once more,
+//! and while it is read no line is on its way from another core.
 //!
-//! What was combined can go to other lines as well, or to the same, straight from the registers: a put
-//! of its own would read all of it again.
+//! The results can also go to other lines, or to the same ones, straight from the registers. A separate put would read
+//! all of them again.
 //!
-//! As in [`get`](super::get) and [`put`](super::put), the lines are read and written by machine
-//! instructions that the compiler does not look into, here one line at a time.
+//! As in [`get`](super::get) and [`put`](super::put), the lines are read and written by machine instructions that the
+//! compiler does not look into; here it is one line at a time.
 
 use super::shared::{LINE_BYTES, Line, get, put};
 use crate::{
@@ -15,13 +15,13 @@ use crate::{
     sync::{Ordering, fence},
 };
 
-/// What was in a line, aligned for elements of any type that divides it.
+/// The contents of a line, aligned for elements of any type that divides it.
 #[repr(C, align(64))]
 struct Bytes([u8; LINE_BYTES]);
 
-/// Each element of `target` becomes `combine` of it and of that in its place in the lines, which
-/// have room for all. So do those in lines `to`, if there are any: as many as are read, and either the
-/// very same or all apart from them.
+/// Replaces each element of `target` by `combine` of it and of the element in its place in the lines, which have room
+/// for all. Also writes the results to the lines `to`, if there are any. These are as many as are read, and either the
+/// very same lines or all separate from them.
 #[inline]
 pub(crate) fn fold<T: Plain>(
     from: &[Line],
@@ -55,7 +55,7 @@ pub(crate) fn fold<T: Plain>(
     fence(Ordering::Acquire);
 }
 
-/// Elements that lie across the ends of lines: by copies after all.
+/// Folds elements that lie across the ends of lines. This does need copies.
 fn fold_uneven<T: Plain>(
     from: &[Line],
     target: &mut [T],
@@ -76,7 +76,7 @@ fn fold_uneven<T: Plain>(
     }
 }
 
-/// Elements of one line, of which there are at most as many as it has.
+/// Folds the elements of one line. There are at most as many as the line has.
 #[inline(always)]
 fn fold_line<T: Plain>(line: &mut Bytes, target: &mut [T], combine: &impl Fn(T, T) -> T) {
     let line: &mut [T] = bytemuck::cast_slice_mut(&mut line.0);
@@ -86,7 +86,7 @@ fn fold_line<T: Plain>(line: &mut Bytes, target: &mut [T], combine: &impl Fn(T, 
     }
 }
 
-/// All of these lines, which the targets fill.
+/// Folds all of these lines, which the targets fill.
 #[inline(always)]
 fn fold_lines<T: Plain>(
     from: &[Line],
@@ -107,7 +107,7 @@ fn fold_lines<T: Plain>(
     }
 }
 
-/// With the vectors that this processor has.
+/// Folding with the vectors that this processor has.
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
 mod vectors {
     use std::{
@@ -235,7 +235,7 @@ mod vectors {
         fold_lines(from, target, combine, to, load, store);
     }
 
-    /// With the vectors that are told, of which a test can see to it that they are there.
+    /// Folds with the chosen vectors. A test can make sure that the processor has them.
     #[cfg(test)]
     pub(super) fn fold_as<T: Plain>(
         wide: bool,

@@ -1,22 +1,21 @@
 //! Lines of shared memory: flags, their payloads, and copies of many lines.
 //!
-//! A program may put and get the same lines at the same time: nothing in the interface prevents
-//! it, and what it then gets is any mixture of old and new. That must not be a data race, so that
-//! the shared side of every copy is made of atomic words, or of machine instructions that the
-//! compiler does not look into. The private side is borrowed by the caller and can be nobody
-//! else's.
+//! A program may put and get the same lines at the same time: nothing in the interface prevents it, and what it then
+//! gets is any mixture of old and new. That must not be a data race. So the shared side of every copy is made of atomic
+//! words, or of machine instructions that the compiler does not look into. The caller borrows the private side, so that
+//! nobody else can have it.
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
 const WORD: usize = size_of::<u64>();
-/// The checker's lines are short, because it looks at every word.
+/// The model checker's lines are short, because it looks at every word.
 const WORDS: usize = if cfg!(loom) { 2 } else { 8 };
 /// Bytes in a line.
 pub(crate) const LINE_BYTES: usize = WORDS * WORD;
-/// The most bytes that a flag's line holds beside the flag.
+/// The largest number of bytes that a flag's line holds beside the flag.
 pub(crate) const PAYLOAD: usize = LINE_BYTES - WORD;
 
-/// A line. As a flag: its value, and a payload.
+/// A line. Used as a flag, it has a value and a payload.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Line([AtomicU64; WORDS]);
@@ -42,7 +41,7 @@ impl Line {
         self.0[0].store(value, Ordering::Release);
     }
 
-    /// Adds to the flag; the flag as it was. Readers and adders see what was put before.
+    /// Adds to the flag, and returns its previous value. Readers and adders see what was put before.
     #[inline(always)]
     pub(crate) fn add_to_flag(&self, value: u64) -> u64 {
         // Release as in `set_flag`, which it may stand for. Acquire: pairs with the Release of
@@ -50,7 +49,7 @@ impl Line {
         self.0[0].fetch_add(value, Ordering::AcqRel)
     }
 
-    /// To be called before `set_flag`, with up to [`PAYLOAD`] bytes.
+    /// Writes up to [`PAYLOAD`] bytes beside the flag. Must be called before `set_flag`.
     #[inline]
     pub(crate) fn set_payload(&self, payload: &[u8]) {
         store(payload, &self.0[1..]);
@@ -62,7 +61,7 @@ impl Line {
     }
 }
 
-/// As many words as the bytes need; zeros after them in the last.
+/// Stores as many words as the bytes need, with zeros after the bytes in the last word.
 #[inline(always)]
 fn store(source: &[u8], to: &[AtomicU64]) {
     let (words, rest) = source.as_chunks::<WORD>();
@@ -92,14 +91,14 @@ fn load(from: &[AtomicU64], target: &mut [u8]) {
 
 /// Copies private memory to lines that have room for it.
 ///
-/// Puts of one rank are seen in their order, also without a flag: the fences of this and of
-/// [`get`] pair, and cost nothing on x86.
+/// Other ranks see the puts of one rank in their order, even without a flag: the fences of this function and of [`get`]
+/// pair, and cost nothing on x86.
 #[inline]
 pub(crate) fn put(source: &[u8], to: &[Line]) {
     put_by(source, to, bulk::store);
 }
 
-/// As [`put`], past the caches, where the processor can: whole lines are in no cache afterwards.
+/// Copies as [`put`] does, but past the caches where the processor can. Whole lines are in no cache afterwards.
 pub(crate) fn put_past_caches(source: &[u8], to: &[Line]) {
     put_by(source, to, bulk::store_past_caches);
 }
@@ -116,7 +115,7 @@ fn put_by(source: &[u8], to: &[Line], store_lines: impl FnOnce(&[u8], &[Line])) 
     store_lines(whole, to);
 }
 
-/// Copies lines to private memory, as much as it takes.
+/// Copies lines to private memory, as much as fits there.
 #[inline]
 pub(crate) fn get(from: &[Line], target: &mut [u8]) {
     let (whole, rest) = target.split_at_mut(target.len() / LINE_BYTES * LINE_BYTES);
@@ -128,7 +127,7 @@ pub(crate) fn get(from: &[Line], target: &mut [u8]) {
     fence(Ordering::Acquire);
 }
 
-/// Copies lines to as many others, the first one first, also where they overlap.
+/// Copies lines to as many others, the first one first, even where they overlap.
 #[inline]
 pub(crate) fn copy(from: &[Line], to: &[Line]) {
     fence(Ordering::Release);
@@ -138,11 +137,10 @@ pub(crate) fn copy(from: &[Line], to: &[Line]) {
 
 /// Copies of whole lines by machine instructions.
 ///
-/// What they do to shared memory is what loads and stores of relaxed atomic bytes would do, one
-/// after another, which is all that is said of their result. So they are no data race whatever
-/// other ranks do meanwhile; and the compiler, which must take them for such accesses, neither
-/// drops them nor moves them over a fence or a flag. Loops of atomic words that the compiler makes
-/// itself are not joined into wider accesses.
+/// What they do to shared memory is what loads and stores of relaxed atomic bytes would do, one after another, and no
+/// more than that is promised of their result. So they are no data race, whatever other ranks do meanwhile. The
+/// compiler must take them for such accesses, so that it neither drops them nor moves them over a fence or a flag. The
+/// compiler does not join loops of atomic words into wider accesses.
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
 mod bulk {
     use super::{LINE_BYTES, Line};
@@ -181,7 +179,7 @@ mod bulk {
     /// Copies whole lines, in any order.
     ///
     /// # Safety
-    /// As [`copy_forward`]; the ranges do not overlap.
+    /// Same as [`copy_forward`]; the ranges do not overlap.
     #[inline(always)]
     unsafe fn copy_apart(from: *const u8, to: *const u8, bytes: usize) {
         let steps = if bytes < STRING { 0 } else { bytes / STRING_STEP * STRING_STEP };
@@ -195,9 +193,8 @@ mod bulk {
     /// Copies whole lines, the first one first.
     ///
     /// # Safety
-    /// Both ranges are valid for `bytes` bytes, which are whole lines. What is written is either
-    /// exclusively borrowed or made of atomics; what is read may be written by others meanwhile
-    /// only if it is made of atomics.
+    /// Both ranges are valid for `bytes` bytes, which are whole lines. What is written is either borrowed exclusively
+    /// or made of atomics. What is read may be written by others meanwhile only if it is made of atomics.
     #[inline(always)]
     unsafe fn copy_forward(from: *const u8, to: *const u8, bytes: usize) {
         if is_string(bytes) {
@@ -224,7 +221,7 @@ mod words {
         }
     }
 
-    /// Stores as [`store`] does: here is no other way.
+    /// Stores as [`store`] does: there is no other way here.
     #[inline]
     pub(super) fn store_past_caches(source: &[u8], to: &[Line]) {
         store(source, to);
@@ -331,7 +328,7 @@ mod tests {
         }
     }
 
-    /// Under Miri, which would see a data race.
+    /// This is for Miri, which would see a data race.
     #[test]
     fn puts_and_gets_of_the_same_lines_are_no_race() {
         let there = lines(3);

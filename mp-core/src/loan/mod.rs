@@ -1,9 +1,9 @@
-//! Slices lent from one rank to another where both are threads of one process: the borrower copies
-//! straight out of the lender's memory, so that a message is copied once.
+//! Slices that one rank lends to another, where both are threads of one process. The borrower copies straight out of
+//! the lender's memory, so that a message is copied only once.
 //!
-//! A loan is an offer, not a wait: the lender tells the borrower of it in a message of its own,
-//! looks for about as long as such a message takes, and takes the offer back when the borrower has
-//! not begun by then. One that has begun is waited for: it is in the middle of a copy.
+//! A loan is an offer, not a wait. The lender tells the borrower of it in a separate message, looks for about as long
+//! as such a message takes, and withdraws the offer if the borrower has not begun by then. If the borrower has begun,
+//! the lender waits for it: the borrower is in the middle of a copy.
 //!
 //! ```
 //! use onchip::{Channel, Error, ErrorKind, World};
@@ -30,9 +30,9 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! Addresses stay in the memory of the process: in a segment, which other processes can write, they
-//! could not be trusted. So there is nothing of it between processes. A number that nobody offers,
-//! wherever it comes from, is one that is not there.
+//! Addresses stay in the memory of the process. In a segment, which other processes can write, they could not be
+//! trusted. So there are no loans between processes. A number that is not on offer, wherever it comes from, names no
+//! loan.
 
 #[cfg(all(test, loom))]
 mod model;
@@ -56,23 +56,22 @@ use crate::{
     wait::{Backoff, Doing, Operation, Wait},
 };
 
-/// How long a lender looks for a borrower that has just been told: as long as it takes for a line
-/// to go to a core with another last-level cache, and for one to come back. Where that takes longer, offers are
-/// in vain, and hardly any are made.
+/// How long a lender looks for a borrower that has just been told: the time in which a line goes to a core with another
+/// last-level cache and another line comes back. Where that takes longer, offers are in vain, and hardly any are made.
 const PATIENCE: Duration = Duration::from_nanos(600);
-/// From one reading of the clock to the next.
+/// The time from one reading of the clock to the next.
 const PER_CLOCK: Duration = Duration::from_nanos(110);
 
-/// The end of a rank that lends. See the [module](self).
+/// The lending end of a rank. See the [module](self).
 #[derive(Debug)]
 pub struct Lender {
     context: Arc<Context>,
     slot: Arc<Slot>,
-    /// The last that was offered.
+    /// The number that was offered last.
     number: u64,
 }
 
-/// The end of a rank that borrows. See the [module](self).
+/// The borrowing end of a rank. See the [module](self).
 #[derive(Debug)]
 pub struct Borrower {
     context: Arc<Context>,
@@ -87,12 +86,11 @@ impl Lender {
         Some(Self { context, slot, number })
     }
 
-    /// Lends a slice, until the borrower has copied it, or is too late. `tell` is to bring it the
-    /// number of the loan; where it says `false` or fails, the loan ends there. Whether the
-    /// borrower has taken it.
+    /// Lends a slice until the borrower has copied it or is too late. `tell` must bring the number of the loan to the
+    /// borrower. If it returns `false` or fails, the loan ends there. Returns whether the borrower has taken the loan.
     ///
-    /// `tell` is not called, and nothing lent, while the world has more threads at work than cores:
-    /// the borrower may need this very core.
+    /// While the world has more threads at work than cores, nothing is lent and `tell` is not called: the borrower may
+    /// need this very core.
     ///
     /// # Errors
     /// Those of `tell`.
@@ -119,7 +117,7 @@ impl Drop for Lender {
     }
 }
 
-/// A slice on offer. Its end, also by a panic, is that nobody reads it any more.
+/// A slice on offer. When the offer ends, even by a panic, nobody reads the slice any more.
 struct Offer<'a> {
     lender: &'a Lender,
     number: u64,
@@ -133,7 +131,7 @@ impl<'a> Offer<'a> {
         Self { number: lender.number, lender, ended: false }
     }
 
-    /// Looks for the borrower to begin, not for long.
+    /// Looks for a short time whether the borrower begins.
     fn look(&self) {
         let (started, looks) = (Instant::now(), costs::pauses(PER_CLOCK));
         loop {
@@ -153,7 +151,7 @@ impl<'a> Offer<'a> {
         self.settle()
     }
 
-    /// Withdraws it, or waits until it is given back. Whether it was taken.
+    /// Withdraws the offer, or waits until the loan is given back. Returns whether it was taken.
     fn settle(&mut self) -> bool {
         self.ended = true;
         let Lender { context, slot, .. } = self.lender;
@@ -187,7 +185,7 @@ impl Borrower {
         Some(Self { context, slot, from })
     }
 
-    /// Copies what is lent under this number, if it is still on offer, and as long as `into`.
+    /// Copies what is lent under this number, if it is still on offer and as long as `into`. Returns whether it did.
     pub fn take(&self, number: u64, into: &mut [u8]) -> bool {
         let Some(lent) = self.slot.claim(number) else { return false };
         let fits = lent.len() == into.len();

@@ -1,5 +1,5 @@
-//! A lender and a borrower under a model checker that tries all interleavings, and for every load
-//! all values that the memory model allows.
+//! A lender and a borrower under a model checker that tries all interleavings and, for every load, all values that the
+//! memory model allows.
 
 use std::{ptr::NonNull, rc::Rc};
 
@@ -11,7 +11,7 @@ use crate::{
     wait::{Asymmetry, parked},
 };
 
-/// What is lent: a length, in place of an address. The checker watches the marker.
+/// What is lent: a length in place of an address. The checker watches the marker.
 struct Memory {
     slot: Slot,
     bytes: RaceMarker,
@@ -23,7 +23,7 @@ impl Memory {
         Rc::new(Self { slot: Slot::new(), bytes: RaceMarker::new(), bell: Futex::new() })
     }
 
-    /// As [`Lender::lend`](super::Lender::lend) does, which has the bytes for itself again.
+    /// Does what [`Lender::lend`](super::Lender::lend) does. Afterwards the lender has the bytes for itself again.
     fn lend(&self, number: u64, len: usize) -> bool {
         self.bytes.writing();
         self.slot.offer(number, NonNull::slice_from_raw_parts(NonNull::dangling(), len));
@@ -34,7 +34,7 @@ impl Memory {
         taken
     }
 
-    /// As [`Borrower::take`](super::Borrower::take) does.
+    /// Does what [`Borrower::take`](super::Borrower::take) does.
     fn take(&self, number: u64, len: usize) -> bool {
         let Some(lent) = self.slot.claim(number) else { return false };
         let fits = lent.len() == len;
@@ -55,7 +55,7 @@ fn borrowing<T: 'static>(
     thread::spawn(move || code(&memory))
 }
 
-/// It is taken or withdrawn, both agree which, and nobody reads what its owner has back.
+/// The loan is taken or withdrawn, both ends agree on which, and nobody reads what its owner has back.
 #[test]
 fn both_know_whether_it_was_taken() {
     explore(6, || {
@@ -66,7 +66,7 @@ fn both_know_whether_it_was_taken() {
     });
 }
 
-/// One after another, also when the first was missed: a number never gets what another names.
+/// Loans follow one another, even if the first was missed: a number never gets what another number names.
 #[test]
 fn a_loan_is_not_taken_for_another() {
     explore(4, || {
@@ -77,7 +77,7 @@ fn a_loan_is_not_taken_for_another() {
     });
 }
 
-/// A borrower that has no use for it gives it back, and a lender that sleeps hears of that.
+/// A borrower that has no use for the loan gives it back, and a sleeping lender is told.
 #[test]
 fn one_of_another_length_is_given_back() {
     explore(6, || {
@@ -88,7 +88,7 @@ fn one_of_another_length_is_given_back() {
     });
 }
 
-/// Two that name the same: at most one gets it.
+/// Two borrowers name the same loan: at most one gets it.
 #[test]
 fn it_is_taken_once() {
     explore(4, || {

@@ -1,15 +1,15 @@
-//! The state of one pair's loan, and who may change it to what.
+//! The state of one pair's loan, and which end may change it to what.
 //!
 //! | from | to | by whom |
 //! |---|---|---|
 //! | `FREE`, `TAKEN` of an earlier number | `OFFERED` n | the lender, when address and length are written |
-//! | `OFFERED` n | `FREE` n | the lender, who withdraws it |
+//! | `OFFERED` n | `FREE` n | the lender, which withdraws it |
 //! | `OFFERED` n | `TAKING` n | the borrower: from now on the lender waits |
-//! | `TAKING` n | `TAKEN` n | the borrower, who has read what was lent |
-//! | `TAKING` n | `FREE` n | the borrower, who can't use it |
+//! | `TAKING` n | `TAKEN` n | the borrower, which has read what was lent |
+//! | `TAKING` n | `FREE` n | the borrower, which can't use it |
 //!
-//! Both are sure of `OFFERED` only by the compare-and-swap that leaves it, so that exactly one of
-//! them does. A number is used once.
+//! Each end is sure of `OFFERED` only by the compare-and-swap that leaves it, so that exactly one of them does that. A
+//! number is used once.
 
 use std::ptr::NonNull;
 
@@ -27,12 +27,13 @@ fn word(number: u64, phase: u64) -> u64 {
     number << 2 | phase
 }
 
-/// See the [module](self). The line that moves between the two, and one that hardly ever does.
+/// The state of a loan: see the [module](self). One of its lines moves between the two ends, and another one hardly
+/// ever does.
 #[derive(Debug)]
 pub(super) struct Slot {
     loan: Loan,
     asleep: Asleep,
-    /// Whether a lender has it.
+    /// Whether the slot has a lender.
     lent_from: AtomicU32,
 }
 
@@ -40,8 +41,8 @@ pub(super) struct Slot {
 #[repr(C, align(128))]
 struct Loan {
     state: AtomicU64,
-    /// These two belong to the lender, but while the state is `TAKING`. Atomic, because they are
-    /// of the same line; what orders them is the state.
+    /// The address and the length belong to the lender, except while the state is `TAKING`. They are atomic because
+    /// they lie in the same line as the state, which orders them.
     address: AtomicPtr<u8>,
     len: AtomicU64,
 }
@@ -60,7 +61,7 @@ impl Slot {
 
     // --- the lender ---
 
-    /// Becomes the only lender; the number before its first.
+    /// Becomes the only lender. Returns the number before its first one.
     pub(super) fn open(&self) -> Option<u64> {
         // Acquire: pairs with the Release in `close`. Its last state is seen.
         self.lent_from.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
@@ -79,13 +80,13 @@ impl Slot {
         self.loan.state.store(word(number, OFFERED), Ordering::Release);
     }
 
-    /// Whether the borrower has begun.
+    /// Returns whether the borrower has begun.
     pub(super) fn has_begun(&self, number: u64) -> bool {
         // Relaxed: what follows from it is `withdraw`.
         self.loan.state.load(Ordering::Relaxed) != word(number, OFFERED)
     }
 
-    /// Takes the offer back, unless the borrower has begun.
+    /// Withdraws the offer, unless the borrower has begun. Returns whether it did.
     pub(super) fn withdraw(&self, number: u64) -> bool {
         let (offered, free) = (word(number, OFFERED), word(number, FREE));
         // Relaxed: nobody has looked at what was offered, and nobody will.
@@ -93,7 +94,8 @@ impl Slot {
         state.compare_exchange(offered, free, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Once the borrower has begun: whether it took what was lent, when it has ended.
+    /// Returns whether the borrower took what was lent, when it has ended. Must be called only after the borrower has
+    /// begun.
     pub(super) fn outcome(&self, number: u64) -> Option<bool> {
         // Acquire: pairs with the Release in `settle`. Whatever is done with the bytes now comes
         // after the borrower's reads.
@@ -105,14 +107,14 @@ impl Slot {
         &self.asleep
     }
 
-    /// What the borrower writes at the end.
+    /// Returns the address that the borrower writes at the end.
     pub(super) fn line(&self) -> *const () {
         std::ptr::from_ref(&self.loan.state).cast()
     }
 
     // --- the borrower ---
 
-    /// Begins to take a loan, if it is offered. The bytes stay as they are until `settle`.
+    /// Begins to take a loan, if it is offered. The bytes stay unchanged until `settle`.
     pub(super) fn claim(&self, number: u64) -> Option<NonNull<[u8]>> {
         let (offered, taking) = (word(number, OFFERED), word(number, TAKING));
         // Acquire: pairs with the Release in `offer`. Address, length, and the bytes are seen.
@@ -123,7 +125,7 @@ impl Slot {
         Some(NonNull::slice_from_raw_parts(address, len))
     }
 
-    /// Ends what [`claim`](Self::claim) has begun; `ring` wakes a lender that sleeps.
+    /// Ends what [`claim`](Self::claim) has begun. `ring` wakes a lender that sleeps.
     pub(super) fn settle(
         &self,
         number: u64,

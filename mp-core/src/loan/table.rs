@@ -1,12 +1,12 @@
-//! Who lends to whom.
+//! The table of loans between ranks.
 
 use std::{collections::HashMap, sync::Arc};
 
 use super::slot::Slot;
 use crate::sync::Mutex;
 
-/// The loans of a world of threads, by lender, borrower, and a number that they agree on. Opened
-/// when first needed: there could be a million pairs.
+/// The loans of a world of threads, by lender, borrower, and a number on which they agree. Each is opened when it is
+/// first needed: there could be a million pairs.
 #[derive(Debug, Default)]
 pub(crate) struct Loans(Mutex<HashMap<(u32, u32, u64), Arc<Slot>>>);
 

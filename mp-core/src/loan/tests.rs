@@ -1,4 +1,4 @@
-//! Loans between threads, through the public interface and past its proper use.
+//! Loans between threads, through the public interface and beyond its proper use.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::{Rank, Result, World};
 
-/// As many as there are cores for, or the world would not lend; `None` where that is not two.
+/// Runs two ranks if there are two cores, because a crowded world would not lend. Returns `None` otherwise.
 fn pair<T: Send + serde::Serialize + serde::de::DeserializeOwned>(
     code: impl Fn(&Rank) -> Result<T> + Sync,
 ) -> Option<Vec<T>> {
@@ -15,7 +15,7 @@ fn pair<T: Send + serde::Serialize + serde::de::DeserializeOwned>(
     (cores >= 2).then(|| World::threads_on_heap(2).run(code).unwrap())
 }
 
-/// Until the borrower comes in time.
+/// Each loan is repeated until the borrower comes in time.
 #[test]
 fn what_is_lent_is_copied() {
     let (numbers, offered) = mpsc::channel();
@@ -80,7 +80,7 @@ fn numbers_that_are_not_offered_are_not_there() {
     });
 }
 
-/// Nobody takes it, and the lender goes on.
+/// Nobody takes the loan, and the lender goes on.
 #[test]
 fn what_nobody_takes_is_withdrawn() {
     let taken = pair(|rank| {

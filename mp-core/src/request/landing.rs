@@ -1,24 +1,23 @@
-//! What immediate calls send and receive into: buffers that a request owns.
+//! What non-blocking calls send and receive into: buffers that a request owns.
 
 use bytemuck::cast_slice_mut;
 
 use crate::{SharedBuffer, error::Result, plain::Plain};
 
-/// What can be sent by an immediate or persistent call: elements that it owns, or that live for
-/// ever.
+/// What a non-blocking or persistent call can send: elements that it owns, or that live forever.
 ///
-/// The trait is sealed: for `Vec<T>`, `Box<[T]>`, `[T; N]`, [`SharedBuffer<T>`] and slices.
+/// The trait is sealed. `Vec<T>`, `Box<[T]>`, `[T; N]`, [`SharedBuffer<T>`] and slices implement it.
 pub trait Buffer: sealed::Sealed + Send {
     /// The type of the elements.
     type Element: Plain;
 
-    /// The elements.
+    /// Returns the elements.
     fn elements(&self) -> &[Self::Element];
 }
 
-/// What can be received into: as [`Buffer`], and slices that are borrowed mutably.
+/// What can be received into: the same as [`Buffer`], with slices that are borrowed mutably.
 pub trait BufferMut: Buffer {
-    /// The elements.
+    /// Returns the elements.
     fn elements_mut(&mut self) -> &mut [Self::Element];
 }
 
@@ -70,18 +69,18 @@ mutable_buffers! {
     [T: Plain] &mut [T];
 }
 
-/// Where a received message goes.
+/// The place where a received message goes.
 pub trait Landing {
-    /// Makes room for a message of so many elements; checked before to fit.
+    /// Makes room for a message of `count` elements, which was checked to fit.
     ///
     /// # Errors
-    /// For lack of memory.
+    /// When there is not enough memory.
     fn begin(&mut self, count: usize) -> Result<()>;
 
-    /// The room made.
+    /// Returns the room that was made.
     fn bytes(&mut self) -> &mut [u8];
 
-    /// Takes a moved buffer over, or gives it back to be copied.
+    /// Takes over a moved buffer, or returns it to be copied.
     fn adopt(&mut self, buffer: SharedBuffer<u8>, _count: usize) -> Option<SharedBuffer<u8>> {
         Some(buffer)
     }

@@ -1,9 +1,9 @@
-//! Requests: what goes on while its rank does something else, and is waited for later.
+//! Requests: operations that go on while their rank does something else, and that it waits for later.
 //!
-//! There is one [`Request`], whatever is under way: an immediate send or receive, a collective operation,
-//! a delegated send. Each owns what was given to it, and gives it back. Requests of one rank can be
-//! waited for together, whatever they are: see [`wait_all`] and its siblings, which take them as
-//! `&mut dyn Pending` where their types differ.
+//! There is one [`Request`], whatever is pending: a non-blocking send or receive, a collective operation, or a
+//! delegated send. A request owns what was given to it, and returns it. Requests of one rank can be waited for
+//! together, whatever their kinds: see [`wait_all`] and its siblings, which take them as `&mut dyn Pending` where their
+//! types differ.
 //!
 //! ```text
 //! Request<O>     what the program has: wait, test, cancel, a future
@@ -32,75 +32,75 @@ use crate::{
     world::Rank,
 };
 
-/// What one call has begun, and what comes of it (`MPI_Request`).
+/// A pending operation that a call has begun, and its result (`MPI_Request`).
 ///
-/// It owns what was given to the call, and gives it back with the result, or with the error. Dropping a
-/// request lets go of it, leaking it does nothing worse: what that means for a receive or a collective
-/// operation, the call says that began it.
+/// It owns what was given to the call, and returns it with the result or with the error. Dropping a request lets go of
+/// the operation; leaking it does nothing worse. The call that begins a receive or a collective operation says what
+/// that means for it.
 ///
-/// It is also a future, for programs that have a runtime. Where nothing but the rank's own calls bring it on,
-/// the task is woken again and again until it is done.
+/// It is also a future, for programs that have a runtime. Where only the rank's own calls advance the operation, the
+/// task is woken again and again until it is done.
 #[must_use = "what comes of it, and its errors, come from `wait`"]
 #[derive(Debug)]
 pub struct Request<O>(O);
 
-/// What a [`Request`] is of. Implemented by the library's own crates.
+/// The operation behind a [`Request`]. The library's own crates implement it.
 pub trait Operation: Pending + Sized {
-    /// What comes of it.
+    /// The result of the operation.
     type Output;
-    /// Why it failed, mostly with what was given.
+    /// The reason why it failed, mostly with what was given to the call.
     type Error;
-    /// What is given back when it is cancelled.
+    /// What is given back when the operation is cancelled.
     type Back;
 
-    /// Waits until it is done.
+    /// Waits until the operation is done.
     ///
     /// # Errors
-    /// Its own.
+    /// The operation's own.
     fn wait(self) -> Result<Self::Output, Self::Error>;
 
-    /// Returns whether it is done, and brings nothing on.
+    /// Returns whether the operation is done, without advancing it.
     fn is_done(&self) -> bool;
 
-    /// Takes back what was begun.
+    /// Cancels what was begun.
     ///
     /// # Errors
-    /// Itself, when it is too late for that.
+    /// The operation itself, when it is too late to cancel it.
     fn cancel(self) -> Result<Self::Back, Self>;
 
-    /// Returns what came of it, if it is done, and else sees to it that the task is woken when it may be.
+    /// Returns the result if the operation is done. Otherwise makes sure that the task is woken when it may be.
     fn poll_output(&mut self, task: &mut Task<'_>) -> Poll<Result<Self::Output, Self::Error>>;
 
-    /// [`wait_with`](Request::wait_with).
+    /// Waits as [`wait_with`](Request::wait_with) does.
     ///
     /// # Errors
-    /// As there.
+    /// Same as there.
     fn wait_within(&mut self, wait: Wait) -> Result<bool> {
         several::wait_one(self, wait)
     }
 }
 
 impl<O: Operation> Request<O> {
-    /// For the call that begins something.
+    /// Makes a request, for the call that begins an operation.
     #[doc(hidden)]
     pub fn new(operation: O) -> Self {
         Self(operation)
     }
 
-    /// Waits until it is done, and returns what came of it (`MPI_Wait`).
+    /// Waits until the operation is done, and returns its result (`MPI_Wait`).
     ///
     /// # Errors
-    /// Those of the call that began it, mostly with what was given to that.
+    /// The errors of the call that began the operation, mostly with what was given to that call.
     ///
     /// # Panics
-    /// When it has given its answer as a future.
+    /// When the request has already returned its result as a future.
     #[inline]
     pub fn wait(self) -> Result<O::Output, O::Error> {
         self.0.wait()
     }
 
-    /// Returns whether it is done, so that [`wait`](Self::wait) returns at once (`MPI_Test`). Brings on
-    /// whatever the rank has under way.
+    /// Returns whether the operation is done, so that [`wait`](Self::wait) returns at once (`MPI_Test`). Also advances
+    /// all pending operations of the rank.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken.
@@ -109,41 +109,40 @@ impl<O: Operation> Request<O> {
         self.0.wait_within(Duration::ZERO.into())
     }
 
-    /// Returns whether it is known to be done. Brings nothing on, so that this alone never makes a request done
-    /// that goes on in the rank's calls.
+    /// Returns whether the operation is known to be done. This advances nothing, so that it alone never completes an
+    /// operation that goes on in the rank's calls.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.0.is_done()
     }
 
-    /// Waits at most for `limit`, and returns whether it is done. If not, it is still under way.
+    /// Waits at most for `limit`, and returns whether the operation is done. If not, it is still pending.
     ///
     /// # Errors
-    /// As [`wait_with`](Self::wait_with).
+    /// Same as [`wait_with`](Self::wait_with).
     pub fn wait_timeout(&mut self, limit: Duration) -> Result<bool> {
         self.0.wait_within(Wait::from(limit).or_failure())
     }
 
-    /// Waits as `wait` says, and returns whether it is done. If not, it is still under way.
+    /// Waits as `wait` says, and returns whether the operation is done. If not, it is still pending.
     ///
     /// # Errors
-    /// As [`test`](Self::test); the error of another thing that the rank has begun, if no call has returned
-    /// that yet; for an operation in a critical section an error in the middle of another call of its handle.
+    /// Same as [`test`](Self::test); the error of something else that the rank has begun, if no call has returned that
+    /// error yet; for an operation in a critical section, an error in the middle of another call of its handle.
     pub fn wait_with(&mut self, wait: impl Into<Wait>) -> Result<bool> {
         self.0.wait_within(wait.into().or_failure())
     }
 
-    /// Takes back what was begun (`MPI_Cancel`), and returns what was given to the call.
+    /// Cancels what was begun (`MPI_Cancel`), and returns what was given to the call.
     ///
-    /// A send is not sent then, when nothing of it has gone. A receive gets no message, when none has begun to
-    /// come. A delegated send is waited for when it is just being sent. Collective operations can't be
-    /// cancelled.
+    /// A send is not sent if nothing of it has gone yet. A receive gets no message if none has begun to arrive. If a
+    /// delegated send is just being sent, this waits for it. Collective operations can't be cancelled.
     ///
     /// # Errors
-    /// The request, when it is too late for that.
+    /// The request itself, when it is too late to cancel it.
     ///
     /// # Panics
-    /// As [`wait`](Self::wait).
+    /// Same as [`wait`](Self::wait).
     pub fn cancel(self) -> Result<O::Back, Self> {
         self.0.cancel().map_err(Self)
     }
@@ -155,26 +154,27 @@ impl<O: Operation> Future for Request<O> {
     type Output = Result<O::Output, O::Error>;
 
     /// # Panics
-    /// After it has been ready.
+    /// When it is polled after it has been ready.
     fn poll(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
         self.0.poll_output(task)
     }
 }
 
-/// Something that is under way, or done: for functions that wait for several, of different types if need be, as
-/// `&mut dyn Pending`. Implemented by [`Request`] and by persistent requests.
+/// Something that is pending or done. Functions that wait for several requests, of different types if necessary, take
+/// it as `&mut dyn Pending`. [`Request`] and persistent requests implement it.
 pub trait Pending {
-    /// Returns whether it was started: a persistent one that was not has nothing that could be done.
+    /// Returns whether the request was started. A persistent request that was not started has nothing that could be
+    /// done.
     #[doc(hidden)]
     fn is_active(&self) -> bool {
         true
     }
 
-    /// Returns who knows when it is done; `None` when it is.
+    /// Returns what knows when the operation is done; `None` when it is done.
     #[doc(hidden)]
     fn under_way(&mut self) -> Option<UnderWay<'_>>;
 
-    /// Takes the answer of one that is done.
+    /// Takes the result of a request that is done.
     #[doc(hidden)]
     fn settle(&mut self) {}
 }
@@ -207,41 +207,42 @@ impl<P: Pending + ?Sized> Pending for &mut P {
     }
 }
 
-/// Who brings something on, and knows when it is done.
+/// What advances an operation, and knows when it is done.
 #[doc(hidden)]
 pub enum UnderWay<'a> {
-    /// An engine that carries on several, with where the message of this one goes.
+    /// An engine that advances several operations, with the place where the message of this one goes.
     Driven { driver: &'a dyn Driver, handle: usize, landing: Option<&'a mut dyn Landing> },
-    /// Somebody else.
+    /// Something other than an engine.
     Watched(&'a dyn Watch),
 }
 
-/// What somebody else brings to its end.
+/// An operation that something other than an engine completes.
 #[doc(hidden)]
 pub trait Watch {
-    /// The rank whose doorbell is rung when it is done.
+    /// Returns the rank whose doorbell is rung when the operation is done.
     fn rank(&self) -> Rank;
 
     fn is_done(&self) -> bool;
 
-    /// Asks to have the doorbell rung when it is done.
+    /// Asks to have the doorbell rung when the operation is done.
     fn raise(&self);
 
-    /// Takes that back.
+    /// Withdraws that request.
     fn lower(&self);
 
-    /// After how long a sleep it is to be looked at again.
+    /// Returns the length of sleep after which the operation is to be looked at again.
     fn tick(&self) -> Option<Duration> {
         None
     }
 
-    /// Returns an error where a wait for it would wait for itself: in the middle of the call that brings it on.
+    /// Returns an error where a wait for the operation would wait for itself: in the middle of the call that advances
+    /// it.
     fn check(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Notes that a wait for it begins that has no limit. Returns whether its end is to be
-    /// [noted](Self::end_wait), too.
+    /// Notes that a wait without a limit begins. Returns whether the end of the wait must be [noted](Self::end_wait),
+    /// too.
     fn begin_wait(&self) -> bool {
         false
     }
@@ -249,23 +250,23 @@ pub trait Watch {
     /// Notes that such a wait has ended.
     fn end_wait(&self) {}
 
-    /// What a report says of a wait for it: the operation, and the words that it has in a record.
+    /// Returns what a report says of a wait for the operation: its kind, and the words that it has in a record.
     fn waited(&self) -> (Doing, Vec<u64>);
 }
 
-/// An engine of messages, which carries on several things and holds what they have in common.
+/// An engine of messages, which advances several operations and holds what they have in common.
 #[doc(hidden)]
 pub trait Driver {
     fn rank(&self) -> Rank;
 
-    /// Returns whether something of this engine is done, unless the engine is just driven.
+    /// Returns whether the operation with this handle is done, unless the engine is just being driven.
     fn is_done(&self, handle: usize) -> bool;
 
-    /// Works until `enough` is true, or the limit of `wait` is over: then false. What comes for one of the
-    /// `landings`, by handle, goes there.
+    /// Works until `enough` returns true or the limit of `wait` is over; returns false in the latter case. What comes
+    /// for one of the `landings`, by handle, goes there.
     ///
     /// # Errors
-    /// When a wait must end before.
+    /// When a wait must end early.
     fn drive(
         &self,
         handles: &[usize],

@@ -1,4 +1,4 @@
-//! Waiting for several requests, of one rank and of whatever kinds.
+//! Waiting for several requests of one rank, whatever their kinds.
 
 use std::{cell::Cell, time::Duration};
 
@@ -10,8 +10,8 @@ use crate::{
     world::Rank,
 };
 
-/// Waits until all of several requests are done (`MPI_Waitall`). What came of each,
-/// [`wait`](super::Request::wait) then says at once.
+/// Waits until all of several requests are done (`MPI_Waitall`). Afterwards, [`wait`](super::Request::wait) returns the
+/// result of each at once.
 ///
 /// ```
 /// use onchip::wait_all;
@@ -22,8 +22,8 @@ use crate::{
 /// ```
 ///
 /// # Errors
-/// [`BadWorld`](crate::ErrorKind::BadWorld) when they are not all of one rank; what
-/// [`wait_with`](super::Request::wait_with) fails with.
+/// [`BadWorld`](crate::ErrorKind::BadWorld) when the requests do not all belong to one rank; the errors of
+/// [`wait_with`](super::Request::wait_with).
 pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
     // Mostly several, or all, are done by now, of which nothing need be kept.
     let first = requests.iter_mut().position(|request| request.under_way().is_some());
@@ -41,11 +41,11 @@ pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
     Ok(())
 }
 
-/// Waits until one of several requests is done (`MPI_Waitany`), and returns which. A persistent request that
-/// is not started is passed over.
+/// Waits until one of several requests is done (`MPI_Waitany`), and returns its index. A persistent request that is not
+/// started is skipped.
 ///
 /// # Errors
-/// As [`wait_all`]; [`BadWorld`](crate::ErrorKind::BadWorld) also when there are none to wait for.
+/// Same as [`wait_all`]; [`BadWorld`](crate::ErrorKind::BadWorld) also when there are none to wait for.
 pub fn wait_any<P: Pending>(requests: &mut [P]) -> Result<usize> {
     // What an earlier wait for several has seen done is found at once.
     let is_known = |request: &mut P| request.is_active() && request.under_way().is_none();
@@ -56,45 +56,44 @@ pub fn wait_any<P: Pending>(requests: &mut [P]) -> Result<usize> {
     wait_some(requests)?.first().copied().ok_or_else(none)
 }
 
-/// Waits until at least one of several requests is done (`MPI_Waitsome`), and returns which are: none
-/// where there are none to wait for. A persistent request that is not started is passed over.
+/// Waits until at least one of several requests is done (`MPI_Waitsome`), and returns the indices of those that are
+/// done. Returns none if there are none to wait for. A persistent request that is not started is skipped.
 ///
 /// # Errors
-/// As [`wait_all`].
+/// Same as [`wait_all`].
 pub fn wait_some<P: Pending>(requests: &mut [P]) -> Result<Vec<usize>> {
     let (settled, _) = work(requests, Wait::forever().or_failure(), Until::Any)?;
     Ok(settle(requests, &settled))
 }
 
-/// Returns whether all of several requests are done (`MPI_Testall`), those left out that are not
-/// started.
+/// Returns whether all of several requests are done (`MPI_Testall`). Requests that are not started are left out.
 ///
 /// # Errors
-/// As [`wait_all`].
+/// Same as [`wait_all`].
 pub fn test_all<P: Pending>(requests: &mut [P]) -> Result<bool> {
     are_all_done(requests, Duration::ZERO.into())
 }
 
-/// Returns a request that is done, if one is (`MPI_Testany`). A persistent request that is not started
-/// is passed over.
+/// Returns the index of a request that is done, if there is one (`MPI_Testany`). A persistent request that is not
+/// started is skipped.
 ///
 /// # Errors
-/// As [`wait_all`].
+/// Same as [`wait_all`].
 pub fn test_any<P: Pending>(requests: &mut [P]) -> Result<Option<usize>> {
     Ok(test_some(requests)?.first().copied())
 }
 
-/// Returns which of several requests are done (`MPI_Testsome`). A persistent request that is not started
-/// is passed over.
+/// Returns the indices of the requests that are done (`MPI_Testsome`). A persistent request that is not started is
+/// skipped.
 ///
 /// # Errors
-/// As [`wait_all`].
+/// Same as [`wait_all`].
 pub fn test_some<P: Pending>(requests: &mut [P]) -> Result<Vec<usize>> {
     let (settled, _) = work(requests, Duration::ZERO.into(), Until::Any)?;
     Ok(settle(requests, &settled))
 }
 
-/// Waits for one, and returns whether it is done.
+/// Waits for one request, and returns whether it is done.
 pub(super) fn wait_one<P: Pending>(request: &mut P, wait: Wait) -> Result<bool> {
     are_all_done(&mut [request], wait)
 }
@@ -109,19 +108,19 @@ fn are_all_done<P: Pending>(requests: &mut [P], wait: Wait) -> Result<bool> {
 pub struct Beside<'a> {
     rank: &'a Rank,
     watched: &'a [(usize, &'a dyn Watch)],
-    /// Of other engines.
+    /// Operations of other engines.
     driven: &'a [(usize, &'a dyn Driver, usize)],
     settled: &'a [Cell<bool>],
 }
 
 impl Beside<'_> {
-    /// Returns whether nothing else is under way.
+    /// Returns whether nothing else is pending.
     pub fn is_empty(&self) -> bool {
         self.watched.iter().all(|(place, _)| self.settled[*place].get())
             && self.driven.iter().all(|(place, ..)| self.settled[*place].get())
     }
 
-    /// Returns whether anything is done that was not before.
+    /// Returns whether anything is done that was not done before.
     fn has_news(&self) -> bool {
         self.watched.iter().any(|(place, watch)| !self.settled[*place].get() && watch.is_done())
             || self.driven.iter().any(|(place, driver, handle)| {
@@ -129,12 +128,12 @@ impl Beside<'_> {
             })
     }
 
-    /// Waits until any end of the select is ready, or anything beside is done; false when the limit of
-    /// `wait` was over before.
+    /// Waits until any end of the select is ready, or any other operation is done. Returns false if the limit of `wait`
+    /// was over before.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken; the
-    /// [failure](crate::progress::Part::failure) of another thing of the rank's.
+    /// [failure](crate::progress::Part::failure) of another pending operation of the rank.
     pub fn wait(&self, select: &Select<'_>, wait: Wait) -> Result<bool> {
         let (doing, flags) = select.waited();
         let all = Watches { flags: Some(&flags), watched: self.watched };
@@ -184,9 +183,9 @@ impl Flag for Watches<'_> {
 }
 
 impl Watches<'_> {
-    /// Returns the words of what is told as what the rank waits for, and then all others: the first that is
-    /// watched, with all other sends if it is a send. There is room for the channels of several sends, and for
-    /// one flag. Where there are flags, they are told instead.
+    /// Returns the words of what is reported as what the rank waits for, and then all others. The former are those of
+    /// the first operation that is watched, with all other sends if it is a send. There is room for the channels of
+    /// several sends, and for one flag. Where there are flags, they are reported instead.
     fn told(&self) -> (Vec<u64>, Vec<(Operation, Vec<u64>)>) {
         let mut first = None;
         let (told, others): (Vec<_>, Vec<_>) =
@@ -201,8 +200,8 @@ impl Watches<'_> {
     }
 }
 
-/// What a report is told of a wait beside another one: channels, or MPBs and who sets the flag. What the rank's own
-/// waits bring about says itself what it waits for.
+/// Returns what a report says of a wait beside another one: channels, or MPBs and the rank that sets the flag. What the
+/// rank's own waits bring about says itself what it waits for.
 fn beside_words(operation: Operation, words: Vec<u64>) -> Vec<u64> {
     match words[..] {
         _ if operation != Operation::Flag => words,
@@ -214,10 +213,10 @@ fn beside_words(operation: Operation, words: Vec<u64>) -> Vec<u64> {
     }
 }
 
-/// What is under way among some requests.
+/// The pending ones among some requests.
 struct Parted<'a> {
     rank: Option<Rank>,
-    /// The engine of the first that has one, the places of those of this engine, and their handles.
+    /// The engine of the first request that has one, the places of the requests of this engine, and their handles.
     main: Option<&'a dyn Driver>,
     places: Vec<usize>,
     handles: Vec<usize>,
@@ -266,7 +265,7 @@ impl<'a> Parted<'a> {
         Ok(parted)
     }
 
-    /// Each would be rung at the doorbell of its own rank only.
+    /// Checks that the requests belong to one rank. Otherwise each would be rung at the doorbell of its own rank only.
     fn is_of(&mut self, rank: &Rank) -> Result<()> {
         let known = self.rank.get_or_insert_with(|| rank.clone());
         if known.context().whose() == rank.context().whose() {
@@ -276,12 +275,12 @@ impl<'a> Parted<'a> {
         Err(ErrorKind::BadWorld(reason.to_owned()).into())
     }
 
-    /// Returns whether one engine carries on all that are under way.
+    /// Returns whether one engine advances all pending requests.
     fn is_of_one_engine(&self) -> bool {
         self.driven.is_empty() && self.watched.is_empty()
     }
 
-    /// Has the engine work until all of its requests are done.
+    /// Makes the engine work until all of its requests are done.
     fn drive_all(mut self, wait: Wait) -> Result<()> {
         let (Some(rank), Some(main)) = (&self.rank, self.main) else { return Ok(()) };
         let beside = Beside { rank, watched: &[], driven: &[], settled: &[] };
@@ -295,7 +294,7 @@ impl<'a> Parted<'a> {
         Ok(())
     }
 
-    /// The places of all that are under way.
+    /// Returns the places of all pending requests.
     fn places(&self) -> impl Iterator<Item = usize> {
         let driven = self.driven.iter().map(|(place, ..)| *place);
         let watched = self.watched.iter().map(|(place, _)| *place);
@@ -307,12 +306,12 @@ impl<'a> Parted<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
     All,
-    /// One, or none where there are none to wait for.
+    /// One, or none if there are none to wait for.
     Any,
 }
 
-/// Works until enough requests are done. Returns of each whether it is, and how many are active. Of a call that waits
-/// for all and does not get so far, not each that is done need be named.
+/// Works until enough requests are done. Returns for each request whether it is done, and how many are active. A call
+/// that waits for all and does not get that far need not name every request that is done.
 fn work<P: Pending>(
     requests: &mut [P],
     wait: Wait,
@@ -325,14 +324,14 @@ fn work<P: Pending>(
     Ok((settled, active))
 }
 
-/// Takes the answers of the requests that are done, and returns which they are.
+/// Takes the results of the requests that are done, and returns which ones they are.
 fn settle<P: Pending>(requests: &mut [P], settled: &[Cell<bool>]) -> Vec<usize> {
     let done = |(place, _): &(usize, &mut P)| settled[*place].get();
     let requests = requests.iter_mut().enumerate().filter(done);
     requests.map(|(place, request)| (place, request.settle()).0).collect()
 }
 
-/// Marks all requests that are under way as not settled, and works until enough are.
+/// Marks all pending requests as not settled, and works until enough are.
 fn bring_about(parted: Parted<'_>, settled: &[Cell<bool>], wait: Wait, until: Until) -> Result<()> {
     parted.places().for_each(|place| settled[place].set(false));
     let Parted { rank, main, places, handles, mut landings, driven, watched } = parted;
@@ -393,7 +392,7 @@ fn bring_about(parted: Parted<'_>, settled: &[Cell<bool>], wait: Wait, until: Un
     Ok(())
 }
 
-/// A wait without a limit, noted where that matters until this is dropped.
+/// A wait without a limit. Where that matters, it is noted until this is dropped.
 struct Unlimited<'a>(Vec<&'a dyn Watch>);
 
 impl<'a> Unlimited<'a> {
@@ -408,7 +407,7 @@ impl Drop for Unlimited<'_> {
     }
 }
 
-/// Waits until `enough` is true, as far as others bring it about.
+/// Waits until `enough` returns true, as far as others bring it about.
 fn watch(
     rank: &Rank,
     watched: &[(usize, &dyn Watch)],

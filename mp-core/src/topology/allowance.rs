@@ -6,22 +6,22 @@ use super::source::Source;
 use super::{CpuSet, Error};
 use std::path::Path;
 
-/// What this process may use of the machine. Much cheaper to read than a whole
-/// [`Topology`](super::Topology): a few files, however many CPUs there are.
+/// What this process may use of the machine. It is much cheaper to read than a whole [`Topology`](super::Topology): a
+/// few files, however many CPUs there are.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Allowance {
-    /// The CPUs the calling thread may run on, if known. The kernel keeps this within the cpuset.
+    /// The CPUs that the calling thread may run on, if known. The kernel keeps this within the cpuset.
     pub affinity: Option<CpuSet>,
-    /// The CPUs of the process's cgroup, if it says. To explain a small affinity: the mask, not
-    /// this, is what counts, and takes its place only where the mask is unknown.
+    /// The CPUs of the process's cgroup, if the cgroup sets them. This explains a small affinity. The mask is what
+    /// counts; this takes its place only if the mask is unknown.
     pub cpuset: Option<CpuSet>,
     /// The tightest limit on CPU time among the process's cgroup and those above it.
     pub quota: Option<Quota>,
 }
 
 impl Allowance {
-    /// Reads what the calling thread, and those it starts, may use.
+    /// Reads what the calling thread, and the threads it starts, may use.
     ///
     /// # Errors
     /// [`Error::Malformed`] for a file whose content makes no sense.
@@ -38,8 +38,8 @@ impl Allowance {
         Ok(Self { affinity, cpuset: limits.cpuset, quota: limits.quota })
     }
 
-    /// How many threads can make progress at once: the CPUs of the affinity mask, or the quota
-    /// rounded up where that is smaller. At least 1, also where nothing is known.
+    /// Returns how many threads can make progress at once: the CPUs of the affinity mask, or the quota rounded up if
+    /// that is smaller. At least 1, even if nothing is known.
     pub fn parallelism(&self) -> usize {
         self.limit(self.affinity.as_ref().map_or(1, CpuSet::len))
     }

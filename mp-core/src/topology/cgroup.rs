@@ -1,8 +1,8 @@
-//! The limits of control groups: CPU quota and cpuset, of version 2 and version 1.
+//! The limits of control groups: CPU quota and cpuset, of versions 2 and 1.
 //!
-//! A quota holds for everything below the group that has it, so the tightest one on the way from
-//! the process's group to the root counts. Only what is mounted in this container can be seen; a
-//! limit further out is invisible here, as it is to every program.
+//! A quota holds for everything below the group that has it, so the tightest one on the way from the process's group to
+//! the root counts. Only what is mounted in this container can be seen. A limit further out is invisible here, as it is
+//! to every program.
 
 use super::source::Source;
 use super::{CpuSet, Error};
@@ -10,35 +10,35 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
-/// A limit on CPU time: in each period, the group's threads together run this long.
+/// A limit on CPU time: the time that the group's threads together may run in each period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Quota {
-    /// CPU time per period, in microseconds. Not 0.
+    /// The CPU time per period, in microseconds. Not 0.
     pub quota_us: u64,
     /// The period, in microseconds. Not 0.
     pub period_us: u64,
-    /// The file that says so.
+    /// The file that sets the limit.
     pub file: PathBuf,
 }
 
 impl Quota {
-    /// The limit in CPUs: 1.5 for 150 ms in each 100 ms.
+    /// Returns the limit in CPUs: 1.5 for 150 ms in each 100 ms.
     pub fn cpus(&self) -> f64 {
         self.quota_us as f64 / self.period_us as f64
     }
 
-    /// Whether `threads` threads can run all the time.
+    /// Returns whether `threads` threads can run all the time.
     pub fn covers(&self, threads: usize) -> bool {
         u128::from(self.quota_us) >= threads as u128 * u128::from(self.period_us)
     }
 
-    /// The limit in whole CPUs, rounded up; at least 1.
+    /// Returns the limit in whole CPUs, rounded up; at least 1.
     pub fn rounded_up(&self) -> usize {
         usize::try_from(self.quota_us.div_ceil(self.period_us)).unwrap_or(usize::MAX)
     }
 
-    /// The limit in whole CPUs, rounded down: how many threads can run all the time.
+    /// Returns the limit in whole CPUs, rounded down: how many threads can run all the time.
     pub fn rounded_down(&self) -> usize {
         usize::try_from(self.quota_us / self.period_us).unwrap_or(usize::MAX)
     }
@@ -50,14 +50,14 @@ impl Quota {
 }
 
 impl fmt::Display for Quota {
-    /// The limit with at most two decimals: `1.5 CPUs`.
+    /// Writes the limit with at most two decimals: `1.5 CPUs`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cpus = (self.cpus() * 100.0).round() / 100.0;
         write!(f, "{cpus} CPU{}", if cpus == 1.0 { "" } else { "s" })
     }
 }
 
-/// The period unless it is changed.
+/// The default period.
 const DEFAULT_PERIOD_US: u64 = 100_000;
 
 #[derive(Default)]
@@ -150,7 +150,7 @@ impl Hierarchy {
         }
     }
 
-    /// Where distributions mount it, for when the mount table cannot be read.
+    /// Returns where distributions mount it, for use when the mount table cannot be read.
     fn usual_places(self) -> &'static [&'static str] {
         match self {
             Hierarchy::Unified => &["sys/fs/cgroup/unified", "sys/fs/cgroup"],
@@ -160,7 +160,7 @@ impl Hierarchy {
     }
 }
 
-/// The group this process is in, in one hierarchy.
+/// The group that this process is in, in one hierarchy.
 struct Membership {
     hierarchy: Hierarchy,
     group: PathBuf,
@@ -188,7 +188,7 @@ fn memberships(source: &Source) -> Result<Vec<Membership>, Error> {
 }
 
 struct Mount {
-    /// Which group of the hierarchy is seen at the mount point: not `/` in some containers.
+    /// The group of the hierarchy that is seen at the mount point. In some containers it is not `/`.
     root: PathBuf,
     point: PathBuf,
     kind: String,
@@ -206,7 +206,7 @@ impl Mount {
     }
 }
 
-/// The mount table; `None` if it cannot be read.
+/// Reads the mount table; `None` if it cannot be read.
 fn mounts(source: &Source) -> Result<Option<Vec<Mount>>, Error> {
     const FILE: &str = "proc/self/mountinfo";
     let Some(text) = source.text(FILE) else { return Ok(None) };
@@ -228,7 +228,7 @@ fn mounts(source: &Source) -> Result<Option<Vec<Mount>>, Error> {
         .map(Some)
 }
 
-/// The mount table writes blanks and backslashes as `\040`.
+/// Undoes the escapes of the mount table, which writes blanks and backslashes as `\040`.
 fn unescape(field: &str) -> PathBuf {
     let mut path = String::new();
     let mut rest = field;
@@ -257,7 +257,7 @@ struct Group {
 }
 
 impl Group {
-    /// From the group up to the mount point.
+    /// Returns the directories from the group up to the mount point.
     fn directories(&self) -> impl Iterator<Item = &Path> {
         self.directory.ancestors().take_while(|path| path.starts_with(&self.mount_point))
     }

@@ -1,4 +1,4 @@
-//! Lists of CPUs as the kernel writes them: `0,2-5`.
+//! Lists of CPUs in the format that the kernel writes: `0,2-5`.
 
 use super::Error;
 use std::collections::BTreeSet;
@@ -6,51 +6,51 @@ use std::fmt;
 use std::ops::{BitAnd, RangeInclusive, Sub};
 use std::str::FromStr;
 
-/// CPU numbers end below this: eight times what the kernel can be built for. Without an end, one
-/// garbled range would be expanded until memory runs out.
+/// The upper limit of CPU numbers: eight times what the kernel can be built for. Without a limit, one garbled range
+/// would be expanded until memory runs out.
 const MAX_CPUS: usize = 1 << 16;
 
-/// A set of CPUs. Shown and parsed as the kernel does: `0,2-5`, nothing for the empty set.
+/// A set of CPUs. It is shown and parsed as the kernel does: `0,2-5`, and nothing for the empty set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CpuSet(BTreeSet<usize>);
 
 impl CpuSet {
-    /// How many CPUs are in it.
+    /// Returns how many CPUs are in it.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether `cpu` is in it.
+    /// Returns whether `cpu` is in it.
     pub fn contains(&self, cpu: usize) -> bool {
         self.0.contains(&cpu)
     }
 
-    /// Adds `cpu`; whether it was not there before.
+    /// Adds `cpu`. Returns whether it was not there before.
     pub fn insert(&mut self, cpu: usize) -> bool {
         self.0.insert(cpu)
     }
 
-    /// The lowest CPU.
+    /// Returns the lowest CPU.
     pub fn first(&self) -> Option<usize> {
         self.0.first().copied()
     }
 
-    /// The highest CPU.
+    /// Returns the highest CPU.
     pub fn last(&self) -> Option<usize> {
         self.0.last().copied()
     }
 
-    /// `CPU 3`, `CPUs 0,2-5`: as part of a sentence.
+    /// Returns the set as part of a sentence: `CPU 3`, `CPUs 0,2-5`.
     pub(super) fn spelled(&self) -> String {
         if self.len() == 1 { format!("CPU {self}") } else { format!("CPUs {self}") }
     }
 
-    /// The CPUs, ascending.
+    /// Returns the CPUs, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().copied()
     }
@@ -117,8 +117,8 @@ impl fmt::Display for CpuSet {
     }
 }
 
-/// The CPUs of a list in the order they are named, repeats included; `None` for text that is no
-/// list, or names more CPUs than there can be.
+/// Returns the CPUs of a list in the order in which they are named, including repeats; `None` for text that is not a
+/// list, or that names more CPUs than there can be.
 pub(super) fn in_order(text: &str) -> Option<Vec<usize>> {
     let ranges = ranges(text)?;
     let named: usize = ranges.iter().map(|range| range.end() - range.start() + 1).sum();
@@ -135,7 +135,7 @@ fn range(item: &str) -> Option<RangeInclusive<usize>> {
     (first <= last && last < MAX_CPUS).then_some(first..=last)
 }
 
-/// A decimal number without the sign that `str::parse` would let pass.
+/// Parses a decimal number, without the sign that `str::parse` would accept.
 fn number(text: &str) -> Option<usize> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }

@@ -3,7 +3,7 @@
 use super::{CpuSet, Quota};
 use std::path::{Path, PathBuf};
 
-/// Why the machine could not be read, ranks not be placed, or a thread not be pinned.
+/// Why the machine could not be read, ranks could not be placed, or a thread could not be pinned.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -23,27 +23,27 @@ pub enum Error {
         /// The directory read in place of `/`.
         root: PathBuf,
     },
-    /// None of the CPUs this process is confined to can be used.
+    /// None of the CPUs that this process is confined to can be used.
     #[error("no usable CPU: confined to {}, but there are {}", affinity.spelled(), online.spelled())]
     NothingUsable {
         /// The CPUs the process is confined to.
         affinity: CpuSet,
-        /// The CPUs there are.
+        /// The CPUs that are online.
         online: CpuSet,
     },
-    /// Text that is no list of CPUs.
+    /// The text is not a list of CPUs.
     #[error("{text:?} is no list of CPUs such as 0,2-5")]
     CpuList {
         /// The text.
         text: String,
     },
-    /// Text that is no binding.
+    /// The text is not a binding.
     #[error("{text:?} is no binding: give auto, none, or a list of CPUs such as 0,2-5")]
     Bind {
         /// The text.
         text: String,
     },
-    /// A list of CPUs to bind to holds some that cannot be used.
+    /// A list of CPUs to bind to contains some that cannot be used.
     #[error(
         "cannot bind to {} (usable: {usable})",
         unavailable([
@@ -53,11 +53,11 @@ pub enum Error {
         ])
     )]
     BindUnavailable {
-        /// Those the machine does not have.
+        /// The CPUs that the machine does not have.
         missing: CpuSet,
-        /// Those that are switched off.
+        /// The CPUs that are switched off.
         offline: CpuSet,
-        /// Those outside the affinity mask.
+        /// The CPUs outside the affinity mask.
         excluded: CpuSet,
         /// The CPUs that could be named.
         usable: CpuSet,
@@ -76,7 +76,7 @@ pub enum Error {
         /// How many CPUs the list names.
         cpus: usize,
     },
-    /// Text that is no placement of communication threads.
+    /// The text is not a placement of communication threads.
     #[error(
         "{text:?} is no placement of communication threads: give kt-w, skt, kt-specialized, \
          kt-generalized or auto"
@@ -85,25 +85,25 @@ pub enum Error {
         /// The text.
         text: String,
     },
-    /// A placement is to have no communication thread, or groups of no rank.
+    /// A placement was asked to have no communication thread, or groups of no rank.
     #[error("{placement} needs at least one communication thread, and one rank for each")]
     NoKts {
         /// The placement.
         placement: &'static str,
     },
-    /// More communication threads than any machine has CPUs.
+    /// More communication threads were asked for than any machine has CPUs.
     #[error("{kts} communication threads are more than any machine has CPUs")]
     TooManyKts {
         /// How many were asked for.
         kts: usize,
     },
-    /// A number of communication threads for a placement that says itself how many there are.
+    /// A number of communication threads was given for a placement that determines the number itself.
     #[error("{placement} fixes the number of communication threads itself")]
     FixedKts {
         /// The placement.
         placement: &'static str,
     },
-    /// A placement for farms, and ranks that are none.
+    /// A placement for farms was used for ranks that are not a farm.
     #[error(
         "{placement} is for an emitter, workers and a collector, not for {emitters} + {workers} + \
          {collectors} of them"
@@ -118,7 +118,7 @@ pub enum Error {
         /// How many collectors there are; one is needed.
         collectors: usize,
     },
-    /// Ranks without a spare hardware thread on their core, where each must have one.
+    /// Some ranks have no spare hardware thread on their core, where each rank must have one.
     #[error(
         "kt-w needs a spare hardware thread on each rank's core; rank{} {} of {of} {} none",
         if ranks.len() == 1 { "" } else { "s" },
@@ -131,7 +131,7 @@ pub enum Error {
         /// How many ranks there are.
         of: usize,
     },
-    /// Fewer hardware threads than ranks and communication threads.
+    /// There are fewer hardware threads than ranks and communication threads.
     #[error(
         "{placement} needs {} hardware threads, for {ranks} rank{} and {kts} communication \
          thread{}; usable: {cpus}{}",
@@ -152,7 +152,7 @@ pub enum Error {
         /// The quota, if there is one.
         quota: Option<Quota>,
     },
-    /// Workers that don't fit on what emitter and collector leave.
+    /// The workers don't fit on the cores that emitter and collector leave.
     #[error(
         "kt-specialized keeps a core for the emitter and one for the collector, which leaves \
          {cpus} hardware threads for {workers} worker{}",

@@ -1,9 +1,9 @@
-//! The machine: packages, NUMA nodes, cores, hardware threads and caches; how much of it this
-//! process may use; and where the ranks of a world go.
+//! The machine: its packages, NUMA nodes, cores, hardware threads and caches; how much of it this process may use; and
+//! where the ranks of a world go.
 //!
-//! [`Topology::read`] looks at `/sys` and `/proc` once, [`Plan::for_ranks`] decides where ranks
-//! run, [`KtPlan::new`] where their communication threads do, [`pin_current_thread`] carries it out,
-//! and [`Topology::draw`] shows all of it to a human.
+//! [`Topology::read`] looks at `/sys` and `/proc` once, [`Plan::for_ranks`] decides where ranks run, [`KtPlan::new`]
+//! where their communication threads run, [`pin_current_thread`] carries this out, and [`Topology::draw`] shows all of
+//! it to a human.
 //!
 //! ```
 //! use onchip::topology::{Bind, Plan, Topology, pin_current_thread};
@@ -36,10 +36,9 @@
 //! | affinity | `sched_getaffinity`, `/proc/self/status` | the cpuset, else all online CPUs |
 //! | cpuset, quota | cgroup v2 and v1, from the process's group to the root | none |
 //!
-//! A file that is missing or refuses to be read leaves its fact unknown, as the last column says:
-//! containers hide parts of `/sys`, and old kernels lack some. A file that is there and makes no
-//! sense is an error that names it and its content, since guessing would place ranks wrongly
-//! without a word.
+//! A file that is missing or refuses to be read leaves its fact unknown, as the last column says: containers hide parts
+//! of `/sys`, and old kernels lack some. A file that is there and makes no sense is an error that names it and its
+//! content, since guessing would place ranks wrongly without any sign of it.
 #![forbid(unsafe_code)]
 
 mod allowance;
@@ -68,9 +67,9 @@ use std::fmt;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// What the machine is made of, and what of it this process may use.
+/// The parts of the machine, and which of them this process may use.
 ///
-/// A snapshot: CPUs that go offline later, or a quota that changes, are not followed.
+/// It is a snapshot: CPUs that go offline later, or a quota that changes, are not followed.
 #[derive(Clone, Debug)]
 pub struct Topology {
     packages: Vec<Package>,
@@ -105,12 +104,12 @@ pub struct NumaNode {
     pub cpus: CpuSet,
 }
 
-/// What a CPU shares with others: ranks with the same are near each other.
+/// What a CPU shares with others: ranks with the same values are near each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seat {
     /// Its last-level cache, as an index into [`Topology::complexes`].
     pub cache: usize,
-    /// Its package, or socket, as an index into [`Topology::packages`].
+    /// Its package (socket), as an index into [`Topology::packages`].
     pub package: usize,
 }
 
@@ -147,10 +146,9 @@ pub struct Core {
 /// The kinds of core of a hybrid part, the fastest first. Where all cores are alike, all are
 /// [`Performance`](CoreKind::Performance) cores.
 ///
-/// Taken from the device lists `/sys/devices/{cpu_core,cpu_atom,cpu_lowpower}/cpus`, else from
-/// `cpuN/cpu_capacity`, else from `cpuN/cpufreq/cpuinfo_max_freq`. For the two numbers a new kind
-/// begins where they drop by more than 15%: favoured cores of one kind differ by up to 12%, the
-/// closest two kinds sold by 19%.
+/// The kinds are taken from the device lists `/sys/devices/{cpu_core,cpu_atom,cpu_lowpower}/cpus`, else from
+/// `cpuN/cpu_capacity`, else from `cpuN/cpufreq/cpuinfo_max_freq`. For the two numbers a new kind begins where they
+/// drop by more than 15%: favoured cores of one kind differ by up to 12%, the closest two kinds sold by 19%.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CoreKind {
     /// The fastest kind.
@@ -161,17 +159,17 @@ pub enum CoreKind {
     Efficiency,
 }
 
-/// One cache, told once for all the CPUs that share it.
+/// One cache, listed once for all the CPUs that share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cache {
-    /// 1 for the one closest to the core.
+    /// The cache's level: 1 for the one closest to the core.
     pub level: u32,
     /// What it holds.
     pub kind: CacheKind,
-    /// Bytes.
+    /// Its size in bytes.
     pub size: Option<u64>,
-    /// Bytes of one line.
+    /// The size of one line in bytes.
     pub line_size: Option<u64>,
     /// The online CPUs that share it.
     pub cpus: CpuSet,
@@ -188,7 +186,7 @@ pub enum CacheKind {
     Unified,
 }
 
-/// Returns the bytes of the second-level cache of the machine's first CPU; 1 MiB where the kernel tells of none.
+/// Returns the size in bytes of the second-level cache of the machine's first CPU; 1 MiB if the kernel reports none.
 pub(crate) fn second_level_cache() -> usize {
     const USUAL: usize = 1 << 20;
     static BYTES: OnceLock<usize> = OnceLock::new();
@@ -202,7 +200,7 @@ pub(crate) fn second_level_cache() -> usize {
 }
 
 impl Topology {
-    /// Reads the machine this process runs on.
+    /// Reads the machine that this process runs on.
     ///
     /// The affinity mask is that of the calling thread, which is also what threads and processes
     /// started by it inherit: call it before pinning.
@@ -223,8 +221,8 @@ impl Topology {
         read::topology(root, None)
     }
 
-    /// The same machine for a process that may use only `cpus` of what is usable now: to place a
-    /// second world beside a first, or to leave a core to something else.
+    /// Returns the same machine for a process that may use only `cpus` of what is usable now. Use it to place a second
+    /// world beside a first, or to leave a core to something else.
     ///
     /// # Errors
     /// [`Error::NothingUsable`] if none of `cpus` is usable.
@@ -242,102 +240,101 @@ impl Topology {
         Ok(confined)
     }
 
-    /// The packages, ordered by number.
+    /// Returns the packages, ordered by number.
     pub fn packages(&self) -> &[Package] {
         &self.packages
     }
 
-    /// The NUMA nodes, ordered by number; empty if the kernel knows of none.
+    /// Returns the NUMA nodes, ordered by number; empty if the kernel knows of none.
     pub fn nodes(&self) -> &[NumaNode] {
         &self.nodes
     }
 
-    /// The complexes, ordered by package and first CPU.
+    /// Returns the complexes, ordered by package and first CPU.
     pub fn complexes(&self) -> &[Complex] {
         &self.complexes
     }
 
-    /// The cores, ordered by complex and first CPU.
+    /// Returns the cores, ordered by complex and first CPU.
     pub fn cores(&self) -> &[Core] {
         &self.cores
     }
 
-    /// The caches, ordered by level, kind and first CPU; empty if the kernel tells of none.
+    /// Returns the caches, ordered by level, kind and first CPU; empty if the kernel reports none.
     pub fn caches(&self) -> &[Cache] {
         &self.caches
     }
 
-    /// The cache and the package of a CPU; `None` for one that is offline or does not exist.
+    /// Returns the cache and the package of a CPU; `None` for a CPU that is offline or does not exist.
     pub fn seat(&self, cpu: usize) -> Option<Seat> {
         let cache = self.cores.get(self.core_of(cpu)?)?.complex;
         Some(Seat { cache, package: self.complexes.get(cache)?.package })
     }
 
-    /// The core a CPU belongs to, as an index into [`cores`](Self::cores); `None` for a CPU that
-    /// is offline or does not exist.
+    /// Returns the core that a CPU belongs to, as an index into [`cores`](Self::cores); `None` for a CPU that is
+    /// offline or does not exist.
     pub fn core_of(&self, cpu: usize) -> Option<usize> {
         self.core_of_cpu.get(&cpu).copied()
     }
 
-    /// The CPUs that run. Never empty.
+    /// Returns the CPUs that run. Never empty.
     pub fn online(&self) -> &CpuSet {
         &self.online
     }
 
-    /// The CPUs that are present but switched off. The kernel does not tell which core they
-    /// belong to.
+    /// Returns the CPUs that are present but switched off. The kernel does not tell which core they belong to.
     pub fn offline(&self) -> &CpuSet {
         &self.offline
     }
 
-    /// What affinity, cpuset and quota leave to this process.
+    /// Returns what affinity, cpuset and quota leave to this process.
     pub fn allowance(&self) -> &Allowance {
         &self.allowance
     }
 
-    /// The CPUs that are online and in the affinity mask. Never empty.
+    /// Returns the CPUs that are online and in the affinity mask. Never empty.
     pub fn usable_cpus(&self) -> &CpuSet {
         &self.usable
     }
 
-    /// How many physical cores have a usable CPU.
+    /// Returns how many physical cores have a usable CPU.
     pub fn usable_cores(&self) -> usize {
         self.cores.iter().filter(|core| !(&core.cpus & &self.usable).is_empty()).count()
     }
 
-    /// How many threads can make progress at once: the usable CPUs, or the quota rounded up where
-    /// that is smaller. At least 1.
+    /// Returns how many threads can make progress at once: the usable CPUs, or the quota rounded up if that is smaller.
+    /// At least 1.
     ///
-    /// This is the number of "cores the world may use"; a world with more threads than this must
-    /// let others run while it waits.
+    /// This is the number of "cores the world may use". A world with more threads than this must let others run while
+    /// it waits.
     pub fn usable_parallelism(&self) -> usize {
         self.allowance.limit(self.usable.len())
     }
 
-    /// Whether usable hardware threads are left on the cores that `ranks` ranks would occupy one
-    /// to a core: whether communication threads can run on SMT siblings.
+    /// Returns whether usable hardware threads are left on the cores that `ranks` ranks would occupy, one rank to a
+    /// core. Then communication threads can run on SMT siblings.
     pub fn has_spare_siblings(&self, ranks: usize) -> bool {
         Plan::for_ranks(self, ranks, &Bind::Auto).is_ok_and(|plan| plan.spare_siblings() > 0)
     }
 
-    /// Whether cores differ in kind.
+    /// Returns whether cores differ in kind.
     pub fn is_hybrid(&self) -> bool {
         self.cores.iter().any(|core| core.kind != CoreKind::Performance)
     }
 
-    /// A text drawing of the machine for a terminal of 80 columns, with the places of `plan`.
+    /// Draws the machine as text for a terminal of 80 columns, with the places of `plan`.
     pub fn draw<'a>(&'a self, plan: Option<&'a Plan>) -> Drawing<'a> {
         Drawing::new(self, plan)
     }
 
-    /// As [`draw`](Self::draw), with the ranks and communication threads of a plan for both.
+    /// Draws like [`draw`](Self::draw), with the ranks and communication threads of a plan for both.
     pub fn draw_kts<'a>(&'a self, plan: &'a KtPlan) -> Drawing<'a> {
         Drawing::with_kts(self, plan)
     }
 }
 
 impl fmt::Display for CoreKind {
-    /// One letter: `P`, `M` or `E`.
+    /// Writes one letter: `P`, `M` or `E`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             CoreKind::Performance => "P",

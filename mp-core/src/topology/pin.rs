@@ -23,10 +23,9 @@ pub fn pin_current_thread(cpu: usize) -> Result<(), Error> {
     pinned.then_some(()).ok_or_else(|| refused(io::Error::last_os_error()))
 }
 
-/// Confines the calling thread to `cpus`: undoes a pin, given the [`current_affinity`] from before
-/// it.
+/// Confines the calling thread to `cpus`. This undoes a pin, given the [`current_affinity`] from before it.
 ///
-/// CPUs outside the process's cpuset are passed over by the system, as long as one is inside.
+/// The system ignores CPUs outside the process's cpuset, as long as one is inside.
 ///
 /// # Errors
 /// [`Error::Pin`] if none of `cpus` can be used.
@@ -38,12 +37,12 @@ pub fn confine_current_thread(cpus: &CpuSet) -> Result<(), Error> {
         .map_err(|errno| Error::Pin { cpus: cpus.clone(), source: errno.into() })
 }
 
-/// Moves the calling thread to its share of the CPUs it may use, as one of `of` threads in blocks:
-/// neighbours come to one CPU. It stays free to be moved from there.
+/// Moves the calling thread to its share of the CPUs it may use, as one of `of` threads in blocks, so that neighbours
+/// share a CPU. The system may move it from there.
 ///
-/// For threads that outnumber the CPUs and hand messages to their neighbours. Where two of them
-/// share a CPU, whoever yields to the other is answered before it runs again; otherwise only one
-/// half of the exchange is done in that time (`cargo bench --bench ratios -- pairs`).
+/// This is for threads that outnumber the CPUs and hand messages to their neighbours. If two of them share a CPU, a
+/// thread that yields to the other is answered before it runs again; otherwise only one half of the exchange is done in
+/// that time (`cargo bench --bench ratios -- pairs`).
 pub(crate) fn start_in_blocks(place: usize, of: usize) -> Result<(), Error> {
     let Some(cpus) = current_affinity().filter(|cpus| (2..of).contains(&cpus.len())) else {
         return Ok(());
@@ -55,8 +54,8 @@ pub(crate) fn start_in_blocks(place: usize, of: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// The CPUs the calling thread may run on; `None` on machines with more CPUs than the mask of the
-/// system call has bits (1024).
+/// Returns the CPUs that the calling thread may run on; `None` on machines with more CPUs than the mask of the system
+/// call has bits (1024).
 pub fn current_affinity() -> Option<CpuSet> {
     Some(core_affinity::get_core_ids()?.into_iter().map(|core| core.id).collect())
 }

@@ -1,40 +1,39 @@
-//! Where the ranks of a world run, and where their communication threads would.
+//! Where the ranks of a world run, and where their communication threads would run.
 
 use super::{CoreKind, CpuSet, Error, Quota, Topology, cpulist};
 use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
 
-/// How ranks are bound to CPUs. Parsed from `auto`, `none`, or a list such as `0,2-5`.
+/// How ranks are bound to CPUs. It is parsed from `auto`, `none`, or a list such as `0,2-5`.
 ///
 /// # The automatic rules
 ///
-/// 1. *A CPU for every rank, or no binding at all.* With more ranks than usable CPUs, some CPU
-///    must serve several; which of them have work changes all the time, and the system's scheduler
-///    can follow that where a fixed plan cannot. The same holds for a quota smaller than the
-///    number of ranks: the group is stopped whenever its time is spent, wherever it runs.
-/// 2. *Performance cores first, then efficiency cores, then second hardware threads.* A
-///    bulk-synchronous program runs at the speed of its slowest rank. A rank on an efficiency core
-///    is slow alone; one on a second hardware thread shares a core, and two ranks are slow. That
-///    thread is also where a communication thread costs least, so ranks take it last.
-/// 3. *Neighbours stay together.* Consecutive ranks fill one complex before the next, and a
-///    package before the next: a message between two last-level caches takes several times as long
-///    as one inside. Programs that need the memory bandwidth or the cache of many complexes more
-///    than cheap messages name their CPUs.
-/// 4. *Begin where there is most room.* The complex with the most usable cores comes first, so
-///    that a world that fits under one cache is not split when the affinity mask leaves holes.
+/// 1. *A CPU for every rank, or no binding at all.* With more ranks than usable CPUs, some CPU must serve several.
+///    Which of these ranks have work changes all the time, and the system's scheduler can follow that where a fixed
+///    plan cannot. The same holds for a quota smaller than the number of ranks: the group is stopped whenever its time
+///    is spent, wherever it runs.
+/// 2. *Performance cores first, then efficiency cores, then second hardware threads.* A bulk-synchronous program runs
+///    at the speed of its slowest rank. A rank on an efficiency core slows only itself. A rank on a second hardware
+///    thread shares a core, which slows two ranks. That thread is also where a communication thread costs least, so
+///    ranks take it last.
+/// 3. *Neighbours stay together.* Consecutive ranks fill one complex before the next, and one package before the next:
+///    a message between two last-level caches takes several times as long as one inside a cache. Programs that need the
+///    memory bandwidth or the cache of many complexes more than cheap messages should name their CPUs.
+/// 4. *The roomiest complex first.* The complex with the most usable cores comes first, so that a world that fits under
+///    one cache is not split when the affinity mask leaves holes.
 ///
-/// The rules look at this process's allowance, not at what else runs: two worlds under the same
-/// mask take the same cores. Give them different masks, or [`Bind::None`];
-/// [`Topology::confined_to`] places a world on what another leaves.
+/// The rules look at this process's allowance, not at what else runs: two worlds under the same mask take the same
+/// cores. Give them different masks, or use [`Bind::None`]. [`Topology::confined_to`] places a world on what another
+/// leaves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Bind {
-    /// By the rules above.
+    /// Binds ranks by the rules above.
     #[default]
     Auto,
-    /// Ranks run wherever the system puts them.
+    /// Leaves it to the system where ranks run.
     None,
-    /// Rank *i* on the *i*-th CPU of the list; CPUs past the number of ranks are left unused.
+    /// Binds rank *i* to the *i*-th CPU of the list. CPUs past the number of ranks are left unused.
     List(Vec<usize>),
 }
 
@@ -87,7 +86,7 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Unbound {
-    /// [`Bind::None`] asks for it.
+    /// [`Bind::None`] asks for no binding.
     Asked,
     /// There are fewer usable CPUs than ranks.
     TooFewCpus {
@@ -116,15 +115,14 @@ impl Plan {
     ///
     /// [`Bind::Auto`] and [`Bind::None`] never fail.
     ///
-    /// Communication threads get the hardware threads that the ranks leave on their own cores,
-    /// unless the quota does not cover both: then no rank gets one, as the time would be taken
-    /// from the ranks.
+    /// Communication threads get the hardware threads that the ranks leave on their own cores. If the quota does not
+    /// cover both, no rank gets one, because the time would be taken from the ranks.
     ///
     /// # Errors
-    /// For [`Bind::List`]: [`Error::BindUnavailable`] and [`Error::BindRepeated`] name the CPUs at
-    /// fault, anywhere in the list; [`Error::BindTooShort`] says that there are more ranks than
-    /// CPUs. A short list does not start over: two busy ranks on one CPU can wait for each other a
-    /// thousand times longer than on two, so that has to be said outright, by [`Bind::None`].
+    /// For [`Bind::List`]: [`Error::BindUnavailable`] and [`Error::BindRepeated`] name the CPUs at fault, anywhere in
+    /// the list; [`Error::BindTooShort`] says that there are more ranks than CPUs. A short list does not start over:
+    /// two busy ranks on one CPU can wait for each other a thousand times longer than on two, so the program must ask
+    /// for this explicitly, by [`Bind::None`].
     pub fn for_ranks(topology: &Topology, ranks: usize, bind: &Bind) -> Result<Self, Error> {
         match bind {
             Bind::Auto => Ok(Self::auto(topology, ranks)),
@@ -174,27 +172,27 @@ impl Plan {
         plan
     }
 
-    /// The number of ranks.
+    /// Returns the number of ranks.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether it is for no rank at all.
+    /// Returns whether the plan has no ranks.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// The place of each rank.
+    /// Returns the place of each rank.
     pub fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// Why the ranks are not bound; `None` if each has a CPU.
+    /// Returns why the ranks are not bound; `None` if each has a CPU.
     pub fn unbound(&self) -> Option<&Unbound> {
         self.unbound.as_ref()
     }
 
-    /// How many ranks have a hardware thread to spare for a communication thread.
+    /// Returns how many ranks have a hardware thread to spare for a communication thread.
     pub fn spare_siblings(&self) -> usize {
         self.places.iter().filter(|place| place.sibling.is_some()).count()
     }
@@ -225,7 +223,7 @@ fn check(topology: &Topology, cpus: &[usize]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The usable CPUs in the order in which ranks take them.
+/// Returns the usable CPUs in the order in which ranks take them.
 pub(super) fn fill_order(topology: &Topology) -> Vec<usize> {
     let cores = core_order(topology);
     let usable: Vec<Vec<usize>> = cores
@@ -237,8 +235,8 @@ pub(super) fn fill_order(topology: &Topology) -> Vec<usize> {
     (0..threads).flat_map(nth).collect()
 }
 
-/// The cores with a usable CPU: by kind, and within a kind complex by complex, each next to the
-/// one before it where possible, the roomiest first.
+/// Returns the cores with a usable CPU: by kind, and within a kind complex by complex, each next to the one before it
+/// where possible, the roomiest first.
 pub(super) fn core_order(topology: &Topology) -> Vec<usize> {
     let mut order = Vec::new();
     let mut last: Option<usize> = None;
@@ -266,7 +264,7 @@ pub(super) fn core_order(topology: &Topology) -> Vec<usize> {
     order
 }
 
-/// How near a complex is to another: greater is nearer.
+/// Returns how near a complex is to another. A greater value is nearer.
 pub(super) fn nearness(topology: &Topology, last: Option<usize>, index: usize) -> u8 {
     let Some(last) = last else { return 0 };
     let (complex, beside) = (&topology.complexes()[index], &topology.complexes()[last]);

@@ -1,7 +1,7 @@
-//! From the files of `/sys` to a [`Topology`].
+//! Reading a [`Topology`] from the files of `/sys`.
 //!
-//! What cores and complexes share is read once, not once for each CPU: a large server has tens of
-//! thousands of these files, and opening one takes microseconds.
+//! What cores and complexes share is read once, not once for each CPU. A large server has tens of thousands of these
+//! files, and opening one takes microseconds.
 
 use super::source::Source;
 use super::{
@@ -112,7 +112,7 @@ fn nodes(source: &Source, online: &CpuSet) -> Result<Vec<NumaNode>, Error> {
     Ok(nodes)
 }
 
-/// The CPUs of each core, by ascending first CPU.
+/// Returns the CPUs of each core, by ascending first CPU.
 fn siblings(source: &Source, online: &CpuSet) -> Result<Vec<CpuSet>, Error> {
     let mut left = online.clone();
     let mut cores = Vec::new();
@@ -179,7 +179,7 @@ fn caches(source: &Source, online: &CpuSet) -> Result<Vec<Cache>, Error> {
     Ok(caches)
 }
 
-/// The bytes of the second-level cache of the CPU with the lowest number that tells of one.
+/// Returns the size in bytes of the second-level cache of the lowest-numbered CPU that reports one.
 pub(super) fn second_level(root: &Path) -> Option<u64> {
     let source = Source::new(root);
     source.numbered(CPU, "cpu").into_iter().find_map(|cpu| {
@@ -194,7 +194,7 @@ pub(super) fn second_level(root: &Path) -> Option<u64> {
     })
 }
 
-/// The kernel writes KiB with a `K`; other units in case that changes.
+/// Parses a size. The kernel writes KiB with a `K`; other units are accepted in case that changes.
 fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|end: char| end.is_ascii_alphabetic());
     let unit: u64 = match &text[digits.len()..] {
@@ -207,8 +207,8 @@ fn size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// The outermost cache of a core, if it is one that makes cores neighbours: an L3 and up (also
-/// when it is the core's own: the others are then further away), or a shared one below that.
+/// Returns the outermost cache of a core, if it makes cores neighbours. That is an L3 or higher (even if it is the
+/// core's own: the others are then further away), or a shared cache below that.
 fn shared_cache(caches: &[Cache], core: &CpuSet) -> Option<usize> {
     let cpu = core.first()?;
     let holds_data = |cache: &Cache| cache.kind != CacheKind::Instruction;
@@ -219,7 +219,7 @@ fn shared_cache(caches: &[Cache], core: &CpuSet) -> Option<usize> {
     (cache.level >= 3 || !(&cache.cpus - core).is_empty()).then_some(outermost)
 }
 
-/// The kind of each core, from the best source that knows all of them.
+/// Returns the kind of each core, from the best source that knows all of them.
 fn kinds(source: &Source, cores: &[CpuSet]) -> Result<Vec<CoreKind>, Error> {
     if let Some(kinds) = kinds_from_devices(source, cores)? {
         return Ok(kinds);

@@ -18,14 +18,14 @@ impl<'a> Source<'a> {
         self.root.join(file)
     }
 
-    /// The content of a file, or `None` if it cannot be read, for whatever reason: the kernel
-    /// answers "this has no value here" with half a dozen different errors.
+    /// Returns the content of a file, or `None` if it cannot be read for any reason: the kernel answers "this has no
+    /// value here" with half a dozen different errors.
     pub(super) fn text(&self, file: impl AsRef<Path>) -> Option<String> {
         let bytes = fs::read(self.path(file)).ok()?;
         Some(String::from_utf8_lossy(&bytes).trim_end().to_owned())
     }
 
-    /// What `parse` makes of a file; `None` if it cannot be read.
+    /// Returns what `parse` makes of a file; `None` if it cannot be read.
     pub(super) fn value<T>(
         &self,
         file: impl AsRef<Path>,
@@ -47,7 +47,7 @@ impl<'a> Source<'a> {
         self.value(file, "a number", |text| text.parse().ok())
     }
 
-    /// The numbers N of the entries `prefixN` of a directory, ascending.
+    /// Returns the numbers N of the entries `prefixN` of a directory, in ascending order.
     pub(super) fn numbered(&self, directory: &str, prefix: &str) -> Vec<usize> {
         let Ok(entries) = fs::read_dir(self.path(directory)) else { return Vec::new() };
         let mut numbers: Vec<usize> = entries

@@ -5,23 +5,23 @@ use std::time::Duration;
 use super::nap;
 use crate::sync::yield_now;
 
-/// Pauses of a thread that looks again and again whether another thread has finished a short step.
+/// Pauses of a thread that looks repeatedly whether another thread has finished a short step.
 ///
-/// The first pauses only let other threads run: the step may be nearly done, and the thread that does it may
-/// need this core. The later ones are naps, each twice as long as the one before. So many threads that wait
-/// leave the cores to those that work.
+/// The first pauses only let other threads run: the step may be nearly done, and the thread that does it may need this
+/// core. The later ones are naps, each twice as long as the one before. So many waiting threads leave the cores to the
+/// threads that work.
 #[derive(Debug, Default)]
 pub struct Backoff(u32);
 
-/// Pauses that let others run.
+/// The number of pauses that only let others run.
 const YIELDS: u32 = 8;
-/// The first nap.
+/// The length of the first nap.
 const NAP: Duration = Duration::from_micros(50);
-/// How often a nap is twice as long as the one before: up to 1.6 ms.
+/// How often the nap is doubled: up to 1.6 ms.
 const DOUBLINGS: u32 = 5;
 
 impl Backoff {
-    /// Before the first look.
+    /// Makes the backoff, before the first look.
     pub fn new() -> Self {
         Self::default()
     }

@@ -1,15 +1,13 @@
-//! The asymmetric fence between one who publishes often and one who goes to sleep rarely.
+//! The asymmetric fence between a thread that publishes often and a thread that goes to sleep rarely.
 //!
-//! Both sides store, then load what the other stores: the sender publishes and looks for a
-//! sleeper, the sleeper says that it sleeps and looks for a message. At least one must see the
-//! other, which takes a full fence on both sides, or none on the frequent side and a
-//! `membarrier` on the rare one: the kernel then runs a fence on every core that runs a
-//! registered process.
+//! Both sides store, then load what the other stores. The sender publishes and looks for a sleeper; the sleeper says
+//! that it sleeps and looks for a message. At least one must see the other. This takes a full fence on both sides, or
+//! no fence on the frequent side and a `membarrier` on the rare one: the kernel then runs a fence on every core that
+//! runs a registered process.
 
 use crate::sync::{Ordering, compiler_fence, fence};
 
-/// Which of the two forms a world uses. Fixed when the world is made, because both sides must
-/// agree.
+/// The form of the fence that a world uses. It is fixed when the world is made, because both sides must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asymmetry {
     membarrier: bool,
@@ -19,24 +17,24 @@ impl Asymmetry {
     /// An ordinary fence on both sides.
     pub(crate) const ORDINARY: Self = Self { membarrier: false };
 
-    /// Registers this process for `membarrier`; falls back to ordinary fences where the kernel
-    /// or a sandbox does not offer it.
+    /// Registers this process for `membarrier`. Falls back to ordinary fences if the kernel or a sandbox does not offer
+    /// it.
     pub(crate) fn offered_here() -> Self {
         Self { membarrier: kernel::register() }
     }
 
-    /// The form of a world made elsewhere. `None` when that world uses `membarrier` and this
-    /// process can't: its fences would not be seen.
+    /// Returns the form of a world made elsewhere. Returns `None` when that world uses `membarrier` and this process
+    /// can't: its fences would not be seen.
     pub(crate) fn joined(membarrier: bool) -> Option<Self> {
         (!membarrier || kernel::register()).then_some(Self { membarrier })
     }
 
-    /// Whether the kernel does the work.
+    /// Returns whether the kernel does the work.
     pub(crate) fn uses_membarrier(self) -> bool {
         self.membarrier
     }
 
-    /// The frequent side, between its store and its load.
+    /// Fences the frequent side, between its store and its load.
     #[inline(always)]
     pub(crate) fn light(self) {
         if self.membarrier {
@@ -46,8 +44,8 @@ impl Asymmetry {
         }
     }
 
-    /// The rare side, between its store and its load. False when the kernel refused: then
-    /// nothing is sure, and the caller must look again after a while.
+    /// Fences the rare side, between its store and its load. Returns false when the kernel refused: then nothing is
+    /// sure, and the caller must look again after a while.
     #[must_use]
     pub(crate) fn heavy(self) -> bool {
         if self.membarrier {
@@ -75,8 +73,8 @@ mod kernel {
         call(REGISTER_GLOBAL_EXPEDITED)
     }
 
-    /// Can fail even after a registration: for lack of memory on machines of very many cores, or
-    /// by a sandbox that was set up since.
+    /// Can fail even after a registration, for lack of memory on machines with very many cores, or because of a sandbox
+    /// that was set up since.
     pub(super) fn barrier() -> bool {
         call(GLOBAL_EXPEDITED)
     }

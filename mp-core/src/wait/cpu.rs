@@ -1,13 +1,13 @@
 //! What a core does between two looks at a word.
 //!
-//! `PAUSE` on every x86; where the processor can watch a line from user mode (`UMONITOR` and
-//! `UMWAIT` on Intel, `MONITORX` and `MWAITX` on AMD), a longer wait sleeps on the line for a
-//! bounded time and leaves the core's resources to its SMT sibling.
+//! This is `PAUSE` on every x86. If the processor can watch a line from user mode (`UMONITOR` and `UMWAIT` on Intel,
+//! `MONITORX` and `MWAITX` on AMD), a longer wait sleeps on the line for a bounded time and leaves the core's resources
+//! to its SMT sibling.
 
 /// How this processor can wait on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineWait {
-    /// Neither instruction is offered: pause.
+    /// Neither pair of instructions is offered: pause.
     Pause,
     /// Intel's UMONITOR and UMWAIT (CPUID 7.0 ECX bit 5).
     #[cfg(target_arch = "x86_64")]
@@ -18,7 +18,7 @@ pub(crate) enum LineWait {
 }
 
 impl LineWait {
-    /// What this processor offers.
+    /// Returns what this processor offers.
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
     pub(crate) fn detect() -> Self {
         use std::arch::x86_64::__cpuid_count;
@@ -33,22 +33,22 @@ impl LineWait {
         Self::Pause
     }
 
-    /// What this processor offers.
+    /// Returns what this processor offers.
     #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
     pub(crate) fn detect() -> Self {
         Self::Pause
     }
 
-    /// Whether [`sleep_on_line`](Self::sleep_on_line) is more than a pause at this address.
+    /// Returns whether [`sleep_on_line`](Self::sleep_on_line) is more than a pause at this address.
     pub(super) fn sleeps_on(self, address: *const ()) -> bool {
         self != Self::Pause && !address.is_null()
     }
 
-    /// Sleeps on the line of `address` (null: there is no single one) for at most some
-    /// microseconds, unless `ready` says after the watch is armed that there is nothing to wait for.
+    /// Sleeps on the line of `address` (null: there is no single line) for at most some microseconds, unless `ready`
+    /// says after the watch is armed that there is nothing to wait for.
     ///
-    /// The bound on the sleep makes the call harmless where the line never changes. Without an
-    /// address it is one pause.
+    /// Because the sleep is bounded, the call is harmless if the line never changes. Without an address it is one
+    /// pause.
     #[inline]
     pub(crate) fn sleep_on_line(self, address: *const (), ready: impl FnOnce() -> bool) {
         match self {
@@ -72,7 +72,7 @@ mod x86 {
 
     use crate::costs::ticks;
 
-    /// Short beside a futex wake, long beside a line transfer.
+    /// Short compared with a futex wake, and long compared with a line transfer.
     const AT_MOST: Duration = Duration::from_micros(2);
 
     pub(super) fn umwait(address: *const (), ready: impl FnOnce() -> bool) {

@@ -1,35 +1,35 @@
-//! Telling a listener of a thread's waits, whatever call they are in.
+//! A listener that is told of a thread's waits, in whatever call they occur.
 
 use std::cell::Cell;
 
 use super::Operation;
 
-/// Is told of the waits of a thread, in that thread: see [`listen`].
+/// A listener that is told of the waits of a thread, in that thread. See [`listen`].
 pub trait Listener {
     /// Notes that a wait begins, for this operation.
     fn begin(&self, operation: Operation);
 
-    /// Notes that the wait has ended, also when a panic ended it.
+    /// Notes that the wait has ended, even if a panic ended it.
     fn end(&self);
 
-    /// Calls `advance`, by which a call of the thread's rank brings on the tagged messages that are under way, and
-    /// returns what that returns: whether anything moved.
+    /// Calls `advance`, by which a call of the thread's rank advances pending tagged messages, and returns what
+    /// `advance` returns: whether anything moved.
     fn messages(&self, advance: &mut dyn FnMut() -> bool) -> bool {
         advance()
     }
 }
 
 thread_local! {
-    /// Empty while it is told something, so that no wait is told of within another.
+    /// Empty while the listener is being told something, so that no wait is told of within another.
     static LISTENER: Cell<Option<Box<dyn Listener>>> = const { Cell::new(None) };
-    /// Whether there is one. To ask this costs a load.
+    /// Whether there is a listener. Checking this costs one load.
     static LISTENS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Tells `listener` of this thread's waits from now on, and no longer the listener before it.
+/// Makes `listener` the listener that is told of this thread's waits from now on, in place of the previous one.
 ///
-/// Waits are those for messages, room, requests and flags. One that ends at the first looks, which take
-/// some microseconds, is not told.
+/// Waits are those for messages, room, requests and flags. A wait that ends at the first looks, which take some
+/// microseconds, is not reported.
 ///
 /// ```
 /// use std::{cell::Cell, rc::Rc, time::Duration};
@@ -60,7 +60,7 @@ pub fn listen(listener: Option<Box<dyn Listener>>) {
     LISTENER.set(listener);
 }
 
-/// Brings on tagged messages by `advance`, and tells this thread's listener of that.
+/// Advances tagged messages by `advance`, and tells this thread's listener of that.
 #[inline]
 pub fn tell_messages(mut advance: impl FnMut() -> bool) -> bool {
     let taken = Taken::take();
@@ -94,7 +94,7 @@ impl Drop for Taken {
     }
 }
 
-/// A wait that its thread's listener is told of. It ends when this is dropped.
+/// A wait that is reported to its thread's listener. It ends when this is dropped.
 pub(super) struct Told(Taken);
 
 impl Told {

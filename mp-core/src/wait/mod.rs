@@ -1,17 +1,16 @@
-//! The one place that blocks.
+//! The one place in the library that blocks.
 //!
 //! A wait goes through up to three phases, each costing the waiter less and the waker more:
 //!
-//! 1. **spin**: look again and again, with the processor's pause between two looks, for about as
-//!    long as a wake-up would cost (ski rental: never more than twice the best choice);
-//! 2. **yield**: where the world has more threads at work than cores, the one waited for may need
-//!    this very core, so that others run between two looks;
-//! 3. **park**: raise a flag where the waker looks, look once more behind a full barrier, write
-//!    down what is waited for, and sleep on the rank's doorbell, a futex that any process of the
-//!    world can ring.
+//! 1. **spin**: look again and again, with the processor's pause between two looks, for about as long as a wake-up
+//!    would cost (ski rental: never more than twice the best choice);
+//! 2. **yield**: if the world has more threads at work than cores, the thread waited for may need this very core, so
+//!    the waiter lets others run between two looks;
+//! 3. **park**: raise a flag where the waker looks, look once more after a full barrier, record what is waited for, and
+//!    sleep on the rank's doorbell, a futex that any process of the world can ring.
 //!
-//! [`WaitPolicy`] says how far a wait goes. Whoever makes a waited-for condition true looks at
-//! the flag afterwards ([`Asymmetry`]) and rings only when it is raised.
+//! [`WaitPolicy`] says how far a wait goes. The thread that makes a waited-for condition true looks at the flag
+//! afterwards ([`Asymmetry`]) and rings only when it is raised.
 
 mod backoff;
 mod barrier;
@@ -39,18 +38,18 @@ use crate::{
 /// How far a blocked call goes before it gives up its core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WaitPolicy {
-    /// Never sleeps. The lowest latency, for ranks that have a core each. Where the world has
-    /// more threads than cores it still lets others run between two looks.
+    /// Never sleeps. This has the lowest latency, for ranks that have a core each. If the world has more threads than
+    /// cores, a waiting rank still lets others run between two looks.
     Spin,
-    /// Spins about as long as a wake-up costs, lets others run where cores are scarce, then
-    /// sleeps. Idle ranks use no processor time.
+    /// Spins for about as long as a wake-up costs, lets others run where cores are scarce, then sleeps. Idle ranks use
+    /// no processor time.
     #[default]
     Adaptive,
-    /// Sleeps at once. The least processor time, for messages that are rare.
+    /// Sleeps at once. This uses the least processor time, for messages that are rare.
     Park,
 }
 
-/// A policy's name is none of `spin`, `adaptive`, `park`.
+/// The error for a policy name that is none of `spin`, `adaptive`, `park`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown wait policy {0:?}: expected spin, adaptive or park")]
 pub struct UnknownWaitPolicy(String);
@@ -94,14 +93,14 @@ impl std::fmt::Display for WaitPolicy {
 pub struct Wait {
     pub(crate) policy: Option<WaitPolicy>,
     pub(crate) limit: Option<Duration>,
-    /// The number of the [news](crate::waits::News) that were heard of, if others end the wait.
+    /// The number of the [news](crate::waits::News) already known, if other news end the wait.
     pub(crate) news: Option<u32>,
-    /// Whether the [failure](progress::Part::failure) of a part ends it, if that was said.
+    /// Whether the [failure](progress::Part::failure) of a part ends the wait, if that was specified.
     pub(crate) failing: Option<bool>,
 }
 
 impl Wait {
-    /// As long as it takes, with the world's policy.
+    /// Waits as long as it takes, with the world's policy.
     pub const fn forever() -> Self {
         Self { policy: None, limit: None, news: None, failing: None }
     }
@@ -116,25 +115,25 @@ impl Wait {
         self.limit
     }
 
-    /// What is left of it for a wait that began then, and goes on in several calls.
+    /// Returns what is left of the wait if it began at `began` and goes on in several calls.
     pub fn since(self, began: Instant) -> Self {
         Self { limit: self.limit.map(|limit| limit.saturating_sub(began.elapsed())), ..self }
     }
 
-    /// Whether nothing is left of it.
+    /// Returns whether no time is left.
     pub(crate) fn is_over(self) -> bool {
         self.limit.is_some_and(|limit| limit.is_zero())
     }
 
-    /// Ends the wait with [`Timeout`](crate::ErrorKind::Timeout) when there are other
-    /// [news](crate::waits::News) than these, too.
+    /// Also ends the wait with [`Timeout`](crate::ErrorKind::Timeout) when the [news](crate::waits::News) differ from
+    /// `heard`.
     pub const fn until_news(self, heard: u32) -> Self {
         Self { news: Some(heard), ..self }
     }
 
-    /// Ends the wait with the [error](crate::progress::Part::failure) of another thing that the rank has under
-    /// way, too, when that has failed and no call has returned it. What is waited for may be the answer to it.
-    /// Waits for messages, flags and requests end so by themselves.
+    /// Also ends the wait with the [error](crate::progress::Part::failure) of another pending operation of the rank,
+    /// when that operation has failed and no call has returned its error. What is waited for may be the answer to it.
+    /// Waits for messages, flags and requests do this by default.
     pub const fn or_failure(self) -> Self {
         match self.failing {
             None => Self { failing: Some(true), ..self },
@@ -142,8 +141,8 @@ impl Wait {
         }
     }
 
-    /// Goes on with the wait where another thing has failed, and leaves its error to a later wait: for a call that
-    /// would lose what comes of it.
+    /// Continues the wait when another operation has failed, and leaves its error to a later wait. Use this for a call
+    /// that would lose its own result otherwise.
     pub const fn despite_failure(self) -> Self {
         Self { failing: Some(false), ..self }
     }
@@ -171,60 +170,60 @@ pub(crate) trait Flag {
     fn raise(&self);
     fn lower(&self);
 
-    /// Where the sleeper is rung besides, together with others.
+    /// Returns a bell on which the sleeper is also rung, together with others.
     fn bell(&self) -> Option<&Futex> {
         None
     }
 
-    /// After how long a sleep the sleeper looks again, whether it was woken or not.
+    /// Returns the length of sleep after which the sleeper looks again, whether it was woken or not.
     fn tick(&self) -> Option<Duration> {
         None
     }
 
-    /// Where the descriptors of further channels lie, beside the one that [`Doing`] names; or what
-    /// else [`WaitRecord`] says of the operation.
+    /// Returns where the descriptors of further channels are, in addition to the one that [`Doing`] names, or what else
+    /// [`WaitRecord`] says of the operation.
     fn further(&self) -> Vec<u64> {
         Vec::new()
     }
 
-    /// What else goes on meanwhile waits for.
+    /// Returns what the operations that go on meanwhile wait for.
     fn beside(&self) -> Vec<u64> {
         Vec::new()
     }
 }
 
-/// Everything about a rank's way to wait that does not change from call to call.
+/// The settings of a rank's waits that do not change from call to call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) policy: WaitPolicy,
     pub(crate) asymmetry: Asymmetry,
     pub(crate) line_wait: LineWait,
-    /// Cores that the world's ranks leave over; negative when there are too few for them.
+    /// The number of cores that the world's ranks leave over. It is negative when there are too few cores for them.
     pub(crate) spare: i64,
 }
 
-/// About what it costs to wake a thread that sleeps on an idle core, which is what one spins for: a sleep
-/// between ranks takes 4 to 60 µs, with the machine and how deep the core sleeps. For as long as the wake-up
-/// itself takes, no wait costs more than twice what it had to; where that is half or twice as much, no more
-/// than three times.
+/// About how long it takes to wake a thread that sleeps on an idle core, which is how long a wait spins. A sleep
+/// between ranks takes 4 to 60 µs, depending on the machine and on how deep the core sleeps. If the spin lasts as long
+/// as the wake-up itself, no wait costs more than twice what it had to. If it lasts half or twice as long, no wait
+/// costs more than three times that.
 ///
-/// Or yields, in a crowded world: that is time for some rounds of switching between ranks that
-/// have little to do. A rank that yields for longer seems busy to the system all the while, which
-/// then does not move one with work to this core.
+/// In a crowded world, a rank yields for this time instead. That is enough for some rounds of switching between ranks
+/// that have little to do. A rank that yields for longer seems busy to the system all the while, and the system then
+/// does not move a rank with work to this core.
 pub(crate) const SPIN: Duration = Duration::from_micros(20);
-/// For so long there is a plain pause between two looks before the processor's line wait is worth arming: some
-/// far line transfers.
+/// How long there is a plain pause between two looks before it is worth arming the processor's line wait: some far line
+/// transfers.
 const PAUSING: Duration = Duration::from_nanos(1800);
-/// How long a sleep lasts that a waker may not have heard of. After so long a store of another thread has arrived,
-/// also where there is no fence to say so.
+/// How long a sleep lasts of which a waker may not have heard. After this time a store of another thread has arrived,
+/// even without a fence that ensures it.
 pub(crate) const UNSURE: Duration = Duration::from_millis(1);
-/// From one reading of the clock to the next: a reading takes a tenth of that or less.
+/// The time from one reading of the clock to the next. A reading takes a tenth of that or less.
 pub(crate) const PER_CLOCK: Duration = Duration::from_nanos(450);
-/// How long something is looked at without a pause that another rank is just about to write: as long as a message
-/// takes, or a flag, that is under way, and what its sender does in between.
+/// How long something that another rank is just about to write is looked at without a pause: the time that a message or
+/// a flag on its way takes, and what its sender does in between.
 pub(crate) const UNDER_WAY: Duration = Duration::from_nanos(1400);
 
-/// Nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share.
+/// Returns CLOCK_MONOTONIC in nanoseconds. All processes of a machine share it.
 pub(crate) fn monotonic_ns() -> u64 {
     #[cfg(not(any(loom, miri)))]
     {
@@ -237,7 +236,7 @@ pub(crate) fn monotonic_ns() -> u64 {
     }
 }
 
-/// Sleeps for about that long, for nothing in particular. In models there is no time.
+/// Sleeps for about `time`, for nothing in particular. In models there is no time.
 pub(crate) fn nap(time: Duration) {
     if cfg!(loom) {
         yield_now();
@@ -247,24 +246,24 @@ pub(crate) fn nap(time: Duration) {
 }
 
 impl Waiting {
-    /// Cores that so many ranks leave over.
+    /// Returns how many cores `ranks` ranks leave over.
     pub(crate) fn spare(cores: usize, ranks: usize) -> i64 {
         cores as i64 - ranks as i64
     }
 
-    /// Cores that a world of so many ranks may use.
+    /// Returns how many cores a world of `ranks` ranks may use.
     pub(crate) fn cores(&self, ranks: usize) -> usize {
         usize::try_from(self.spare + ranks as i64).unwrap_or(0).max(1)
     }
 
-    /// Whether more threads of the world are at work than there are cores for them. `helpers` are
-    /// those that are no ranks: they come and go, so that this is asked anew in every long wait,
-    /// and never before one.
+    /// Returns whether more threads of the world are at work than there are cores for them. `helpers` counts the
+    /// threads that are not ranks: they come and go, so that this is asked anew in every long wait, and never before
+    /// one.
     pub(crate) fn crowded(&self, helpers: &AtomicU32) -> bool {
         i64::from(helpers.load(Ordering::Relaxed)) > self.spare
     }
 
-    /// [`wait_slowly`](Self::wait_slowly), and the first look.
+    /// Takes the first look, and then continues as [`wait_slowly`](Self::wait_slowly).
     #[cfg(all(test, loom))]
     pub(crate) fn wait<T>(
         &self,
@@ -281,12 +280,12 @@ impl Waiting {
         self.wait_slowly(wait, (doorbell, record, helpers), doing, line, flags, &mut poll)
     }
 
-    /// Looks with `poll` until it answers or the limit of `wait` is over (`None`), after a first look that
-    /// has found nothing.
+    /// Looks with `poll` until it answers or the limit of `wait` has expired (`None`), after a first look that found
+    /// nothing.
     ///
-    /// `line` is the address that a waker is expected to write; `flags` are raised before the
-    /// rank sleeps on `doorbell`; `helpers` as in [`crowded`](Self::crowded). `poll` must look at
-    /// all that can end the wait, with loads that are at least Acquire where data follow.
+    /// `line` is the address that a waker is expected to write. `flags` are raised before the rank sleeps on
+    /// `doorbell`. `helpers` is as in [`crowded`](Self::crowded). `poll` must look at everything that can end the wait,
+    /// with loads that are at least Acquire where data follow.
     #[cold]
     pub(crate) fn wait_slowly<T>(
         &self,
@@ -374,13 +373,12 @@ impl Waiting {
     }
 }
 
-/// Sleeps until `poll` answers or the deadline is over.
+/// Sleeps until `poll` answers or the deadline has passed.
 ///
-/// The order is what makes it safe: the doorbell's value, and that of the [bell](Flag::bell) if there is
-/// one, is read first, then the flag is raised,
-/// then (behind the heavy barrier) the condition is looked at. A waker that the look misses comes
-/// after the barrier, so that it sees the flag; and since it advances the doorbell, a sleep on
-/// the old value returns at once.
+/// The order makes it safe. The doorbell's value, and that of the [bell](Flag::bell) if there is one, is read first;
+/// then the flag is raised; then, after the heavy barrier, the condition is looked at. A waker that the look misses
+/// comes after the barrier, so that it sees the flag. Since it advances the doorbell, a sleep on the old value returns
+/// at once.
 fn park<T>(
     asymmetry: Asymmetry,
     doorbell: &Futex,
@@ -415,7 +413,7 @@ fn park<T>(
     }
 }
 
-/// Parks as in earnest until `poll` answers, for models.
+/// Parks like a real wait until `poll` answers, for models.
 #[cfg(all(test, loom))]
 pub(crate) fn parked<T>(bell: &Futex, flag: &dyn Flag, poll: impl FnMut() -> Option<T>) -> T {
     let waiting = Waiting {

@@ -1,5 +1,4 @@
-//! A number that tells whether anything has happened in the world that concerns waits for no rank in
-//! particular.
+//! A number that shows whether anything has happened in the world that concerns waits for no particular rank.
 
 use std::{ptr::NonNull, sync::Arc};
 
@@ -8,15 +7,14 @@ use crate::{
     sync::{AtomicU32, Ordering},
 };
 
-/// The news of a world: that a rank was lost, that message passing buffers were
-/// [revoked](crate::Rank::revoke_mpbs). Who counts on ranks that it has no channel with looks at their number
-/// before each call, which costs about a nanosecond, and [ends](crate::Wait::until_news) its waits when the
-/// number changes.
+/// The news of a world: that a rank was lost, or that message passing buffers were [revoked](crate::Rank::revoke_mpbs).
+/// A rank that relies on ranks that it has no channel with looks at the news number before each call, which costs about
+/// a nanosecond, and [ends](crate::Wait::until_news) its waits when the number changes.
 #[derive(Debug)]
 pub struct News {
     /// `None` where the segment is broken.
     number: Option<NonNull<AtomicU32>>,
-    /// Keeps it mapped.
+    /// Keeps the segment mapped.
     _context: Arc<Context>,
 }
 
@@ -31,7 +29,7 @@ impl News {
         Self { number, _context: Arc::clone(context) }
     }
 
-    /// Returns their number. Who sees it changed sees what has happened.
+    /// Returns the number of the news. A thread that sees it changed also sees what has happened.
     #[inline(always)]
     pub fn number(&self) -> u32 {
         // SAFETY: it is in the segment, whose memory stays mapped and where it is as long as the context lives.

@@ -1,7 +1,7 @@
-//! What a blocked rank says about itself, for a reader in another process.
+//! The record that a blocked rank writes about its wait, for a reader in another process.
 //!
-//! A sequence lock: the version is odd while the fields change, and a reader that sees two
-//! different versions looks again.
+//! It is a sequence lock: the version is odd while the fields change, and a reader that sees two different versions
+//! looks again.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -25,7 +25,7 @@ pub enum Operation {
 impl Operation {
     const ALL: [Self; 5] = [Self::Send, Self::Receive, Self::Select, Self::Results, Self::Flag];
 
-    /// What it happens on.
+    /// Returns what kind of object the operation works on.
     pub(crate) fn medium(self) -> &'static str {
         if self == Self::Flag { "MPBs" } else { "channel" }
     }
@@ -55,30 +55,31 @@ impl std::fmt::Display for Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Doing {
     pub(crate) operation: Operation,
-    /// Where the descriptor of the channel or the MPBs lies in the segment; 0 for none.
+    /// Where the descriptor of the channel or the MPBs is in the segment; 0 for none.
     pub(crate) channel: u64,
 }
 
-/// The most channels of one wait that are written down.
+/// The most channels of one wait that are recorded.
 const CHANNELS: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// In place of the rank that sets a flag: what is waited for comes of what goes on beside the wait.
+/// Stands in place of the rank that sets a flag: what is waited for results from what goes on beside the wait.
 pub(crate) const NOBODY: u64 = u64::MAX;
 
-/// Where the place of MPBs has 1 + the rank that alone sets the flag, in a word of what goes on beside a wait.
+/// In a word of what goes on beside a wait, the shift at which MPBs' place has 1 + the rank that alone sets the flag.
 const SETTER: u32 = 48;
 
-/// What goes on beside a wait waits for: MPBs at this place, whose flag this rank alone sets, if any does.
+/// Returns the word for what goes on beside a wait and waits for MPBs at this place, whose flag this rank alone sets,
+/// if any does.
 pub(crate) fn beside(place: u64, setter: Option<usize>) -> u64 {
     place | setter.map_or(0, |setter| 1 + setter as u64) << SETTER
 }
 
-/// The place, and the rank.
+/// Splits such a word into the place and the rank.
 pub(crate) fn beside_parts(word: u64) -> (u64, Option<usize>) {
     (word & ((1 << SETTER) - 1), (word >> SETTER).checked_sub(1).map(|setter| setter as usize))
 }
 
-/// How often a record that changes is looked at again.
+/// How often a record that keeps changing is looked at again.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 100 };
 
 /// One rank's current wait, in its control block.
@@ -88,27 +89,27 @@ pub(crate) struct WaitRecord {
     version: AtomicU32,
     operation: AtomicU32,
     since_ns: AtomicU64,
-    /// When the wait gives up, 0 for never.
+    /// When the wait gives up; 0 for never.
     until_ns: AtomicU64,
-    /// Channels waited for, also those that have no place below. For a flag: the MPBs, the line,
-    /// and 1 + the rank that is to set it, 0 for any, or [`NOBODY`].
+    /// The number of channels waited for, including those that have no place below. For a flag: the MPBs, the line, and
+    /// 1 + the rank that is to set it, 0 for any, or [`NOBODY`].
     count: AtomicU64,
-    /// How many of them are waited for by what goes on beside the call that waits.
+    /// How many of them are waited for by what goes on beside the waiting call.
     beside: AtomicU64,
     channels: [AtomicU64; CHANNELS],
 }
 
-/// A [`WaitRecord`] as read from outside. Times are CLOCK_MONOTONIC, nanoseconds.
+/// A [`WaitRecord`] as read from outside. Times are CLOCK_MONOTONIC, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waited {
-    /// Tells one wait of the rank from the next.
+    /// Distinguishes one wait of the rank from the next.
     pub(crate) version: u32,
     pub(crate) operation: Operation,
-    /// Where the channels' descriptors are said to lie, or as in [`WaitRecord`] for a flag.
+    /// Where the channels' descriptors are said to be. For a flag, as in [`WaitRecord`].
     pub(crate) channels: Vec<u64>,
-    /// What goes on beside the call waits for these.
+    /// What the work that goes on beside the call waits for.
     pub(crate) beside: Vec<u64>,
-    /// Further channels that had no place in the record.
+    /// The number of further channels that had no place in the record.
     pub(crate) unnamed: u64,
     pub(crate) since_ns: u64,
     pub(crate) until_ns: Option<u64>,
@@ -128,7 +129,7 @@ impl WaitRecord {
         }
     }
 
-    /// Changes the record, unless another thread of the rank is changing it right now.
+    /// Changes the record, unless another thread of the rank is changing it at the same time.
     fn change(&self, fields: impl FnOnce()) {
         let version = self.version.load(Ordering::Relaxed);
         if version % 2 == 1
@@ -147,8 +148,8 @@ impl WaitRecord {
         self.version.store(version.wrapping_add(2), Ordering::Release);
     }
 
-    /// A wait begins: for the channel in `doing`, and `further` ones; what goes on meanwhile waits for those
-    /// `beside`.
+    /// Records that a wait begins: for the channel in `doing`, and `further` ones. What goes on meanwhile waits for
+    /// those `beside`.
     pub(crate) fn begin(
         &self,
         doing: Doing,
@@ -179,7 +180,7 @@ impl WaitRecord {
         self.change(|| self.operation.store(0, Ordering::Relaxed));
     }
 
-    /// The current wait, if there is one and it holds still long enough to be read.
+    /// Returns the current wait, if there is one and it stays unchanged long enough to be read.
     pub(crate) fn read(&self) -> Option<Waited> {
         for _ in 0..LOOKS {
             let version = self.version.load(Ordering::Acquire);

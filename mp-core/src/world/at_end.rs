@@ -1,4 +1,4 @@
-//! What rank code leaves to be done when it has returned.
+//! Work that rank code leaves to be done after it has returned.
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -9,9 +9,9 @@ use crate::{
     wait::progress::{self, Whose},
 };
 
-/// What is left by the rank code that runs in this thread.
+/// The work left by the rank code that runs in this thread.
 struct Left {
-    /// Which rank's: the address of what its clones share.
+    /// The rank whose work it is: the address of what its clones share.
     rank: *const Context,
     work: Vec<Box<dyn FnOnce()>>,
 }
@@ -20,8 +20,7 @@ thread_local! {
     static LEFT: RefCell<Option<Left>> = const { RefCell::new(None) };
 }
 
-/// Runs rank code, and then what it has left to be done. What is left by code that fails or panics is
-/// dropped.
+/// Runs rank code, and then the work it has left. Work left by code that fails or panics is dropped.
 pub(crate) fn run<T>(rank: &Rank, code: impl FnOnce(&Rank) -> Result<T>) -> Result<T> {
     /// Puts back what the thread had before, and drops what is left.
     struct Restore(Option<Left>, Whose);
@@ -43,7 +42,7 @@ pub(crate) fn run<T>(rank: &Rank, code: impl FnOnce(&Rank) -> Result<T>) -> Resu
     Ok(value)
 }
 
-/// Leaves work to the rank's end; gives it back where this thread does not run the rank's code.
+/// Leaves work to the rank's end. Returns it if this thread does not run the rank's code.
 pub(crate) fn leave<W: FnOnce() + 'static>(rank: &Rank, work: W) -> Option<W> {
     LEFT.with_borrow_mut(|left| match left {
         Some(left) if left.rank == Arc::as_ptr(rank.context()) => {

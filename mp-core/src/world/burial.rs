@@ -9,10 +9,10 @@ use crate::{
     sync::Ordering,
 };
 
-/// Marks a rank as ended, takes it out of its channels and MPBs, and wakes everybody who may have
-/// waited for it. `context` may be any rank's of the same world.
+/// Marks a rank as ended, takes it out of its channels and MPBs, and wakes every rank that may have waited for it.
+/// `context` may be any rank's of the same world.
 ///
-/// The state comes first: an end of a channel opened from now on sees it.
+/// The state is set first, so that an end of a channel opened from now on sees it.
 pub(crate) fn end(context: &Context, rank: u32, state: RankState) -> Result<(), SegmentError> {
     context.rank(rank)?.set_state(state);
     let lost = state == RankState::Lost;
@@ -25,8 +25,8 @@ pub(crate) fn end(context: &Context, rank: u32, state: RankState) -> Result<(), 
     retired
 }
 
-/// The rank's process is gone: nothing of it can touch the world's memory any more. What it held
-/// is freed. Lost, if it had not ended before.
+/// Frees what a rank held whose process is gone: nothing of it can touch the world's memory any more. Marks the rank as
+/// lost if it had not ended before.
 pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
     let control = context.rank(rank)?;
     // First of all: it may have died with the heap's lock, also after its code had ended.
@@ -62,8 +62,8 @@ pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
     Ok(())
 }
 
-/// Tells the others that a rank is lost whose code has ended by a crash, before its process has ended:
-/// what it held is freed only by [`bury`]. Returns false where that can't be done yet.
+/// Tells the others that a rank is lost whose code has ended by a crash, before its process has ended. What it held is
+/// freed only by [`bury`]. Returns false if that can't be done yet.
 pub(crate) fn announce(context: &Context, rank: u32) -> Result<bool, SegmentError> {
     if context.rank(rank)?.state() != RankState::Running {
         return Ok(true);
@@ -78,8 +78,8 @@ pub(crate) fn announce(context: &Context, rank: u32) -> Result<bool, SegmentErro
     Ok(true)
 }
 
-/// Marks a rank as lost that will never enter the round. What it left of an earlier one goes
-/// first, lest it be taken for its outcome.
+/// Marks a rank as lost that will never enter the round. First removes what it left of an earlier round, which would
+/// otherwise be taken for its outcome.
 pub(crate) fn miss(context: &Context, rank: u32) -> Result<(), SegmentError> {
     outcome::forget(context, rank)?;
     context.rank(rank)?.set_state(RankState::Lost);

@@ -1,5 +1,5 @@
-//! A rank is killed at every single store of what it does; the others must find a world that
-//! works, with all its memory.
+//! Tests that kill a rank at every single store of an operation. The other ranks must find a world that works, with all
+//! its memory.
 
 use std::{cell::Cell, sync::Arc, time::Duration};
 
@@ -17,10 +17,10 @@ use crate::{
 
 const SURVIVOR: u32 = 0;
 const VICTIM: u32 = 1;
-/// Dies before the victim does.
+/// A rank that dies before the victim does.
 const OTHER: u32 = 2;
 const DEGREE: u32 = 2;
-/// Longer than any wait here, shorter than a test that hangs.
+/// A time longer than any wait here, and shorter than a test that hangs.
 const LONG: Duration = Duration::from_secs(10);
 
 fn channel() -> Channel {
@@ -51,7 +51,7 @@ impl Stage {
         Rank::new(Arc::new(self.launcher.as_rank(rank)))
     }
 
-    /// All blocks but the world's and the survivor's table are free.
+    /// Checks that all blocks except the world's and the survivor's table are free.
     fn assert_empty(&self) {
         let heap = self.launcher.lock_heap().unwrap();
         let left: Vec<_> = heap
@@ -65,7 +65,7 @@ impl Stage {
     }
 }
 
-/// Buffers whose contents tell them apart.
+/// Buffers that are told apart by their contents.
 struct Mine(Vec<(u64, SharedBuffer<u64>)>);
 
 impl Mine {
@@ -89,8 +89,7 @@ fn buffer(rank: &Rank, number: u64) -> SharedBuffer<u64> {
     rank.buffer_from(&[number; 100]).unwrap()
 }
 
-/// Channels of the survivor to itself, which stand in the same tree of names as those that the victim
-/// opens and closes.
+/// Channels of the survivor to itself, which are in the same tree of names as those that the victim opens and closes.
 struct Neighbours(Vec<(String, Ends)>);
 
 impl Neighbours {
@@ -100,7 +99,7 @@ impl Neighbours {
         self.0.push((name.to_owned(), (to, from)));
     }
 
-    /// What one end sends, the other gets.
+    /// Checks that one end receives what the other sends.
     fn assert_whole(&mut self) {
         for (name, (to, from)) in &mut self.0 {
             to.try_send(&[7; 4]).unwrap();
@@ -108,7 +107,7 @@ impl Neighbours {
         }
     }
 
-    /// Those that were opened before the victim lived are closed in the order of opening.
+    /// Closes the channels. Those that were opened before the victim lived are closed in the order of opening.
     fn close(mut self) {
         while !self.0.is_empty() {
             drop(self.0.remove(0));
@@ -117,8 +116,8 @@ impl Neighbours {
     }
 }
 
-/// Kills `victim` at every store. Before that `prepare` does what the survivor does first; after
-/// it `aftermath` gets what `prepare` returned.
+/// Kills `victim` at every store. First `prepare` does what the survivor does before it; afterwards `aftermath` gets
+/// what `prepare` returned.
 fn at_every_store<P>(
     prepare: impl Fn(&Rank, &Stage) -> P,
     victim: impl Fn(&Rank, &Stage),
@@ -163,8 +162,8 @@ fn at_every_store<P>(
     }
 }
 
-/// What comes out of a channel whose other end is dead or closed: moved buffers with whole
-/// contents, short messages, and then the end.
+/// Receives what comes out of a channel whose other end is dead or closed: moved buffers with intact contents, short
+/// messages, and then the end.
 fn drain(from: &Receiver<[u64]>, mine: &mut Mine) {
     loop {
         match from.receive_timeout(LONG).map_err(Error::into_kind) {
@@ -303,7 +302,7 @@ fn while_it_withdraws() {
     );
 }
 
-/// The last who could ask about the name is gone.
+/// Withdraws from the name, so that no rank is left that could ask about it.
 fn forget_name(rank: &Rank, stage: &Stage) {
     rank.withdraw("x", channel()).unwrap();
     stage.launcher.rank(OTHER).unwrap().set_dead();
@@ -447,7 +446,7 @@ fn while_it_allocates_and_frees() {
     );
 }
 
-/// The third rank will not come.
+/// Ends the third rank, which will not come.
 fn without_other(stage: &Stage) {
     burial::end(&stage.launcher, OTHER, RankState::Finished).unwrap();
 }
@@ -459,10 +458,10 @@ fn mpb(rank: &Rank) -> Mpb {
     mpb
 }
 
-/// What the victim sets its last flag to.
+/// The value that the victim sets its last flag to.
 const SET: u64 = 9;
 
-/// The victim's last flag was set, with all that came before it, or the victim is lost.
+/// Checks that the victim's last flag was set, with all that came before it, or that the victim is lost.
 fn after_mpb(_: &Rank, _: &Stage, mpb: Mpb, _: &mut Mine) {
     match mpb.wait_flag_from(VICTIM as usize, 1, |value| value == SET).map_err(Error::into_kind) {
         Ok(_) => {
@@ -518,7 +517,7 @@ fn while_it_makes_message_passing_buffers() {
 const NAMES: Namespace = Namespace::new("tests");
 const BOTH: [usize; 2] = [SURVIVOR as usize, VICTIM as usize];
 
-/// A region of both, and its first words.
+/// Opens a region of both ranks, and returns it with its first words.
 fn region(rank: &Rank) -> Region {
     let words = 1 + Consensus::words(2, 1, 1);
     Region::open_of(rank, NAMES, "part: region", &BOTH, words, 0).unwrap()
@@ -773,8 +772,8 @@ fn a_lock_held_at_death_is_taken_over_whatever_the_rank_said_before() {
     }
 }
 
-/// A launcher that buries one rank waits for the lock of another, of whose death nobody but itself
-/// could tell it.
+/// A launcher that buries one rank waits for the lock of another. Only the launcher itself could notice that rank's
+/// death.
 #[test]
 #[cfg(not(miri))]
 fn a_launcher_sees_a_death_while_it_waits_for_the_lock() {

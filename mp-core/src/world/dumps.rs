@@ -1,8 +1,8 @@
 //! Ranks that have crashed and whose cores are being written.
 //!
-//! The system says that a process has ended only when its core is written, which takes seconds where
-//! the process has much memory of its own. So that the other ranks need not wait for that, the
-//! launcher looks at running ranks from time to time, where there can be core dumps at all.
+//! The system reports that a process has ended only after its core is written, which takes seconds if the process has
+//! much memory of its own. So that the other ranks need not wait for that, the launcher checks running ranks from time
+//! to time, if core dumps are possible at all.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use nix::{
 use super::burial;
 use crate::{context::Context, error::Result};
 
-/// How often. A look takes some microseconds for each rank.
+/// How often the launcher looks. A look takes some microseconds for each rank.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,13 +48,13 @@ impl Dumps {
         Self { possible, looked: Instant::now(), stages: vec![Stage::None; ranks] }
     }
 
-    /// How long the launcher may sleep.
+    /// Returns how long the launcher may sleep.
     pub(crate) fn until_next_look(&self) -> Option<Duration> {
         self.possible.then(|| INTERVAL.saturating_sub(self.looked.elapsed()))
     }
 
-    /// Looks at running ranks if it is time to, and tells the others of those that have crashed. Returns
-    /// these.
+    /// Looks at running ranks if it is time to, and tells the others of those that have crashed. Returns the crashed
+    /// ranks.
     pub(crate) fn look(
         &mut self,
         context: &Context,
@@ -79,7 +79,7 @@ impl Dumps {
     }
 }
 
-/// Whether none of the process's code runs any more, but its core is being written.
+/// Returns whether the process's code no longer runs, but its core is being written.
 fn is_dumped(process: Pid) -> bool {
     fs::read_to_string(format!("/proc/{process}/status")).is_ok_and(|status| says_so(&status))
 }
@@ -111,8 +111,8 @@ mod tests {
         assert!(own.contains("\nCoreDumping:\t0\n"), "{own}");
     }
 
-    /// A rank crashes with a message under way and a buffer in its hands: what it had sent comes, then
-    /// its loss is known, and its buffer is freed when its process has ended.
+    /// A rank crashes with a pending message and while it holds a buffer. What it had sent arrives, then its loss is
+    /// known, and its buffer is freed when its process has ended.
     #[test]
     fn a_crash_is_announced_before_the_burial() {
         let world = World::threads(2).segment_size(1 << 20).create(WaitPolicy::Park, 1).unwrap();

@@ -1,5 +1,5 @@
-//! Calls of `run` in a test: of the many that the standard test harness runs as threads of one
-//! process, ranks must execute the one.
+//! Calls of `run` in a test. The standard test harness runs many tests as threads of one process, and ranks must
+//! execute only the one that makes the call.
 
 use std::ffi::OsString;
 
@@ -7,14 +7,14 @@ use nix::sys::prctl;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The name of the test that this thread runs under the standard test harness; `None` in any other
-/// program.
+/// Returns the name of the test that this thread runs under the standard test harness; `None` in any other program.
 ///
-/// The harness names its threads after their tests and says nothing else about itself; its
-/// programs lie in a folder `deps`, with a hash in their names.
+/// The harness names its threads after their tests and gives no other sign of itself. Its programs are in a directory
+/// `deps`, with a hash in their names.
 ///
 /// # Errors
-/// [`BadWorld`](crate::ErrorKind::BadWorld) in a thread that a test has started, which does not know which test.
+/// [`BadWorld`](crate::ErrorKind::BadWorld) in a thread that a test has started, which does not know which test it
+/// belongs to.
 pub(crate) fn running_test() -> Result<Option<String>> {
     if !is_test_program().unwrap_or(false) || is_main_thread() {
         return Ok(None);
@@ -31,7 +31,7 @@ pub(crate) fn running_test() -> Result<Option<String>> {
     Err(away_from_test(""))
 }
 
-/// Refuses a world of processes in a thread of this name, which is no test's.
+/// Returns the error that refuses a world of processes in a thread of this name, which is not a test's thread.
 pub(crate) fn away_from_test(thread: &str) -> Error {
     Error::from(ErrorKind::BadWorld(format!(
         "a world of processes is run in the thread {thread:?} of a test, and no test has this name \
@@ -39,14 +39,14 @@ pub(crate) fn away_from_test(thread: &str) -> Error {
     )))
 }
 
-/// Arguments that have a test program execute this test alone.
+/// Returns arguments that make a test program execute this test alone.
 pub(crate) fn arguments(test: &str) -> Vec<OsString> {
     [test, "--exact", "--nocapture", "--include-ignored", "--test-threads=1"]
         .map(OsString::from)
         .to_vec()
 }
 
-/// Whether no other thread can have this one's name: it is the main thread, or a test's own.
+/// Returns whether no other thread can have this thread's name: it is the main thread, or a test's own.
 pub(crate) fn thread_is_unique() -> bool {
     is_main_thread() || running_test().is_ok_and(|test| test.is_some())
 }

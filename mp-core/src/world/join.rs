@@ -1,4 +1,4 @@
-//! A process that was started as a rank: finding out, entering the world, being the rank.
+//! A process that was started as a rank: detecting this, entering the world, and being the rank.
 
 use std::{
     io::Write,
@@ -35,15 +35,15 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Assignment {
     rank: u32,
-    /// This process; another one has forked from it.
+    /// The id of this process. A process that was forked from it has another.
     process: u32,
     segment: Arc<Segment>,
     briefing: Briefing,
-    /// Where the rank's standard output really goes.
+    /// The rank's real standard output.
     output: OwnedFd,
-    /// Wakes the launcher, to look who has failed.
+    /// Wakes the launcher, so that it looks for the rank that failed.
     bell: OwnedFd,
-    /// A rank's code runs: worlds made in it are its own affair.
+    /// Whether a rank's code runs. Worlds made in it are its own.
     inside: AtomicBool,
     meant: Meant,
     /// Held during a call of `run` in a launched world.
@@ -52,7 +52,7 @@ pub(crate) struct Assignment {
     rounds: AtomicU32,
 }
 
-/// This process's assignment, if it was started as a rank.
+/// Returns this process's assignment, if it was started as a rank.
 pub(crate) fn assignment() -> Result<Option<&'static Assignment>> {
     static ASSIGNMENT: OnceLock<std::result::Result<Option<Assignment>, String>> = OnceLock::new();
     ASSIGNMENT
@@ -92,17 +92,17 @@ fn find() -> Result<Option<Assignment>> {
     Ok(Some(assignment))
 }
 
-/// Whether this process has come to the call that it was started for.
+/// Whether this process has reached the call that it was started for.
 #[derive(Debug, Default)]
 struct Meant {
-    /// The thread that has.
+    /// The thread that has reached it.
     taken: Mutex<Option<ThreadId>>,
     changed: Condvar,
-    /// Another thread came from the same origin, so that it may have been meant.
+    /// Whether another thread came from the same origin, so that it may have been the one meant.
     doubtful: AtomicBool,
 }
 
-/// How long a thread that came to another thread's world waits for that one to come to its own.
+/// How long a thread that reached another thread's world waits for that thread to reach its own call.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Meant {
@@ -114,8 +114,8 @@ impl Meant {
         first
     }
 
-    /// Waits for the process's end, which comes when the thread that was meant has come to its
-    /// call and run it. Returns when that does not come.
+    /// Waits for the process's end, which comes when the thread that was meant has reached its call and run it. Returns
+    /// if that does not happen.
     fn wait_for_the_end(&self) {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let wait = self.changed.wait_timeout_while(taken, PATIENCE, |taken| taken.is_none());
@@ -130,26 +130,26 @@ impl Meant {
 pub(crate) enum Part {
     /// A world of this process's own.
     Own,
-    /// The rank's code is to be run, and the process to end with it.
+    /// The rank's code is run, and the process ends with it.
     Rank,
-    /// The rank's code is to be run, and the program to go on with all ranks' results.
+    /// The rank's code is run, and the program goes on with all ranks' results.
     Member,
-    /// An earlier call: here is what it returned to the caller.
+    /// An earlier call, with what it returned to the caller.
     Replayed(&'static [u8]),
 }
 
 impl Assignment {
-    /// Whether this process's calls return to the user: rank 0's do, under a launcher.
+    /// Returns whether this process's calls return to the user. Under a launcher, rank 0's do.
     pub(crate) fn speaks(&self) -> bool {
         self.is_launched() && self.rank == 0
     }
 
-    /// Whether a launcher started it, not a call of `run`.
+    /// Returns whether a launcher started this process, not a call of `run`.
     pub(crate) fn is_launched(&self) -> bool {
         self.briefing.call.is_none()
     }
 
-    /// What this call means.
+    /// Returns what this call means.
     pub(crate) fn part(&'static self, call: &Call, processes: bool) -> Result<Part> {
         let launched = self.briefing.call.is_none();
         let in_rank_code = matches!(site::within(), Within::Process);
@@ -197,17 +197,17 @@ impl Assignment {
         .into())
     }
 
-    /// Whether this rank's core dump holds the world's memory.
+    /// Sets whether this rank's core dump holds the world's memory.
     pub(crate) fn dump_segment(&self, dump: bool) {
         self.segment.dump(dump);
     }
 
-    /// Has this rank take no more of the launched world's memory than the program asks for.
+    /// Limits this rank to as much of the launched world's memory as the program asks for.
     pub(crate) fn confine_segment(&self, asked: Option<u64>) -> Result<()> {
         Ok(self.segment.confine(asked)?)
     }
 
-    /// Makes this process the rank, if no other one is.
+    /// Makes this process the rank, if no other process is that rank.
     fn claim(&self) -> Result<()> {
         let context = self.enter(WaitPolicy::default())?;
         let claimed = &context.rank(self.rank)?.claimed;
@@ -223,7 +223,7 @@ impl Assignment {
         }
     }
 
-    /// `own` is how the program wants its ranks to wait.
+    /// Enters the world. `own` is how the program wants its ranks to wait.
     fn enter(&self, own: WaitPolicy) -> Result<Context> {
         let asymmetry =
             Asymmetry::joined(self.segment.uses_membarrier()).ok_or(SegmentError::NoMembarrier)?;
@@ -304,14 +304,14 @@ impl Assignment {
         ended
     }
 
-    /// From here on, the rank's standard output is heard.
+    /// Makes the rank's standard output heard from here on.
     fn speak(&self) -> Result<()> {
         // A line begun before belongs to what is not heard.
         let _ = std::io::stdout().flush();
         dup2_stdout(&self.output).map_err(Error::os("dup2"))
     }
 
-    /// Is the rank, and ends the process.
+    /// Runs the rank's code, and ends the process.
     pub(crate) fn run_and_exit<T: Serialize>(
         &self,
         own: WaitPolicy,
@@ -328,7 +328,7 @@ impl Assignment {
         std::process::exit(status)
     }
 
-    /// Is the rank, and returns what became of all ranks.
+    /// Runs the rank's code, and returns the outcomes of all ranks.
     pub(crate) fn run_as_member<T: Serialize + DeserializeOwned>(
         &self,
         own: WaitPolicy,
@@ -361,7 +361,7 @@ impl Assignment {
         results
     }
 
-    /// Waits until the last call's results were read by everybody.
+    /// Waits until all ranks have read the last call's results.
     fn await_round(&self, context: &Context) -> Result<()> {
         let mine = self.rounds.load(StdOrdering::Relaxed);
         let world = context.world()?;
@@ -410,7 +410,7 @@ impl Assignment {
         Ok(outcomes)
     }
 
-    /// The last one out makes the world ready for the next call.
+    /// Leaves the round. The last rank that leaves makes the world ready for the next call.
     fn depart(&self, context: &Context) -> Result<()> {
         let world = context.world()?;
         let left = self.rounds.fetch_add(1, StdOrdering::Relaxed) + 1;

@@ -1,4 +1,4 @@
-//! Starting a process as a rank: what it is told, what it inherits, how it ends.
+//! Starting a process as a rank: what it is told, what it inherits, and how it ends.
 
 use std::{
     ffi::{CString, OsString},
@@ -33,20 +33,20 @@ use crate::{
     wait::WaitPolicy,
 };
 
-/// What a rank must know before it can enter the world; lies in the segment.
+/// What a rank must know before it can enter the world. It is stored in the segment.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Briefing {
-    /// The call of `run` that is meant; none under a launcher that knows nothing of the program.
+    /// The call of `run` that is meant. `None` under a launcher that knows nothing of the program.
     pub(crate) call: Option<Call>,
-    /// It was made in a test, of the name of the call's thread.
+    /// Whether the call was made in a test that has the name of the call's thread.
     pub(crate) test: bool,
-    /// Take the first call at that place: the program was given other arguments.
+    /// Whether to take the first call at that place, because the program was given other arguments.
     pub(crate) any_call: bool,
     /// What earlier calls returned.
     pub(crate) past: Vec<Past>,
-    /// How ranks wait; as the program says under a launcher that leaves it open.
+    /// How ranks wait. `None` under a launcher that leaves this to the program.
     pub(crate) policy: Option<Policy>,
-    /// Threads that can run at the same time.
+    /// The number of threads that can run at the same time.
     pub(crate) cores: u32,
     /// By rank: the CPU it is bound to.
     pub(crate) cpus: Vec<Option<usize>>,
@@ -54,7 +54,7 @@ pub(crate) struct Briefing {
     pub(crate) open_files: Option<u64>,
 }
 
-/// [`WaitPolicy`] as it travels.
+/// A [`WaitPolicy`] in the form in which it is sent.
 #[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Policy(u8);
 
@@ -75,7 +75,7 @@ impl From<Policy> for WaitPolicy {
 }
 
 impl Briefing {
-    /// Puts it where the ranks of the world find it.
+    /// Stores it where the ranks of the world find it.
     pub(crate) fn post(&self, context: &Context) -> Result<()> {
         let bytes = postcard::to_stdvec(self)?;
         let key = context.allocate(BlockKind::World, bytes.len() as u64)?;
@@ -112,17 +112,17 @@ pub enum Stream {
 /// How a rank's process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// With this exit status.
+    /// It exited with this status.
     Exited(i32),
-    /// By this signal.
+    /// It was killed by this signal.
     Killed(i32),
-    /// In a way that could not be seen: this process ignores `SIGCHLD` (see
-    /// [`see_children`]), or waits for children that are not its own.
+    /// It ended in a way that could not be seen: this process ignores `SIGCHLD` (see [`see_children`]), or waits for
+    /// children that are not its own.
     Unseen,
 }
 
 impl Ending {
-    /// As it stands in a rank's control block, where 0 says that the process has not ended.
+    /// Returns the word that is stored in a rank's control block, where 0 says that the process has not ended.
     pub(crate) fn word(self) -> u32 {
         match self {
             Self::Exited(status) => 1 << 16 | status as u32 & 0xffff,
@@ -152,20 +152,20 @@ impl From<Ending> for Cause {
     }
 }
 
-/// What is started as every rank.
+/// The program that is started as every rank.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) path: PathBuf,
     pub(crate) name: OsString,
     pub(crate) args: Vec<OsString>,
-    /// Standard error comes through the launcher, too.
+    /// Whether standard error goes through the launcher, too.
     pub(crate) capture_errors: bool,
-    /// Rank 0's standard output is heard from the start, not only inside of `run`.
+    /// Whether rank 0's standard output is heard from the start, not only inside `run`.
     pub(crate) first_speaks: bool,
 }
 
-/// A pipe between a launcher and its ranks, of which each opens the reading end for itself. The
-/// kernel ends whoever reads when the launcher ends, in whatever way and whoever's child it is.
+/// A pipe between a launcher and its ranks, each of which opens the reading end for itself. When the launcher ends,
+/// however it ends, the kernel ends every process that reads from it, whatever that process's parent is.
 #[derive(Debug)]
 pub(crate) struct Life {
     read: OwnedFd,
@@ -188,17 +188,17 @@ impl Drop for Life {
     }
 }
 
-/// A process just started, and the ends of its output that the launcher reads.
+/// A process that was just started, and the ends of its output pipes that the launcher reads.
 pub(crate) struct Spawned {
     pub(crate) pid: Pid,
-    /// None where the process is gone already, and its number may be another one's.
+    /// `None` if the process is already gone and its number may be another process's.
     pub(crate) pidfd: Option<OwnedFd>,
     pub(crate) out: OwnedFd,
     pub(crate) err: Option<OwnedFd>,
 }
 
-/// Starts the program as a rank. To be called by a thread that lives as long as the rank: its end
-/// is the rank's (`PR_SET_PDEATHSIG`).
+/// Starts the program as a rank. The calling thread must live as long as the rank: when the thread ends, the rank ends
+/// (`PR_SET_PDEATHSIG`).
 pub(crate) fn spawn(
     context: &Context,
     rank: usize,
@@ -286,8 +286,8 @@ pub(crate) fn spawn(
 
 const HEAP_ONLY: &str = "a world on the heap can have no process ranks";
 
-/// Has this process see how its children end, even if it was started by one that ignored `SIGCHLD`,
-/// which is inherited. For the `main` of a launcher; a library must not decide that for its program.
+/// Lets this process see how its children end, even if it was started by a process that ignored `SIGCHLD`, which is
+/// inherited. This is for the `main` of a launcher; a library must not decide that for its program.
 ///
 /// # Errors
 /// [`Os`](crate::ErrorKind::Os).
@@ -307,8 +307,7 @@ pub(crate) fn send_signal(pidfd: BorrowedFd<'_>, signal: i32) {
     };
 }
 
-/// How the child ended, when it has. Any signal has a number, also those that `nix` has no name
-/// for.
+/// Waits until the child has ended and returns how. Any signal has a number, even one that `nix` has no name for.
 pub(crate) fn wait_for(pid: Pid) -> Ending {
     use nix::libc::{WEXITSTATUS, WIFEXITED, WIFSIGNALED, WTERMSIG, waitpid};
     let mut status = 0;
@@ -328,7 +327,7 @@ fn pipe(descriptors: Descriptors) -> Result<(OwnedFd, OwnedFd)> {
     Ok((read, move_up(write.as_fd(), descriptors)?))
 }
 
-/// The same file under a number above those of a rank's, which `dup2` in the child overwrites.
+/// Duplicates the file to a number above those of a rank's, which `dup2` in the child overwrites.
 fn move_up(fd: BorrowedFd<'_>, ranks: Descriptors) -> Result<OwnedFd> {
     let moved = fcntl(fd, FcntlArg::F_DUPFD_CLOEXEC(ranks.end())).map_err(Error::os("fcntl"))?;
     // SAFETY: fcntl has just made the descriptor, and nobody else knows it.

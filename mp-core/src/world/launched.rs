@@ -16,14 +16,14 @@ use crate::{
 };
 
 impl World {
-    /// Starts `program` once for every rank, in a world of this size: each call of
-    /// [`run`](Self::run) in it joins this world, of which the caller itself is no part.
+    /// Starts `program` once for every rank, in a world of this size. Each call of [`run`](Self::run) in the program
+    /// joins this world. The caller itself is not part of it.
     ///
-    /// The program is looked for in `PATH` if its name has no slash, and gets the arguments of
-    /// [`args`](Self::args). Its ranks' standard output is heard while they run rank code, rank
-    /// 0's always: take it by [`Launched::take_output`]. Standard error is the caller's, unless
-    /// `capture_errors` puts it together by lines as well. Ranks wait as [`wait`](Self::wait) says, or as their own program and
-    /// [`WAIT_VARIABLE`](super::WAIT_VARIABLE) do; they are bound as [`bind`](Self::bind) says.
+    /// The program is looked for in `PATH` if its name has no slash, and gets the arguments of [`args`](Self::args).
+    /// Its ranks' standard output is heard while they run rank code, and rank 0's always: take it by
+    /// [`Launched::take_output`]. Standard error is the caller's, unless `capture_errors` assembles it line by line as
+    /// well. Ranks wait as [`wait`](Self::wait) says, or as their own program and
+    /// [`WAIT_VARIABLE`](super::WAIT_VARIABLE) say. They are bound as [`bind`](Self::bind) says.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) when the program can't be started (of kind
@@ -62,12 +62,12 @@ impl World {
     }
 }
 
-/// A world of processes of another program, seen by who launched it. Dropping it ends the
-/// processes that still run, and leaves nothing of the world in the caller's process but what
-/// somebody who has [taken output](Self::take_output) has not read yet.
+/// A world of processes of another program, as its launcher sees it. Dropping it ends the processes that still run, and
+/// leaves nothing of the world in the caller's process except [taken output](Self::take_output) that has not been read
+/// yet.
 ///
-/// A thread of its own watches the ranks: those that die are known as dead to the others at once,
-/// whatever the holder of this does.
+/// A separate thread watches the ranks: the other ranks learn of a death at once, whatever the owner of this value
+/// does.
 #[derive(Debug)]
 pub struct Launched {
     processes: Processes,
@@ -75,23 +75,23 @@ pub struct Launched {
 }
 
 impl Launched {
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub fn size(&self) -> usize {
         self.processes.context.size()
     }
 
-    /// The ranks' output, for whichever thread is to write it; once. None of standard error unless
-    /// that is captured.
+    /// Returns the ranks' output, for the thread that is to write it. Returns it only once, and returns standard error
+    /// only if it is captured.
     pub fn take_output(&mut self, stream: Stream) -> Option<RanksOutput> {
         self.output[stream as usize].take()
     }
 
-    /// Sleeps until a rank ends, or its code fails, or one of `wake` is readable, or `timeout` is
-    /// over. Returns for each of `wake` whether it is readable.
+    /// Sleeps until a rank ends, or its code fails, or one of `wake` is readable, or `timeout` has expired. Returns for
+    /// each of `wake` whether it is readable.
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os), or [`Segment`](crate::ErrorKind::Segment) when a rank
-    /// has destroyed the world's memory: then all ranks have been ended.
+    /// [`Os`](crate::ErrorKind::Os), or [`Segment`](crate::ErrorKind::Segment) when a rank has destroyed the world's
+    /// memory. In the second case, all ranks have been ended.
     pub fn step(
         &mut self,
         wake: &[BorrowedFd<'_>],
@@ -100,7 +100,7 @@ impl Launched {
         self.processes.step(wake, timeout)
     }
 
-    /// Sends a signal, by number, to every rank that still runs: not to one whose core is being written.
+    /// Sends a signal, by number, to every rank that still runs, except to one whose core is being written.
     pub fn signal(&self, signal: i32) {
         (0..self.size()).for_each(|rank| self.signal_rank(rank, signal));
     }
@@ -110,52 +110,51 @@ impl Launched {
         self.processes.signal(rank, signal);
     }
 
-    /// Whether any rank's process still runs.
+    /// Returns whether any rank's process still runs.
     pub fn any_running(&self) -> bool {
         self.processes.any_running()
     }
 
-    /// How the rank's process ended, if it has.
+    /// Returns how the rank's process ended, if it has ended.
     pub fn ending(&self, rank: usize) -> Option<Ending> {
         self.processes.ending(rank)
     }
 
-    /// Whether the rank ever came to a [`World::run`]. One that ended without is probably no
+    /// Returns whether the rank ever reached a [`World::run`]. A rank that ended without reaching one is probably not a
     /// program of this library.
     pub fn entered(&self, rank: usize) -> bool {
         self.processes.entered(rank)
     }
 
-    /// The rank whose code failed first in a call of [`World::run`] that is not over, because others
-    /// have not come to its end: as long as they don't, nobody is told. Which call it is, by number, and
-    /// the rank.
+    /// Returns the number of a call of [`World::run`] that is not over, and the rank whose code failed first in it. The
+    /// call is not over because other ranks have not reached its end; as long as they have not, no rank is told of the
+    /// failure.
     pub fn failing(&self) -> Option<(u32, usize)> {
         self.processes.failing()
     }
 
-    /// What the rank's code failed with, if it has.
+    /// Returns what the rank's code failed with, if it has failed.
     pub fn last_words(&self, rank: usize) -> Option<Cause> {
         self.processes.last_words(rank)
     }
 
-    /// The first rank whose process ended otherwise than with exit status 0, or in the middle of its
-    /// code.
+    /// Returns the first rank whose process ended in another way than with exit status 0, or in the middle of its code.
     pub fn first_failed(&self) -> Option<usize> {
         self.processes.first_failed()
     }
 
-    /// Which rank is to blame for that, and how it failed: the one whose code had failed first,
-    /// or else the first failed one itself. None while its process still runs, unless `now` says not
-    /// to wait for that.
+    /// Returns which rank is to blame for that, and how it failed: the rank whose code had failed first, or else the
+    /// first failed rank itself. Returns `None` while that rank's process still runs, unless `now` says not to wait for
+    /// that.
     pub fn failure(&self, now: bool) -> Option<RankFailure> {
         self.processes.failure(now).map(|(rank, cause)| RankFailure { rank, cause })
     }
 
-    /// Who waits for whom in the world, now. Takes a moment when ranks seem to be stuck, to make
+    /// Reports which rank waits for which in the world, now. When ranks seem to be stuck, it takes a moment to make
     /// sure.
     ///
     /// # Errors
-    /// [`Segment`](crate::ErrorKind::Segment) when the world's memory makes no sense.
+    /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is inconsistent.
     pub fn report(&self) -> Result<WorldReport> {
         Ok(report::of(&self.processes.context)?)
     }

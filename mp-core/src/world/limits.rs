@@ -1,4 +1,4 @@
-//! How many files the launcher of a world may open, and its ranks.
+//! How many files the launcher of a world and its ranks may open.
 
 use std::{fs, sync::OnceLock};
 
@@ -6,14 +6,13 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Descriptors that the launcher keeps for each rank: two pipes and a pidfd.
+/// The descriptors that the launcher keeps for each rank: two pipes and a pidfd.
 const FILES_PER_RANK: u64 = 3;
-/// Those that it needs besides, some of them only while it starts a rank.
+/// The descriptors that it needs besides, some of them only while it starts a rank.
 const FILES_OF_ITS_OWN: u64 = 20;
 
-/// Makes sure that this process may open the files that so many ranks take: raises its soft limit
-/// to the hard one if that is necessary. Returns the soft limit that there was before, if it ever
-/// was raised.
+/// Makes sure that this process may open the files that `ranks` ranks need, and raises its soft limit to the hard one
+/// if necessary. Returns the previous soft limit, if it was ever raised.
 pub(crate) fn make_room_for(ranks: usize) -> Result<Option<u64>> {
     static BEFORE: OnceLock<u64> = OnceLock::new();
     let (soft, hard) = limits()?;
@@ -29,8 +28,7 @@ pub(crate) fn make_room_for(ranks: usize) -> Result<Option<u64>> {
     Ok(BEFORE.get().copied())
 }
 
-/// Gives a rank, which inherits a raised limit, the one that there was: programs that use `select`
-/// count on a low one.
+/// Gives a rank, which inherits a raised limit, the previous limit: programs that use `select` rely on a low one.
 pub(crate) fn restore(soft: u64) -> Result<()> {
     set(soft, limits()?.1)
 }

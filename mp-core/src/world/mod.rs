@@ -12,7 +12,7 @@
 //! | `dumps` | ranks that crash, before their cores are written |
 //! | `outcome` | results and failures |
 //! | `launched` | another program as the ranks: what `mprun` is made of |
-//! | `report` | worlds seen from outside: who waits for whom |
+//! | `report` | worlds seen from outside: which ranks wait for which |
 
 mod at_end;
 mod burial;
@@ -56,16 +56,16 @@ use crate::{
     wait::{Asymmetry, LineWait, WaitPolicy, Waiting},
 };
 
-/// A variable of the environment that names the wait policy of all worlds: `spin`, `adaptive` or
-/// `park`. It goes before what the program asks for, so that a user can try another one.
+/// The environment variable that names the wait policy of all worlds: `spin`, `adaptive` or `park`. It overrides what
+/// the program asks for, so that a user can try another policy.
 pub const WAIT_VARIABLE: &str = "ONCHIP_WAIT";
 
-/// Fingerprint of everything that lies in a segment above its heap.
+/// Returns a fingerprint of everything that lies in a segment above its heap.
 pub(crate) fn parts() -> u64 {
     context::layout() ^ channel::layout().rotate_left(32) ^ mpb::layout().rotate_left(16)
 }
 
-/// A world to be run: how many ranks, as what, and how.
+/// A world to be run: its number of ranks, whether they are threads or processes, and how they run.
 ///
 /// ```
 /// use onchip::{Channel, World};
@@ -115,42 +115,38 @@ impl World {
         }
     }
 
-    /// `ranks` threads of this process. (Under Miri, which has no memfd, as
-    /// [`threads_on_heap`](Self::threads_on_heap).)
+    /// Makes a world of `ranks` threads of this process. Under Miri, which has no memfd, this is the same as
+    /// [`threads_on_heap`](Self::threads_on_heap).
     pub fn threads(ranks: usize) -> Self {
         Self::new(ranks, if cfg!(miri) { Kind::HeapThreads } else { Kind::Threads })
     }
 
-    /// `ranks` processes, each of which executes this program again.
+    /// Makes a world of `ranks` processes, each of which executes this program again.
     ///
-    /// Such a process goes through `main` up to the same call of [`run`](Self::run) (told by its
-    /// place in the source, by the thread's name, and by counting), is one rank there, and ends.
-    /// So whatever the program does before that, it does in every rank: open files in rank code
-    /// rather than before. Until it reaches the call, what it prints to standard output is not
-    /// heard. Earlier worlds, also those of threads, are not run again, but return what they
-    /// returned to the caller (worlds of threads are run again when all their results take more
-    /// than 16 MiB, or where another thread than the main one ran them). Rank 0 has the caller's
-    /// standard input.
+    /// Such a process goes through `main` up to the same call of [`run`](Self::run), becomes one rank there, and ends.
+    /// The call is identified by its place in the source, by the thread's name, and by counting. So every rank does
+    /// whatever the program does before that call: open files in rank code rather than before. Until the process
+    /// reaches the call, its standard output is discarded. Earlier worlds, including worlds of threads, are not run
+    /// again, but return what they returned to the caller. (Worlds of threads are run again when all their results take
+    /// more than 16 MiB, or when a thread other than the main one ran them.) Rank 0 has the caller's standard input.
     ///
-    /// Several threads of a program can run worlds of processes at the same time: at different
-    /// places in the source, or under different names
-    /// ([`Builder::name`](std::thread::Builder::name)). From two threads of the same name or
-    /// without one, calls at one place are refused, for ranks could not tell which is meant.
+    /// Several threads of a program can run worlds of processes at the same time, at different places in the source or
+    /// under different names ([`Builder::name`](std::thread::Builder::name)). Calls at one place from two threads that
+    /// have the same name or no name are refused, because ranks could not tell which call is meant.
     ///
-    /// In a test, the test program is executed again for this one test, and the call must be made
-    /// by the test's own thread.
+    /// In a test, the test program is executed again for this one test, and the test's own thread must make the call.
     pub fn processes(ranks: usize) -> Self {
         Self::new(ranks, Kind::Processes)
     }
 
-    /// `ranks` threads whose shared memory is plain memory of this process, of 256 MiB unless
-    /// [`segment_size`](Self::segment_size) says otherwise: for systems without memfd, and for
-    /// checkers like Miri.
+    /// Makes a world of `ranks` threads whose shared memory is plain memory of this process, of 256 MiB unless
+    /// [`segment_size`](Self::segment_size) says otherwise. This is for systems without memfd, and for checkers like
+    /// Miri.
     pub fn threads_on_heap(ranks: usize) -> Self {
         Self::new(ranks, Kind::HeapThreads)
     }
 
-    /// A world of one: a rank in the hands of the caller, without a thread or process of its own.
+    /// Makes a world of one rank, which the caller uses directly, without a thread or process of its own.
     ///
     /// ```
     /// use onchip::{Channel, World};
@@ -174,39 +170,38 @@ impl World {
         Ok(Rank::new(Arc::new(context)))
     }
 
-    /// How blocked calls wait, unless they say so themselves or [`WAIT_VARIABLE`] does.
+    /// Sets how blocked calls wait, unless the call itself or [`WAIT_VARIABLE`] says otherwise.
     pub fn wait(self, policy: WaitPolicy) -> Self {
         Self { policy: Some(policy), ..self }
     }
 
-    /// Where ranks run; wherever the system puts them by default. A bound rank's threads inherit
-    /// its place, a thread pool made by rank code too.
+    /// Sets where ranks run. By default, the system decides. The threads of a bound rank inherit its place, and so does
+    /// a thread pool made by rank code.
     pub fn bind(self, bind: Bind) -> Self {
         Self { bind, ..self }
     }
 
-    /// The largest size in bytes that the world's shared memory can grow to. What is not used costs
+    /// Sets the largest size in bytes that the world's shared memory can grow to. Memory that is not used costs
     /// nothing.
     ///
-    /// The default is the machine's memory, as far as limits of this process (`ulimit -f`,
-    /// `ulimit -v`) allow that. Whatever the size is, an allocation that the machine or a control
-    /// group has no memory for is an error, before the system would have to kill somebody: a
-    /// sixteenth of all memory is left alone. Under a launcher the size can't be more than the
-    /// launcher's (`mprun --segment-size`).
+    /// The default is the machine's memory, as far as limits of this process (`ulimit -f`, `ulimit -v`) allow that.
+    /// Whatever the size is, an allocation for which the machine or a control group has no memory returns an error
+    /// before the system would have to kill a process: a sixteenth of all memory is left alone. Under a launcher the
+    /// size can't be more than the launcher's (`mprun --segment-size`).
     pub fn segment_size(self, bytes: u64) -> Self {
         Self { segment_size: Some(bytes), ..self }
     }
 
-    /// Whether the core dump of a rank that crashes holds the world's shared memory. It does not by
-    /// default: every rank's would hold all of it, and take seconds for each few gigabytes.
-    /// ([`threads_on_heap`](Self::threads_on_heap) has no say in this: its memory is the process's own.)
+    /// Sets whether the core dump of a rank that crashes holds the world's shared memory. By default it does not: the
+    /// dump of every rank would hold all of it, and take seconds for each few gigabytes. This has no effect on
+    /// [`threads_on_heap`](Self::threads_on_heap), whose memory is the process's own.
     pub fn dump_segment(self, dump: bool) -> Self {
         Self { dump_segment: dump, ..self }
     }
 
-    /// With which arguments process ranks execute the program, instead of this process's own: a
-    /// way straight to [`run`](Self::run), past what the program does before it. The first call
-    /// at that place in the source is then taken for the meant one.
+    /// Sets the arguments with which process ranks execute the program, instead of this process's own arguments. This
+    /// can lead ranks straight to [`run`](Self::run), past what the program does before it. The first call at that
+    /// place in the source is then taken as the intended one.
     pub fn args<A: Into<OsString>>(self, args: impl IntoIterator<Item = A>) -> Self {
         Self { args: Some(args.into_iter().map(Into::into).collect()), ..self }
     }
@@ -217,8 +212,8 @@ impl World {
     /// and kind, and returns all ranks' results in every rank.
     ///
     /// # Errors
-    /// [`RanksFailed`](crate::ErrorKind::RanksFailed) with every rank that returned an error, panicked or died; an error
-    /// of its own when the world could not be made.
+    /// [`RanksFailed`](crate::ErrorKind::RanksFailed) with every rank that returned an error, panicked or died; another
+    /// error when the world could not be made.
     #[track_caller]
     pub fn run<T, F>(self, code: F) -> Result<Vec<T>>
     where
@@ -228,8 +223,8 @@ impl World {
         outcome::gather(self.run_each(code)?)
     }
 
-    /// [`run`](Self::run) that returns what became of each rank, in the order of the ranks: for programs whose
-    /// ranks go on after others were lost.
+    /// Runs `code` like [`run`](Self::run), but returns the outcome of each rank, in the order of the ranks. This is
+    /// for programs whose ranks go on after others were lost.
     ///
     /// ```
     /// use onchip::{Cause, World};
@@ -243,7 +238,7 @@ impl World {
     /// ```
     ///
     /// # Errors
-    /// Those of `run` that are no rank's.
+    /// The errors of `run` that are not a rank's.
     #[track_caller]
     pub fn run_each<T, F>(self, code: F) -> Result<Vec<std::result::Result<T, Cause>>>
     where
@@ -302,7 +297,7 @@ impl World {
         }
     }
 
-    /// Returns the CPUs that ranks are to be bound to, and tells the world where these are.
+    /// Returns the CPUs that ranks are to be bound to, and records in the world where these are.
     fn seat(&self, context: &Context) -> Result<Vec<Option<usize>>> {
         if self.bind == Bind::None {
             return Ok(vec![None; self.size]);
@@ -349,16 +344,16 @@ impl World {
     }
 }
 
-/// Whether this process is the one whose calls of [`World::run`] return to the user: false in a
-/// process that was started as a rank (but true in rank 0 under `mprun`). For what a program
-/// should do once, like printing a table or writing a file after the run. Also false in a process
-/// that was started as a rank and can't enter its world, so that `run` returns an error.
+/// Returns whether this process is the one whose calls of [`World::run`] return to the user. It is false in a process
+/// that was started as a rank, except that it is true in rank 0 under `mprun`. Use it for what a program should do
+/// once, like printing a table or writing a file after the run. It is also false in a process that was started as a
+/// rank and can't enter its world, so that `run` returns an error.
 pub fn caller() -> bool {
     join::assignment().is_ok_and(|assignment| assignment.is_none_or(join::Assignment::speaks))
 }
 
-/// Whether this process is a rank of a launcher (`mprun -n N`), so that every world it runs is that
-/// launcher's, of as many processes, whatever the program asks for.
+/// Returns whether this process is a rank of a launcher (`mprun -n N`). Then every world it runs is the launcher's,
+/// with the launcher's number of processes, whatever the program asks for.
 pub fn launched() -> bool {
     join::assignment().ok().flatten().is_some_and(join::Assignment::is_launched)
 }

@@ -9,17 +9,17 @@ use crate::{
     sync::Ordering,
 };
 
-/// What became of one rank's code.
+/// The outcome of one rank's code.
 pub(crate) type Outcome<T> = std::result::Result<T, Cause>;
 
-/// Runs rank code, and turns its error or its panic into a cause. Never unwinds: the code's own
-/// error may panic when it is displayed, and what it panicked with when it is dropped.
+/// Runs rank code, and turns its error or its panic into a cause. Never unwinds, although the code's own error may
+/// panic when it is displayed, and a panic's payload may panic when it is dropped.
 pub(crate) fn outcome_of<T>(code: impl FnOnce() -> Result<T>) -> Outcome<T> {
     let spelled = caught(|| code().map_err(|error| Cause::Error(error.to_string())));
     spelled.map_err(Cause::Panic).and_then(|outcome| outcome)
 }
 
-/// What the code returns, or what it panicked with.
+/// Returns what the code returns, or what it panicked with.
 pub(crate) fn caught<T>(code: impl FnOnce() -> T) -> std::result::Result<T, String> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(code)).map_err(|payload| {
         let message = payload
@@ -34,7 +34,7 @@ pub(crate) fn caught<T>(code: impl FnOnce() -> T) -> std::result::Result<T, Stri
     })
 }
 
-/// All ranks' values, or all ranks' failures.
+/// Returns all ranks' values, or all ranks' failures.
 pub(crate) fn gather<T>(outcomes: impl IntoIterator<Item = Outcome<T>>) -> Result<Vec<T>> {
     let mut values = Vec::new();
     let mut failures = Vec::new();
@@ -47,17 +47,17 @@ pub(crate) fn gather<T>(outcomes: impl IntoIterator<Item = Outcome<T>>) -> Resul
     if failures.is_empty() { Ok(values) } else { Err(RanksFailed { failures }.into()) }
 }
 
-/// All ranks' outcomes, as they were encoded.
+/// Decodes all ranks' outcomes.
 pub(crate) fn decode<T: DeserializeOwned>(encoded: &[u8]) -> Result<Vec<Outcome<T>>> {
     Ok(postcard::from_bytes(encoded)?)
 }
 
-/// A value as [`post`] takes it.
+/// Encodes a value as [`post`] takes it.
 pub(crate) fn encode<T: Serialize>(value: T) -> Result<Vec<u8>> {
     Ok(postcard::to_stdvec(&Outcome::Ok(value))?)
 }
 
-/// Puts this rank's outcome, whose value is encoded, where the others can read it.
+/// Stores this rank's outcome, whose value is encoded, where the other ranks can read it.
 pub(crate) fn post(context: &Context, outcome: &Outcome<Vec<u8>>) -> Result<()> {
     let failed;
     let bytes = match outcome {
@@ -80,7 +80,7 @@ pub(crate) fn post(context: &Context, outcome: &Outcome<Vec<u8>>) -> Result<()> 
     Ok(())
 }
 
-/// The outcome that a rank has posted, still encoded.
+/// Returns the outcome that a rank has posted, still encoded.
 fn encoded(context: &Context, rank: u32) -> Result<Option<Vec<u8>>> {
     let control = context.rank(rank)?;
     // Acquire: pairs with the Release in `post`.
@@ -94,7 +94,7 @@ fn encoded(context: &Context, rank: u32) -> Result<Option<Vec<u8>>> {
     Ok(Some(unsafe { std::slice::from_raw_parts(from.as_ptr(), len as usize) }.to_vec()))
 }
 
-/// The outcome that a rank has posted.
+/// Returns the outcome that a rank has posted.
 pub(crate) fn read<T: DeserializeOwned>(
     context: &Context,
     rank: u32,

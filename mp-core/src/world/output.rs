@@ -1,11 +1,11 @@
 //! Output of process ranks, one whole line at a time.
 
-/// More than this of one line is not held back.
+/// The most bytes of one line that are held back.
 const LONGEST: usize = 1 << 20;
 
-/// Puts the pieces that come through pipes together to lines, so that no line of one rank stands
-/// inside another's. A line that is too long to be held back goes on in pieces: should another
-/// source write in between, it begins on a line of its own, and so does the rest.
+/// Assembles the pieces that come through pipes into lines, so that no line of one rank appears inside another's. A
+/// line that is too long to be held back continues in pieces. If another source writes in between, its line begins on a
+/// new line, and so does the rest of the long one.
 #[derive(Debug)]
 pub struct LineMixer {
     /// By source: what came after the last line end.
@@ -16,7 +16,7 @@ pub struct LineMixer {
 }
 
 impl LineMixer {
-    /// For `sources` pipes.
+    /// Makes a mixer for `sources` pipes.
     pub fn new(sources: usize) -> Self {
         Self { pending: vec![Vec::new(); sources], longest: LONGEST, torn: None }
     }
@@ -41,7 +41,7 @@ impl LineMixer {
         self.write(source, &ready, write);
     }
 
-    /// The source has ended: hands on what it left without a line end, as it is.
+    /// Ends a source: hands on what it left without a line end, as it is.
     pub fn finish(&mut self, source: usize, write: impl FnMut(usize, &[u8])) {
         let rest = std::mem::take(&mut self.pending[source]);
         if !rest.is_empty() {
@@ -49,7 +49,7 @@ impl LineMixer {
         }
     }
 
-    /// Writes, behind the line end that another source's last line lacks.
+    /// Writes the bytes, after adding the line end that another source's last line lacks.
     fn write(&mut self, source: usize, bytes: &[u8], mut write: impl FnMut(usize, &[u8])) {
         if let Some(torn) = self.torn.take().filter(|&torn| torn != source) {
             write(torn, b"\n");

@@ -23,8 +23,8 @@ use crate::{
     wait::WaitPolicy,
 };
 
-/// Starts this program again as every rank, and returns what became of the ranks' code, or an error
-/// if it went well and the caller's standard output did not take all that they printed.
+/// Starts this program again as every rank, and returns the outcomes of the ranks' code. Returns an error if the ranks
+/// succeeded but the caller's standard output did not take all that they printed.
 pub(crate) fn run<T: Serialize + DeserializeOwned>(
     context: Context,
     call: Call,
@@ -95,8 +95,8 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     }
 }
 
-/// Writes the ranks' output to this program's. After an error, ranks that print see a broken pipe,
-/// as they would without a launcher in between.
+/// Writes the ranks' output to this program's output. After an error, ranks that print see a broken pipe, as they would
+/// without a launcher in between.
 fn write_out(pieces: RanksOutput) -> io::Result<()> {
     for piece in pieces {
         let mut out = io::stdout().lock();
@@ -106,7 +106,8 @@ fn write_out(pieces: RanksOutput) -> io::Result<()> {
     Ok(())
 }
 
-/// Through the macros, the test harness takes part of a test's output; they mend no bytes.
+/// Prints the output through the macros, where the test harness captures it as part of a test's output. The macros do
+/// not restore invalid bytes.
 fn give_to_harness(pieces: RanksOutput) -> io::Result<()> {
     for Piece { stream, bytes, .. } in pieces {
         match stream {

@@ -1,5 +1,5 @@
-//! The thread that reads what process ranks write, so that they never wait for each other, nor for
-//! the thread that watches them; only for whoever takes the output.
+//! The thread that reads what process ranks write, so that the ranks never wait for each other, nor for the thread that
+//! watches them. They wait only for the reader of the output.
 
 use std::{
     convert::Infallible,
@@ -23,27 +23,26 @@ use crate::{
     sync::Ordering,
 };
 
-/// Pieces of output that may wait until somebody takes them: then the ranks have to wait.
+/// How many pieces of output may wait until a reader takes them. Beyond that the ranks have to wait.
 const ROOM: usize = 16;
 
-/// What is read from a pipe at once.
+/// How many bytes are read from a pipe at once.
 const READ: usize = 64 << 10;
 
-/// Output of a rank: one or more whole lines, or a piece of a very long one.
+/// Output of a rank: one or more whole lines, or a piece of a very long line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// The rank.
     pub rank: usize,
-    /// Which output.
+    /// The output stream.
     pub stream: Stream,
-    /// What it wrote.
+    /// What the rank wrote.
     pub bytes: Vec<u8>,
 }
 
-/// What the ranks of a launched world write, piece by piece, up to its end: that of all ranks.
-/// Ranks that write much have to wait while nobody takes it. Once this is dropped they get an error
-/// or `SIGPIPE` when they write. What they had written when the world ended is kept in here until
-/// it is taken.
+/// What the ranks of a launched world write, piece by piece, until all ranks have ended. Ranks that write much have to
+/// wait while no reader takes it. After this is dropped, they get an error or `SIGPIPE` when they write. What they had
+/// written when the world ended is kept here until it is taken.
 #[derive(Debug)]
 pub struct RanksOutput {
     while_running: Receiver<Piece>,
@@ -58,17 +57,17 @@ impl Iterator for RanksOutput {
     }
 }
 
-/// Where pumps put the output.
+/// The place where pumps put the output.
 #[derive(Clone, Debug)]
 pub(crate) struct Outlet {
-    /// Has little room, so that ranks wait for a slow reader.
+    /// A channel with little room, so that ranks wait for a slow reader.
     while_running: Sender<Piece>,
-    /// Has room for what the pipes hold when all ranks have ended, so that no pump waits any more.
+    /// A channel with room for what the pipes hold when all ranks have ended, so that no pump waits any more.
     after: Sender<Piece>,
 }
 
 impl Outlet {
-    /// Hands a piece on; an error if nobody takes output any more. Waits only while ranks run.
+    /// Hands a piece on. Returns an error if no reader takes output any more. Waits only while ranks run.
     fn put(&self, piece: Piece, over: &Over) -> std::result::Result<(), SendError<Piece>> {
         // What follows one that went the second way goes there, too: the order stays.
         if over.gone.try_recv() == Err(TryRecvError::Disconnected) {
@@ -81,7 +80,7 @@ impl Outlet {
     }
 }
 
-/// Makes the way for output: where it goes in, and where it comes out.
+/// Makes a path for output, and returns its two ends: the input and the output.
 pub(crate) fn output() -> (Outlet, RanksOutput) {
     let (to_while_running, while_running) = crossbeam_channel::bounded(ROOM);
     let (to_after, after) = crossbeam_channel::unbounded();
@@ -98,9 +97,9 @@ pub(crate) struct Running {
 /// The pumps' side of [`Running`].
 #[derive(Clone)]
 pub(crate) struct Over {
-    /// For those that wait for the ranks: readable.
+    /// Readable, for the pumps that wait for the ranks.
     event: Arc<EventFd>,
-    /// For those that wait for the reader: disconnected.
+    /// Disconnected, for the pumps that wait for the reader.
     gone: Receiver<Infallible>,
 }
 
@@ -120,23 +119,23 @@ impl Drop for Running {
     }
 }
 
-/// One stream of all ranks.
+/// The thread's state for one output stream of all ranks.
 pub(crate) struct Pump {
     context: Arc<Context>,
     stream: Stream,
-    /// By rank.
+    /// The pipes, by rank.
     pipes: Vec<Option<OwnedFd>>,
     mixer: LineMixer,
     to: Outlet,
     over: Over,
-    /// Nobody takes output any more.
+    /// Whether no reader takes output any more.
     refused: bool,
 }
 
 impl Pump {
-    /// Starts the thread. It ends when all pipes have, when nobody takes the output any more (and
-    /// closes the pipes, as the reader of a single program would have done), and a moment after
-    /// all ranks have ended, also while nobody reads: it can be joined then.
+    /// Starts the thread. It ends in one of three cases: when all pipes have ended; when no reader takes the output any
+    /// more (then it closes the pipes, as the reader of a single program would have done); or a moment after all ranks
+    /// have ended, even if nothing is read. It can be joined then.
     pub(crate) fn start(
         context: Arc<Context>,
         stream: Stream,
@@ -173,7 +172,7 @@ impl Pump {
         })
     }
 
-    /// The ranks that have written something, or closed their pipes.
+    /// Returns the ranks that have written something, or closed their pipes.
     fn readable(&self) -> Result<Vec<usize>> {
         let (ranks, mut fds): (Vec<_>, Vec<_>) = self.open_pipes().unzip();
         wait(&mut fds, PollTimeout::ZERO)?;
@@ -181,7 +180,7 @@ impl Pump {
         Ok(ready.map(|(rank, _)| rank).collect())
     }
 
-    /// Hands on what is there; whether there was anything.
+    /// Hands on what is there. Returns whether there was anything.
     fn forward(&mut self) -> Result<bool> {
         // What rank 0 says after a call of `run` is often about what the others did in it. So its
         // output is taken out first, and handed on last if it may come from after a call: all
@@ -203,7 +202,7 @@ impl Pump {
         Ok(first || !others.is_empty())
     }
 
-    /// Reads from a pipe that is readable; nothing, and the pipe is closed, if it has ended.
+    /// Reads from a pipe that is readable. If the pipe has ended, closes it and returns nothing.
     fn read_from(&mut self, rank: usize) -> Vec<u8> {
         let mut bytes = vec![0; READ];
         let pipe = &mut self.pipes[rank];
@@ -227,8 +226,8 @@ impl Pump {
         }
     }
 
-    /// Hands on what the ended processes left in their pipes. Neither waits for strangers that hold
-    /// a pipe open, nor listens to them for ever.
+    /// Hands on what the ended processes left in their pipes. It neither waits for other processes that hold a pipe
+    /// open, nor listens to them forever.
     fn drain(&mut self) -> Result<()> {
         // A pipe holds at most 1 MiB (fs.pipe-max-size).
         for _ in 0..=(1 << 20) / READ {

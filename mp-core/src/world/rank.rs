@@ -1,4 +1,4 @@
-//! What rank code holds of its world.
+//! The rank handle that rank code uses.
 
 use std::{
     any::{Any, type_name},
@@ -23,15 +23,14 @@ use crate::{
     },
 };
 
-/// One rank of a world, in the hands of that rank's code. A clone is the same rank, for a structure
-/// that is to keep it.
+/// One rank of a world, for use by that rank's code. A clone is the same rank, for a structure that needs to keep it.
 #[derive(Clone, Debug)]
 pub struct Rank {
     context: Arc<Context>,
 }
 
-/// The ranks at the two ends of a shared channel, for [`Rank::shared_sender`] and
-/// [`Rank::shared_receiver`]. All of them must name the same.
+/// The ranks at the two ends of a shared channel, for [`Rank::shared_sender`] and [`Rank::shared_receiver`]. All of
+/// these ranks must name the same senders and receivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parties {
     senders: Vec<usize>,
@@ -39,7 +38,7 @@ pub struct Parties {
 }
 
 impl Parties {
-    /// Any order; naming a rank twice is naming it once.
+    /// Names the ranks at both ends, in any order. Naming a rank twice is the same as naming it once.
     pub fn new(
         senders: impl IntoIterator<Item = usize>,
         receivers: impl IntoIterator<Item = usize>,
@@ -67,25 +66,25 @@ impl Rank {
         &self.context
     }
 
-    /// This rank's number, from 0.
+    /// Returns this rank's number, from 0.
     pub fn id(&self) -> usize {
         self.context.me as usize
     }
 
-    /// How many ranks the world has.
+    /// Returns the number of ranks in the world.
     pub fn size(&self) -> usize {
         self.context.size()
     }
 
-    /// How often this rank was asked before, itself or a clone. Where all ranks ask in the same
-    /// order, they have a number for what they make together, and names for its channels.
+    /// Returns how often this was called before on this rank or a clone of it. If all ranks call it in the same order,
+    /// they get the same number for what they make together, and can name its channels by it.
     pub fn ordinal(&self) -> u64 {
         self.context.ordinals.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The one `T` of this rank and all its clones, for as long as anybody has it: `make` makes it for
-    /// the first who asks, and for the first after nobody had it any more. For what all parts of a
-    /// program are to share that work for the same rank. `make` must not ask for another.
+    /// Returns the one `T` that this rank and all its clones share, for as long as any user keeps it. The first call
+    /// makes it with `make`, and so does the first call after the last user has dropped it. Use this for something that
+    /// all parts of a program that work for the same rank are to share. `make` must not ask for another.
     ///
     /// # Errors
     /// Those of `make`.
@@ -93,10 +92,9 @@ impl Rank {
         self.context.kept(make)
     }
 
-    /// Leaves `work` to be done when this rank's code has returned, by the same thread, before the
-    /// others hear of the rank's end. Work left last is done first. When the code returns an error or
-    /// panics, the work is dropped instead. Where another thread calls this than the one that runs
-    /// the rank's code, it gives the work back.
+    /// Leaves `work` to be done when this rank's code has returned, in the same thread, before the other ranks learn of
+    /// this rank's end. Work left last is done first. When the code returns an error or panics, the work is dropped
+    /// instead. If the calling thread is not the one that runs the rank's code, the work is returned.
     ///
     /// ```
     /// use onchip::{Channel, World};
@@ -117,32 +115,31 @@ impl Rank {
         at_end::leave(self, work)
     }
 
-    /// Adds a [part](crate::progress::Part) to what this rank's waits in this thread bring on, unless there is
-    /// one of this key.
+    /// Adds a [part](crate::progress::Part) that this rank's waits in this thread advance, unless there is already one
+    /// with this key.
     pub fn progress_with(&self, key: usize, part: impl FnOnce() -> Rc<dyn Part>) {
         progress::add(self.context.whose(), key, part);
     }
 
-    /// Removes the part of this key.
+    /// Removes the part with this key.
     pub fn progress_without(&self, key: usize) {
         progress::remove(self.context.whose(), key);
     }
 
-    /// Brings on what this rank has under way in this thread, as far as that can be without waiting, if there
-    /// are more parts than the `own` ones of the caller, which it brings on by itself. Returns whether anything
-    /// moved.
+    /// Advances this rank's pending operations in this thread as far as possible without waiting, if there are more
+    /// parts than the caller's `own`, which the caller advances itself. Returns whether anything moved.
     #[inline]
     pub fn progress(&self, own: usize) -> bool {
         progress::count() > own && progress::advance(self.context.whose())
     }
 
-    /// How many cores the ranks of the world may use, all together.
+    /// Returns how many cores the ranks of the world may use in total.
     pub fn cores(&self) -> usize {
         self.context.waiting.cores(self.size())
     }
 
-    /// Returns what a rank's CPU shares with those of others, if the world has
-    /// [bound](crate::World::bind) that rank to one: the same at all ranks. None also if there is no such rank.
+    /// Returns what a rank's CPU shares with those of others, if the world has [bound](crate::World::bind) that rank to
+    /// one. The result is the same at all ranks. It is also `None` if there is no such rank.
     ///
     /// ```
     /// use onchip::{Bind, World, topology::Topology};
@@ -159,8 +156,8 @@ impl Rank {
         self.context.rank(id).ok()?.seat()
     }
 
-    /// Whether more threads of the world are at work now than it has cores, so that whoever waits
-    /// lets others run, and may have to be woken.
+    /// Returns whether more threads of the world are at work now than it has cores. Then a waiting rank lets others
+    /// run, and may have to be woken.
     pub fn is_crowded(&self) -> bool {
         self.context.crowded()
     }
@@ -191,10 +188,10 @@ impl Rank {
     }
 
     /// Opens the sending end of a channel to rank `to`. The receiver names the same channel with
-    /// [`receiver`](Self::receiver); neither waits for the other to do so.
+    /// [`receiver`](Self::receiver). Neither end waits for the other to open.
     ///
-    /// `M` is a [`Plain`] type or a slice of one. Opening the same channel again, after or beside
-    /// the first, makes another one of that name: the ends pair up in the order of opening.
+    /// `M` is a [`Plain`] type or a slice of one. Opening the same channel again, while the first is open or later,
+    /// makes another channel of that name: the ends pair up in the order of opening.
     ///
     /// ```
     /// use onchip::{Channel, World};
@@ -246,8 +243,8 @@ impl Rank {
         Ok(Receiver::new(self.open(agreement, End::Receiver)?))
     }
 
-    /// Opens a sending end of a channel that several ranks may use at either end. Each message
-    /// goes to one receiver, whichever takes it first: the queue of a farm.
+    /// Opens a sending end of a channel that several ranks may use at either end. Each message goes to one receiver,
+    /// the one that takes it first, as in the queue of a task farm.
     ///
     /// ```
     /// use onchip::{Channel, Parties, World};
@@ -325,9 +322,9 @@ impl Rank {
         Err(ErrorKind::BadChannel { channel: agreement.name.clone(), reason }.into())
     }
 
-    /// Says that this rank opens no further end of a channel between two ranks by this name, in the
-    /// namespace of `channel`: a rank that has opened, or opens, the other end is told that this one is
-    /// gone. The ends that this rank has open stay so.
+    /// Declares that this rank opens no further end of a channel between two ranks by this name, in the namespace of
+    /// `channel`. A rank that has opened, or opens, the other end learns that this end is gone. The ends that this rank
+    /// has open stay open.
     ///
     /// ```
     /// use onchip::{Channel, ErrorKind, World};
@@ -356,9 +353,9 @@ impl Rank {
         channel::withdraw(&self.context, channel.namespace, name)
     }
 
-    /// Opens the callers of a name: the ranks that open channels between two ranks of this name to this
-    /// one, in the namespace of `channel`. For a receiver that takes what any of them sends, and is to have
-    /// channels from those only that send anything.
+    /// Opens the callers of a name: the ranks that open channels between two ranks of this name to this one, in the
+    /// namespace of `channel`. This is for a receiver that takes messages from any of them, and needs channels only
+    /// from those that send something.
     ///
     /// ```
     /// use onchip::{Channel, Select, World};
@@ -395,9 +392,9 @@ impl Rank {
         Opened::open(Arc::clone(&self.context), agreement, end)
     }
 
-    /// Opens the message passing buffers of all ranks by this name: see [`mpb`](crate::mpb).
-    /// Nobody waits for the others to do so. Opening them again, after or beside the first, makes
-    /// others of that name: they pair up in the order of opening.
+    /// Opens the message passing buffers of all ranks by this name. See [`mpb`](crate::mpb). No rank waits for the
+    /// others to do so. Opening them again, while the first are open or later, makes other ones of that name: they pair
+    /// up in the order of opening.
     ///
     /// # Errors
     /// [`MpbMismatch`](crate::ErrorKind::MpbMismatch) when another rank asked for other ones,
@@ -407,14 +404,13 @@ impl Rank {
         self.mpb_of(name, &all, mpbs)
     }
 
-    /// Opens the message passing buffers of some ranks, this one among them: see [`mpb`](crate::mpb).
-    /// There they are numbered by their places here. No other rank needs to know of them, and the death
-    /// of another rank disturbs none of their waits. All of the ranks must name the same in the same
-    /// order.
+    /// Opens the message passing buffers of some ranks, including this one. See [`mpb`](crate::mpb). There the ranks
+    /// are numbered by their places in `ranks`. No other rank needs to know of these buffers, and the death of another
+    /// rank disturbs none of their waits. All of the ranks must name the same ranks in the same order.
     ///
-    /// Those of ranks that have none in common may have the same name. A rank that opens several of one
-    /// name, of whatever ranks, must do so in the same order as all others that have a part in any two
-    /// of them.
+    /// Buffers of sets of ranks that have no rank in common may have the same name. A rank that opens several buffers
+    /// of one name, of whatever ranks, must do so in the same order as all other ranks that have a part in any two of
+    /// them.
     ///
     /// ```
     /// use onchip::World;
@@ -442,8 +438,9 @@ impl Rank {
         Mpb::open(Arc::clone(&self.context), name, ranks, mpbs)
     }
 
-    /// Leaves MPBs of this name that other ranks have opened with this rank among them, and that this rank
-    /// has not opened: as if it had opened and closed them. Their memory is freed when all ranks have left.
+    /// Leaves MPBs of this name that other ranks have opened with this rank among them, and that this rank has not
+    /// opened. The effect is as if this rank had opened and closed them. Their memory is freed when all ranks have
+    /// left.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken.
@@ -451,10 +448,10 @@ impl Rank {
         Mpb::decline(&self.context, name, mpbs)
     }
 
-    /// Revokes all MPBs whose names begin with `prefix` and that this rank is a member of, whether it has opened
-    /// them or not: every wait of a member for a flag that was not set ends with
-    /// [`Revoked`](crate::ErrorKind::Revoked), now and later. Those that are opened after this call are not
-    /// revoked; who opens them sees that there are [news](Self::news). Regions go on.
+    /// Revokes all MPBs whose names begin with `prefix` and that this rank is a member of, whether it has opened them
+    /// or not. Every wait of a member for a flag that was not set ends with [`Revoked`](crate::ErrorKind::Revoked), now
+    /// and later. MPBs that are opened after this call are not revoked; the rank that opens them sees that there are
+    /// [news](Self::news). Regions go on working.
     ///
     /// ```
     /// use onchip::mpb::Mpbs;
@@ -488,22 +485,22 @@ impl Rank {
         channel::has_withdrawn(&self.context, channel.namespace, name, rank)
     }
 
-    /// What this rank lends to rank `to`: see [`loan`](crate::loan). Where both name several, they
-    /// tell them apart by `number`. `None` when the ranks are processes, there is no such rank, or
-    /// this rank has such an end already.
+    /// Returns what this rank lends to rank `to`. See [`loan`](crate::loan). If the two ranks open several, they tell
+    /// them apart by `number`. Returns `None` when the ranks are processes, when there is no such rank, or when this
+    /// rank has such an end already.
     pub fn lender(&self, to: usize, number: u64) -> Option<Lender> {
         let to = self.context.check_rank(to).ok()?;
         Lender::open(Arc::clone(&self.context), to, number)
     }
 
-    /// What rank `from` lends to this one: see [`lender`](Self::lender).
+    /// Returns what rank `from` lends to this one. See [`lender`](Self::lender).
     pub fn borrower(&self, from: usize, number: u64) -> Option<Borrower> {
         let from = self.context.check_rank(from).ok()?;
         Borrower::open(Arc::clone(&self.context), from, number)
     }
 
-    /// A shared buffer of `len` elements, whose content is whatever an earlier buffer left there.
-    /// Freed buffers are used again, the warmest first.
+    /// Allocates a shared buffer of `len` elements, whose content is whatever an earlier buffer left there. Freed
+    /// buffers are used again, the most recently freed first.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) when the segment is full or the machine has no memory left.
@@ -511,7 +508,7 @@ impl Rank {
         SharedBuffer::allocate(&self.context, len)
     }
 
-    /// A shared buffer of `len` zeroed elements.
+    /// Allocates a shared buffer of `len` zeroed elements.
     ///
     /// # Errors
     /// As [`buffer`](Self::buffer).
@@ -519,7 +516,7 @@ impl Rank {
         Ok(self.buffer(len)?.fill_with(|elements| elements.fill(T::zeroed())))
     }
 
-    /// A shared buffer with a copy of `elements`.
+    /// Allocates a shared buffer with a copy of `elements`.
     ///
     /// # Errors
     /// As [`buffer`](Self::buffer).
@@ -527,17 +524,16 @@ impl Rank {
         Ok(self.buffer(elements.len())?.fill_with(|to| to.copy_from_slice(elements)))
     }
 
-    /// How many bytes of the world's memory are in use, and how many have ever been handed out at
-    /// the same time at most. A world whose work frees what it takes stays at the same second
-    /// number.
+    /// Returns how many bytes of the world's memory are in use, and the most that were ever handed out at the same
+    /// time. In a world whose work frees what it takes, the second number stays the same.
     pub fn memory(&self) -> MemoryUse {
         let heap = self.context.segment.heap();
         MemoryUse { in_use: heap.used(), touched: heap.touched() }
     }
 
-    /// Returns how many bytes a core's second-level cache has. Rings of long messages are made larger than that. The rank
-    /// that asks first finds it out, and all ranks get its answer. It is at most 1/64 of each rank's share of the
-    /// world's memory.
+    /// Returns the size in bytes of a core's second-level cache. Rings of long messages are made larger than that. The
+    /// rank that asks first determines it, and all ranks get its answer. The result is at most 1/64 of each rank's
+    /// share of the world's memory.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) when the world's memory was overwritten.

@@ -1,10 +1,9 @@
-//! Which call of `run` is which: where in the source, by which thread, the how-manieth; and what
-//! earlier calls returned.
+//! The identity of calls of `run`: the place in the source, the thread, and the call's number there; and what earlier
+//! calls returned.
 //!
-//! A process rank re-executes the program, and must know which of its `run` calls is meant. What a
-//! call before the meant one returned is replayed in the rank, so that the program takes the same
-//! path. Threads are told apart by their names, which are the same in every execution, whatever
-//! the order in which they start.
+//! A process rank re-executes the program, and must know which of its `run` calls is meant. What a call before that one
+//! returned is replayed in the rank, so that the program takes the same path. Threads are told apart by their names,
+//! which are the same in every execution, whatever the order in which they start.
 
 use std::{
     cell::RefCell,
@@ -43,7 +42,7 @@ impl std::fmt::Display for Site {
     }
 }
 
-/// Where calls are counted: a place, and the name of a thread.
+/// The origin of calls, where they are counted: a place, and the name of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Origin {
     pub(crate) site: Site,
@@ -51,17 +50,17 @@ pub(crate) struct Origin {
     pub(crate) thread: String,
 }
 
-/// One call of `run`: from where, and the how-manieth from there (from 0).
+/// One call of `run`: its origin, and its number from there (from 0).
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Call {
     pub(crate) origin: Origin,
     pub(crate) nth: u32,
 }
 
-/// In place of a call's number, where calls are not counted: such a call equals none that is.
+/// A number for calls that are not counted: such a call equals none that is counted.
 const NOT_COUNTED: u32 = u32::MAX;
 
-/// A call that is over, with its result encoded.
+/// A call that is over, with its encoded result.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Past {
     pub(crate) call: Call,
@@ -69,7 +68,7 @@ pub(crate) struct Past {
     pub(crate) result: Vec<u8>,
 }
 
-/// As bytes, and not one element after the other.
+/// Serializes as bytes, not element by element.
 mod bytes {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -83,7 +82,7 @@ mod bytes {
     }
 }
 
-/// Bytes of results that are kept of worlds of threads: what does not fit is run again.
+/// The bytes of results that are kept for worlds of threads. Worlds whose results do not fit are run again.
 const ROOM: usize = 16 << 20;
 
 #[derive(Default)]
@@ -91,16 +90,16 @@ struct Journal {
     counts: HashMap<Origin, u32>,
     running: HashMap<Origin, Arc<Running>>,
     past: Vec<Past>,
-    /// Bytes of results of worlds of threads.
+    /// The bytes of results of worlds of threads that are kept.
     kept: usize,
 }
 
-/// A call that makes a world of processes now.
+/// A call that is making a world of processes now.
 #[derive(Debug)]
 struct Running {
     thread: ThreadId,
     disturbed: AtomicBool,
-    /// Readable when it was disturbed.
+    /// Readable when the call was disturbed.
     bell: EventFd,
 }
 
@@ -112,14 +111,14 @@ fn with_journal<T>(act: impl FnOnce(&mut Journal) -> T) -> T {
     act(journal.get_or_insert_default())
 }
 
-/// Whose code a thread runs.
+/// The code that a thread runs.
 #[derive(Clone, Debug)]
 pub(crate) enum Within {
     /// The program's own.
     Program,
-    /// That of a rank that is a thread, in a world that has this name among the program's.
+    /// The code of a rank that is a thread, in a world that has this name among the program's.
     Thread(String),
-    /// That of a rank that is a process.
+    /// The code of a rank that is a process.
     Process,
 }
 
@@ -127,17 +126,17 @@ thread_local! {
     static WITHIN: RefCell<Within> = const { RefCell::new(Within::Program) };
 }
 
-/// Whose code this thread runs.
+/// Returns which code this thread runs.
 pub(crate) fn within() -> Within {
     WITHIN.with_borrow(Clone::clone)
 }
 
-/// Says whose code this thread runs from now on. Returns whose it was.
+/// Sets which code this thread runs from now on. Returns which code it ran before.
 pub(crate) fn set_within(now: Within) -> Within {
     WITHIN.replace(now)
 }
 
-/// The rank code of a world that this call makes of threads.
+/// Returns the rank code of a world of threads that this call makes.
 pub(crate) fn within_rank(call: &Call, rank: u32) -> Within {
     match within() {
         Within::Process => Within::Process,
@@ -155,8 +154,8 @@ impl std::fmt::Display for Call {
     }
 }
 
-/// A call at this place. Counted where ranks must know which it is: of those that are not, some
-/// programs make any number, each by a thread of another name.
+/// Returns a call at this place. It is counted if ranks must know which call it is. Some programs make any number of
+/// calls that need no count, each by a thread of another name.
 pub(crate) fn call(location: &Location<'_>, counted: bool) -> Call {
     let thread = match within() {
         Within::Thread(name) => name,
@@ -190,15 +189,15 @@ pub(crate) fn remember_if_small(call: Call, result: Vec<u8>) {
     });
 }
 
-/// What earlier calls returned, as far as ranks of a call from here come by them: in a test, those
+/// Returns what earlier calls returned, as far as ranks of a call from here pass them. In a test, these are the calls
 /// of this test.
 pub(crate) fn past(call: &Call, test: bool) -> Vec<Past> {
     let concerns = |past: &&Past| !test || past.call.origin.thread == call.origin.thread;
     with_journal(|journal| journal.past.iter().filter(concerns).cloned().collect())
 }
 
-/// The right to make a world of processes from an origin. Only one thread has it at a time: ranks
-/// can't tell the calls of two threads of the same name apart.
+/// The right to make a world of processes from an origin. Only one thread has it at a time, because ranks can't tell
+/// the calls of two threads of the same name apart.
 #[derive(Debug)]
 pub(crate) struct Turn {
     origin: Origin,
@@ -206,8 +205,8 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Takes the turn. Where another thread has it, both calls are refused: ranks of that other
-    /// one may have taken this one for it.
+    /// Takes the turn. If another thread has it, both calls are refused, because ranks of the other thread may have
+    /// taken this call for theirs.
     pub(crate) fn take(origin: &Origin) -> Result<Self> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let bell = EventFd::from_value_and_flags(0, flags).map_err(Error::os("eventfd"))?;
@@ -224,12 +223,12 @@ impl Turn {
         })
     }
 
-    /// Readable when another thread has called from the same origin meanwhile.
+    /// Returns a descriptor that is readable when another thread has called from the same origin in the meantime.
     pub(crate) fn bell(&self) -> BorrowedFd<'_> {
         self.running.bell.as_fd()
     }
 
-    /// Refused, if another thread has called from the same origin meanwhile.
+    /// Returns an error if another thread has called from the same origin in the meantime.
     pub(crate) fn check(&self) -> Result<()> {
         // Relaxed: set under the journal's lock, and what matters comes before the bell.
         match self.running.disturbed.load(Ordering::Relaxed) {
@@ -246,7 +245,7 @@ impl Drop for Turn {
 }
 
 impl Origin {
-    /// Two threads have called from here.
+    /// Returns the error for two threads that have called from here.
     pub(crate) fn ambiguous(&self) -> Error {
         let names = match self.thread.as_str() {
             "" => "without names".to_owned(),

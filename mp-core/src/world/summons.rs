@@ -1,11 +1,11 @@
-//! Whether this process was started as a rank, found out before `main`.
+//! Detection, before `main`, of whether this process was started as a rank.
 //!
-//! A launcher tells a process its rank by a variable of the environment and four descriptors. The
-//! first program of this library that finds them takes them: programs that it starts later see that
-//! they are taken. So a rank may run through a shell or a tracer, and what a rank starts is none.
+//! A launcher tells a process its rank by an environment variable and four descriptors. The first program of this
+//! library that finds them takes them; programs that it starts later see that they are taken. So a rank may run through
+//! a shell or a tracer, and the programs that a rank starts are not ranks.
 //!
-//! That must be done before the program starts others, has threads that read the environment, or
-//! works for long without a launcher; so it is done by a function that runs before `main`.
+//! This must be done before the program starts others, has threads that read the environment, or works for long without
+//! a launcher. So a function that runs before `main` does it.
 
 use std::{
     os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd},
@@ -27,20 +27,20 @@ use nix::{
 
 use crate::segment::MEMFD_NAME;
 
-/// The variable that tells a process which rank of which launcher it is: `rank:launcher:first`, where
-/// the launcher is a process, and first is the number of the first descriptor; `rank:launcher:taken` for
-/// what a rank starts.
+/// The environment variable that tells a process which rank of which launcher it is. Its form is `rank:launcher:first`,
+/// where the launcher is a process and first is the number of the first descriptor, or `rank:launcher:taken` for what a
+/// rank starts.
 pub(crate) const VARIABLE: &str = "ONCHIP_RANK";
 const TAKEN: &str = "taken";
 
-/// The numbers of a launcher's descriptors in its ranks, one after the other.
+/// The numbers of a launcher's descriptors in its ranks, which are consecutive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Descriptors {
     first: RawFd,
 }
 
 impl Descriptors {
-    /// The lowest numbers that hide nothing which the caller hands on to what it starts.
+    /// Returns the lowest numbers that hide nothing which the caller passes to the programs it starts.
     pub(crate) fn free() -> Self {
         let handed_on = |fd: &RawFd| {
             // SAFETY: `F_GETFD` fails on a number that is not open.
@@ -54,22 +54,22 @@ impl Descriptors {
         numbers
     }
 
-    /// The world's memory.
+    /// Returns the descriptor of the world's memory.
     pub(crate) fn segment(self) -> RawFd {
         self.first
     }
 
-    /// The real standard output.
+    /// Returns the descriptor of the real standard output.
     pub(crate) fn output(self) -> RawFd {
         self.first + 1
     }
 
-    /// The end of a pipe that shows whether the launcher lives.
+    /// Returns the descriptor of the pipe end that shows whether the launcher lives.
     pub(crate) fn life(self) -> RawFd {
         self.first + 2
     }
 
-    /// The launcher's bell, an eventfd that ranks ring when their code has failed.
+    /// Returns the descriptor of the launcher's bell, an eventfd that ranks ring when their code has failed.
     pub(crate) fn bell(self) -> RawFd {
         self.first + 3
     }
@@ -78,7 +78,7 @@ impl Descriptors {
         [self.segment(), self.output(), self.life(), self.bell()]
     }
 
-    /// The first number after them.
+    /// Returns the first number after them.
     pub(crate) fn end(self) -> RawFd {
         self.bell() + 1
     }
@@ -95,7 +95,7 @@ pub(crate) enum Summons {
     Refused(String),
 }
 
-/// What a launcher told this process. The first call takes it.
+/// Returns what a launcher told this process. The first call takes it.
 pub(crate) fn summons() -> &'static Summons {
     static SUMMONS: OnceLock<Summons> = OnceLock::new();
     SUMMONS.get_or_init(take)
@@ -171,7 +171,7 @@ fn malformed(text: &std::ffi::OsStr) -> Summons {
     Summons::Refused(format!("{VARIABLE} has the value {}", text.display()))
 }
 
-/// Whether the descriptors are what a launcher hands on, and not somebody else's of these numbers.
+/// Returns whether the descriptors are what a launcher hands on, and not other descriptors with these numbers.
 fn are_a_launchers(descriptors: Descriptors) -> bool {
     let named = |fd: RawFd, start: &str| {
         let name = readlink(format!("/proc/self/fd/{fd}").as_str());
@@ -188,8 +188,8 @@ fn are_a_launchers(descriptors: Descriptors) -> bool {
         })
 }
 
-/// Has the kernel end this process when its launcher ends, also if that is not its parent; or when
-/// its parent ends, which its launcher takes for the rank.
+/// Has the kernel end this process when its launcher ends, even if the launcher is not its parent. The kernel also ends
+/// it when its parent ends, which the launcher takes for the rank.
 fn die_with_launcher(life: RawFd) {
     let _ = prctl::set_pdeathsig(Signal::SIGKILL);
     // SAFETY: no pointers; the descriptor is open. Its file is this process's own: the launcher
@@ -206,7 +206,7 @@ fn die_with_launcher(life: RawFd) {
 /// From linux/fcntl.h; the libc crate does not name it everywhere.
 const F_SETSIG: i32 = 10;
 
-/// What the pipe says of the launcher.
+/// What the pipe says about the launcher.
 enum Life {
     On,
     /// It ended the world, and has said so.
@@ -230,7 +230,7 @@ fn life(fd: RawFd) -> Life {
     }
 }
 
-/// One of the launcher's descriptors, which this process has taken. To be called once for each.
+/// Returns one of the launcher's descriptors, which this process has taken. Must be called only once for each.
 pub(crate) fn descriptor(fd: RawFd) -> OwnedFd {
     // SAFETY: a summons was taken, so that it is open, and nobody else's.
     unsafe { OwnedFd::from_raw_fd(fd) }

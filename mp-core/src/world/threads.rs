@@ -15,7 +15,7 @@ use crate::{
     topology::{pin_current_thread, start_in_blocks},
 };
 
-/// Runs every rank's code in a thread of its own; returns what it returned when all have ended.
+/// Runs every rank's code in a separate thread, and returns the outcomes when all have ended.
 pub(crate) fn run<T: Send>(
     mut world: Context,
     call: &Call,

@@ -1,9 +1,9 @@
 //! The processes of a world, and the thread that starts, watches and buries them.
 //!
-//! That thread is the parent of all ranks and takes part in nothing else. It sleeps in `poll` on
-//! the ranks' pidfds; a rank that dies is known to the others within the time of one wake-up,
-//! whatever the threads of the program do meanwhile. It is one of the library's own because ranks
-//! die with the thread that started them (`PR_SET_PDEATHSIG`): one of the program's may end sooner.
+//! That thread is the parent of all ranks and does nothing else. It sleeps in `poll` on the ranks' pidfds. The other
+//! ranks learn of a rank's death within the time of one wake-up, whatever the threads of the program do meanwhile. The
+//! library uses a thread of its own because ranks die with the thread that started them (`PR_SET_PDEATHSIG`), and a
+//! thread of the program may end sooner.
 
 use std::{
     os::{
@@ -40,8 +40,8 @@ use crate::{
     sync::Ordering,
 };
 
-/// The processes of one world. Dropping it ends those that still run, and leaves nothing of the
-/// world in this process: neither threads nor descriptors nor memory.
+/// The processes of one world. Dropping it ends those that still run, and leaves nothing of the world in this process:
+/// no threads, descriptors or memory.
 #[derive(Debug)]
 pub(crate) struct Processes {
     pub(crate) context: Arc<Context>,
@@ -56,7 +56,7 @@ struct Shared {
     state: Mutex<State>,
     /// Readable when something has changed.
     news: EventFd,
-    /// By rank; none for a process that was gone at once.
+    /// By rank: `None` for a process that was gone at once.
     pidfds: OnceLock<Vec<Option<OwnedFd>>>,
 }
 
@@ -65,7 +65,7 @@ struct State {
     children: Vec<Child>,
     /// The first rank whose process ended badly, and the rank whose code had failed before that.
     first_failed: Option<(usize, Option<u32>)>,
-    /// Why the thread could not go on.
+    /// Why the thread could not continue.
     failed: Option<Error>,
 }
 
@@ -74,7 +74,7 @@ struct Child {
     ending: Option<Ending>,
     /// What its code returned or panicked with, if the process ended badly.
     last_words: Option<Cause>,
-    /// It has crashed, and its core is being written.
+    /// Whether it has crashed, and its core is being written.
     is_dumped: bool,
 }
 
@@ -113,8 +113,8 @@ fn wait(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<Vec<bool>> 
 }
 
 impl Processes {
-    /// Starts a process for every rank of the world. Their standard output goes to `out`, as does
-    /// their standard error to `err` if the program says so. They are killed when `stop` is readable.
+    /// Starts a process for every rank of the world. Their standard output goes to `out`, and their standard error to
+    /// `err` if the program says so. They are killed when `stop` is readable.
     pub(crate) fn start(
         context: Context,
         program: Program,
@@ -161,8 +161,8 @@ impl Processes {
         Ok(processes)
     }
 
-    /// Sleeps until a rank ends, or its code fails, or one of `wake` is readable, or `timeout` is
-    /// over. Returns for each of `wake` whether it is readable.
+    /// Sleeps until a rank ends, or its code fails, or one of `wake` is readable, or `timeout` has expired. Returns for
+    /// each of `wake` whether it is readable.
     pub(crate) fn step(
         &self,
         wake: &[BorrowedFd<'_>],
@@ -177,8 +177,8 @@ impl Processes {
         self.shared.state().failed.take().map_or(Ok(ready[1..].to_vec()), Err)
     }
 
-    /// Waits until every process and every thread of this has ended. Output that is not taken yet
-    /// is kept for its reader.
+    /// Waits until every process and every thread of this world has ended. Output that is not taken yet is kept for its
+    /// reader.
     pub(crate) fn finish(&mut self) -> Result<()> {
         let watched = self.watcher.take().map_or(Ok(()), JoinHandle::join);
         // All of them, whatever has failed.
@@ -209,7 +209,7 @@ impl Processes {
         }
     }
 
-    /// Whether a rank ever entered the world.
+    /// Returns whether a rank ever entered the world.
     pub(crate) fn entered(&self, rank: usize) -> bool {
         self.context.rank(rank as u32).is_ok_and(|control| control.pid.load(Ordering::Relaxed) != 0)
     }
@@ -220,7 +220,7 @@ impl Processes {
         Some((round, rank as usize))
     }
 
-    /// What the rank's code failed with, if it has.
+    /// Returns what the rank's code failed with, if it has failed.
     pub(crate) fn last_words(&self, rank: usize) -> Option<Cause> {
         if self.ending(rank).is_some() {
             return self.shared.state().children.get(rank)?.last_words.clone();
@@ -272,22 +272,22 @@ fn watcher_panicked() -> Error {
     Error::from(ErrorKind::BadWorld("the thread that watches the ranks panicked".to_owned()))
 }
 
-/// The thread's own.
+/// The watching thread's own state.
 struct Watch {
     context: Arc<Context>,
     shared: Arc<Shared>,
-    /// Ranks die when nothing can write to it any more.
+    /// The ranks die when no process can write to it any more.
     life: Life,
-    /// Rung by ranks whose code has failed.
+    /// Ranks whose code has failed ring it.
     bell: EventFd,
     /// All ranks are killed when it is readable.
     stop: Option<OwnedFd>,
-    /// Tells the pumps of the ranks' end.
+    /// Tells the pumps that the ranks have ended.
     running: Running,
     pids: Vec<Pid>,
 }
 
-/// What the ranks write comes out here: standard output, and standard error if it is captured.
+/// The ends of the pipes where the ranks' output arrives: standard output, and standard error if it is captured.
 type Pipes = (OwnedFd, Option<OwnedFd>);
 
 impl Watch {
@@ -400,8 +400,8 @@ impl Watch {
         Ok(buried?)
     }
 
-    /// Ends the process that is the rank, where it is not the one that was started but one that
-    /// this had started, and still runs: a rank is buried only when nothing of it runs.
+    /// Ends the process that became the rank if it is not the process that was started, but one which that process had
+    /// started, and it still runs. A rank is buried only when nothing of it runs.
     fn end_claimer(&self, rank: usize) -> Result<()> {
         let pid = self.context.rank(rank as u32)?.claimed.load(Ordering::Relaxed);
         let pid = Pid::from_raw(pid as i32);
@@ -419,7 +419,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Whether this process has the world's memory open: numbers in a segment may be anything.
+    /// Returns whether this process has the world's memory open, since numbers in a segment may be anything.
     fn has_world(&self, pid: Pid) -> bool {
         let Some(Ok(segment)) = self.context.segment.fd().map(fstat) else { return false };
         let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -433,7 +433,7 @@ impl Watch {
         }
     }
 
-    /// Kills all that run, and waits until they are gone. The world may be unusable.
+    /// Kills all ranks that run, and waits until they are gone. The world may be unusable.
     fn end_all(&self) {
         self.kill_all();
         for rank in self.running() {

@@ -1,27 +1,29 @@
-//! Which thread of a set carries a send out.
+//! The choice of a thread for each send.
 
 /// How a delegated sender chooses among the threads it was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Choice {
-    /// Always the same one: this of the set, counted from 0.
+    /// Always the same thread: the one at this position in the set, counted from 0.
     Fixed(usize),
-    /// One after another.
+    /// One thread after another.
     #[default]
     RoundRobin,
-    /// The one with the fewest bytes to copy. Knowing that costs every send to these threads
-    /// another line transfer: for large messages of different sizes.
+    /// The thread with the fewest bytes to copy. Tracking this costs another line transfer for every send to these
+    /// threads. Use it for large messages of different sizes.
     LeastLoaded,
-    /// One after another, and only where that [pays](super::pays): a message that is copied sooner
-    /// than it is delegated is sent by the caller, and so is every message if the threads have no
-    /// [spare](super::Builder::spare) hardware thread to run on, which is counted where nobody said it.
-    /// Otherwise what goes into a full channel is
-    /// delegated whatever its size, so that the call returns at once; and so it is in a channel of
-    /// degree 0, or with several senders or receivers, where the caller can't know before.
+    /// One thread after another, and only where that [pays](super::pays). The caller sends a message itself if copying
+    /// it takes less time than delegating it. The caller also sends every message itself if the threads have no
+    /// [spare](super::Builder::spare) hardware thread to run on, which is counted if the program did not set it.
+    ///
+    /// Otherwise a message for a full channel is delegated whatever its size, so that the call returns at once. The
+    /// same applies to a channel of degree 0, and to a channel with several senders or receivers, where the caller
+    /// can't know in advance whether there is room.
     Auto,
 }
 
 impl Choice {
-    /// Chooses one of `count`, of those that are `open`. `turn` is the sender's memory.
+    /// Chooses one of `count` threads among those that are `open`. `turn` is the position that the sender keeps between
+    /// calls.
     #[inline]
     pub(super) fn choose(
         self,

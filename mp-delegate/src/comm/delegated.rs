@@ -1,4 +1,4 @@
-//! A sending end that communication threads serve.
+//! A sender that communication threads serve.
 
 use std::borrow::Borrow;
 
@@ -17,25 +17,25 @@ use crate::trace::{Detail, Recorder};
 /// A [`Sender`] whose messages are sent by communication threads: see
 /// [`CommThreads::delegate`].
 ///
-/// While the threads are [switched off](CommThreads::switch), or when they have been stopped, the
-/// caller sends by itself, in the same order.
+/// While the threads are [switched off](CommThreads::switch), or when they have been stopped, the caller sends the
+/// messages itself, in the same order.
 ///
-/// Dropping it waits until everything delegated is sent, and closes the channel; in a thread that
-/// panics it ends what was not sent yet with [`NotSent`](mp_core::ErrorKind::NotSent).
+/// Dropping it waits until everything delegated is sent, and closes the channel. In a thread that panics, dropping it
+/// instead ends what was not sent yet with [`NotSent`](mp_core::ErrorKind::NotSent).
 #[derive(Debug)]
 pub struct Delegated<M: Message + ?Sized> {
     outgoing: Outgoing<M>,
     lanes: usize,
     choice: Choice,
-    /// The choice's memory.
+    /// The position that the choice keeps between sends.
     turn: usize,
-    /// For [`Choice::Auto`].
+    /// The break-even for [`Choice::Auto`].
     break_even: Option<BreakEven>,
-    /// Whether nobody said what the threads have to run on, so that cores are counted.
+    /// Whether cores are counted, because the program did not set what the threads have to run on.
     counts: bool,
     wait: Wait,
     tape: Option<Box<Tape>>,
-    /// Last, so that they run until everything is sent.
+    /// The last field, so that the threads run until everything is sent.
     threads: CommThreads,
 }
 
@@ -63,21 +63,21 @@ impl<M: Message + ?Sized> Delegated<M> {
 
     /// Records delegations, and sends by the calling thread, through `recorder` from now on.
     ///
-    /// `detail` is what can be said of every message: whose it is and for whom
-    /// ([`Detail::message`]; the bytes are those of each message), and the name of the channel. The
-    /// threads' copies bear it too, if these [record](super::Builder::record).
+    /// `detail` holds what all messages have in common: the ranks that they are from and for ([`Detail::message`]; the
+    /// bytes are set for each message), and the name of the channel. The threads' copies carry it too, if the threads
+    /// [record](super::Builder::record).
     pub fn record(&mut self, recorder: Recorder, detail: Detail) {
         if recorder.is_on() || self.tape.is_some() {
             self.tape.get_or_insert_default().record(recorder, detail);
         }
     }
 
-    /// The threads that serve it.
+    /// Returns the threads that serve this sender.
     pub fn threads(&self) -> &CommThreads {
         &self.threads
     }
 
-    /// Chooses otherwise from now on.
+    /// Sets how threads are chosen from now on.
     pub fn set_choice(&mut self, choice: Choice) {
         if choice == Choice::LeastLoaded {
             self.threads.measure_all();
@@ -85,18 +85,18 @@ impl<M: Message + ?Sized> Delegated<M> {
         self.choice = choice;
     }
 
-    /// The sizes from which on [`Choice::Auto`] delegates; `None` if it never does.
+    /// Returns the sizes from which [`Choice::Auto`] delegates, or `None` if it never does.
     pub fn break_even(&self) -> Option<BreakEven> {
         self.break_even
     }
 
-    /// Says from which sizes on [`Choice::Auto`] delegates, and that cores are not to be counted: where
-    /// this machine's [costs](Costs) are known.
+    /// Sets the sizes from which [`Choice::Auto`] delegates, and stops the counting of cores. Use this if this
+    /// machine's [costs](Costs) are known.
     pub fn set_break_even(&mut self, break_even: Option<BreakEven>) {
         (self.break_even, self.counts) = (break_even, false);
     }
 
-    /// How calls wait that the caller carries out itself.
+    /// Sets how the calls wait that the caller carries out itself.
     pub fn set_wait(&mut self, wait: impl Into<Wait>) {
         self.wait = wait.into();
     }
@@ -127,10 +127,9 @@ impl<M: Message + ?Sized> Delegated<M> {
     /// Delegates a message: a thread of the set copies what `message` lends into the channel, as
     /// soon as there is room. Returns at once.
     ///
-    /// A message is a plain value, or anything that can be borrowed as the channel's message: a
-    /// `Vec`, a `Box` or an `Arc` of a slice, a shared buffer (which is copied, not moved), a type
-    /// of the program's own. It is lent (`borrow()` is called) here and in the thread; what panics
-    /// there ends the request with an error.
+    /// A message is a plain value, or anything that can be borrowed as the channel's message: a `Vec`, a `Box` or an
+    /// `Arc` of a slice, a shared buffer (which is copied, not moved), or a type of the program's own. It is lent
+    /// (`borrow()` is called) here and in the thread. A panic there ends the request with an error.
     #[inline]
     pub fn send<B: Borrow<M> + Send + 'static>(&mut self, message: B) -> Request<B> {
         let Some(lane) = self.choose(|| bytes(message.borrow())) else {
@@ -146,7 +145,7 @@ impl<M: Message + ?Sized> Delegated<M> {
     }
 
     /// # Safety
-    /// What the message borrows lives until the request is done.
+    /// What the message borrows must live until the request is done.
     #[allow(unsafe_code, reason = "for `scope`, which keeps the promise")]
     pub(super) unsafe fn send_borrowed<B: Borrow<M> + Send>(&mut self, message: B) -> Submitted<B> {
         let lane = self.choose(|| bytes(message.borrow()));
@@ -163,11 +162,10 @@ impl<M: Message + ?Sized> Delegated<M> {
         }
     }
 
-    /// Sends a message from this thread, after those delegated before: waits while the channel is
-    /// full.
+    /// Sends a message from this thread, after all messages delegated before. Waits while the channel is full.
     ///
     /// # Errors
-    /// As [`Sender::send`].
+    /// The same as those of [`Sender::send`].
     pub fn send_here<B: Borrow<M>>(&mut self, message: B) -> Result<B, SendError<B>> {
         match &self.tape {
             None => self.outgoing.send_here(message, self.wait),
@@ -178,8 +176,8 @@ impl<M: Message + ?Sized> Delegated<M> {
         }
     }
 
-    /// Ends everything that was delegated and is not sent yet with
-    /// [`NotSent`](mp_core::ErrorKind::NotSent), and sends without help from now on.
+    /// Ends everything that was delegated and is not sent yet with [`NotSent`](mp_core::ErrorKind::NotSent). From now
+    /// on, the caller sends without help.
     pub fn cancel(&mut self) {
         self.outgoing.cancel();
         self.lanes = 0;
@@ -187,8 +185,8 @@ impl<M: Message + ?Sized> Delegated<M> {
 }
 
 impl<T: Plain> Delegated<[T]> {
-    /// Delegates a buffer that moves: nothing is copied, and nothing is left of it here. Returns
-    /// at once, also when the channel is full.
+    /// Delegates a buffer that moves. It is not copied, and the caller no longer has it. Returns at once, also when the
+    /// channel is full.
     #[inline]
     pub fn send_buffer(&mut self, buffer: SharedBuffer<T>) -> Request<(), SharedBuffer<T>> {
         // Nothing is copied.

@@ -1,7 +1,7 @@
-//! Scatter and multicast over several channels, each part sent by a communication thread.
+//! Scatter and multicast over several channels, where a communication thread sends each part.
 //!
-//! With as many threads as receivers, the time of the whole nears that of one message. Source:
-//! Buono et al., section III.B.
+//! With as many threads as receivers, the total time is close to the time of one message. Source: Buono et al., section
+//! III.B.
 
 use std::{borrow::Borrow, fmt, marker::PhantomData, ops::Range, sync::Arc};
 
@@ -9,8 +9,8 @@ use mp_core::{Error, Plain};
 
 use super::{Delegated, Request};
 
-/// Sends chunk i of `data` through sender i, without copying it before. The chunks are as equal as
-/// can be, the longer ones first; with more senders than elements the last chunks are empty.
+/// Sends chunk i of `data` through sender i, without copying it first. The chunks are as equal as possible, and the
+/// longer ones come first. With more senders than elements, the last chunks are empty.
 ///
 /// ```
 /// use onchip::{Channel, World};
@@ -44,7 +44,7 @@ pub fn scatter<T: Plain, B: Borrow<[T]> + Send + Sync + 'static>(
     })
 }
 
-/// Sends all of `data` through every sender, without copying it before.
+/// Sends all of `data` through every sender, without copying it first.
 pub fn multicast<T: Plain, B: Borrow<[T]> + Send + Sync + 'static>(
     to: &mut [Delegated<[T]>],
     data: B,
@@ -64,7 +64,7 @@ fn distribute<T: Plain, B: Borrow<[T]> + Send + Sync + 'static>(
     Distribution { parts, data, elements: PhantomData }
 }
 
-/// A part of something shared, sent as a message of its own.
+/// A part of shared data that is sent as a message of its own.
 #[derive(Debug)]
 pub struct Part<B> {
     data: Arc<B>,
@@ -80,7 +80,7 @@ impl<T, B: Borrow<[T]>> Borrow<[T]> for Part<B> {
     }
 }
 
-/// A scatter or multicast under way: see [`scatter`]. Dropped, it is carried out all the same.
+/// A pending scatter or multicast: see [`scatter`]. If this is dropped, the operation is still carried out.
 #[derive(Debug)]
 pub struct Distribution<T, B> {
     parts: Vec<Request<Part<B>>>,
@@ -89,15 +89,15 @@ pub struct Distribution<T, B> {
 }
 
 impl<T: Plain, B> Distribution<T, B> {
-    /// Whether every part is done.
+    /// Returns whether every part is done.
     pub fn is_done(&self) -> bool {
         self.parts.iter().all(Request::is_done)
     }
 
-    /// Waits until every part is done, and gives back what was distributed.
+    /// Waits until every part is done, and returns what was distributed.
     ///
     /// # Errors
-    /// Which parts were not sent, and why, with what was distributed.
+    /// An [`Undistributed`] says which parts were not sent and why, and returns what was to be distributed.
     pub fn wait(self) -> Result<B, Undistributed<B>> {
         let mut failures = Vec::new();
         for (i, part) in self.parts.into_iter().enumerate() {
@@ -112,9 +112,9 @@ impl<T: Plain, B> Distribution<T, B> {
     }
 }
 
-/// Some parts of a scatter or multicast were not sent; here is what was to be distributed.
+/// The error of a scatter or multicast of which some parts were not sent. It returns what was to be distributed.
 pub struct Undistributed<B> {
-    /// The senders' indices, and why.
+    /// The indices of the senders that failed, each with its error.
     pub failures: Vec<(usize, Error)>,
     /// What was to be distributed.
     pub data: B,

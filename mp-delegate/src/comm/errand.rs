@@ -1,5 +1,5 @@
-//! Work for a rank that goes on in steps, between which it waits for flags of other ranks: carried
-//! on by a communication thread, or within the rank's own calls.
+//! Work for a rank that proceeds in steps. Between the steps it waits for flags of other ranks. A communication thread
+//! carries it on, or the rank does so within its own calls.
 
 use std::{
     cell::{Cell, RefCell},
@@ -23,44 +23,43 @@ use super::{
     record::{About, Log},
 };
 
-/// Something under way, like a collective operation.
+/// A pending operation of a rank, such as a collective operation.
 pub trait Errand: Send {
-    /// Goes on as far as it can without waiting, or until one of several things is done. It must not
+    /// Advances the errand as far as possible without waiting, or until one of several things is done. It must not
     /// panic.
     fn advance(&mut self) -> Step;
 
-    /// What it goes on with next, for a [trace](crate::trace).
+    /// Returns what the errand does next, for a [trace](crate::trace).
     fn about(&self) -> About {
         About::default()
     }
 
-    /// What it waits for; any of its rank, before it was ever advanced.
+    /// Returns what the errand waits for. Before the errand is first advanced, this may be any of its rank.
     fn polled(&self) -> Arc<Polled>;
 }
 
-/// What became of an [`Errand`].
+/// The result of advancing an [`Errand`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// It waits for a flag.
+    /// The errand waits for a flag.
     Waits,
-    /// One thing is done, and it can go on with the next at once.
+    /// One thing is done, and the errand can go on with the next one at once.
     Next,
-    /// There is nothing more to do.
+    /// The errand is finished.
     Over,
 }
 
-/// Who carries on what a rank has under way.
+/// What carries on a rank's pending operations: a communication thread, or the rank itself.
 #[derive(Clone, Debug, Default)]
 pub enum Progress {
-    /// A thread of the rank's own, if there is a core for one: when the world has at least two cores
-    /// for each rank. Otherwise the rank itself, as with [`InCalls`](Self::InCalls).
+    /// A thread of the rank's own carries them on if there is a core for it, that is, if the world has at least two
+    /// cores for each rank. Otherwise the rank itself does, as with [`InCalls`](Self::InCalls).
     #[default]
     Automatic,
-    /// The rank itself, in its calls: whatever it waits for by an errand's request, it carries on
-    /// everything else meanwhile. While it computes, nothing goes on. That costs no core, and no
-    /// change of threads.
+    /// The rank itself carries them on, in its calls: while it waits for an errand's request, it carries on everything
+    /// else. While the rank computes, nothing makes progress. This costs no core and no thread switch.
     InCalls,
-    /// One of these threads, whatever the rank does. With none of them it is the rank itself.
+    /// One of these threads carries them on, whatever the rank does. If there are no threads, the rank itself does.
     By(CommThreads),
 }
 
@@ -76,7 +75,7 @@ impl From<CommThreads> for Progress {
     }
 }
 
-/// The thread that a rank has for itself by [`Progress::Automatic`], shared by all who ask.
+/// The thread that a rank has for itself by [`Progress::Automatic`], shared by all its users.
 struct Own(CommThreads);
 
 impl Progress {
@@ -94,10 +93,11 @@ impl Progress {
         Ok(threads.filter(|threads| !threads.is_empty()))
     }
 
-    /// The threads, for what a rank lends them between its calls; `None` when the rank carries it on itself.
+    /// Returns the threads as a helper to which a rank lends its work between its calls, or `None` if the rank carries
+    /// the work on itself.
     ///
     /// # Errors
-    /// As [`Errands::of`].
+    /// The same as those of [`Errands::of`].
     pub fn helper(self, rank: &Rank) -> Result<Option<Box<dyn Helper>>> {
         let helper = |threads: CommThreads| {
             let first = threads.turn();
@@ -107,7 +107,7 @@ impl Progress {
     }
 }
 
-/// Threads to which a rank lends something: always the first of them that takes it.
+/// Threads to which a rank lends work. The first thread that accepts the work takes it.
 struct Borrowers {
     threads: CommThreads,
     first: usize,
@@ -119,15 +119,15 @@ impl Helper for Borrowers {
     }
 }
 
-/// Errands of one rank, all carried on in the same way. Clones are the same.
+/// The errands of one rank, all carried on in the same way. Clones refer to the same errands.
 #[derive(Clone, Debug)]
 pub struct Errands {
     home: Arc<Home>,
-    /// And the thread that new errands go to.
+    /// The threads that carry the errands on, and the thread that new errands go to.
     threads: Option<(CommThreads, usize)>,
 }
 
-/// What a rank must carry on by itself, in its calls.
+/// The errands that a rank must carry on by itself, in its calls.
 pub(super) struct Home {
     rank: Rank,
     state: Mutex<State>,
@@ -135,19 +135,19 @@ pub(super) struct Home {
 
 #[derive(Default)]
 struct State {
-    /// Those that nobody is carrying on at the moment.
+    /// Errands that no thread is carrying on at the moment.
     idle: Vec<Idle>,
-    /// Whether a thread of the rank has taken the others.
+    /// Whether a thread of the rank has taken the other errands.
     led: bool,
-    /// Threads of the rank that wait beside it.
+    /// The number of the rank's threads that wait beside that thread.
     followers: usize,
-    /// Those that communication threads carry on, and may give back.
+    /// The number of errands that communication threads carry on, and may give back.
     away: usize,
-    /// Who is to be polled when a thread has given one back.
+    /// The tasks to wake when a thread has given an errand back.
     awaiting: Vec<Weak<Awaiting>>,
 }
 
-/// The task that awaits what an errand brings about, if one does.
+/// The task that awaits the result of an errand, if there is such a task.
 #[derive(Debug, Default)]
 pub struct Awaiting(Mutex<Option<Waker>>);
 
@@ -156,7 +156,7 @@ impl Awaiting {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Names the task.
+    /// Sets the task.
     pub fn set(&self, task: &Waker) {
         self.lock().get_or_insert_with(|| task.clone()).clone_from(task);
     }
@@ -169,22 +169,22 @@ impl Awaiting {
     }
 }
 
-/// An errand, and whether it is to be advanced before anybody asks whether it can be.
+/// An errand, and whether it is advanced the first time without a check that it is ready.
 struct Idle {
     errand: Box<dyn Errand>,
     fresh: bool,
 }
 
-/// What a communication thread carries on beside its lanes.
+/// Work that a communication thread carries on beside its lanes.
 pub(super) struct Task {
     work: Work,
     _at_work: Delegation,
 }
 
 enum Work {
-    /// Until it is given back.
+    /// An errand, until it is given back.
     Errand(Option<Box<dyn Errand>>, Arc<Home>),
-    /// What a rank has lent while it makes no call.
+    /// Work that a rank has lent while it makes no call.
     Lent(Arc<dyn Lent>),
 }
 
@@ -200,7 +200,7 @@ impl Task {
         Self { work: Work::Lent(lent), _at_work }
     }
 
-    /// What it waits for.
+    /// Returns what the task waits for.
     pub(super) fn awaited(&self) -> Option<Awaited> {
         match &self.work {
             Work::Errand(errand, _) => Some(Awaited::Flag(errand.as_ref()?.polled())),
@@ -208,7 +208,7 @@ impl Task {
         }
     }
 
-    /// Whether it is worth advancing.
+    /// Returns whether the task is worth advancing.
     pub(super) fn is_ready(&self) -> bool {
         match &self.work {
             Work::Errand(errand, _) => {
@@ -218,7 +218,7 @@ impl Task {
         }
     }
 
-    /// Goes on, which is recorded; whether it is still under way.
+    /// Advances the task and records that. Returns whether the task is still pending.
     pub(super) fn advance(&mut self, log: &Log) -> bool {
         match &mut self.work {
             Work::Errand(errand, _) => {
@@ -246,7 +246,7 @@ impl Task {
         }
     }
 
-    /// The errand, which no thread has taken.
+    /// Takes back the errand, which no thread has taken.
     fn taken_back(&mut self) -> Option<Box<dyn Errand>> {
         match &mut self.work {
             Work::Errand(errand, _) => errand.take(),
@@ -254,7 +254,7 @@ impl Task {
         }
     }
 
-    /// Leaves it to the rank.
+    /// Leaves the task to the rank.
     pub(super) fn give_back(mut self) {
         match &mut self.work {
             Work::Errand(errand, home) => {
@@ -295,12 +295,12 @@ impl Home {
         awaiting.iter().filter_map(Weak::upgrade).for_each(|awaiting| awaiting.wake());
     }
 
-    /// Takes everything, to carry it on; false when another thread has.
+    /// Takes all errands, to carry them on. Returns false when another thread has taken them.
     fn lead(&self) -> bool {
         !mem::replace(&mut self.lock().led, true)
     }
 
-    /// Leaves everything to whoever leads next.
+    /// Leaves all errands to the thread that leads next.
     fn lead_no_more(&self, errands: Vec<Box<dyn Errand>>) {
         let mut state = self.lock();
         let rest = errands.into_iter().map(|errand| Idle { errand, fresh: false });
@@ -315,17 +315,17 @@ impl Home {
     }
 }
 
-/// A home's errands as what goes on in one of the rank's threads.
+/// The errands of a home, as a part that one of the rank's threads advances.
 struct Carrier {
     home: Weak<Home>,
-    /// What this thread carries on, while it leads.
+    /// The errands that this thread carries on while it leads.
     led: RefCell<Option<Vec<Box<dyn Errand>>>>,
     follows: Cell<bool>,
     tick: Tick,
 }
 
 impl Carrier {
-    /// Sees to it that the rank's waits in this thread carry its errands on.
+    /// Makes the rank's waits in this thread carry on its errands.
     fn join(home: &Arc<Home>) {
         home.rank.progress_with(Arc::as_ptr(home).addr(), || {
             Rc::new(Self {
@@ -344,7 +344,7 @@ impl Carrier {
         }
     }
 
-    /// Looks now and then whether what it carries on is in vain.
+    /// Checks from time to time whether what this thread carries on is in vain.
     fn look(&self) {
         if self.tick.is_due(self.tick()) {
             self.each(Polled::look);
@@ -423,7 +423,7 @@ impl Part for Carrier {
         }
     }
 
-    /// Leaves the errands to whichever thread waits next.
+    /// Leaves the errands to the thread that waits next.
     fn pause(&self) {
         if let Some(errands) = self.led.take()
             && let Some(home) = self.home.upgrade()
@@ -445,7 +445,7 @@ impl Part for Carrier {
     }
 }
 
-/// Whether it is still under way.
+/// Advances the errand until it waits. Returns whether it is still pending.
 fn until_it_waits(errand: &mut dyn Errand) -> bool {
     loop {
         match errand.advance() {
@@ -457,28 +457,28 @@ fn until_it_waits(errand: &mut dyn Errand) -> bool {
 }
 
 impl Errands {
-    /// Those of a rank.
+    /// Returns the errands of a rank.
     ///
     /// # Errors
-    /// As [`Builder::start`](super::Builder::start), for an automatic thread.
+    /// The same as those of [`Builder::start`](super::Builder::start), for an automatic thread.
     pub fn of(rank: &Rank, progress: impl Into<Progress>) -> Result<Self> {
         let threads = progress.into().threads(rank)?;
         let home = rank.kept(|| Ok(Home { rank: rank.clone(), state: Mutex::default() }))?;
         Ok(Self { home, threads: threads.map(|threads| (threads.clone(), threads.turn())) })
     }
 
-    /// The threads that carry them on; `None` when the rank does.
+    /// Returns the threads that carry the errands on, or `None` if the rank does.
     pub fn threads(&self) -> Option<&CommThreads> {
         self.threads.as_ref().map(|(threads, _)| threads)
     }
 
-    /// Whether they go on only in calls of the rank, as by design or because their threads were
+    /// Returns whether the errands make progress only in calls of the rank, by design or because their threads were
     /// stopped.
     pub fn are_in_calls(&self) -> bool {
         self.threads.as_ref().is_none_or(|(threads, _)| !threads.any_open())
     }
 
-    /// Has this task woken when a thread gives an errand back to the rank.
+    /// Registers a task to be woken when a thread gives an errand back to the rank.
     pub fn wake_when_left(&self, awaiting: &Arc<Awaiting>) {
         let mut state = self.home.lock();
         let known = &mut state.awaiting;
@@ -488,24 +488,24 @@ impl Errands {
         known.push(Arc::downgrade(awaiting));
     }
 
-    /// Returns whether any of them is left to the rank, as also where the threads are switched off.
+    /// Returns whether any errand is left to the rank. This is also the case if the threads are switched off.
     pub fn are_left_to_rank(&self) -> bool {
         let state = self.home.lock();
         state.led || !state.idle.is_empty()
     }
 
-    /// The rank whose they are.
+    /// Returns the rank whose errands these are.
     pub fn rank(&self) -> &Rank {
         &self.home.rank
     }
 
-    /// Sees to it that the rank's waits in this thread carry on what the rank has to carry on itself.
+    /// Makes the rank's waits in this thread carry on what the rank must carry on itself.
     pub fn join(&self) {
         Carrier::join(&self.home);
     }
 
-    /// Something is to be done. A thread that is switched off or was stopped gets nothing new: then
-    /// another of its set does, or the rank itself, at once as far as it can without waiting.
+    /// Begins an errand. A thread that is switched off or was stopped gets nothing new. In that case another thread of
+    /// its set gets the errand, or the rank itself does, which at once advances it as far as possible without waiting.
     pub fn begin(&self, errand: Box<dyn Errand>) {
         let given = match &self.threads {
             None => Err(errand),
@@ -523,15 +523,15 @@ impl Errands {
         }
     }
 
-    /// Brings on whatever the rank has under way in this thread, as far as that can be without waiting.
+    /// Advances the rank's pending operations in this thread as far as possible without waiting.
     pub fn advance(&self) {
         Carrier::join(&self.home);
         self.home.rank.progress(0);
     }
 
-    /// Waits until `done` is true of a moment after `polled` was [rung](Polled::ring); false when the
-    /// limit of `wait` was over before. What the rank has to carry on itself goes on meanwhile. A
-    /// report shows it as a wait for the flag of `polled`.
+    /// Waits until `done` returns true at a moment after `polled` was [rung](Polled::ring). Returns false if the limit
+    /// of `wait` was over before that. Meanwhile it advances what the rank must carry on itself. A report shows this
+    /// wait as a wait for the flag of `polled`.
     ///
     /// # Errors
     /// [`Segment`](mp_core::ErrorKind::Segment) when the world's memory is broken.

@@ -1,4 +1,4 @@
-//! Communication threads: sends that other threads carry out, while the caller goes on computing.
+//! Communication threads, which carry out sends while the caller goes on computing.
 //!
 //! ```
 //! use onchip::{Channel, World};
@@ -22,35 +22,33 @@
 //! # Ok::<(), onchip::Error>(())
 //! ```
 //!
-//! Only sends are delegated: a receive just looks whether a message is there. A delegated send
-//! returns a [`Request`] at once, which owns what is sent until that is done, and gives it back,
-//! also when the message could not be sent. Within a [`scope`] it can be borrowed instead.
+//! Only sends are delegated: a receive only checks whether a message is there. A delegated send returns a [`Request`]
+//! at once. The request owns the message until the send is done, and then returns it, also when the message could not
+//! be sent. Within a [`scope`] the message can be borrowed instead.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `threads` | the threads: how many, where, switched on and off, ended |
-//! | `worker` | what one of them does |
-//! | `delegated` | a sending end that they serve |
-//! | `choice` | which of them |
-//! | `pays` | whether it pays: the model, and the rule of [`Choice::Auto`] |
-//! | `request` | what the caller holds meanwhile |
-//! | `scope` | sends of what is only borrowed |
-//! | `errand` | what goes on in steps, in a thread or in the rank's calls: collective operations |
+//! | `threads` | the threads: their number and placement, switching them on and off, ending them |
+//! | `worker` | the work of one of these threads |
+//! | `delegated` | a sender that the threads serve |
+//! | `choice` | the choice of a thread for each send |
+//! | `pays` | when delegating pays: the model, and the rule of [`Choice::Auto`] |
+//! | `request` | the request that the caller holds meanwhile |
+//! | `scope` | sends of borrowed messages |
+//! | `errand` | work that proceeds in steps, in a thread or in the rank's calls, such as collective operations |
 //! | `distribute` | scatter and multicast over several channels |
 //! | `record` | what a [trace](crate::trace) shows of all this |
 //!
-//! **Order.** Messages arrive in the order of the calls, even when several threads fill slots of
-//! one channel at once, and whether they were delegated or sent by the caller.
+//! **Order.** Messages arrive in the order of the calls, even when several threads fill slots of one channel at once.
+//! This holds for delegated messages and for those that the caller sends.
 //!
 //! **Cost.** A call hands over one cache line, whatever the message's size, and allocates nothing.
 //!
-//! **Where they run.** In the process of the ranks they serve. Several ranks that are threads of
-//! one process can share them: start them before [`World::run`](mp_core::World::run), or hand out
-//! clones.
+//! **Where they run.** The threads run in the process of the ranks that they serve. Several ranks that are threads of
+//! one process can share them: start them before [`World::run`](mp_core::World::run), or hand out clones.
 //!
-//! **End.** Dropping a [`Delegated`] sender waits until what was delegated is sent, as sends
-//! without help would have. Nothing ends silently: a request whose message can't be sent any more
-//! says why.
+//! **End.** Dropping a [`Delegated`] sender waits until all delegated messages are sent, as sends without help would
+//! have. No request ends silently: a request whose message can't be sent any more returns the reason.
 //!
 //! Source: Buono et al., sections III.A (overlap), III.B (distribution) and IV.B (delegation).
 

@@ -1,19 +1,18 @@
-//! When a communication thread (KT) pays: a small model, and the rule that follows from it.
+//! A small model of when a communication thread (KT) pays, and the rule that follows from it.
 //!
-//! A rank computes for a *grain* of time, sends a message, and again. Everything is in
-//! nanoseconds and bytes.
+//! A rank repeatedly computes for a *grain* of time and then sends a message. All values are in nanoseconds and bytes.
 //!
 //! | symbol | meaning | here |
 //! |---|---|---|
 //! | `Tc` | grain: time the rank computes between two sends | given |
 //! | `σ` | size of the message | given |
-//! | `L(σ)` | time of an inline send: fixed, and for each byte, more past 256 KiB | [`Costs::inline`] |
-//! | `K(σ)` | likewise, time until a delegated message is there, the KT awake | [`Costs::delegated`] |
+//! | `L(σ)` | time of an inline send: a fixed part, and a part for each byte, which is larger past 256 KiB | [`Costs::inline`] |
+//! | `K(σ)` | time until a delegated message is there if the KT is awake, with the same parts | [`Costs::delegated`] |
 //! | `D` | the rank's time to delegate and to take the request back | [`Costs::delegating`] |
-//! | `W` | the rank's time to wake a KT that sleeps | [`Costs::waking`] |
-//! | `V` | time that a KT which sleeps takes to come | [`Costs::coming`] |
-//! | `s` | part of its time the computation loses while the KT copies | [`Costs::slowed`] |
-//! | `X` | time lost where the KT has no hardware thread of its own: context switches, and what each of the two spins before it lets the other run | [`Costs::switching`] |
+//! | `W` | the rank's time to wake a sleeping KT | [`Costs::waking`] |
+//! | `V` | time until a sleeping KT comes | [`Costs::coming`] |
+//! | `s` | part of its time that the computation loses while the KT copies | [`Costs::slowed`] |
+//! | `X` | time lost if the KT has no hardware thread of its own: context switches, and the time that each of the two spins before it lets the other run | [`Costs::switching`] |
 //!
 //! ```text
 //! inline                  T = Tc + L(σ)
@@ -23,32 +22,32 @@
 //! gain                    1 − T/(Tc + L(σ))
 //! ```
 //!
-//! Buono et al., figure 1: with `Tc ≥ K(σ)` the copy is masked fully, else partially. On a
-//! hardware thread of the rank's own core `s` is larger than on another core.
+//! Source: Buono et al., figure 1. With `Tc ≥ K(σ)` the copy is fully masked, otherwise partially. `s` is larger on a
+//! hardware thread of the rank's own core than on another core.
 //!
-//! **The rule.** Behind a long grain, delegating pays from the size on at which
-//! `L(σ) = D + s·K(σ)`: the [break-even](Costs::break_even). A sleeping KT adds `W`. Without a
-//! spare hardware thread it never pays. [`Choice::Auto`](super::Choice::Auto) goes by that. What
-//! the KTs have to run on is [said](super::Builder::spare), or else counted: the KT that is to copy
-//! needs a core that neither a rank has nor another KT at work.
+//! **The rule.** After a long grain, delegating pays from the size at which `L(σ) = D + s·K(σ)`, the
+//! [break-even](Costs::break_even). A sleeping KT adds `W`. Without a spare hardware thread, delegating never pays.
+//! [`Choice::Auto`](super::Choice::Auto) follows this rule. The program [says](super::Builder::spare) what the KTs have
+//! to run on. Otherwise this is counted: the KT that is to copy needs a core that neither a rank nor another working KT
+//! has.
 
 use mp_core::topology::{KtPlan, Topology};
 
-/// What communication threads have to run on, as seen from the ranks they serve.
+/// The hardware that communication threads have to run on, as seen from the ranks they serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Spare {
     /// Cores that no rank has.
     Core,
     /// Other hardware threads of the ranks' cores.
     Sibling,
-    /// The hardware threads that the ranks run on.
+    /// Only the hardware threads that the ranks run on.
     None,
 }
 
 impl Spare {
-    /// What a plan gives to its KTs: the worst for any of them, [`None`](Self::None) where it has
-    /// no KTs. Where the plan does not bind threads, they are counted: with more ranks and KTs than
-    /// cores some have siblings, with more than hardware threads there is none for some.
+    /// Returns what a plan gives to its KTs: the worst case among them, or [`None`](Self::None) if it has no KTs. If
+    /// the plan does not bind threads, they are counted. With more ranks and KTs than cores, some of them run on
+    /// siblings. With more than hardware threads, some of them have none to spare.
     pub fn of(plan: &KtPlan, topology: &Topology) -> Self {
         if plan.kts().is_empty() {
             return Self::None;
@@ -81,14 +80,14 @@ impl Spare {
     }
 }
 
-/// A time that grows with a message: nanoseconds for any, and for each KiB.
+/// A time that grows with a message's size: a fixed part, and a part for each KiB, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Copying {
-    /// Nanoseconds for a message of no length.
+    /// Nanoseconds for an empty message.
     pub fixed: f64,
     /// Nanoseconds for each 1024 bytes up to [`KNEE`](Self::KNEE).
     pub per_kib: f64,
-    /// Nanoseconds for each 1024 bytes past that.
+    /// Nanoseconds for each 1024 bytes past [`KNEE`](Self::KNEE).
     pub per_kib_beyond: f64,
 }
 
@@ -96,7 +95,7 @@ impl Copying {
     /// The size in bytes past which a copy no longer stays within the caches of a core.
     pub const KNEE: usize = 256 << 10;
 
-    /// Nanoseconds for a message of so many bytes.
+    /// Returns the nanoseconds for a message of `bytes` bytes.
     pub fn at(self, bytes: usize) -> f64 {
         let (near, beyond) = (bytes.min(Self::KNEE), bytes.saturating_sub(Self::KNEE));
         self.fixed + (self.per_kib * near as f64 + self.per_kib_beyond * beyond as f64) / 1024.0
@@ -106,33 +105,32 @@ impl Copying {
 /// The constants of the [model](self), in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
-    /// `L`.
+    /// `L`: an inline send.
     pub inline: Copying,
-    /// `K`.
+    /// `K`: a delegated send, until the message is there.
     pub delegated: Copying,
-    /// `D`.
+    /// `D`: delegating, and taking the request back.
     pub delegating: f64,
-    /// `W`.
+    /// `W`: waking a sleeping KT.
     pub waking: f64,
-    /// `V`.
+    /// `V`: the time until a sleeping KT comes.
     pub coming: f64,
     /// `s` for a KT on a core of its own, from 0 to 1.
     pub slowed: f64,
     /// `s` for a KT on another hardware thread of the rank's core, from 0 to 1.
     pub slowed_by_sibling: f64,
-    /// `X`.
+    /// `X`: the time lost without a hardware thread for the KT.
     pub switching: f64,
-    /// How long a KT with nothing to do looks for work before it sleeps; infinite if it never
-    /// does.
+    /// How long a KT with nothing to do looks for work before it sleeps; infinite if it never sleeps.
     pub spinning: f64,
 }
 
 impl Default for Costs {
-    /// Typical of a virtual machine with two Zen 5 cores (`cargo bench --bench when_it_pays`).
-    /// `delegating` and `delegated.fixed` differ there by a factor of three from run to run; the
-    /// larger of the two is taken, so that what hardly gains is sent inline. Not measured apart by that
-    /// bench are `coming`, which is what a futex wake takes there, and `slowed_by_sibling`, an
-    /// assumption: that machine has no siblings.
+    /// Returns values that are typical of a virtual machine with two Zen 5 cores (`cargo bench --bench when_it_pays`).
+    /// There, `delegating` and `delegated.fixed` differ by a factor of three from run to run. The larger values are
+    /// taken, so that a message that hardly gains is sent inline. The bench does not measure two of the values:
+    /// `coming` is the time of a futex wake on that machine, and `slowed_by_sibling` is an assumption, because that
+    /// machine has no siblings.
     fn default() -> Self {
         Self {
             inline: Copying { fixed: 90.0, per_kib: 8.5, per_kib_beyond: 17.0 },
@@ -149,7 +147,7 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// `s`; 1 where the rank can't compute at all meanwhile.
+    /// Returns `s`, or 1 if the rank can't compute at all meanwhile.
     fn slowing(&self, spare: Spare) -> f64 {
         match spare {
             Spare::Core => self.slowed,
@@ -158,12 +156,12 @@ impl Costs {
         }
     }
 
-    /// Time of a grain of so many nanoseconds and an inline send.
+    /// Returns the time of a grain of `grain` nanoseconds and an inline send.
     pub fn time_inline(&self, grain: f64, bytes: usize) -> f64 {
         grain + self.inline.at(bytes)
     }
 
-    /// Time of a grain of so many nanoseconds and a delegated send.
+    /// Returns the time of a grain of `grain` nanoseconds and a delegated send.
     pub fn time_delegated(&self, grain: f64, bytes: usize, spare: Spare) -> f64 {
         let copying = self.delegated.at(bytes);
         if spare == Spare::None {
@@ -176,12 +174,12 @@ impl Costs {
         self.delegating + waking + computing.max(coming + copying)
     }
 
-    /// The part of the time that delegating saves: negative where it costs.
+    /// Returns the part of the time that delegating saves. It is negative if delegating costs time.
     pub fn gain(&self, grain: f64, bytes: usize, spare: Spare) -> f64 {
         1.0 - self.time_delegated(grain, bytes, spare) / self.time_inline(grain, bytes)
     }
 
-    /// From which size on delegating pays behind a long grain; `None` if it never does.
+    /// Returns the sizes from which delegating pays after a long grain, or `None` if it never does.
     pub fn break_even(&self, spare: Spare) -> Option<BreakEven> {
         if spare == Spare::None {
             return None;
@@ -206,19 +204,19 @@ impl Costs {
     }
 }
 
-/// The sizes in bytes from which on delegating pays.
+/// The sizes in bytes from which delegating pays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BreakEven {
-    /// If the thread is awake.
+    /// The size if the thread is awake.
     pub awake: usize,
-    /// If it has to be woken.
+    /// The size if the thread has to be woken.
     pub asleep: usize,
 }
 
-/// Whether a message is to be delegated: the rule of [`Choice::Auto`](super::Choice::Auto).
+/// Returns whether a message is to be delegated: the rule of [`Choice::Auto`](super::Choice::Auto).
 ///
-/// `spared` says whether there is a core for a thread that sleeps, or not. Where the channel has no room
-/// a message is delegated whatever its size, so that the caller need not wait; but not where threads
+/// `spared` returns whether there is a core for the thread; its argument says whether the thread sleeps. If the channel
+/// has no room, a message of any size is delegated, so that the caller need not wait. It is not delegated if threads
 /// could only ever run in the caller's place.
 #[inline]
 pub(super) fn delegates(
@@ -308,7 +306,7 @@ mod tests {
     }
 
     proptest! {
-        /// The rule is the model's: what it delegates behind a long grain gains, the rest does not.
+        /// The rule agrees with the model: what it delegates after a long grain gains, and the rest does not.
         #[test]
         fn the_break_even_is_where_the_gain_begins(
             bytes in 0usize..4 << 20,
@@ -331,7 +329,7 @@ mod tests {
             prop_assert!(Costs::default().gain(grain, bytes, Spare::None) < 0.0);
         }
 
-        /// It saves the copy at most.
+        /// Delegating saves at most the copy.
         #[test]
         fn at_most_the_copy_is_hidden(bytes in 0usize..4 << 20, grain in 0.0..1e7f64) {
             let costs = Costs::default();

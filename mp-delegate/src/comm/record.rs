@@ -1,4 +1,4 @@
-//! What is recorded of delegated sends: by whoever delegates them, and by the threads.
+//! The recording of delegated sends, by the thread that delegates them and by the communication threads.
 
 use std::{
     collections::VecDeque,
@@ -10,19 +10,18 @@ use mp_core::delegate::{Attempt, Submitted, Watch};
 
 use crate::trace::{Detail, Kind, Open, Recorder, now};
 
-/// What an [`Errand`](super::Errand) is, for a [trace](crate::trace).
+/// A description of an [`Errand`](super::Errand) for a [trace](crate::trace).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// Whose it is.
+    /// The rank whose errand it is.
     pub rank: Option<usize>,
     /// The operation.
     pub operation: &'static str,
-    /// What the rank gives to it.
+    /// How many bytes the rank contributes.
     pub bytes: usize,
 }
 
-/// What there is to say of the sends in one lane, in their order: filled by the submitter, emptied
-/// by the server.
+/// The details of the sends in one lane, in their order. The submitter adds them, and the server removes them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Details(Arc<Mutex<VecDeque<Detail>>>);
 
@@ -35,16 +34,16 @@ impl Details {
 /// What a delegated sender records.
 #[derive(Debug, Default)]
 pub(super) struct Tape {
-    /// Of the thread that delegates.
+    /// The recorder of the thread that delegates.
     recorder: Recorder,
-    /// What can be said of every message.
+    /// The details that all messages share.
     detail: Detail,
-    /// By lane; none if the serving threads record nothing.
+    /// The details by lane; empty if the serving threads record nothing.
     lanes: Vec<Details>,
 }
 
 impl Tape {
-    /// `None` if there is nothing to record.
+    /// Returns `None` if there is nothing to record.
     pub(super) fn new(lanes: Vec<Details>) -> Option<Box<Self>> {
         (!lanes.is_empty()).then(|| Box::new(Self { lanes, ..Self::default() }))
     }
@@ -98,7 +97,7 @@ impl Tape {
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) recorder: Recorder,
-    /// Since when the thread has had nothing to do.
+    /// The time since which the thread has had nothing to do.
     rests: Mutex<Option<u64>>,
 }
 
@@ -111,7 +110,7 @@ impl Log {
         self.rests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a rest, which ends with the first message sent within.
+    /// Records a rest, which ends with the first message sent during it.
     #[inline]
     pub(super) fn resting(&self, rest: impl FnOnce()) {
         if !self.recorder.is_on() {
@@ -122,7 +121,7 @@ impl Log {
         self.rested(now());
     }
 
-    /// Records what the thread carries on for a rank, until what is returned is dropped.
+    /// Records the operation that the thread carries on for a rank, until the returned span is dropped.
     #[inline]
     pub(super) fn collective(&self, about: impl FnOnce() -> About) -> Open<'_> {
         let mut open = self.recorder.begin(Kind::Collective);
@@ -135,7 +134,7 @@ impl Log {
         open
     }
 
-    /// Records that the thread brings on a rank's tagged messages, until what is returned is dropped.
+    /// Records that the thread advances a rank's tagged messages, until the returned span is dropped.
     #[inline]
     pub(super) fn messages(&self, rank: &Rank) -> Open<'_> {
         let mut open = self.recorder.begin(Kind::Messages);
@@ -150,7 +149,7 @@ impl Log {
         }
     }
 
-    /// To be shown what this thread carries out in a lane.
+    /// Returns a watch that is shown what this thread carries out in a lane.
     pub(super) fn watch(self: &Arc<Self>, details: &Details) -> Box<dyn Watch> {
         Box::new(Copies { log: Arc::clone(self), details: details.clone() })
     }

@@ -1,4 +1,4 @@
-//! What the caller holds while a send is carried out.
+//! The request that the caller holds while a send is carried out.
 
 use std::task::{Context, Poll};
 
@@ -8,23 +8,23 @@ use mp_core::{
     requests::{Operation, UnderWay},
 };
 
-/// A delegated send. It owns what is sent, and gives it back when that is done: an `S` if the
-/// message was sent, a `U` within the error if it was not.
+/// A delegated send. The request owns what is sent, and returns it when the send is done: an `S` if the message was
+/// sent, a `U` within the error if it was not.
 ///
-/// For a message that is copied both are what was given to [`Delegated::send`]; of a buffer that
-/// moves nothing is left after it was sent.
+/// For a message that is copied, both are what was given to [`Delegated::send`]. For a buffer that moves, nothing is
+/// left after it was sent.
 ///
-/// Its errors are those of [`Sender::send`](mp_core::Sender::send), and
-/// [`NotSent`](mp_core::ErrorKind::NotSent) when the threads were stopped before. Cancelled, it is not sent,
-/// and the messages after it move up; one that is just being sent is waited for.
+/// Its errors are those of [`Sender::send`](mp_core::Sender::send), and [`NotSent`](mp_core::ErrorKind::NotSent) if the
+/// threads were stopped before. If the request is cancelled, the message is not sent, and the messages after it move
+/// up. A message that is just being sent is waited for.
 ///
-/// Dropping a request lets go of it: the message is sent all the same, and what was given is
-/// dropped afterwards. Leaking it does nothing worse.
+/// If a request is dropped, the message is still sent, and what was given is dropped afterwards. Leaking a request does
+/// no further harm.
 ///
 /// [`Delegated::send`]: super::Delegated::send
 pub type Request<S, U = S> = mp_core::Request<DelegatedSend<S, U>>;
 
-/// What a [`Request`] of a delegated send is of.
+/// The operation behind a [`Request`] of a delegated send.
 #[derive(Debug)]
 pub struct DelegatedSend<S, U = S> {
     /// `None` once a future has given its answer.

@@ -1,4 +1,4 @@
-//! Sends of what is only borrowed.
+//! Sends of borrowed messages.
 
 #![allow(unsafe_code, reason = "the promise that a scope joins before what it lends ends")]
 
@@ -17,8 +17,8 @@ use mp_core::{
 
 use super::Delegated;
 
-/// Lends messages to communication threads: all that was sent through the [`Scope`] is done when
-/// this returns, also when `body` panics.
+/// Lends messages to communication threads. Everything that was sent through the [`Scope`] is done when this returns,
+/// also when `body` panics.
 ///
 /// ```
 /// use onchip::{Channel, World};
@@ -50,9 +50,9 @@ pub fn scope<'env, T>(body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>)
     result
 }
 
-/// Where messages can be sent that live longer than this: see [`scope`].
+/// A scope in which messages can be sent that outlive it: see [`scope`].
 ///
-/// The lifetimes are as those of [`std::thread::Scope`].
+/// The lifetimes are like those of [`std::thread::Scope`].
 #[derive(Debug)]
 pub struct Scope<'scope, 'env: 'scope> {
     sends: RefCell<Sends>,
@@ -60,25 +60,25 @@ pub struct Scope<'scope, 'env: 'scope> {
     env: PhantomData<&'env mut &'env ()>,
 }
 
-/// The sends of a scope that nobody has taken the answer of.
+/// The sends of a scope whose answers have not been taken.
 #[derive(Debug, Default)]
 struct Sends {
     list: Vec<Entry>,
-    /// Places of the list that are vacant.
+    /// The vacant places of the list.
     vacant: Vec<usize>,
 }
 
 #[derive(Debug)]
 enum Entry {
     Vacant,
-    /// Somebody has a [`ScopedRequest`] for it.
+    /// There is a [`ScopedRequest`] for it.
     Held(Untyped),
-    /// Nobody has.
+    /// There is no request for it any more.
     Dropped(Untyped),
 }
 
 impl Sends {
-    /// Sees to it that there is a vacant place. Can run the user's destructors, which can panic.
+    /// Makes sure that there is a vacant place. This can run the user's destructors, which can panic.
     fn make_room(&mut self) {
         if !self.vacant.is_empty() {
             return;
@@ -119,7 +119,7 @@ impl Sends {
     }
 }
 
-/// Waits for the end of every send of the list when dropped.
+/// Waits when it is dropped until every send of the list has ended.
 struct Join<'a>(&'a RefCell<Sends>);
 
 impl Drop for Join<'_> {
@@ -136,7 +136,7 @@ impl Drop for Join<'_> {
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    /// Delegates a message as [`Delegated::send`] does; what it borrows must outlive the scope.
+    /// Delegates a message as [`Delegated::send`] does. What the message borrows must outlive the scope.
     pub fn send<M: Message + ?Sized, B: Borrow<M> + Send + 'scope>(
         &'scope self,
         to: &mut Delegated<M>,
@@ -157,22 +157,21 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 }
 
-/// A delegated send of something borrowed: see [`Scope::send`]. It is waited for as a
-/// [`Request`](super::Request) is, alone or with others. Dropped or leaked, it is waited for at the end of the
-/// scope.
+/// A delegated send of a borrowed message: see [`Scope::send`]. It is waited for like a [`Request`](super::Request),
+/// alone or together with others. If the request is dropped or leaked, the send is waited for at the end of the scope.
 pub type ScopedRequest<'scope, B> = mp_core::Request<ScopedSend<'scope, B>>;
 
-/// What a [`ScopedRequest`] is of.
+/// The operation behind a [`ScopedRequest`].
 #[derive(Debug)]
 pub struct ScopedSend<'scope, B> {
     sends: &'scope RefCell<Sends>,
-    /// `None` once its answer was taken.
+    /// `None` once the answer was taken.
     state: Option<State<B>>,
 }
 
 #[derive(Debug)]
 enum State<B> {
-    /// In this place of the list.
+    /// The send is at this place of the list.
     Pending(usize),
     Here(Result<B, SendError<B>>),
 }

@@ -1,4 +1,4 @@
-//! Communication threads: how many, where, switched on and off, ended.
+//! Communication threads: their number and placement, switching them on and off, and ending them.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
@@ -19,12 +19,11 @@ use super::{
 };
 use crate::trace::Recorder;
 
-/// Some communication threads of this process, numbered from 0.
+/// A set of communication threads of this process, numbered from 0.
 ///
-/// Clones are handles to the same threads. They end with the last handle; a delegated sender has
-/// one.
+/// Clones are handles to the same threads. The threads end with the last handle. A delegated sender holds a handle.
 ///
-/// A thread with nothing to do sleeps, and so does one whose channels are all full.
+/// A thread with nothing to do sleeps, and so does a thread whose channels are all full.
 #[derive(Clone, Debug)]
 pub struct CommThreads {
     inner: Arc<Inner>,
@@ -34,13 +33,13 @@ pub struct CommThreads {
 struct Inner {
     stations: Arc<[Station]>,
     spare: Option<Spare>,
-    /// By number; `None` once joined.
+    /// The threads by number; `None` once joined.
     handles: Mutex<Vec<Option<JoinHandle<()>>>>,
-    /// Whose turn it is to get errands.
+    /// Which thread's turn it is to get errands.
     turn: Mutex<usize>,
 }
 
-/// What others know of one thread.
+/// What other threads know of one thread.
 #[derive(Debug)]
 pub(super) struct Station {
     pub(super) name: String,
@@ -50,25 +49,25 @@ pub(super) struct Station {
     post: Mutex<Post>,
 }
 
-/// What the thread is to do beside serving its lanes.
+/// What a thread is to do besides serving its lanes.
 #[derive(Debug)]
 pub(super) struct Post {
     /// Lanes to serve from now on.
     pub(super) lanes: Vec<SetLane>,
     /// Errands to carry on from now on.
     pub(super) errands: Vec<Task>,
-    /// Whether more sends are welcome.
+    /// Whether the thread accepts more sends.
     pub(super) on: bool,
-    /// Whether it runs, and is to go on running.
+    /// Whether the thread runs and is to keep running.
     pub(super) open: bool,
 }
 
-/// A lane, and which threads may serve it.
+/// A lane, and the threads that may serve it.
 #[derive(Debug)]
 pub(super) struct SetLane {
     pub(super) lane: ServedLane,
     pub(super) set: Arc<[usize]>,
-    /// Of what is in the lane, if anything is recorded.
+    /// The details of what is in the lane, if anything is recorded.
     pub(super) details: Option<Details>,
 }
 
@@ -77,7 +76,7 @@ impl Station {
         self.post.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the thread a lane; gives it back when the thread takes none any more.
+    /// Gives the thread a lane. Returns the lane if the thread takes no more lanes.
     pub(super) fn take_over(&self, mut lane: SetLane) -> Option<SetLane> {
         let mut post = self.post();
         if !post.open {
@@ -89,8 +88,7 @@ impl Station {
         None
     }
 
-    /// Gives the thread an errand; gives it back when the thread takes none any more, or none that is
-    /// `new`.
+    /// Gives the thread an errand. Returns the errand if the thread takes no more errands, or no `new` ones.
     pub(super) fn take_errand(&self, task: Task, new: bool) -> Option<Task> {
         let mut post = self.post();
         if !post.open || new && !post.on {
@@ -103,7 +101,7 @@ impl Station {
     }
 }
 
-/// How communication threads are to be started: see [`CommThreads::builder`].
+/// A builder that configures and starts communication threads: see [`CommThreads::builder`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing runs before `start`"]
 pub struct Builder {
@@ -116,40 +114,39 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The threads' names: this and their number.
+    /// Sets the threads' names, which consist of this name and the thread's number.
     pub fn name(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
 
-    /// Binds each thread to a CPU: thread i to number i of the list, which is used again from its
-    /// beginning when it is shorter. Without one they are not bound.
+    /// Binds each thread to a CPU: thread i to entry i of the list. If the list is shorter, it is used again from its
+    /// beginning. Without a list, the threads are not bound.
     pub fn cpus(self, cpus: impl IntoIterator<Item = usize>) -> Self {
         Self { cpus: cpus.into_iter().collect(), ..self }
     }
 
-    /// How far a thread that has nothing to do goes before it gives up its core.
+    /// Sets how a thread that has nothing to do waits, and when it gives up its core.
     pub fn wait(self, policy: WaitPolicy) -> Self {
         Self { policy, ..self }
     }
 
-    /// Records what each thread sends, and when it has nothing to do: thread i through number i of
-    /// the list, or not at all when that is shorter. A trace knows whose messages they are from
-    /// [`Delegated::record`].
+    /// Records what each thread sends, and when it has nothing to do. Thread i records through entry i of the list, or
+    /// not at all if the list is shorter. A trace learns from [`Delegated::record`] whose messages they are.
     pub fn record(self, recorders: impl IntoIterator<Item = Recorder>) -> Self {
         Self { recorders: recorders.into_iter().collect(), ..self }
     }
 
-    /// Says what they have to run on, for [`Choice::Auto`]; [`Spare::of`] reads it from a plan. In worlds
-    /// with more ranks than cores it is nothing in any case.
+    /// Sets what the threads have to run on, for [`Choice::Auto`]. [`Spare::of`] reads this from a plan. In worlds with
+    /// more ranks than cores it is [`Spare::None`] in any case.
     ///
-    /// Without this, cores are counted: the threads have those that the ranks of the sender's world leave
-    /// over. Nothing is delegated where there are none, nor, while there is room in the channel, when
-    /// other threads at work for that world have them.
+    /// Without this, cores are counted: the threads have the cores that the ranks of the sender's world leave over. If
+    /// there are none, nothing is delegated. If other threads that work for that world have them, nothing is delegated
+    /// while there is room in the channel.
     pub fn spare(self, spare: Spare) -> Self {
         Self { spare: Some(spare), ..self }
     }
 
-    /// Starts them.
+    /// Starts the threads.
     ///
     /// # Errors
     /// [`Os`](mp_core::ErrorKind::Os) when a thread can't be started, [`Topology`](mp_core::ErrorKind::Topology)
@@ -204,45 +201,44 @@ impl Builder {
 }
 
 impl CommThreads {
-    /// Starts this many threads, not bound to cores. With none, delegated senders send by
-    /// themselves.
+    /// Starts this many threads, which are not bound to cores. With 0 threads, delegated senders send by themselves.
     ///
     /// # Errors
-    /// As [`Builder::start`].
+    /// The same as those of [`Builder::start`].
     pub fn start(threads: usize) -> Result<Self> {
         Self::builder(threads).start()
     }
 
-    /// To say more about this many threads before they start.
+    /// Returns a builder for this many threads, to configure them before they start.
     pub fn builder(threads: usize) -> Builder {
         let (name, cpus, policy) = ("kt".to_owned(), Vec::new(), WaitPolicy::default());
         let (recorders, spare) = (Vec::new(), None);
         Builder { threads, name, cpus, policy, recorders, spare }
     }
 
-    /// What they have to run on, if that was said.
+    /// Returns what the threads have to run on, if that was set.
     pub fn spare(&self) -> Option<Spare> {
         self.inner.spare
     }
 
-    /// How many there are, whatever they do.
+    /// Returns the number of threads, including those that are switched off or stopped.
     pub fn len(&self) -> usize {
         self.inner.stations.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no threads.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Makes a sender one of these threads', each in turn.
+    /// Delegates the messages of a sender to all of these threads, each in turn.
     pub fn delegate<M: Message + ?Sized>(&self, sender: Sender<M>) -> Delegated<M> {
         let all: Vec<usize> = (0..self.len()).collect();
         self.delegate_to(sender, &all, Choice::RoundRobin)
     }
 
-    /// Makes a sender the threads' with these numbers, of which one is chosen for each message.
-    /// Numbers that no thread has are left out; with no thread at all it sends by itself.
+    /// Delegates the messages of a sender to the threads with these numbers, of which one is chosen for each message.
+    /// Numbers that no thread has are ignored. If no thread is left, the sender sends by itself.
     pub fn delegate_to<M: Message + ?Sized>(
         &self,
         sender: Sender<M>,
@@ -252,8 +248,8 @@ impl CommThreads {
         Delegated::new(self, sender, set, choice)
     }
 
-    /// Makes lanes to the threads of a set; how many, and where to say what is in each if any of
-    /// the threads records it.
+    /// Makes lanes to the threads of a set. Returns how many lanes there are, and where to put the details of each lane
+    /// if any of the threads records them.
     pub(super) fn serve<M: Message + ?Sized>(
         &self,
         outgoing: &mut Outgoing<M>,
@@ -273,21 +269,21 @@ impl CommThreads {
         (set.len(), details)
     }
 
-    /// The number of one thread after another.
+    /// Returns the threads' numbers one after another.
     pub(super) fn turn(&self) -> usize {
         let mut turn = self.inner.turn.lock().unwrap_or_else(PoisonError::into_inner);
         *turn = turn.wrapping_add(1);
         turn.wrapping_sub(1) % self.len().max(1)
     }
 
-    /// Gives a new errand to the first thread from this one on that takes it; gives it back if none
-    /// does.
+    /// Gives a new errand to the first thread that takes it, starting with thread `first`. Returns the errand if no
+    /// thread takes it.
     pub(super) fn take_errand(&self, task: Task, first: usize) -> Option<Task> {
         let (before, from) = self.inner.stations.split_at(first);
         from.iter().chain(before).try_fold(task, |task, station| station.take_errand(task, true))
     }
 
-    /// Whether any thread runs, and is to go on running.
+    /// Returns whether any thread runs and is to keep running.
     pub(super) fn any_open(&self) -> bool {
         self.inner.stations.iter().any(|station| station.post().open)
     }
@@ -300,9 +296,9 @@ impl CommThreads {
         self.inner.stations.iter().for_each(|station| station.gauge.begin());
     }
 
-    /// Switches a thread off or on again. A thread that is off carries out what it was given, and
-    /// is given no more: its senders choose another one of their set, or send by themselves. It
-    /// takes effect soon, not at once.
+    /// Switches a thread off or on again. A thread that is off carries out what it was given, and gets nothing more.
+    /// Its senders choose another thread of their set, or send by themselves. The switch takes effect soon, but not at
+    /// once.
     pub fn switch(&self, thread: usize, on: bool) {
         if let Some(station) = self.inner.stations.get(thread) {
             station.post().on = on;
@@ -310,15 +306,15 @@ impl CommThreads {
         }
     }
 
-    /// [`switch`](Self::switch) for all of them.
+    /// Calls [`switch`](Self::switch) for all threads.
     pub fn switch_all(&self, on: bool) {
         (0..self.len()).for_each(|thread| self.switch(thread, on));
     }
 
-    /// Ends one thread, and waits for that. What it can't send at once it hands to another thread
-    /// of the sender's set; where there is none, the request ends with [`NotSent`](mp_core::ErrorKind::NotSent). From
-    /// then on its senders choose others, or send by themselves. [Errands](super::Errands) go on in
-    /// another thread, or in the calls of their ranks.
+    /// Ends one thread, and waits until it has ended. The thread hands what it can't send at once to another thread of
+    /// the sender's set. If there is none, the request ends with [`NotSent`](mp_core::ErrorKind::NotSent). From then
+    /// on, its senders choose other threads, or send by themselves. [Errands](super::Errands) continue in another
+    /// thread, or in the calls of their ranks.
     pub fn stop(&self, thread: usize) {
         if let Some(station) = self.inner.stations.get(thread) {
             station.post().open = false;
@@ -327,8 +323,8 @@ impl CommThreads {
         }
     }
 
-    /// Ends all threads, and waits for that. What they can't send at once ends with
-    /// [`NotSent`](mp_core::ErrorKind::NotSent). [Errands](super::Errands) go on in the calls of their ranks.
+    /// Ends all threads, and waits until they have ended. What they can't send at once ends with
+    /// [`NotSent`](mp_core::ErrorKind::NotSent). [Errands](super::Errands) continue in the calls of their ranks.
     pub fn shutdown(&self) {
         self.inner.shutdown();
     }

@@ -1,4 +1,4 @@
-//! What one communication thread does.
+//! The work of one communication thread.
 
 use std::{
     mem,
@@ -32,18 +32,18 @@ pub(super) fn run(stations: &[Station], index: usize, policy: WaitPolicy) {
 /// The lanes that a thread serves, and the errands that it carries on.
 struct Crew {
     lanes: Vec<ServedLane>,
-    /// Of each lane: which threads may serve it, and what there is to say of what is in it.
+    /// For each lane, the threads that may serve it, and the details of what is in it.
     about: Vec<(Arc<[usize]>, Option<Details>)>,
     errands: Vec<Task>,
 }
 
 impl Crew {
-    /// What its errands wait for.
+    /// Returns what the errands wait for.
     fn awaited(&self) -> Vec<Awaited> {
         self.errands.iter().filter_map(Task::awaited).collect()
     }
 
-    /// Takes errands over, which may have much to do before they wait for the first time.
+    /// Takes over errands and advances them. They may have much to do before they wait for the first time.
     fn take_up(&mut self, errands: Vec<Task>, log: &Log) {
         let under_way =
             errands.into_iter().filter_map(|mut task| task.advance(log).then_some(task));
@@ -64,7 +64,7 @@ fn serve(station: &Station, crew: &mut Crew, policy: WaitPolicy) {
     }
 }
 
-/// Does what was asked for; false when the thread is to end.
+/// Does what was asked for. Returns false when the thread is to end.
 fn obey(station: &Station, crew: &mut Crew) -> bool {
     let mut post = station.post();
     for SetLane { mut lane, set, details } in post.lanes.drain(..) {
@@ -82,7 +82,7 @@ fn obey(station: &Station, crew: &mut Crew) -> bool {
     open
 }
 
-/// Serves every lane once, and carries on every errand that can be; whether anything was done.
+/// Serves every lane once, and advances every errand that is ready. Returns whether anything was done.
 fn look(crew: &mut Crew, log: &Log) -> bool {
     let mut worked = false;
     crew.errands.retain_mut(|task| {
@@ -108,9 +108,9 @@ fn look(crew: &mut Crew, log: &Log) -> bool {
     worked
 }
 
-/// Does what can be done at once, and gives every lane to another thread of its set, every errand to
-/// any other. A lane that no thread takes ends its requests when it is dropped; an errand goes back to
-/// its rank.
+/// Does what can be done at once. Then it gives every lane to another thread of its set, and every errand to any other
+/// thread. A lane that no thread takes ends its requests when it is dropped. An errand that no thread takes goes back
+/// to its rank.
 fn hand_on(stations: &[Station], index: usize, mut crew: Crew) {
     {
         let mut post = stations[index].post();

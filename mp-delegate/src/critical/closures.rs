@@ -1,9 +1,9 @@
-//! Closures as operations, on a value of any type: for ranks that are threads of one process.
+//! Closures as operations, on a value of any type, for ranks that are threads of one process.
 //!
-//! A closure stays where it is, with its caller; what goes to whoever executes operations is the
-//! number of a *record* of this process, and which of its turns is meant. A caller that can't wait any
-//! longer takes the turn back, so that nobody reaches for his closure afterwards; and waits for its end
-//! where it has begun. Numbers that come from elsewhere lead to no closure.
+//! A closure stays with its caller. The rank that executes operations gets the number of a *record* of this process,
+//! and which of the record's turns is meant. A caller that can't wait any longer takes the turn back, so that no other
+//! thread calls its closure afterwards. If the closure has begun, the caller waits for its end. Numbers that come from
+//! elsewhere lead to no closure.
 #![allow(unsafe_code, reason = "a closure is called by another thread than its caller's")]
 
 mod records;
@@ -27,8 +27,8 @@ use super::{
     site::OBJECTS,
 };
 
-/// A value of any type, protected for the threads of a process. A rank gets at it by
-/// [`open`](Self::open); operations are closures.
+/// A value of any type, protected for the threads of a process. A rank gets access by [`open`](Self::open); operations
+/// are closures.
 ///
 /// ```
 /// use onchip::World;
@@ -50,7 +50,7 @@ use super::{
 /// ```
 pub struct AnyValue<T>(Arc<Shared<T>>);
 
-/// The value, and by which object it is reached, as long as anybody has that open.
+/// The value, and the object by which it is reached, as long as a caller has that open.
 struct Shared<T> {
     value: Value<T>,
     object: Mutex<Weak<Bound>>,
@@ -68,7 +68,7 @@ struct Bound {
 }
 
 impl<T> Shared<T> {
-    /// Binds the value to an object, if no caller has it open by another one.
+    /// Binds the value to an object, if no caller has it open as another one.
     fn bind(&self, key: u64) -> Option<Arc<Bound>> {
         let mut object = self.object.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bound) = object.upgrade() {
@@ -110,14 +110,14 @@ impl<T: Send> AnyValue<T> {
         Self(Arc::new(Shared { value: Value::new(value), object: Mutex::default() }))
     }
 
-    /// Opens it as [`Protected::open`] does. The name is this value's alone, and the value is reached
-    /// by one name at a time, once by each rank. When all callers are dropped it can be opened again,
-    /// also in another world.
+    /// Opens the value as [`Protected::open`] does. The name belongs to this value alone. The value is reached by one
+    /// name at a time, and opened once by each rank. When all callers are dropped, it can be opened again, also in
+    /// another world.
     ///
     /// # Errors
-    /// Those of `Protected::open`, [`Mismatch`](crate::critical::ErrorKind::Mismatch) also where the name stands
-    /// for another value; [`Bad`](crate::critical::ErrorKind::Bad) in a world of processes, and where callers have
-    /// the value open as another object.
+    /// Those of `Protected::open`; [`Mismatch`](crate::critical::ErrorKind::Mismatch) also if the name stands for
+    /// another value; [`Bad`](crate::critical::ErrorKind::Bad) in a world of processes, and if callers have the value
+    /// open as another object.
     pub fn open(&self, rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Caller<T>> {
         let me = Arc::as_ptr(&self.0) as usize as u64;
         let section = section.into();
@@ -132,7 +132,7 @@ impl<T: Send> AnyValue<T> {
         Caller::new(object, Arc::clone(&self.0), bound)
     }
 
-    /// The value, if nobody has it open any more.
+    /// Returns the value, if no caller has it open any more.
     pub fn into_inner(self) -> Option<T> {
         Some(Arc::into_inner(self.0)?.value.into_inner())
     }
@@ -144,15 +144,15 @@ impl<T> fmt::Debug for AnyValue<T> {
     }
 }
 
-/// A rank's way to a value of any type: see [`AnyValue`].
+/// A rank's handle of a value of any type: see [`AnyValue`].
 pub struct Caller<T> {
     object: Protected<Calls>,
     cell: Arc<Shared<T>>,
     bound: Arc<Bound>,
     own: Own,
-    /// Of the record.
+    /// The record's turn.
     turn: Cell<u64>,
-    /// A closure is under way.
+    /// Whether a closure is pending.
     runs: Cell<bool>,
 }
 
@@ -166,10 +166,10 @@ impl<T: Send> Caller<T> {
         Ok(Self { object, cell, bound, own, turn: Cell::new(turn), runs: Cell::new(false) })
     }
 
-    /// Executes a closure, in mutual exclusion, wherever that happens; returns what it returns.
+    /// Executes a closure in mutual exclusion, possibly in another thread. Returns what the closure returns.
     ///
     /// # Errors
-    /// As [`Protected::apply`]. The closure is not executed later.
+    /// As [`Protected::apply`]. After an error the closure is not executed later.
     pub fn run<R, F>(&self, closure: F) -> Result<R>
     where
         R: Send,
@@ -203,18 +203,18 @@ impl<T: Send> Caller<T> {
         Error::bad(&self.object.name(), "a closure was not executed")
     }
 
-    /// For another thread of the rank: see [`Protected::another`].
+    /// Returns another caller, for another thread of the rank: see [`Protected::another`].
     ///
     /// # Errors
-    /// As there.
+    /// As `Protected::another`.
     pub fn another(&self) -> Result<Self> {
         Self::new(self.object.another()?, Arc::clone(&self.cell), Arc::clone(&self.bound))
     }
 
-    /// Has the value served by this rank: see [`Server::add`].
+    /// Lets this rank serve the value: see [`Server::add`].
     ///
     /// # Errors
-    /// As there.
+    /// As `Server::add`.
     pub fn serve(self, server: &mut Server) -> Result<()> {
         server.add(self.object)
     }
@@ -226,7 +226,7 @@ impl<T> fmt::Debug for Caller<T> {
     }
 }
 
-/// A closure is under way until this is dropped.
+/// Marks a closure as pending until this is dropped.
 struct Runs<'a>(&'a Cell<bool>);
 
 impl Drop for Runs<'_> {
@@ -235,13 +235,13 @@ impl Drop for Runs<'_> {
     }
 }
 
-/// What a turn is, below its number.
+/// The state of a turn is in these bits, below its number.
 const STATE_BITS: u32 = 2;
 const READY: u64 = 0;
 const RUNNING: u64 = 1;
 const OVER: u64 = 2;
 
-/// The end of a turn: it is taken back, unless it has begun; then it is waited for.
+/// The end of a turn. The turn is taken back, unless it has begun; then its end is waited for.
 struct End<'a>(&'a Word, u64);
 
 impl Drop for End<'_> {
@@ -261,14 +261,14 @@ impl Drop for End<'_> {
     }
 }
 
-/// A closure, what it is for, and what it returns.
+/// A closure, the value that it is for, and what it returns.
 struct Task<T, R, F> {
     closure: Option<F>,
     value: *mut T,
     result: Option<R>,
 }
 
-/// The task's closure, called by whoever has the value.
+/// Calls the task's closure. The caller is the thread that has the value.
 fn call<T, R, F: FnOnce(&mut T) -> R>(task: *mut ()) {
     // SAFETY: `Calls::apply` has the task from the record of the caller, who waits for its end and
     // knows its type, and the value from the algorithm, which lets in one at a time.
@@ -280,7 +280,8 @@ fn call<T, R, F: FnOnce(&mut T) -> R>(task: *mut ()) {
     }
 }
 
-/// Operations that are closures: the number of a record, and the turn. The state says which object it is.
+/// The kind of object whose operations are closures: an operation is the number of a record, and the turn. The state
+/// says which object it is.
 struct Calls;
 
 impl Object for Calls {
@@ -297,7 +298,7 @@ impl Object for Calls {
         if record.turn.exchange(mine | READY, mine | RUNNING).is_err() {
             return;
         }
-        /// Also when the closure panics.
+        /// Ends the turn, also when the closure panics.
         struct Over<'a>(&'a Word, u64);
         impl Drop for Over<'_> {
             fn drop(&mut self) {
@@ -316,8 +317,7 @@ impl Object for Calls {
 mod tests {
     use super::*;
 
-    /// As when the one whose turn it was could not wait any longer, and as when somebody made the
-    /// operation up.
+    /// Covers a caller that could not wait any longer, and operations that were made up.
     #[test]
     fn only_a_turn_that_is_ready_is_called() {
         fn never(_: *mut ()) {

@@ -6,7 +6,7 @@ use super::object::Fate;
 
 /// Why an operation has no result. [`kind`](Self::kind) says what happened, with the facts.
 ///
-/// It is one pointer, so that a result comes back in registers where a call succeeds.
+/// The error is one pointer, so that results of successful calls are returned in registers.
 pub struct Error(Box<ErrorKind>);
 
 mp_core::boxed_error!(World);
@@ -23,8 +23,8 @@ pub enum ErrorKind {
         /// The beginning of the panic's message.
         message: String,
     },
-    /// The operation was not executed, because an earlier one panicked, or its rank died in the
-    /// middle of it. See [`Section::poison`](super::Section::poison).
+    /// The operation was not executed, because an earlier one panicked, or the rank that executed it died in the middle
+    /// of it. See [`Section::poison`](super::Section::poison).
     #[error("{object:?} is poisoned by an operation that did not come to its end")]
     Poisoned {
         /// The object's name.
@@ -37,37 +37,36 @@ pub enum ErrorKind {
         /// The object's name.
         object: String,
     },
-    /// The rank that executed the operation died in the middle of it, or left; or a server is gone, with
-    /// what was on its way to it. Nobody knows whether it was executed: once, or not at all.
+    /// The rank that executed the operation died in the middle of it, or left; or a server is gone, and with it the
+    /// requests that were on their way to it. It is unknown whether the operation was executed: once, or not at all.
     #[error("an operation on {object:?} may have been executed or not: who was to do so is gone")]
     Unknown {
         /// The object's name.
         object: String,
     },
-    /// A rank that is a thread ended in the middle of an operation, with a guard that it had leaked, and
-    /// the others can't go past it; or a rank was killed while it made the value. The operation was not
-    /// executed.
+    /// A rank that is a thread ended in the middle of an operation, with a leaked guard, so that the others can't
+    /// continue; or a rank was killed while it initialized the value. The operation was not executed.
     #[error("rank {rank} was lost in a critical section of {object:?}")]
     Lost {
         /// The object's name.
         object: String,
-        /// The rank.
+        /// The rank that was lost.
         rank: usize,
     },
-    /// The time was over before the operation was begun. It was not executed, and never will be.
+    /// The time limit expired before the operation was begun. It was not executed, and never will be.
     #[error("an operation on {object:?} was not begun within {limit:?}, and never will be")]
     Timeout {
         /// The object's name.
         object: String,
-        /// How long it was waited for.
+        /// How long the caller waited.
         limit: Duration,
     },
-    /// The result was not asked for in time: as many operations were submitted since as are kept.
+    /// The result was not asked for in time: since then as many operations were submitted as results are kept.
     #[error("the result of an operation on {object:?} is forgotten: {kept} are kept")]
     Forgotten {
         /// The object's name.
         object: String,
-        /// How many.
+        /// How many results are kept.
         kept: usize,
     },
     /// Ranks opened an object in different ways.
@@ -76,7 +75,7 @@ pub enum ErrorKind {
         /// The object's name.
         object: String,
     },
-    /// An object can't be made, or used, in this way.
+    /// An object can't be created, or used, in this way.
     #[error("{object:?}: {reason}")]
     Bad {
         /// The object's name.
@@ -84,7 +83,7 @@ pub enum ErrorKind {
         /// What is wrong.
         reason: String,
     },
-    /// What else can go wrong in a world.
+    /// Any other error of the world.
     #[error(transparent)]
     World(mp_core::Error),
 }
@@ -99,10 +98,10 @@ impl From<mp_core::Error> for Error {
 /// Why [`try_apply`](super::Protected::try_apply) has no result.
 #[derive(thiserror::Error)]
 pub enum TryApplyError<Op> {
-    /// Others are at it. The operation, which was not executed and never will be, is back.
+    /// Other ranks are using the object. The operation is returned; it was not executed and never will be.
     #[error("others are at the object, and the operation was not executed")]
     Busy(Op),
-    /// As of [`apply`](super::Protected::apply).
+    /// The operation failed, as one of [`apply`](super::Protected::apply).
     #[error(transparent)]
     Failed(#[from] Error),
 }
@@ -131,14 +130,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why an algorithm can't go on.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// A rank is gone that was in it.
+    /// A rank that was taking part is gone.
     Lost(usize),
-    /// A rank is gone that was in it; and somebody else may have executed the operation, or may
-    /// yet do so.
+    /// A rank that was taking part is gone, and another rank may have executed the operation, or may yet do so.
     Unsure(usize),
-    /// Somebody died in a queue, of which nothing is left: see `heal.rs`.
+    /// A rank died in a queue, which is void now: see `heal.rs`.
     Void,
-    /// Nobody is left to execute the operation.
+    /// No rank is left to execute the operation.
     Unserved,
     /// A control word has no meaning.
     Corrupt,
@@ -146,7 +144,7 @@ pub(super) enum Stop {
 }
 
 impl Stop {
-    /// Of a wait for somebody who had been asked already.
+    /// Turns a loss into one of a wait for a rank that had already been asked.
     #[cold]
     pub(super) fn unsure(self) -> Self {
         match self {
@@ -183,7 +181,7 @@ impl Error {
         }
     }
 
-    /// For a fate that is not [`Fate::Done`].
+    /// Returns the error for a fate that is not [`Fate::Done`].
     #[cold]
     pub(super) fn of(object: &str, fate: Fate, message: impl FnOnce() -> String) -> Self {
         let object = object.to_owned();

@@ -1,33 +1,31 @@
-//! What becomes of a lock or a combiner when a rank is killed in its code: while it has the value, waits,
-//! comes, or gives the value up. A queue may end with the dead, or lead through it; and half a value
-//! may be left.
+//! Recovery of a lock or a combiner after a rank is killed in its code: while it has the value, waits, arrives, or
+//! gives the value up. The queue may end with the dead rank, or lead through it; and a half-written value may be left.
 //!
-//! So the queue is given up as a whole, and everybody begins again. Whoever finds that somebody died
-//! stops waiting, and says so; one of those who stopped is the *healer*. He
+//! So the queue is given up as a whole, and all ranks begin again. A seat that finds that a rank died stops waiting,
+//! and says so; one of the seats that stopped is the *healer*. The healer
 //!
-//! 1. says that the queue is void, and *closes* it: who comes from now on finds that it is closed, or
-//!    comes behind one who did, and stops as well;
-//! 2. waits until every seat that lives is *still*: out of the code, or parked with a request that
-//!    nobody has answered yet. Whoever has the value comes out in his time, and waits for no successor;
-//! 3. *repairs* the value if a rank was killed that had it: nobody else has it now. Where that rank was
-//!    executing the request of another one, that request gets its answer;
-//! 4. says that the queue is frozen. Those who are parked look what became of their requests, and leave;
-//! 5. makes the words new, forgets the dead, and *reopens* the queue, unless somebody came since it was
-//!    closed: then all over again.
+//! 1. says that the queue is void, and *closes* it: a seat that comes from now on finds that it is closed, or comes
+//!    behind one that did, and stops as well;
+//! 2. waits until every seat that lives is *still*: out of the code, or parked with a request that has not been
+//!    answered yet. The seat that has the value comes out in its time, and waits for no successor;
+//! 3. *repairs* the value if a rank was killed that had it: no other rank has it now. If that rank was executing the
+//!    request of another one, that request gets its answer;
+//! 4. says that the queue is frozen. Parked seats look up the outcome of their requests, and leave;
+//! 5. resets the words, forgets the dead seats, and *reopens* the queue, unless a seat came since the queue was closed.
+//!    In that case everything starts again.
 //!
-//! Whoever stopped waits until the healer is done. So at step 5 nobody has in mind what the words were, but
-//! those who have written to their own node only; and nobody leaves a queue that is not void. A healer
-//! that dies is in the code, and another one begins at the beginning: also with the repair, unless that
-//! was done to the end.
+//! A seat that stopped waits until the healer is done. So at step 5 no seat remembers what the words were, except seats
+//! that have written only to their own node; and no seat leaves a queue that is not void. A healer that dies is in the
+//! code, and another one starts from the beginning. It repairs the value again as well, unless the repair was finished.
 //!
-//! A healer with a limit may give up while he waits, as long as he has not begun with step 5. The queue stays void and
-//! closed, so that the next one who comes, or waits, begins at the beginning, as behind a healer that died. From step 5
-//! on he waits only for those who have found the queue closed and are about to leave.
+//! A healer with a limit may give up while it waits, as long as it has not begun with step 5. The queue stays void and
+//! closed, so that the next seat that comes, or waits, starts from the beginning, as behind a healer that died. From
+//! step 5 on it waits only for seats that have found the queue closed and are about to leave.
 //!
-//! Who begins again has lost his place to others, and nothing else: what he asked for was not begun.
+//! A seat that begins again has lost its place to others, and nothing else: what it asked for was not begun.
 //!
-//! Whoever has the value at that time may keep it for long, and wait for a message of a rank that heals or waits for the
-//! healer. So these waits bring on what their ranks have under way, as those in the queue do.
+//! The seat that has the value at that time may keep it for long, and wait for a message of a rank that heals or waits
+//! for the healer. So these waits make progress on their ranks' pending requests, as those in the queue do.
 
 use super::{
     error::Stop,
@@ -35,37 +33,38 @@ use super::{
     site::{AnyWord, Limit, Mortal, Seat, seat},
 };
 
-/// In a queue's tail: nobody queues up.
+/// The value of a queue's tail when the queue is closed: no seat queues up.
 pub(super) const CLOSED: u64 = u64::MAX;
 
-/// In the word that says whether the queue is void: that it is, and that nothing changes there any more.
+/// In the word that says whether the queue is void: it is void, and it is frozen.
 const VOID: u64 = 1;
 const FROZEN: u64 = 2;
 
-/// What is healed, by a seat that has stopped waiting in it.
+/// The thing to heal, on behalf of a seat that has stopped waiting in it.
 pub(super) trait Ward<S: Mortal> {
-    /// Whether those who wait have places, which the dead may leave empty.
+    /// Whether waiting seats have places, which dead seats may leave empty.
     const QUEUES: bool = true;
 
-    /// Whoever comes finds it closed. False if somebody may have come since it was closed before, so
-    /// that it is to be closed again when all are still.
+    /// Closes the queue: seats that come find it closed. Returns false if a seat may have come since it was closed
+    /// before, so that it is to be closed again when all are still.
     fn close(&mut self, site: &S) -> Result<bool, Stop>;
 
-    /// Repairs the value, which a rank had that was killed; `request` is what it has
-    /// [noted](super::site::Site::begin). Nobody else has the value.
+    /// Repairs the value, which a killed rank had; `request` is what that rank has [noted](super::site::Site::begin).
+    /// No other rank has the value.
     fn repair(&mut self, site: &S, request: u64) -> Result<(), Stop>;
 
-    /// Looks what became of the own request: in the last moment in which it can be known.
+    /// Looks up the outcome of this seat's request, at the last moment at which it can be known.
     fn look(&mut self, _site: &S) -> Result<(), Stop> {
         Ok(())
     }
 
-    /// Makes everything new; false if somebody came since it was closed.
+    /// Resets everything. Returns false if a seat came since the queue was closed.
     fn reopen(&mut self, site: &S) -> Result<bool, Stop>;
 }
 
-/// Waits until the queue can be used again, or makes it so; false if the limit was over before that. The seat has
-/// stopped waiting in it; what it has `asked` for may be answered until the queue is frozen, so who has asked has no
+/// Waits until the queue can be used again, or makes it usable. Returns false if the limit was over before that. The
+/// seat has stopped waiting in the queue. What it has `asked` for may be answered until the queue is frozen, so a seat
+/// that has asked has no limit.
 /// limit.
 #[cold]
 pub(super) fn heal<S: Mortal>(
@@ -123,11 +122,11 @@ pub(super) fn heal<S: Mortal>(
 enum Turn {
     Over,
     Look,
-    /// Instead of the healer that there was.
+    /// Becomes the healer, in place of the previous one.
     Heal(u64),
 }
 
-/// Heals the queue; false if the limit was over before, and it is left to others as it is.
+/// Heals the queue. Returns false if the limit was over before; the queue is then left to others as it is.
 fn renew<S: Mortal, W: Ward<S>>(
     ward: &mut W,
     site: &S,
@@ -185,7 +184,8 @@ fn others(site: &impl Mortal, me: Seat) -> impl Iterator<Item = Seat> {
     (0..site.seats()).filter(move |&seat| seat != me)
 }
 
-/// Waits until each of the other seats is out of the code, or one of these, or dead; false if the limit was over before.
+/// Waits until each of the other seats is out of the code, or one of these, or dead. Returns false if the limit was
+/// over before.
 fn all_are(site: &impl Mortal, me: Seat, or: &[u64], limit: Option<&Limit>) -> Result<bool, Stop> {
     others(site, me).try_fold(true, |all, seat| Ok(all && until(site, (me, seat), or, limit)?))
 }

@@ -1,72 +1,69 @@
-//! Delegated critical sections: a value that several ranks change, one at a time, wherever that
-//! happens.
+//! Delegated critical sections: a value that several ranks change, one operation at a time, whichever rank executes it.
 //!
-//! There is one interface. An [`Object`] is a kind of value and the operations on it; a
-//! [`Protected`] value of that kind is opened by name, and [`apply`](Protected::apply) executes an
-//! operation in mutual exclusion and returns its result. Which of the [`Scheme`]s does that is a
-//! word in the [`Section`] it is opened with:
+//! There is one interface. An [`Object`] is a kind of value and the operations on it. A [`Protected`] value of that
+//! kind is opened by name, and [`apply`](Protected::apply) executes an operation in mutual exclusion and returns its
+//! result. The [`Section`] that the value is opened with names the [`Scheme`] that does this:
 //!
-//! | scheme | who executes an operation | what comes to him |
+//! | scheme | who executes an operation | what moves to the executing rank |
 //! |---|---|---|
-//! | [`Tas`](Scheme::Tas), [`Mcs`](Scheme::Mcs), [`Clh`](Scheme::Clh), [`HybLock`](Scheme::HybLock) | whoever asks for it, with a lock | the lock and the value |
-//! | [`CcSynch`](Scheme::CcSynch), [`HSynch`](Scheme::HSynch), [`HybComb`](Scheme::HybComb) | one of those who ask at that time, for all of them | the value, now and then, and requests |
+//! | [`Tas`](Scheme::Tas), [`Mcs`](Scheme::Mcs), [`Clh`](Scheme::Clh), [`HybLock`](Scheme::HybLock) | the rank that asks for it, with a lock | the lock and the value |
+//! | [`CcSynch`](Scheme::CcSynch), [`HSynch`](Scheme::HSynch), [`HybComb`](Scheme::HybComb) | one of the ranks that ask at that time, for all of them | the value, now and then, and requests |
 //! | [`SlotServer`](Scheme::SlotServer), [`MpServer`](Scheme::MpServer) | a rank that does nothing else: a [`Server`] | requests |
 //!
-//! **Threads and processes.** Value, operations and results are plain data in the world's segment,
-//! and an operation is code that every rank has because it names the same [`Object`]. So all schemes
-//! are the same for ranks of either kind, and there is one implementation of each.
+//! **Threads and processes.** Value, operations and results are plain data in the world's segment. An operation is code
+//! that every rank has, because all ranks name the same [`Object`]. So all schemes work the same for threads and for
+//! processes, and there is one implementation of each.
 //!
-//! In a world of threads operations can be closures as well, on a value of any type: [`AnyValue`].
+//! In a world of threads operations can also be closures, on a value of any type: [`AnyValue`].
 //!
-//! **Not to wait for long.** [`try_apply`](Protected::try_apply) executes an operation if nobody else is at the
-//! object, and [`apply_with`](Protected::apply_with) waits for a time at most; locks have
-//! [`try_lock`](Protected::try_lock) and [`lock_with`](Protected::lock_with). What was given up is never
-//! executed. [`submit`](Protected::submit) returns a request, which is waited for together with messages and
-//! collective operations, for a time, or as a future.
+//! **Limited and non-blocking waits.** [`try_apply`](Protected::try_apply) executes an operation if no other rank uses
+//! the object, and [`apply_with`](Protected::apply_with) waits for a limited time. Locks have
+//! [`try_lock`](Protected::try_lock) and [`lock_with`](Protected::lock_with). An operation that was given up is never
+//! executed. [`submit`](Protected::submit) returns a request, which is waited for together with messages and collective
+//! operations, for a limited time, or as a future.
 //!
-//! **What it costs.** An uncontended lock is two locked instructions. A request to a server is two
-//! transfers of a cache line, one there and one back, as a contended lock is: on two cores a thread
-//! that asks for one operation after the other can't beat a lock. It can with
-//! [`submit`](Protected::submit), which has several in flight, so that transfers overlap and short
-//! operations share a line; and many clients can, since the value stays in one core's cache.
+//! **What it costs.** An uncontended lock is two locked instructions. A request to a server is two transfers of a cache
+//! line, one there and one back, and so is a contended lock: on two cores a thread that asks for one operation after
+//! the other can't beat a lock. It can with [`submit`](Protected::submit), which has several operations in flight, so
+//! that transfers overlap and short operations share a line. Many clients can, too, since the value stays in one core's
+//! cache.
 //!
-//! With more cores, simulated ones of Sandy Bridge and Xeon Phi, a server or a combiner overtakes the
-//! best queue lock as soon as the value is a cache line, which the lock would move: a server with 2
-//! clients that ask for one operation after the other, a combiner with 3 or 4. With nothing in the critical
-//! section neither does, because a lock is handed over with two transfers, and a request takes two on the
-//! side that executes it; on Sandy Bridge a server does with 12 clients if responses are streamed, and
-//! with 2 that have 32 requests in flight. `cargo run --release --example critical_figures` says more.
+//! With more cores (simulated ones of Sandy Bridge and Xeon Phi), a server or a combiner overtakes the best queue lock
+//! as soon as the value is a cache line, which the lock would move: a server with 2 clients that ask for one operation
+//! after the other, a combiner with 3 or 4. With an empty critical section neither does, because a lock is handed over
+//! with two transfers, and a request takes two on the side that executes it. On Sandy Bridge a server overtakes the
+//! lock even then, with 12 clients if responses are streamed, and with 2 clients that have 32 requests in flight.
+//! `cargo run --release --example critical_figures` says more.
 //!
-//! **More ranks than cores.** Locks and combiners leave an object to one rank for a while and let the
-//! others sleep, since every hand-over to a rank that does not run would take a switch. So a rank may
-//! wait for some milliseconds, in which others have thousands of operations executed. A server
-//! should have a core of its own.
+//! **More ranks than cores.** Locks and combiners leave an object to one rank for a while and let the others sleep,
+//! since every hand-over to a rank that does not run would take a context switch. So a rank may wait for some
+//! milliseconds, in which others have thousands of operations executed. A server should have a core of its own.
 //!
-//! **What all schemes keep.** Operations on an object are linearizable. A handle's own are executed in the order of
-//! its calls. An operation that panics does so where it is executed: whoever asked for it gets
+//! **What all schemes guarantee.** Operations on an object are linearizable. The operations of one handle are executed
+//! in the order of its calls. An operation that panics does so where it is executed: the rank that asked for it gets
 //! [`Panicked`](crate::critical::ErrorKind::Panicked), and the others
 //! [`Poisoned`](crate::critical::ErrorKind::Poisoned), unless [`Section::poison`] says otherwise. An operation that
-//! would wait for itself is refused. Nobody waits for the dead, and no operation is executed twice:
+//! would wait for itself is refused. No rank waits for a dead rank, and no operation is executed twice:
 //!
-//! - A rank that is lost outside of all operations disturbs nobody.
-//! - One that is killed while it waits for a lock or a combiner, or gives it up, does not either: the
-//!   others begin again in a new queue, with what was not begun.
-//! - One that is killed while it has the lock, combines, or serves may leave half a value. Whoever comes
-//!   next follows it, one of those who wait for a lock or a combiner, or a server that stands by, and
-//!   [repairs](Object::repair) the value before anything else. If it is good then, all go on; else it is
-//!   poisoned, and [`Protected::clear_poison`] lets them go on. Who repairs can be killed as well, and is
-//!   followed.
-//! - Of the requests that a combiner or a server was to execute, those that it had executed have their
-//!   results, and those that it had not begun are executed by whoever follows. The one that it was killed in
-//!   the middle of gets [`Unknown`](crate::critical::ErrorKind::Unknown), unless it is [harmless](Object::is_idempotent) to execute it
-//!   again. (With an [`MpServer`](Scheme::MpServer) all that were on their way to it are unknown, as all are
+//! - A rank that is lost outside of all operations disturbs no other rank.
+//! - A rank that is killed while it waits for a lock or a combiner, or gives it up, disturbs no other rank either. The
+//!   others begin again in a new queue, with the operations that were not begun.
+//! - A rank that is killed while it has the lock, combines, or serves may leave a half-written value. Its successor is
+//!   one of the ranks that wait for the lock or the combiner, or a server that stands by. The successor
+//!   [repairs](Object::repair) the value before anything else. If the value is good then, all continue; otherwise it is
+//!   poisoned, and [`Protected::clear_poison`] lets them continue. A rank that is killed while it repairs has a
+//!   successor as well.
+//! - Of the requests that a combiner or a server was to execute, those that it had executed have their results, and the
+//!   successor executes those that it had not begun. The one that it was executing gets
+//!   [`Unknown`](crate::critical::ErrorKind::Unknown), unless it is [harmless](Object::is_idempotent) to execute it
+//!   again. (With an [`MpServer`](Scheme::MpServer) all requests that were on their way to it are unknown, as all are
 //!   where no server stands by.)
-//! - A rank that is a thread never dies alone. One that ends with a guard that it has leaked ends the
-//!   others' waits, with [`Lost`](crate::critical::ErrorKind::Lost), or `Unknown` where somebody else may execute what was asked for.
+//! - A rank that is a thread never dies alone. If it ends with a leaked guard, the others stop waiting, with
+//!   [`Lost`](crate::critical::ErrorKind::Lost), or with `Unknown` where another rank may execute the operation.
 //!
-//! A lock that is free takes no longer for that than a store. To go past the dead takes some ten
-//! microseconds from when the death is known, and to hear of it some hundred:
-//! `cargo run --release -p mp-delegate --example critical-handover` says how long.
+//! For an uncontended lock this costs no more than a store. Recovery takes some ten microseconds from when the death is
+//! known, and detecting the death takes some hundred: `cargo run --release -p mp-delegate --example critical-handover`
+//! says how long.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -75,15 +72,15 @@
 //! | `protected` | a rank's handle |
 //! | `request` | what a handle has submitted |
 //! | `server` | a rank that serves |
-//! | `site` | what algorithms see of the world; in models and simulations another one |
+//! | `site` | what algorithms see of the world; models and simulations use another one |
 //! | `locks`, `combiners`, `servers` | the algorithms, a file for each |
-//! | `heal` | what becomes of a lock's or a combiner's queue when a rank is killed in it |
+//! | `heal` | what happens to the queue of a lock or a combiner when a rank is killed in it |
 //! | `closures` | operations that are closures |
 //! | [`objects`] | objects that are ready to be protected: counter, stack, queues, map |
-//! | [`nonblocking`] | what they are compared with: a stack and a queue that protect nothing |
+//! | [`nonblocking`] | a stack and a queue without critical sections, for comparison |
 //! | `simulated` | the same algorithms on simulated machines with many cores |
-//! | `value` | the one place that takes shared memory for a value |
-//! | `once` | what is done once, by whoever comes first |
+//! | `value` | the only place that treats shared memory as a value |
+//! | `once` | what is done once, by the first rank that arrives |
 //! | `turns` | ranks that share cores let each other work for a while |
 //! | `nesting` | which operations this thread is in the middle of |
 //!

@@ -1,4 +1,4 @@
-//! A world for models: words, a place for each seat to sleep at, and deaths.
+//! A world for models: words, a place for each seat to sleep, and deaths.
 
 use std::{
     cell::{Cell, RefCell},
@@ -18,7 +18,7 @@ use super::{
     site::{Limit, Mortal, Seat, Site, seat},
 };
 
-/// Before a limit is over.
+/// The number of looks before a limit is over.
 const LOOKS: usize = 2;
 
 /// See the [module](self).
@@ -26,7 +26,7 @@ const LOOKS: usize = 2;
 pub(super) struct Model(Rc<Inner>);
 
 struct Inner {
-    /// Few of a block's words are used.
+    /// The words. Few of a block's words are used.
     words: Vec<Word>,
     /// How often each was rung.
     beds: Vec<(Mutex<u64>, Condvar)>,
@@ -36,29 +36,29 @@ struct Inner {
     dead: Word,
     /// A bit for each seat of a rank that is gone, of which a thread may still be at work.
     gone: Word,
-    /// 1 + the seat for whose loss all is given up.
+    /// 1 + the seat whose loss makes all seats give up.
     given_up: Word,
     healer: Word,
     void: Word,
     protected: RaceMarker,
-    /// What an operation writes; it may die between the two, which are equal in a good value.
+    /// What an operation writes. The seat may die between the two, which are equal in a good value.
     value: [Word; 2],
-    /// How often that was repaired.
+    /// How often the value was repaired.
     repairs: Cell<usize>,
     /// How often something was done in mutual exclusion.
     count: Cell<usize>,
-    /// Of each seat: what that was when it began to wait for its operation.
+    /// For each seat: the count when it began to wait for its operation.
     since: Vec<Cell<Option<usize>>>,
     /// The most operations that were executed between that and the seat's own.
     overtaken: Cell<usize>,
-    /// How often each operation was begun, and how it ended for whoever had asked for it.
+    /// How often each operation was begun, and how it ended for the seat that had asked for it.
     begun: RefCell<BTreeMap<u64, usize>>,
-    /// How often it may be executed again.
+    /// How often each operation may be executed again.
     permitted: RefCell<BTreeMap<u64, usize>>,
     ended: RefCell<BTreeMap<u64, Ended>>,
 }
 
-/// How an operation ended for whoever had asked for it, and lived.
+/// How an operation ended for the seat that had asked for it, if that lived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     Done,
@@ -66,7 +66,7 @@ pub(super) enum Ended {
     Unknown,
     /// It was not executed.
     Lost,
-    /// Somebody is gone who may have executed it, or may yet do so.
+    /// A rank is gone that may have executed it, or may yet do so.
     Gone,
 }
 
@@ -94,7 +94,7 @@ impl Model {
         }))
     }
 
-    /// What is to be done in mutual exclusion. The number of times before.
+    /// Does what is to be done in mutual exclusion. Returns how often it was done before.
     pub(super) fn count(&self) -> usize {
         self.0.protected.writing();
         self.0.count.replace(self.0.count.get() + 1)
@@ -105,7 +105,7 @@ impl Model {
         self.0.count.get()
     }
 
-    /// The most operations that were executed between the beginning of a seat's wait and its own.
+    /// Returns the most operations that were executed between the beginning of a seat's wait and its own.
     pub(super) fn overtaken(&self) -> usize {
         self.0.overtaken.get()
     }
@@ -131,13 +131,13 @@ impl Model {
         lived
     }
 
-    /// The seat's rank is gone, whatever the seat is in the middle of.
+    /// Makes the seat's rank go, whatever the seat is in the middle of.
     pub(super) fn go(&self, seat: Seat) {
         self.0.gone.add(1 << seat);
         self.wake_all();
     }
 
-    /// Executes an operation of a seat, which has a number of its own. One may die half way.
+    /// Executes an operation of a seat, which has a number of its own. The seat may die half way.
     pub(super) fn execute(&self, seat: Seat, op: u64) {
         *self.0.begun.borrow_mut().entry(op).or_default() += 1;
         let before = self.count();
@@ -150,7 +150,7 @@ impl Model {
         second.set(second.peek() + 1);
     }
 
-    /// Repairs the value. It may die before or after that.
+    /// Repairs the value. The seat may die before or after that.
     pub(super) fn repair(&self) {
         self.0.protected.writing();
         self.0.repairs.set(self.0.repairs.get() + 1);
@@ -162,18 +162,19 @@ impl Model {
         self.0.repairs.get()
     }
 
-    /// How the operation ended for whoever had asked for it.
+    /// Notes how the operation ended for the seat that had asked for it.
     pub(super) fn note(&self, op: u64, ended: Ended) {
         self.0.ended.borrow_mut().insert(op, ended);
     }
 
-    /// The operation was cut short, and may be executed again.
+    /// Notes that the operation was interrupted, and may be executed again.
     pub(super) fn permit(&self, op: u64) -> bool {
         *self.0.permitted.borrow_mut().entry(op).or_default() += 1;
         true
     }
 
-    /// That nothing was executed twice, unless it was cut short, and everything as it was told.
+    /// Checks that nothing was executed twice, unless it was interrupted, and that everything happened as it was
+    /// reported.
     pub(super) fn check(&self) {
         let begun = self.0.begun.borrow();
         for (op, times) in &*begun {
@@ -190,13 +191,13 @@ impl Model {
         }
     }
 
-    /// Whether an operation of the seat was begun, and it was not told how it ended.
+    /// Returns whether an operation of the seat was begun, and the seat was not told how it ended.
     pub(super) fn has_begun(&self, seat: Seat) -> bool {
         let ended = self.0.ended.borrow();
         self.0.begun.borrow().keys().any(|op| op / 100 == seat as u64 && !ended.contains_key(op))
     }
 
-    /// How many operations ended so.
+    /// Returns how many operations ended in this way.
     pub(super) fn ended(&self, how: Ended) -> usize {
         self.0.ended.borrow().values().filter(|&&ended| ended == how).count()
     }
@@ -250,7 +251,7 @@ impl Mortal for Model {
         self.lost().or_else(void)
     }
 
-    /// There is no time: the limit is over after some looks.
+    /// Ends the limit after some looks: there is no time.
     fn linger<T>(
         &self,
         _: Seat,
@@ -280,7 +281,7 @@ impl Site for Model {
         self.0.words.get(first..first + count).ok_or(Stop::Corrupt)
     }
 
-    /// Looks once before it sleeps, as in earnest; what it sees then nothing else orders.
+    /// Looks once before it sleeps, as real sites do; what it sees then nothing else orders.
     fn wait<T>(
         &self,
         me: Seat,
@@ -352,7 +353,7 @@ impl Site for Model {
         (0..self.0.beds.len()).for_each(|seat| self.wake(seat));
     }
 
-    /// The one who serves sleeps in the last bed.
+    /// Wakes the server, which sleeps in the last bed.
     fn wake_server(&self) {
         self.wake(self.0.beds.len() - 1);
     }
@@ -370,7 +371,7 @@ impl Site for Model {
     }
 }
 
-/// Has `act` done by each of the seats from 0 on, the first by this thread.
+/// Runs `act` for each of the seats from 0 on, the first in this thread.
 pub(super) fn each<T: 'static>(
     model: &Model,
     seats: usize,
@@ -392,7 +393,7 @@ pub(super) fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'stati
     model.check(test);
 }
 
-/// At which stores somebody dies: at every one, or at each so many-th as `MODELS_EVERY` says.
+/// Returns at which stores a seat dies: at every one, or at each so many-th as `MODELS_EVERY` says.
 fn every() -> usize {
     match std::env::var("MODELS_EVERY") {
         Ok(every) => every.parse().expect("MODELS_EVERY is a number from 1 on"),
@@ -400,8 +401,8 @@ fn every() -> usize {
     }
 }
 
-/// [`explore`]s once for each store that somebody can die at. `test` is told after how many, and
-/// says whether he lived.
+/// [`explore`]s once for each store at which a seat can die. `test` is told after how many stores, and returns whether
+/// the seat lived.
 pub(super) fn at_every_store(
     preemptions: usize,
     test: impl Fn(u64) -> bool + Clone + Sync + Send + 'static,

@@ -1,13 +1,13 @@
-//! Which critical sections this thread is in the middle of: an operation that asks for another one
-//! which would wait for it gets an error instead of waiting for ever.
+//! The critical sections that this thread is in the middle of. An operation that asks for another one which would wait
+//! for it gets an error instead of waiting forever.
 
 use std::cell::{Cell, RefCell};
 
-/// Sections within sections that are at hand; further ones are elsewhere.
+/// Nested sections that are at hand; further ones are elsewhere.
 const DEPTH: usize = 16;
-/// Beside an object's number: by a server, which does nothing else meanwhile.
+/// Set beside an object's number if a server executes the operation, which does nothing else meanwhile.
 const SERVED: u64 = 1 << 63;
-/// Beside an object's number, which is an even one: by a handle that shares its seat, from when it has its turn on.
+/// Set beside an object's number, which is even, by a handle that shares its seat, from when it has its turn on.
 pub(super) const SHARED: u64 = 1;
 
 /// The sections of a thread.
@@ -22,22 +22,22 @@ thread_local! {
     static FURTHER: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Looks at the sections of this thread. `LocalKey`'s own `get` and `set` may become calls, each of which takes as
-/// long as the rest of an operation that nobody else is in the way of.
+/// Looks at the sections of this thread. `LocalKey`'s own `get` and `set` may become calls, each of which takes as long
+/// as the rest of an uncontended operation.
 #[inline(always)]
 fn here<T: Default>(look: impl FnOnce(&Sections) -> T) -> T {
     // It has no destructor, so that there always is one.
     SECTIONS.try_with(look).unwrap_or_default()
 }
 
-/// Whether this thread is in the middle of any operation.
+/// Returns whether this thread is in the middle of any operation.
 #[inline(always)]
 pub(super) fn is_deep() -> bool {
     here(|sections| sections.deep.get() != 0)
 }
 
-/// Whether an operation on the object would wait for one that this thread is in the middle of.
-/// `served` objects are waited for as long as a server takes for all of its objects.
+/// Returns whether an operation on the object would wait for one that this thread is in the middle of. A wait for
+/// `served` objects can last as long as the server needs for all of its objects.
 #[cold]
 pub(super) fn refuses(object: u64, served: bool) -> bool {
     let within = |section: u64| section & !SERVED == object || served && section & SERVED != 0;
@@ -47,11 +47,11 @@ pub(super) fn refuses(object: u64, served: bool) -> bool {
     }) || FURTHER.with_borrow(|further| further.iter().any(|&section| within(section)))
 }
 
-/// The thread is in an operation on an object until this is dropped.
+/// Marks the thread as inside an operation on an object until this is dropped.
 #[derive(Debug)]
 pub(super) struct Inside {
     section: u64,
-    /// What is counted is the thread's.
+    /// The count belongs to the thread.
     _not_send: std::marker::PhantomData<*const ()>,
 }
 
@@ -86,7 +86,7 @@ impl Drop for Inside {
     }
 }
 
-/// The end of what was [entered](Inside::enter) and forgotten, not by a server.
+/// Ends what was [entered](Inside::enter) and forgotten, if not by a server.
 #[inline(always)]
 pub(super) fn leave(section: u64) {
     here(|sections| {

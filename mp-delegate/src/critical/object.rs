@@ -5,7 +5,7 @@ use mp_core::{Message, Plain};
 
 use super::site::{AnyWord, Word};
 
-/// A kind of value, and the operations on it: what is registered for all ranks by naming it.
+/// A kind of value, and the operations on it. All ranks name the same type, so all have its operations.
 ///
 /// Operations and results are plain data, as is the value, so that an operation can be executed by
 /// another thread or another process than the one that asks for it. An operation is mostly an
@@ -36,48 +36,48 @@ pub trait Object: 'static {
     /// Its result.
     type Ret: Plain;
 
-    /// Executes an operation: in mutual exclusion, in whatever rank and thread it is that does so.
-    /// It must do the same everywhere. The shorter it is, the more a delegation is worth.
+    /// Executes an operation in mutual exclusion, in any rank and any thread. It must do the same everywhere. The
+    /// shorter it is, the more delegation pays.
     fn apply(state: &mut Self::State, op: Self::Op) -> Self::Ret;
 
-    /// Makes the value good again after a rank was killed that had it: one that had the lock, or combined,
-    /// or served. Called by the rank that follows, before anything else is executed. Whether it is good:
-    /// then operations go on, else the value is poisoned if its [section](super::Section::poison) wants
-    /// that. Unless an object says otherwise nobody knows how to, and it is not.
+    /// Repairs the value after a rank was killed that had it: one that had the lock, or combined, or served. The rank
+    /// that follows calls this before anything else is executed. Returns whether the value is good. If it is,
+    /// operations continue; otherwise the value is poisoned if its [section](super::Section::poison) says so. The
+    /// default is that nothing is repaired, and the value is not good.
     ///
-    /// Whoever had asked for the operation that was cut short gets [`Unknown`](super::ErrorKind::Unknown),
-    /// unless it [is idempotent](Self::is_idempotent).
+    /// The rank that had asked for the interrupted operation gets [`Unknown`](super::ErrorKind::Unknown), unless the
+    /// operation [is idempotent](Self::is_idempotent).
     ///
-    /// It may be called where the value is whole: one who has the lock may be killed before it writes, or
-    /// when it has written all. Who repairs can be killed as well, and is followed: so it is called again, on
-    /// what that has left.
+    /// This may be called on an intact value: the lock holder may be killed before it writes, or when it has written
+    /// everything. The rank that repairs can be killed as well. Then its successor calls this again, on whatever is
+    /// left.
     fn repair(_state: &mut Self::State) -> bool {
         false
     }
 
-    /// Whether it is harmless to execute an operation again that a rank was killed in the middle of, or
-    /// just after. Then whoever follows does so, once the value is [repaired](Self::repair) and before
-    /// anything else is executed, and its result goes to the rank that had asked for it; else that one
-    /// gets [`Unknown`](super::ErrorKind::Unknown).
+    /// Returns whether it is harmless to execute an operation again if a rank was killed in the middle of it, or just
+    /// after it. If so, the successor executes it once the value is [repaired](Self::repair) and before anything else
+    /// is executed, and the result goes to the rank that had asked for it. Otherwise that rank gets
+    /// [`Unknown`](super::ErrorKind::Unknown).
     ///
-    /// To read, or to set something whatever it was, is harmless. To add is not. The result must do as
-    /// well when the operation had been executed already.
+    /// It is harmless to read, or to set something regardless of what it was. It is not harmless to add. The result
+    /// must also be acceptable if the operation had already been executed.
     ///
-    /// With an [`MpServer`](super::Scheme::MpServer) it is not asked: what was on its way to the server
-    /// is unknown as a whole.
+    /// With an [`MpServer`](super::Scheme::MpServer) this is not called: everything that was on its way to the server
+    /// is unknown.
     fn is_idempotent(_op: &Self::Op) -> bool {
         false
     }
 
-    /// [`apply`](Self::apply) as it is called: with words that the object has in common with others,
-    /// which protect them together. Only objects of this library have any.
+    /// The form in which [`apply`](Self::apply) is called: with the words that the object has in common with others,
+    /// which protect them together. Only objects of this library have such words.
     #[doc(hidden)]
     #[inline(always)]
     fn apply_beside(state: &mut Self::State, op: Self::Op, _common: &[Word]) -> Self::Ret {
         Self::apply(state, op)
     }
 
-    /// [`repair`](Self::repair) as it is called, with those words.
+    /// The form in which [`repair`](Self::repair) is called, with the same words.
     #[doc(hidden)]
     fn repair_beside(state: &mut Self::State, _common: &[Word]) -> bool {
         Self::repair(state)
@@ -86,7 +86,7 @@ pub trait Object: 'static {
 
 const WORD: usize = size_of::<u64>();
 
-/// Words that a value takes, at least one.
+/// Returns how many words a value takes, at least one.
 pub(super) const fn words_of<T>() -> usize {
     let words = size_of::<T>().div_ceil(WORD);
     if words == 0 { 1 } else { words }
@@ -122,7 +122,7 @@ pub(super) fn get<T: Plain>(from: &[impl AnyWord]) -> T {
     value
 }
 
-/// How an operation went, as it is told to whoever asked for it.
+/// How an operation ended, as reported to the rank that asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Fate {
@@ -131,7 +131,7 @@ pub(super) enum Fate {
     Panicked = 1,
     /// It was not executed: an earlier one had panicked.
     Poisoned = 2,
-    /// Whoever executed it died meanwhile.
+    /// The rank that executed it died meanwhile.
     Unknown = 3,
 }
 
@@ -146,7 +146,7 @@ impl Fate {
     }
 }
 
-/// A result, which means something only if the operation is done.
+/// A result, which is valid only if the operation is done.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome<Ret> {
     pub(super) fate: Fate,

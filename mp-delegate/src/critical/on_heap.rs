@@ -1,17 +1,17 @@
-//! All schemes on threads whose world lies on the heap, by few operations: what an interpreter that
-//! looks for undefined behaviour can execute.
+//! All schemes on threads whose world lies on the heap, with few operations, so that an interpreter that looks for
+//! undefined behaviour can execute them.
 
 use mp_core::{Rank, Result, World};
 
 use super::{AnyValue, Caller, Error, ErrorKind, Object, Protected, Scheme, Section, Server};
 
-/// All schemes; under Miri, which takes long, one of each family.
+/// Returns all schemes; under Miri, which is slow, one of each family.
 fn schemes() -> impl Iterator<Item = Scheme> {
     let family = [Scheme::Mcs, Scheme::HSynch, Scheme::SlotServer, Scheme::MpServer(0)];
     Scheme::ALL.into_iter().filter(move |scheme| !cfg!(miri) || family.contains(scheme))
 }
 
-/// Adds to all elements of a slice, and says what the first was.
+/// Adds to all elements of a slice, and returns what the first was.
 struct Sums;
 
 impl Object for Sums {
@@ -90,7 +90,7 @@ fn guards_lend_the_value() {
     }
 }
 
-/// What they borrow is the caller's, and what they return has an owner.
+/// Closures borrow from the caller, and what they return has an owner.
 #[test]
 fn closures_come_and_go() {
     for scheme in schemes() {

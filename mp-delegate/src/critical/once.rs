@@ -1,4 +1,4 @@
-//! What is done once, by whoever comes first.
+//! Something that is done once, by the first seat that arrives.
 
 use super::{
     error::Stop,
@@ -6,10 +6,10 @@ use super::{
     site::{AnyWord, Seat, Site},
 };
 
-/// Before that, who does it.
+/// The value when it is done; before that, the word says which seat does it.
 const DONE: u64 = u64::MAX;
 
-/// Does it, if nobody has begun; returns when it is done.
+/// Does it, if no seat has begun. Returns when it is done.
 pub(super) fn once<S: Site>(
     site: &S,
     me: Seat,
@@ -43,8 +43,8 @@ mod model {
         site::Site,
     };
 
-    /// Whoever comes first, or dies in the middle: nobody goes on before it is done, and nobody
-    /// waits for the dead.
+    /// Whichever seat comes first, or dies in the middle: no seat continues before it is done, and none waits for a
+    /// dead one.
     #[test]
     fn it_is_done_once_or_given_up() {
         at_every_store(3, |stores| {

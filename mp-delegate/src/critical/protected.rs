@@ -1,4 +1,4 @@
-//! A rank's handle of a protected value, and how operations get from it to the algorithm.
+//! A rank's handle of a protected value, and how operations get from the handle to the algorithm.
 
 use std::{
     cell::{Cell, RefCell, RefMut},
@@ -25,15 +25,15 @@ use super::{
     value::{Guard, Locked, Value, combined, combined_within},
 };
 
-/// A protected value, in the hands of one rank.
+/// One rank's handle of a protected value.
 ///
-/// Every rank that uses the value opens it by its name, in the same way; whoever is first makes
-/// it. The value lives until all handles are dropped.
+/// Every rank that uses the value opens it by its name, in the same way; the first rank that does so initializes it.
+/// The value lives until all handles are dropped.
 ///
-/// A handle is used by reference, so that several parts of a thread can share it. It can go to another
-/// thread, but not be used by two: [`another`](Self::another) gives further threads of the rank handles of
-/// their own. A call within an operation on the same object, or while the handle has its
-/// [lock](Self::lock), is refused with [`Nested`](crate::critical::ErrorKind::Nested).
+/// A handle is used by reference, so that several parts of a thread can share it. It can go to another thread, but two
+/// threads can't use it: [`another`](Self::another) gives further threads of the rank handles of their own. A call
+/// within an operation on the same object, or while the handle has its [lock](Self::lock), is refused with
+/// [`Nested`](crate::critical::ErrorKind::Nested).
 ///
 /// ```
 /// use onchip::World;
@@ -67,7 +67,7 @@ pub struct Protected<O: Object>(Access<O>);
 
 enum Access<O: Object> {
     Own(Box<Core<O>>),
-    /// More handles than seats: they take turns.
+    /// There are more handles than seats, so they take turns.
     Shared(Member<O>),
 }
 
@@ -95,19 +95,19 @@ impl<O: Object> Drop for Member<O> {
     }
 }
 
-/// What handles that share a seat have.
+/// The data that the handles of a seat share.
 struct Crowd<O: Object> {
     family: Arc<Family<O>>,
     region: Region,
-    /// The seat, where those also wait who want a turn.
+    /// The seat. Handles that want a turn wait there, too.
     me: Seat,
-    /// Held while one of them executes an operation or waits for it: in the middle of an operation it
-    /// can't be waited for.
+    /// Held while one of the handles executes an operation or waits for it. It can't be waited for in the middle of an
+    /// operation.
     core: Mutex<Core<O>>,
 }
 
 impl<O: Object> Crowd<O> {
-    /// Waits until no other thread has it. The wait brings on what this thread has under way.
+    /// Waits until no other thread has the turn. The wait makes progress on this thread's pending requests.
     fn turn(&self) -> Result<Turn<'_, O>> {
         self.check()?;
         if let Some(core) = self.try_lock() {
@@ -122,14 +122,14 @@ impl<O: Object> Crowd<O> {
         Ok(self.has_turn(core?))
     }
 
-    /// The same until the limit is over.
+    /// Waits for a turn until the limit is over.
     fn turn_within(&self, limit: &Limit) -> Result<Option<Turn<'_, O>>> {
         self.check()?;
         let core = self.region.wait_with(self.me, None, limit.left(), || self.try_lock())?;
         Ok(core.map(|core| self.has_turn(core)))
     }
 
-    /// If no other thread has it.
+    /// Takes a turn if no other thread has it.
     fn try_turn(&self) -> Result<Option<Turn<'_, O>>> {
         self.check()?;
         Ok(self.try_lock().map(|core| self.has_turn(core)))
@@ -166,7 +166,7 @@ impl<O: Object> Crowd<O> {
 
 /// A thread's turn among those whose handles share a seat.
 struct Turn<'a, O: Object> {
-    /// Given up before the next one is woken.
+    /// Released before the next thread is woken.
     core: MutexGuard<'a, Core<O>>,
     _next: Next<'a, O>,
     _inside: Inside,
@@ -180,7 +180,7 @@ impl<O: Object> Deref for Turn<'_, O> {
     }
 }
 
-/// Wakes who waits for a turn when it is dropped.
+/// Wakes the threads that wait for a turn when it is dropped.
 struct Next<'a, O: Object>(&'a Crowd<O>);
 
 impl<O: Object> Drop for Next<'_, O> {
@@ -190,21 +190,21 @@ impl<O: Object> Drop for Next<'_, O> {
     }
 }
 
-/// That requests of a handle have asked for a ring.
+/// Notes that requests of a handle have asked for a ring.
 #[derive(Clone, Copy)]
 struct Raised {
     number: u32,
     requests: usize,
 }
 
-/// What one who takes part has.
+/// The data of one participant.
 pub(super) struct Core<O: Object> {
     family: Arc<Family<O>>,
     place: Place,
     value: Value<O>,
     me: Seat,
     algorithm: Algorithm<O>,
-    /// An operation was given up in the middle: who was lost.
+    /// The rank that was lost, if an operation was given up in the middle.
     broken: Cell<Option<usize>>,
     raised: Cell<Option<Raised>>,
 }
@@ -215,17 +215,17 @@ enum Algorithm<O: Object> {
     Comb(HybComb),
     Slot(RefCell<slot::Client>),
     Mp(Box<RefCell<mp::Client<O::Ret>>>),
-    /// The rank is to serve, through these, and has no way to itself.
+    /// The rank is to serve, through these channels, and has none to itself.
     Server(Option<mp::Served>),
 }
 
-/// What all handles of a rank have in common.
+/// The data that all handles of a rank share.
 struct Family<O: Object> {
     rank: Rank,
     section: Section,
-    /// Memory that this object and others have in common.
+    /// Memory that this object shares with others.
     common: Option<Region>,
-    /// The rank's own seats that are taken.
+    /// Whether each of the rank's own seats is taken.
     taken: Mutex<Vec<bool>>,
     /// The handles that share a seat.
     crowd: Mutex<Weak<Crowd<O>>>,
@@ -235,26 +235,26 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What was handed over.
+/// An operation that was handed over.
 pub(super) enum Submitted<Ret> {
     Done(Outcome<Ret>),
-    /// To a server, under this number.
+    /// The operation is at a server, under this number.
     InFlight(u64),
 }
 
 impl<O: Object> Protected<O> {
-    /// Opens the object of this name, of 64 bytes at most. `make` makes its value out of zeros, in whichever rank comes
-    /// first; the others wait for that. Opening it again in the same rank makes another object of
-    /// that name: those of several calls pair up in their order.
+    /// Opens the object of this name, which has 64 bytes at most. The first rank that opens it calls `make`, which
+    /// makes the value out of zeros; the others wait for that. Opening the same name again in a rank makes another
+    /// object of that name: the n-th calls of all ranks open the same object.
     ///
-    /// A value that is served ([`Scheme::needs_server`]) is used once a [`Server`](super::Server)
-    /// has it; until then operations wait.
+    /// A value that is served ([`Scheme::needs_server`]) is used once a [`Server`](super::Server) has it; until then
+    /// operations wait.
     ///
     /// # Errors
-    /// [`Mismatch`](crate::critical::ErrorKind::Mismatch) when another rank opened it as something else;
-    /// [`Bad`](crate::critical::ErrorKind::Bad) for a section that can't be;
-    /// [`Lost`](crate::critical::ErrorKind::Lost) when the one who made it was lost, or `make` panicked there;
-    /// those of [`Rank::mpb`], for a name that is too long or for lack of memory.
+    /// [`Mismatch`](crate::critical::ErrorKind::Mismatch) if another rank opened it as something else;
+    /// [`Bad`](crate::critical::ErrorKind::Bad) for an impossible section; [`Lost`](crate::critical::ErrorKind::Lost)
+    /// if the rank that ran `make` was lost, or `make` panicked there; those of [`Rank::mpb`], for a name that is too
+    /// long or for lack of memory.
     pub fn open(
         rank: &Rank,
         name: &str,
@@ -264,8 +264,8 @@ impl<O: Object> Protected<O> {
         Self::open_as(rank, (OBJECTS, name), section.into(), 0, None, make)
     }
 
-    /// [`open`](Self::open), for ranks that say the same `identity`; `common` is what operations on
-    /// this object and on others have in common.
+    /// Opens an object as [`open`](Self::open) does, for ranks that pass the same `identity`; `common` is memory that
+    /// operations on this object and on others share.
     pub(super) fn open_as(
         rank: &Rank,
         (namespace, name): (Namespace, &str),
@@ -300,9 +300,9 @@ impl<O: Object> Protected<O> {
         Ok(Self(Access::Own(Box::new(core))))
     }
 
-    /// Another handle of the same rank, for another thread of it. Where all
-    /// [seats](Section::seats) of the rank are taken, it shares one with all further ones: then one
-    /// operation at a time is executed or in flight for all of them.
+    /// Opens another handle of the same rank, for another thread of it. If all [seats](Section::seats) of the rank are
+    /// taken, the handle shares one more seat with all further ones. Then one operation at a time is executed or in
+    /// flight for all of them.
     ///
     /// # Errors
     /// [`Bad`](crate::critical::ErrorKind::Bad) with a [`Scheme::MpServer`], whose channels are between ranks.
@@ -327,14 +327,14 @@ impl<O: Object> Protected<O> {
         Ok(Self(Access::Shared(Member::new(shared))))
     }
 
-    /// Executes an operation, in mutual exclusion, wherever that happens; waits for its result.
+    /// Executes an operation in mutual exclusion, possibly in another rank, and waits for its result.
     ///
     /// # Errors
     /// [`Panicked`](crate::critical::ErrorKind::Panicked), [`Poisoned`](crate::critical::ErrorKind::Poisoned),
-    /// [`Nested`](crate::critical::ErrorKind::Nested); [`Unknown`](crate::critical::ErrorKind::Unknown) when the
-    /// rank that executed it was killed in the middle, or nobody serves. Where ranks are threads,
-    /// [`Lost`](crate::critical::ErrorKind::Lost) or `Unknown` when one has ended that this one has to wait for;
-    /// after that the handle gets nothing but `Lost`.
+    /// [`Nested`](crate::critical::ErrorKind::Nested); [`Unknown`](crate::critical::ErrorKind::Unknown) if the rank
+    /// that executed it was killed in the middle, or no rank serves. Where ranks are threads,
+    /// [`Lost`](crate::critical::ErrorKind::Lost) or `Unknown` if a rank has ended that this call has to wait for;
+    /// after that the handle returns only `Lost`.
     #[inline]
     pub fn apply(&self, op: O::Op) -> Result<O::Ret> {
         match &self.0 {
@@ -343,18 +343,18 @@ impl<O: Object> Protected<O> {
         }
     }
 
-    /// Executes an operation if nobody else is at the object, and gives it back otherwise. It never waits in a
-    /// queue.
+    /// Executes an operation if no other handle uses the object, and returns the operation otherwise. It never waits in
+    /// a queue.
     ///
-    /// - With a lock: if nobody has the lock or waits for it.
-    /// - With a combiner: if nobody combines or waits for that. The operations of those who come meanwhile are
+    /// - With a lock: it is executed if no seat has the lock or waits for it.
+    /// - With a combiner: it is executed if no seat combines or waits for that. Operations that arrive meanwhile are
     ///   executed as well.
-    /// - With a server: if one serves, and begins with the operation within 100 µs; else the operation is taken
-    ///   back. So a server that sleeps and is slow to wake may seem busy.
+    /// - With a server: it is executed if a server serves, and begins with the operation within 100 µs; otherwise the
+    ///   operation is taken back. So a server that sleeps and is slow to wake may seem busy.
     ///
-    /// Another thread that shares the handle's [seat](Self::another) counts as somebody else. So do earlier
-    /// operations of this handle that are in flight. Where somebody was killed in the queue, it repairs what he
-    /// has left if all others are out of it, and gives up otherwise.
+    /// Another thread that shares the handle's [seat](Self::another) counts as another user, and so do earlier
+    /// operations of this handle that are in flight. If a rank was killed in the queue, the call repairs what it has
+    /// left, provided that all others are out of the queue; otherwise it gives up.
     ///
     /// ```
     /// use onchip::World;
@@ -387,13 +387,14 @@ impl<O: Object> Protected<O> {
         applied?.ok_or(TryApplyError::Busy(op))
     }
 
-    /// [`apply`](Self::apply) that gives up when the time is over before the operation was begun: from a
-    /// [`Duration`] on. After [`Timeout`](crate::critical::ErrorKind::Timeout) the operation was not executed, and
-    /// never will be; where it was begun in time, its end is waited for, however long that takes.
+    /// Executes an operation as [`apply`](Self::apply) does, but gives up if the time limit, which is made from a
+    /// [`Duration`] for example, expires before the operation was begun. After
+    /// [`Timeout`](crate::critical::ErrorKind::Timeout) the operation was not executed, and never will be. If the
+    /// operation was begun in time, the call waits for its end, however long that takes.
     ///
-    /// Whoever waits for a time has no place in the queue of a lock or a combiner: it takes its turn when nobody
-    /// has or wants it, and others that queue up come before it. At a server it is one of all who ask, and takes
-    /// its request back.
+    /// A call with a limit has no place in the queue of a lock or a combiner: it takes its turn when no other seat has
+    /// or wants it, and seats that queue up come before it. At a server it is one of all clients, and takes its request
+    /// back.
     ///
     /// ```
     /// use std::time::Duration;
@@ -441,18 +442,17 @@ impl<O: Object> Protected<O> {
         })
     }
 
-    /// Hands over an operation without waiting for its result. With a server it is executed while
-    /// this thread goes on; with the other schemes, before the call returns, as it is with a handle
-    /// that [shares](Self::another) its seat.
+    /// Hands over an operation without waiting for its result. With a server it is executed while this thread
+    /// continues. With the other schemes, and with a handle that [shares](Self::another) its seat, it is executed
+    /// before the call returns.
     ///
-    /// Operations of a handle are executed in their order. While some are in flight, further ones
-    /// may be gathered, and go to the server when a cache line is full, when a result is asked for,
-    /// and with [`flush`](Self::flush).
+    /// Operations of a handle are executed in their order. While some are in flight, further ones may be gathered. They
+    /// go to the server when a cache line is full, when a result is asked for, and with [`flush`](Self::flush).
     ///
-    /// What it returns is a [`Request`] like any other: its result can be waited for together with messages and
-    /// collective operations of the rank, and it is a future. The last [`in_flight`](Section::in_flight)
-    /// results are kept at least, and can be asked for in any order, or not at all. Whoever submits more waits
-    /// for the oldest to be executed.
+    /// Returns a [`Request`] like any other: its result can be waited for together with messages and collective
+    /// operations of the rank, and it is a future. At least the last [`in_flight`](Section::in_flight) results are
+    /// kept. They can be asked for in any order, or not at all. A call that submits more waits until the oldest is
+    /// executed.
     ///
     /// ```
     /// use onchip::{World, wait_all};
@@ -475,7 +475,7 @@ impl<O: Object> Protected<O> {
     /// ```
     ///
     /// # Errors
-    /// As [`apply`](Self::apply), as far as it is known yet.
+    /// Those of [`apply`](Self::apply) that are already known.
     #[inline]
     pub fn submit(&self, op: O::Op) -> Result<Request<'_, O>> {
         match &self.0 {
@@ -487,7 +487,7 @@ impl<O: Object> Protected<O> {
         }
     }
 
-    /// Sends to the server what was submitted and not sent yet.
+    /// Sends the operations to the server that were submitted and not sent yet.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
@@ -498,8 +498,8 @@ impl<O: Object> Protected<O> {
         }
     }
 
-    /// Takes the lock: the value itself, until the guard is dropped. With a [lock](Scheme::is_lock)
-    /// only, and a handle that has its seat for itself.
+    /// Takes the lock, and gives access to the value itself until the guard is dropped. This works only with a
+    /// [lock](Scheme::is_lock), and with a handle that has a seat of its own.
     ///
     /// ```
     /// use onchip::World;
@@ -518,8 +518,8 @@ impl<O: Object> Protected<O> {
     /// ```
     ///
     /// # Errors
-    /// As [`apply`](Self::apply); [`Nested`](crate::critical::ErrorKind::Nested) also where the handle has the lock
-    /// already; [`Bad`](crate::critical::ErrorKind::Bad).
+    /// As [`apply`](Self::apply); [`Nested`](crate::critical::ErrorKind::Nested) also if the handle already has the
+    /// lock; [`Bad`](crate::critical::ErrorKind::Bad) for another scheme or a shared seat.
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_, O>> {
         match &self.0 {
@@ -530,7 +530,7 @@ impl<O: Object> Protected<O> {
         }
     }
 
-    /// Takes the lock if nobody has it or waits for it.
+    /// Takes the lock if no other handle has it or waits for it.
     ///
     /// # Errors
     /// As [`lock`](Self::lock).
@@ -538,7 +538,8 @@ impl<O: Object> Protected<O> {
         self.lock_within(None)
     }
 
-    /// [`lock`](Self::lock) that gives up when the time is over, as [`apply_with`](Self::apply_with) does.
+    /// Takes the lock as [`lock`](Self::lock) does, but gives up when the time is over, as
+    /// [`apply_with`](Self::apply_with) does.
     ///
     /// # Errors
     /// As `lock`; [`Timeout`](crate::critical::ErrorKind::Timeout).
@@ -559,34 +560,33 @@ impl<O: Object> Protected<O> {
         }
     }
 
-    /// Whether an operation did not come to its end, so that others are refused.
+    /// Returns whether an operation did not finish, so that others are refused.
     pub fn is_poisoned(&self) -> bool {
         self.region().words()[head::POISONED].load() != 0
     }
 
-    /// Lets operations go on after one did not come to its end. To be called when the value is
-    /// known to be good.
+    /// Lets operations continue after one did not finish. Call it when the value is known to be good.
     pub fn clear_poison(&self) {
         self.region().words()[head::POISONED].store(0);
     }
 
-    /// How it is protected.
+    /// Returns the section that the value was opened with.
     pub fn section(&self) -> Section {
         self.family().section
     }
 
-    /// Tells the object from all others that are open in this process, if all ranks are in it.
+    /// Returns a key that tells the object from all others that are open in this process, if all ranks are in it.
     pub(super) fn key(&self) -> Option<u64> {
         let region = self.region();
         region.is_in_one_process().then(|| region.id())
     }
 
-    /// The object's name.
+    /// Returns the object's name.
     pub fn name(&self) -> String {
         self.region().name().to_owned()
     }
 
-    /// Says that an operation would wait for the one that this thread is in the middle of.
+    /// Returns the error for an operation that would wait for the one that this thread is in the middle of.
     #[cold]
     pub(super) fn nested(&self) -> Error {
         Error::from(ErrorKind::Nested { object: self.name() })
@@ -629,13 +629,14 @@ impl<O: Object> Protected<O> {
     }
 }
 
-/// For handles that share a seat.
+/// Executes an operation for one of the handles that share a seat.
 #[inline(never)]
 fn apply_among<O: Object>(crowd: &Crowd<O>, op: O::Op) -> Result<O::Ret> {
     crowd.turn()?.apply(op)
 }
 
-/// The same, where what could not be asked for is told apart from what came of it.
+/// Submits an operation for one of them. The outer error means that the operation could not be asked for; the inner
+/// result is the operation's.
 #[inline(never)]
 fn submit_among<O: Object>(crowd: &Crowd<O>, op: O::Op) -> Result<Result<O::Ret>> {
     let core = crowd.turn()?;
@@ -653,8 +654,8 @@ pub(super) struct Served<O: Object> {
     pub(super) value: Value<O>,
     /// The channels of the server that the scheme names.
     pub(super) first: Option<mp::Served>,
-    /// To be dropped when this rank is counted among those that serve: before, clients that wait would find
-    /// that nobody is left who could.
+    /// To be dropped once this rank is counted among those that serve. If it were dropped before, waiting clients would
+    /// find that no rank is left that could serve.
     pub(super) handle: Protected<O>,
 }
 
@@ -690,7 +691,7 @@ fn check<O: Object>(rank: &Rank, name: &str, section: &Section) -> Result<()> {
     Ok(())
 }
 
-/// Words of the algorithm for so many seats.
+/// Returns how many words the algorithm needs for so many seats.
 fn own_words<O: Object>(section: &Section, seats: usize) -> usize {
     match section.scheme {
         Scheme::Tas => Tas::words(seats),
@@ -711,7 +712,7 @@ pub(super) fn slots<O: Object>(section: &Section, seats: usize) -> slot::Slots {
     slot::Slots::new::<O::Op, O::Ret>(Place::own(seats), seats, in_flight, streaming)
 }
 
-/// Groups of ranks that are near each other.
+/// Returns the number of groups of ranks that are near each other.
 fn groups(section: &Section) -> usize {
     let nodes = || mp_core::topology::Topology::read().map_or(1, |machine| machine.nodes().len());
     section.groups.unwrap_or_else(nodes).max(1)
@@ -727,7 +728,7 @@ fn group_here(section: &Section, rank: usize) -> usize {
     machine.nodes().iter().position(|node| node.cpus.contains(cpu)).unwrap_or(0)
 }
 
-/// What all ranks must say alike.
+/// Returns a hash of everything that must be the same in all ranks.
 fn fingerprint<O: Object>(section: &Section, identity: u64) -> u64 {
     fn of<T: ?Sized>() -> &'static str {
         std::any::type_name::<T>()
@@ -743,7 +744,7 @@ fn fingerprint<O: Object>(section: &Section, identity: u64) -> u64 {
 }
 
 impl<O: Object> Core<O> {
-    /// Takes one of the rank's own seats that is free.
+    /// Takes one of the rank's own seats that are free.
     fn sit(
         family: Arc<Family<O>>,
         place: Place,
@@ -859,7 +860,7 @@ impl<O: Object> Core<O> {
         Error::stopped(self.name(), stop)
     }
 
-    /// What was not executed as it was to be.
+    /// Returns the error for an operation that was not executed as it should have been.
     #[cold]
     fn failed(&self, fate: Fate) -> Error {
         Error::of(self.name(), fate, || self.place.message(self.me))
@@ -870,14 +871,14 @@ impl<O: Object> Core<O> {
         Error::from(ErrorKind::Nested { object: self.name().to_owned() })
     }
 
-    /// A server's client, unless this thread is in the middle of another call of this handle: what the rank
-    /// has under way may call it while that waits.
+    /// Returns a server's client, unless this thread is in the middle of another call of this handle: the rank's
+    /// pending work may call it while that call waits.
     #[inline(always)]
     fn alone<'a, C>(&self, client: &'a RefCell<C>) -> Result<RefMut<'a, C>> {
         client.try_borrow_mut().map_err(|_| self.nested())
     }
 
-    /// Refuses a wait in the middle of another call of this handle, by which that would wait for itself.
+    /// Refuses a wait in the middle of another call of this handle, because it would wait for itself.
     pub(super) fn check_alone(&self) -> Result<()> {
         match &self.algorithm {
             Algorithm::Slot(client) => self.alone(client).map(drop),
@@ -886,7 +887,7 @@ impl<O: Object> Core<O> {
         }
     }
 
-    /// Whether an operation can be asked for, in the middle of another or after a loss.
+    /// Checks whether an operation can be asked for, in the middle of another or after a loss.
     #[cold]
     fn check(&self, served: bool) -> Result<()> {
         if nesting::refuses(self.place.region.id(), served) {
@@ -906,9 +907,9 @@ impl<O: Object> Core<O> {
         }
     }
 
-    /// Executes an operation if nobody else is at the object.
+    /// Executes an operation if no other rank uses the object.
     fn try_apply(&self, op: O::Op) -> Result<Option<O::Ret>> {
-        /// In which a server begins with an operation if it is at no other.
+        /// The time in which a server begins with an operation if it is at no other.
         const BEGINS: Duration = Duration::from_micros(100);
         if !self.family.section.scheme.needs_server() {
             return self.apply_within(op, None);
@@ -922,7 +923,7 @@ impl<O: Object> Core<O> {
         }
     }
 
-    /// Executes an operation unless others are at the object: now, or until the limit is over.
+    /// Executes an operation unless others use the object, now or until the limit is over.
     fn apply_within(&self, op: O::Op, limit: Option<&Limit>) -> Result<Option<O::Ret>> {
         self.check_all()?;
         let Self { place, value, me, algorithm, .. } = self;
@@ -962,7 +963,7 @@ impl<O: Object> Core<O> {
         }
     }
 
-    /// Takes back what was handed over and not sent, if it was the last.
+    /// Takes back an operation that was handed over and not sent, if it was the last.
     pub(super) fn cancel(&self, number: u64) -> Option<O::Op> {
         match &self.algorithm {
             Algorithm::Slot(client) => client.try_borrow_mut().ok()?.cancel(slot::Ticket(number)),
@@ -978,8 +979,9 @@ impl<O: Object> Core<O> {
         Ok(())
     }
 
-    /// A client of lines is inlined into the caller, so that its requests stay in registers: one that
-    /// goes through memory takes longer than all else. The others are a call away, each alone.
+    /// Hands over an operation. The client of a slot server is inlined into the caller, so that its requests stay in
+    /// registers: one that goes through memory takes longer than everything else. Each of the others is a separate
+    /// call.
     #[inline(always)]
     fn submit(&self, op: O::Op) -> Result<Submitted<O::Ret>> {
         if nesting::is_deep() || self.broken.get().is_some() {
@@ -1011,13 +1013,13 @@ impl<O: Object> Core<O> {
         }
     }
 
-    /// What came of an operation that was executed.
+    /// Returns the result of an operation that was executed.
     #[inline(always)]
     pub(super) fn result(&self, Outcome { fate, ret }: Outcome<O::Ret>) -> Result<O::Ret> {
         if fate == Fate::Done { Ok(ret) } else { Err(self.failed(fate)) }
     }
 
-    /// Waits for the result of what was handed over.
+    /// Waits for the result of an operation that was handed over.
     #[inline(always)]
     pub(super) fn collect(&self, number: u64) -> Result<O::Ret> {
         let collected = match &self.algorithm {
@@ -1040,7 +1042,7 @@ impl<O: Object> Core<O> {
         Error::from(ErrorKind::Forgotten { object: self.name().to_owned(), kept })
     }
 
-    /// Sends what was handed over, as far as that needs no wait. False when it is in vain.
+    /// Sends the operations that were handed over, as far as that needs no wait. Returns false if it is in vain.
     pub(super) fn bring_on(&self) -> bool {
         let brought = match &self.algorithm {
             Algorithm::Slot(client) => {
@@ -1055,7 +1057,7 @@ impl<O: Object> Core<O> {
         brought.unwrap_or(true)
     }
 
-    /// Whether it is known what became of what was handed over, or that it never will be.
+    /// Returns whether the result of an operation is known, or never will be.
     pub(super) fn is_done(&self, number: u64) -> bool {
         let done = match &self.algorithm {
             Algorithm::Slot(client) => client.try_borrow_mut().map(|mut client| {
@@ -1076,8 +1078,8 @@ impl<O: Object> Core<O> {
         done.is_ok_and(|done| done.unwrap_or(true))
     }
 
-    /// Asks for a ring of the rank's doorbell when there may be something to see: a request that has not
-    /// asked yet, or does so `again`.
+    /// Asks for a ring of the rank's doorbell when there may be something to see. The call is for a request that has
+    /// not asked yet, or asks `again`.
     pub(super) fn raise(&self, again: bool) {
         let Self { place: Place { region, .. }, me, algorithm, .. } = self;
         let raised = self.raised.get();
@@ -1092,7 +1094,7 @@ impl<O: Object> Core<O> {
         self.raised.set(Some(Raised { requests, ..raised }));
     }
 
-    /// Takes that back, for one request.
+    /// Takes the ring back, for one request.
     pub(super) fn lower(&self) {
         let Some(Raised { number, requests }) = self.raised.take() else { return };
         if requests > 1 {
@@ -1107,8 +1109,8 @@ impl<O: Object> Core<O> {
         self.place.region.lower(self.me, number);
     }
 
-    /// From here to [`end_wait`](Self::end_wait) the handle waits without a limit for a first server, if nobody
-    /// serves yet. Whether nobody does.
+    /// Begins a wait of the handle without a limit for a first server, if no rank serves yet. It lasts until
+    /// [`end_wait`](Self::end_wait). Returns whether no rank serves yet.
     pub(super) fn begin_wait(&self) -> bool {
         matches!(self.algorithm, Algorithm::Slot(_)) && self.place.begin_wait()
     }
@@ -1121,7 +1123,7 @@ impl<O: Object> Core<O> {
         &self.family.rank
     }
 
-    /// What a report says of a wait.
+    /// Returns what a report says of a wait.
     pub(super) fn awaits(&self) -> (Operation, Vec<u64>) {
         match &self.algorithm {
             Algorithm::Mp(client) => match client.try_borrow() {
@@ -1157,7 +1159,7 @@ impl<O: Object> Core<O> {
         }
     }
 
-    /// Says that an operation did not come to its end, and gives up the lock.
+    /// Gives up the lock, and returns the error for a value that an unfinished operation has poisoned.
     #[cold]
     #[inline(never)]
     fn poisoned(&self, guard: Guard<'_, O>) -> Error {
@@ -1166,7 +1168,7 @@ impl<O: Object> Core<O> {
     }
 }
 
-/// Asks a server, and takes the operation back when the limit is over or nobody serves.
+/// Asks a server, and takes the operation back when the limit is over or no rank serves.
 fn within_slot<Op: Plain, Ret: Plain>(
     client: &mut slot::Client,
     place: &Place,

@@ -1,4 +1,4 @@
-//! What a caller holds while an operation is in flight.
+//! A request: what a caller holds while an operation is in flight.
 
 use std::{
     cell::Cell,
@@ -17,31 +17,32 @@ use super::{
     protected::Core,
 };
 
-/// An operation that a [`Protected`](super::Protected) value was given by
-/// [`submit`](super::Protected::submit). It is waited for as all requests are.
+/// An operation that was given to a [`Protected`](super::Protected) value by [`submit`](super::Protected::submit). It
+/// is waited for like all requests.
 ///
-/// Its errors are those of [`apply`](super::Protected::apply); [`Forgotten`](crate::critical::ErrorKind::Forgotten)
-/// where as many were submitted since as are kept, and [`Nested`](crate::critical::ErrorKind::Nested) for a wait in
-/// the middle of another call of the same handle, as what that brings on may make; waits that leave the request as
-/// it is fail so, too, and it can be waited for later. Waiting, testing and asking for it as a future send to the
-/// server what was gathered.
+/// Its errors are those of [`apply`](super::Protected::apply). It also fails with
+/// [`Forgotten`](crate::critical::ErrorKind::Forgotten) if since then as many operations were submitted as results are
+/// kept, and with [`Nested`](crate::critical::ErrorKind::Nested) for a wait in the middle of another call of the same
+/// handle, which may happen in work that this call makes progress on. Waits that leave the request as it is can fail
+/// with `Nested`, too; the request can be waited for later. Waiting, testing, and polling the request as a future send
+/// gathered operations to the server.
 ///
-/// Cancelled, an operation that was gathered and not sent yet is back, if it is the last one of its handle.
-/// Dropping a request lets go of it: the operation is executed all the same. Leaking it does nothing worse. Only what
-/// was gathered for an [`MpServer`](super::Scheme::MpServer) and not sent before its handle is dropped is lost, where
-/// nobody serves at that time.
+/// Cancelling a request returns its operation if that was gathered and not sent yet, and is the last one of its handle.
+/// Dropping a request lets go of it: the operation is executed all the same. Leaking it does nothing worse. The only
+/// operations that are lost are those gathered for an [`MpServer`](super::Scheme::MpServer) and not sent before their
+/// handle is dropped, if no server is there at that time.
 pub type Request<'a, O> = mp_core::Request<CriticalOperation<'a, O>>;
 
-/// What a [`Request`] is of.
+/// The operation of a [`Request`].
 pub struct CriticalOperation<'a, O: Object> {
     state: State<'a, O>,
-    /// It has asked to be rung.
+    /// Whether the request has asked to be rung.
     raised: Cell<bool>,
-    /// A future of it waits for a first server.
+    /// Set while a future of the request waits for a first server.
     awaits_first: Option<AwaitsFirst<'a, O>>,
 }
 
-/// A wait for a first server, until this is dropped.
+/// A wait for a first server, which lasts until this is dropped.
 struct AwaitsFirst<'a, O: Object>(&'a Core<O>);
 
 impl<O: Object> Drop for AwaitsFirst<'_, O> {
@@ -51,11 +52,11 @@ impl<O: Object> Drop for AwaitsFirst<'_, O> {
 }
 
 enum State<'a, O: Object> {
-    /// At a server, under this number.
+    /// The operation is at a server, under this number.
     There(&'a Core<O>, u64),
-    /// What came of it. An error is boxed, so that a request is short.
+    /// The result. An error is boxed, so that a request is short.
     Here(Result<O::Ret, Box<Error>>),
-    /// A future has given the answer.
+    /// A future has returned the result.
     Taken,
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-/// Which algorithm executes operations in mutual exclusion.
+/// The algorithm that executes operations in mutual exclusion.
 ///
 /// Each has a name, which is what it is displayed as and parsed from:
 ///
@@ -29,23 +29,22 @@ pub enum Scheme {
     Clh,
     /// HYBLOCK, algorithm 3: a queue lock that is handed over by messages.
     HybLock,
-    /// CC-Synch of Fatourou and Kallimanis: whoever is at the head of a list executes the
-    /// operations of those behind.
+    /// CC-Synch of Fatourou and Kallimanis: the rank at the head of a list executes the operations of those behind it.
     CcSynch,
     /// H-Synch: CC-Synch within each group of ranks that share a memory, and a lock between the
     /// groups.
     HSynch,
-    /// HYBCOMB, algorithm 4: whoever executes operations gets them as messages.
+    /// HYBCOMB, algorithm 4: the rank that executes operations gets them as messages.
     HybComb,
     /// Algorithm 5: a [`Server`](super::Server) that looks at lines of shared memory.
     SlotServer,
-    /// MP-SERVER, section 6.1.2: a [`Server`](super::Server) at the other end of channels, which is
-    /// this rank, until it is gone and another one has stood by.
+    /// MP-SERVER, section 6.1.2: a [`Server`](super::Server) at the other end of channels. It is this rank, until that
+    /// is gone and another rank that stood by takes over.
     MpServer(usize),
 }
 
 impl Scheme {
-    /// All of them; rank 0 is the server.
+    /// All schemes; rank 0 is the server.
     pub const ALL: [Self; 9] = [
         Self::Tas,
         Self::Mcs,
@@ -58,7 +57,7 @@ impl Scheme {
         Self::MpServer(0),
     ];
 
-    /// What it is called; every [`MpServer`](Self::MpServer) the same.
+    /// Returns the scheme's name, which is the same for every [`MpServer`](Self::MpServer).
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tas => "tas",
@@ -73,12 +72,12 @@ impl Scheme {
         }
     }
 
-    /// Whether a rank has to serve.
+    /// Returns whether a rank has to serve.
     pub const fn needs_server(self) -> bool {
         matches!(self, Self::SlotServer | Self::MpServer(_))
     }
 
-    /// Whether it is a lock, which [`Protected::lock`](super::Protected::lock) takes.
+    /// Returns whether the scheme is a lock, which [`Protected::lock`](super::Protected::lock) takes.
     pub const fn is_lock(self) -> bool {
         matches!(self, Self::Tas | Self::Mcs | Self::Clh | Self::HybLock)
     }
@@ -98,7 +97,7 @@ impl Scheme {
     }
 }
 
-/// Its [name](Scheme::name), and the rank that serves if that is not rank 0.
+/// Displays the [name](Scheme::name), followed by the rank that serves if that is not rank 0.
 impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -131,25 +130,25 @@ impl FromStr for Scheme {
     Scheme::ALL.map(Scheme::name).join(", ")
 )]
 pub struct UnknownScheme {
-    /// What was asked for.
+    /// The name that was parsed.
     pub name: String,
 }
 
-/// How long a client of a [`SlotServer`](Scheme::SlotServer) looks away between two looks for its
-/// response (section 7.1.3). Looking takes the line away from the server.
+/// How long a client of a [`SlotServer`](Scheme::SlotServer) pauses between two looks for its response (section 7.1.3).
+/// Each look takes the line away from the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backoff {
-    /// Not at all.
+    /// No pause.
     #[default]
     None,
-    /// So many times the processor's pause: 10 to 140 cycles each, with the processor.
+    /// This many of the processor's pauses, of 10 to 140 cycles each, depending on the processor.
     Fixed(u32),
     /// Tuned while running, so that the second look finds the response.
     Tuned,
 }
 
-/// How an object is protected; all ranks must say the same, but for backoff and shuffling.
+/// How an object is protected. All ranks must pass the same section, except for backoff and shuffling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct Section {
@@ -166,7 +165,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// With the usual parameters.
+    /// Creates a section with the usual parameters.
     pub const fn new(scheme: Scheme) -> Self {
         Self {
             scheme,
@@ -182,69 +181,67 @@ impl Section {
         }
     }
 
-    /// Which algorithm.
+    /// Returns the scheme.
     pub const fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Elements of the value, where it is a slice.
+    /// Sets the number of elements of the value, if it is a slice.
     pub const fn len(self, len: usize) -> Self {
         Self { len, ..self }
     }
 
-    /// How many handles of a rank have a seat of their own; 1 unless this says otherwise. Further
-    /// ones share one more seat and take turns. It costs memory only.
+    /// Sets how many handles of a rank have a seat of their own; the default is 1. Further handles share one more seat
+    /// and take turns. More seats cost only memory.
     pub const fn seats(self, seats: usize) -> Self {
         Self { seats, ..self }
     }
 
-    /// The most operations that a combiner executes for others before it hands over: MAX_OPS of
-    /// the thesis. 64 unless this says otherwise.
+    /// Sets the most operations that a combiner executes for others before it hands over: MAX_OPS of the thesis. The
+    /// default is 64.
     pub const fn max_ops(self, max_ops: usize) -> Self {
         Self { max_ops, ..self }
     }
 
-    /// At least so many operations of a handle can be in flight at a server; more where several
-    /// share a cache line. 32 unless this says otherwise.
+    /// Sets how many operations of a handle can be in flight at a server, at least; more can be where several share a
+    /// cache line. The default is 32.
     pub const fn in_flight(self, operations: usize) -> Self {
         Self { in_flight: operations, ..self }
     }
 
-    /// Whether an operation that panics, or in the middle of which the rank that executes it is killed,
-    /// leaves the value poisoned, so that later ones are refused. It does unless this says otherwise, or,
-    /// after a death, unless the value is [repaired](super::Object::repair). Where it does not, and nobody
-    /// knows how to repair the value, later ones find what is left of it.
+    /// Sets whether the value is poisoned, so that later operations are refused, when an operation panics or the rank
+    /// that executes it is killed in the middle of it. By default it is, except when the value is
+    /// [repaired](super::Object::repair) after a death. If it is not poisoned, and the object cannot repair the value,
+    /// later operations find what is left of it.
     pub const fn poison(self, poison: bool) -> Self {
         Self { poison, ..self }
     }
 
-    /// Of this handle, and of those made from it.
+    /// Sets the backoff of this handle, and of those made from it.
     pub const fn backoff(self, backoff: Backoff) -> Self {
         Self { backoff, ..self }
     }
 
-    /// Responses of a [`SlotServer`](Scheme::SlotServer) go past the server's caches (section 7.1.3),
-    /// so that it does not wait for lines; results have 4 bytes at most then, since each must fit
-    /// into one word with its flag.
+    /// Sets whether responses of a [`SlotServer`](Scheme::SlotServer) bypass the server's caches (section 7.1.3), so
+    /// that it does not wait for lines. Results then have 4 bytes at most, since each must fit into one word with its
+    /// flag.
     ///
-    /// Streaming stores are not in order with others: a client may have its response before other
-    /// memory that the operation has written is seen. An object's own value is seen by nobody but
-    /// its server; what else operations write, two servers' common data above all, must not be
-    /// streamed.
+    /// Streaming stores are not ordered with other stores: a client may have its response before it sees other memory
+    /// that the operation has written. An object's own value is seen only by its server. Anything else that operations
+    /// write, above all the common data of two servers, must not be streamed.
     pub const fn streaming(self, streaming: bool) -> Self {
         Self { streaming, ..self }
     }
 
-    /// A [`SlotServer`](Scheme::SlotServer) looks at its clients' lines in an order that no prefetcher
-    /// follows, instead of the one in which they lie: to see what prefetchers do for it (section
-    /// 7.2.2). Of this handle, if it is the one that serves.
+    /// Sets whether a [`SlotServer`](Scheme::SlotServer) looks at its clients' lines in an order that no prefetcher
+    /// follows, instead of the order in which they lie. This shows what prefetchers do for it (section 7.2.2). It
+    /// applies to this handle, if it is the one that serves.
     pub const fn shuffled(self, shuffled: bool) -> Self {
         Self { shuffled, ..self }
     }
 
-    /// Of an [`HSynch`](Scheme::HSynch): rank `r` is in group `r % groups`. Unless this says
-    /// otherwise there is a group for each memory of the machine, and a handle belongs to the one
-    /// on whose core it was opened.
+    /// Sets the number of groups of an [`HSynch`](Scheme::HSynch): rank `r` is in group `r % groups`. By default there
+    /// is a group for each memory of the machine, and a handle belongs to the group on whose core it was opened.
     pub const fn groups(self, groups: usize) -> Self {
         Self { groups: Some(groups), ..self }
     }

@@ -1,4 +1,4 @@
-//! A rank that serves: the loop around the servers' sides of objects.
+//! A rank that serves: the loop around the server sides of objects.
 
 use std::{
     fmt,
@@ -24,7 +24,7 @@ use super::{
     value::Value,
 };
 
-/// A rank in the act of executing other ranks' operations: on one object or on several.
+/// A rank that executes other ranks' operations, on one object or on several.
 ///
 /// ```
 /// use onchip::World;
@@ -59,46 +59,45 @@ use super::{
 /// # Ok::<(), onchip::Error>(())
 /// ```
 ///
-/// **Standing by.** Where another rank serves an object already, this one stands by, and takes over
-/// when that one is gone. No operation is executed twice. Where the other one was killed in the middle
-/// of one, the first thing it does is to [repair](Object::repair) the value; one that can't be is
-/// poisoned, unless [`Section::poison`] says otherwise.
+/// **Standing by.** If another rank already serves an object, this server stands by and takes over when that rank is
+/// gone. No operation is executed twice. If the other rank was killed in the middle of an operation, this server first
+/// [repairs](Object::repair) the value. A value that can't be repaired is poisoned, unless [`Section::poison`] says
+/// otherwise.
 ///
-/// - Behind a [`Scheme::SlotServer`] it answers what the other had not, for it knows of each
-///   operation whether it was executed: only the one in the middle of which the other was killed is
+/// - Behind a [`Scheme::SlotServer`] it answers the requests that the other had not answered, for it knows of each
+///   operation whether it was executed. Only the operation in the middle of which the other was killed is
 ///   [unknown](crate::critical::ErrorKind::Unknown).
-/// - Behind a [`Scheme::MpServer`] requests are lost with the channels that they were in. Whatever
-///   was asked of the other and not answered is unknown; what is asked from then on goes to this one.
+/// - Behind a [`Scheme::MpServer`] requests are lost with the channels that they were in. Every operation that the
+///   other was asked for and had not answered is unknown; later requests go to this server.
 ///
-/// Where nobody stands by, clients are told at once: with [`Unknown`](crate::critical::ErrorKind::Unknown). Nor do
-/// they wait for ever for a first server: they are told so when one that was [added](Self::add) is gone before it
-/// began, when a rank is lost that had the object open and had asked for nothing, which may have been the one to
-/// serve, and when all handles that are open wait without a limit: in a call, or as a future from its first poll
-/// until it is ready or dropped. Whoever waits for a time only may serve afterwards. A server that comes later
-/// serves all the same.
+/// If no server stands by, clients are told at once, with [`Unknown`](crate::critical::ErrorKind::Unknown). Clients do
+/// not wait forever for a first server, either. They are told so when a server that was [added](Self::add) is gone
+/// before it began, when a rank is lost that had the object open and had asked for nothing (it may have been the one to
+/// serve), and when all open handles wait without a limit: in a call, or as a future from its first poll until it is
+/// ready or dropped. A rank that waits with a limit may serve afterwards. A server that comes later still serves.
 ///
-/// **Nested calls.** An operation that a server executes can't ask for an operation on an object
-/// that is served, by whomever: [`Nested`](crate::critical::ErrorKind::Nested). It can use those that are not.
+/// **Nested calls.** An operation that a server executes can't ask for an operation on any object that is served, by
+/// this or another server: [`Nested`](crate::critical::ErrorKind::Nested). It can use objects that are not served.
 ///
 /// [`Section::poison`]: super::Section::poison
 #[derive(Default)]
 pub struct Server {
     objects: Vec<Box<dyn Serving>>,
     waker: Waker,
-    /// It executes operations in the thread that has it. So it has ended when that has.
+    /// It executes operations in the thread that has it, so it has ended when that thread has.
     _not_send: PhantomData<*const ()>,
 }
 
 impl Server {
-    /// Serves nothing yet.
+    /// Creates a server that serves nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Serves an object from now on, or stands by. All objects of a server are of one rank.
+    /// Serves an object from now on, or stands by for it. All objects of a server belong to one rank.
     ///
     /// # Errors
-    /// [`Bad`](crate::critical::ErrorKind::Bad) where the object has no server, or another one.
+    /// [`Bad`](crate::critical::ErrorKind::Bad) if the object's scheme has no server, or has another one.
     pub fn add<O: Object>(&mut self, object: Protected<O>) -> Result<()> {
         let protected::Served { rank, section, place, value, first, handle } =
             object.into_served()?;
@@ -133,14 +132,14 @@ impl Server {
         Ok(())
     }
 
-    /// What another thread of the rank has this server ask with whether to go on: see
+    /// Returns a waker. With it another thread of the rank makes this server check whether to continue: see
     /// [`serve_while`](Self::serve_while).
     pub fn waker(&self) -> Waker {
         self.waker.clone()
     }
 
-    /// Executes operations until every other rank has closed all of the objects, or ended, or serves
-    /// them too, and this rank has no other handle of them.
+    /// Executes operations until every other rank has closed all of the objects, or ended, or serves them too, and this
+    /// rank has no other handle of them.
     ///
     /// # Errors
     /// [`Bad`](crate::critical::ErrorKind::Bad) for control words without a meaning, and errors of the world.
@@ -148,8 +147,8 @@ impl Server {
         self.serve_while(|| true)
     }
 
-    /// [`serve`](Self::serve) as long as `go_on` says so. It is asked often; while there is nothing to
-    /// execute, when a [`Waker`] of this server wakes it.
+    /// Serves as [`serve`](Self::serve) does, as long as `go_on` returns true. The server calls `go_on` often; while
+    /// there is nothing to execute, it does so when a [`Waker`] of this server wakes it.
     ///
     /// ```
     /// use std::sync::{Mutex, mpsc};
@@ -207,8 +206,7 @@ impl Server {
         }
     }
 
-    /// Looks once at each client of each object, and executes what it finds. Whether there was
-    /// anything.
+    /// Looks once at each client of each object, and executes what it finds. Returns whether there was anything.
     ///
     /// # Errors
     /// As `serve`.
@@ -219,7 +217,7 @@ impl Server {
         worked
     }
 
-    /// How many operations it has found cut short when it took over from servers that were killed.
+    /// Returns how many interrupted operations it has found when it took over from servers that were killed.
     pub fn cut_short(&self) -> u64 {
         self.objects.iter().map(|object| object.cut_short()).sum()
     }
@@ -230,11 +228,11 @@ impl Server {
 
     /// Returns how often it looks in vain before it rests: first without a pause, then with a pause after each look.
     fn patience(&self) -> (u32, u32) {
-        /// A request may be just under way. With many clients this lasts longer: each turn looks at all of them.
+        /// A request may be about to arrive. With many clients this lasts longer: each turn looks at all of them.
         const FIRST: Duration = Duration::from_nanos(1400);
-        /// As a wake-up takes.
+        /// About as long as a wake-up takes.
         const SPIN: Duration = Duration::from_micros(20);
-        /// Where ranks share cores, as a client that runs takes to come back.
+        /// Where ranks share cores: about as long as a running client takes to come back.
         const LEAST: Duration = Duration::from_nanos(900);
         match self.objects.first() {
             None => (0, 0),
@@ -243,7 +241,7 @@ impl Server {
         }
     }
 
-    /// Waits until there is something to do; false when there never will be.
+    /// Waits until there is something to do. Returns false when there never will be.
     fn rest(&mut self) -> Result<bool> {
         let places: Vec<Place> = self.objects.iter().map(|o| o.place().clone()).collect();
         let regions: Vec<(&Region, usize)> =
@@ -273,7 +271,7 @@ fn round(objects: &mut [Box<dyn Serving>]) -> Result<bool> {
     Ok(worked)
 }
 
-/// Whether nobody is left who could ask for something.
+/// Returns whether no rank is left that could ask for something.
 fn is_over(place: &Place) -> bool {
     let others = (0..place.region.ranks()).filter(|&rank| rank != place.region.rank());
     let is_out = |rank: usize| place.region.is_gone(rank) || place.stands_by(rank);
@@ -306,14 +304,14 @@ impl fmt::Debug for Server {
     }
 }
 
-/// Has a server ask whether it is to go on: see [`Server::serve_while`]. It may outlive the server.
+/// Makes a server check whether to continue: see [`Server::serve_while`]. It may outlive the server.
 #[derive(Clone)]
 pub struct Waker(Arc<Bell>);
 
 struct Bell {
-    /// Not 0: somebody called since the server heard it.
+    /// Not 0: a waker was called since the server last looked.
     called: Word,
-    /// Of the server's objects.
+    /// The places of the server's objects.
     places: Mutex<Vec<Place>>,
 }
 
@@ -324,7 +322,7 @@ impl Default for Waker {
 }
 
 impl Waker {
-    /// Wakes the server if it rests, and has it ask in any case.
+    /// Wakes the server if it rests, and makes it check in any case.
     pub fn wake(&self) {
         self.0.called.store(1);
         if let Some(place) = self.places().first() {
@@ -349,25 +347,25 @@ impl fmt::Debug for Waker {
     }
 }
 
-/// An object that is served, of whatever kind.
+/// An object of any kind that is served.
 trait Serving {
     fn place(&self) -> &Place;
 
-    /// Whether it does not merely stand by.
+    /// Returns whether it serves, and does not merely stand by.
     fn is_serving(&self) -> bool;
 
-    /// Whether anybody can be the first who serves, so that the others know of none when this one
+    /// Returns whether any rank can be the first to serve, so that no other server is known to come when this one
     /// leaves before.
     fn may_begin(&self) -> bool {
         false
     }
 
-    /// Operations that it has found cut short.
+    /// Returns how many interrupted operations it has found.
     fn cut_short(&self) -> u64;
 
     fn round(&mut self) -> Result<bool, Stop>;
 
-    /// Before a rest of unknown length: what was answered arrives.
+    /// Makes sure that answers arrive. Called before a rest of unknown length.
     fn push(&mut self) {}
 
     fn name(&self) -> &str {
@@ -375,8 +373,8 @@ trait Serving {
     }
 }
 
-/// Becomes the one who serves, if nobody does, nor goes on with what it had begun. Who did before: 0
-/// for nobody, after whom only somebody who `may_begin` comes.
+/// Makes this rank the server, if no rank serves or still finishes what it had begun as the server. Returns the word of
+/// the server before. It is 0 if there was none; then only a rank that `may_begin` takes over.
 fn begin(place: &Place, may_begin: impl FnOnce() -> bool) -> Option<u64> {
     let server = place.head(head::SERVER);
     let seen = server.load();
@@ -400,7 +398,7 @@ struct Slots<O: Object, D> {
     cut_short: u64,
 }
 
-/// Leaves the object to others after a take-over that failed.
+/// Leaves the object to others after a failed take-over.
 #[cold]
 fn withdraw(place: &Place) {
     let me = place.region.rank() as u64 + 1;
@@ -417,7 +415,7 @@ impl<O: Object, D: slot::Order> Slots<O, D> {
         self.follow().inspect_err(|_| withdraw(&self.place))
     }
 
-    /// Finishes what the server before was in the middle of. Whether there was anything.
+    /// Finishes what the previous server was in the middle of. Returns whether there was anything.
     fn follow(&mut self) -> Result<bool, Stop> {
         let place = &self.place;
         let (mut served, unfinished) = slot::Served::take_over(self.slots, place)?;
@@ -478,16 +476,16 @@ struct Messages<O: Object> {
     cut_short: u64,
 }
 
-/// When a server's turn is.
+/// Says when it is a server's turn.
 struct Turn {
-    /// Who is to be the first.
+    /// The rank that is to be the first server.
     named: usize,
-    /// The channels of that one.
+    /// The channels of that rank.
     first: Option<mp::Served>,
 }
 
 impl<O: Object> Messages<O> {
-    /// Its word: not 0 in the middle of an operation.
+    /// The server's word: not 0 in the middle of an operation.
     fn busy(place: &Place) -> Result<&Word, Stop> {
         place.word(Place::own(place.all_seats()))
     }
@@ -554,7 +552,7 @@ mod tests {
     use super::*;
     use crate::critical::{Section, objects::Counter};
 
-    /// A take-over that fails leaves the object to whoever comes next.
+    /// A take-over that fails leaves the object to the next server that comes.
     #[test]
     fn who_cannot_take_over_does_not_keep_others_from_it() {
         let rank = World::solo().unwrap();

@@ -1,4 +1,4 @@
-//! What an algorithm sees of the world: words, other seats, waiting. In models it is another one.
+//! An algorithm's view of the world: words, other seats, waiting. Models have another one.
 
 use std::{
     cell::Cell,
@@ -19,14 +19,14 @@ use super::{
     turns,
 };
 
-/// Words in two cache lines, which processors fetch together (T 7.2.1): what different seats write
-/// lies so far apart.
+/// The number of words in two cache lines, which processors fetch together (T 7.2.1). Words that different seats write
+/// lie this far apart.
 pub(super) const BLOCK: usize = if cfg!(loom) { 4 } else { 16 };
 
-/// One who takes part. It does one thing at a time.
+/// A participant, which does one thing at a time.
 pub(super) type Seat = usize;
 
-/// What an algorithm does to a word: see [`Word`], which is what it is in earnest.
+/// The operations of an algorithm on a word: see [`Word`], which is the real implementation.
 pub(super) trait AnyWord {
     fn load(&self) -> u64;
     fn peek(&self) -> u64;
@@ -62,7 +62,7 @@ impl AnyWord for Word {
     }
 }
 
-/// How long something is waited for at most, from when it was made.
+/// The most time that something is waited for, counted from when the limit was made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
     wait: Wait,
@@ -74,12 +74,12 @@ impl Limit {
         Self { wait, began: Instant::now() }
     }
 
-    /// For one look.
+    /// Creates a limit for a single look.
     pub(super) fn at_once() -> Self {
         Self::new(Duration::ZERO.into())
     }
 
-    /// What is left of it.
+    /// Returns the remaining time.
     pub(super) fn left(&self) -> Wait {
         self.wait.since(self.began)
     }
@@ -88,7 +88,7 @@ impl Limit {
         self.left().time_limit().is_some_and(|left| left.is_zero())
     }
 
-    /// What is left of it, but not more than that.
+    /// Returns the remaining time, but not more than `time`.
     fn at_most(&self, time: Duration) -> Wait {
         let left = self.left();
         left.limit(left.time_limit().map_or(time, |left| left.min(time)))
@@ -99,14 +99,14 @@ impl Limit {
 pub(super) trait Site {
     type Word: AnyWord;
 
-    /// Word number `index`. An index that somebody else wrote may be any.
+    /// Returns word number `index`. An index that was read from shared memory may be any number.
     fn word(&self, index: usize) -> Result<&Self::Word, Stop>;
 
-    /// Words from `first` on, as many as asked for.
+    /// Returns `count` words from `first` on.
     fn words(&self, first: usize, count: usize) -> Result<&[Self::Word], Stop>;
 
-    /// Waits as `me` until `poll` answers, or somebody is gone in the middle of something.
-    /// `watched` is the word that decides.
+    /// Waits as `me` until `poll` answers, or a rank is gone in the middle of something. `watched` is the word that
+    /// decides.
     fn wait<T>(
         &self,
         me: Seat,
@@ -115,7 +115,8 @@ pub(super) trait Site {
         poll: impl FnMut() -> Option<T>,
     ) -> Result<T, Stop>;
 
-    /// [`wait`](Self::wait) until the limit is over: then `None`. In simulations nobody has one.
+    /// Waits as [`wait`](Self::wait) does until the limit is over; then returns `None`. In simulations there are no
+    /// limits.
     fn wait_until<T>(
         &self,
         me: Seat,
@@ -126,13 +127,13 @@ pub(super) trait Site {
         self.wait(me, None, watched, poll).map(Some)
     }
 
-    /// Looks away for so many of the processor's pauses.
+    /// Pauses for so many of the processor's pauses.
     #[inline(always)]
     fn pause(&self, pauses: u32) {
         (0..pauses).for_each(|_| std::hint::spin_loop());
     }
 
-    /// How many of them take about so long.
+    /// Returns how many pauses take about so long.
     fn pauses(&self, time: Duration) -> u32 {
         pauses(time)
     }
@@ -143,88 +144,88 @@ pub(super) trait Site {
         memory::settle();
     }
 
-    /// The seat is in the code of a lock or a combiner, and does not have the value: if it dies, that is
-    /// whole. From here to [`leave`](Self::leave) others may wait for this seat.
+    /// Says that the seat is in the code of a lock or a combiner, and does not have the value: if it dies, the value is
+    /// intact. From here to [`leave`](Self::leave) others may wait for this seat.
     fn approach(&self, me: Seat);
 
-    /// It has the value, for an operation of its own.
+    /// Says that it has the value, for an operation of its own.
     fn enter(&self, me: Seat) {
         self.begin(me, 0);
     }
 
-    /// It has the value, and begins with a request of another seat's: the algorithm's word for it, not 0.
+    /// Says that it has the value, and begins with a request of another seat: the algorithm's word for it, not 0.
     fn begin(&self, me: Seat, request: u64);
 
     fn leave(&self, me: Seat);
 
-    /// That nothing more comes from a seat.
+    /// Returns why nothing more comes from a seat, if so.
     fn gone(&self, seat: Seat) -> Option<Stop>;
 
-    /// Before an operation, and after it: see `turns.rs`. Models do without.
+    /// Called before an operation, and after it: see `turns.rs`. Models do without.
     fn take_turn(&self, _me: Seat) {}
 
     fn end_turn(&self, _me: Seat) {}
 
-    /// Wakes whoever serves, after a request was written.
+    /// Wakes the server, after a request was written.
     fn wake_server(&self);
 
-    /// Whether nobody serves, nor will.
+    /// Returns whether no rank serves, nor will.
     fn unserved(&self) -> bool;
 
-    /// From here to [`end_wait`](Self::end_wait) a handle waits without a limit for a server, if nobody serves yet.
-    /// Whether nobody does: then the wait is to be ended.
+    /// Begins a handle's wait without a limit for a server, if no rank serves yet. It lasts until
+    /// [`end_wait`](Self::end_wait). Returns whether no rank serves: then the wait is to be ended.
     fn begin_wait(&self) -> bool {
         false
     }
 
     fn end_wait(&self) {}
 
-    /// Whether there are cores enough to look again and again.
+    /// Returns whether there are enough cores to look again and again.
     fn spins(&self) -> bool;
 
-    /// Wakes a seat if it waits, after what it waits for was written.
+    /// Wakes a seat if it waits. Call it after writing what the seat waits for.
     fn wake(&self, seat: Seat);
 
-    /// Wakes whoever waits.
+    /// Wakes all seats that wait.
     fn wake_all(&self);
 
-    /// Between what is written for somebody who may just come to wait, and the look who it is; see
+    /// Orders a write for a seat that may just be starting to wait before the look which seat that is; see
     /// [`Region::fence`].
     fn fence(&self);
 }
 
-/// What healing takes beside; see `heal.rs`.
+/// What healing needs in addition; see `heal.rs`.
 pub(super) trait Mortal: Site {
-    /// How many seats there are.
+    /// Returns how many seats there are.
     fn seats(&self) -> usize;
 
-    /// The seat waits for the healer, and what it has asked for is still in the queue.
+    /// Says that the seat waits for the healer, and its request is still in the queue.
     fn park(&self, me: Seat);
 
-    /// What the seat says of itself: see [`seat`].
+    /// Returns the seat's mark: see [`seat`].
     fn mark(&self, seat: Seat) -> &Self::Word;
 
-    /// [`approach`](Site::approach); the seat's mark, for what it says next.
+    /// Does what [`approach`](Site::approach) does. Returns the seat's mark, for what it says next.
     #[inline(always)]
     fn come(&self, me: Seat) -> &Self::Word {
         self.approach(me);
         self.mark(me)
     }
 
-    /// Whether nothing of its rank comes here any more, from any thread of it.
+    /// Returns whether nothing of the seat's rank comes here any more, from any thread of it.
     fn is_dead(&self, seat: Seat) -> bool;
 
-    /// A rank that is gone with what others can't go past, because it is not dead.
+    /// Returns a rank that is gone and that others can't wait for or skip, because it is not dead.
     fn lost(&self) -> Option<Stop>;
 
-    /// 1 + who heals, and whether the queue is void.
+    /// Returns the word that has 1 + the healer, and whether the queue is void.
     fn healer(&self) -> &Self::Word;
     fn void(&self) -> &Self::Word;
 
-    /// A rank that is gone in the middle of something, so that nobody is to wait for it.
+    /// Returns a rank that is gone in the middle of something, so that no seat is to wait for it.
     fn broken(&self) -> Option<Stop>;
 
-    /// [`linger`](Self::linger) until the limit is over, or somebody is gone in the middle of something.
+    /// Waits as [`linger`](Self::linger) does until the limit is over, or a rank is gone in the middle of something.
     fn linger_until<T>(
         &self,
         me: Seat,
@@ -254,8 +255,8 @@ pub(super) trait Mortal: Site {
         }
     }
 
-    /// Waits for what nobody wakes for, until the limit is over, if there is one: then `None`. Brings on what the rank
-    /// has under way: whoever has the value may wait for that.
+    /// Waits for something that wakes no seat, until the limit, if any, is over; then returns `None`. Makes progress on
+    /// the rank's pending requests: the seat that has the value may wait for them.
     fn linger<T>(
         &self,
         me: Seat,
@@ -263,31 +264,31 @@ pub(super) trait Mortal: Site {
         poll: impl FnMut() -> Option<T>,
     ) -> Result<Option<T>, Stop>;
 
-    /// Whether somebody died in the code.
+    /// Returns whether a rank died in the code.
     fn is_stuck(&self) -> bool {
         (0..self.seats()).any(|seat| self.is_dead(seat) && self.mark(seat).load() != 0)
     }
 }
 
-/// Words of a seat that all algorithms have.
+/// The words of a seat that all algorithms have.
 pub(super) mod seat {
-    /// Not 0: in the code of a lock or a combiner. The lower bits say where; above them, in
-    /// [`ENTERED`], is the [request] that is executed.
+    /// Not 0: the seat is in the code of a lock or a combiner. The lower bits say where. Above them, in [`ENTERED`], is
+    /// the [request] that is executed.
     pub(in super::super) const MARK: usize = 0;
     const KIND_BITS: u64 = 2;
-    /// In [`MARK`]: it has the value.
+    /// In [`MARK`]: the seat has the value.
     pub(in super::super) const ENTERED: u64 = 1;
-    /// In [`MARK`]: it does not.
+    /// In [`MARK`]: the seat does not have the value.
     pub(in super::super) const APPROACHES: u64 = 2;
-    /// In [`MARK`]: it waits for the healer, and what it has asked for is still in the queue.
+    /// In [`MARK`]: the seat waits for the healer, and its request is still in the queue.
     pub(in super::super) const PARKED: u64 = 3;
 
-    /// What a mark says.
+    /// Returns what a mark says.
     pub(in super::super) const fn kind(mark: u64) -> u64 {
         mark & ((1 << KIND_BITS) - 1)
     }
 
-    /// The request of which one who has [`ENTERED`] says that he executes it; 0 is his own.
+    /// Returns the request that a seat with [`ENTERED`] says it executes; 0 is its own.
     pub(in super::super) const fn request(mark: u64) -> u64 {
         mark >> KIND_BITS
     }
@@ -296,21 +297,20 @@ pub(super) mod seat {
         ENTERED | request << KIND_BITS
     }
 
-    /// How many servers of the rank serve the object, or will when its server is gone. In its first
-    /// seat.
+    /// How many servers of the rank serve the object, or will when its server is gone. In the rank's first seat.
     pub(in super::super) const SERVES: usize = 1;
-    /// How many handles of the rank are open, times [`HANDLE`], and how many of them wait without a limit for a
-    /// server to come. In its first seat.
+    /// How many handles of the rank are open, times [`HANDLE`], plus how many of them wait without a limit for a server
+    /// to come. In the rank's first seat.
     pub(in super::super) const CREW: usize = 2;
     pub(in super::super) const HANDLE: u64 = 1 << 32;
-    /// Not 0: the rank asked for something before anybody served. In its first seat.
+    /// Not 0: the rank asked for something before any rank served. In the rank's first seat.
     pub(in super::super) const ASKED: usize = 3;
     /// The last panic's message: its length in bytes, then the bytes.
     pub(in super::super) const MESSAGE: usize = 4;
     pub(in super::super) const TEXT: usize = 5;
     /// Words of it.
     pub(in super::super) const TEXT_WORDS: usize = WISH - TEXT;
-    /// Of a client of a server behind channels: whether its last operation may be begun; see `mp.rs`.
+    /// For a client of a server behind channels: whether its last operation may be begun; see `mp.rs`.
     pub(in super::super) const WISH: usize = 15;
 }
 
@@ -320,32 +320,32 @@ pub(super) mod head {
     pub(in super::super) const SPEC: usize = 0;
     /// Whether the value is there: see `value.rs`.
     pub(in super::super) const MADE: usize = 1;
-    /// Not 0: an operation did not come to its end.
+    /// Not 0: an operation did not finish.
     pub(in super::super) const POISONED: usize = 2;
-    /// Seats ever taken are below.
+    /// All seats that were ever taken are below this number.
     pub(in super::super) const SEATS: usize = 3;
-    /// Who serves: 0 for nobody yet, else 1 + the rank, and [`LEFT`]; [`LEFT`] alone when nobody came.
+    /// The server: 0 if there was none yet, otherwise 1 + the rank, and [`LEFT`]; [`LEFT`] alone if none came.
     pub(in super::super) const SERVER: usize = 4;
     /// In [`SERVER`]: the rank does not serve any more.
     pub(in super::super) const LEFT: u64 = 1 << 63;
-    /// 1 + who heals a queue, and whether it is void: see `heal.rs`.
+    /// 1 + the seat that heals a queue, and whether the queue is void: see `heal.rs`.
     pub(in super::super) const HEALER: usize = 5;
     pub(in super::super) const VOID: usize = 6;
-    /// Not 0: until when turns are taken because somebody waited for long; see `turns.rs`. In a line
-    /// that is hardly ever written.
+    /// Not 0: until when turns are taken because a seat waited for long; see `turns.rs`. This is in a line that is
+    /// rarely written.
     pub(in super::super) const TURNS: usize = 7;
-    /// 1 + whose turn it is, where turns are taken; see `turns.rs`.
+    /// 1 + the seat whose turn it is, where turns are taken; see `turns.rs`.
     pub(in super::super) const TURN: usize = 8;
-    /// For how long turns were taken the last time, in nanoseconds, and when that was over.
+    /// How long turns were taken the last time, in nanoseconds, and when that was over.
     pub(in super::super) const TURNS_TIME: usize = 9;
     pub(in super::super) const TURNS_END: usize = 10;
     pub(in super::super) const WORDS: usize = 16;
 }
 
-/// The names of objects, of whatever kind: two kinds by one name are a mismatch.
+/// The names of all kinds of objects. Two kinds with the same name are a mismatch.
 pub(super) const OBJECTS: Namespace = Namespace::new("objects");
 
-/// Opens a region, which all ranks want to be of the same size.
+/// Opens a region. All ranks must want the same size.
 pub(super) fn open_region(
     rank: &Rank,
     namespace: Namespace,
@@ -361,15 +361,15 @@ pub(super) fn open_region(
     })
 }
 
-/// A seat's way to the region of an object.
+/// A seat's access to the region of an object.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) region: Region,
-    /// Of each rank.
+    /// The number of seats of each rank.
     pub(super) seats: usize,
-    /// A value of [`Region::ends`] at which nobody was missing.
+    /// A value of [`Region::ends`] at which no rank was missing.
     whole: Cell<u32>,
-    /// Of this handle: waits for a first server, within each other or as futures.
+    /// This handle's waits for a first server, nested or as futures.
     awaits_first: Cell<usize>,
     pub(super) waits: turns::Waits,
 }
@@ -385,7 +385,7 @@ impl Place {
         }
     }
 
-    /// Of all ranks.
+    /// Returns the number of seats of all ranks.
     pub(super) fn all_seats(&self) -> usize {
         self.seats * self.region.ranks()
     }
@@ -394,30 +394,30 @@ impl Place {
         seat / self.seats
     }
 
-    /// Where the algorithm's own words begin, for so many seats.
+    /// Returns where the algorithm's own words begin, for so many seats.
     pub(super) fn own(all_seats: usize) -> usize {
         head::WORDS + all_seats * BLOCK
     }
 
-    /// A word of a region's head. There always is one.
+    /// Returns a word of a region's head, which always exists.
     #[inline(always)]
     pub(super) fn head(&self, index: usize) -> &Word {
         &self.region.words()[index]
     }
 
-    /// The words of a seat that exists.
+    /// Returns the words of an existing seat.
     #[inline(always)]
     pub(super) fn seat(&self, seat: Seat) -> &[Word] {
         let first = head::WORDS + seat * BLOCK;
         &self.region.words()[first..first + BLOCK]
     }
 
-    /// The number of one of a seat's words among all.
+    /// Returns the index of one of a seat's words among all words.
     pub(super) fn index(&self, seat: Seat, word: usize) -> usize {
         head::WORDS + seat * BLOCK + word
     }
 
-    /// The seat that further handles of this rank share.
+    /// Returns the seat that further handles of this rank share.
     pub(super) fn shared_seat(&self) -> Seat {
         self.seats * (1 + self.region.rank()) - 1
     }
@@ -426,12 +426,12 @@ impl Place {
         self.seat(rank * self.seats)
     }
 
-    /// How many servers of this rank serve the object, or stand by.
+    /// Returns the word that counts the servers of this rank that serve the object, or stand by.
     pub(super) fn serves(&self) -> &Word {
         &self.first_seat(self.region.rank())[seat::SERVES]
     }
 
-    /// Whether the rank serves the object, or will when its server is gone.
+    /// Returns whether the rank serves the object, or will when its server is gone.
     pub(super) fn stands_by(&self, rank: usize) -> bool {
         self.first_seat(rank)[seat::SERVES].load() != 0
     }
@@ -440,12 +440,12 @@ impl Place {
         &self.first_seat(self.region.rank())[seat::CREW]
     }
 
-    /// A handle of this rank is opened.
+    /// Notes that a handle of this rank is opened.
     pub(super) fn join(&self) {
         self.crew().add(seat::HANDLE);
     }
 
-    /// It is closed. A server of this rank may have waited for that; and where none has served yet, all
+    /// Notes that it is closed. A server of this rank may have waited for that. If no server has come yet, all ranks
     /// that wait for the first one must see whether any handle is left that could serve.
     pub(super) fn part(&self) {
         // A future that was leaked waits no longer.
@@ -458,19 +458,19 @@ impl Place {
         }
     }
 
-    /// Whether this rank has handles that ask.
+    /// Returns whether this rank has handles that ask.
     pub(super) fn is_open(&self) -> bool {
         self.crew().load() >= seat::HANDLE
     }
 
-    /// The rank that serves, if it is there.
+    /// Returns the rank that serves, if it is there.
     pub(super) fn serving(&self) -> Option<usize> {
         let server = self.head(head::SERVER).load();
         let rank = (server & !head::LEFT).checked_sub(1)? as usize;
         (server & head::LEFT == 0 && !self.region.is_gone(rank)).then_some(rank)
     }
 
-    /// This handle waits for somebody to serve; the others hear of that.
+    /// Notes that this handle waits for a server, and notifies the others.
     #[cold]
     fn wait_for_the_first(&self) -> bool {
         let waits = self.awaits_first.get();
@@ -483,7 +483,7 @@ impl Place {
         true
     }
 
-    /// Whether nobody serves, nor will, where `first` was to begin.
+    /// Returns whether no rank serves, nor will, if `first` was to begin.
     #[cold]
     pub(super) fn unserved_after(&self, first: usize) -> bool {
         match self.head(head::SERVER).load() {
@@ -501,7 +501,7 @@ impl Place {
         !(0..self.region.ranks()).any(|rank| here(rank) && self.stands_by(rank))
     }
 
-    /// Whether nobody has served yet, and nobody will: then that is written down for all.
+    /// Returns whether no rank has served yet, and none will. If so, this is recorded for all.
     #[cold]
     fn nobody_comes(&self) -> bool {
         let ranks = || 0..self.region.ranks();
@@ -570,7 +570,7 @@ impl Place {
         None
     }
 
-    /// Waits after a look in vain.
+    /// Waits after a look that found nothing.
     #[inline(never)]
     fn wait_on<T>(
         &self,
@@ -595,7 +595,7 @@ impl Place {
     }
 }
 
-/// Between looks at what nobody wakes for.
+/// The shortest time between two looks at something that wakes no seat.
 const SHORTEST_NAP: Duration = Duration::from_micros(50);
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
@@ -625,9 +625,10 @@ impl Mortal for Place {
         self.region.is_dead(rank) || self.region.is_released(rank)
     }
 
-    /// Of ranks that are threads, which do not die: who has leaked a guard never gives up the value, and
-    /// nobody can take it away. A thread of the rank may still come out. But one who hears of the loss gives
-    /// up his place, and all behind it would wait for ever; so all hear of it who look afterwards.
+    /// Returns the loss of a rank that is a thread, and so does not die. A rank that has leaked a guard never gives up
+    /// the value, and no other rank can take it away. A thread of the rank may still come out. But a seat that learns
+    /// of the loss gives up its place, and all behind it would wait forever. So all seats that look afterwards learn of
+    /// it.
     ///
     /// A rank that is a process is dead soon after it is gone, or comes out.
     fn lost(&self) -> Option<Stop> {

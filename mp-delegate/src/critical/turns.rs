@@ -1,23 +1,23 @@
-//! Turns of ranks that share cores, with each other or with other programs: one of them has operations
-//! executed for a while, and the others let it.
+//! Turns of ranks that share cores, with each other or with other programs: one of them has operations executed for a
+//! while, and the others let it.
 //!
-//! Whoever queued up beside it would be handed what it wants while it does not run, and keep it from
-//! all others until it does, at the price of two switches for each operation; and two who run would
-//! take everything from each other all the time. So a rank that finds another's turn rather sleeps a
-//! little. It takes the turn when that one has none of its operations under way, and at last in any
-//! case.
+//! A rank that queued up beside it would be given the lock while it does not run, and would keep it from all others
+//! until it runs, at the price of two context switches for each operation. Two running ranks would take everything from
+//! each other all the time. So a rank that finds another's turn sleeps a little instead. It takes the turn when the
+//! other has no pending operation, and otherwise after some time in any case.
 //!
-//! Turns are taken where the world has more ranks than cores, and for a while after a wait that shows that others
-//! want the ranks' cores:
+//! Turns are taken where the world has more ranks than cores, and for a while after a wait that shows that others want
+//! the ranks' cores:
 //! - The operating system has taken the core from the waiter.
-//! - It was a wait for a lock, and so much longer than is usual with this object that whoever it was for can't have
-//!   run. What is usual each handle measures in some of its waits.
+//! - It was a wait for a lock, and so much longer than is usual for this object that the seat it waited for can't have
+//!   been running. Each handle measures what is usual in some of its waits.
 //!
-//! How long the while is follows from how long the wait took, and it is longer each time that such a wait comes
-//! soon after it was over. So other programs on the ranks' cores cost some long waits and no more, and
-//! where all run at the same time again they soon queue up again.
+//! The length of this period follows from how long the wait took. It gets longer each time such a wait comes soon after
+//! the period was over. So other programs on the ranks' cores cost some long waits and no more, and where all ranks run
+//! at the same time again they soon queue up again.
 //!
-//! Nothing but time depends on turns, which is why they are words that are written without much
+//! Turns affect only timing. That is why they are words that are written without much care, and why dead ranks can have
+//! them.
 //! ado, and why the dead can have them.
 
 use std::{cell::Cell, thread::yield_now, time::Duration};
@@ -28,45 +28,45 @@ use nix::sys::resource::{UsageWho, getrusage};
 use super::site::{Place, Seat, Site, Word, head, seat};
 use crate::trace::now;
 
-/// Looks before the first nap where ranks share cores, others running between them: whoever has the turn
-/// may be about to end it. Beside another program that computes each would take as long as the operating system
-/// lets that run.
+/// The number of looks before the first nap. It applies where ranks share cores and others run between looks: the rank
+/// that has the turn may be about to end it. Beside another program that computes, each look would take as long as the
+/// operating system lets that program run.
 const LOOKS: u32 = 3;
-/// Naps between further looks, in microseconds: together some of the times that the operating system
-/// lets one run. They bring nothing on that the rank has under way: that waits for no longer.
+/// The naps between further looks, in microseconds: together some of the time slices of the operating system. The naps
+/// make no progress on the rank's pending requests, which wait no longer than this.
 const NAPS: [u64; 6] = [50, 100, 200, 400, 400, 400];
 
-/// So many times as long as usual is long. Queues are shorter, and their operations more alike.
+/// A wait is long if it takes this many times as long as usual. Queues are shorter, and their operations more alike.
 const LONG: u64 = 256;
-/// Nor is a wait long that the looks of so long a time end: they take less than the operating system to have another
-/// one run.
+/// A wait is not long either if it ends within as many looks as take this time: that is less than the operating system
+/// takes to let another thread run.
 const SHORT: Duration = Duration::from_micros(1);
-/// One wait of so many is measured whatever becomes of it.
+/// One wait out of so many is measured, whatever its outcome.
 const MEASURED: u32 = 32;
 
-/// Turns are taken for so many times as long as somebody waited.
+/// Turns are taken for this many times as long as the seat waited.
 const WHILE: u64 = 16;
-/// A long wait comes soon after turns if it is no more than so many times as late as they took.
+/// A long wait comes soon after turns if it is at most this many times as late as they took.
 const SOON: u64 = 4;
-/// Nanoseconds that turns are taken at most without a try.
+/// The most nanoseconds for which turns are taken without another try.
 const MOST: u64 = 250_000_000;
-/// Operations between two looks at the clock.
+/// The number of operations between two looks at the clock.
 const OPERATIONS: u32 = 64;
 
-/// What a handle knows of its waits.
+/// What a handle knows about its waits.
 #[derive(Clone, Debug)]
 pub(super) struct Waits {
-    /// Whether they are waits for a lock in a queue. How long a wait for a combiner takes says nothing of who
-    /// runs: it lasts for as long as that has others to serve.
+    /// Whether they are waits for a lock in a queue. The length of a wait for a combiner does not show which seat runs:
+    /// the wait lasts as long as the combiner has others to serve.
     pub(super) in_queue: bool,
-    /// [`SHORT`], in looks.
+    /// [`SHORT`], as a number of looks.
     few: u32,
     count: Cell<u32>,
-    /// Nanoseconds of a usual one; 0 before the first.
+    /// The nanoseconds of a usual wait; 0 before the first.
     usual: Cell<u64>,
-    /// Operations while turns were taken.
+    /// The number of operations while turns were taken.
     operations: Cell<u32>,
-    /// Whether the operation under way is in a turn.
+    /// Whether the current operation is in a turn.
     has_turn: Cell<bool>,
 }
 
@@ -90,7 +90,7 @@ impl Waits {
         self.has_turn.get()
     }
 
-    /// Whether the next wait is to be measured.
+    /// Returns whether the next wait is to be measured.
     #[inline]
     fn next(&self) -> bool {
         let count = self.count.get();
@@ -98,8 +98,8 @@ impl Waits {
         count.is_multiple_of(MEASURED)
     }
 
-    /// One took so many nanoseconds: towards what is usual, sooner down than up. Those that are long must
-    /// not seem usual, however many they are; where operations became longer it takes some more of them.
+    /// Notes that a wait took so many nanoseconds. The usual time moves towards it, faster down than up. Long waits
+    /// must not seem usual, however many there are; when operations become longer it takes some more waits.
     fn measured(&self, took: u64) {
         let (usual, took) = (self.usual.get(), took.max(1));
         self.usual.set(match usual {
@@ -115,19 +115,19 @@ impl Waits {
     }
 }
 
-/// One wait, observed. Most of them cost a count.
+/// One wait, observed. Most waits cost a count.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     looks: u32,
     measured: bool,
-    /// By the clock; 0 if it was not looked at.
+    /// The time of the clock; 0 if it was not read.
     began: u64,
     /// How often the core had been taken from this thread after the first looks.
     preemptions: i64,
 }
 
 impl Observed {
-    /// After a look that ended nothing.
+    /// Observes a look that ended nothing.
     #[inline(always)]
     pub(super) fn look(&mut self, place: &Place) {
         if self.looks == 0 {
@@ -166,7 +166,7 @@ impl Observed {
     }
 }
 
-/// How often the operating system has taken the core from this thread for another one.
+/// Returns how often the operating system has taken the core from this thread for another one.
 fn preemptions() -> i64 {
     if cfg!(miri) {
         // It has no such call, and takes cores from nobody.
@@ -175,7 +175,7 @@ fn preemptions() -> i64 {
     getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.involuntary_context_switches())
 }
 
-/// Turns are taken from now on, for a while.
+/// Makes seats take turns from now on, for a while.
 fn go_over(place: &Place, now: u64, waited: u64) {
     let [until, time, end] =
         [head::TURNS, head::TURNS_TIME, head::TURNS_END].map(|at| place.head(at));
@@ -190,13 +190,13 @@ fn go_over(place: &Place, now: u64, waited: u64) {
     until.set(now.saturating_add(length));
 }
 
-/// Whether turns are taken.
+/// Returns whether turns are taken.
 #[inline(always)]
 pub(super) fn are_taken(place: &Place, until: &Word) -> bool {
     until.peek() != 0 || !place.spins()
 }
 
-/// Looks whether they still are.
+/// Checks whether turns are still taken.
 #[cold]
 #[inline(never)]
 fn look_at_the_clock(place: &Place) {
@@ -208,7 +208,7 @@ fn look_at_the_clock(place: &Place) {
     }
 }
 
-/// A turn, until this is dropped.
+/// A turn, which lasts until this is dropped.
 pub(super) struct Turn<'a>(&'a Place, Seat);
 
 impl<'a> Turn<'a> {
@@ -226,7 +226,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Before an operation of a seat. `turn` is the word that says whose turn it is.
+/// Called before an operation of a seat. `turn` is the word that says whose turn it is.
 #[inline(always)]
 pub(super) fn take(place: &Place, turn: &Word, me: Seat) {
     let waits = &place.waits;
@@ -242,7 +242,7 @@ pub(super) fn take(place: &Place, turn: &Word, me: Seat) {
     }
 }
 
-/// After it.
+/// Called after the operation.
 #[inline(always)]
 pub(super) fn end(place: &Place, turn: &Word, me: Seat) {
     place.waits.has_turn.set(false);
@@ -298,7 +298,7 @@ mod tests {
         are_taken(place, place.head(head::TURNS))
     }
 
-    /// A wait of seat 0 that so many looks ended, and that began so many nanoseconds ago.
+    /// Makes a wait of seat 0 that so many looks ended, and that began so many nanoseconds ago.
     fn wait(place: &Place, looks: u32, ago: u64) {
         let preemptions = preemptions();
         Observed { looks, measured: false, began: now() - ago, preemptions }.judge(place, 0);

@@ -1,5 +1,5 @@
-//! The value itself: the one place where memory that all ranks share is taken for an ordinary
-//! value, by whoever has it alone.
+//! The value itself: the only place where memory that all ranks share is treated as an ordinary value, by the seat that
+//! has exclusive access.
 #![allow(
     unsafe_code,
     reason = "the value is reached by whoever the algorithms let in, one at a time"
@@ -36,7 +36,7 @@ pub(super) struct Value<O: Object> {
     first: NonNull<<O::State as Message>::Element>,
     len: usize,
     poisons: bool,
-    /// What it has in common with other objects.
+    /// Memory that it shares with other objects.
     common: Option<Box<Region>>,
     object: PhantomData<fn() -> O>,
 }
@@ -45,15 +45,15 @@ pub(super) struct Value<O: Object> {
 unsafe impl<O: Object> Send for Value<O> {}
 
 impl<O: Object> Value<O> {
-    /// Bytes of a value of so many elements; `None` if there are too many, or if they are aligned
-    /// to more than a region is.
+    /// Returns how many bytes a value of so many elements takes. Returns `None` if there are too many, or if they are
+    /// aligned to more than a region is.
     pub(super) fn bytes(len: usize) -> Option<usize> {
         let aligned = align_of::<<O::State as Message>::Element>() <= 128;
         let bytes = len.checked_mul(size_of::<<O::State as Message>::Element>());
         bytes.filter(|_| aligned && (O::State::SLICE || len == 1))
     }
 
-    /// `region` has room for it. Its operations reach the words of `common`, too.
+    /// Creates the value, for which `region` has room. Its operations reach the words of `common`, too.
     pub(super) fn new(
         region: &Region,
         len: usize,
@@ -66,14 +66,15 @@ impl<O: Object> Value<O> {
         fits.then(|| Self { first: first.cast(), len, poisons, common, object: PhantomData })
     }
 
-    /// Where it lies: in range, aligned, and any bits are one, as `new` and regions see to.
+    /// Returns where the value lies. It is in range and aligned, and any bits are a valid value, as `new` and regions
+    /// ensure.
     #[inline(always)]
     fn at(&self) -> NonNull<O::State> {
         O::State::at(self.first, self.len)
     }
 
     /// # Safety
-    /// Nobody else has it meanwhile, in any rank, and the region is open.
+    /// No other rank or thread has the value meanwhile, and the region is open.
     #[inline(always)]
     unsafe fn state<'a>(&self) -> &'a mut O::State {
         // SAFETY: `at` says what of it is so always; it is the caller's alone, for as long as he
@@ -81,7 +82,7 @@ impl<O: Object> Value<O> {
         unsafe { self.at().as_mut() }
     }
 
-    /// Sees to it that the value is made before anybody reaches it, by whoever comes first.
+    /// Ensures that the value is initialized before any rank reaches it. The first rank that arrives initializes it.
     pub(super) fn make(
         &self,
         place: &Place,
@@ -92,10 +93,10 @@ impl<O: Object> Value<O> {
         once(place, me, place.head(head::MADE), || make(unsafe { self.state() }))
     }
 
-    /// Executes operations for an algorithm, which calls it for one at a time: in all ranks
-    /// together. That is what the algorithms are for, and what their models check.
+    /// Executes operations for an algorithm, which calls it for one operation at a time in all ranks together. Ensuring
+    /// this is the task of the algorithms, and their models check it.
     ///
-    /// The operation is that of a seat, which gets to know why it panics.
+    /// The operation belongs to a seat, which is told why it panics.
     #[inline(always)]
     pub(super) fn runner<'a>(
         &'a self,
@@ -129,8 +130,8 @@ impl<O: Object> Value<O> {
         self.common.as_ref().map_or(&[], |common| common.words())
     }
 
-    /// Somebody was killed in the middle of an operation, and this one follows him: the value is repaired,
-    /// or else poisoned. Whether it is good.
+    /// Repairs the value, or else poisons it, after a rank was killed in the middle of an operation. Returns whether
+    /// the value is good.
     #[cold]
     pub(super) fn repair(&self, place: &Place) -> bool {
         // SAFETY: servers call this before anybody else serves; those of a lock or a combiner while
@@ -143,13 +144,13 @@ impl<O: Object> Value<O> {
         is_good
     }
 
-    /// Whether the object says that the operation may be executed again.
+    /// Returns whether the object says that the operation may be executed again.
     #[cold]
     pub(super) fn is_idempotent(&self, op: &O::Op) -> bool {
         is_sure(|| O::is_idempotent(op))
     }
 
-    /// An operation did not come to its end.
+    /// Poisons the value after an operation that did not finish, if the section says so.
     #[cold]
     pub(super) fn broke_off(&self, place: &Place) {
         if self.poisons {
@@ -158,7 +159,8 @@ impl<O: Object> Value<O> {
     }
 }
 
-/// What an object answers to those who follow the dead: no, where it panics. Others wait, so no panic goes past this.
+/// Returns an object's answer after a death. It is no if the object panics. Others wait, so no panic leaves this
+/// function.
 fn is_sure(ask: impl FnOnce() -> bool) -> bool {
     catch_unwind(AssertUnwindSafe(ask)).unwrap_or_else(|payload| {
         dispose(payload);
@@ -166,7 +168,7 @@ fn is_sure(ask: impl FnOnce() -> bool) -> bool {
     })
 }
 
-/// Drops what a panic carries, which may panic in its turn.
+/// Drops the payload of a panic, which may itself panic.
 #[cold]
 fn dispose(payload: Box<dyn Any + Send>) {
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
@@ -174,7 +176,7 @@ fn dispose(payload: Box<dyn Any + Send>) {
     }
 }
 
-/// Has an operation executed by a combiner, of which this thread knows.
+/// Has an operation executed by a combiner. This thread is marked as inside it.
 #[inline(always)]
 pub(super) fn combined<O: Object>(
     combiner: &impl Combiner,
@@ -194,7 +196,8 @@ pub(super) fn combined<O: Object>(
     Ok(outcome)
 }
 
-/// The same if nobody is at it, now or before the limit is over. Turns are left to those who queue up.
+/// Does the same if no other seat is at the object, now or before the limit is over. Turns are left to those who queue
+/// up.
 #[inline(never)]
 pub(super) fn combined_within<O: Object>(
     combiner: &impl Combiner,
@@ -223,7 +226,7 @@ fn combined_again<O: Object>(
     combine_again(combiner, (place, me), &op, stop, &mut value.runner(place), rescue)
 }
 
-/// A value in the middle of whose operation somebody was killed.
+/// A value in the middle of whose operation a rank was killed.
 struct Rescued<'a, O: Object> {
     value: &'a Value<O>,
     place: &'a Place,
@@ -239,22 +242,22 @@ impl<O: Object> Rescue<O::Op> for Rescued<'_, O> {
     }
 }
 
-/// A value, and a seat's way to the lock that protects it.
+/// A value, and a seat's access to the lock that protects it.
 pub(super) struct Locked<O: Object> {
     value: Value<O>,
     place: Place,
     me: Seat,
     lock: AnyLock,
-    /// The seat's way to the lock, on words that were found once.
+    /// The seat's access to the lock, on words that were found once.
     quick: Quick,
     /// The object's number.
     id: u64,
-    /// It was taken in the course of a panic, which so is not one in the middle of it.
+    /// Whether the lock was taken during a panic. That panic then does not count as one in the middle of the operation.
     panicking: Cell<bool>,
 }
 
 impl<O: Object> Locked<O> {
-    /// `None` if the region is too short for the lock.
+    /// Creates it. Returns `None` if the region is too short for the lock.
     pub(super) fn new(value: Value<O>, place: Place, me: Seat, lock: AnyLock) -> Option<Self> {
         let id = place.region.id();
         let quick = Quick::new(&place, me, lock.words())?;
@@ -297,7 +300,8 @@ impl<O: Object> Locked<O> {
         }
     }
 
-    /// Gives up any lock, in a call of its own: with all of them in one place, giving up a hybrid lock takes longer.
+    /// Gives up any kind of lock, in a call of its own: with all kinds in one place, giving up a hybrid lock takes
+    /// longer.
     #[inline(never)]
     fn give_any(&self) {
         with_lock!(&self.lock, lock => self.give_by(lock))
@@ -327,8 +331,8 @@ impl<O: Object> Locked<O> {
         self.place.end_turn(self.me);
     }
 
-    /// Executes an operation if nobody has the lock, now or before the limit is over. Takes no turn: turns are for
-    /// those who queue up.
+    /// Executes an operation if no other seat has the lock, now or before the limit is over. Takes no turn: turns are
+    /// for seats that queue up.
     pub(super) fn apply_within(
         &self,
         op: O::Op,
@@ -344,7 +348,7 @@ impl<O: Object> Locked<O> {
         Ok(Some(outcome))
     }
 
-    /// Takes the lock if nobody has it, now or before the limit is over.
+    /// Takes the lock if no other seat has it, now or before the limit is over.
     pub(super) fn acquire_within(
         &self,
         limit: Option<&Limit>,
@@ -366,7 +370,7 @@ impl<O: Object> Locked<O> {
         Ok(self.acquired(inside))
     }
 
-    /// Whether an operation did not come to its end. For whoever has the lock.
+    /// Returns whether an operation did not finish. Only the lock holder may call this.
     #[inline(always)]
     pub(super) fn is_poisoned(&self) -> bool {
         self.quick.is_poisoned()
@@ -382,7 +386,7 @@ impl<O: Object> Locked<O> {
         nesting::leave(self.id);
     }
 
-    /// The thread panics while it has the lock.
+    /// Poisons the value: the thread panics while it has the lock.
     #[cold]
     #[inline(never)]
     fn note_panic(&self) {
@@ -391,7 +395,7 @@ impl<O: Object> Locked<O> {
         }
     }
 
-    /// Returns the guard of a seat that has the lock. Dropped, it leaves what was entered.
+    /// Returns the guard of a seat that has the lock. When the guard is dropped, it leaves what was entered.
     #[inline(always)]
     fn acquired(&self, inside: Inside) -> Guard<'_, O> {
         std::mem::forget(inside);
@@ -403,10 +407,10 @@ impl<O: Object> Locked<O> {
     }
 }
 
-/// A value that a lock protects, in the hands of whoever has the lock, until this is dropped.
+/// Exclusive access to a value that a lock protects, until this is dropped.
 ///
-/// A guard that is leaked keeps the lock. If the thread panics meanwhile the value is poisoned, or
-/// not, by [choice](super::Section::poison).
+/// A leaked guard keeps the lock. If the thread panics while it has the guard, the value is poisoned or not, depending
+/// on the [section](super::Section::poison).
 // One pointer, which goes from call to call in a register.
 #[must_use = "the lock is given up when the guard is dropped"]
 pub struct Guard<'a, O: Object>(&'a Locked<O>, PhantomData<*const ()>);

@@ -1,11 +1,11 @@
 //! Arithmetic on sets of time.
 
-/// A set of times: intervals without their ends, ascending and apart from each other.
+/// A set of times: intervals that do not include their ends, ascending and apart from each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Times(Vec<(u64, u64)>);
 
 impl Times {
-    /// The times in any of these intervals, which may be empty, overlap, and come in any order.
+    /// Returns the times in any of these intervals, which may be empty, overlap, and come in any order.
     pub(super) fn any_of(intervals: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut all: Vec<(u64, u64)> =
             intervals.into_iter().filter(|(start, end)| start < end).collect();
@@ -20,12 +20,12 @@ impl Times {
         Self(joined)
     }
 
-    /// How long all of it is.
+    /// Returns the total length.
     pub(super) fn length(&self) -> u64 {
         self.0.iter().map(|(start, end)| end - start).sum()
     }
 
-    /// The times in both.
+    /// Returns the times in both sets.
     pub(super) fn and(&self, other: &Self) -> Self {
         let (mut ours, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut both = Vec::new();
@@ -43,7 +43,7 @@ impl Times {
         Self(both)
     }
 
-    /// The times in this, but not in the other.
+    /// Returns the times in this set that are not in the other.
     pub(super) fn without(&self, other: &Self) -> Self {
         let mut rest = Vec::new();
         let mut others = other.0.iter().peekable();
@@ -69,7 +69,7 @@ impl Times {
         Self(rest)
     }
 
-    /// How long it is within an interval.
+    /// Returns the length of the times within an interval.
     pub(super) fn length_within(&self, start: u64, end: u64) -> u64 {
         let first = self.0.partition_point(|&(_, to)| to <= start);
         let meeting = self.0[first..].iter().take_while(|(from, _)| *from < end);

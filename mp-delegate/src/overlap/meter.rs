@@ -5,7 +5,7 @@ use super::{OverlapReport, RankOverlap, Slowdown};
 use crate::trace::{Kind, Lane, Span, Track};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the meter needs of a span.
+/// The part of a span that the meter needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     kind: Kind,
@@ -13,11 +13,11 @@ pub(crate) struct Piece {
     end: u64,
     from: Option<u32>,
     units: Option<f64>,
-    /// Of a computation: for which part of it the thread had a processor, in parts of [`WHOLE`].
+    /// For a computation: the part of it for which the thread had a processor, in parts of [`WHOLE`].
     cpu: u64,
 }
 
-/// So many parts are all of a computation.
+/// The number of parts that make up a whole computation.
 const WHOLE: u64 = 64;
 
 impl Piece {
@@ -28,7 +28,7 @@ impl Piece {
         Self { kind, start, end, from: detail.from, units: detail.units, cpu }
     }
 
-    /// The part of it in an interval, with its share of the work.
+    /// Returns the part of the piece in an interval, with its share of the work.
     fn within(self, start: u64, end: u64) -> Option<Self> {
         let (from, to) = (self.start.max(start), self.end.min(end));
         if from >= to {
@@ -53,10 +53,10 @@ struct Sums {
     sent: u64,
     exposed: u64,
     waited: u64,
-    /// Of [`delegated`](Self::delegated).
+    /// A part of [`delegated`](Self::delegated).
     messages_delegated: u64,
     messages_in_calls: u64,
-    /// In parts of [`WHOLE`] of a nanosecond, as what follows.
+    /// In parts of [`WHOLE`] of a nanosecond, like the next field.
     computed: u64,
     /// Copies while the rank computed.
     hidden: u64,
@@ -64,9 +64,9 @@ struct Sums {
 }
 
 impl Meter {
-    /// Adds all that is before `until`, and returns the rest, thread by thread.
+    /// Adds everything before `until`, and returns the rest, thread by thread.
     ///
-    /// Nothing may come later that is before `until`; what does is cut.
+    /// Nothing may come later that lies before `until`; it is cut off.
     pub(crate) fn add(&mut self, until: u64, threads: Vec<(Track, Vec<Piece>)>) -> Vec<Vec<Piece>> {
         let since = self.until;
         let until = until.max(since);
@@ -147,7 +147,7 @@ impl Meter {
         }
     }
 
-    /// The sums so far.
+    /// Returns the sums so far.
     pub(crate) fn report(&self, lost: u64) -> OverlapReport {
         let ranks = self.ranks.iter().map(|(&rank, sums)| RankOverlap {
             rank: rank as usize,
@@ -165,8 +165,8 @@ impl Meter {
     }
 }
 
-/// Computations one after the other, each with the part of it for which the thread had a processor. Of two at
-/// the same time the first counts.
+/// Returns the computations one after the other, each with the part of it for which the thread had a processor. Of two
+/// at the same time, the first counts.
 fn parts<'a>(computations: impl Iterator<Item = &'a Piece>) -> Vec<(u64, u64, u64)> {
     let mut computations: Vec<&Piece> = computations.collect();
     computations.sort_by_key(|piece| piece.start);
@@ -179,8 +179,8 @@ fn parts<'a>(computations: impl Iterator<Item = &'a Piece>) -> Vec<(u64, u64, u6
     after_the_others.filter(|(start, end, _)| start < end).collect()
 }
 
-/// Rates of computation by least squares: the two rates that best explain how much was done in
-/// intervals that a communication thread was at work for a part of.
+/// Rates of computation by least squares. They are the two rates that best explain how much was done in intervals
+/// during parts of which a communication thread was at work.
 #[derive(Debug, Default)]
 struct Rates {
     idle: f64,
@@ -204,7 +204,7 @@ impl Rates {
         self.units_busy += units * busy;
     }
 
-    /// `None` if there was too little of either, or always the same part of both.
+    /// Returns `None` if there was too little of either, or always the same part of both.
     fn slowdown(&self) -> Option<Slowdown> {
         let scale = self.idle_idle * self.busy_busy;
         let determinant = scale - self.idle_busy * self.idle_busy;

@@ -1,25 +1,24 @@
-//! How much communication was hidden behind computation, and what that cost the computation: what
-//! communication threads are for (Buono et al., section III.A), measured for each rank.
+//! A report for each rank of how much communication was hidden behind computation, and of what that cost the
+//! computation. This is what communication threads are for (Buono et al., section III.A).
 //!
-//! The figures come from the spans of a [`Recording`](crate::trace::Recording), added up while
-//! they come, whether or not they are kept for a trace. They are exact sums of interval lengths;
-//! only the [`Slowdown`] is an estimate.
+//! The figures come from the spans of a [`Recording`](crate::trace::Recording). They are added up as they come, whether
+//! or not the spans are kept for a trace. They are exact sums of interval lengths; only the [`Slowdown`] is an
+//! estimate.
 //!
 //! | figure | meaning |
 //! |---|---|
-//! | sending | time that copying the rank's messages and its part in collective operations took: by communication threads (*delegated*), and by itself (*inline*), with waiting for room in the channel |
-//! | tagged by threads | the part of the delegated time in which threads brought on tagged messages that were under way between the rank's calls |
-//! | tagged in calls | time in which the rank's own calls did so; messages that go at once are not under way |
+//! | sending | time for copying the rank's messages and for its part in collective operations: by communication threads (*delegated*), and by the rank itself (*inline*), including waits for room in the channel |
+//! | tagged by threads | the part of the delegated time in which threads advanced tagged messages that were pending between the rank's calls |
+//! | tagged in calls | time in which the rank's own calls advanced pending tagged messages; messages that are sent at once are not pending |
 //! | hidden | the part of the delegated time during which the rank computed |
-//! | exposed | time the rank lost to sending: sending inline, delegating, waiting, being in a collective operation, bringing tagged messages on |
-//! | waiting | the part of the exposed time in which the rank waited for what was delegated, for room, or for others in a collective operation |
+//! | exposed | time the rank lost to sending: sending inline, delegating, waiting, being in a collective operation, advancing tagged messages |
+//! | waiting | the part of the exposed time in which the rank waited for what was delegated, for room, or for other ranks in a collective operation |
 //!
-//! Waits are recorded where they happen. When it computes, a rank says
-//! ([`Recorder::compute`](crate::trace::Recorder::compute) or
-//! [`Kind::Compute`](crate::trace::Kind::Compute)); of that time counts as much as its thread had a processor,
-//! without the communication within. A rank that never says so has no hidden time: `None`, and `-` in the table.
-//! Delegated time that is neither hidden nor exposed passed while the rank waited for messages, or did
-//! what it does not say.
+//! Waits are recorded where they happen. A rank must say when it computes
+//! ([`Recorder::compute`](crate::trace::Recorder::compute) or [`Kind::Compute`](crate::trace::Kind::Compute)). Of that
+//! time, only the part counts in which its thread had a processor, without the communication within. A rank that never
+//! says so has no hidden time: it is `None`, and `-` in the table. Delegated time that is neither hidden nor exposed
+//! passed while the rank waited for messages, or did something that it did not record.
 
 mod intervals;
 mod meter;
@@ -32,10 +31,10 @@ use crate::trace::Trace;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The overlap of each rank; [`Display`](fmt::Display) gives a table, `serde` JSON.
+/// The overlap of each rank. [`Display`](fmt::Display) gives a table, and `serde` gives JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OverlapReport {
-    /// The ranks that recorded something, ascending.
+    /// The ranks that recorded something, in ascending order.
     pub ranks: Vec<RankOverlap>,
     /// Spans that could not be counted because a span of another thread stayed open for too long.
     pub lost_spans: u64,
@@ -47,40 +46,40 @@ pub struct OverlapReport {
 pub struct RankOverlap {
     /// The rank.
     pub rank: usize,
-    /// Time communication threads copied its messages, brought on its tagged messages, and carried on its
-    /// collective operations; two of them at once count twice.
+    /// Time in which communication threads copied the rank's messages, advanced its tagged messages, and carried on its
+    /// collective operations. Two threads at once count twice.
     pub delegated_ns: u64,
-    /// Time it sent by itself.
+    /// Time in which the rank sent by itself.
     pub inline_ns: u64,
-    /// The part of [`delegated_ns`](Self::delegated_ns) during which it computed; `None` if it does not say
+    /// The part of [`delegated_ns`](Self::delegated_ns) during which the rank computed; `None` if the rank does not say
     /// when it computes.
     pub hidden_ns: Option<u64>,
-    /// Time it spent on sending: inline, delegating, waiting for what it had delegated or for room; on tagged
-    /// messages under way; and in collective operations.
+    /// Time that the rank spent on sending (inline, delegating, waiting for what it had delegated or for room), on
+    /// pending tagged messages, and in collective operations.
     pub exposed_ns: u64,
-    /// The part of [`exposed_ns`](Self::exposed_ns) in which it waited, but for room while it sent inline.
+    /// The part of [`exposed_ns`](Self::exposed_ns) in which the rank waited, except for room while it sent inline.
     pub waited_ns: u64,
-    /// The part of [`delegated_ns`](Self::delegated_ns) in which communication threads brought on its tagged
+    /// The part of [`delegated_ns`](Self::delegated_ns) in which communication threads advanced the rank's tagged
     /// messages between its calls.
     pub messages_delegated_ns: u64,
-    /// Time in which its own calls brought on tagged messages that were under way.
+    /// Time in which the rank's own calls advanced pending tagged messages.
     pub messages_in_calls_ns: u64,
-    /// Time it computed on a processor, without the communication within; 0 if it does not say when it
-    /// computes.
+    /// Time in which the rank computed on a processor, without the communication within; 0 if the rank does not say
+    /// when it computes.
     pub computing_ns: u64,
-    /// What communication threads at work cost its computation; `None` unless it computed
-    /// [units](crate::trace::Recorder::compute) both beside them and without.
+    /// What communication threads at work cost the rank's computation; `None` unless the rank computed
+    /// [units](crate::trace::Recorder::compute) both beside them and without them.
     pub slowdown: Option<Slowdown>,
 }
 
 impl RankOverlap {
-    /// Time that sending its messages took, whoever did it.
+    /// Returns the time that sending the rank's messages took, both by communication threads and by the rank itself.
     pub fn sending_ns(&self) -> u64 {
         self.delegated_ns + self.inline_ns
     }
 
-    /// The part of the delegated time that was hidden, from 0 to 1; `None` if nothing was
-    /// delegated, or the rank does not say when it computes.
+    /// Returns the part of the delegated time that was hidden, from 0 to 1; `None` if nothing was delegated, or if the
+    /// rank does not say when it computes.
     pub fn hidden_part(&self) -> Option<f64> {
         let hidden = self.hidden_ns.filter(|_| self.delegated_ns > 0)?;
         Some(hidden as f64 / self.delegated_ns as f64)
@@ -89,31 +88,31 @@ impl RankOverlap {
 
 /// Rates of computation with communication threads idle, and with at least one at work.
 ///
-/// Fitted by least squares to all intervals of computation whose work is known; an interval may
-/// have seen both. What the rank's own communication took of an interval does not count.
+/// The rates are fitted by least squares to all intervals of computation whose work is known. An interval may contain
+/// both. The time that the rank's own communication took within an interval does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slowdown {
-    /// Units of work a second while no communication thread was at work.
+    /// Units of work per second while no communication thread was at work.
     pub units_per_second_idle: f64,
-    /// Units of work a second while one or more were.
+    /// Units of work per second while one or more communication threads were at work.
     pub units_per_second_busy: f64,
-    /// How long the rank computed while none was, in seconds.
+    /// How long the rank computed while no communication thread was at work, in seconds.
     pub seconds_idle: f64,
-    /// How long the rank computed while one or more were, in seconds.
+    /// How long the rank computed while one or more communication threads were at work, in seconds.
     pub seconds_busy: f64,
 }
 
 impl Slowdown {
-    /// By how much the computation was slower beside communication threads at work: 0.1 for 10%;
-    /// negative if it was faster.
+    /// Returns by how much the computation was slower beside communication threads at work: 0.1 for 10%; negative if it
+    /// was faster.
     pub fn slowed(&self) -> f64 {
         1.0 - self.units_per_second_busy / self.units_per_second_idle
     }
 }
 
 impl OverlapReport {
-    /// The overlap in a trace: of several processes with all their communication threads, after
-    /// [`Trace::merge`]. Dropped spans are missing in it.
+    /// Returns the overlap in a trace. After [`Trace::merge`], this is the overlap of several processes with all their
+    /// communication threads. Dropped spans are missing in it.
     pub fn of(trace: &Trace) -> Self {
         let mut meter = Meter::default();
         let pieces = trace
@@ -124,8 +123,8 @@ impl OverlapReport {
         meter.report(trace.dropped())
     }
 
-    /// Puts the reports of several processes together. A process knows only its own communication
-    /// threads, so the slowdown of its ranks is by these.
+    /// Puts the reports of several processes together. A process knows only its own communication threads, so the
+    /// slowdown of its ranks refers only to these.
     pub fn merge(parts: impl IntoIterator<Item = Self>) -> Self {
         let mut merged = Self::default();
         for part in parts {
@@ -182,7 +181,7 @@ impl fmt::Display for OverlapReport {
     }
 }
 
-/// A time in three digits or so.
+/// Formats a time with about three digits.
 fn time(nanoseconds: u64) -> String {
     match nanoseconds {
         0..1_000 => format!("{nanoseconds} ns"),

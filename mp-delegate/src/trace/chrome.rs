@@ -12,10 +12,10 @@ const FIRST_KT: u64 = 1 << 20;
 impl Trace {
     /// Writes the trace as JSON for Perfetto, `chrome://tracing`, and `mprun trace-svg`.
     ///
-    /// Times begin with the first span. Spans that were dropped are counted in `otherData`.
+    /// Times count from the beginning of the first span. Spans that were dropped are counted in `otherData`.
     ///
     /// # Errors
-    /// Those of writing.
+    /// The errors of writing to `to`.
     pub fn write_chrome(&self, to: impl Write) -> io::Result<()> {
         let spans = self.tracks.iter().flat_map(|track| &track.spans);
         let origin = spans.map(|span| span.start).min().unwrap_or(0);
@@ -80,7 +80,7 @@ impl Trace {
     }
 }
 
-/// The events of a file, one a line.
+/// The events of a file, one per line.
 struct Events<W> {
     to: W,
     separator: &'static str,
@@ -113,7 +113,7 @@ fn category(track: Track) -> &'static str {
     }
 }
 
-/// The format counts in microseconds.
+/// Converts to microseconds, the unit of the format.
 fn micros(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1000.0
 }

@@ -2,15 +2,15 @@
 
 use nix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds of `CLOCK_MONOTONIC`, which is the same in all processes of the machine: spans of
-/// several processes line up.
+/// Returns the nanoseconds of `CLOCK_MONOTONIC`. This clock is the same in all processes of the machine, so that spans
+/// of several processes line up.
 pub fn now() -> u64 {
     #[cfg(test)]
     READINGS.with(|count| count.set(count.get() + 1));
     read(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds for which this thread has had a processor.
+/// Returns the nanoseconds for which this thread has had a processor.
 pub(super) fn of_thread() -> u64 {
     read(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }

@@ -1,11 +1,10 @@
-//! What ranks and communication threads did, and when: for pictures, and for the report of
+//! A record of what ranks and communication threads did, and when. It is for pictures, and for the report of
 //! [overlap](crate::overlap).
 //!
-//! A [`Recording`] belongs to a process; each of its threads writes through a [`Recorder`] of its
-//! own. At the end [`Recording::take_trace`] gives a [`Trace`], plain data that a rank of a process
-//! world returns as its result, [`Trace::merge`] puts such parts together, and
-//! [`Trace::write_chrome`] writes what Perfetto and `chrome://tracing` show, and what
-//! `mprun trace-svg` draws.
+//! A [`Recording`] belongs to a process, and each thread of the process writes through a [`Recorder`] of its own. At
+//! the end, [`Recording::take_trace`] returns a [`Trace`], which is plain data that a rank of a process world returns
+//! as its result. [`Trace::merge`] puts such parts together. [`Trace::write_chrome`] writes what Perfetto and
+//! `chrome://tracing` show, and what `mprun trace-svg` draws.
 //!
 //! ```
 //! use onchip::trace::{Detail, Kind, Recording, Track};
@@ -32,18 +31,20 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! The waits of a rank's thread, for messages, room, requests or in collective operations, are recorded
-//! without being asked for, from the first span that a recorder of the rank begins in that thread. A wait
-//! within another span of communication is a part of that one. When it computes, a program says.
+//! The waits of a rank's thread, for messages, room or requests or in collective operations, are recorded
+//! automatically, from the first span that a recorder of the rank begins in that thread. A wait within another span of
+//! communication is a part of that span. Computation is not recorded automatically: the program must say when it
+//! computes.
 //!
 //! # What it costs
 //!
-//! Off, which is the default: one look at a field of the recorder that is in the cache for every
-//! span, and no clock is read. On: two readings of the clock and two locks for every span and every wait of more
-//! than some microseconds, which nobody else wants but for the moments in which results are gathered; for a
-//! computation two more readings, of the thread's clock. Memory is bounded: a track keeps its first [`SPANS`](Recording::SPANS) spans, and counts those
-//! that it drops; the times for the overlap are summed up as they come, so that they stay exact
-//! however long a program runs.
+//! When recording is off, which is the default, each span costs one look at a field of the recorder that is in the
+//! cache, and no clock is read. When it is on, each span and each wait of more than some microseconds costs two clock
+//! readings and two locks. No other thread wants these locks except in the moments in which results are gathered. A
+//! computation costs two more readings, of the thread's clock.
+//!
+//! Memory is bounded: a track keeps its first [`SPANS`](Recording::SPANS) spans, and counts those that it drops. The
+//! times for the overlap are summed up as they come, so that they stay exact however long a program runs.
 
 mod chrome;
 mod clock;
@@ -59,13 +60,13 @@ use crate::overlap::{Meter, OverlapReport, Piece};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What the threads of a process record; clones are the same recording.
+/// A recording of what the threads of a process do. Clones are the same recording.
 #[derive(Clone, Debug, Default)]
 pub struct Recording(Option<Arc<Shared>>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Spans that a track keeps; none if only the overlap is measured.
+    /// The number of spans that a track keeps; 0 if only the overlap is measured.
     spans: usize,
     threads: Mutex<Vec<Arc<Mutex<Thread>>>>,
     names: Mutex<Vec<String>>,
@@ -73,7 +74,7 @@ struct Shared {
     flows: Mutex<u64>,
 }
 
-/// What one thread has recorded.
+/// The data that one thread has recorded.
 #[derive(Debug)]
 struct Thread {
     track: Track,
@@ -81,16 +82,16 @@ struct Thread {
     dropped: u64,
     /// The spans that have not ended: when they began, and what they are.
     open: Vec<(u64, Kind)>,
-    /// What the meter has not seen.
+    /// The pieces that the meter has not seen.
     pieces: Vec<Piece>,
     /// How many pieces there must be before the meter is asked to take them.
     enough: usize,
-    /// Pieces for which there was no room.
+    /// The number of pieces for which there was no room.
     lost: u64,
 }
 
 impl Thread {
-    /// Takes the start of a span from those of the open ones.
+    /// Removes the start of a span from those of the open spans.
     fn close(&mut self, opened: u64) {
         if let Some(at) = self.open.iter().rposition(|&(start, _)| start == opened) {
             self.open.remove(at);
@@ -98,41 +99,41 @@ impl Thread {
     }
 }
 
-/// Pieces that make it worthwhile to add them up.
+/// The number of pieces from which it is worthwhile to add them up.
 const ENOUGH: usize = 4096;
 
-/// After so many more the meter is asked again.
+/// The number of further pieces after which the meter is asked again.
 const STEP: usize = 256;
 
-/// Pieces a thread keeps at most while some span, still open, keeps them from being added up.
+/// The most pieces that a thread keeps while an open span keeps them from being added up.
 const MOST: usize = 1 << 20;
 
-/// A lock, also when a thread panicked while it had it: all of a thread's data is written in steps
-/// that leave it sound.
+/// Locks a mutex, also when a thread panicked while it held the lock. All of a thread's data is written in steps that
+/// leave it sound.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Recording {
-    /// How many spans a track keeps unless told otherwise: seven megabytes of them.
+    /// The number of spans that a track keeps by default: seven megabytes of them.
     pub const SPANS: usize = 1 << 16;
 
-    /// Records nothing. The default.
+    /// Creates a recording that records nothing. This is the default.
     pub fn off() -> Self {
         Self(None)
     }
 
-    /// Measures the overlap of communication and computation, but keeps no spans.
+    /// Creates a recording that measures the overlap of communication and computation, but keeps no spans.
     pub fn measure() -> Self {
         Self::keeping(0)
     }
 
-    /// Measures the overlap, and keeps spans for a trace.
+    /// Creates a recording that measures the overlap, and keeps spans for a trace.
     pub fn trace() -> Self {
         Self::keeping(Self::SPANS)
     }
 
-    /// As [`trace`](Self::trace), with room for so many spans on each track.
+    /// Creates a recording like [`trace`](Self::trace), with room for `spans` spans on each track.
     pub fn keeping(spans: usize) -> Self {
         Self(Some(Arc::new(Shared {
             spans,
@@ -143,13 +144,12 @@ impl Recording {
         })))
     }
 
-    /// Whether anything is recorded.
+    /// Returns whether anything is recorded.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The recorder for a thread. Several recorders of one track are several threads that a trace
-    /// shows as one.
+    /// Returns a recorder for a thread. Several recorders of one track are several threads that a trace shows as one.
     pub fn recorder(&self, track: Track) -> Recorder {
         Recorder(self.0.as_ref().map(|shared| {
             let thread = Arc::new(Mutex::new(Thread {
@@ -166,14 +166,14 @@ impl Recording {
         }))
     }
 
-    /// A name to use in [`Detail`]: ask once for a channel, not for every message. `None` if
-    /// nothing is recorded.
+    /// Returns a name to use in [`Detail`], or `None` if nothing is recorded. Call this once for a channel, not for
+    /// every message.
     pub fn name(&self, name: &str) -> Option<Name> {
         let shared = self.0.as_ref()?;
         Some(Name(span::intern(&mut lock(&shared.names), name)))
     }
 
-    /// Takes the spans that have ended. Recording goes on, with new room.
+    /// Takes the spans that have ended. Recording continues, with new room.
     pub fn take_trace(&self) -> Trace {
         let Some(shared) = &self.0 else { return Trace::default() };
         let threads = lock(&shared.threads);
@@ -191,7 +191,8 @@ impl Recording {
         Trace::merge(tracks)
     }
 
-    /// How much communication was hidden behind computation since the beginning, by what has ended.
+    /// Returns how much communication was hidden behind computation since the beginning. Only spans that have ended
+    /// count.
     pub fn overlap(&self) -> OverlapReport {
         let Some(shared) = &self.0 else { return OverlapReport::default() };
         let mut meter = lock(&shared.meter);
@@ -202,7 +203,7 @@ impl Recording {
 }
 
 impl Shared {
-    /// Gives the meter all that no open span can change any more.
+    /// Gives the meter everything that no open span can change any more.
     fn add_up(&self, meter: &mut Meter) {
         // What begins on a thread after this thread has looked at it, or on one it does not know of
         // yet, begins after this.
@@ -223,8 +224,8 @@ impl Shared {
     }
 }
 
-/// Writes one thread's part of a recording. It does nothing when the recording is
-/// [off](Recording::off). Clones write to the same track.
+/// The writer of one thread's part of a recording. It does nothing when the recording is [off](Recording::off). Clones
+/// write to the same track.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder(Option<On>);
 
@@ -235,49 +236,49 @@ struct On {
 }
 
 impl Recorder {
-    /// One that records nothing.
+    /// Creates a recorder that records nothing.
     pub fn off() -> Self {
         Self(None)
     }
 
-    /// Whether anything is recorded.
+    /// Returns whether anything is recorded.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Begins a span, which ends with [`Open::end`] or when that is dropped. Spans may be nested.
+    /// Begins a span, which ends with [`Open::end`] or when the [`Open`] is dropped. Spans may be nested.
     #[inline]
     pub fn begin(&self, kind: Kind) -> Open<'_> {
         let on = self.0.as_ref().map(|on| (on, on.begin(kind)));
         Open { on, kind, detail: Detail::default() }
     }
 
-    /// Records a span after the fact, by times of [`now`].
+    /// Records a span after the fact, with times of [`now`].
     ///
-    /// Where it began long before it is told, the overlap of that time may be added up already,
-    /// and that part of the span is left out of the report; [`begin`](Self::begin) prevents this.
+    /// If the span began long before this call, the overlap of that time may have been added up already. That part of
+    /// the span is then left out of the report. [`begin`](Self::begin) prevents this.
     pub fn span(&self, kind: Kind, start: u64, end: u64, detail: Detail) {
         if let Some(on) = &self.0 {
             on.record(None, Span { kind, start, end: end.max(start), detail });
         }
     }
 
-    /// Computes `units` of work, whatever a unit is to the program: frames, rows, steps. Rates of
-    /// computation beside communication threads at work, and beside idle ones, are compared by
-    /// them ([`Slowdown`](crate::overlap::Slowdown)).
+    /// Runs `work`, and records it as a computation of `units` units, whatever a unit is to the program: frames, rows,
+    /// steps. The units are used to compare the rates of computation beside communication threads at work and beside
+    /// idle ones ([`Slowdown`](crate::overlap::Slowdown)).
     pub fn compute<T>(&self, units: f64, work: impl FnOnce() -> T) -> T {
         let mut open = self.begin(Kind::Compute);
         open.detail.units = units.is_finite().then_some(units);
         work()
     }
 
-    /// As [`Recording::name`].
+    /// The same as [`Recording::name`].
     pub fn name(&self, name: &str) -> Option<Name> {
         Recording(Some(Arc::clone(&self.0.as_ref()?.shared))).name(name)
     }
 
-    /// A new tie between a delegation and its execution; `None` if there is no trace to show it.
+    /// Returns a new tie between a delegation and its execution, or `None` if there is no trace to show it.
     #[inline]
     pub fn flow(&self) -> Option<Flow> {
         let on = self.0.as_ref().filter(|on| on.shared.spans > 0)?;
@@ -346,7 +347,7 @@ impl On {
 #[derive(Clone, Copy)]
 struct Begun {
     start: u64,
-    /// What the thread's own clock said, for a computation.
+    /// The reading of the thread's own clock, for a computation.
     cpu: Option<u64>,
 }
 
@@ -359,19 +360,19 @@ pub struct Open<'a> {
 }
 
 impl Open<'_> {
-    /// Says more about it.
+    /// Sets the details of the span.
     #[inline]
     pub fn say(&mut self, detail: Detail) {
         self.detail = detail;
     }
 
-    /// Ends it, with more to say about it.
+    /// Ends the span, with these details.
     #[inline]
     pub fn end(mut self, detail: Detail) {
         self.detail = detail;
     }
 
-    /// Forgets it: nothing is recorded.
+    /// Discards the span: nothing is recorded.
     pub fn cancel(mut self) {
         if let Some((on, begun)) = self.on.take() {
             on.forget(begun.start);

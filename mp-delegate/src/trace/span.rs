@@ -1,4 +1,4 @@
-//! What is recorded: spans of time on tracks.
+//! The recorded data: spans of time on tracks.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -7,25 +7,25 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A rank computed: what communication is to be hidden behind.
+    /// A rank computed. Communication is to be hidden behind this.
     Compute,
     /// A rank sent by itself: it copied, or waited for room in the channel.
     Send,
     /// A rank handed a send to a communication thread.
     Delegate,
-    /// A rank waited for sends that it had delegated, for room, or for others in a collective operation.
+    /// A rank waited for sends that it had delegated, for room, or for other ranks in a collective operation.
     Wait,
     /// A rank waited for a message.
     Receive,
     /// A communication thread carried out a delegated send.
     Copy,
-    /// A communication thread carried on a collective operation as far as it could without waiting; or
-    /// a rank was in one.
+    /// A communication thread carried on a collective operation as far as it could without waiting, or a rank was in
+    /// such an operation.
     Collective,
-    /// A communication thread brought on the tagged messages that a rank has under way; or a call of the rank
-    /// did, in which it may have waited for something else.
+    /// A communication thread advanced a rank's pending tagged messages. Or a call of the rank did so, and may have
+    /// waited for something else meanwhile.
     Messages,
-    /// A communication thread slept, having nothing to do.
+    /// A communication thread slept because it had nothing to do.
     Idle,
 }
 
@@ -43,7 +43,7 @@ impl Kind {
         Self::Idle,
     ];
 
-    /// The name that a trace shows, in small letters.
+    /// Returns the name that a trace shows, in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Compute => "compute",
@@ -68,33 +68,33 @@ impl fmt::Display for Kind {
 /// A thread, as a row of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Track {
-    /// Which of the world's processes: 0 if ranks are threads, the rank if they are processes.
+    /// The process within the world: 0 if ranks are threads, the rank if they are processes.
     pub process: u32,
-    /// Which thread of it.
+    /// The thread within the process.
     pub lane: Lane,
 }
 
 /// A thread of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Lane {
-    /// That of a rank, by the rank's number.
+    /// The thread of a rank, by the rank's number.
     Rank(u32),
     /// A communication thread, by its number in the process.
     Kt(u32),
 }
 
 impl Track {
-    /// The track of a rank in a world of threads.
+    /// Returns the track of a rank in a world of threads.
     pub fn rank(rank: usize) -> Self {
         Self { process: 0, lane: Lane::Rank(small(rank)) }
     }
 
-    /// The track of a communication thread in a world of threads.
+    /// Returns the track of a communication thread in a world of threads.
     pub fn kt(kt: usize) -> Self {
         Self { process: 0, lane: Lane::Kt(small(kt)) }
     }
 
-    /// The same track in the process of a rank.
+    /// Returns the same track in the process of a rank.
     pub fn in_process_of(self, rank: usize) -> Self {
         Self { process: small(rank), ..self }
     }
@@ -109,20 +109,20 @@ impl fmt::Display for Lane {
     }
 }
 
-/// The number of a rank or thread, of which there are never so many that it matters.
+/// Converts the number of a rank or thread. There are never so many of them that the limit matters.
 fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// A name that a recording knows, of a channel for example.
+/// A name that a recording knows, for example that of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Name(pub(super) u32);
 
-/// Ties a delegation to its execution; drawn as an arrow.
+/// A tie between a delegation and its execution, drawn as an arrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Flow(pub(super) u64);
 
-/// What else there is to say of a span. All of it is optional.
+/// The details of a span. All of them are optional.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Detail {
     /// The rank whose message or operation it is. A communication thread's span without it hides no
@@ -130,21 +130,21 @@ pub struct Detail {
     pub from: Option<u32>,
     /// The rank it is for.
     pub to: Option<u32>,
-    /// The channel; of a collective, the operation.
+    /// The channel; for a collective operation, the operation.
     pub channel: Option<Name>,
-    /// How much was sent; of a collective, what the rank gave.
+    /// How much was sent; for a collective operation, what the rank contributed.
     pub bytes: Option<u64>,
-    /// The delegation, in the span that delegates and in that which executes it.
+    /// The delegation, in the span that delegates and in the span that executes it.
     pub flow: Option<Flow>,
     /// How much was computed, in units of the program's choice.
     pub units: Option<f64>,
-    /// Of a computation: how much of its time its thread had a processor, in nanoseconds. A computation without
-    /// it had one all the time.
+    /// For a computation: how long its thread had a processor, in nanoseconds. Without this value, the thread is taken
+    /// to have had a processor all the time.
     pub cpu_ns: Option<u64>,
 }
 
 impl Detail {
-    /// A message between two ranks.
+    /// Creates the details of a message between two ranks.
     pub fn message(from: usize, to: usize, bytes: usize) -> Self {
         Self {
             from: Some(small(from)),
@@ -154,13 +154,13 @@ impl Detail {
         }
     }
 
-    /// The same on a channel.
+    /// Returns the same details, with the channel.
     #[must_use]
     pub fn on(self, channel: Option<Name>) -> Self {
         Self { channel, ..self }
     }
 
-    /// The same as a part of a delegation.
+    /// Returns the same details, as a part of a delegation.
     #[must_use]
     pub fn of(self, flow: Option<Flow>) -> Self {
         Self { flow, ..self }
@@ -176,22 +176,22 @@ pub struct Span {
     pub start: u64,
     /// When it ended, on the same clock.
     pub end: u64,
-    /// What else there is to say.
+    /// The details of the span.
     pub detail: Detail,
 }
 
 /// The spans of one thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrackSpans {
-    /// Which thread.
+    /// The thread.
     pub track: Track,
-    /// Its spans, by their ends.
+    /// Its spans, in the order of their ends.
     pub spans: Vec<Span>,
-    /// How many more there were after the track's limit was reached.
+    /// How many more spans there were after the track's limit was reached.
     pub dropped: u64,
 }
 
-/// What was recorded, in this process or, after [`merge`](Self::merge), in all of them.
+/// The recorded spans of this process or, after [`merge`](Self::merge), of all processes.
 ///
 /// It is plain data: a rank can return it from `World::run`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -229,23 +229,23 @@ impl Trace {
         Name(intern(&mut self.names, name))
     }
 
-    /// The text of a name in this trace; `None` if it is of another recording.
+    /// Returns the text of a name in this trace, or `None` if the name is of another recording.
     pub fn name(&self, name: Name) -> Option<&str> {
         self.names.get(name.0 as usize).map(String::as_str)
     }
 
-    /// Whether nothing was recorded.
+    /// Returns whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.tracks.iter().all(|track| track.spans.is_empty())
     }
 
-    /// How many spans were not kept, all tracks together.
+    /// Returns how many spans were not kept, on all tracks together.
     pub fn dropped(&self) -> u64 {
         self.tracks.iter().map(|track| track.dropped).sum()
     }
 }
 
-/// The place of a name in a list of names, to which it is added if it is new.
+/// Returns the place of a name in a list of names. A new name is added to the list.
 pub(super) fn intern(names: &mut Vec<String>, name: &str) -> u32 {
     let at = names.iter().position(|known| known == name).unwrap_or_else(|| {
         names.push(name.to_owned());

@@ -1,4 +1,4 @@
-//! The waits of a rank's thread as spans, whatever call they are in, and what its calls bring on.
+//! Spans for the waits of a rank's thread, whatever call they are in, and for the messages that its calls advance.
 
 use std::{
     cell::Cell,
@@ -13,7 +13,7 @@ use mp_core::{
 use super::{Begun, Detail, Kind, On, Shared, Thread, lock};
 
 thread_local! {
-    /// Where this thread's waits are recorded; only compared.
+    /// The place where this thread's waits are recorded. The pointer is only compared.
     static RECORDED: Cell<*const Mutex<Thread>> = const { Cell::new(std::ptr::null()) };
 }
 
@@ -34,7 +34,7 @@ struct Waits {
 }
 
 impl Waits {
-    /// The recorder, as long as there is one besides the recording.
+    /// Returns the recorder, as long as there is one besides the recording.
     fn on(&self) -> Option<On> {
         let on = On { thread: self.thread.upgrade()?, shared: self.shared.upgrade()? };
         (Arc::strong_count(&on.thread) > 2).then_some(on)

@@ -23,13 +23,13 @@ use onchip::{Bind, Rank, World, broadcast, exchange, mpb};
 
 use super::{Shown, calibrate};
 
-/// The search for trees takes time that grows with the ranks: seconds beyond.
+/// The most ranks. The search for trees takes time that grows with the ranks: seconds beyond this.
 const MOST_RANKS: i64 = 256;
-/// A message that every rank has memory for.
+/// The longest message. Every rank has memory for it.
 const MOST_BYTES: u64 = 1 << 30;
-/// More ranks than this are not started to measure.
+/// The most ranks that are started to measure.
 const MOST_MEASURED: usize = 64;
-/// Nor more memory taken for their messages.
+/// The most memory that is taken for the messages of these ranks.
 const MOST_MEMORY: usize = 1 << 28;
 
 #[derive(Debug, clap::Args)]
@@ -134,7 +134,7 @@ pub fn run(args: &Args) -> Shown {
 }
 
 impl Collective {
-    /// How many messages' elements all ranks have together.
+    /// Returns how many messages' elements all ranks have together.
     fn elements_of_all(self, ranks: usize) -> usize {
         match self {
             Collective::Barrier => 0,
@@ -149,7 +149,7 @@ impl Collective {
     }
 }
 
-/// Where ranks are that are bound as those that are measured here.
+/// Returns the places of ranks that are bound like those that are measured here.
 fn places(topology: &Topology, ranks: usize) -> Result<Places, Error> {
     let plan = Plan::for_ranks(topology, ranks, &Bind::Auto)?;
     let seat = |cpu: Option<usize>| topology.seat(cpu?);
@@ -252,7 +252,7 @@ fn to_root(
     tree(text, machine, Pattern::Reduction, crowded)
 }
 
-/// What is done along a tree.
+/// Draws a tree, and predicts what the operation along it takes.
 fn pushed(
     text: &mut String,
     machine: &Machine,
@@ -280,10 +280,10 @@ fn tree(
     Ok(())
 }
 
-/// Messages of which the model adds up what they cost. More take seconds.
+/// The most messages whose costs the model adds up. More would take seconds.
 const MOST_MESSAGES: u64 = 1 << 16;
 
-/// Who sends to whom.
+/// Draws which rank sends to which, and predicts what that takes.
 fn schedule(
     text: &mut String,
     machine: &Machine,
@@ -324,7 +324,7 @@ fn cost(
     Ok(())
 }
 
-/// A line for each rank that others send to, if it is one; else for each that sends.
+/// Draws one line if all send to one rank, and otherwise a line for each rank that sends.
 fn draw_round(text: &mut String, messages: &[(usize, usize)]) {
     let list =
         |ranks: Vec<usize>| ranks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -355,7 +355,7 @@ fn predicted(text: &mut String, bounds: Option<Bounds>) {
     };
 }
 
-/// Each rank under its parent.
+/// Draws each rank under its parent.
 fn draw(text: &mut String, tree: &Tree) {
     // A rank, and what stands before it and before its children.
     let mut open = vec![(tree.root(), String::new(), String::new())];
@@ -370,7 +370,7 @@ fn draw(text: &mut String, tree: &Tree) {
     }
 }
 
-/// What calls took: from when the last rank began to when the last one was done.
+/// The time that calls took, from when the last rank began to when the last one was done.
 struct Took {
     low: Duration,
     median: Duration,
@@ -463,7 +463,7 @@ fn exchange(
     })
 }
 
-/// What looking at the clock takes, which is between a beginning and an end once.
+/// Returns the time of one clock reading, which lies once between a beginning and an end.
 fn reading() -> Duration {
     const READINGS: u32 = 1000;
     let took = (0..9).map(|_| {
@@ -479,7 +479,7 @@ fn barriers(rank: &Rank, name: &str) -> onchip::Result<Barriers> {
     Barriers::open(rank, name, Default::default())
 }
 
-/// When this rank began and ended each call; nobody begins before all have ended the one before.
+/// Returns when this rank began and ended each call. No rank begins a call before all have ended the one before.
 fn timed(
     rank: &Rank,
     rounds: usize,

@@ -70,27 +70,26 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(number))
 }
 
-/// A size; M is 2^20, and G is 2^30.
+/// Parses a size; M is 2^20, and G is 2^30.
 fn bytes(text: &str) -> Result<u64, String> {
     let sizes = parse_size::Config::new().with_binary();
     sizes.parse_size(text).map_err(|error| format!("{error}: give a size such as 512M or 4G"))
 }
 
-/// How far the ending of the ranks is.
+/// How far `mprun` has got in ending the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Running,
-    /// A rank's code has failed in this call of `run`: the others may come to its end until then, and
-    /// the program go on.
+    /// A rank's code has failed in this call of `run`. Until then, the other ranks may come to the end of the call, and
+    /// the program may go on.
     Failing(Instant, u32),
-    /// A rank has failed: the others may end by themselves until then.
+    /// A rank has failed. Until then, the others may end by themselves.
     Grace(Instant),
-    /// A SIGTERM was passed on to all: they have until then.
+    /// A SIGTERM was passed on to all ranks. They have until then to end.
     Asked(Instant),
-    /// All but the rank that failed were sent SIGTERM, and have until then.
+    /// All ranks but the one that failed were sent SIGTERM. They have until then to end.
     Terminated(Instant),
-    /// All but the rank that failed were sent SIGKILL. That one hears of their ends, and has until
-    /// then.
+    /// All ranks but the one that failed were sent SIGKILL. That rank learns of their ends, and has until then to end.
     Alone(Instant),
     Killed,
 }
@@ -107,13 +106,13 @@ impl Stage {
         }
     }
 
-    /// Whether ranks that end now do so because `mprun` wants them to.
+    /// Returns whether ranks that end now do so because `mprun` wants them to.
     fn is_by_us(self) -> bool {
         matches!(self, Self::Terminated(_) | Self::Alone(_) | Self::Killed)
     }
 }
 
-/// Runs the program, and says with which status `mprun` is to end.
+/// Runs the program, and returns the status with which `mprun` is to end.
 pub fn run(args: &Args) -> ExitCode {
     let started = launch::see_children()
         .and_then(|()| Signals::take().map_err(Error::from))
@@ -178,7 +177,7 @@ fn start(args: &Args) -> Result<(Launched, Output), Error> {
     Ok((ranks, output))
 }
 
-/// The exit status for a world that could not be started.
+/// Returns the exit status for a world that could not be started.
 fn status_of(error: &Error) -> u8 {
     match error.kind() {
         ErrorKind::Os { call: "starting the program", source } => match source.kind() {
@@ -205,7 +204,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Returns when all ranks have ended.
+    /// Watches the ranks until all of them have ended.
     fn watch(&mut self) -> Result<(), Error> {
         while self.ranks.any_running() {
             self.step()?;
@@ -260,7 +259,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Ends ranks whose time is over.
+    /// Ends the ranks whose time is over.
     fn pass_time(&mut self) {
         let now = Instant::now();
         match self.stage {
@@ -300,7 +299,7 @@ impl Run<'_> {
         self.stage = Stage::Terminated(Instant::now() + self.args.grace);
     }
 
-    /// Sends a signal to all ranks that run, but one.
+    /// Sends a signal to all running ranks except one.
     fn end(&mut self, signal: Signal, but: Option<usize>) {
         for rank in (0..self.ranks.size()).filter(|&rank| Some(rank) != but) {
             if self.ranks.ending(rank).is_none() {
@@ -310,7 +309,7 @@ impl Run<'_> {
         }
     }
 
-    /// Says which rank failed and how. `now` says not to wait until that one has ended.
+    /// Says which rank failed and how. `now` means not to wait until that rank has ended.
     fn announce(&mut self, now: bool) {
         if self.announced.is_some() || self.timed_out {
             return;

@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `launch` | launching, from the start of the ranks to an exit status |
-//! | `output`, `signals` | the ranks' output on its way out; signals on their way in |
+//! | `output`, `signals` | the output of the ranks; signals for the ranks |
 //! | `topo`, `ps`, `report`, `trace_svg`, `calibrate`, `explain` | the subcommands |
 //! | `text` | times, sizes and lists for humans |
 #![forbid(unsafe_code)]
@@ -23,7 +23,7 @@ use std::{io, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-/// The exit status for wrong usage, clap's as well.
+/// The exit status for wrong usage, which clap uses as well.
 const USAGE: u8 = 2;
 /// The exit status when `mprun` itself fails.
 const OWN_FAILURE: u8 = 125;
@@ -89,7 +89,7 @@ fn main() -> ExitCode {
 /// The result of a subcommand.
 type Shown = Result<ExitCode, Box<dyn std::error::Error>>;
 
-/// Whoever read the output has seen enough.
+/// Returns whether the reader of the output has closed the pipe.
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
     let error = error.downcast_ref::<io::Error>();
     error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)

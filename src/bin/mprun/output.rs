@@ -1,7 +1,7 @@
-//! The ranks' output on its way out, and what `mprun` itself has to say.
+//! The output of the ranks, and the messages of `mprun` itself.
 //!
-//! Writing may block, on a pager say, and signals, deaths and time limits must be seen meanwhile:
-//! threads of their own write. What `mprun` says does not wait for the ranks' output.
+//! Writing may block, for example on a pager, and signals, deaths and time limits must be seen meanwhile. So separate
+//! threads write. The messages of `mprun` do not wait for the ranks' output.
 
 use std::{
     convert::Infallible,
@@ -13,7 +13,7 @@ use std::{
 
 use onchip::launch::{Launched, Piece, RanksOutput, Stream};
 
-/// Where output goes. Dropping it does not wait for the writers: see [`Output::finish`].
+/// The destination of output. Dropping it does not wait for the writers: see [`Output::finish`].
 #[derive(Debug)]
 pub struct Output {
     messages: Sender<String>,
@@ -23,7 +23,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Output of these ranks; with `tags`, each line tells from which.
+    /// Starts writing the output of these ranks. With `tags`, each line says which rank it is from.
     pub fn start(ranks: &mut Launched, tags: bool) -> io::Result<Self> {
         let (writing, written) = mpsc::channel();
         let mut threads = Vec::new();
@@ -46,14 +46,13 @@ impl Output {
         Ok(Self { messages, threads, written })
     }
 
-    /// Says something in the name of `mprun`.
+    /// Writes a message in the name of `mprun`.
     pub fn say(&self, message: &str) {
         // The thread ends after this sender only.
         let _ = self.messages.send(format!("mprun: {message}\n"));
     }
 
-    /// Waits until all that the ranks have written is written, but no longer than `limit`. They must
-    /// have ended.
+    /// Waits until all output of the ranks is written, but no longer than `limit`. The ranks must have ended.
     pub fn settle(&self, limit: Duration) {
         let _ = self.written.recv_timeout(limit);
     }
@@ -67,8 +66,8 @@ impl Output {
     }
 }
 
-/// Writes the ranks' output up to its end, or until nobody reads standard output any more: then the
-/// ranks meet the same closed pipe that they would have without `mprun`.
+/// Writes the ranks' output up to its end, or until standard output has no reader any more. In that case the ranks see
+/// the same closed pipe that they would see without `mprun`.
 fn write(output: RanksOutput, mut tags: Option<Tags>) {
     for Piece { rank, stream, bytes } in output {
         let bytes = match &mut tags {
@@ -95,7 +94,7 @@ fn write(output: RanksOutput, mut tags: Option<Tags>) {
 #[derive(Debug)]
 struct Tags {
     width: usize,
-    /// The last piece ended in the middle of a line.
+    /// Whether the last piece ended in the middle of a line.
     open: bool,
 }
 

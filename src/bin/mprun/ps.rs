@@ -77,7 +77,7 @@ fn state(world: &WorldReport) -> String {
     parts.join(", ")
 }
 
-/// The rows as lines, in columns.
+/// Returns the rows as lines, in columns.
 fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     let width: [usize; N] = std::array::from_fn(|column| {
         rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)

@@ -56,12 +56,12 @@ pub fn run(args: &Args) -> Shown {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A world of which nothing else is known.
+/// Describes a world of which nothing else is known.
 pub fn unreadable(pids: &[u32], error: &Error) -> String {
     format!("a world that can't be read, held by {}: {error}", text::list(pids, "and"))
 }
 
-/// Worlds as JSON: `[{"pids": [...], "world": {...}}, {"pids": [...], "error": "..."}]`.
+/// Returns worlds as JSON: `[{"pids": [...], "world": {...}}, {"pids": [...], "error": "..."}]`.
 pub fn json(found: &[Found]) -> serde_json::Result<String> {
     #[derive(serde::Serialize)]
     struct Entry<'a> {
@@ -82,7 +82,7 @@ pub fn json(found: &[Found]) -> serde_json::Result<String> {
     serde_json::to_string_pretty(&entries)
 }
 
-/// A world in sentences.
+/// Describes a world in sentences.
 pub fn describe(world: &WorldReport) -> String {
     let mut text = String::new();
     let kind = match world.kind {
@@ -177,7 +177,7 @@ fn spelled_cycle(cycle: &[usize]) -> String {
     }
 }
 
-/// The ranks that are stuck in no cycle that was named, and why.
+/// Returns lines about the ranks that are stuck but in no named cycle, and why.
 fn stuck_otherwise(world: &WorldReport) -> Vec<String> {
     let named: Vec<usize> = world.cycles.concat();
     let (mut behind, mut lines) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Signals on their way to the ranks.
+//! Signals that `mprun` passes on to the ranks.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use nix::sys::{
     signalfd::{SfdFlags, SignalFd},
 };
 
-/// What is passed on.
+/// The signals that are passed on.
 const PASSED_ON: [Signal; 8] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -23,30 +23,30 @@ const PASSED_ON: [Signal; 8] = [
     Signal::SIGCONT,
 ];
 
-/// The signals for the ranks, taken by descriptor instead of being delivered. From then on
-/// nothing but SIGKILL ends `mprun` before its ranks.
+/// The signals for the ranks, read from a descriptor instead of being delivered. From then on, only SIGKILL ends
+/// `mprun` before its ranks.
 #[derive(Debug)]
 pub struct Signals {
     fd: SignalFd,
 }
 
 impl Signals {
-    /// To be called before any other thread is started.
+    /// Takes the signals. This must be called before any other thread is started.
     pub fn take() -> io::Result<Self> {
         let set = set();
         set.thread_block()?;
         Ok(Self { fd: SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)? })
     }
 
-    /// Lets them be delivered again.
+    /// Lets the signals be delivered again.
     pub fn give_back(&self) -> io::Result<()> {
         // Those that came after the last rank's end have nobody to go to.
         while let Some(_late) = self.fd.read_signal()? {}
         Ok(set().thread_unblock()?)
     }
 
-    /// The next signal, and whether the ranks have it already: a terminal sends its signals to
-    /// the whole foreground group, `mprun` and ranks alike.
+    /// Returns the next signal, and whether the ranks have received it already: a terminal sends its signals to the
+    /// whole foreground group, `mprun` and ranks alike.
     pub fn next(&self) -> io::Result<Option<(Signal, bool)>> {
         while let Some(info) = self.fd.read_signal()? {
             let from_terminal = info.ssi_code > 0;
@@ -58,7 +58,7 @@ impl Signals {
         Ok(None)
     }
 
-    /// Stops this process as SIGTSTP would have done; returns for how long.
+    /// Stops this process as SIGTSTP would have done. Returns how long it was stopped.
     pub fn stop(&self) -> io::Result<Duration> {
         let mut stop = SigSet::empty();
         stop.add(Signal::SIGTSTP);

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-/// A time in two digits or so.
+/// Formats a time with about two digits.
 pub fn time(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -14,7 +14,7 @@ pub fn time(time: Duration) -> String {
     }
 }
 
-/// A number of bytes.
+/// Formats a number of bytes.
 pub fn bytes(bytes: u64) -> String {
     let (unit, name) = match bytes {
         0..0x400 => return format!("{bytes} B"),
@@ -25,7 +25,7 @@ pub fn bytes(bytes: u64) -> String {
     format!("{:.1} {name}", bytes as f64 / unit as f64)
 }
 
-/// `rank 3`, `ranks 1 and 2`, `ranks 0, 1 and 2`; long lists in ranges, `ranks 0-7 and 9`.
+/// Formats a list of ranks: `rank 3`, `ranks 1 and 2`, `ranks 0, 1 and 2`. Long lists are in ranges: `ranks 0-7 and 9`.
 pub fn ranks(ranks: &[usize]) -> String {
     if let [rank] = ranks {
         return format!("rank {rank}");
@@ -43,7 +43,7 @@ pub fn ranks(ranks: &[usize]) -> String {
     format!("ranks {}", list(parts, "and"))
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Formats a list: `a`, `a and b`, `a, b and c`.
 pub fn list(items: impl IntoIterator<Item = impl fmt::Display>, word: &str) -> String {
     let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     match items.split_last() {
@@ -53,7 +53,7 @@ pub fn list(items: impl IntoIterator<Item = impl fmt::Display>, word: &str) -> S
     }
 }
 
-/// Text that a program chose, without what would move a terminal's cursor.
+/// Returns text that a program chose, without the characters that would move a terminal's cursor.
 pub fn tame(text: &str) -> String {
     text.chars()
         .flat_map(|c| {

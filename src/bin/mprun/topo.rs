@@ -9,7 +9,7 @@ use onchip::topology::{Bind, Error, KtPlacement, KtPlan, Plan, Role, Topology};
 
 use super::{Shown, USAGE};
 
-/// More than the largest machine has CPUs; past that a number is a mistake.
+/// The most ranks. The largest machine has fewer CPUs; a larger number is a mistake.
 const MOST_RANKS: i64 = 1 << 16;
 
 #[derive(Debug, clap::Args)]

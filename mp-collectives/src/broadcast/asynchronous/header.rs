@@ -1,35 +1,35 @@
-//! What stands before a chunk in an MPB: whose it is, and which part of what.
+//! The header before a chunk in an MPB: the source of the chunk, and which part of which message it is.
 
-/// What a message is for.
+/// The purpose of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A user's.
+    /// A message of the user.
     Message,
-    /// The sequencer's: whose messages come next, four bytes for each.
+    /// A message of the sequencer that says whose messages come next, with four bytes for each.
     Order,
     /// The source will send nothing more.
     Farewell,
 }
 
-/// The line, or lines, before a chunk. The same on all of a chunk's way, so that it moves with it.
+/// The line, or lines, before a chunk. The header is the same all along the chunk's way, so it moves with the chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) kind: Kind,
-    /// The rank whose message it is: the root of the tree that it goes down.
+    /// The rank that sent the message: the root of the tree that it goes down.
     pub(super) source: usize,
-    /// Bytes of the whole message.
+    /// The length of the whole message in bytes.
     pub(super) length: usize,
-    /// Which of them is the chunk's first.
+    /// The position of the chunk's first byte in the message.
     pub(super) offset: usize,
 }
 
-/// Bits of the first word that say what kind.
+/// The number of bits of the first word that encode the kind.
 const KIND: u32 = 8;
 
 impl Header {
     pub(super) const BYTES: usize = 24;
 
-    /// With a number that says what all ranks must have chosen alike.
+    /// Encodes the header with a number that represents the options that must be the same at all ranks.
     pub(super) fn encode(self, options: u32) -> [u8; Header::BYTES] {
         let kind: u32 = match self.kind {
             Kind::Message => 1,
@@ -44,7 +44,8 @@ impl Header {
         bytes
     }
 
-    /// With that number again. None for what [`encode`](Header::encode) cannot have written.
+    /// Decodes the header and that number. Returns `None` for bytes that [`encode`](Header::encode) cannot have
+    /// written.
     pub(super) fn decode(bytes: &[u8; Header::BYTES]) -> Option<(Header, u32)> {
         let word =
             |at: usize| -> u64 { (0..8).fold(0, |w, i| w | u64::from(bytes[at + i]) << (8 * i)) };

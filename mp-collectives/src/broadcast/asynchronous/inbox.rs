@@ -1,5 +1,5 @@
-//! What has come to a rank: messages that are being put together, and those that are whole, in the
-//! order in which they may be handled.
+//! The messages that have come to a rank: those that are being assembled, and those that are complete, in the order in
+//! which they may be handled.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use super::{AsyncOptions, Order};
 pub struct Delivery {
     pub(super) source: usize,
     pub(super) message: Arc<Vec<u8>>,
-    /// How many of the source's chunks are handled with it.
+    /// How many of the source's chunks count as handled with it.
     pub(super) chunks: u32,
 }
 
 impl Delivery {
-    /// Whose message it is.
+    /// Returns the rank that sent the message.
     pub fn source(&self) -> usize {
         self.source
     }
 
-    /// What it says.
+    /// Returns the contents of the message.
     pub fn message(&self) -> &[u8] {
         &self.message
     }
 }
 
-/// What is wrong with something that has come.
+/// What is wrong with data that has come.
 pub(super) type Wrong = &'static str;
 
 #[derive(Debug)]
@@ -40,13 +40,13 @@ pub(super) struct Inbox {
     last: usize,
     sources: Vec<Source>,
     ready: VecDeque<Delivery>,
-    /// Whose messages come next, as far as the sequencer has said. Only with a total order.
+    /// The ranks whose messages come next, as far as the sequencer has said. Only with a total order.
     sequence: VecDeque<usize>,
 }
 
 #[derive(Debug, Default)]
 struct Source {
-    /// A user's message and one of the sequencer's, whose chunks may come in turn.
+    /// A message of the user and one of the sequencer, whose chunks may alternate.
     growing: [Option<Growing>; 2],
     /// Messages that have no place in the total order yet.
     held: VecDeque<Delivery>,
@@ -59,7 +59,7 @@ struct Growing {
     bytes: Vec<u8>,
 }
 
-/// A message that has become whole.
+/// A message that has become complete.
 pub(super) struct Whole {
     pub(super) header: Header,
     pub(super) bytes: Arc<Vec<u8>>,
@@ -78,21 +78,21 @@ impl Inbox {
         }
     }
 
-    /// Chunks of a message: at least one.
+    /// Returns the number of chunks of a message: at least one.
     pub(super) fn chunks(&self, length: usize) -> usize {
         length.div_ceil(self.chunk_bytes).max(1)
     }
 
-    /// Whether the chunk counts as handled as soon as it is here, as all but the last chunks do. A
+    /// Returns whether the chunk counts as handled as soon as it has arrived, as all chunks but the last ones do. A
     /// message longer than the window could not be sent otherwise.
     pub(super) fn counts_at_once(&self, length: usize, offset: usize) -> bool {
         self.chunks(length) - offset / self.chunk_bytes > self.last
     }
 
-    /// A place for the chunk that this header announces.
+    /// Makes room for the chunk that this header announces.
     ///
     /// # Errors
-    /// What contradicts that which came before.
+    /// Fails when the header contradicts what came before.
     pub(super) fn place(&mut self, header: Header) -> Result<(), PlaceError> {
         let source = &mut self.sources[header.source];
         if source.finished {
@@ -121,7 +121,7 @@ impl Inbox {
         }
     }
 
-    /// The bytes of a chunk of a message that is being put together.
+    /// Returns the bytes of a chunk of a message that is being assembled.
     pub(super) fn chunk(&mut self, header: Header) -> &mut [u8] {
         match &mut self.sources[header.source].growing[kind(header)] {
             Some(growing) => &mut growing.bytes[header.offset..],
@@ -129,7 +129,7 @@ impl Inbox {
         }
     }
 
-    /// A part of a message that is being put together.
+    /// Returns a part of a message that is being assembled.
     pub(super) fn part(&self, header: Header, length: usize) -> &[u8] {
         self.sources[header.source].growing[kind(header)]
             .as_ref()
@@ -137,7 +137,7 @@ impl Inbox {
             .unwrap_or_default()
     }
 
-    /// The message that this chunk is of, if it was the last.
+    /// Returns the message that this chunk belongs to, if the chunk was the last one.
     pub(super) fn take_whole(&mut self, header: Header) -> Option<Whole> {
         let growing = &mut self.sources[header.source].growing[kind(header)];
         let Growing { header, bytes } =
@@ -145,7 +145,7 @@ impl Inbox {
         Some(Whole { header, bytes: Arc::new(bytes) })
     }
 
-    /// A whole message is to be handled: now, or when its turn comes.
+    /// Delivers a complete message to be handled: now, or when its turn comes.
     pub(super) fn deliver(&mut self, source: usize, message: Arc<Vec<u8>>) {
         let chunks = self.chunks(message.len()).min(self.last) as u32;
         let delivery = Delivery { source, message, chunks };
@@ -158,7 +158,7 @@ impl Inbox {
         }
     }
 
-    /// The sequencer says whose messages come next.
+    /// Reads the sequencer's message about whose messages come next.
     pub(super) fn sequence(&mut self, message: &[u8]) -> Result<(), Wrong> {
         let (entries, rest) = message.as_chunks();
         if !rest.is_empty() {
@@ -187,7 +187,7 @@ impl Inbox {
         self.sources[source].finished = true;
     }
 
-    /// Whether all but `rank` have said farewell.
+    /// Returns whether all ranks but `rank` have said farewell.
     pub(super) fn others_finished(&self, rank: usize) -> bool {
         self.sources.iter().enumerate().all(|(source, state)| source == rank || state.finished)
     }
@@ -196,19 +196,19 @@ impl Inbox {
         self.ready.pop_front()
     }
 
-    /// Whether a message can be handled.
+    /// Returns whether a message can be handled.
     pub(super) fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Whether no message is here, or half here.
+    /// Returns whether there are no complete or incomplete messages.
     pub(super) fn is_empty(&self) -> bool {
         let empty =
             |source: &Source| source.held.is_empty() && source.growing.iter().all(Option::is_none);
         self.ready.is_empty() && self.sources.iter().all(empty)
     }
 
-    /// Bytes of growing messages, and the whole ones.
+    /// Returns the number of bytes of the growing messages, and the complete messages.
     pub(super) fn kept(&self) -> (usize, impl Iterator<Item = &Arc<Vec<u8>>>) {
         let growing = self.sources.iter().flat_map(|source| source.growing.iter().flatten());
         let held = self.sources.iter().flat_map(|source| &source.held);
@@ -221,7 +221,7 @@ fn kind(header: Header) -> usize {
     usize::from(header.kind != Kind::Message)
 }
 
-/// Why there is no place for a chunk.
+/// The reason why there is no place for a chunk.
 pub(super) enum PlaceError {
     Wrong(Wrong),
     OutOfMemory { bytes: usize },

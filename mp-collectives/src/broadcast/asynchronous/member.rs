@@ -11,11 +11,11 @@ use super::header::{Header, Kind};
 use super::inbox::{Delivery, Inbox, PlaceError, Whole};
 use super::{AsyncError, AsyncOptions, AsyncOptionsError, Leaves, Order};
 
-/// The rank that says in which order messages are handled, where all ranks must have the same.
+/// The rank that determines the order in which messages are handled, where all ranks must have the same order.
 const SEQUENCER: usize = 0;
 
-/// One rank's part in asynchronous broadcasts: what it knows, and its steps. None of them waits; the
-/// [module's documentation](super) says who calls them when.
+/// One rank's part in asynchronous broadcasts: its state and its steps. None of the steps waits; the [module's
+/// documentation](super) says what calls them and when.
 #[derive(Debug)]
 pub struct Member {
     shape: Shape,
@@ -24,43 +24,43 @@ pub struct Member {
     line_bytes: usize,
     chunk_bytes: usize,
     links: Vec<Link>,
-    /// Children that have yet to take what is in the own MPB. It is available when there are none.
+    /// The children that have yet to take what is in this rank's MPB. The MPB is available when there are none.
     awaited: VecDeque<usize>,
-    /// What is to be published, in this order.
+    /// The entries to be published, in this order.
     queue: VecDeque<Entry>,
     inbox: Inbox,
-    /// Own chunks, modulo 2³².
+    /// The number of this rank's own chunks, modulo 2³².
     sent: u32,
-    /// How many more the window surely lets through.
+    /// How many more chunks the window is certain to admit.
     room: u32,
-    /// Sources whose messages have no place in the order yet, at the sequencer.
+    /// The sources whose messages have no place in the order yet, at the sequencer.
     unordered: Vec<usize>,
-    /// Chunks in the queue that say an order.
+    /// The number of chunks in the queue that announce an order.
     orders_queued: usize,
     farewell: Farewell,
-    /// Where headers are put from and got to.
+    /// A buffer for headers that are put or got.
     header: [u8; Header::BYTES],
 }
 
-/// What is between this rank and another. Counts are modulo 2³².
+/// The state between this rank and another. Counts are modulo 2³².
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
-    /// Chunks published for it, as for a child.
+    /// The number of chunks published for it as a child.
     published: u32,
-    /// What its flag here said last.
+    /// The value of its flag here when it was last read.
     said: Answer,
-    /// What this rank's flag there is to say.
+    /// The value that this rank's flag there is to have.
     own: Answer,
-    /// How many of the chunks handled the other has been told of.
+    /// How many of its handled chunks the other rank has been told of.
     told: u32,
 }
 
-/// What a rank's flag in the MPB of another says.
+/// The value of a rank's flag in the MPB of another rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Answer {
-    /// Chunks taken from its MPB.
+    /// The number of chunks taken from its MPB.
     taken: u32,
-    /// Chunks handled whose source it is.
+    /// The number of chunks handled whose source it is.
     handled: u32,
 }
 
@@ -77,7 +77,7 @@ impl Answer {
 #[derive(Debug)]
 enum Entry {
     Chunk(Chunk),
-    /// The turn of the one who is sending, and has the chunk.
+    /// The turn of the sender, which has the chunk.
     Turn,
 }
 
@@ -89,45 +89,45 @@ struct Chunk {
 
 #[derive(Debug)]
 enum Bytes {
-    /// Part of a message that is being put together.
+    /// A part of a message that is being assembled.
     Growing,
-    /// From there on, in something that is whole.
+    /// From this position on, in something that is complete.
     Kept(Arc<Vec<u8>>, usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Farewell {
     No,
-    /// When nothing else is to be sent any more.
+    /// When nothing else remains to be sent.
     Wanted,
     Queued,
 }
 
-/// How far a message has been sent.
+/// How much of a message has been sent.
 #[derive(Debug, Default)]
 pub struct Sending {
     offset: usize,
-    /// The chunk at the offset counts in the window.
+    /// Whether the chunk at the offset counts in the window.
     admitted: bool,
-    /// Its turn is in the queue.
+    /// Whether its turn is in the queue.
     queued: bool,
     done: bool,
 }
 
-/// What became of an attempt to send.
+/// The outcome of an attempt to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// All of the message is on its way, and what it was in can be used again.
+    /// All of the message is in transit, and its buffer can be reused.
     Done,
-    /// The own MPB is not available: try again when [`Member::progress`] has made it so.
+    /// This rank's MPB is not available: try again when [`Member::progress`] has made it available.
     Busy,
-    /// This rank has yet to handle earlier messages: try again when it has said so, which
-    /// [`Member::flag_of`] shows.
+    /// This rank has yet to handle earlier messages: try again when it has reported that, which [`Member::flag_of`]
+    /// shows.
     Window(usize),
 }
 
 impl Member {
-    /// With the MPBs of these ranks.
+    /// Creates this rank's part, with the MPBs of these ranks.
     ///
     /// # Errors
     /// [`AsyncOptionsError`].
@@ -166,12 +166,12 @@ impl Member {
         })
     }
 
-    /// As if all ranks had sent, taken and handled so many chunks before, modulo 2³²; the same at all.
-    /// It shows in a short time what happens when the counts come round. The flags must say so too:
-    /// this rank's own lines are set.
+    /// Continues as if all ranks had sent, taken and handled this many chunks before, modulo 2³²; the number must be
+    /// the same at all ranks. It shows in a short time what happens when the counts wrap around. The flags must have
+    /// that value too: this rank's own lines are set.
     ///
     /// # Errors
-    /// Those of the MPBs.
+    /// The errors of the MPBs.
     pub async fn counted_from<M: Mpb>(
         mut self,
         mpb: &mut M,
@@ -187,33 +187,33 @@ impl Member {
         Ok(self)
     }
 
-    /// Bytes in the longest chunk.
+    /// Returns the number of bytes in the longest chunk.
     pub fn chunk_bytes(&self) -> usize {
         self.chunk_bytes
     }
 
-    /// The line of the own MPB that holds the flag of another rank.
+    /// Returns the line of this rank's MPB that holds the flag of another rank.
     pub fn flag_of(&self, rank: usize) -> usize {
         self.options.first_line + rank
     }
 
-    /// The child that has longest been waited for, if the own MPB is not available. Its flag changes
-    /// when it has taken what is there.
+    /// Returns the child that has been awaited longest, if this rank's MPB is not available. Its flag changes when it
+    /// has taken what is there.
     pub fn awaited(&self) -> Option<usize> {
         self.awaited.front().copied()
     }
 
-    /// Whether something is to be published as soon as the own MPB is available.
+    /// Returns whether something is to be published as soon as this rank's MPB is available.
     pub fn is_queued(&self) -> bool {
         !self.queue.is_empty() || !self.unordered.is_empty()
     }
 
-    /// What the flag of another rank was when it was last looked at.
+    /// Returns the value of another rank's flag when it was last read.
     pub fn said(&self, rank: usize) -> u64 {
         self.links[rank].said.value()
     }
 
-    /// A flag has been read while waiting for it: whose, and its value.
+    /// Records that the flag of a rank was read while waiting for it, with its value.
     pub fn saw(&mut self, rank: usize, value: u64) {
         self.links[rank].said = Answer::of(value);
         while self.awaited.front().is_some_and(|&child| self.has_taken(child)) {
@@ -221,8 +221,8 @@ impl Member {
         }
     }
 
-    /// Sends as much of a message as can be sent now (algorithm 2, lines 8 to 14). Chunks keep their
-    /// turn among those that are to be forwarded; no other message may be sent before this one is done.
+    /// Sends as much of a message as can be sent now (algorithm 2, lines 8 to 14). Chunks keep their turn among those
+    /// that are to be forwarded. No other message may be sent before this one is done.
     ///
     /// # Errors
     /// [`AsyncError`].
@@ -259,8 +259,8 @@ impl Member {
         Ok(Progress::Done)
     }
 
-    /// As [`send`](Member::send), but what cannot be published now is copied, as far as the window
-    /// goes, so that the caller need not wait for its turn.
+    /// Does what [`send`](Member::send) does, but copies what cannot be published now, as far as the window allows, so
+    /// that the caller need not wait for its turn.
     ///
     /// # Errors
     /// [`AsyncError`].
@@ -289,10 +289,10 @@ impl Member {
         Ok(Progress::Done)
     }
 
-    /// Whether the window lets so many chunks through; if not, a rank that it is to wait for.
+    /// Returns whether the window admits this many chunks; if it does not, returns a rank to wait for.
     ///
     /// # Errors
-    /// Those of the MPBs.
+    /// The errors of the MPBs.
     pub async fn has_room<M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -318,14 +318,13 @@ impl Member {
         Ok(Ok(()))
     }
 
-    /// How many chunks a message of so many bytes is.
+    /// Returns how many chunks a message of `bytes` bytes has.
     pub fn chunks(&self, bytes: usize) -> usize {
         self.inbox.chunks(bytes)
     }
 
-    /// Takes the chunk that this rank has been interrupted for by its parent (algorithm 2, lines 16 to
-    /// 30): into the own MPB and on to the children where that is available, and where not, into memory
-    /// and the queue.
+    /// Takes the chunk for which this rank's parent has interrupted it (algorithm 2, lines 16 to 30). If this rank's
+    /// MPB is available, the chunk goes there and on to the children; otherwise it goes into memory and the queue.
     ///
     /// # Errors
     /// [`AsyncError`].
@@ -380,8 +379,8 @@ impl Member {
         self.progress(mpb).await
     }
 
-    /// Sees whether the children have taken what is in the own MPB; if so, publishes what is next in
-    /// the queue (algorithm 2, lines 31 to 36).
+    /// Checks whether the children have taken what is in this rank's MPB; if they have, publishes the next entry in the
+    /// queue (algorithm 2, lines 31 to 36).
     ///
     /// # Errors
     /// [`AsyncError`].
@@ -421,20 +420,20 @@ impl Member {
         }
     }
 
-    /// The next message to be handled. [`handled`](Member::handled) must be called when it has been.
+    /// Returns the next message to be handled. [`handled`](Member::handled) must be called when it has been handled.
     pub fn next_delivery(&mut self) -> Option<Delivery> {
         self.inbox.next()
     }
 
-    /// Whether there is a message to be handled.
+    /// Returns whether there is a message to be handled.
     pub fn has_delivery(&self) -> bool {
         self.inbox.is_ready()
     }
 
-    /// A message has been handled: its source may send more.
+    /// Reports that a message has been handled, so that its source may send more.
     ///
     /// # Errors
-    /// Those of the MPBs.
+    /// The errors of the MPBs.
     pub async fn handled<M: Interrupts>(
         &mut self,
         mpb: &mut M,
@@ -445,25 +444,26 @@ impl Member {
         self.tell(mpb, delivery.source).await
     }
 
-    /// This rank will send no more messages. It still has to take part until [`is_over`](Member::is_over).
+    /// Announces that this rank will send no more messages. It still has to take part until
+    /// [`is_over`](Member::is_over).
     pub fn say_farewell(&mut self) {
         if self.farewell == Farewell::No {
             self.farewell = Farewell::Wanted;
         }
     }
 
-    /// Whether this rank has said farewell.
+    /// Returns whether this rank has said farewell.
     pub fn has_said_farewell(&self) -> bool {
         self.farewell != Farewell::No
     }
 
-    /// Whether something waits for the awaited child's answer.
+    /// Returns whether something waits for the awaited child's answer.
     pub fn wants_answer(&self) -> bool {
         !self.awaited.is_empty() && (self.is_queued() || self.has_said_farewell())
     }
 
-    /// Whether all have said farewell, all that came has been passed on and handled, and nothing can
-    /// come any more.
+    /// Returns whether all ranks have said farewell, everything that came has been passed on and handled, and nothing
+    /// more can come.
     pub fn is_over(&self) -> bool {
         self.farewell == Farewell::Queued
             && self.queue.is_empty()
@@ -472,7 +472,7 @@ impl Member {
             && self.inbox.is_empty()
     }
 
-    /// Bytes of messages that are kept here: growing, to be handled, to be forwarded.
+    /// Returns the number of bytes of the messages kept here: growing, to be handled, or to be forwarded.
     pub fn kept_bytes(&self) -> usize {
         let (growing, whole) = self.inbox.kept();
         let queued = self.queue.iter().filter_map(|entry| match entry {
@@ -485,7 +485,7 @@ impl Member {
         growing + kept.iter().map(|(_, bytes)| bytes).sum::<usize>()
     }
 
-    /// Lets the next chunk into the window, or says which rank it is to wait for.
+    /// Lets the next chunk into the window, or returns the rank to wait for.
     async fn admit<M: Mpb>(
         &mut self,
         mpb: &mut M,
@@ -505,7 +505,7 @@ impl Member {
         Ok(None)
     }
 
-    /// The chunk at the offset is on its way.
+    /// Records that the chunk at the offset is in transit.
     fn sent_chunk<E: std::error::Error>(
         &mut self,
         message: &[u8],
@@ -533,7 +533,7 @@ impl Member {
         }
     }
 
-    /// A message is whole.
+    /// Handles the arrival of a complete message.
     fn arrived(&mut self, whole: Whole) -> Result<(), &'static str> {
         let Whole { header, bytes } = whole;
         match header.kind {
@@ -549,7 +549,7 @@ impl Member {
         Ok(())
     }
 
-    /// What is in the queue of a message that was growing is now in the whole of it.
+    /// Makes the queued parts of a message that was growing refer to the complete message.
     fn keep(&mut self, whole: &Whole) {
         for entry in &mut self.queue {
             if let Entry::Chunk(Chunk { header, bytes: bytes @ Bytes::Growing }) = entry
@@ -560,8 +560,8 @@ impl Member {
         }
     }
 
-    /// Gives places in the order to messages that have none. Not while the last such message is in the
-    /// queue, so that there is one for many when there is much to do.
+    /// Gives places in the order to messages that have none. Does so only when no such order message is in the queue,
+    /// so that under load one order message serves many messages.
     fn queue_order<E: std::error::Error>(&mut self) -> Result<(), AsyncError<E>> {
         if self.unordered.is_empty() || self.orders_queued > 0 {
             return Ok(());
@@ -574,7 +574,7 @@ impl Member {
         Ok(())
     }
 
-    /// The sequencer is the last to go: others' messages may need a place.
+    /// Queues the farewell. The sequencer is the last to leave, because the others' messages may need a place.
     fn queue_farewell(&mut self) {
         let sequences = self.options.order == Order::Total && self.rank == SEQUENCER;
         let waits =
@@ -585,8 +585,7 @@ impl Member {
         }
     }
 
-    /// Puts a message of this rank into the queue that does not count in the window. Returns its
-    /// chunks.
+    /// Puts a message of this rank into the queue that does not count in the window. Returns the number of its chunks.
     fn queue_own(&mut self, kind: Kind, message: Vec<u8>) -> usize {
         if self.shape.ranks() == 1 {
             return 0;
@@ -601,7 +600,7 @@ impl Member {
         chunks
     }
 
-    /// Puts an own chunk into the available MPB, and tells the children.
+    /// Puts one of this rank's own chunks into its available MPB and tells the children.
     async fn put_and_notify<M: Interrupts>(
         &mut self,
         mpb: &mut M,
@@ -632,7 +631,7 @@ impl Member {
         Ok(())
     }
 
-    /// The chunk in the parent's MPB has been taken.
+    /// Reports that the chunk in the parent's MPB has been taken.
     async fn take<M: Interrupts>(&mut self, mpb: &mut M, parent: usize) -> Result<(), M::Error> {
         let own = &mut self.links[parent].own;
         own.taken = own.taken.wrapping_add(1);
@@ -667,7 +666,7 @@ impl Member {
         self.links[child].said.taken == self.links[child].published
     }
 
-    /// How much of the window a rank leaves open, as far as is known.
+    /// Returns how much of the window a rank leaves open, as far as is known.
     fn room_at(&self, rank: usize) -> u32 {
         let unhandled = self.sent.wrapping_sub(self.links[rank].said.handled);
         self.options.window.saturating_sub(unhandled)
@@ -681,7 +680,7 @@ impl Member {
         Header { kind, source: self.rank, length, offset }
     }
 
-    /// Where in its message a chunk ends.
+    /// Returns the position in its message where a chunk ends.
     fn end(&self, header: Header) -> usize {
         header.length.min(header.offset.saturating_add(self.chunk_bytes))
     }

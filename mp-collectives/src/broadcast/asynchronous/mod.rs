@@ -1,12 +1,12 @@
-//! OC-Bcast, asynchronous (thesis, algorithm 2, sections 3.2.1 to 3.2.3): any rank broadcasts at any
-//! time, several at once, and who receives calls nothing.
+//! OC-Bcast, asynchronous (thesis, algorithm 2, sections 3.2.1 to 3.2.3): any rank broadcasts at any time, several
+//! ranks at once, and the receivers make no call.
 //!
-//! As in the synchronous form, a chunk goes down a k-ary tree from MPB to MPB. But nobody waits for it
-//! at a flag: a parent interrupts all its children at once, and each of them gets the chunk, answers,
-//! and interrupts its own. Where the own MPB still holds another chunk, a rank gets the new one into
-//! memory and queues it, so that its parent's MPB comes free whatever the own one waits for: that is
-//! why ranks that all broadcast at once cannot block each other. While there is a queue, everything
-//! goes through it, own chunks too, so that nothing overtakes and nothing starves.
+//! As in the synchronous form, a chunk goes down a k-ary tree from MPB to MPB. But no rank waits for it at a flag: a
+//! parent interrupts all its children at once, and each child gets the chunk, answers, and interrupts its own children.
+//! If a rank's own MPB still holds another chunk, the rank gets the new chunk into memory and queues it. So its
+//! parent's MPB becomes free whatever the rank's own MPB waits for, and ranks that all broadcast at once cannot block
+//! each other. While there is a queue, everything goes through it, including the rank's own chunks, so that nothing
+//! overtakes and nothing starves.
 //!
 //! The lines of an MPB, from [`AsyncOptions::first_line`] on:
 //!
@@ -19,55 +19,52 @@
 //!
 //! # Where algorithm 2 leaves holes
 //!
-//! Its pseudocode is "not fully detailed". What is different here, and why:
+//! The pseudocode of algorithm 2 is "not fully detailed". These are the differences here, with their reasons:
 //!
-//! - **Several parents interrupt one child at the same time**, each for its own source's tree. An
-//!   interrupt says by whom, and a parent's MPB holds one chunk until all its children have taken it,
-//!   so that "interrupted by p" is all that a child needs to know, and interrupts of one parent that
-//!   are merged are none lost. Answers have one writer each: a line for every rank, not for every child
-//!   index, which means another rank in every tree.
-//! - **Handlers nest.** An interrupt that comes while the handler waits for its children would run the
-//!   handler again, and could deliver a message before an earlier one of the same source that the outer
-//!   one has not yet copied to memory. Here a [`Member`]'s steps do not wait, and so do not nest: each
-//!   chunk is in its message before the next is looked at. With one path from a source to each rank, and
-//!   each rank passing chunks on in the order in which they came, messages of a source stay in order.
-//! - **The queue is unbounded.** Here a source may be [`AsyncOptions::window`] chunks ahead of the rank
-//!   that has handled the fewest of its chunks; ranks tell it how many they have handled when they are
-//!   half a window, or with the next answer. So a queue never holds more of a source than its window, it
-//!   never needs to refuse a chunk (which would bring back the deadlock), and **a slow handler slows
-//!   down the sources**. Handlers go on whatever is sent, so that windows always open again; a
-//!   handler that itself waits to broadcast would end that.
-//! - **The application starves**, if the queue never runs empty: its own chunks wait for their turn in
-//!   the queue, here.
+//! - **Several parents interrupt one child at the same time**, each for its own source's tree. An interrupt names the
+//!   parent, and a parent's MPB holds one chunk until all its children have taken it. So "interrupted by p" is all that
+//!   a child needs to know, and no interrupt is lost when those of one parent are merged. Answers have one writer each:
+//!   there is a line for every rank, not for every child index, which means another rank in every tree.
+//! - **Handlers nest.** An interrupt that comes while the handler waits for its children would run the handler again,
+//!   and could deliver a message before an earlier one of the same source that the outer handler has not yet copied to
+//!   memory. Here the steps of a [`Member`] do not wait, so they do not nest: each chunk is in its message before the
+//!   next chunk is looked at. There is one path from a source to each rank, and each rank passes chunks on in the order
+//!   in which they came, so messages of a source stay in order.
+//! - **The queue is unbounded.** Here a source may be [`AsyncOptions::window`] chunks ahead of the rank that has
+//!   handled the fewest of its chunks. Ranks report how many chunks they have handled when these are half a window, or
+//!   with the next answer. So a queue never holds more of a source than its window, it never needs to refuse a chunk
+//!   (which would bring back the deadlock), and **a slow handler slows down the sources**. Handlers continue whatever
+//!   is sent, so windows always open again; a handler that itself waits to broadcast would break this.
+//! - **The application starves** if the queue never runs empty. Here its own chunks wait for their turn in the queue.
 //!
 //! # Memory
 //!
-//! What a rank keeps of one source are messages with a chunk in that source's window: at most
-//! window × chunk + 2 × the longest message, of which the first and the last may be long ones that began
-//! before or end after. All chunks of a message but the last (about half a window) count as handled when
-//! they arrive, and the last ones when the message has been handled.
+//! For one source, a rank keeps the messages with a chunk in that source's window: at most window × chunk + 2 × the
+//! longest message, because the first and the last may be long messages that began before the window or end after it.
+//! All chunks of a message but the last ones (about half a window) count as handled when they arrive, and the last ones
+//! when the message has been handled.
 //!
 //! # The same order everywhere
 //!
-//! With [`Order::Total`] all ranks, the source too, handle all messages in the same order (the "future
-//! work" of the papers). Messages are broadcast as ever, and held back where they arrive; rank 0, the
-//! *sequencer*, broadcasts whose turn it is, as messages have come to it: the source's rank is enough,
-//! since each source's messages are in order. Under load one such message orders many.
+//! With [`Order::Total`], all ranks, including the source, handle all messages in the same order (the "future work" of
+//! the papers). Messages are broadcast as usual and held back where they arrive. Rank 0, the *sequencer*, broadcasts
+//! whose turn it is, in the order in which messages came to it. The source's rank is enough, since each source's
+//! messages are in order. Under load, one such message orders many messages.
 //!
-//! Why a sequencer: ranks of one machine that die take the world with them, so that nothing is won by an
-//! algorithm without one. Lamport's order needs a message of every rank for each one handled, P times
-//! the broadcasts; Skeen's needs two rounds of messages between two ranks, which broadcasts do not
-//! have, and a source that waits. A ticket from a shared counter would be cheapest, but MPBs have no
-//! atomic counter, and a simulated SCC none between cores.
+//! Reasons for a sequencer: ranks of one machine that die take the world with them, so an algorithm without a sequencer
+//! gains nothing. Lamport's order needs a message from every rank for each message handled, P times the broadcasts.
+//! Skeen's needs two rounds of messages between two ranks, which broadcasts do not have, and a source that waits. A
+//! ticket from a shared counter would be cheapest, but MPBs have no atomic counter, and a simulated SCC has none
+//! between cores.
 //!
-//! Order messages do not count in the window of rank 0, whose own messages could otherwise close it
-//! for the very order that opens it. They are bounded all the same: an order that someone has yet to see
-//! is for a message that someone has yet to handle.
+//! Order messages do not count in the window of rank 0, because its own messages could otherwise close the window for
+//! the very order that opens it. They are still bounded: an order that some rank has yet to see is for a message that
+//! some rank has yet to handle.
 //!
 //! # Who calls what
 //!
-//! A [`Member`] has the steps of the algorithm, none of which waits. [`Served`] runs one in a single
-//! thread, on simulated cores; [`AsyncBroadcast`] runs one between the threads of a real rank.
+//! A [`Member`] has the steps of the algorithm, none of which waits. [`Served`] runs a member in a single thread, on
+//! simulated cores; [`AsyncBroadcast`] runs one between the threads of a real rank.
 
 mod header;
 mod inbox;
@@ -85,27 +82,26 @@ pub use self::ranks::{AsyncBroadcast, AsyncFailure, AsyncSettings};
 pub use self::served::Served;
 use super::Leaves;
 
-/// What can be chosen. All ranks must choose the same.
+/// Options of the algorithm. All ranks must choose the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsyncOptions {
-    /// k: the most children that a rank has, from 1 to P − 1.
+    /// k, the greatest number of children of a rank, from 1 to P − 1.
     pub degree: usize,
-    /// Cache lines in a chunk.
+    /// The number of cache lines in a chunk.
     pub chunk_lines: usize,
     /// How many chunks a source may be ahead of the slowest handler, from 1 to 2³¹ − 1.
     pub window: u32,
-    /// What leaves do whose MPB is available.
+    /// How leaves get their chunks when their MPB is available.
     pub leaves: Leaves,
-    /// In which order messages are handled.
+    /// The order in which messages are handled.
     pub order: Order,
-    /// The first line of every MPB that this algorithm may use. Its lines are its own, and zero at
-    /// first.
+    /// The first line of every MPB that this algorithm may use. Its lines are its own and initially zero.
     pub first_line: usize,
 }
 
 impl AsyncOptions {
-    /// As on the SCC: a message of 128 lines, the longest of section 3.3.4, is one chunk. The memory of
-    /// the thesis' queues is unbounded; a window of 64 chunks is never closed in its experiments.
+    /// Returns the options used on the SCC: a message of 128 lines, the longest of section 3.3.4, is one chunk. The
+    /// memory of the thesis' queues is unbounded; a window of 64 chunks is never closed in its experiments.
     pub fn scc(degree: usize) -> AsyncOptions {
         AsyncOptions {
             degree,
@@ -117,12 +113,12 @@ impl AsyncOptions {
         }
     }
 
-    /// Lines for answers and for what the chunk is, which come before the chunk.
+    /// Returns the number of lines for answers and for the header, which come before the chunk.
     fn lines_before_chunk(ranks: usize, line_bytes: usize) -> usize {
         ranks.saturating_add(lines_of(header::Header::BYTES, line_bytes))
     }
 
-    /// Some bits by which ranks mostly see that they have chosen differently: 24.
+    /// Returns 24 bits by which ranks usually notice that they have chosen different options.
     fn fingerprint(&self) -> u32 {
         let AsyncOptions { degree, chunk_lines, window, order, .. } = *self;
         let facts = [degree as u64, chunk_lines as u64, window.into(), order as u64];
@@ -131,14 +127,14 @@ impl AsyncOptions {
         (facts.into_iter().fold(0, mix) >> 40) as u32
     }
 
-    /// How many chunks a rank has handled when it must tell their source: half a window.
+    /// Returns how many chunks a rank has handled when it must tell their source: half a window.
     fn told_after(&self) -> u32 {
         self.window.div_ceil(2)
     }
 
-    /// How many of a message's last chunks count as handled only with the message. In the middle of a
-    /// message a source is held up by at most one less, and by the chunks that it has not been told
-    /// of: less than a window together, so that it can go on.
+    /// Returns how many of a message's last chunks count as handled only with the message. In the middle of a message,
+    /// a source is held up by at most one less, and by the chunks that it has not been told of: together less than a
+    /// window, so it can continue.
     fn counted_with_message(&self) -> u32 {
         self.window - self.told_after() + 1
     }
@@ -147,36 +143,37 @@ impl AsyncOptions {
 /// The order in which messages are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Those of one source in the order in which it sent them. A source does not handle its own.
+    /// Messages of one source are handled in the order in which it sent them. A source does not handle its own
+    /// messages.
     PerSource,
-    /// All in the same order at all ranks, the source's own included.
+    /// All messages are handled in the same order at all ranks, including the source's own.
     Total,
 }
 
-/// Why there can be no such broadcasts.
+/// The reason why the options of asynchronous broadcasts are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AsyncOptionsError {
-    /// No tree of that degree.
+    /// There is no tree of that degree.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// Chunks of no lines.
+    /// The chunks have no lines.
     #[error("chunks of no lines")]
     NoChunk,
-    /// A window that lets nothing through, or cannot be counted.
+    /// The window admits nothing, or cannot be counted.
     #[error("a window of {window} chunks, not between 1 and 2³¹ − 1")]
     Window {
-        /// The window asked for.
+        /// The requested window.
         window: u32,
     },
-    /// It does not fit into the MPB.
+    /// The lines do not fit into the MPB.
     #[error(
         "{flags} lines before a chunk of {chunk_lines} lines do not fit into an MPB of {lines} lines, \
          from line {first_line} on"
     )]
     NoRoom {
-        /// Lines for answers and what the chunk is.
+        /// The number of lines for answers and the header.
         flags: usize,
-        /// The lines of a chunk.
+        /// The number of lines in a chunk.
         chunk_lines: usize,
         /// The first line that may be used.
         first_line: usize,
@@ -185,27 +182,27 @@ pub enum AsyncOptionsError {
     },
 }
 
-/// Why an asynchronous broadcast failed. This rank cannot go on then.
+/// The reason why an asynchronous broadcast failed. This rank cannot continue afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AsyncError<E> {
     /// The MPBs failed.
     #[error(transparent)]
     Mpb(#[from] E),
-    /// Another rank's MPB holds what no rank writes.
+    /// Another rank's MPB holds something that no rank writes.
     #[error("what rank {rank} has published makes no sense: {what}")]
     Corrupt {
-        /// Whose MPB.
+        /// The rank whose MPB it is.
         rank: usize,
         /// What is wrong.
         what: &'static str,
     },
-    /// No memory for a message.
+    /// There is no memory for a message.
     #[error("no memory for a message of {bytes} bytes")]
     OutOfMemory {
         /// The message's length.
         bytes: usize,
     },
-    /// This rank has said that it will broadcast no more.
+    /// This rank has announced that it will broadcast no more.
     #[error("this rank broadcasts no more")]
     Farewell,
 }

@@ -1,10 +1,9 @@
 //! Asynchronous broadcasts between real ranks, threads or processes.
 //!
-//! A rank's [`Member`] is under a lock, and whoever has something to do for it does that: the thread
-//! that broadcasts puts a chunk and wakes the children itself; two *attendants* take what comes. One of
-//! them attends, and the moment it has a message it hands that over to the other, and runs the handler.
-//! So a message costs the source one wake-up for all its children, and each rank no second one, however
-//! long handlers take.
+//! A rank's [`Member`] is under a lock, and any thread that has work for it does that work itself. The thread that
+//! broadcasts puts a chunk and wakes the children; two *attendants* take what comes. One of them attends. The moment it
+//! has a message, it hands attending over to the other and runs the handler. So a message costs the source one wake-up
+//! for all its children, and costs each rank no second wake-up, however long handlers take.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,17 +22,17 @@ use super::{
 use crate::members::names;
 use crate::real::{RealError, RealMpb};
 
-/// What can be chosen for [`AsyncBroadcast`]. All ranks must choose the same, except for the notifier.
+/// Settings of [`AsyncBroadcast`]. All ranks must choose the same, except for the notifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsyncSettings {
-    /// k: the most children that a rank has, from 1 to P − 1; without it, all others are children of
+    /// k, the greatest number of children of a rank, from 1 to P − 1. If it is `None`, all other ranks are children of
     /// the source.
     pub degree: Option<usize>,
-    /// Bytes in a chunk, rounded up to whole lines.
+    /// The number of bytes in a chunk, rounded up to whole lines.
     pub chunk_bytes: usize,
     /// How many chunks a source may be ahead of the slowest handler.
     pub window: u32,
-    /// In which order messages are handled.
+    /// The order in which messages are handled.
     pub order: Order,
     /// How this rank's threads are woken. With signals, a program that is started in the handler has
     /// that signal blocked.
@@ -41,8 +40,8 @@ pub struct AsyncSettings {
 }
 
 impl Default for AsyncSettings {
-    /// All others are children of the source; chunks of 16 KiB, a window of 32; each source's order;
-    /// the futex.
+    /// Returns these settings: all others are children of the source; chunks of 16 KiB, a window of 32; each source's
+    /// order; the futex.
     fn default() -> AsyncSettings {
         AsyncSettings {
             degree: None,
@@ -54,8 +53,8 @@ impl Default for AsyncSettings {
     }
 }
 
-/// Broadcasts that any rank may begin at any time. Who receives calls nothing: the handler that each
-/// rank has given gets (source, message), in a thread of its own.
+/// Broadcasts that any rank may begin at any time. The receivers make no call: the handler of each rank gets (source,
+/// message), in a thread of its own.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -79,23 +78,23 @@ impl Default for AsyncSettings {
 /// # Ok::<(), onchip::Error>(())
 /// ```
 ///
-/// Messages of one source are handled in the order in which it sent them, by one call of the handler at
-/// a time. With [`Order::Total`] all ranks handle all messages, their own too, in the same order. The
-/// [module](super) says how it works, how much memory it takes, and what a slow handler does.
+/// Messages of one source are handled in the order in which it sent them, by one call of the handler at a time. With
+/// [`Order::Total`], all ranks handle all messages, including their own, in the same order. The [module](super)
+/// describes how it works, how much memory it takes, and what a slow handler does.
 ///
 /// # Ends
-/// [`finish`](AsyncBroadcast::finish) is the end in good order; all ranks call it, and it waits for the
-/// others. A rank that drops its part without that, whose handler panics, or which is lost takes the
-/// others with it: their calls get [`PeerLost`](mp_core::ErrorKind::PeerLost), as [`AsyncFailure::Core`]. The rank
-/// whose handler has panicked gets [`AsyncFailure::HandlerPanicked`]. Dropping waits for a handler
-/// that still runs, and for nothing else.
+/// [`finish`](AsyncBroadcast::finish) ends the broadcasts in good order; all ranks call it, and it waits for the
+/// others. If a rank drops its part without calling it, if its handler panics, or if the rank is lost, the others fail
+/// too: their calls get [`PeerLost`](mp_core::ErrorKind::PeerLost), as [`AsyncFailure::Core`]. The rank whose handler
+/// panicked gets [`AsyncFailure::HandlerPanicked`]. Dropping waits for a handler that is still running, and for nothing
+/// else.
 #[derive(Debug)]
 pub struct AsyncBroadcast {
     shared: Arc<Shared>,
     attendants: Vec<JoinHandle<()>>,
 }
 
-/// Why an asynchronous broadcast failed.
+/// The reason why an asynchronous broadcast failed.
 #[derive(Debug, Error)]
 pub enum AsyncFailure {
     /// The ranks' buffers or the world failed.
@@ -104,28 +103,28 @@ pub enum AsyncFailure {
     /// The broadcast itself failed.
     #[error(transparent)]
     Broadcast(AsyncError<RealError>),
-    /// There can be no such broadcasts.
+    /// The settings are invalid.
     #[error(transparent)]
     Options(#[from] AsyncOptionsError),
-    /// This rank's handler panicked: it handles nothing more, and broadcasts nothing.
+    /// This rank's handler panicked: the rank handles nothing more and broadcasts nothing.
     #[error("the handler of asynchronous broadcasts panicked: {message}")]
     HandlerPanicked {
-        /// What it said.
+        /// The message of the panic.
         message: String,
     },
-    /// It has failed before, for a reason that was told then.
+    /// The broadcasts failed before, for a reason that was reported then.
     #[error("asynchronous broadcasts have failed before: {reason}")]
     FailedBefore {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A handler cannot wait until there is room for a message, or for the end: both come when handlers
-    /// have returned.
+    /// A handler cannot wait until there is room for a message, or for the end: both come only after handlers have
+    /// returned.
     #[error("a handler would have to wait for what comes when handlers have returned")]
     InHandler,
 }
 
-/// So that rank code can return it with `?`.
+/// Allows rank code to return it with `?`.
 impl From<AsyncFailure> for mp_core::Error {
     fn from(failure: AsyncFailure) -> Self {
         match failure {
@@ -155,9 +154,9 @@ type Handler = Box<dyn FnMut(usize, &[u8]) + Send>;
 struct Shared {
     mpb: Mpb,
     state: Mutex<State>,
-    /// One message of this rank after the other.
+    /// Held so that this rank sends one message after the other.
     sending: Mutex<()>,
-    /// Whether the attendants are to stop. Changes under the state's lock.
+    /// Whether the attendants are to stop. It changes under the state's lock.
     ended: AtomicBool,
 }
 
@@ -171,7 +170,7 @@ struct State {
 
 struct Failure {
     reason: String,
-    /// Until it has been told.
+    /// The error, until it has been reported.
     error: Option<AsyncFailure>,
 }
 
@@ -182,13 +181,13 @@ impl std::fmt::Debug for Shared {
 }
 
 impl AsyncBroadcast {
-    /// This rank's part in the broadcasts of this name, which all ranks open. Nobody waits for the others
-    /// to do so, and what others broadcast before is not lost. Two threads begin, which sleep until
-    /// something comes.
+    /// Opens this rank's part in the broadcasts of this name, which all ranks open. No rank waits for the others to do
+    /// so, and messages that others broadcast before are not lost. Two threads start, which sleep until something
+    /// comes.
     ///
     /// # Errors
-    /// [`AsyncFailure::Options`]; [`AsyncFailure::Core`] for lack of memory, when ranks ask for
-    /// different settings, or threads cannot be started.
+    /// [`AsyncFailure::Options`]; [`AsyncFailure::Core`] for lack of memory, when ranks ask for different settings, or
+    /// when threads cannot be started.
     pub fn open(
         rank: &Rank,
         name: &str,
@@ -232,13 +231,13 @@ impl AsyncBroadcast {
         Ok(broadcasts)
     }
 
-    /// Broadcasts a message to all other ranks. Returns when it is on its way, and `message` can be
-    /// used again; it waits only while a slow handler keeps this source's window closed. Several
-    /// threads may call this; their messages do not mix.
+    /// Broadcasts a message to all other ranks. Returns when the message is in transit and `message` can be reused; it
+    /// waits only while a slow handler keeps this source's window closed. Several threads may call this; their messages
+    /// do not mix.
     ///
     /// # Errors
-    /// [`AsyncFailure`]. In a handler [`AsyncFailure::InHandler`] instead of waiting, and then nothing
-    /// has been sent.
+    /// [`AsyncFailure`]. In a handler, it returns [`AsyncFailure::InHandler`] instead of waiting, and then nothing has
+    /// been sent.
     pub fn broadcast(&self, message: &[u8]) -> Result<(), AsyncFailure> {
         let shared = &*self.shared;
         if shared.lock().handling == Some(thread::current().id()) {
@@ -255,8 +254,8 @@ impl AsyncBroadcast {
         Ok(())
     }
 
-    /// As [`broadcast`](AsyncBroadcast::broadcast), but never waits: false, and nothing has been sent,
-    /// when the window is closed for some of the message's chunks, or another thread is broadcasting.
+    /// Does what [`broadcast`](AsyncBroadcast::broadcast) does, but never waits. Returns false, with nothing sent, when
+    /// the window is closed for some of the message's chunks or another thread is broadcasting.
     ///
     /// # Errors
     /// [`AsyncFailure`].
@@ -274,11 +273,11 @@ impl AsyncBroadcast {
         Ok(shared.advance(message, &mut Sending::default())?.is_none())
     }
 
-    /// Ends this rank's part: it broadcasts no more, and handles what others still do, until all have
+    /// Ends this rank's part: the rank broadcasts no more, and handles what others still broadcast, until all have
     /// called this. Then its threads end.
     ///
     /// # Errors
-    /// [`AsyncFailure`]; [`AsyncFailure::InHandler`] in the handler, which is not over then.
+    /// [`AsyncFailure`]; [`AsyncFailure::InHandler`] in the handler, in which case this rank's part has not ended.
     pub fn finish(mut self) -> Result<(), AsyncFailure> {
         let shared = Arc::clone(&self.shared);
         let line = {
@@ -301,8 +300,8 @@ impl AsyncBroadcast {
         shared.checked().map(|_| ())
     }
 
-    /// Bytes of messages that this rank keeps at this moment: on their way in, to be handled, to be
-    /// forwarded.
+    /// Returns the number of bytes of the messages that this rank keeps at this moment: arriving, to be handled, or to
+    /// be forwarded.
     pub fn kept_bytes(&self) -> usize {
         self.shared.lock().member.kept_bytes()
     }
@@ -328,10 +327,10 @@ impl Drop for AsyncBroadcast {
     }
 }
 
-/// Bytes of a line of real ranks' buffers.
+/// The number of bytes in a line of real ranks' buffers.
 const LINE_BYTES: usize = 64;
 
-/// Threads of each rank.
+/// The number of threads of each rank.
 const ATTENDANTS: usize = 2;
 
 impl Shared {
@@ -340,7 +339,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, if nothing has failed.
+    /// Returns the state, if nothing has failed.
     fn checked(&self) -> Result<MutexGuard<'_, State>, AsyncFailure> {
         let mut state = self.lock();
         match &mut state.failure {
@@ -352,7 +351,7 @@ impl Shared {
         }
     }
 
-    /// Remembers the first failure; ends this rank's part, and the others'.
+    /// Remembers the first failure; ends this rank's part and the others' parts.
     fn fail(&self, error: AsyncFailure) {
         // Of a lost rank the others are told as well. This one must not be taken for it.
         let of_another = matches!(&error, AsyncFailure::Core(lost)
@@ -372,7 +371,7 @@ impl Shared {
         let _ = self.mpb.look_again();
     }
 
-    /// Waits for a flag, or until all is over.
+    /// Waits for a flag, or until everything is over.
     fn wait(
         &self,
         setter: usize,
@@ -398,8 +397,8 @@ impl Shared {
         Ok(complete(state.member.has_room(&mut RealMpb::new(&self.mpb), chunks))?.is_ok())
     }
 
-    /// Sends what can be sent of a message. If not all: the rank that is to be waited for, its flag, and
-    /// what that says so far.
+    /// Sends as much of a message as possible. If some of it remains, returns the rank to wait for, its flag, and the
+    /// flag's current value.
     fn advance(
         &self,
         message: &[u8],
@@ -439,7 +438,7 @@ impl Shared {
         Ok(waits)
     }
 
-    /// An own message may be the next in the order.
+    /// Calls for deliveries, because one of this rank's own messages may be the next in the order.
     fn call_for_deliveries(&self, state: &State) -> Result<(), AsyncFailure> {
         if state.member.has_delivery() && state.handling.is_none() {
             self.mpb.call_attendant()?;
@@ -452,7 +451,7 @@ impl Shared {
         self.settle(state)
     }
 
-    /// Where something waits for a child's answer, has that wake an attendant.
+    /// Makes a child's answer wake an attendant, where something waits for that answer.
     fn settle(&self, state: &mut State) -> Result<(), AsyncFailure> {
         while let Some(child) = state.member.awaited()
             && state.member.wants_answer()
@@ -472,9 +471,9 @@ impl Shared {
         Ok(())
     }
 
-    /// What an attendant does, from beginning to end.
+    /// Runs an attendant, from beginning to end.
     fn attend(&self, notifier: Notifier, ready: &mpsc::Sender<Result<(), mp_core::Error>>) {
-        /// Tells of a panic that is not the handler's.
+        /// Reports a panic that is not the handler's.
         struct Bail<'a>(&'a Shared);
         impl Drop for Bail<'_> {
             fn drop(&mut self) {
@@ -553,7 +552,7 @@ impl Shared {
     }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 fn said(payload: Box<dyn Any + Send>) -> String {
     match payload.downcast::<String>() {
         Ok(text) => *text,

@@ -1,5 +1,5 @@
-//! A rank whose one thread does everything: it broadcasts, and serves the others while it waits, as a
-//! core of the SCC does that is interrupted.
+//! A rank whose single thread does everything: it broadcasts, and serves the others while it waits, as an interrupted
+//! core of the SCC does.
 
 use mp_model::interrupts::WaitForInterrupt;
 use mp_model::mpb::Mpb;
@@ -8,14 +8,14 @@ use super::{AsyncError, AsyncOptions, AsyncOptionsError, Member, Progress, Sendi
 
 /// A [`Member`] in one thread. Handlers run in it too, between steps.
 ///
-/// A handler that takes long keeps this rank from passing on what others send; nothing is lost.
+/// A handler that takes long delays this rank in passing on what others send; nothing is lost.
 #[derive(Debug)]
 pub struct Served {
     member: Member,
     sources: Vec<usize>,
 }
 
-/// What keeps a rank from going on, besides that nothing has come.
+/// What keeps a rank from continuing, apart from the lack of arrivals.
 #[derive(Clone, Copy)]
 enum Waits {
     ForInterrupts,
@@ -23,7 +23,7 @@ enum Waits {
 }
 
 impl Served {
-    /// With the MPBs of these ranks.
+    /// Creates this rank's part, with the MPBs of these ranks.
     ///
     /// # Errors
     /// [`AsyncOptionsError`].
@@ -31,18 +31,17 @@ impl Served {
         Ok(Served::of(Member::new(mpb, options)?))
     }
 
-    /// With a member made otherwise.
+    /// Wraps a member that was created otherwise.
     pub fn of(member: Member) -> Served {
         Served { member, sources: Vec::new() }
     }
 
-    /// What this rank knows.
+    /// Returns the state of this rank.
     pub fn member(&self) -> &Member {
         &self.member
     }
 
-    /// Broadcasts a message. Returns when its last chunk is on its way; what comes in the meantime is
-    /// handled.
+    /// Broadcasts a message. Returns when its last chunk is in transit; messages that come in the meantime are handled.
     ///
     /// # Errors
     /// [`AsyncError`].
@@ -63,7 +62,7 @@ impl Served {
         }
     }
 
-    /// Does what there is to do, without waiting.
+    /// Does all pending work, without waiting.
     ///
     /// # Errors
     /// [`AsyncError`].
@@ -97,7 +96,7 @@ impl Served {
         self.serve(mpb, handler).await
     }
 
-    /// Broadcasts no more; serves until nobody does.
+    /// Announces that this rank broadcasts no more, and serves until no rank broadcasts.
     ///
     /// # Errors
     /// [`AsyncError`].

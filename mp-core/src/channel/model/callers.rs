@@ -1,4 +1,4 @@
-//! A receiver that sleeps hears of all who call and of all who go, and takes none for gone that has called.
+//! A sleeping receiver learns of all ranks that call and of all that go, and takes no rank for gone that has called.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use crate::{
     wait::Flag,
 };
 
-/// A receiver is rung whether it sleeps or not.
+/// A flag that does nothing: a receiver is rung whether it sleeps or not.
 struct Nothing;
 
 impl Flag for Nothing {

@@ -1,8 +1,8 @@
-//! The channels' protocols under a model checker that tries all interleavings, and for every load
-//! all values that the memory model allows.
+//! The channels' protocols under a model checker that tries all interleavings and, for every load, all values that the
+//! memory model allows.
 //!
-//! Messages are real memory, in which the checker sees no race; the slots' markers stand for them.
-//! The threads of a model run on one thread of the system, so that `Rc` will do.
+//! Messages are real memory, in which the checker sees no race; the slots' markers stand for them. The threads of a
+//! model run on one thread of the system, so `Rc` is enough.
 
 mod callers;
 mod outlet;
@@ -22,7 +22,7 @@ use crate::{
     wait::{Asymmetry, Flag, parked},
 };
 
-/// Room for a channel's words and slots, as a segment would give it.
+/// Room for a channel's words and slots, as a segment would provide it.
 struct Arena<C, H> {
     control: Box<C>,
     memory: Box<[u128]>,
@@ -58,14 +58,14 @@ impl<C, H> Arena<C, H> {
 /// How ends wait in a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
-    /// They look again and again. No fence that waking takes helps the protocol under test; but
-    /// the checker comes to an end only where no two threads do this at the same time.
+    /// They look again and again. No fence of a wake-up helps the protocol under test, but the checker comes to an end
+    /// only where no two threads do this at the same time.
     Spinning,
-    /// They sleep as in earnest.
+    /// They sleep, as in real use.
     Parked,
 }
 
-/// What the two ends call each other with.
+/// The means by which the two ends call each other.
 struct Bells {
     waits: Waits,
     signals: Signals,
@@ -79,12 +79,12 @@ impl Bells {
         Rc::new(Self { waits, signals: Signals::new(), sender, receiver })
     }
 
-    /// What a sender does after each of its moves.
+    /// Does what a sender does after each of its moves.
     fn attend_receiver(&self) {
         attend(self.waits, &self.signals.for_sender, &[&self.receiver]);
     }
 
-    /// What a receiver does after each of its moves.
+    /// Does what a receiver does after each of its moves.
     fn attend_sender(&self) {
         attend(self.waits, &self.signals.for_receiver, &[&self.sender]);
     }
@@ -98,7 +98,7 @@ impl Bells {
     }
 }
 
-/// As `Sender::attend` and `Receiver::attend` do.
+/// Does what `Sender::attend` and `Receiver::attend` do.
 fn attend(waits: Waits, signal: &Signal, bells: &[&Futex]) {
     if waits == Waits::Spinning {
         return;

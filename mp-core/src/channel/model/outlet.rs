@@ -1,4 +1,4 @@
-//! One channel, several threads that fill positions. The threads do what `Outlet` does.
+//! One channel, and several threads that fill positions. The threads do what `Outlet` does.
 
 use std::rc::Rc;
 
@@ -21,7 +21,7 @@ use crate::{
     wait::Asymmetry,
 };
 
-/// One of the threads that fill.
+/// One of the threads that fill positions.
 struct Filler {
     ring: Ring,
     bells: Rc<Bells>,
@@ -41,7 +41,7 @@ impl Filler {
         wait(self.bells.waits, &self.bells.sender, &flag, poll);
     }
 
-    /// Message number `position` says so.
+    /// Fills a position with a message that contains 1 + its number.
     fn fill(&self, position: u64) {
         let message = position + 1;
         let payload = self.ring.payload_at(position, Some(message as u32));
@@ -73,7 +73,7 @@ struct Receiving {
 }
 
 impl Receiving {
-    /// As `Receiver::look` does; an error when there can be no more.
+    /// Does what `Receiver::look` does. Returns an error when there can be no more messages.
     fn look(&self) -> Option<Result<u64, ()>> {
         let taken = || {
             let received = self.ring.receive()?;
@@ -113,7 +113,7 @@ impl Receiving {
     }
 }
 
-/// Runs two threads that fill and one that receives.
+/// Runs two threads that fill positions and one that receives.
 fn fill_and_receive(
     degree: u64,
     waits: Waits,
@@ -185,7 +185,7 @@ fn a_position_that_was_given_up_is_passed() {
     );
 }
 
-/// There is no room for its tombstone, and nobody comes after the one who fills the next position.
+/// There is no room for the position's tombstone, and no thread comes after the one that fills the next position.
 #[test]
 fn a_position_that_was_given_up_in_a_full_channel_is_passed() {
     let one = |f: &Filler| {
@@ -204,7 +204,7 @@ fn a_position_that_was_given_up_in_a_full_channel_is_passed() {
     );
 }
 
-/// The rank dies with one slot being filled; what it had published behind it is not delivered.
+/// The rank dies while one slot is being filled. What it has published behind that slot is not delivered.
 #[test]
 fn a_gap_is_the_end_when_the_sender_is_gone() {
     fill_and_receive(

@@ -20,7 +20,7 @@ struct Sending {
 }
 
 impl Sending {
-    /// The slot of a receiver that waits.
+    /// Claims the slot of a receiver that waits.
     fn claim(&mut self) -> Option<std::ptr::NonNull<u8>> {
         self.meeting.claim().then(|| {
             self.ring.look(false).unwrap().expect("whoever offers has given the only slot back")
@@ -38,7 +38,7 @@ impl Sending {
         bells.attend_receiver();
     }
 
-    /// Waits for so many looks only; whether it met a receiver.
+    /// Waits for only `looks` looks. Returns whether it met a receiver.
     fn send_in_time(&mut self, looks: u32, message: u64) -> bool {
         self.meeting.want(true);
         self.bells.attend_receiver();
@@ -88,7 +88,7 @@ impl Receiving {
         self.bells.attend_sender();
     }
 
-    /// `None` when the other end was closed.
+    /// Returns `None` when the other end was closed.
     fn receive(&self) -> Option<u64> {
         self.offer();
         let met = self.bells.receiver_waits(|| self.look());

@@ -15,10 +15,10 @@ use crate::{
     wait::Flag,
 };
 
-/// The most ranks in a model.
+/// The largest number of ranks in a model.
 const RANKS: usize = 3;
 
-/// A ring and what its ranks call each other with.
+/// A ring, and the means by which its ranks call each other.
 struct Shared {
     waits: Waits,
     arena: Rc<Arena<SharedControl, SharedSlotHeader>>,
@@ -60,7 +60,7 @@ impl Rank {
         self.shared.released.load(Ordering::Acquire) & (1 << rank) != 0
     }
 
-    /// As a launcher does when the rank's process is gone.
+    /// Does what a launcher does when the rank's process is gone.
     fn bury(&self, rank: u32) {
         self.shared.released.fetch_or(1 << rank, Ordering::Release);
         self.shared.bells.iter().for_each(Futex::advance_and_wake);
@@ -83,7 +83,7 @@ impl Rank {
         self.attend(&self.shared.signals.for_receiver);
     }
 
-    /// As `Sender::claim_otherwise` does.
+    /// Does what `Sender::look` does.
     fn try_reserve(&self) -> Option<Held> {
         let ring = self.ring();
         loop {
@@ -118,7 +118,7 @@ impl Rank {
         self.attend_receivers();
     }
 
-    /// As `Receiver::look_shared` does. Keys of buffers in orphaned slots go to `found`.
+    /// Does what `Receiver::look_shared` does. Keys of buffers in orphaned slots go to `found`.
     fn try_take(&self, found: &mut Vec<u64>) -> Option<Held> {
         let ring = self.ring();
         loop {

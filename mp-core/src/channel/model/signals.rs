@@ -1,4 +1,4 @@
-//! Nobody sleeps through what was to wake them.
+//! No thread sleeps through what should wake it.
 
 use std::rc::Rc;
 
@@ -69,7 +69,7 @@ fn both_ends_can_wait_for_each_other() {
     });
 }
 
-/// The end of a channel is told without a look at the flag.
+/// The end of a channel wakes the other end without a look at the flag.
 #[test]
 fn the_end_wakes_whoever_waits() {
     explore(6, || {

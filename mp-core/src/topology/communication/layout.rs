@@ -21,15 +21,15 @@ pub(super) struct Layout<'a> {
     forced: bool,
 }
 
-/// What a core has to do; less is first. An emitter or a collector mostly waits, and suffers less
-/// from a neighbour than a worker.
+/// How much a core has to do; less comes first. An emitter or a collector mostly waits, and suffers less from a
+/// neighbour than a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Load {
     workers: usize,
     others: usize,
 }
 
-/// What matters first when a communication thread could go to several places.
+/// What comes first when a communication thread could go to several places.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Prefer {
     /// Cores with little to do.
@@ -62,23 +62,23 @@ impl<'a> Layout<'a> {
         self.topology.core_of(self.cpus[rank])
     }
 
-    /// The last-level cache that a rank is under.
+    /// Returns the last-level cache that a rank is under.
     pub(super) fn complex(&self, rank: usize) -> Option<usize> {
         self.core(rank).map(|core| self.topology.cores()[core].complex)
     }
 
-    /// Whether a core has a hardware thread that nobody has taken.
+    /// Returns whether a core has a hardware thread that is not taken.
     pub(super) fn has_room(&self, core: usize) -> bool {
         let cpus = &self.topology.cores()[core].cpus & self.topology.usable_cpus();
         cpus.iter().any(|cpu| !self.taken.contains_key(&cpu))
     }
 
-    /// How many cores have a hardware thread that nobody has taken.
+    /// Returns how many cores have a hardware thread that is not taken.
     pub(super) fn cores_with_room(&self) -> usize {
         (0..self.topology.cores().len()).filter(|&core| self.has_room(core)).count()
     }
 
-    /// The cores under a last-level cache that have nothing to do, and can be used.
+    /// Returns the cores under a last-level cache that have nothing to do and can be used.
     pub(super) fn idle_cores(&self, complex: Option<usize>) -> Vec<usize> {
         let cores = self.topology.cores();
         let is_idle = |&core: &usize| {
@@ -89,7 +89,7 @@ impl<'a> Layout<'a> {
         (0..cores.len()).filter(is_idle).collect()
     }
 
-    /// How near a rank is to a CPU: greater is nearer.
+    /// Returns how near a rank is to a CPU. A greater value is nearer.
     pub(super) fn nearness(&self, rank: usize, cpu: usize) -> u8 {
         let Some(core) = self.topology.core_of(cpu) else { return 0 };
         nearness(self.topology, self.complex(rank), self.topology.cores()[core].complex)
@@ -99,12 +99,12 @@ impl<'a> Layout<'a> {
         self.forced || !self.taken.contains_key(&cpu)
     }
 
-    /// Takes the hardware thread, on one of the cores that `among` allows, that suits a
-    /// communication thread for `ranks` best; `None` if there is none.
+    /// Takes the hardware thread, on one of the cores that `among` allows, that best suits a communication thread for
+    /// `ranks`; `None` if there is none.
     ///
-    /// Never with another thread where there is one without. Then near the ranks, since a copy
-    /// between last-level caches takes several times as long; then on a fast core; then on a core
-    /// with little to do; then on the core of one of the ranks, whose caches have the message.
+    /// It never shares a hardware thread with another thread if there is a free one. After that it prefers to be near
+    /// the ranks, since a copy between last-level caches takes several times as long; then a fast core; then a core
+    /// with little to do; then the core of one of the ranks, whose caches have the message.
     pub(super) fn take(
         &mut self,
         ranks: &[usize],
@@ -124,7 +124,7 @@ impl<'a> Layout<'a> {
         Some(cpu)
     }
 
-    /// Less is better.
+    /// Rates a place. A lower rating is better.
     fn rating(
         &self,
         ranks: &[usize],

@@ -1,10 +1,9 @@
 //! Where communication threads run, and which of them serves which rank: the allocation policies
 //! of Buono et al., sections V.A and V.B, on any machine.
 //!
-//! A *communication thread* (KT, as there) copies messages that ranks delegate to it. It costs a
-//! hardware thread: beside a rank on the same core it takes a part of that core's time, on a core
-//! of its own it takes none. [`KtPlan`] says where the KTs of a world go; it is data, and moves
-//! nothing itself.
+//! A *communication thread* (KT, as in the paper) copies messages that ranks delegate to it. It costs a hardware
+//! thread: beside a rank on the same core it takes a part of that core's time; on a core of its own it takes none.
+//! [`KtPlan`] says where the KTs of a world go. It is data, and moves nothing itself.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -35,8 +34,8 @@ pub enum Role {
 }
 
 impl Role {
-    /// The roles of a farm: rank 0 is the emitter, the last rank the collector, and `workers`
-    /// workers are between them.
+    /// Returns the roles of a farm: rank 0 is the emitter, the last rank is the collector, and `workers` workers are
+    /// between them.
     pub fn farm(workers: usize) -> Vec<Self> {
         let mut roles = vec![Self::Worker; workers + 2];
         roles[0] = Self::Emitter;
@@ -47,51 +46,49 @@ impl Role {
 
 /// A policy for placing communication threads (KTs).
 ///
-/// Parsed from the name alone, with the numbers of the paper: `kt-w`, `skt`, `kt-specialized` (or
-/// `specialized`), `kt-generalized` (or `generalized`), `auto`.
+/// It is parsed from the name alone, with the numbers of the paper: `kt-w`, `skt`, `kt-specialized` (or `specialized`),
+/// `kt-generalized` (or `generalized`), `auto`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum KtPlacement {
     /// One KT for each rank, on a spare hardware thread of its core (*KT-W*, sections V.A.1 and
     /// V.B).
     KtW,
-    /// One KT for a group of ranks, on a spare hardware thread near them (*SKT*, section V.B).
-    /// Groups are within a last-level cache and differ in size by one at most.
+    /// One KT for a group of ranks, on a spare hardware thread near them (*SKT*, section V.B). Groups are within a
+    /// last-level cache, and their sizes differ by at most one.
     Skt {
         /// The most ranks in a group. Not 0.
         group: usize,
     },
-    /// Emitter and collector have a core each to themselves. The emitter's KTs share the
-    /// distribution; the workers' KTs serve a group of workers each (*KT-specialized*, section
-    /// V.A.2).
+    /// Emitter and collector have a core each to themselves. The emitter's KTs share the distribution. Each of the
+    /// workers' KTs serves a group of workers (*KT-specialized*, section V.A.2).
     ///
-    /// Each KT is near whom it serves: there on a core that has nothing else to do, as in the
-    /// paper, or else on another hardware thread of the emitter's or the collector's core, and
-    /// beside workers last. The collector, which only receives, has no KT of its own; what it may have to send goes through
+    /// Each KT is near the ranks it serves. It is on a core there that has nothing else to do, as in the paper; or else
+    /// on another hardware thread of the emitter's or the collector's core; and beside workers last. The collector,
+    /// which only receives, has no KT of its own. What it may have to send goes through the KT of the last workers.
     /// that of the last workers.
     Specialized {
-        /// The number of the emitter's KTs; `None`: one for 12 workers, rounded up, which is where
-        /// the paper's emitter became the bottleneck.
+        /// The number of the emitter's KTs. `None`: one for 12 workers, rounded up, which is where the paper's emitter
+        /// became the bottleneck.
         emitter_kts: Option<usize>,
         /// The most workers that share a KT. Not 0.
         group: usize,
     },
-    /// At most one KT on each core, for all that this core's ranks send, and for what the emitter
-    /// sends to them (*KT-generalized*, section V.A.2).
+    /// At most one KT on each core, for everything that this core's ranks send, and for what the emitter sends to them
+    /// (*KT-generalized*, section V.A.2).
     ///
-    /// A core without a spare hardware thread is served from the nearest that has one. In a world
-    /// of processes the KTs can only serve what lies in shared buffers.
+    /// A core without a spare hardware thread is served from the nearest core that has one. In a world of processes the
+    /// KTs can serve only what is in shared buffers.
     Generalized {
-        /// The most KTs; `None`: one for each core that has ranks.
+        /// The most KTs. `None`: one for each core that has ranks.
         kts: Option<usize>,
     },
-    /// On idle cores, where each rank's last-level cache has enough of them that none of their KTs
-    /// serves more than [10](Self::WORKERS_PER_KT) ranks: as many KTs as fit there, at most one for each
-    /// rank. A core counts whatever its kind, since a KT on a sibling takes much more of the rank's
-    /// time than one on any core of its own.
+    /// KTs on idle cores, if each rank's last-level cache has enough idle cores that no KT serves more than
+    /// [10](Self::WORKERS_PER_KT) ranks. There are as many KTs as fit there, at most one for each rank. A core counts
+    /// whatever its kind, since a KT on a sibling takes much more of the rank's time than one on any core of its own.
     ///
-    /// Else on spare hardware threads, idle cores of the same cache first: one for each rank
-    /// (KT-W, where all are on their ranks' cores), or as many as there are, each for a group of ranks.
-    /// Else none, and [`KtPlan::inline`] says why.
+    /// Otherwise KTs on spare hardware threads, idle cores of the same cache first: one for each rank (KT-W, if all are
+    /// on their ranks' cores), or as many as there are, each for a group of ranks. Otherwise none, and
+    /// [`KtPlan::inline`] says why.
     #[default]
     Automatic,
 }
@@ -100,7 +97,7 @@ impl KtPlacement {
     /// Workers for each KT of the emitter: `n_kt_e(N) = ⌈N/12⌉` in section V.A.2.
     pub const WORKERS_PER_EMITTER_KT: usize = 12;
 
-    /// Workers that share a KT: the best configuration of section V.A.2.
+    /// The number of workers that share a KT: the best configuration of section V.A.2.
     pub const WORKERS_PER_KT: usize = 10;
 
     /// Shared KTs with the paper's group of 10.
@@ -114,9 +111,9 @@ impl KtPlacement {
     pub const ALL: [Self; 5] =
         [Self::KtW, Self::SKT, Self::SPECIALIZED, Self::Generalized { kts: None }, Self::Automatic];
 
-    /// The same policy with a number of KTs: those of the emitter for
-    /// [`Specialized`](Self::Specialized), at most so many for [`Generalized`](Self::Generalized),
-    /// and about so many for `ranks` ranks in groups of equal size for [`Skt`](Self::Skt).
+    /// Returns the same policy with a number of KTs: the emitter's for [`Specialized`](Self::Specialized), at most that
+    /// many for [`Generalized`](Self::Generalized), and about that many for `ranks` ranks in groups of equal size for
+    /// [`Skt`](Self::Skt).
     ///
     /// # Errors
     /// [`Error::NoKts`] for 0, [`Error::FixedKts`] if the policy itself fixes how many there are.
@@ -134,7 +131,7 @@ impl KtPlacement {
         }
     }
 
-    /// The name that it is parsed from.
+    /// Returns the name that it is parsed from.
     pub fn name(&self) -> &'static str {
         match self {
             Self::KtW => "kt-w",
@@ -160,7 +157,7 @@ impl FromStr for KtPlacement {
 }
 
 impl fmt::Display for KtPlacement {
-    /// The [name](Self::name), without numbers.
+    /// Writes the [name](Self::name), without numbers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -172,7 +169,7 @@ impl fmt::Display for KtPlacement {
 pub struct Kt {
     /// Where it runs; `None` if ranks and KTs are not bound.
     pub cpu: Option<usize>,
-    /// The ranks whose sends it does, ascending. For [`KtPlacement::Generalized`] also those the
+    /// The ranks whose sends it does, in ascending order. For [`KtPlacement::Generalized`], also the ranks that the
     /// emitter sends to.
     pub ranks: Vec<usize>,
     /// Whether a rank or another KT has the same hardware thread, which only
@@ -184,7 +181,7 @@ pub struct Kt {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Inline {
-    /// The ranks need every hardware thread there is.
+    /// The ranks need every hardware thread that there is.
     NoSpareThread {
         /// How many ranks there are.
         ranks: usize,
@@ -221,7 +218,7 @@ pub struct KtPlan {
     kts: Vec<Kt>,
     /// By rank: the KTs for what it sends.
     sends: Vec<Vec<usize>>,
-    /// By rank: the KTs for what the emitter sends to it, where these are not the emitter's own.
+    /// By rank: the KTs for what the emitter sends to it, if these are not the emitter's own.
     receives: Vec<Vec<usize>>,
     inline: Option<Inline>,
 }
@@ -230,16 +227,15 @@ impl KtPlan {
     /// Places ranks as `bind` asks and `placement` needs, and their KTs on hardware threads that
     /// no rank has.
     ///
-    /// The ranks go where [`Plan`](super::Plan) puts them, except that
-    /// [`KtPlacement::Specialized`] with [`Bind::Auto`] keeps a core for the emitter and one for
-    /// the collector. With [`Bind::None`] nothing is bound and threads are only counted. A quota
-    /// counts as so many CPUs, rounded down.
+    /// The ranks go where [`Plan`](super::Plan) puts them, except that [`KtPlacement::Specialized`] with [`Bind::Auto`]
+    /// keeps a core for the emitter and one for the collector. With [`Bind::None`] nothing is bound and threads are
+    /// only counted. A quota counts as that many CPUs, rounded down.
     ///
     /// # Errors
-    /// Those of [`Plan::for_ranks`](super::Plan::for_ranks); and where the machine is too small
-    /// for the policy, [`Error::NoSibling`], [`Error::TooFewThreads`],
-    /// [`Error::NoDedicatedCores`]; and [`Error::Roles`], [`Error::NoKts`],
-    /// [`Error::TooManyKts`] for what makes no sense on any machine. [`KtPlacement::Automatic`] fails for none of these.
+    /// Those of [`Plan::for_ranks`](super::Plan::for_ranks). If the machine is too small for the policy:
+    /// [`Error::NoSibling`], [`Error::TooFewThreads`], [`Error::NoDedicatedCores`]. For what makes no sense on any
+    /// machine: [`Error::Roles`], [`Error::NoKts`], [`Error::TooManyKts`]. [`KtPlacement::Automatic`] fails for none of
+    /// these.
     pub fn new(
         topology: &Topology,
         roles: &[Role],
@@ -249,9 +245,8 @@ impl KtPlan {
         policies::plan(topology, roles, bind, placement, false)
     }
 
-    /// As [`new`](Self::new), but KTs that find no spare hardware thread share one with a rank or
-    /// with each other: to measure what that costs, and to run the same program on a smaller
-    /// machine.
+    /// Plans like [`new`](Self::new), but KTs that find no spare hardware thread share one with a rank or with each
+    /// other. Use this to measure what that costs, and to run the same program on a smaller machine.
     ///
     /// # Errors
     /// Those of [`Plan::for_ranks`](super::Plan::for_ranks), [`Error::Roles`], [`Error::NoKts`]
@@ -265,57 +260,57 @@ impl KtPlan {
         policies::plan(topology, roles, bind, placement, true)
     }
 
-    /// The policy that was asked for.
+    /// Returns the policy that was asked for.
     pub fn asked(&self) -> KtPlacement {
         self.asked
     }
 
-    /// The policy that is carried out, with its numbers, which is another one than was asked for
-    /// only for [`KtPlacement::Automatic`]; `None` if no send is delegated.
+    /// Returns the policy that is carried out, with its numbers; `None` if no send is delegated. It differs from the
+    /// one that was asked for only for [`KtPlacement::Automatic`].
     pub fn chosen(&self) -> Option<KtPlacement> {
         self.chosen
     }
 
-    /// The number of ranks.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         self.cpus.len()
     }
 
-    /// The CPU of each rank; `None` for all if they are not bound.
+    /// Returns the CPU of each rank; `None` for all if they are not bound.
     pub fn cpus(&self) -> &[Option<usize>] {
         &self.cpus
     }
 
-    /// What each rank does.
+    /// Returns what each rank does.
     pub fn roles(&self) -> &[Role] {
         &self.roles
     }
 
-    /// The binding that puts the ranks where the plan has them, for `World::bind`.
+    /// Returns the binding that puts the ranks where the plan has them, for `World::bind`.
     pub fn bind(&self) -> Bind {
         let cpus: Option<Vec<usize>> = self.cpus.iter().copied().collect();
         cpus.map_or(Bind::None, Bind::List)
     }
 
-    /// Why ranks and KTs are not bound; `None` if they are.
+    /// Returns why ranks and KTs are not bound; `None` if they are.
     pub fn unbound(&self) -> Option<&str> {
         self.unbound.as_deref()
     }
 
-    /// The KTs. Elsewhere in the plan they are named by their index here.
+    /// Returns the KTs. Elsewhere in the plan they are named by their index here.
     pub fn kts(&self) -> &[Kt] {
         &self.kts
     }
 
-    /// The KTs for what a rank sends; none if it sends inline, or there is no such rank.
+    /// Returns the KTs for what a rank sends; none if it sends inline, or if there is no such rank.
     pub fn sends_of(&self, rank: usize) -> &[usize] {
         self.sends.get(rank).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The KTs for a channel between two ranks; none if its sends are inline.
+    /// Returns the KTs for a channel between two ranks; none if its sends are inline.
     ///
-    /// They are the sender's, except that what the emitter of a farm sends is done by the
-    /// receiver's KT under [`KtPlacement::Generalized`].
+    /// They are the sender's, except that under [`KtPlacement::Generalized`] the receiver's KT does what the emitter of
+    /// a farm sends.
     pub fn serving(&self, sender: usize, receiver: usize) -> &[usize] {
         let of_receiver = self.receives.get(receiver).map(Vec::as_slice).unwrap_or_default();
         if self.roles.get(sender) == Some(&Role::Emitter) && !of_receiver.is_empty() {
@@ -325,13 +320,12 @@ impl KtPlan {
         }
     }
 
-    /// Why nothing is delegated; `None` if something is, or there is no rank.
+    /// Returns why nothing is delegated; `None` if something is, or if there are no ranks.
     pub fn inline(&self) -> Option<Inline> {
         self.inline
     }
 
-    /// Whether KTs share hardware threads with ranks or each other, as
-    /// [`forced`](Self::forced) allows.
+    /// Returns whether KTs share hardware threads with ranks or each other, as [`forced`](Self::forced) allows.
     pub fn is_crowded(&self) -> bool {
         self.kts.iter().any(|kt| kt.crowded)
     }

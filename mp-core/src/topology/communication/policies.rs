@@ -1,4 +1,4 @@
-//! The policies: who is served together, and where the communication thread (KT) for them goes.
+//! The policies: which ranks are served together, and where the communication thread (KT) for them goes.
 
 use super::super::placement::{core_order, fill_order};
 use super::super::{Bind, Error, Plan, Topology};
@@ -58,8 +58,7 @@ fn check_numbers(placement: KtPlacement) -> Result<(), Error> {
     }
 }
 
-/// From here on a number of KTs is a mistake, also for a plan that is forced: no machine has so
-/// many CPUs.
+/// A number of KTs from this one up is a mistake, even for a forced plan: no machine has so many CPUs.
 const MOST_KTS: usize = 1 << 16;
 
 /// The ranks of a farm, by role.
@@ -93,8 +92,8 @@ impl Farm {
     }
 }
 
-/// The CPUs of a farm whose emitter and collector have a core each; `None` if the workers don't
-/// fit on the others.
+/// Returns the CPUs of a farm whose emitter and collector have a core each; `None` if the workers don't fit on the
+/// other cores.
 fn dedicated(topology: &Topology, roles: &[Role], workers: usize) -> Option<Vec<usize>> {
     let cores = core_order(topology);
     let first = |core: usize| (&topology.cores()[core].cpus & topology.usable_cpus()).first();
@@ -112,7 +111,7 @@ fn dedicated(topology: &Topology, roles: &[Role], workers: usize) -> Option<Vec<
         .collect()
 }
 
-/// The CPUs that are left for workers, in the order in which these take them.
+/// Returns the CPUs that are left for workers, in the order in which workers take them.
 fn worker_cpus(topology: &Topology) -> Vec<usize> {
     let cores = core_order(topology);
     let kept = &cores[..cores.len().min(2)];
@@ -120,13 +119,12 @@ fn worker_cpus(topology: &Topology) -> Vec<usize> {
     fill_order(topology).into_iter().filter(|&cpu| !is_kept(cpu)).collect()
 }
 
-/// Items in as many parts as needed for at most `most` in each; the parts' sizes differ by one at
-/// most.
+/// Divides items into as many parts as needed for at most `most` in each. The parts' sizes differ by at most one.
 fn balanced(items: &[usize], most: usize) -> Vec<Vec<usize>> {
     parts(items, items.len().div_ceil(most))
 }
 
-/// Items in `parts` parts whose sizes differ by one at most, the larger first.
+/// Divides items into `parts` parts whose sizes differ by at most one, the larger first.
 fn parts(items: &[usize], parts: usize) -> Vec<Vec<usize>> {
     let mut rest = items;
     (0..parts)
@@ -153,14 +151,14 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// How many threads can run at the same time, ranks and KTs together.
+    /// Returns how many threads can run at the same time, ranks and KTs together.
     fn threads(&self) -> usize {
         let cpus = self.topology.usable_cpus().len();
         let quota = self.topology.allowance().quota.as_ref();
         quota.map_or(cpus, |quota| quota.rounded_down().min(cpus))
     }
 
-    /// How many KTs can run beside the ranks.
+    /// Returns how many KTs can run beside the ranks.
     fn spare(&self) -> usize {
         self.threads().saturating_sub(self.roles.len())
     }
@@ -178,14 +176,13 @@ impl Planner<'_> {
         })
     }
 
-    /// The places of the ranks; `None` if they are not bound.
+    /// Returns the places of the ranks; `None` if they are not bound.
     fn layout(&self) -> Option<Layout<'_>> {
         let cpus: Option<Vec<usize>> = self.ranks.places().iter().map(|place| place.cpu).collect();
         Some(Layout::new(self.topology, cpus?, self.roles, self.forced))
     }
 
-    /// Groups of at most `most` of these ranks, each within a last-level cache where places are
-    /// known.
+    /// Returns groups of at most `most` of these ranks, each within a last-level cache if places are known.
     fn groups(&self, ranks: &[usize], most: usize) -> Vec<Vec<usize>> {
         let Some(layout) = self.layout() else { return balanced(ranks, most) };
         let mut complexes: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
@@ -334,8 +331,8 @@ impl Planner<'_> {
         Ok(self.finish(KtPlacement::Automatic, chosen, served))
     }
 
-    /// Places a KT for each group on a core that has nothing else to do, under the group's last-level
-    /// cache; `None` if there are not cores enough. Where places are not known cores are counted.
+    /// Places a KT for each group on a core that has nothing else to do, under the group's last-level cache; `None` if
+    /// there are not enough cores. If places are not known, cores are counted.
     fn place_idle(&self, groups: Vec<Vec<usize>>) -> Option<Vec<Served>> {
         if groups.len() > self.spare() {
             return None;
@@ -352,7 +349,7 @@ impl Planner<'_> {
         groups.into_iter().map(take).collect()
     }
 
-    /// Whether each rank has a KT for itself, on its own core.
+    /// Returns whether each rank has a KT for itself, on its own core.
     fn is_kt_w(&self, served: &[Served]) -> bool {
         let core = |cpu: Option<usize>| cpu.and_then(|cpu| self.topology.core_of(cpu));
         served.iter().all(|served| match served.ranks[..] {

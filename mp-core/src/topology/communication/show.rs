@@ -5,8 +5,8 @@ use super::{Inline, KtPlacement, KtPlan, Role};
 use std::fmt;
 
 impl KtPlan {
-    /// What the plan is, in a few lines: the policy, then which communication thread is where and
-    /// serves whom. Neighbours of which the same can be said share a line.
+    /// Explains the plan in a few lines: the policy, then where each communication thread is and which ranks it serves.
+    /// Neighbours of which the same can be said share a line.
     pub fn explain(&self) -> Vec<String> {
         let Some(chosen) = self.chosen else {
             let reason = match self.inline {
@@ -43,7 +43,7 @@ impl KtPlan {
         lines
     }
 
-    /// Whether a KT serves only the rank of its own number.
+    /// Returns whether a KT serves only the rank of its own number.
     fn own_rank(&self, kt: usize) -> bool {
         self.kts[kt].ranks == [kt] && self.sends_of(kt) == [kt]
     }
@@ -93,7 +93,7 @@ fn count(number: usize, what: &str) -> String {
 }
 
 impl fmt::Display for KtPlan {
-    /// The lines of [`explain`](KtPlan::explain).
+    /// Writes the lines of [`explain`](KtPlan::explain).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.explain().join("\n"))
     }

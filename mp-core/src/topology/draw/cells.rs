@@ -5,7 +5,7 @@ use super::{FOLD, INDENT, WIDTH, wrap};
 use crate::topology::CpuSet;
 use std::fmt;
 
-/// Cores in a row: what a server's 64 or 128 cores divide into, and a terminal holds.
+/// The number of cores in a row: a divisor of a server's 64 or 128 cores that a terminal can hold.
 const COLUMNS: usize = 8;
 
 /// How cells are laid out, the same in all boxes of a drawing.
@@ -46,7 +46,7 @@ impl Cells {
         self.left + self.cpu + self.mark + self.right
     }
 
-    /// The width of the column of labels, with its divider.
+    /// Returns the width of the column of labels, with its divider.
     fn label_width(&self) -> usize {
         if self.labelled { 2 } else { 0 }
     }
@@ -55,7 +55,7 @@ impl Cells {
         self.label_width() + columns * (self.width() + 1) + 1
     }
 
-    /// One line of one cell, blank where the core has no such hardware thread.
+    /// Returns one line of one cell, blank if the core has no such hardware thread.
     fn line(&self, uses: &Uses, core: Option<&&CpuSet>, thread: usize) -> String {
         let Some(cpu) = core.and_then(|core| core.iter().nth(thread)) else {
             return " ".repeat(self.width());
@@ -157,7 +157,7 @@ impl<'a, 'f> Frame<'a, 'f> {
         (0..self.inner).map(|at| if self.dividers.contains(&at) { divider } else { '─' }).collect()
     }
 
-    /// Begins a row. Cells are parted from cells only if asked for.
+    /// Begins a row. Cells are separated from cells only if `parted`.
     fn begin(&mut self, next: Content, parted: bool) -> fmt::Result {
         let last = std::mem::replace(&mut self.last, next);
         if last != Content::Nothing && (parted || last != next) {
@@ -175,7 +175,7 @@ impl<'a, 'f> Frame<'a, 'f> {
     }
 }
 
-/// Of things that look alike, those to draw and those to count.
+/// Splits things that look alike into those to draw and those to count.
 pub(super) fn fold<T>(alike: &[T]) -> (&[T], &[T]) {
     alike.split_at(if alike.len() < FOLD { alike.len() } else { 1 })
 }

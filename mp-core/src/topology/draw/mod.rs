@@ -1,8 +1,7 @@
 //! The machine as text, for a terminal of 80 columns.
 //!
-//! One box for each complex, with a cell for each core. What looks like the thing before it (same
-//! cores, same caches, same use) is counted instead of drawn, so that a large server still fits
-//! on a screen.
+//! There is one box for each complex, with a cell for each core. What looks like the item before it (same cores, same
+//! caches, same use) is counted instead of drawn, so that a large server still fits on a screen.
 
 mod cells;
 mod uses;
@@ -22,7 +21,7 @@ const LABEL: usize = 10;
 /// How many in a row must look alike before they are counted instead of drawn.
 const FOLD: usize = 3;
 
-/// A drawing of a machine: [`Topology::draw`].
+/// A drawing of a machine. See [`Topology::draw`].
 #[derive(Debug)]
 pub struct Drawing<'a> {
     topology: &'a Topology,
@@ -39,7 +38,7 @@ enum Shown<'a> {
     Kts(&'a KtPlan),
 }
 
-/// All that decides whether two complexes look alike.
+/// Everything that decides whether two complexes look alike.
 #[derive(PartialEq)]
 struct Look {
     cache: Option<(u32, Option<u64>)>,
@@ -81,7 +80,7 @@ impl<'a> Drawing<'a> {
         self.uses.summary(cores.map(|core| &core.cpus))
     }
 
-    /// The node of a whole package, if it is one.
+    /// Returns the node of a whole package, if the package is one node.
     fn node_of(&self, package: usize) -> Option<usize> {
         let cores = self.complexes(package).into_iter().flat_map(|complex| self.cores(complex));
         let nodes: BTreeSet<_> = cores.map(|core| core.node).collect();
@@ -162,7 +161,7 @@ impl<'a> Drawing<'a> {
         text
     }
 
-    /// The caches of cores of this kind: each core's own, then those it shares.
+    /// Returns the caches of cores of this kind: each core's own, then those it shares.
     fn caches(&self, kind: CoreKind) -> String {
         let mut seen: BTreeSet<(u32, CacheKind, Option<u64>, usize)> = BTreeSet::new();
         for core in self.topology.cores.iter().filter(|core| core.kind == kind) {
@@ -227,7 +226,7 @@ impl<'a> Drawing<'a> {
         format!("{}; {communication}", self.bound(&ranks))
     }
 
-    /// Where ranks are, one on each of these CPUs.
+    /// Describes where ranks are, with one rank on each of these CPUs.
     fn bound(&self, ranks: &CpuSet) -> String {
         let cores: BTreeSet<_> = ranks.iter().map(|cpu| self.topology.core_of(cpu)).collect();
         let sharing = if cores.len() < ranks.len() { ", some sharing a core" } else { "" };
@@ -298,7 +297,7 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{plural}")
 }
 
-/// `L1d 48 KiB`.
+/// Returns a cache's name, such as `L1d 48 KiB`.
 fn cache_name(level: u32, kind: CacheKind, size: Option<u64>) -> String {
     let kind = match kind {
         CacheKind::Data => "d",
@@ -320,7 +319,7 @@ fn bytes(size: u64) -> String {
     format!("{size} {name}")
 }
 
-/// Writes text after a label, the following lines indented as the first; nothing for no text.
+/// Writes text after a label, with the following lines indented like the first. Writes nothing for no text.
 fn write_paragraph(
     f: &mut fmt::Formatter<'_>,
     label: &str,
@@ -333,8 +332,7 @@ fn write_paragraph(
     Ok(())
 }
 
-/// Text in lines of at most `width` characters where it can be broken: at blanks and in lists of
-/// CPUs.
+/// Breaks text into lines of at most `width` characters where possible: at blanks and in lists of CPUs.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let (mut line, mut word) = (String::new(), String::new());

@@ -8,7 +8,7 @@ use std::mem::{Discriminant, discriminant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     Rank(usize),
-    /// A communication thread: that of this rank, or the one of this number.
+    /// A communication thread: the one of this rank, or the one with this number.
     Communication(usize),
     /// A rank that shares its CPU with communication threads.
     CrowdedRank(usize),
@@ -19,10 +19,10 @@ pub(super) enum Use {
     Offline,
 }
 
-/// Past this many, offline CPUs are only listed.
+/// Above this number, offline CPUs are only listed.
 const OFFLINE_DRAWN: usize = 16;
 
-/// Whether offline CPUs get a box: not if there are none, or very many.
+/// Returns whether offline CPUs get a box: not if there are none, or very many.
 pub(super) fn is_drawn(offline: &CpuSet) -> bool {
     (1..=OFFLINE_DRAWN).contains(&offline.len())
 }
@@ -32,7 +32,7 @@ pub(super) fn is_drawn(offline: &CpuSet) -> bool {
 pub(super) struct Uses {
     by_cpu: BTreeMap<usize, Use>,
     has_ranks: bool,
-    /// Communication threads have numbers of their own instead of their ranks'.
+    /// Whether communication threads have numbers of their own instead of their ranks'.
     kts_are_numbered: bool,
 }
 
@@ -78,7 +78,7 @@ impl Uses {
         uses
     }
 
-    /// What stands beside a CPU's number. Free CPUs are marked only where others have ranks.
+    /// Returns what is written beside a CPU's number. Free CPUs are marked only if other CPUs have ranks.
     pub(super) fn mark(&self, cpu: usize) -> String {
         match self.by_cpu[&cpu] {
             Use::Rank(rank) => format!("r{rank}"),
@@ -100,12 +100,12 @@ impl Uses {
         self.by_cpu.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// What decides whether cores look alike: the uses of their CPUs, whichever ranks these are.
+    /// Returns what decides whether cores look alike: the uses of their CPUs, regardless of which ranks these are.
     pub(super) fn look(&self, cpus: &CpuSet) -> Vec<Discriminant<Use>> {
         cpus.iter().map(|cpu| discriminant(&self.by_cpu[&cpu])).collect()
     }
 
-    /// What is said of cores that are counted instead of drawn.
+    /// Returns the text for cores that are counted instead of drawn.
     pub(super) fn summary<'a>(&self, cores: impl IntoIterator<Item = &'a CpuSet>) -> String {
         let cpus: CpuSet = cores.into_iter().flat_map(CpuSet::iter).collect();
         let ranks = cpus.iter().filter_map(|cpu| match self.by_cpu[&cpu] {
@@ -120,7 +120,7 @@ impl Uses {
         }
     }
 
-    /// The meanings of the marks that are drawn, in lines of at most `width` characters.
+    /// Returns the meanings of the marks that are drawn, in lines of at most `width` characters.
     pub(super) fn legend(&self, width: usize) -> Vec<String> {
         let any = |wanted: fn(&Use) -> bool| self.by_cpu.values().any(wanted);
         let entries = [

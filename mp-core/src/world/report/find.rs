@@ -1,5 +1,4 @@
-//! The worlds of this machine: every process of a world holds its memory open, and /proc shows
-//! that.
+//! The worlds of this machine. Every process of a world holds its memory open, and /proc shows that.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,19 +19,17 @@ use crate::{
 /// A world that was found.
 #[derive(Debug)]
 pub struct Found {
-    /// The processes that hold it open, ascending.
+    /// The processes that hold it open, in ascending order.
     pub pids: Vec<u32>,
-    /// What it looks like; or why that can't be told, as for a world of another version of the
-    /// library.
+    /// The world's report, or why there is none, as for a world of another version of the library.
     pub report: Result<WorldReport>,
 }
 
-/// Tells files apart.
+/// Identifies a file.
 type Identity = (u64, u64);
 
-/// The worlds of this process's user, the oldest first. A world that is still being made is not among
-/// them, and worlds on the heap
-/// ([`World::threads_on_heap`](crate::World::threads_on_heap)) can't be seen.
+/// Returns the worlds of this process's user, the oldest first. A world that is still being made is not included, and
+/// worlds on the heap ([`World::threads_on_heap`](crate::World::threads_on_heap)) can't be seen.
 ///
 /// # Errors
 /// [`Os`](crate::ErrorKind::Os) when /proc can't be read.
@@ -44,10 +41,10 @@ pub fn worlds() -> Result<Vec<Found>> {
     )
 }
 
-/// The worlds that a process is part of, or has launched.
+/// Returns the worlds that a process is part of, or has launched.
 ///
 /// # Errors
-/// [`Os`](crate::ErrorKind::Os) when there is no such process, or it belongs to somebody else.
+/// [`Os`](crate::ErrorKind::Os) when there is no such process, or when it belongs to another user.
 pub fn worlds_of(pid: u32) -> Result<Vec<Found>> {
     let its: BTreeSet<Identity> = segments(pid)
         .map_err(|source| Error::from(ErrorKind::Os { call: "looking at the process", source }))?
@@ -60,7 +57,7 @@ pub fn worlds_of(pid: u32) -> Result<Vec<Found>> {
     find(|identity| its.contains(identity), |_| true)
 }
 
-/// The wanted segments, as held open by the wanted processes.
+/// Finds the wanted segments that the wanted processes hold open.
 fn find(segment: impl Fn(&Identity) -> bool, process: impl Fn(u32) -> bool) -> Result<Vec<Found>> {
     let mut holders: BTreeMap<Identity, (Vec<PathBuf>, BTreeSet<u32>)> = BTreeMap::new();
     let no_proc = |source| Error::from(ErrorKind::Os { call: "reading /proc", source });
@@ -96,8 +93,8 @@ fn find(segment: impl Fn(&Identity) -> bool, process: impl Fn(u32) -> bool) -> R
     Ok(found)
 }
 
-/// The segments that a process holds open. Not those that it has open for reading only: such a
-/// process is no part of the world, but looks at it as this one does.
+/// Returns the segments that a process holds open. It leaves out those that are open for reading only: such a process
+/// is not part of the world, but looks at it as this one does.
 fn segments(pid: u32) -> io::Result<Vec<(Identity, PathBuf)>> {
     let mark = format!("/memfd:{MEMFD_NAME}");
     let is_segment = |path: &Path| {
@@ -116,7 +113,7 @@ fn segments(pid: u32) -> io::Result<Vec<(Identity, PathBuf)>> {
     Ok(found)
 }
 
-/// Whether the world is still being made: its file has no length, no mark or no world yet.
+/// Returns whether the world is still being made: its file has no length, no mark or no world yet.
 fn is_unfinished(error: &Error) -> bool {
     matches!(
         error.kind(),
@@ -132,7 +129,7 @@ fn report(fd: OwnedFd) -> Result<WorldReport> {
     Ok(super::of(&attach(fd)?)?)
 }
 
-/// The world in a segment, for reading only.
+/// Attaches to the world in a segment, for reading only.
 fn attach(fd: OwnedFd) -> Result<Context> {
     let segment = Segment::attach(fd, false, crate::world::parts())?;
     // A reader never waits.
@@ -165,7 +162,7 @@ mod tests {
         world::{Rank, report::ChannelReport},
     };
 
-    /// A world of three, with channels, in which everybody waits.
+    /// Makes a world of three ranks, with channels, in which every rank waits.
     fn blocked_world() -> (Context, Vec<Rank>) {
         let world = World::threads(3).segment_size(1 << 20);
         let context = world.create(WaitPolicy::Park, 1).unwrap();
@@ -177,7 +174,7 @@ mod tests {
         (context, ranks)
     }
 
-    /// A file of the segment's length with its first bytes.
+    /// Makes a file of the segment's length with its first bytes.
     fn copy(context: &Context, bytes: &[u8]) -> fs::File {
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
         let file = fs::File::from(memfd_create(MEMFD_NAME, flags).unwrap());
@@ -284,7 +281,7 @@ mod tests {
         assert_eq!(waits(&look()).peers, [1]);
     }
 
-    /// The holders of its file would otherwise be said to hold a world that can't be read.
+    /// Otherwise the holders of its file would be said to hold a world that can't be read.
     #[test]
     fn a_world_that_is_still_being_made_is_not_listed() {
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;

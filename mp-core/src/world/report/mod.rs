@@ -1,15 +1,15 @@
-//! Worlds seen from outside: which there are on this machine, who waits for whom in them, and
-//! whether they can ever go on.
+//! Worlds seen from outside: which worlds there are on this machine, which ranks wait for which in them, and whether
+//! they can ever continue.
 //!
-//! Before a rank sleeps it writes down what it waits for, and nothing else is needed: the reader
-//! maps the world's memory read-only, takes no lock, and checks whatever it reads, so that neither
-//! a world that is changing nor one that is broken can harm it, and it harms no world.
+//! Before a rank sleeps, it writes down what it waits for; the reader needs nothing else. The reader maps the world's
+//! memory read-only, takes no lock, and checks everything it reads. So a world that is changing or broken cannot harm
+//! the reader, and the reader harms no world.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `find` | the worlds of this machine |
 //! | `read` | one look at a world |
-//! | `stuck` | who can never go on, and the cycles of waits behind that |
+//! | `stuck` | which ranks can never continue, and the cycles of waits behind that |
 
 mod find;
 mod read;
@@ -31,18 +31,18 @@ pub struct WorldReport {
     pub launcher: u32,
     /// What its ranks are.
     pub kind: RankKind,
-    /// Since when it exists.
+    /// How long it has existed.
     #[serde(rename = "age_seconds", serialize_with = "seconds")]
     pub age: Duration,
     /// What it uses of its memory.
     pub memory: MemoryUse,
     /// Bytes of memory that the system has given to it.
     pub resident: u64,
-    /// By number.
+    /// The ranks, by number.
     pub ranks: Vec<RankReport>,
-    /// Cycles of ranks that can never go on: each waits for the next, the last for the first.
-    /// Where a rank waits for any of several, all of them are stuck, and one is named here. One
-    /// cycle is named for each group of ranks that wait for each other.
+    /// Cycles of ranks that can never continue: each rank waits for the next, and the last for the first. Where a rank
+    /// waits for any of several, all of those are stuck, and one of them is named here. One cycle is named for each
+    /// group of ranks that wait for each other.
     pub cycles: Vec<Vec<usize>>,
 }
 
@@ -56,11 +56,11 @@ pub enum RankKind {
     Processes,
 }
 
-/// How far a rank is.
+/// How far a rank has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RankStage {
-    /// It has not come to its code yet.
+    /// The rank has not reached its code yet.
     Expected,
     /// Its code runs, or waits.
     Running,
@@ -71,7 +71,7 @@ pub enum RankStage {
 }
 
 impl RankStage {
-    /// Nothing more comes from a rank in this stage.
+    /// Returns whether the rank has ended, so that nothing more comes from it.
     pub fn ended(self) -> bool {
         matches!(self, Self::Finished | Self::Lost)
     }
@@ -82,7 +82,7 @@ impl RankStage {
 pub struct RankReport {
     /// Its number.
     pub rank: usize,
-    /// Its process, once it is known; that of all ranks, if they are threads.
+    /// Its process, once that is known. If the ranks are threads, this is the process of all ranks.
     pub pid: Option<u32>,
     /// How far it is.
     pub stage: RankStage,
@@ -90,33 +90,33 @@ pub struct RankReport {
     pub wait: Option<WaitReport>,
     /// Channels in which sends that it has delegated wait for room.
     pub blocked_sends: Vec<ChannelReport>,
-    /// A thread is at work for it that sends what it has delegated: then what it waits for may
-    /// come of that.
+    /// A thread that sends what the rank has delegated is at work. Then the thread may bring about what the rank waits
+    /// for.
     pub helped: bool,
-    /// It waits without a time limit, and whoever could end that has ended or is stuck as well.
+    /// The rank waits without a time limit, and every rank that could end the wait has ended or is stuck as well.
     pub stuck: bool,
 }
 
 /// One rank's wait.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct WaitReport {
-    /// What it wants to do.
+    /// The operation that the rank waits in.
     pub operation: Operation,
-    /// On which channels; several for a select, none for a wait for results or for a flag.
+    /// The channels it waits on: several for a select, none for a wait for results or for a flag.
     pub channels: Vec<ChannelReport>,
-    /// For which flag.
+    /// The flag it waits for.
     pub flag: Option<FlagReport>,
-    /// Further channels, of which nothing is known: a rank tells of the first 64 only.
+    /// Further channels, of which nothing is known: a rank records only the first 64.
     pub further_channels: u64,
-    /// The ranks any one of which could end the wait; for results, the ranks that all must end.
+    /// The ranks that can end the wait, any one of them. For results, the ranks that must all end.
     pub peers: Vec<usize>,
-    /// For how long already.
+    /// How long the wait has lasted.
     #[serde(rename = "since_seconds", serialize_with = "seconds")]
     pub since: Duration,
     /// When the wait will give up by itself.
     #[serde(rename = "gives_up_in_seconds", serialize_with = "maybe_seconds")]
     pub gives_up_in: Option<Duration>,
-    /// Tells this wait from the rank's next.
+    /// Distinguishes this wait from the rank's next one.
     #[serde(skip)]
     version: u32,
 }
@@ -137,16 +137,16 @@ pub struct ChannelReport {
 pub struct FlagReport {
     /// The name of its MPBs, as the program gave it.
     pub mpbs: String,
-    /// Its line in the MPB of the rank that waits.
+    /// The flag's line in the MPB of the rank that waits.
     pub line: usize,
 }
 
-/// How long ranks must wait for the same before they are called stuck: a rank that was woken
-/// needs some time until it runs and says so.
+/// How long ranks must wait for the same thing before they are called stuck. A rank that was woken needs some time
+/// until it runs and updates its record.
 const CONFIRMED_AFTER: Duration = Duration::from_millis(100);
 
-/// Looks at a world: twice if ranks seem to be stuck, because one look may catch a rank between
-/// being woken and running.
+/// Looks at a world. If ranks seem to be stuck, looks twice, because one look may catch a rank between being woken and
+/// running.
 pub(crate) fn of(context: &Context) -> Result<WorldReport, SegmentError> {
     of_confirmed(context, CONFIRMED_AFTER)
 }

@@ -1,4 +1,4 @@
-//! One look at a world, through memory that may change meanwhile and may say anything.
+//! One look at a world, through memory that may change meanwhile and may contain anything.
 
 use std::{fs, time::Duration};
 
@@ -73,8 +73,8 @@ fn stage(control: &RankControl, pid: Option<u32>) -> RankStage {
     }
 }
 
-/// Whether the process has ended and waits for its parent to notice. A process that is not there
-/// at all tells nothing: it may be one of another namespace.
+/// Returns whether the process has ended and waits for its parent to notice. A process that does not exist at all
+/// proves nothing: it may be in another namespace.
 fn is_zombie(pid: u32) -> bool {
     let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The state follows the name, which stands in parentheses and may contain some.
@@ -154,7 +154,7 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
     report
 }
 
-/// Whoever brings on what goes on beside the wait may end the wait as well.
+/// Adds the ranks that can advance what goes on beside the wait, since they may end the wait as well.
 fn add_beside(context: &Context, rank: usize, word: u64, report: &mut WaitReport) {
     let (place, setter) = beside_parts(word);
     if let Ok(outline) = mpb_outline(context, place) {
@@ -172,7 +172,7 @@ fn add_beside(context: &Context, rank: usize, word: u64, report: &mut WaitReport
     }
 }
 
-/// Those that can be ranks of the world.
+/// Returns those of `ranks` that can be ranks of the world.
 fn ranks(context: &Context, ranks: &[u32]) -> Vec<usize> {
     ranks.iter().map(|&rank| rank as usize).filter(|&rank| rank < context.size()).collect()
 }

@@ -1,18 +1,17 @@
-//! Who can never go on.
+//! Ranks that can never continue.
 //!
-//! A rank that waits for any of several peers is stuck when *all* of them are stuck or have
-//! ended: a cycle in the graph of waits alone proves nothing. So the stuck ranks are the largest
-//! set of waiting ranks in which nobody has a peer outside that is still on its way, found by
-//! taking ranks out until nothing changes. A rank that waits for the results of all ranks is stuck
-//! when *any* of those is.
+//! A rank that waits for any of several peers is stuck when *all* of them are stuck or have ended. A cycle in the graph
+//! of waits alone proves nothing. So the stuck ranks are the largest set of waiting ranks in which no rank has a peer
+//! outside the set that is still running. It is found by taking ranks out until nothing changes. A rank that waits for
+//! the results of all ranks is stuck when *any* of those is.
 
 use std::collections::VecDeque;
 
 use super::{RankReport, WorldReport};
 use crate::wait::Operation;
 
-/// Marks the stuck ranks and names the cycles; only waits for which `counts` holds are taken as
-/// lasting. Whether any rank is stuck.
+/// Marks the stuck ranks and names the cycles. Only waits for which `counts` holds are taken as lasting. Returns
+/// whether any rank is stuck.
 pub(super) fn judge(report: &mut WorldReport, counts: impl Fn(&RankReport) -> bool) -> bool {
     let ranks = &mut report.ranks;
     let ended: Vec<bool> = ranks.iter().map(|rank| rank.stage.ended()).collect();
@@ -46,7 +45,7 @@ pub(super) fn judge(report: &mut WorldReport, counts: impl Fn(&RankReport) -> bo
     stuck.contains(&true)
 }
 
-/// One shortest cycle for each group of stuck ranks that wait for each other.
+/// Returns one shortest cycle for each group of stuck ranks that wait for each other.
 fn cycles(ranks: &[RankReport], ended: &[bool]) -> Vec<Vec<usize>> {
     let edges: Vec<Vec<usize>> = ranks
         .iter()
@@ -87,7 +86,7 @@ fn cycles(ranks: &[RankReport], ended: &[bool]) -> Vec<Vec<usize>> {
     found
 }
 
-/// By rank: from where it is reached first, over at least one edge, starting at `start`.
+/// Returns for each rank from which rank it is reached first, over at least one edge, starting at `start`.
 fn reach(edges: &[Vec<usize>], start: usize) -> Vec<Option<usize>> {
     let mut from = vec![None; edges.len()];
     let mut queue = VecDeque::from([start]);
@@ -116,13 +115,13 @@ mod tests {
     };
     use crate::world::MemoryUse;
 
-    /// A rank's part in a test: running, ended, or waiting for these.
+    /// A rank's part in a test: running, ended, or waiting for these ranks.
     #[derive(Clone, Debug)]
     enum Part {
         Runs,
         Ended,
         Receives(Vec<usize>),
-        /// Beside a thread that sends for it.
+        /// Waits while a thread beside it sends for it.
         Helped(Vec<usize>),
         ForAWhile(Vec<usize>),
         Results,
@@ -245,8 +244,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Against the definition played out: whoever can be freed by somebody on his way is on
-        /// his way, too, and the rest is stuck.
+        /// Compares with the definition: a rank that can be freed by a running rank runs, too, and the rest is stuck.
         #[test]
         fn the_stuck_are_those_whom_no_running_rank_can_free_in_the_end(
             graph in prop::collection::vec((0u8..10, prop::collection::vec(0usize..7, 0..4)), 7)

@@ -1,19 +1,19 @@
-//! The records of this process, by number: what an operation that is a closure names.
+//! The records of this process, by number. An operation that is a closure names a record.
 //!
-//! A record is never freed, only used again, and no turn of it comes twice. So a number and a turn,
-//! from wherever they come, lead to a closure whose caller waits for it, or to none.
+//! A record is never freed, only used again, and no turn of it occurs twice. So a number and a turn, from any source,
+//! lead to a closure whose caller waits for it, or to none.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use mp_core::memory::Word;
 
-/// What leads from an operation to a closure.
+/// The link from an operation to a closure.
 pub(super) struct Record {
     /// The turn's number, and how far it has got.
     pub(super) turn: Word,
-    /// Which object's operation the closure is.
+    /// The object that the closure is an operation on.
     pub(super) object: Word,
-    /// A `fn(*mut ())`, and what it is called with: of the caller whose turn it is.
+    /// A `fn(*mut ())` and its argument, both set by the caller whose turn it is.
     pub(super) code: Word,
     pub(super) task: Word,
 }
@@ -25,7 +25,7 @@ impl Record {
     }
 }
 
-/// Each has twice as many as the one before. They stay where they are, so that a look needs no lock.
+/// The chunks of records. Each has twice as many as the one before. They never move, so that a lookup needs no lock.
 static CHUNKS: [OnceLock<Box<[Record]>>; 24] = [const { OnceLock::new() }; 24];
 const FIRST: u64 = 16;
 
@@ -33,32 +33,32 @@ static UNUSED: Mutex<Unused> = Mutex::new(Unused { numbers: Vec::new(), made: 0 
 
 struct Unused {
     numbers: Vec<u64>,
-    /// Numbers from here on were never used.
+    /// Numbers from this one on were never used.
     made: u64,
 }
 
-/// The chunk of a number, and the place in it.
+/// Returns the chunk of a number, and the place in it.
 fn place(number: u64) -> Option<(usize, usize)> {
     let from_first = number.checked_add(FIRST)?;
     let chunk = (from_first / FIRST).ilog2() as usize;
     Some((chunk, (from_first - (FIRST << chunk)) as usize))
 }
 
-/// The record of this number, if there is one.
+/// Returns the record of this number, if there is one.
 #[inline]
 pub(super) fn find(number: u64) -> Option<&'static Record> {
     let (chunk, at) = place(number)?;
     CHUNKS.get(chunk)?.get()?.get(at)
 }
 
-/// A record that one caller has.
+/// A record that belongs to one caller.
 pub(super) struct Own {
     pub(super) number: u64,
     pub(super) record: &'static Record,
 }
 
 impl Own {
-    /// One that nobody else has; `None` when there are too many.
+    /// Takes a record that no other caller has. Returns `None` when there are too many.
     pub(super) fn take() -> Option<Self> {
         let mut unused = UNUSED.lock().unwrap_or_else(PoisonError::into_inner);
         let number = unused.numbers.last().copied().unwrap_or(unused.made);

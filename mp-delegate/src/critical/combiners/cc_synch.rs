@@ -1,13 +1,13 @@
-//! CC-Synch of Fatourou and Kallimanis (PPoPP 2012), and on it H-Synch: the combiners of shared
-//! memory that HYBCOMB is compared with.
+//! CC-Synch of Fatourou and Kallimanis (PPoPP 2012), and H-Synch on top of it: the combiners of shared memory that
+//! HYBCOMB is compared with.
 //!
-//! Requests are a list that grows at its tail, by a swap. Who finds that nobody works on those
-//! before him executes his own and those behind him, up to a number, and hands over to the next.
-//! Nodes change hands: who leaves one at the tail takes the one that was there, as soon as the request
-//! in it is answered.
+//! Requests form a list that grows at its tail, by a swap. A seat that finds that no combiner works on the requests
+//! before its own executes its own request and those behind it, up to a number, and hands over to the next. Nodes
+//! change owners: a seat that leaves its node at the tail takes the one that was there, as soon as the request in it is
+//! answered.
 //!
-//! With H-Synch there is a list for each group of ranks that are near each other, and a lock, which
-//! a group's combiner takes for all of its operations.
+//! H-Synch has a list for each group of ranks that are near each other, and a lock, which a group's combiner takes for
+//! all of its operations.
 
 use std::cell::Cell;
 
@@ -22,30 +22,31 @@ use crate::critical::{
     site::{AnyWord, BLOCK, Mortal, Seat, Site},
 };
 
-/// In a node: not 0 as long as its owner has to wait.
+/// Index in a node: not 0 as long as its owner has to wait.
 const WAIT: usize = 0;
-/// 1 + the fate of the operation, if it was executed.
+/// Index in a node: 1 + the fate of the operation, if it was executed.
 const COMPLETED: usize = 1;
-/// 1 + the next node: then the request is in this one.
+/// Index in a node: 1 + the next node. If it is set, the request is in this node.
 const NEXT: usize = 2;
-/// Whose request it is, or will be.
+/// Index in a node: the seat whose request it is, or will be.
 const OWNER: usize = 3;
-/// The operation, and behind it its result: it is there as long as it may have to be executed again.
+/// Index in a node: the operation, followed by its result. The operation stays there as long as it may have to be
+/// executed again.
 const OP: usize = 4;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::critical) struct CcSynch {
-    /// The lists of all groups, and the own one among them.
+    /// The lists of all groups, followed by this seat's own list.
     lists: List,
     groups: usize,
     list: List,
     me: Seat,
     max_ops: usize,
-    /// Between groups.
+    /// The lock between groups.
     lock: Option<Mcs>,
-    /// 1 + the node with the own request, as the tail named it, from when it is in the list until it is known what
-    /// became of it: 0 for none.
+    /// 1 + the node with this seat's request, as the tail named it, from when the request is in the list until its
+    /// result is known; otherwise 0.
     asked: Cell<u64>,
 }
 
@@ -54,7 +55,7 @@ pub(in crate::critical) struct CcSynch {
 struct List {
     tail: usize,
     seats: usize,
-    /// Words of a node.
+    /// The number of words of a node.
     node: usize,
 }
 
@@ -79,13 +80,12 @@ impl List {
         self.nodes().wrapping_add(node.wrapping_mul(self.node))
     }
 
-    /// The word with a seat's node, also when another handle takes the seat: 0 for its first one.
+    /// Returns the word with a seat's node, also when another handle takes the seat: 0 for its first one.
     fn own(self, seat: Seat) -> usize {
         self.nodes() + (1 + self.seats) * self.node + seat * BLOCK
     }
 
-    /// Makes a list new that was closed, of one node. All who live keep theirs, of which they may know
-    /// already.
+    /// Resets a closed list, to one node. All seats that live keep their nodes, which they may have read already.
     fn reopen<S: Mortal>(self, site: &S) -> Result<bool, Stop> {
         let nodes = (0..self.seats).filter(|&seat| !site.is_dead(seat)).map(|seat| {
             let own = site.word(self.own(seat))?.load();
@@ -104,12 +104,12 @@ impl CcSynch {
         List { tail: first + Mcs::words(seats), seats, node: node_words::<Op, Ret>() }
     }
 
-    /// The lock of groups, and a list for each.
+    /// Returns how many words are needed: the lock of groups, and a list for each.
     pub(in crate::critical) fn words<Op, Ret>(seats: usize, groups: usize) -> usize {
         Mcs::words(seats) + groups * Self::list::<Op, Ret>(0, seats).words()
     }
 
-    /// Of the group `group` among so many. One needs no lock against others.
+    /// Creates the combiner of a seat in group `group` of so many. A single group needs no lock against others.
     pub(in crate::critical) fn new<Op, Ret>(
         first: usize,
         seats: usize,
@@ -133,7 +133,7 @@ impl CcSynch {
         site.words(self.list.nodes().wrapping_add(node.wrapping_mul(words)), words)
     }
 
-    /// Makes the node new that is to be the list's last one.
+    /// Resets the node that is to be the last one of the list.
     #[inline(always)]
     fn renew<S: Site, Op, Ret>(&self, site: &S, held: u64) -> Result<(), Stop> {
         let next = self.node::<_, Op, Ret>(site, node_in(held))?;
@@ -152,8 +152,8 @@ impl CcSynch {
         node[NEXT].store(held & NODES);
     }
 
-    /// Executes what is in the list from the own node on, at its head and with the lock of groups; then gives up
-    /// both. `current` names the own node, `held` the one behind it.
+    /// Executes the list from this seat's node on, at its head and with the lock of groups; then gives up both.
+    /// `current` names this seat's node, `held` the one behind it.
     #[inline(always)]
     fn lead<S: Site, Op: Plain, Ret: Plain>(
         &self,
@@ -181,8 +181,8 @@ impl CcSynch {
         Ok(outcome)
     }
 
-    /// Executes the own request, and what is in the list from node `last` on, which is behind it. Returns the outcome of
-    /// the own one, and the node whose owner comes next.
+    /// Executes this seat's request, and the list from node `last` on, which is behind it. Returns the outcome of this
+    /// seat's request, and the node whose owner comes next.
     #[inline(always)]
     fn combine<S: Site, Op: Plain, Ret: Plain>(
         &self,
@@ -214,13 +214,13 @@ impl CcSynch {
     }
 }
 
-/// The node that the tail names.
+/// Returns the node that the tail names.
 #[inline(always)]
 fn node_of(named: u64) -> usize {
     (named & NODES) as usize
 }
 
-/// Writes down what became of a request that the seat has executed.
+/// Records the outcome of a request that the seat has executed.
 #[inline(always)]
 fn tell<S: Site, Op: Plain, Ret: Plain>(
     site: &S,
@@ -238,7 +238,7 @@ fn tell<S: Site, Op: Plain, Ret: Plain>(
     site.wake(owner);
 }
 
-/// What became of it, if that was written down.
+/// Returns the outcome, if it was recorded.
 #[inline(always)]
 fn told<S: Site, Op: Plain, Ret: Plain>(node: &[S::Word]) -> Option<Outcome<Ret>> {
     let fate = node[COMPLETED].load().checked_sub(1)?;

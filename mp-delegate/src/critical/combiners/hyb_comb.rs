@@ -1,14 +1,13 @@
-//! HYBCOMB, algorithm 4 of Petrović's thesis: who executes the operations of others gets them as
-//! messages, and shared memory says who that is.
+//! HYBCOMB, algorithm 4 of Petrović's thesis: the combiner gets the operations of others as messages, and shared memory
+//! says which seat combines.
 //!
-//! A combiner's message queue is a row of lines that belong to its node: who registers by the
-//! fetch-and-add on `n_ops` has a line of it for himself, and writes his request there. What comes
-//! back is a line of the asker's. A node can be used again and again; its round, beside `n_ops`,
-//! tells the requests of one use from those of the one before. Numbers of lines are those of the
-//! algorithm.
+//! A combiner's message queue is a row of lines that belong to its node. A seat that registers by the fetch-and-add on
+//! `n_ops` has one of these lines to itself, and writes its request there. The response goes to a line of the
+//! requesting seat. A node can be used again and again; its round, beside `n_ops`, tells the requests of one use from
+//! those of the previous one. Numbers of lines are those of the algorithm.
 //!
-//! The compare-and-swap of line 20 lets a thread starve that fails again and again. After some
-//! failures it is a swap, as the thesis proposes (section 6.1.3, additional comments).
+//! With the compare-and-swap of line 20 a thread can starve if it fails again and again. After some failures it is a
+//! swap, as the thesis proposes (section 6.1.3, additional comments).
 
 use std::cell::Cell;
 
@@ -23,36 +22,37 @@ use crate::critical::{
     site::{AnyWord, BLOCK, Mortal, Seat, Site},
 };
 
-/// What the thesis proves, where the model checker looks.
+/// Asserts what the thesis proves, where the model checker runs.
 macro_rules! lemma {
     ($($claim:tt)+) => { if cfg!(loom) { assert!($($claim)+); } };
 }
 
-/// In a node: its round, and operations registered in it. Closed in round 0, which is the first.
+/// Index in a node: its round, and the number of operations registered in it. It is closed in round 0, which is the
+/// first.
 const N_OPS: usize = 0;
 const ROUND_AT: u64 = 32;
-/// Who combines with it: `thread_id`.
+/// Index in a node: the seat that combines with it, `thread_id`.
 const OWNER: usize = 1;
-/// Not 0 until its owner has done combining: the opposite of `combining_done`.
+/// Index in a node: not 0 until its owner has done combining, the opposite of `combining_done`.
 const COMBINING: usize = 2;
-/// Who may sleep until then.
+/// Index in a node: the seat that may sleep until then.
 const WAITER: usize = 3;
 /// Words of a node before its lines.
 const NODE: usize = BLOCK;
 
-/// In a line of a node: the round, when the request is there.
+/// Index in a line of a node: the round, when the request is there.
 const ROUND: usize = 0;
 const SENDER: usize = 1;
-/// The sender's number of it.
+/// The sender's number of the request.
 const NUMBER: usize = 2;
 const OP: usize = 3;
 
-/// In a seat's line: the number of the request that is answered, and its fate.
+/// Index in a seat's line: the number of the request that is answered, and its fate.
 const ANSWERED: usize = 0;
 const FATE_BITS: u64 = 2;
 const RET: usize = 1;
 
-/// Failures until the swap.
+/// The number of failures before the swap.
 const FAILURES: u32 = if cfg!(loom) { 1 } else { 8 };
 
 /// See the [module](self).
@@ -63,12 +63,12 @@ pub(in crate::critical) struct HybComb {
     /// `departed_combiner`.
     departed: usize,
     nodes: usize,
-    /// Words of a node with its lines, of a line, of a seat's answer.
+    /// The number of words of a node with its lines, of a line, and of a seat's answer.
     node: usize,
     line: usize,
     answer: usize,
     answers: usize,
-    /// A word for each seat with its node, also when another handle takes the seat: 0 for its first one.
+    /// Where a word for each seat is that names its node, also when another handle takes the seat: 0 for its first one.
     owns: usize,
     seats: usize,
     me: Seat,
@@ -76,8 +76,7 @@ pub(in crate::critical) struct HybComb {
     failures: u32,
     /// The node that this seat left last.
     left: Cell<usize>,
-    /// The number of the own request, from when it is in a line until it is known what became of it: 0
-    /// for none.
+    /// The number of this seat's request, from when it is in a line until its result is known; otherwise 0.
     asked: Cell<u64>,
 }
 
@@ -94,8 +93,8 @@ impl HybComb {
         NODE + max_ops * Self::line_words::<Op>()
     }
 
-    /// The two words that all change, a node for each seat and one more, an answer and a word for
-    /// each seat.
+    /// Returns how many words are needed: the two words that all seats change, a node for each seat and one more, an
+    /// answer and a word for each seat.
     pub(in crate::critical) fn words<Op, Ret>(seats: usize, max_ops: usize) -> usize {
         let each = Self::answer_words::<Ret>() + BLOCK;
         2 * BLOCK + (1 + seats) * Self::node_words::<Op>(max_ops) + seats * each
@@ -128,7 +127,7 @@ impl HybComb {
         }
     }
 
-    /// The words that are messages: to whoever combines, in each of the nodes; and to each seat.
+    /// Returns the words that are messages: to the combiner, in each of the nodes; and to each seat.
     #[cfg(feature = "simulated")]
     pub(in crate::critical) fn messages(
         &self,
@@ -141,7 +140,7 @@ impl HybComb {
         lines.chain((0..seats).map(move |seat| (answer(seat), Some(seat))))
     }
 
-    /// One that never tries a compare-and-swap.
+    /// Creates a combiner that never tries a compare-and-swap.
     #[cfg(all(test, loom))]
     pub(super) fn impatient(self) -> Self {
         Self { failures: 0, ..self }
@@ -151,7 +150,7 @@ impl HybComb {
         site.words(self.nodes.wrapping_add(node.wrapping_mul(self.node)), self.node)
     }
 
-    /// The seat's node.
+    /// Returns the word that names the seat's node.
     fn own<'a, S: Site>(&self, site: &'a S, seat: Seat) -> Result<&'a S::Word, Stop> {
         site.word(self.owns.wrapping_add(seat.wrapping_mul(BLOCK)))
     }
@@ -164,7 +163,7 @@ impl HybComb {
         site.words(self.answers.wrapping_add(seat.wrapping_mul(self.answer)), self.answer)
     }
 
-    /// Nobody registers in the node.
+    /// Returns whether no seat can register in the node.
     fn is_closed(&self, node: &[impl AnyWord]) -> bool {
         !self.is_open(node[N_OPS].peek())
     }
@@ -174,7 +173,7 @@ impl HybComb {
         round != 0 && registered < self.max_ops
     }
 
-    /// Makes the own node one that is to be the last in the queue.
+    /// Prepares this seat's node to be the last in the queue.
     #[inline(always)]
     fn prepare(&self, mine: &[impl AnyWord]) {
         mine[WAITER].set(0);
@@ -297,7 +296,7 @@ impl HybComb {
         Ok(())
     }
 
-    /// Writes down what became of a request.
+    /// Records the outcome of a request.
     #[inline(always)]
     fn tell<S: Site, Ret: Plain>(
         &self,
@@ -439,9 +438,9 @@ impl Combiner for HybComb {
         self.tell(site, request(site.words(at as usize, self.line)?)?, outcome)
     }
 
-    /// Also the nodes: who has seen one in the queue before may register there much later. Who does it
-    /// before the node is closed is seen to be in the code; and who opens another one is still by the
-    /// next time.
+    /// Closes the nodes as well: a seat that has seen one in the queue before may register there much later. A seat
+    /// that registers before the node is closed is seen to be in the code, and one that opens another node is still by
+    /// the next time.
     fn close<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
         let mut was_closed = site.word(self.last)?.swap(CLOSED) == CLOSED;
         for node in 0..=self.seats {
@@ -459,7 +458,7 @@ impl Combiner for HybComb {
         Ok(was_closed)
     }
 
-    /// All who live keep their nodes, of which they may know already, and each node its rounds.
+    /// All seats that live keep their nodes, which they may have read already, and each node keeps its rounds.
     fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
         let nodes = (0..self.seats).filter(|&seat| !site.is_dead(seat)).map(|seat| {
             let own = self.own(site, seat)?.load();
@@ -475,20 +474,21 @@ impl Combiner for HybComb {
     }
 }
 
-/// Whose request a line holds, and its number.
+/// Returns the seat whose request a line holds, and the request's number.
 #[inline(always)]
 fn request(line: &[impl AnyWord]) -> Result<(Seat, u64), Stop> {
     let sender = line[SENDER].peek().checked_sub(1).ok_or(Stop::Corrupt)? as usize;
     Ok((sender, line[NUMBER].peek()))
 }
 
-/// A node as the last one in the queue, in a round that is to be opened: no word of an earlier round is equal.
+/// Returns the word for a node that is the last one in the queue, in a round that is to be opened. No word of an
+/// earlier round is equal.
 #[inline(always)]
 fn me_in(node: usize, words: &[impl AnyWord]) -> u64 {
     u64::from(next_round(words)) << ROUND_AT | node as u64
 }
 
-/// The node of such a word.
+/// Returns the node in such a word.
 #[inline(always)]
 fn node_of(last: u64) -> usize {
     last as u32 as usize
@@ -502,7 +502,7 @@ fn next_round(words: &[impl AnyWord]) -> u32 {
     }
 }
 
-/// Line 21: lets others register in the own node. Its round.
+/// Lets others register in this seat's node (line 21). Returns its round.
 #[inline(always)]
 fn open(mine: &[impl AnyWord]) -> u32 {
     let round = next_round(mine);
@@ -517,7 +517,7 @@ fn open(mine: &[impl AnyWord]) -> u32 {
     round
 }
 
-/// A node's round, and how many have registered in it.
+/// Returns a node's round, and how many operations have registered in it.
 fn split(n_ops: u64) -> (u32, usize) {
     ((n_ops >> ROUND_AT) as u32, n_ops as u32 as usize)
 }

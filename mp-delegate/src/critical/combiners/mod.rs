@@ -1,10 +1,10 @@
-//! Combiners: of those who want something at the same time, one executes the operations of all.
+//! Combiners: one of the ranks that have requests at the same time executes the operations of all of them.
 //!
-//! Who executes a request of another seat notes it before, and writes down its result after that, before
-//! the place of the request can be used for another one. So whoever follows one who was killed knows which request was under way: there is one at most. He repairs the
-//! value, and gives that request its answer: [`Fate::Unknown`], or its result if it is harmless
-//! to execute it again. Requests that have an answer keep it, and the others were not begun: their owners
-//! begin again, see `heal.rs`.
+//! A seat that executes a request of another seat notes the request before, and writes down its result afterwards,
+//! before the place of the request can be used for another one. So the successor of a killed combiner knows which
+//! request was being executed; there is one at most. The successor repairs the value, and answers that request: with
+//! [`Fate::Unknown`], or with its result if it is harmless to execute it again. Requests that have an answer keep it.
+//! The others were not begun, and their owners begin again: see `heal.rs`.
 
 pub(super) mod cc_synch;
 pub(super) mod hyb_comb;
@@ -22,10 +22,10 @@ use super::{
     site::{Limit, Mortal, Seat, Site},
 };
 
-/// One seat's way to have operations executed: nothing is shared but words.
+/// One seat's access to a combiner: only words are shared.
 pub(super) trait Combiner {
-    /// Has an operation executed, or executes it and others. [`Stop::Void`]: somebody died in the queue,
-    /// and the operation was not begun, or the seat [has asked](Self::has_asked) for it.
+    /// Has an operation executed, or executes it and others. [`Stop::Void`] means that a rank died in the queue, and
+    /// either the operation was not begun, or the seat [has asked](Self::has_asked) for it.
     fn attempt<S: Site, Op: Plain, Ret: Plain>(
         &self,
         site: &S,
@@ -33,8 +33,8 @@ pub(super) trait Combiner {
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
     ) -> Result<Outcome<Ret>, Stop>;
 
-    /// Executes an operation, and others that come meanwhile, if nobody else does so or waits for it. `Void` as
-    /// above: it was not begun, and the seat has not asked for it.
+    /// Executes an operation, and others that arrive meanwhile, if no other seat combines or waits for that. After
+    /// `Void` it was not begun, and the seat has not asked for it.
     fn try_attempt<S: Site, Op: Plain, Ret: Plain>(
         &self,
         site: &S,
@@ -42,21 +42,21 @@ pub(super) trait Combiner {
         run: &mut impl FnMut(Seat, Op) -> Outcome<Ret>,
     ) -> Result<Option<Outcome<Ret>>, Stop>;
 
-    /// Whether the operation of the last attempt is in a queue that the seat has not left, where it may
-    /// have been executed.
+    /// Returns whether the operation of the last attempt is in a queue that the seat has not left, where it may have
+    /// been executed.
     fn has_asked(&self) -> bool;
 
-    /// Leaves a queue in which nothing changes any more, with the answer if there is one.
+    /// Leaves a queue in which nothing changes any more. Returns the answer if there is one.
     fn look<S: Site, Op: Plain, Ret: Plain>(&self, site: &S) -> Result<Option<Outcome<Ret>>, Stop>;
 
-    /// A request that was [noted](Site::begin), and whose it is; `None` if it was answered.
+    /// Returns a request that was [noted](Site::begin), and its seat. Returns `None` if it was answered.
     fn unanswered<S: Site, Op: Plain, Ret: Plain>(
         &self,
         site: &S,
         request: u64,
     ) -> Result<Option<(Seat, Op)>, Stop>;
 
-    /// Answers it.
+    /// Answers such a request.
     fn answer<S: Site, Op: Plain, Ret: Plain>(
         &self,
         site: &S,
@@ -71,17 +71,17 @@ pub(super) trait Combiner {
     fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop>;
 }
 
-/// What becomes of the value, and of the operation, when somebody was killed in the middle of it.
+/// The recovery of the value and of the operation after a rank was killed in the middle of it.
 pub(super) trait Rescue<Op> {
-    /// Repairs the value; whether it is good.
+    /// Repairs the value. Returns whether it is good.
     fn repair(&mut self) -> bool;
 
-    /// Whether it is harmless to execute the operation again on a value that is good.
+    /// Returns whether it is harmless to execute the operation again on a good value.
     fn is_idempotent(&mut self, op: &Op) -> bool;
 }
 
-/// After an [attempt](Combiner::attempt) that stopped, which the seat had come to, has the operation
-/// executed all the same, past those who died. The seat may have left after that.
+/// Has an operation executed in spite of dead ranks, after an [attempt](Combiner::attempt) that stopped, for which the
+/// seat was marked as arriving. The seat may leave after that.
 #[cold]
 #[inline(never)]
 pub(super) fn combine_again<S: Mortal, C: Combiner, Op: Plain, Ret: Plain>(
@@ -111,8 +111,8 @@ pub(super) fn combine_again<S: Mortal, C: Combiner, Op: Plain, Ret: Plain>(
     Err(stop)
 }
 
-/// Executes an operation if nobody else does so or waits for it, now or before the limit is over, past those
-/// who died as far as nobody else is in their way. `None` if it did not.
+/// Executes an operation if no other seat combines or waits for that, now or before the limit is over. Skips dead seats
+/// as long as no other seat is in the way. Returns `None` if it was not executed.
 #[inline(never)]
 pub(super) fn combine_within<S: Mortal, C: Combiner, Op: Plain, Ret: Plain>(
     combiner: &C,
@@ -148,7 +148,7 @@ struct Queue<'a, C, Op, Ret, F, R> {
     me: Seat,
     run: &'a mut F,
     rescue: &'a mut R,
-    /// Of the own operation.
+    /// The outcome of this seat's operation.
     outcome: Option<Outcome<Ret>>,
     of: PhantomData<Op>,
 }

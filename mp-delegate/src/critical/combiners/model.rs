@@ -1,6 +1,5 @@
-//! The combiners under a model checker: every operation once, in mutual exclusion, its result to
-//! whoever asked for it, and nobody waits for the dead. The lemmas of section 6.1.3 are assertions
-//! in `hyb_comb`.
+//! The combiners under a model checker: every operation is executed once, in mutual exclusion, its result goes to the
+//! seat that asked for it, and no seat waits for a dead one. The lemmas of section 6.1.3 are assertions in `hyb_comb`.
 
 use mp_core::Wait;
 
@@ -60,7 +59,7 @@ impl Kind for HybComb {
     }
 }
 
-/// With a swap at once, so that several register one after the other.
+/// HYBCOMB with a swap at once, so that several seats register one after the other.
 struct Impatient;
 
 impl Kind for Impatient {
@@ -75,7 +74,7 @@ impl Kind for Impatient {
     }
 }
 
-/// What becomes of operations that are cut short: odd ones can be executed again.
+/// Handles operations that are interrupted: odd ones can be executed again.
 struct Rescued<'a>(&'a Model);
 
 impl Rescue<u64> for Rescued<'_> {
@@ -98,7 +97,7 @@ struct Case {
     preemptions: usize,
 }
 
-/// Has an operation executed, and looks at its result. How it ended.
+/// Has an operation executed, and checks its result. Returns how it ended.
 fn ask(combiner: &impl Combiner, model: &Model, me: Seat, op: u64) -> Ended {
     let run = &mut |seat: Seat, op: u64| {
         assert_eq!(op / 100, seat as u64, "another seat's operation");
@@ -128,7 +127,7 @@ fn ask(combiner: &impl Combiner, model: &Model, me: Seat, op: u64) -> Ended {
     }
 }
 
-/// Has an operation executed if nobody is at it, once or until a limit is over. How it ended.
+/// Has an operation executed if no other seat is at the object, once or until a limit is over. Returns how it ended.
 fn try_it(combiner: &impl Combiner, model: &Model, me: Seat, op: u64) -> Ended {
     let run = &mut |seat: Seat, op: u64| {
         assert_eq!(op / 100, seat as u64, "another seat's operation");
@@ -146,7 +145,7 @@ fn try_it(combiner: &impl Combiner, model: &Model, me: Seat, op: u64) -> Ended {
     }
 }
 
-/// The first seat waits, and the others try: what they have not executed never is.
+/// The first seat waits, and the others try. Operations that they have not executed are never executed.
 fn is_tried<C: Kind>(case: Case) {
     let Case { seats, times, max_ops, preemptions } = case;
     explore(preemptions, move || {
@@ -170,7 +169,7 @@ fn is_tried<C: Kind>(case: Case) {
     });
 }
 
-/// One who tries dies instead of a store, each of them. The other gets what it asks for.
+/// A seat that tries dies instead of each of its stores in turn. The other gets what it asks for.
 fn outlives_a_try<C: Kind>(preemptions: usize) {
     at_every_store(preemptions, move |stores| {
         let model = Model::new(C::words(2, 1), 2);
@@ -193,8 +192,8 @@ fn outlives_a_try<C: Kind>(preemptions: usize) {
     });
 }
 
-/// The first seat dies instead of a store, each of them; the second asks, and the third tries until a limit is over, so
-/// that it may begin to heal and leave that to others. Who is alone comes in at once.
+/// The first seat dies instead of each of its stores in turn. The second asks, and the third tries until a limit is
+/// over, so that it may begin to heal and leave that to others. A seat that is alone comes in at once.
 fn is_healed_by_a_try<C: Kind>() {
     at_every_store(1, move |stores| {
         let model = Model::new(C::words(3, 1), 3);
@@ -237,9 +236,9 @@ fn combines<C: Kind>(case: Case) {
     });
 }
 
-/// The first seats die instead of a store, each after so many. The others get all that they ask for, on a
-/// value that is good, but for what was under way; and know of each operation whether it was executed,
-/// but for those. Whether the last of those who were to die lived.
+/// The first seats die instead of a store, each after so many. The others get everything that they ask for, on a good
+/// value, except for operations that were pending, and know of each operation whether it was executed, with the same
+/// exception. Returns whether the last of those that were to die lived.
 fn survives<C: Kind>(case: Case, stores: &[u64], odd: u64) -> bool {
     let Case { seats, times, max_ops, .. } = case;
     let model = Model::new(C::words(seats, max_ops), seats);
@@ -265,22 +264,21 @@ fn survives<C: Kind>(case: Case, stores: &[u64], odd: u64) -> bool {
     lived[stores.len() - 1]
 }
 
-/// One dies instead of a store, each of them.
+/// One seat dies instead of each of its stores in turn.
 fn outlives<C: Kind>(case: Case) {
     for odd in 0..2 {
         at_every_store(case.preemptions, move |stores| survives::<C>(case, &[stores], odd));
     }
 }
 
-/// Two die, of whom the second may be healing.
+/// Two seats die, and the second may be healing.
 fn outlives_two<C: Kind>(case: Case, stores: u64) {
     for (first, odd) in (0..stores).flat_map(|first| [(first, 0), (first, 1)]) {
         at_every_store(case.preemptions, move |second| survives::<C>(case, &[first, second], odd));
     }
 }
 
-/// Seat 0 combines, or is about to, when its rank goes, and comes to its end all the same. Nobody waits
-/// for ever.
+/// Seat 0 combines, or is about to, when its rank goes, and finishes all the same. No seat waits forever.
 fn outlives_a_rank<C: Kind>() {
     explore(2, move || {
         let model = Model::new(C::words(3, 2), 3);
@@ -323,7 +321,7 @@ fn hybcomb_hands_over() {
     combines::<HybComb>(THREE);
 }
 
-/// Nobody starves that can't have the compare-and-swap.
+/// No seat starves that can't win the compare-and-swap.
 #[test]
 fn hybcomb_swaps() {
     combines::<Impatient>(TWO);

@@ -1,5 +1,5 @@
-//! Craig's, Landin's and Hagersten's queue lock: who waits looks at its predecessor's node, and
-//! takes it over for the next time.
+//! Craig's, Landin's and Hagersten's queue lock: a waiting seat looks at its predecessor's node, and takes over that
+//! node for the next time.
 
 use std::cell::Cell;
 
@@ -10,9 +10,9 @@ use crate::critical::{
     site::{AnyWord, BLOCK, Mortal, Seat, Site},
 };
 
-/// In a node: not 0 until its lock is given up.
+/// Index in a node: not 0 until its lock is given up.
 const LOCKED: usize = 0;
-/// Who may sleep until then.
+/// Index in a node: the seat that may sleep until then.
 const WAITER: usize = 1;
 /// Stands for the tail's word if the seat's own word names no node. It is neither a node nor [`CLOSED`].
 const NO_NODE: u64 = NODES;
@@ -22,18 +22,18 @@ const NO_NODE: u64 = NODES;
 pub(in crate::critical) struct Clh {
     tail: usize,
     nodes: usize,
-    /// The node that the seat has, also when another handle takes the seat: 0 for its first one.
+    /// The node of the seat, also when another handle takes the seat: 0 for its first one.
     own: usize,
     me: Seat,
     seats: usize,
-    /// The node of whoever had the lock before, as the tail named it.
+    /// The node of the previous lock holder, as the tail named it.
     before: Cell<u64>,
     /// The node that was locked last.
     locked: Cell<usize>,
 }
 
 impl Clh {
-    /// The tail, a node for each seat, one that nobody has, and a word for each seat.
+    /// Returns how many words the lock takes: the tail, a node for each seat, a spare node, and a word for each seat.
     pub(in crate::critical) const fn words(seats: usize) -> usize {
         BLOCK * (2 + 2 * seats)
     }
@@ -50,7 +50,7 @@ impl Clh {
         Ok(if own == 0 { seat + 1 } else { node_in(own) })
     }
 
-    /// Returns the words of a node. Node 0 is the one that nobody has at first; the others are 1 + a seat.
+    /// Returns the words of a node. Node 0 is the spare one at first; the others are 1 + a seat.
     #[inline(always)]
     fn node<'a, S: Site>(&self, site: &'a S, node: usize) -> Result<&'a [S::Word], Stop> {
         if node > self.seats {
@@ -65,7 +65,7 @@ impl Clh {
         self.node(site, (before & NODES) as usize)
     }
 
-    /// Writes down which node the seat has, and locks that node. Returns what was written.
+    /// Records which node the seat has, and locks that node. Returns the word that was written.
     #[inline(always)]
     fn prepare<S: Site>(&self, site: &S, own: &S::Word) -> Result<u64, Stop> {
         let held = held(own, self.me);
@@ -125,7 +125,8 @@ impl Lock for Clh {
         Ok(true)
     }
 
-    /// Gives the lock up whether a seat waits or not: that seat looks at this one's node, and is only woken.
+    /// Gives the lock up whether a seat waits or not. A waiting seat looks at this seat's node, so it only has to be
+    /// woken.
     #[inline(always)]
     fn go<S: Site>(&self, site: &S, [_, own, _]: [&S::Word; 3]) -> bool {
         let Ok(node) = self.node(site, self.locked.get()) else { return false };
@@ -140,7 +141,7 @@ impl Lock for Clh {
         true
     }
 
-    /// There is no node that could be given up.
+    /// Fails: there is no node that could be given up.
     #[cold]
     #[inline(never)]
     fn hand_over<S: Site>(&self, _site: &S) -> Result<(), Stop> {
@@ -152,8 +153,7 @@ impl Lock for Clh {
         Ok(())
     }
 
-    /// Everybody keeps his node, of which he may know already. There is one more than seats, so one
-    /// that nobody has.
+    /// Every seat keeps its node, which it may have read already. There is one node more than seats, so one is free.
     fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
         let taken =
             (0..self.seats).map(|seat| self.node_of(site, seat)).collect::<Result<Vec<_>, _>>()?;
@@ -220,8 +220,8 @@ mod tests {
         }
     }
 
-    /// Whoever tries takes a tail that is unchanged for one that was never gone: not even a seat that has taken the
-    /// lock very often writes what another one wrote.
+    /// A try never takes a tail that has changed for an unchanged one: not even a seat that has taken the lock very
+    /// often writes what another one wrote.
     #[test]
     #[cfg(not(miri))]
     fn no_seat_ever_writes_what_another_one_wrote() {

@@ -1,13 +1,12 @@
-//! HYBLOCK, algorithm 3 of Petrović's thesis: the lock's state is a word of shared memory, and it is
-//! handed over by a message.
+//! HYBLOCK, algorithm 3 of Petrović's thesis. The lock's state is a word of shared memory, and the lock is handed over
+//! by a message.
 //!
-//! Each seat has a mailbox for each lock: one line, in which there is room for the two messages that
-//! can come, the successor's number and ALLOW. So a thread may hold several locks, which the
-//! thesis's one queue for each thread does not let it, and looks at one line while it waits.
-//! Numbers of lines are those of the algorithm.
+//! Each seat has a mailbox for each lock: one line, with room for the two messages that can arrive, the successor's
+//! number and ALLOW. So a thread may hold several locks, which the thesis's single queue per thread does not allow, and
+//! it looks at one line while it waits. Numbers of lines are those of the algorithm.
 //!
-//! To take a message out is to write its line, which takes one more transfer where it was just read. So
-//! the successor's is taken out while the seat waits, and ALLOW not at all: who asks for it says which
+//! Taking a message out writes its line, which costs one more transfer if the line was just read. So the successor's
+//! message is taken out while the seat waits, and ALLOW is not taken out at all: the seat that asks for it says which
 //! number it is to be this time.
 
 use std::cell::Cell;
@@ -20,11 +19,11 @@ use crate::critical::{
 };
 
 const UNLOCKED: u64 = 0;
-/// In a mailbox: the successor's message, who it is, and which number it waits for.
+/// Index in a mailbox: the successor's message, which says who it is, and which number it waits for.
 const SUCCESSOR: usize = 0;
 const NUMBER_AT: u64 = 32;
 const NUMBERS: u64 = (1 << NUMBER_AT) - 1;
-/// In a mailbox: the predecessor's message, a number.
+/// Index in a mailbox: the predecessor's message, a number.
 const ALLOW: usize = 1;
 
 /// See the [module](self).
@@ -33,7 +32,7 @@ pub(in crate::critical) struct Hyb {
     lock: usize,
     boxes: usize,
     me: Seat,
-    /// The successor's message, if it was taken out: 0 for not.
+    /// The successor's message, if it was taken out; otherwise 0.
     next: Cell<u64>,
 }
 
@@ -50,7 +49,7 @@ impl Hyb {
         self.boxes.wrapping_add(seat.wrapping_mul(BLOCK))
     }
 
-    /// The words that are messages to a seat.
+    /// Returns the words that are messages to a seat.
     #[cfg(feature = "simulated")]
     pub(in crate::critical) fn messages(&self, seat: Seat) -> std::ops::Range<usize> {
         self.mailbox(seat)..self.mailbox(seat) + BLOCK

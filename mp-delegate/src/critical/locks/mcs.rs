@@ -1,5 +1,4 @@
-//! Mellor-Crummey's and Scott's queue lock: who waits looks at a word of its own, which its
-//! predecessor clears.
+//! Mellor-Crummey's and Scott's queue lock: a waiting seat looks at a word of its own, which its predecessor clears.
 
 use super::{Lock, someone, who};
 use crate::critical::{
@@ -8,7 +7,7 @@ use crate::critical::{
     site::{AnyWord, BLOCK, Mortal, Seat, Site},
 };
 
-/// In a seat's node.
+/// Index in a seat's node.
 const NEXT: usize = 0;
 const LOCKED: usize = 1;
 
@@ -95,8 +94,8 @@ impl Lock for Mcs {
         Ok(())
     }
 
-    /// Who has just come has made his node new already; but somebody behind him in the queue that is
-    /// void may have written to it since.
+    /// A seat that has just come has already reset its node, but a seat behind it in the void queue may have written to
+    /// the node since.
     fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
         for seat in 0..site.seats() {
             site.word(self.node(seat) + NEXT)?.set(0);

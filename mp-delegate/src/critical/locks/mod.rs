@@ -1,4 +1,4 @@
-//! Locks: operations are executed by whoever asks for them, one after another.
+//! Locks: each rank executes the operations that it asks for, one rank after another.
 
 pub(super) mod clh;
 pub(super) mod hyb;
@@ -14,45 +14,46 @@ use super::{
     site::{AnyWord, Limit, Mortal, Seat, Site, seat},
 };
 
-/// What all locks do. A lock is one seat's view of it: nothing is shared but the words.
+/// The operations of all locks. A value is one seat's view of the lock: only the words are shared.
 pub(super) trait Lock {
-    /// Whether a seat keeps its mark, that it has the lock, while it gives up a lock for which nobody waits. A seat that
-    /// dies in that step is taken for one that has the lock.
+    /// Whether a seat keeps its mark, which says that it has the lock, while it gives up a lock for which no other seat
+    /// waits. A seat that dies in that step is treated as the lock holder.
     const TERSE: bool = false;
 
-    /// Whether those who wait have places, which the dead may leave empty.
+    /// Whether waiting seats have places, which dead seats may leave empty.
     const QUEUES: bool = true;
 
-    /// Which words the seat looks at each time that it takes the lock or gives it up: the lock's own, and two of the
-    /// seat's, if it has as many.
+    /// Returns the words that the seat looks at each time that it takes the lock or gives it up: the lock's own, and
+    /// two of the seat's, if it has as many.
     fn words(&self) -> [usize; 3];
 
-    /// Takes the lock if nobody has it. Otherwise takes a place in the queue, where there is one, and returns what
-    /// [`queue`](Self::queue) needs. A queue that is closed and words that are broken are returned in the same way. `words` are
-    /// those of [`words`](Self::words).
+    /// Takes the lock if no other seat has it. Otherwise takes a place in the queue, if there is one, and returns what
+    /// [`queue`](Self::queue) needs. A closed queue and broken words are returned in the same way. `words` are those of
+    /// [`words`](Self::words).
     fn come<S: Site>(&self, site: &S, words: [&S::Word; 3]) -> Result<(), u64>;
 
-    /// Waits for the lock behind `before`, which [`come`](Self::come) has returned. Returns [`Stop::Void`] when somebody died
-    /// in the queue. The seat's place in it is given up then.
+    /// Waits for the lock behind `before`, which [`come`](Self::come) has returned. Returns [`Stop::Void`] when a rank
+    /// died in the queue. The seat's place in it is given up then.
     fn queue<S: Site>(&self, site: &S, before: u64) -> Result<(), Stop>;
 
-    /// Takes it if nobody has it or waits for it; whether it did.
+    /// Takes the lock if no other seat has it or waits for it. Returns whether it did.
     fn try_acquire<S: Site>(&self, site: &S) -> Result<bool, Stop>;
 
-    /// Gives the lock up in one step, and returns whether that was all there is to do. Mostly it is if nobody waits.
+    /// Gives the lock up in one step, and returns whether nothing is left to do. In most cases that is so if no other
+    /// seat waits.
     fn go<S: Site>(&self, site: &S, words: [&S::Word; 3]) -> bool;
 
-    /// Does what [`go`](Self::go) has left to do: mostly gives the lock to the next in the queue. After [`Stop::Void`] it is
-    /// given up as well.
+    /// Does what [`go`](Self::go) has left to do. In most cases this gives the lock to the next seat in the queue.
+    /// After [`Stop::Void`] the lock is given up as well.
     fn hand_over<S: Site>(&self, site: &S) -> Result<(), Stop>;
 
-    /// Whoever comes from now on finds it closed. See `heal.rs`.
+    /// Closes the lock: seats that come from now on find it closed. See `heal.rs`.
     fn close<S: Mortal>(&self, site: &S) -> Result<(), Stop>;
 
-    /// Makes everything new; false if somebody came since it was closed.
+    /// Resets everything. Returns false if a seat came since the lock was closed.
     fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop>;
 
-    /// Takes the lock, and waits if somebody has it.
+    /// Takes the lock, and waits while another seat has it.
     #[inline(always)]
     fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
         match self.come(site, words(self, site)?) {
@@ -61,8 +62,8 @@ pub(super) trait Lock {
         }
     }
 
-    /// Gives the lock up, whether somebody waits or not. Changes no mark: at a site where ranks die, use the functions
-    /// [`go`] and [`hand_over`].
+    /// Gives the lock up, whether another seat waits or not. Changes no mark: at a site where ranks die, use the
+    /// functions [`go`] and [`hand_over`].
     #[inline(always)]
     fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
         if self.go(site, words(self, site)?) { Ok(()) } else { self.hand_over(site) }
@@ -76,7 +77,8 @@ fn words<'a, S: Site>(lock: &(impl Lock + ?Sized), site: &'a S) -> Result<[&'a S
     Ok([site.word(lock)?, site.word(first)?, site.word(second)?])
 }
 
-/// Marks the seat as one that comes, and takes the lock if nobody has it. Otherwise returns what [`take_behind`] needs.
+/// Marks the seat as arriving, and takes the lock if no other seat has it. Otherwise returns what [`take_behind`]
+/// needs.
 #[inline(always)]
 pub(super) fn come<S: Site>(
     lock: &impl Lock,
@@ -109,8 +111,8 @@ pub(super) fn go<S: Site, L: Lock>(
     is_gone
 }
 
-/// Waits for the lock behind `before`, which [`come`] has returned. Heals the lock after a death, and calls `repair` if the
-/// dead seat had the value.
+/// Waits for the lock behind `before`, which [`come`] has returned. Heals the lock after a death, and calls `repair` if
+/// the dead seat had the value.
 #[cold]
 #[inline(never)]
 pub(super) fn take_behind<S: Mortal>(
@@ -130,7 +132,8 @@ pub(super) fn take_behind<S: Mortal>(
     Ok(())
 }
 
-/// Gives up a lock that [`go`] could not give up. Reports no broken lock: the next seat that takes it finds that.
+/// Gives up a lock that [`go`] could not give up. Does not report a broken lock: the next seat that takes it finds
+/// that.
 #[cold]
 #[inline(never)]
 pub(super) fn hand_over<S: Mortal, L: Lock>(lock: &L, site: &S, me: Seat) {
@@ -165,8 +168,8 @@ pub(super) fn give<S: Mortal>(lock: &impl Lock, site: &S, me: Seat) {
     }
 }
 
-/// Takes the lock if nobody has it or waits for it, now or before the limit is over, past those who died as far as
-/// nobody else is in their way. Whether it did.
+/// Takes the lock if no other seat has it or waits for it, now or before the limit is over. Skips dead seats as long as
+/// no other seat is in the way. Returns whether it took the lock.
 #[inline(never)]
 pub(super) fn take_within<S: Mortal, L: Lock>(
     lock: &L,
@@ -222,7 +225,7 @@ impl<S: Mortal, L: Lock, R: FnMut()> Ward<S> for Guarded<'_, L, R> {
     }
 }
 
-/// Does something with a lock, of whatever kind it is.
+/// Does something with a lock of any kind.
 macro_rules! with_lock {
     ($any:expr, $lock:ident => $what:expr) => {
         match $any {
@@ -261,56 +264,56 @@ impl AnyLock {
         with_lock!(self, lock => take_within(lock, site, me, limit, repair))
     }
 
-    /// Where nobody dies: in simulations.
+    /// Takes the lock at a site where no rank dies: in simulations.
     #[cfg(all(feature = "simulated", not(loom)))]
     pub(super) fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
         with_lock!(self, lock => lock.acquire(site))
     }
 
-    /// As `acquire`.
+    /// Gives it up, under the same condition as `acquire`.
     #[cfg(all(feature = "simulated", not(loom)))]
     pub(super) fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
         with_lock!(self, lock => lock.release(site))
     }
 }
 
-/// In a word that names a node: the node. Above it is the number of the node's use, which whoever uses the node next
-/// takes over with it and counts up. So whoever finds the word unchanged knows that nobody has used the node since,
-/// unless it was used 2⁴⁰ times.
+/// The part of a word that names a node. Above it is the number of the node's use. The next user of the node takes over
+/// this number and counts it up. So a seat that finds the word unchanged knows that no other seat has used the node
+/// since, unless it was used 2⁴⁰ times.
 pub(super) const NODES: u64 = (1 << 24) - 1;
 const USE: u64 = NODES + 1;
 
-/// The most seats for which such words have room: nodes are numbered up to the seats, a seat's word has 1 + a node, and
+/// The most seats for which such words have room. Nodes are numbered up to the seats, a seat's word has 1 + a node, and
 /// [`CLOSED`](super::heal::CLOSED) is no node.
 pub(super) const MOST_SEATS: usize = NODES as usize - 2;
 
-/// The word of a seat, which has 1 + the node that the seat has: also when another handle takes the seat. At first that
-/// is the seat's, after node 0.
+/// Returns the word of a seat, which has 1 + the node of the seat, also when another handle takes the seat. At first
+/// that is the seat's own node, after node 0.
 #[inline(always)]
 pub(super) fn held(own: &impl AnyWord, me: Seat) -> u64 {
     let held = own.peek();
     if held == 0 { someone(me + 1) } else { held }
 }
 
-/// The word of a seat that takes over a node, whose use before was `named` in the tail.
+/// Returns the word of a seat that takes over a node, whose previous use was `named` in the tail.
 #[inline(always)]
 pub(super) fn taken_over(named: u64) -> u64 {
     // The node does not fill its bits, and the number wraps at the word's end: nothing carries.
     named.wrapping_add(USE) + 1
 }
 
-/// The node in a seat's word.
+/// Returns the node in a seat's word.
 #[inline(always)]
 pub(super) fn node_in(held: u64) -> usize {
     who(held & NODES)
 }
 
-/// 1 + a seat in a word; 0 is nobody.
+/// Returns 1 + a seat, as it is in a word; 0 means no seat.
 pub(super) fn someone(seat: Seat) -> u64 {
     (seat as u64).wrapping_add(1)
 }
 
-/// Who is meant by a word that is not 0. For 0, a seat that there can't be.
+/// Returns the seat in a word that is not 0. For 0, returns a seat that cannot exist.
 pub(super) fn who(word: u64) -> Seat {
     word.wrapping_sub(1) as usize
 }
@@ -320,8 +323,8 @@ mod tests {
     use super::*;
     use crate::critical::heal::CLOSED;
 
-    /// A node goes from seat to seat and is used as often as there are numbers: no two of the words that say so in the
-    /// tail are equal, and none is that of another node.
+    /// A node goes from seat to seat and is used as often as there are numbers. No two of the words for it in the tail
+    /// are equal, and none is that of another node.
     #[test]
     fn each_use_of_a_node_has_its_own_word() {
         for node in [0, 1, MOST_SEATS - 1, MOST_SEATS] {

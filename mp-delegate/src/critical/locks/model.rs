@@ -1,5 +1,4 @@
-//! The locks under a model checker: one at a time, everybody comes in, and nobody waits for the
-//! dead.
+//! The locks under a model checker: one seat at a time has the lock, every seat gets it, and none waits for a dead one.
 
 use std::ops::Range;
 
@@ -37,8 +36,8 @@ struct Case {
 const CASES: [Case; 2] =
     [Case { seats: 2, times: 3, preemptions: 3 }, Case { seats: 3, times: 1, preemptions: 3 }];
 
-/// Each of the critical sections adds 1, by a load and a store that nothing else orders. Returns how
-/// many of them came, at most, between the beginning of a seat's wait and its turn.
+/// Each of the critical sections adds 1, by a load and a store that nothing else orders. Returns how many of them came,
+/// at most, between the beginning of a seat's wait and its turn.
 fn takes_turns<L: Lock>(
     words: usize,
     case: Case,
@@ -57,7 +56,7 @@ fn takes_turns<L: Lock>(
     model.overtaken()
 }
 
-/// Seat `me` asks so often.
+/// Lets seat `me` ask so often.
 fn ask<L: Lock>(lock: L, model: &Model, me: Seat, times: usize) {
     for time in 0..times {
         let op = (100 * me + time) as u64;
@@ -66,9 +65,8 @@ fn ask<L: Lock>(lock: L, model: &Model, me: Seat, times: usize) {
     }
 }
 
-/// The first seats die instead of a store, each after so many. The others get all that they ask for,
-/// on a value that is good; which is repaired only where one was killed that had the lock. Whether the
-/// last of those lived.
+/// The first seats die instead of a store, each after so many. The others get everything that they ask for, on a good
+/// value, which is repaired only if the lock holder was killed. Returns whether the last of the first seats lived.
 fn survives<L: Lock>(
     words: usize,
     case: Case,
@@ -91,8 +89,8 @@ fn survives<L: Lock>(
     lived[stores.len() - 1]
 }
 
-/// Seat 1 has the lock; seat 0 has come behind it, and dies. Of two more that come, one may be behind
-/// the other in a queue that is closed.
+/// Seat 1 has the lock; seat 0 has come behind it, and dies. Of two more that come, one may be behind the other in a
+/// closed queue.
 fn heals_as_others_come<L: Lock>(
     words: usize,
     stores: u64,
@@ -112,8 +110,8 @@ fn heals_as_others_come<L: Lock>(
     assert_eq!(model.ended(Ended::Done), 2);
 }
 
-/// Seat 1 has the lock, and comes again; seat 0 has come behind it, and dies. Seat 2 tries, so that it may begin to heal
-/// and leave that to others. Who is alone comes in at once.
+/// Seat 1 has the lock, and comes again; seat 0 has come behind it, and dies. Seat 2 tries, so that it may begin to
+/// heal and leave that to others. A seat that is alone comes in at once.
 fn is_healed_by_tries<L: Lock>(
     words: usize,
     stores: u64,
@@ -136,8 +134,8 @@ fn is_healed_by_tries<L: Lock>(
     model.check();
 }
 
-/// Seat 0 has the lock, or is about to have it, when its rank goes, and gives it up all the same. Nobody
-/// waits for ever, also behind one who has given up its place.
+/// Seat 0 has the lock, or is about to have it, when its rank goes, and gives it up all the same. No seat waits
+/// forever, not even behind one that has given up its place.
 fn outlives_a_rank<L: Lock>(words: usize, lock: impl Fn(usize) -> L + Copy + 'static) {
     let model = Model::new(words, 3);
     each(&model, 3, move |me, model| {
@@ -154,8 +152,8 @@ fn outlives_a_rank<L: Lock>(words: usize, lock: impl Fn(usize) -> L + Copy + 'st
     model.check();
 }
 
-/// Seat `me` tries those times, once at a time or until a limit is over. It has the lock alone when it does, and
-/// leaves nothing behind when it does not.
+/// Seat `me` tries those times, once at a time or until a limit is over. If it succeeds it has the lock alone, and if
+/// it does not it leaves nothing behind.
 fn try_it<L: Lock>(lock: L, model: &Model, me: Seat, times: Range<usize>) {
     for time in times {
         let op = (100 * me + time) as u64;
@@ -169,7 +167,7 @@ fn try_it<L: Lock>(lock: L, model: &Model, me: Seat, times: Range<usize>) {
     }
 }
 
-/// The first seat waits in the queue, the others try. Who waits comes in; and who is alone does.
+/// The first seat waits in the queue, the others try. The waiting seat comes in, and so does a seat that is alone.
 fn is_tried<L: Lock>(words: usize, case: Case, lock: impl Fn(usize) -> L + Copy + 'static) {
     let Case { seats, times, .. } = case;
     let model = Model::new(words, seats);
@@ -184,7 +182,7 @@ fn is_tried<L: Lock>(words: usize, case: Case, lock: impl Fn(usize) -> L + Copy 
     give(&lock, &model, 0);
 }
 
-/// One who tries dies instead of a store, each of them. The other waits, and tries.
+/// A seat that tries dies instead of each of its stores in turn. The other waits, and tries.
 fn outlives_a_try<L: Lock>(
     words: usize,
     stores: u64,
@@ -207,7 +205,7 @@ fn outlives_a_try<L: Lock>(
 
 const DEATHS: [Case; 2] =
     [Case { seats: 2, times: 2, preemptions: 2 }, Case { seats: 3, times: 1, preemptions: 1 }];
-/// Stores of the first that dies, in a model of two deaths: beyond all of an operation's.
+/// The stores of the first seat that dies, in a model of two deaths: more than any operation has.
 const STORES: u64 = 12;
 
 macro_rules! models {
@@ -268,7 +266,7 @@ macro_rules! models {
             at_every_store(2, move |stores| outlives_a_try($words, stores, move |$me| $new));
         }
 
-        /// Two die, of whom the second may be healing.
+        /// Two seats die, and the second may be healing.
         #[test]
         fn $healers() {
             let case = Case { seats: 3, times: 1, preemptions: 1 };
@@ -282,12 +280,12 @@ macro_rules! models {
     )+ };
 }
 
-/// Who waits is in a queue, in which everybody is once.
+/// Returns the bound for a seat that waits in a queue in which each other seat is once.
 fn queued(case: Case) -> usize {
     case.seats - 1
 }
 
-/// Everything that the others do.
+/// Returns the bound without fairness: everything that the others do.
 fn unfair(case: Case) -> usize {
     (case.seats - 1) * case.times
 }

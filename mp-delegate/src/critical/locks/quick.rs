@@ -1,5 +1,5 @@
-//! A seat's way to a lock on words that were found once, so that a guard is taken and given up in few instructions where
-//! nobody else wants the lock.
+//! A seat's access to a lock, on words that were found once, so that a guard is taken and given up in few instructions
+//! if no other seat wants the lock.
 
 use mp_core::memory::{KeptWord, Word};
 
@@ -21,7 +21,7 @@ pub(in crate::critical) struct Quick {
 }
 
 impl Quick {
-    /// Finds the words. `None` if the region is too short for them.
+    /// Finds the words. Returns `None` if the region is too short for them.
     pub(in crate::critical) fn new(place: &Place, me: Seat, lock: [usize; 3]) -> Option<Self> {
         let keep = |index| place.region.keep(index);
         let [state, first, second] = lock;
@@ -39,7 +39,7 @@ impl Quick {
         self.lock.each_ref().map(|word| &**word)
     }
 
-    /// Takes the seat's turn, where turns are taken, and then the lock if nobody has it. Otherwise returns what
+    /// Takes the seat's turn, where turns are taken, and then the lock if no other seat has it. Otherwise returns what
     /// [`take_behind`](super::take_behind) needs.
     #[inline(always)]
     pub(in crate::critical) fn take(
@@ -64,7 +64,7 @@ impl Quick {
         is_gone
     }
 
-    /// Whether an operation did not come to its end. For whoever has the lock.
+    /// Returns whether an operation did not finish. Only the lock holder may call this.
     #[inline(always)]
     pub(in crate::critical) fn is_poisoned(&self) -> bool {
         self.poisoned.peek() != 0

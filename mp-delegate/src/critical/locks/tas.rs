@@ -1,4 +1,4 @@
-//! Test-and-set: one word that everybody changes. The simplest lock, neither fair nor scalable.
+//! Test-and-set: one word that all seats change. It is the simplest lock, neither fair nor scalable.
 
 use super::{Lock, someone, who};
 use crate::critical::{
@@ -6,7 +6,7 @@ use crate::critical::{
     site::{AnyWord, BLOCK, Mortal, Seat, Site, seat},
 };
 
-/// Beside who has it: somebody may sleep until it is free.
+/// Set beside the lock holder: some seat may sleep until the lock is free.
 const SLEEPERS: u64 = 1 << 63;
 
 /// See the [module](self).
@@ -69,7 +69,7 @@ impl Lock for Tas {
         word.swap(0) & SLEEPERS == 0
     }
 
-    /// Wakes those who sleep: [`go`](Lock::go) has freed the lock.
+    /// Wakes the seats that sleep: [`go`](Lock::go) has freed the lock.
     #[cold]
     #[inline(never)]
     fn hand_over<S: Site>(&self, site: &S) -> Result<(), Stop> {
@@ -81,7 +81,7 @@ impl Lock for Tas {
         Ok(())
     }
 
-    /// Gives it up for one who died, if the value is repaired where it was in his hands.
+    /// Gives up the lock of a dead holder, if the value it had is repaired.
     fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
         let word = site.word(self.word)?;
         let seen = word.load();

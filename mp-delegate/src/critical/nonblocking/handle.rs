@@ -1,4 +1,4 @@
-//! What handles of either kind have in common: a region, and how many there may be.
+//! What handles of both kinds share: a region, and how many there may be.
 
 use std::{
     cell::Cell,
@@ -16,16 +16,16 @@ use crate::critical::{
     site::{BLOCK, OBJECTS, open_region},
 };
 
-/// Of the region's words: what it was opened as.
+/// Index in the region's words: what it was opened as.
 const SPEC: usize = 0;
-/// Where an object's own begin.
+/// Where an object's own words begin.
 pub(super) const OWN: usize = BLOCK;
 
 /// A region, and one of the rank's handles of it.
 #[derive(Debug)]
 pub(super) struct Handle {
     pub(super) region: Region,
-    /// Of the rank.
+    /// How many handles the rank has open.
     open: Arc<Mutex<usize>>,
     most: usize,
     /// It does one thing at a time.
@@ -37,8 +37,8 @@ fn locked(mutex: &Mutex<usize>) -> MutexGuard<'_, usize> {
 }
 
 impl Handle {
-    /// Opens what `kind` it is; `words` says how many words it takes for so many places: the
-    /// capacity, and one for each handle that there can be, or for all but one.
+    /// Opens an object of this `kind`. `words` returns how many words it takes for so many places: the capacity, and
+    /// one for each handle that there can be, or for all but one.
     pub(super) fn open(
         rank: &Rank,
         name: &str,
@@ -68,7 +68,7 @@ impl Handle {
         Self { region, open, most, _not_sync: PhantomData }
     }
 
-    /// One more of the same rank.
+    /// Opens one more handle of the same rank.
     pub(super) fn another(&self) -> Result<Self> {
         let mut open = locked(&self.open);
         if *open == self.most {

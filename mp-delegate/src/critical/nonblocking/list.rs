@@ -1,21 +1,20 @@
 //! A list of nodes that is changed at its top, by compare-and-swap: Treiber's stack (IBM RJ 5118,
 //! 1986), of numbers of nodes.
 //!
-//! - The top is a node's number and a tag of 40 bits, which counts the changes. Whoever has looked at
-//!   the top, and finds it unchanged, knows that the node has not been away meanwhile; unless 2⁴⁰
-//!   changes were made between, which is hours of them.
-//! - A node's link is the number of the node below and how many nodes there are down to itself: so
-//!   a list knows whether it is full at the moment at which it looks at its top, which a number of
-//!   its own beside the top could not tell.
+//! - The top is a node's number and a tag of 40 bits, which counts the changes. A seat that has looked at the top, and
+//!   finds it unchanged, knows that the node has not been away meanwhile, unless 2⁴⁰ changes were made in between,
+//!   which takes hours.
+//! - A node's link is the number of the node below and how many nodes there are down to itself. So a list knows whether
+//!   it is full at the moment at which it looks at its top. A separate number beside the top could not tell.
 
 use super::{NUMBER_BITS, NUMBERS};
 use crate::critical::{error::Stop, site::AnyWord};
 
-/// See the [module](self). All of it are places in the words of a region.
+/// See the [module](self). All fields are places in the words of a region.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
     pub(super) top: usize,
-    /// The link of the first node, and how far it is to the next one's.
+    /// The link of the first node, followed by the distance to the next one's.
     pub(super) links: usize,
     pub(super) stride: usize,
 }
@@ -26,7 +25,7 @@ impl List {
         words.get(self.links + before * self.stride).ok_or(Stop::Corrupt)
     }
 
-    /// Puts a node on top, which is number 1 or above, unless there are `most` nodes. Whether it did.
+    /// Puts a node on top, which is number 1 or above, unless there are `most` nodes. Returns whether it did.
     #[inline]
     pub(super) fn push(
         &self,
@@ -57,8 +56,8 @@ impl List {
         }
     }
 
-    /// Takes the node on top, if there is one. `look` is at it before it is taken, and counts
-    /// if it is.
+    /// Takes the node on top, if there is one. `look` is called on it before it is taken, and its result is used if it
+    /// is taken.
     #[inline]
     pub(super) fn pop<T>(
         &self,
@@ -82,7 +81,7 @@ impl List {
     }
 }
 
-/// The tag after one more change, above no number.
+/// Returns the tag after one more change, above no number.
 fn after(top: u64) -> u64 {
     (top & !NUMBERS).wrapping_add(1 << NUMBER_BITS)
 }

@@ -1,24 +1,23 @@
-//! A stack and a queue without critical sections, to compare protected ones with: whoever uses them
-//! changes them by single instructions.
+//! A stack and a queue without critical sections, for comparison with protected ones. Their users change them by single
+//! instructions.
 //!
 //! | object | algorithm | when it is full |
 //! |---|---|---|
-//! | [`TreiberStack`] | Treiber's stack: compare-and-swap on the top | with exactly so many values as it was opened for |
-//! | [`RingQueue`] | fetch-and-add on the ends of a ring, as LCRQ does: Nikolaev's SCQ | with so many, or with up to one more for each further handle |
+//! | [`TreiberStack`] | Treiber's stack: compare-and-swap on the top | with exactly the number of values that it was opened for |
+//! | [`RingQueue`] | fetch-and-add on the ends of a ring, as LCRQ does: Nikolaev's SCQ | with that number of values, or with up to one more for each further handle |
 //!
-//! They lie in the world's segment as protected values do, so their users are threads or processes.
-//! Values are words, and all memory is taken when they are opened. Operations never wait: a rank that
-//! stands still or dies, in the middle of whatever, disturbs nobody. What it had in its hands is lost,
-//! a value and a place for one.
+//! They lie in the world's segment as protected values do, so their users are threads or processes. Values are words,
+//! and all memory is allocated when the object is opened. Operations never wait: a rank that stands still or dies at
+//! any point disturbs no other rank. Whatever it was moving is lost: a value, and a place for one.
 //!
-//! That there is a place for each value rests on knowing how many are on their way at the same time,
-//! which is one for each handle. So handles are counted, and a handle is used by one thread at a time.
+//! There is a place for each value only if it is known how many values are on their way at the same time. That is one
+//! for each handle. So handles are counted, and a handle is used by one thread at a time.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `handle` | opening, and counting handles |
 //! | `list` | a list of nodes that is changed at its top |
-//! | `pool` | nodes that nobody uses |
+//! | `pool` | unused nodes |
 //! | `treiber_stack` | the stack |
 //! | `ring` | a ring of numbers, with its two ends |
 //! | `ring_queue` | the queue: two rings |
@@ -38,6 +37,6 @@ pub use treiber_stack::TreiberStack;
 #[cfg(all(feature = "simulated", not(loom)))]
 pub(super) use self::{ring_queue::Rings, treiber_stack::Nodes};
 
-/// Bits of the number of a node or a place; 0 is none.
+/// The number of bits of the number of a node or a place; 0 is none.
 const NUMBER_BITS: u32 = 24;
 const NUMBERS: u64 = (1 << NUMBER_BITS) - 1;

@@ -1,5 +1,5 @@
-//! The stack and the queue under a model checker: no value is lost, none comes twice or out of order,
-//! and nobody is told that there is nothing, or no room, when there is.
+//! The stack and the queue under a model checker: no value is lost, returned twice, or returned out of order, and no
+//! call reports an empty or full object when it is not.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn zeros(words: usize) -> Arc<Vec<Word>> {
     Arc::new((0..words).map(|_| Word::new(0)).collect())
 }
 
-/// Two threads do these, on the same words; what they returned.
+/// Runs these in two threads, on the same words. Returns what they returned.
 fn both<T: Send + 'static>(
     words: &Arc<Vec<Word>>,
     one: impl FnOnce(&[Word]) -> T + Send + 'static,
@@ -50,7 +50,7 @@ fn a_stack_has_what_was_put_on_it() {
     });
 }
 
-/// The top is the same node again, with another value. There are no nodes but these.
+/// The top is the same node again, with another value. There are no other nodes.
 #[test]
 fn a_node_that_comes_back_is_not_taken_for_what_it_was() {
     explore(5, || {
@@ -73,7 +73,7 @@ fn a_node_that_comes_back_is_not_taken_for_what_it_was() {
     });
 }
 
-/// While one thread has taken the only value, and is not yet back with its node.
+/// One thread has taken the only value, and has not returned its node yet.
 #[test]
 fn a_stack_that_is_empty_is_not_full() {
     explore(5, || {
@@ -112,7 +112,7 @@ fn a_stack_is_full_when_it_is() {
     });
 }
 
-/// The smallest ring there is: one number, two entries, which are used again and again.
+/// The smallest possible ring: one number, two entries, which are used again and again.
 #[test]
 fn a_number_is_taken_once() {
     explore(5, || {
@@ -147,8 +147,8 @@ fn two_who_take_get_different_ones() {
     });
 }
 
-/// A taker is late, so that another one finds its number a lap later, and can only mark the entry;
-/// one who puts in with that ticket comes then.
+/// A taker is late, so that another one finds its number a lap later, and can only mark the entry. Then a putter with
+/// that ticket comes.
 #[test]
 fn who_comes_late_to_a_marked_entry_goes_elsewhere() {
     explore(4, || {

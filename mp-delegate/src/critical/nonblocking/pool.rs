@@ -1,5 +1,4 @@
-//! Nodes that nobody uses. A node that was never used is one whose number was never given out, so
-//! that memory of zeros is a pool.
+//! Unused nodes. A node that was never used is one whose number was never given out, so that zeroed memory is a pool.
 
 use super::list::List;
 use crate::critical::{error::Stop, site::AnyWord};
@@ -7,17 +6,17 @@ use crate::critical::{error::Stop, site::AnyWord};
 /// See the [module](self).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pool {
-    /// The word that says how many have been given out for the first time.
+    /// The word that says how many nodes have been given out for the first time.
     pub(super) used: usize,
-    /// Those that came back.
+    /// The nodes that were returned.
     pub(super) free: List,
-    /// All of them.
+    /// The number of all nodes.
     pub(super) nodes: u64,
 }
 
 impl Pool {
-    /// A node's number, from 1. There is one for whoever asks: the pool has as many nodes as can be
-    /// in use at the same time.
+    /// Takes a node, and returns its number, from 1. There is always one: the pool has as many nodes as can be in use
+    /// at the same time.
     #[inline]
     pub(super) fn take(&self, words: &[impl AnyWord]) -> Result<u64, Stop> {
         loop {
@@ -38,7 +37,7 @@ impl Pool {
     }
 }
 
-/// A number that was never used, as long as not all `numbers` are.
+/// Returns a number that was never used, as long as not all `numbers` are.
 #[inline]
 pub(super) fn first_use(used: &impl AnyWord, numbers: u64) -> Option<u64> {
     let mut seen = used.load();

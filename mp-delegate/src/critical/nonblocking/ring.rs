@@ -1,25 +1,24 @@
-//! A ring of numbers with two ends, each of which is a word that is only added to: the algorithm of
-//! Nikolaev's SCQ (A scalable, portable, and memory-efficient lock-free FIFO queue, DISC 2019), which
-//! does with single words what LCRQ's rings do with pairs of words.
+//! A ring of numbers with two ends, each of which is a word that is only added to. This is the algorithm of Nikolaev's
+//! SCQ (A scalable, portable, and memory-efficient lock-free FIFO queue, DISC 2019), which does with single words what
+//! LCRQ's rings do with pairs of words.
 //!
-//! Who comes to an end gets a ticket, by fetch-and-add, and so an entry of the ring; the lap is the
-//! ticket divided by the entries. An entry is one word: the lap of whoever was here last, a number if
-//! there is one, and whether it is *unsafe*.
+//! A thread that comes to an end gets a ticket, by fetch-and-add, and so an entry of the ring. The lap is the ticket
+//! divided by the entries. An entry is one word: the lap of the thread that was here last, a number if there is one,
+//! and whether it is *unsafe*.
 //!
-//! - Who puts a number in finds an entry of an earlier lap, and empty, and writes lap and number. If
-//!   not, the ticket is given up and another one drawn.
-//! - Who takes one out finds a number of its lap. If it finds an earlier lap, then whoever has the
-//!   same ticket at the other end is late: it writes its own lap into an empty entry, so that the late
-//!   one goes elsewhere. If there is a number of an earlier lap, somebody else is about to take it,
-//!   and nothing can be written: the entry is marked unsafe instead. A late one that finds the mark
-//!   looks whether the taker with its ticket has already come, and goes elsewhere if so.
-//! - Who takes has drawn a ticket that nobody else draws, also when there is nothing to take. Tickets
-//!   that takers have drawn in excess are skipped by those who put in.
-//! - So that takers don't draw tickets for ever, and put each other's partners off, there is a
-//!   *budget*, which each number that is put in restores, and each ticket in vain uses up. The ring has
-//!   at least twice as many entries as there are numbers; then a number that is in is found within
-//!   three times as many tickets as there can be numbers, and a budget used up means that the ring is
-//!   empty.
+//! - A putter finds an empty entry of an earlier lap, and writes lap and number. If it does not, the ticket is given up
+//!   and another one drawn.
+//! - A taker finds a number of its lap. If it finds an earlier lap, then the thread with the same ticket at the other
+//!   end is late: the taker writes its own lap into an empty entry, so that the late thread goes elsewhere. If there is
+//!   a number of an earlier lap, another taker is about to take it, and nothing can be written: the entry is marked
+//!   unsafe instead. A late putter that finds the mark checks whether the taker with its ticket has already come, and
+//!   goes elsewhere if so.
+//! - A taker has drawn a ticket that no other taker draws, even if there is nothing to take. Tickets that takers have
+//!   drawn in excess are skipped by putters.
+//! - So that takers do not draw tickets forever and keep putters from their entries, there is a *budget*, which each
+//!   number that is put in restores, and which each ticket in vain uses up. The ring has at least twice as many entries
+//!   as there are numbers. Then a number in the ring is found within three times as many tickets as there can be
+//!   numbers, and a used-up budget means that the ring is empty.
 
 use super::{NUMBER_BITS, NUMBERS};
 use crate::critical::{
@@ -30,17 +29,17 @@ use crate::critical::{
 /// In an entry, above the number: whether it is unsafe, and then the lap.
 const UNSAFE: u64 = 1 << NUMBER_BITS;
 const LAP: u32 = NUMBER_BITS + 1;
-/// Laps that can be told from each other.
+/// The number of laps that can be told from each other.
 const LAPS: u64 = u64::MAX >> LAP;
 
-/// Tickets that were drawn.
+/// The tickets that were drawn.
 pub(super) const HEAD: usize = 0;
 const TAIL: usize = BLOCK;
-/// Tickets that may still be in vain. Empty at first, as memory is.
+/// How many tickets may still be in vain. The ring is empty at first, as memory is.
 const BUDGET: usize = 2 * BLOCK;
 const ENTRIES: usize = 3 * BLOCK;
 
-/// Neighbours in time lie so many entries apart, in lines of their own.
+/// Entries that follow each other in time lie so many entries apart, in lines of their own.
 const APART: u32 = BLOCK.trailing_zeros();
 
 /// Where a ring is in the words of a region. It starts empty, of zeros.
@@ -52,7 +51,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// For so many numbers at the same time.
+    /// Returns how many words are needed for so many numbers at the same time.
     pub(super) fn words(numbers: usize) -> usize {
         ENTRIES + (1 << order(numbers))
     }
@@ -66,7 +65,7 @@ impl Ring {
         3 << (self.order - 1)
     }
 
-    /// Of a ticket: where, and in which lap. Those of the memory at first are in lap 0.
+    /// Returns where a ticket's entry is, and in which lap. Those of the memory at first are in lap 0.
     #[inline]
     pub(super) fn entry<'a, W>(&self, words: &'a [W], ticket: u64) -> (&'a W, u64) {
         let at = ticket & ((1 << self.order) - 1);
@@ -75,7 +74,7 @@ impl Ring {
         (&words[self.first + ENTRIES + at as usize], ((ticket >> self.order) + 1) & LAPS)
     }
 
-    /// Puts in a number, from 1. There are never more than the ring is for.
+    /// Puts in a number, from 1. There are never more numbers than the ring is for.
     #[inline]
     pub(super) fn put(&self, words: &[impl AnyWord], number: u64) {
         let [head, tail, budget] = [HEAD, TAIL, BUDGET].map(|at| &words[self.first + at]);
@@ -102,7 +101,7 @@ impl Ring {
         }
     }
 
-    /// Takes out the number that has been in longest, if there is one.
+    /// Takes out the number that has been in the ring longest, if there is one.
     #[inline]
     pub(super) fn take(&self, words: &[impl AnyWord]) -> Result<Option<u64>, Stop> {
         let [head, tail, budget] = [HEAD, TAIL, BUDGET].map(|at| &words[self.first + at]);
@@ -147,22 +146,22 @@ impl Ring {
     }
 }
 
-/// Entries for so many numbers: at least twice as many, in powers of 2.
+/// Returns the entries for so many numbers: at least twice as many, in powers of 2.
 fn order(numbers: usize) -> u32 {
     (2 * numbers.max(1)).next_power_of_two().trailing_zeros()
 }
 
-/// Of laps, which wrap around.
+/// Compares laps, which wrap around.
 fn is_before(lap: u64, other: u64) -> bool {
     (1..=LAPS / 2).contains(&(other.wrapping_sub(lap) & LAPS))
 }
 
-/// Whether the end has drawn no ticket from this one on.
+/// Returns whether the end has drawn no ticket from this one on.
 fn is_drawn_up_to(end: &impl AnyWord, ticket: u64) -> bool {
     ticket.wrapping_sub(end.load()) as i64 >= 0
 }
 
-/// Who puts in skips the tickets that were drawn in vain.
+/// Skips the tickets that were drawn in vain, for a putter.
 #[cold]
 fn catch_up<W: AnyWord>(tail: &W, head: &W, mut drawn: u64, mut next: u64) {
     while let Err(now) = tail.exchange(drawn, next) {
@@ -220,7 +219,7 @@ mod tests {
         }
     }
 
-    /// All words are as if so many tickets had been drawn, at which something wraps around.
+    /// Sets all words as if so many tickets had been drawn, at which something wraps around.
     #[test]
     fn laps_and_tickets_wrap_around() {
         let numbers = 2;

@@ -14,23 +14,22 @@ use crate::critical::{
     site::{AnyWord, BLOCK},
 };
 
-/// A queue whose ends are changed by fetch-and-add, as in Morrison's and Afek's LCRQ (PPoPP 2013), so
-/// that whoever comes at the same time gets a place of its own and does not have to try again.
+/// A queue whose ends are changed by fetch-and-add, as in Morrison's and Afek's LCRQ (PPoPP 2013), so that threads that
+/// arrive at the same time get different places and do not have to try again.
 ///
-/// What LCRQ is not, and this is: bounded, with all memory in the world's segment. LCRQ changes two
-/// words in one instruction, a value and a sequence number, which the words of a segment are not made
-/// for; the thesis did with values of 32 bits where that instruction lacks (section 6.2.4). Here it is
-/// Nikolaev's SCQ (DISC 2019), whose rings hold numbers of places with the sequence number in the same
-/// word, and values of 64 bits lie beside. Its price is a second ring, for free places: each
-/// operation takes a number out of one and puts it into the other, which is two fetch-and-adds and two
-/// changes of an entry instead of one. And where LCRQ begins another ring, when one is full or when
-/// somebody has bad luck too often, there is only this one: a budget of tries sees to it that those
-/// who find nothing don't keep off those who bring something.
+/// Unlike LCRQ, this queue is bounded, with all memory in the world's segment. LCRQ changes two words in one
+/// instruction, a value and a sequence number, which the words of a segment do not support. The thesis used values of
+/// 32 bits on machines without that instruction (section 6.2.4). This queue is Nikolaev's SCQ (DISC 2019), whose rings
+/// hold numbers of places with the sequence number in the same word; values of 64 bits lie beside them. The price is a
+/// second ring, for free places: each operation takes a number out of one ring and puts it into the other, which is two
+/// fetch-and-adds and two changes of an entry instead of one. LCRQ begins another ring when one is full or when an
+/// operation fails too often. Here there is only one ring: a budget of tries ensures that threads that find nothing do
+/// not keep off those that bring something.
 ///
-/// **Room.** There is always room for the number of values that it was opened for. Places that are on
-/// their way from one ring to the other can't be seen in either, so there are as many more as there
-/// can be handles, but for one: so many values more may find room. Whoever gets [`Full`] was refused
-/// at a moment with at least as many values in the queue as it was opened for.
+/// **Room.** There is always room for the number of values that the queue was opened for. Places that are on their way
+/// from one ring to the other can't be seen in either, so there are as many more places as there can be handles, minus
+/// one: so many more values may find room. A call that returns [`Full`] was refused at a moment when the queue held at
+/// least as many values as it was opened for.
 ///
 /// ```
 /// use onchip::World;
@@ -51,8 +50,8 @@ pub struct RingQueue {
 }
 
 impl RingQueue {
-    /// Opens the queue of this name, with room for `capacity` values and up to `handles` handles of
-    /// each rank. All ranks open it, and say the same.
+    /// Opens the queue of this name, with room for `capacity` values and up to `handles` handles of each rank. All
+    /// ranks open it, with the same arguments.
     ///
     /// # Errors
     /// [`Mismatch`](crate::critical::ErrorKind::Mismatch) when another rank opened it as something
@@ -65,10 +64,10 @@ impl RingQueue {
         Ok(Self { handle, queue: Rings::new(places - 1) })
     }
 
-    /// Another handle of the same rank, for another thread of it.
+    /// Opens another handle of the same rank, for another thread of it.
     ///
     /// # Errors
-    /// [`Bad`](crate::critical::ErrorKind::Bad) when as many are open as it was opened for.
+    /// [`Bad`](crate::critical::ErrorKind::Bad) if as many handles are open as the queue was opened for.
     pub fn another(&self) -> Result<Self> {
         Ok(Self { handle: self.handle.another()?, queue: self.queue })
     }
@@ -76,8 +75,7 @@ impl RingQueue {
     /// Puts a value behind the others.
     ///
     /// # Errors
-    /// [`Bad`](crate::critical::ErrorKind::Bad) for control words without a meaning. In what it
-    /// returns: [`Full`].
+    /// [`Bad`](crate::critical::ErrorKind::Bad) for control words without a meaning. The inner result can be [`Full`].
     #[inline]
     pub fn enqueue(&self, value: u64) -> Result<Result<(), Full>> {
         let put = self.queue.enqueue(self.handle.region.words(), value);
@@ -94,14 +92,14 @@ impl RingQueue {
         taken.map_err(|stop| self.handle.stopped(stop))
     }
 
-    /// The most values that can be in it: the number that it was opened for, and one for each handle
-    /// that there can be in all ranks, but for one.
+    /// Returns the most values that can be in the queue: the number that it was opened for, and one for each handle
+    /// that there can be in all ranks, minus one.
     pub fn most(&self) -> usize {
         self.queue.places as usize
     }
 }
 
-/// Places that were used already: those that never were are in no ring yet.
+/// The number of places that were used already: places that never were are in no ring yet.
 const USED: usize = OWN;
 const RINGS: usize = OWN + BLOCK;
 
@@ -115,8 +113,8 @@ pub(in crate::critical) struct Rings {
 }
 
 impl Rings {
-    /// With one place less than values and handles: each of the other handles may have one in its
-    /// hands when somebody looks for one.
+    /// Creates it with one place less than values and handles: each of the other handles may hold a place when a handle
+    /// looks for one.
     pub(in crate::critical) fn new(places: usize) -> Self {
         let free = RINGS + Ring::words(places).next_multiple_of(BLOCK);
         let values = free + Ring::words(places).next_multiple_of(BLOCK);
@@ -166,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever is in the entries: a number that is no place's is told of.
+    /// A number in an entry that is no place's number is reported.
     #[test]
     fn words_that_have_no_meaning_are_told_of() {
         let queue = Rings::new(2);

@@ -14,11 +14,11 @@ use crate::critical::{
     site::{AnyWord, BLOCK},
 };
 
-/// A stack whose top is changed by compare-and-swap (Treiber 1986): simple, and without a bound on
-/// how often an operation tries again while others succeed.
+/// A stack whose top is changed by compare-and-swap (Treiber 1986). It is simple, but there is no bound on how often an
+/// operation tries again while others succeed.
 ///
-/// It has nodes of its own, which are used again: a tag of 40 bits beside the top says whether it is
-/// still the same one. There is room for exactly the number of values that it was opened for.
+/// It has nodes of its own, which are reused: a tag of 40 bits beside the top says whether it is still the same one.
+/// There is room for exactly the number of values that it was opened for.
 ///
 /// ```
 /// use onchip::World;
@@ -39,8 +39,8 @@ pub struct TreiberStack {
 }
 
 impl TreiberStack {
-    /// Opens the stack of this name, with room for `capacity` values and up to `handles` handles of
-    /// each rank. All ranks open it, and say the same.
+    /// Opens the stack of this name, with room for `capacity` values and up to `handles` handles of each rank. All
+    /// ranks open it, with the same arguments.
     ///
     /// # Errors
     /// [`Mismatch`](crate::critical::ErrorKind::Mismatch) when another rank opened it as something
@@ -52,10 +52,10 @@ impl TreiberStack {
         Ok(Self { handle, stack: Nodes::new(capacity, nodes) })
     }
 
-    /// Another handle of the same rank, for another thread of it.
+    /// Opens another handle of the same rank, for another thread of it.
     ///
     /// # Errors
-    /// [`Bad`](crate::critical::ErrorKind::Bad) when as many are open as it was opened for.
+    /// [`Bad`](crate::critical::ErrorKind::Bad) if as many handles are open as the stack was opened for.
     pub fn another(&self) -> Result<Self> {
         Ok(Self { handle: self.handle.another()?, stack: self.stack })
     }
@@ -63,8 +63,7 @@ impl TreiberStack {
     /// Puts a value on top.
     ///
     /// # Errors
-    /// [`Bad`](crate::critical::ErrorKind::Bad) for control words without a meaning. In what it
-    /// returns: [`Full`].
+    /// [`Bad`](crate::critical::ErrorKind::Bad) for control words without a meaning. The inner result can be [`Full`].
     #[inline]
     pub fn push(&self, value: u64) -> Result<Result<(), Full>> {
         let pushed = self.stack.push(self.handle.region.words(), value);
@@ -87,7 +86,7 @@ const FREE: usize = OWN + BLOCK;
 pub(super) const USED: usize = OWN + 2 * BLOCK;
 const NODES: usize = OWN + 3 * BLOCK;
 
-/// In a node.
+/// Index in a node.
 const LINK: usize = 0;
 const VALUE: usize = 1;
 const NODE: usize = 2;
@@ -105,8 +104,8 @@ impl Nodes {
         NODES + NODE * nodes
     }
 
-    /// With as many nodes as there are values and handles: each of which has one in its hands while
-    /// it puts a value in, or takes one out.
+    /// Creates it with as many nodes as there are values and handles. Each handle holds one while it puts a value in,
+    /// or takes one out.
     pub(in crate::critical) fn new(capacity: usize, nodes: usize) -> Self {
         let list = |top| List { top, links: NODES + LINK, stride: NODE };
         let pool = Pool { used: USED, free: list(FREE), nodes: nodes as u64 };

@@ -1,10 +1,10 @@
-//! Short strings of bytes, as plain data.
+//! Short byte strings, as plain data.
 
 use std::{fmt, ops::Deref};
 
 use bytemuck::{AnyBitPattern, NoUninit, Zeroable};
 
-/// Up to `N` bytes, 255 at most: a key or a value that is not always of the same length.
+/// Up to `N` bytes, 255 at most: a key or a value whose length varies.
 ///
 /// ```
 /// use onchip::critical::objects::Bytes;
@@ -18,27 +18,27 @@ use bytemuck::{AnyBitPattern, NoUninit, Zeroable};
 #[repr(C, packed)]
 pub struct Bytes<const N: usize> {
     len: u8,
-    /// Zeros behind those that count, so that equal strings are equal bits.
+    /// The bytes in use, followed by zeros, so that equal strings have equal bits.
     bytes: [u8; N],
 }
 
-/// Too many bytes for the room there is.
+/// The error when there are too many bytes for the room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{len} bytes, and room for {room}")]
 pub struct TooLong {
-    /// How many there are.
+    /// The number of bytes.
     pub len: usize,
-    /// How many there may be.
+    /// The most bytes that there is room for.
     pub room: usize,
 }
 
 impl<const N: usize> Bytes<N> {
     const ROOM: usize = if N < 256 { N } else { 255 };
 
-    /// A copy of these bytes.
+    /// Copies these bytes.
     ///
     /// # Errors
-    /// [`TooLong`], for more than `N` of them.
+    /// [`TooLong`], for more than `N` bytes.
     pub fn new(bytes: &[u8]) -> Result<Self, TooLong> {
         let (len, room) = (bytes.len(), Self::ROOM);
         if len > room {
@@ -53,7 +53,7 @@ impl<const N: usize> Bytes<N> {
     }
 }
 
-/// No bytes.
+/// Returns no bytes.
 impl<const N: usize> Default for Bytes<N> {
     fn default() -> Self {
         Self::zeroed()

@@ -4,7 +4,7 @@ use mp_core::Rank;
 
 use crate::critical::{Object, Protected, Result, Section};
 
-/// A number that starts at 0, to which is added.
+/// A number that starts at 0 and is added to.
 ///
 /// ```
 /// use onchip::World;
@@ -22,7 +22,7 @@ impl Counter {
     /// Opens the counter of this name, as [`Protected::open`] does.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Protected::open`].
     pub fn open(rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Protected<Self>> {
         Protected::open(rank, name, section, |_| ())
     }
@@ -30,7 +30,7 @@ impl Counter {
 
 impl Object for Counter {
     type State = u64;
-    /// What to add.
+    /// The number to add.
     type Op = u64;
     /// The number before.
     type Ret = u64;
@@ -39,14 +39,14 @@ impl Object for Counter {
         std::mem::replace(count, count.wrapping_add(by))
     }
 
-    /// It is written at once.
+    /// Does nothing: the number is written at once.
     fn repair(_: &mut u64) -> bool {
         true
     }
 }
 
 impl Protected<Counter> {
-    /// Adds, and returns what the number was before. It wraps around. Adding 0 reads it.
+    /// Adds to the number, and returns what it was before. It wraps around. Adding 0 reads it.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).

@@ -1,4 +1,4 @@
-//! Operations that are cut short after any step, as a kill would.
+//! Operations that are interrupted after any step, as a kill would do.
 
 use std::{
     cell::Cell,
@@ -22,7 +22,7 @@ pub(super) fn step() {
     }
 }
 
-/// Whether the operation came to its end within so many steps.
+/// Returns whether the operation finished within so many steps.
 pub(super) fn within(steps: usize, operation: impl FnOnce()) -> bool {
     LEFT.set(Some(steps));
     let ended = catch_unwind(AssertUnwindSafe(operation));
@@ -46,13 +46,13 @@ mod tests {
     };
     use crate::critical::Object;
 
-    /// Something of so many places, with values in it.
+    /// A store with so many places, and values in it.
     trait Store: Clone {
         fn new(room: usize) -> Self;
         fn apply(&mut self, op: Op) -> Answer;
-        /// As whoever follows does, without knowing which operation it was.
+        /// Repairs the store as a successor does, without knowing which operation it was.
         fn repair(&mut self, puts: bool) -> bool;
-        /// What can be taken out.
+        /// Takes out all values.
         fn drain(mut self) -> Vec<u64> {
             std::iter::from_fn(|| self.apply(Op::TAKE).taken()).collect()
         }
@@ -119,8 +119,8 @@ mod tests {
         value.map_or(Op::TAKE, Op::put)
     }
 
-    /// After any step of the last operation it was executed or not, once it is repaired; and whatever
-    /// comes afterwards, the other end's operations above all, goes on from there.
+    /// Checks that after any step the last operation was executed or not, once the store is repaired, and that later
+    /// operations, above all those of the other end, continue from there.
     fn is_whole<S: Store>(room: usize, ops: &[Option<u64>], last: Option<u64>, more: Option<u64>) {
         let mut before = S::new(room);
         for &value in ops {

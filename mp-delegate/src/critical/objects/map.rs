@@ -8,14 +8,12 @@ use mp_core::{Plain, Rank};
 use super::table::{Entry, Table, TableFull, tag_of};
 use crate::critical::{Object, Protected, Result, Section};
 
-/// Keys with values: a hash table of a fixed capacity, which is the [`len`] of the section it is
-/// opened with.
+/// Keys with values: a hash table of a fixed capacity, which is the [`len`] of the section that the map is opened with.
 ///
-/// Keys and values are of any [`Plain`] types; [`Bytes`](super::Bytes) are short strings. Keys are
-/// equal when their bytes are. A map can be full, but gets slow when more than 4/5 of the capacity
-/// are in use. Its keys' hashes are computed by whoever asks for an operation, outside of the
-/// critical section; they are the same in all processes, and no protection against keys that were
-/// chosen to collide.
+/// Keys and values are of any [`Plain`] types; [`Bytes`](super::Bytes) are short strings. Keys are equal when their
+/// bytes are. A map can be full, but it gets slow when more than 4/5 of the capacity are in use. The rank that asks for
+/// an operation computes the hashes of its keys, outside of the critical section. Hashes are the same in all processes,
+/// and do not protect against keys that were chosen to collide.
 ///
 /// ```
 /// use onchip::World;
@@ -39,9 +37,9 @@ use crate::critical::{Object, Protected, Result, Section};
 /// [`submit`](Protected::submit). With a scheme that [is a lock](crate::critical::Scheme::is_lock),
 /// [`lock`](Protected::lock) and [`Table::new`] give the whole table.
 ///
-/// When a rank is killed in the middle of another's operation, whoever follows repairs the map. A get or
-/// an insert is executed again then, so that it is answered; what the insert says was there before may
-/// be the value that it has inserted. Other operations are [unknown](crate::critical::ErrorKind::Unknown).
+/// When a rank is killed in the middle of another rank's operation, its successor repairs the map. A get or an insert
+/// is then executed again, so that it is answered. The previous value that an insert returns may then be the one that
+/// it has inserted. Other operations are [unknown](crate::critical::ErrorKind::Unknown).
 ///
 /// [`len`]: crate::critical::Section::len
 #[derive(Debug)]
@@ -51,7 +49,7 @@ impl<K: Plain, V: Plain> Map<K, V> {
     /// Opens the map of this name, as [`Protected::open`] does. It is empty at first.
     ///
     /// # Errors
-    /// As there.
+    /// As `Protected::open`.
     pub fn open(rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Protected<Self>> {
         Protected::open(rank, name, section, |_| ())
     }
@@ -98,7 +96,7 @@ impl<K: Plain, V: Plain> Object for Map<K, V> {
         true
     }
 
-    /// Gets, inserts, and the number of keys. An insert that is executed again may find its own value.
+    /// Returns true for gets, inserts, and the number of keys. An insert that is executed again may find its own value.
     fn is_idempotent(op: &MapOp<K, V>) -> bool {
         matches!(op.code, GET | INSERT | LEN)
     }
@@ -143,26 +141,26 @@ impl<K: Plain, V: Plain> MapOp<K, V> {
         Self { code, ..Self::zeroed() }
     }
 
-    /// Asks for the key's value.
+    /// Returns an operation that gets the key's value.
     #[inline]
     pub fn get(key: K) -> Self {
         Self::with_key(GET, key)
     }
 
-    /// Gives the key a value.
+    /// Returns an operation that gives the key a value.
     #[inline]
     pub fn insert(key: K, value: V) -> Self {
         Self { new: value, ..Self::with_key(INSERT, key) }
     }
 
-    /// Removes the key.
+    /// Returns an operation that removes the key.
     #[inline]
     pub fn remove(key: K) -> Self {
         Self::with_key(REMOVE, key)
     }
 
-    /// Gives the key a new value, if it has the expected one: the same bytes. `None` is a key that
-    /// is not there, before or afterwards.
+    /// Returns an operation that gives the key a new value, if it has the expected one: the same bytes. `None` means
+    /// that the key is not there, before or afterwards.
     #[inline]
     pub fn compare_and_swap(key: K, expected: Option<V>, new: Option<V>) -> Self {
         Self {
@@ -174,18 +172,17 @@ impl<K: Plain, V: Plain> MapOp<K, V> {
         }
     }
 
-    /// Asks how many keys there are.
+    /// Returns an operation that counts the keys.
     pub fn len() -> Self {
         Self::without_key(LEN)
     }
 
-    /// Removes all keys.
+    /// Returns an operation that removes all keys.
     pub fn clear() -> Self {
         Self::without_key(CLEAR)
     }
 
-    /// Makes the map good again after an operation that did not come to its end: see
-    /// [`Table::repair`].
+    /// Returns an operation that repairs the map after an operation that did not finish: see [`Table::repair`].
     pub fn repair() -> Self {
         Self::without_key(REPAIR)
     }
@@ -210,7 +207,7 @@ const HAD: u32 = 1;
 const DONE: u32 = 2;
 const FULL: u32 = 4;
 
-/// What became of an operation on a [`Map`].
+/// The result of an operation on a [`Map`].
 #[derive(NoUninit, AnyBitPattern)]
 #[repr(C, packed)]
 pub struct MapAnswer<V> {
@@ -248,27 +245,27 @@ impl<V: Plain> MapAnswer<V> {
         Self { number: number as u32, ..Self::new(DONE, None) }
     }
 
-    /// The value that the key had before the operation; of a get, the one it has.
+    /// Returns the value that the key had before the operation; for a get, the value that it has.
     #[inline]
     pub fn before(&self) -> Option<V> {
         (self.flags & HAD != 0).then_some(self.before)
     }
 
-    /// Whether it was done as asked for. It was not where the key to get or to remove was not
-    /// there, or the value was not the expected one, or the map [is full](Self::is_full).
+    /// Returns whether the operation was done as asked for. It was not if the key to get or to remove was not there, if
+    /// the value was not the expected one, or if the map [is full](Self::is_full).
     #[inline]
     pub fn is_done(&self) -> bool {
         self.flags & DONE != 0
     }
 
-    /// Whether the map has no room for another key, and stays as it is.
+    /// Returns whether the map has no room for another key, and stays as it is.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.flags & FULL != 0
     }
 
-    /// Of `len` and `clear`, how many keys there are, or were; of `repair`, how many entries were
-    /// dropped; else 0.
+    /// Returns how many keys there are (for `len`), how many there were (for `clear`), or how many entries were dropped
+    /// (for `repair`); otherwise 0.
     #[inline]
     pub fn number(&self) -> usize {
         self.number as usize
@@ -289,7 +286,7 @@ impl<V: Plain + fmt::Debug> fmt::Debug for MapAnswer<V> {
 /// The operations of a [`Map`], one at a time. All of them have the errors of
 /// [`apply`](Self::apply).
 impl<K: Plain, V: Plain> Protected<Map<K, V>> {
-    /// The key's value.
+    /// Returns the key's value.
     ///
     /// # Errors
     /// As `apply`.
@@ -298,18 +295,18 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
         Ok(self.apply(MapOp::get(key))?.before())
     }
 
-    /// Gives the key a value; what it was before.
+    /// Gives the key a value. Returns its previous value.
     ///
     /// # Errors
-    /// As `apply`. In what it returns: [`TableFull`], for a key that is not there yet, when there is
-    /// no room for it.
+    /// As `apply`. The inner result can be [`TableFull`], for a key that is not there yet, when there is no room for
+    /// it.
     #[inline]
     pub fn insert(&self, key: K, value: V) -> Result<Result<Option<V>, TableFull>> {
         let answer = self.apply(MapOp::insert(key, value))?;
         Ok(if answer.is_full() { Err(TableFull) } else { Ok(answer.before()) })
     }
 
-    /// Removes the key; what its value was.
+    /// Removes the key. Returns its value.
     ///
     /// # Errors
     /// As `apply`.
@@ -318,8 +315,8 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
         Ok(self.apply(MapOp::remove(key))?.before())
     }
 
-    /// Gives the key a new value, or removes it, if it has the expected one, or is not there. The
-    /// [answer](MapAnswer::is_done) tells whether.
+    /// Gives the key a new value, or removes it, if its value is the expected one. `None` means that the key is not
+    /// there. The [answer](MapAnswer::is_done) says whether this was done.
     ///
     /// # Errors
     /// As `apply`.
@@ -333,7 +330,7 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
         self.apply(MapOp::compare_and_swap(key, expected, new))
     }
 
-    /// How many keys there are.
+    /// Returns how many keys there are.
     ///
     /// # Errors
     /// As `apply`.
@@ -341,7 +338,7 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
         Ok(self.apply(MapOp::len())?.number())
     }
 
-    /// Whether there is no key.
+    /// Returns whether there is no key.
     ///
     /// # Errors
     /// As `apply`.
@@ -349,7 +346,7 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
         Ok(self.len()? == 0)
     }
 
-    /// Removes all keys; how many there were.
+    /// Removes all keys. Returns how many there were.
     ///
     /// # Errors
     /// As `apply`.
@@ -357,12 +354,12 @@ impl<K: Plain, V: Plain> Protected<Map<K, V>> {
         Ok(self.apply(MapOp::clear())?.number())
     }
 
-    /// Makes the map good again after an operation that did not come to its end; how many entries
-    /// were dropped. See [`Table::repair`].
+    /// Repairs the map after an operation that did not finish. Returns how many entries were dropped. See
+    /// [`Table::repair`].
     ///
-    /// Whoever follows a rank that was killed in the middle of an operation does so by itself. After one that
-    /// panicked (a key or a value of yours may) the map is poisoned, unless its section says otherwise:
-    /// it refuses this, too, until [`clear_poison`](Self::clear_poison).
+    /// The successor of a rank that was killed in the middle of an operation does this automatically. After an
+    /// operation that panicked (a key or a value of yours may) the map is poisoned, unless its section says otherwise.
+    /// It then refuses this operation, too, until [`clear_poison`](Self::clear_poison).
     ///
     /// # Errors
     /// As `apply`.

@@ -1,5 +1,4 @@
-//! Objects that programs want again and again, over any [`Scheme`](super::Scheme), between threads and
-//! between processes.
+//! Objects that programs often need, over any [`Scheme`](super::Scheme), between threads and between processes.
 //!
 //! | object | operations | protected by |
 //! |---|---|---|
@@ -9,22 +8,22 @@
 //! | [`TwoLockQueue`] | [`enqueue`](TwoLockQueue::enqueue), [`dequeue`](TwoLockQueue::dequeue) | one for each end, so that both ends are used at the same time |
 //! | [`Map`] | [`get`](Protected::get), [`insert`](Protected::insert), [`remove`](Protected::remove), ... | one |
 //!
-//! They are opened as [`Protected`] values are, all but the queue of two locks as one of these, and
-//! their operations can be [submitted](Protected::submit) as well. What to compare them with, where
-//! nothing is protected, is in [`nonblocking`](super::nonblocking).
+//! All of them are opened like [`Protected`] values, and their operations can be [submitted](Protected::submit) as
+//! well. Only the queue of two locks is not itself a `Protected` value. For comparison,
+//! [`nonblocking`](super::nonblocking) has objects without critical sections.
 //!
-//! **Values** of all but a map are words: numbers, or whatever fits into 8 bytes. What is longer lies
+//! **Values** of all objects but a map are words: numbers, or anything that fits into 8 bytes. Longer data lies
 //! elsewhere, and its place is the value. The keys and values of a map are of any plain types; [`Bytes`] are short
-//! strings. [`Table`] is the hash table in it, for objects with other operations.
+//! strings. [`Table`] is the hash table in a map, for objects with other operations.
 //!
-//! **Capacity** is [`Section::len`](super::Section::len), and all memory is taken when an object is
-//! opened. There is room for exactly so many values: who comes with one more gets it back with
-//! [`Full`], and who finds none gets `None`. Neither waits.
+//! **Capacity** is [`Section::len`](super::Section::len), and all memory is allocated when an object is opened. There
+//! is room for exactly this many values. A call that adds one more gets it back with [`Full`], and a call that finds no
+//! value gets `None`. Neither waits.
 //!
-//! **Deaths.** All of them are [repaired](super::Object::repair) by whoever follows a rank that was killed
-//! in the middle of an operation, with a lock, as a combiner or as a server: of that one nobody knows
-//! whether it was executed, and nothing else is concerned, but that a map's may have lost its key. A map's
-//! gets and inserts are [executed again](super::Object::is_idempotent) instead.
+//! **Deaths.** All of these objects are [repaired](super::Object::repair) by the successor of a rank that was killed in
+//! the middle of an operation, with a lock, as a combiner or as a server. It is unknown whether that operation was
+//! executed, and nothing else is affected, except that an interrupted map operation may have lost its key. Gets and
+//! inserts of a map are [executed again](super::Object::is_idempotent) instead.
 //!
 //! ```
 //! use onchip::World;
@@ -47,9 +46,9 @@
 //! # Ok::<(), onchip::Error>(())
 //! ```
 //!
-//! Source: Petrović's thesis, sections 6.2.4 and 7.2; Michael and Scott (PODC 1996) for the queue of
-//! two locks. There, queues and stacks are lists without a bound, of nodes that are allocated. Here
-//! they are arrays: what is bounded needs no links, nor an allocator that everybody shares.
+//! Source: Petrović's thesis, sections 6.2.4 and 7.2; Michael and Scott (PODC 1996) for the queue of two locks. In
+//! these sources queues and stacks are unbounded lists of nodes that are allocated. Here they are arrays: a bounded
+//! object needs no links, and no allocator that all ranks share.
 
 mod bytes;
 mod counter;
@@ -78,9 +77,8 @@ pub use stack::Stack;
 pub use table::{Entry, Table, TableFull};
 pub use two_lock_queue::{Dequeuers, Enqueuers, TwoLockQueue};
 
-/// What is written before is written before what comes after, for the one who finds it there when
-/// this process is killed in between: processors keep to that order for the dead, the compiler to
-/// what might be looked at.
+/// Orders the writes before it before those after it, as seen by a successor if this process is killed in between.
+/// Processors keep that order for a successor; the compiler keeps it for memory that might be read.
 #[inline(always)]
 fn settle<T: ?Sized>(written: &mut T) {
     black_box(written);
@@ -88,7 +86,7 @@ fn settle<T: ?Sized>(written: &mut T) {
     interrupted::step();
 }
 
-/// There was no room for a value, which is this one.
+/// The error when there was no room for a value, which is returned in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("there is no room for {0}")]
 pub struct Full(pub u64);
@@ -139,12 +137,12 @@ impl Answer {
         Self { done: 0, value }
     }
 
-    /// Of an operation that takes: the value, if there was one.
+    /// Returns the value that an operation took, if there was one.
     pub const fn taken(self) -> Option<u64> {
         if self.done != 0 { Some(self.value) } else { None }
     }
 
-    /// Of one that puts: whether it did.
+    /// Returns whether an operation put its value in.
     ///
     /// # Errors
     /// [`Full`], with the value.

@@ -1,5 +1,5 @@
-//! The two ends of a queue under a model checker, each used by one thread at a time, as its section
-//! sees to: values go out as they came in, and a node is not used again before its value is out.
+//! The two ends of a queue under a model checker, each used by one thread at a time, as its section ensures. Values
+//! come out in the order in which they went in, and a node is not used again before its value is out.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -9,8 +9,8 @@ use mp_core::memory::Word;
 use super::{Dequeuers, Enqueuers};
 use crate::critical::{Object, model::explore};
 
-/// `values` go through so many nodes, the last ones after both threads. An end that finds nothing to
-/// do does not try again more than `patience` times.
+/// Passes `values` through so many nodes, the last ones after both threads. An end that finds nothing to do does not
+/// try again more than `patience` times.
 fn passes(nodes: usize, values: u64, patience: usize, preemptions: usize) {
     explore(preemptions, move || {
         let words: Arc<Vec<Word>> = Arc::new((0..2 * nodes).map(|_| Word::new(0)).collect());

@@ -5,13 +5,13 @@ use mp_core::Rank;
 use super::{Answer, Full, Op, settle};
 use crate::critical::{Object, Protected, Result, Section};
 
-/// In a cell.
+/// Index in a cell.
 const VALUE: usize = 0;
-/// Of the first cell: where the oldest value is, and how many there are.
+/// Index in the first cell: where the oldest value is, and how many values there are.
 const ENDS: usize = 1;
 
-/// The value that came first is taken first. It is empty at first, and there is room for
-/// [`Section::len`] values, or for 4 294 967 295 if that is more.
+/// A first-in, first-out queue. It is empty at first, and there is room for [`Section::len`] values, but for at most 4
+/// 294 967 295.
 ///
 /// ```
 /// use onchip::World;
@@ -32,7 +32,7 @@ impl Queue {
     /// Opens the queue of this name, as [`Protected::open`] does.
     ///
     /// # Errors
-    /// As there.
+    /// As `Protected::open`.
     pub fn open(rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Protected<Self>> {
         Protected::open(rank, name, section, |_| ())
     }
@@ -68,13 +68,13 @@ impl Object for Queue {
         Answer::done(value)
     }
 
-    /// The ends are what tells, and are written at once.
+    /// Does nothing: only the ends count, and they are written at once.
     fn repair(_: &mut [[u64; 2]]) -> bool {
         true
     }
 }
 
-/// So many places behind one, in a ring.
+/// Returns the place that is so many places after another one, in a ring.
 fn wrapped(place: u32, further: u32, len: u32) -> u32 {
     let there = u64::from(place) + u64::from(further);
     let len = u64::from(len);
@@ -85,7 +85,7 @@ impl Protected<Queue> {
     /// Puts a value behind the others.
     ///
     /// # Errors
-    /// As [`apply`](Self::apply). In what it returns: [`Full`].
+    /// As [`apply`](Self::apply). The inner result can be [`Full`].
     #[inline]
     pub fn enqueue(&self, value: u64) -> Result<Result<(), Full>> {
         self.apply(Op::put(value)).map(Answer::put)

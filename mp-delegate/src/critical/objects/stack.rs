@@ -5,13 +5,12 @@ use mp_core::Rank;
 use super::{Answer, Full, Op, settle};
 use crate::critical::{Object, Protected, Result, Section};
 
-/// In a cell.
+/// Index in a cell.
 const VALUE: usize = 0;
-/// Of the first cell: how many there are.
+/// Index in the first cell: how many values there are.
 const COUNT: usize = 1;
 
-/// The value that came last is taken first. It is empty at first, and there is room for
-/// [`Section::len`] values.
+/// A last-in, first-out stack. It is empty at first, and there is room for [`Section::len`] values.
 ///
 /// ```
 /// use onchip::World;
@@ -32,7 +31,7 @@ impl Stack {
     /// Opens the stack of this name, as [`Protected::open`] does.
     ///
     /// # Errors
-    /// As there.
+    /// As `Protected::open`.
     pub fn open(rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Protected<Self>> {
         Protected::open(rank, name, section, |_| ())
     }
@@ -61,7 +60,7 @@ impl Object for Stack {
         Answer::done(value)
     }
 
-    /// The count is what tells, and is written at once.
+    /// Does nothing: only the count matters, and it is written at once.
     fn repair(_: &mut [[u64; 2]]) -> bool {
         true
     }
@@ -71,7 +70,7 @@ impl Protected<Stack> {
     /// Puts a value on top.
     ///
     /// # Errors
-    /// As [`apply`](Self::apply). In what it returns: [`Full`].
+    /// As [`apply`](Self::apply). The inner result can be [`Full`].
     #[inline]
     pub fn push(&self, value: u64) -> Result<Result<(), Full>> {
         self.apply(Op::put(value)).map(Answer::put)

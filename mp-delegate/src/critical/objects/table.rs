@@ -1,22 +1,21 @@
-//! A hash table in a slice of plain data: open addressing with linear probing, and removal that
-//! shifts back, so that nothing stays behind of what was removed.
+//! A hash table in a slice of plain data: open addressing with linear probing, and removal that shifts back, so that
+//! nothing remains of removed entries.
 //!
-//! What is in use has a tag, which is the hash of its key and not 0. An entry is written while it
-//! has none. So if whoever writes is killed in the middle, every entry with a tag is whole, and what
-//! can be wrong is what [`Table::repair`] puts right: the count, an entry that was being moved and
-//! is there twice, and one that cannot be reached past a gap.
+//! An entry in use has a tag, which is the hash of its key and not 0. An entry is written while it has no tag. So if
+//! the writer is killed in the middle, every entry with a tag is whole. What can be wrong is what [`Table::repair`]
+//! corrects: the count, an entry that was being moved and is there twice, and one that cannot be reached past a gap.
 
 use bytemuck::{AnyBitPattern, NoUninit, Zeroable, bytes_of};
 use mp_core::Plain;
 
 use super::settle;
 
-/// A place of a [`Table`], used or not. All zeros is one that is not.
+/// A place of a [`Table`], used or not. All zeros is an unused one.
 #[derive(NoUninit, AnyBitPattern)]
 #[repr(C, packed)]
 pub struct Entry<K, V> {
     tag: u32,
-    /// Of the first one: how many are in use.
+    /// In the first entry: how many are in use.
     used: u32,
     key: K,
     value: V,
@@ -45,7 +44,7 @@ impl<K: Plain, V: Plain> Entry<K, V> {
     }
 }
 
-/// A place that is not used.
+/// Returns an unused place.
 impl<K: Plain, V: Plain> Default for Entry<K, V> {
     fn default() -> Self {
         Self::zeroed()
@@ -58,7 +57,7 @@ impl<K, V> std::fmt::Debug for Entry<K, V> {
     }
 }
 
-/// No place is left for another key.
+/// The error when no place is left for another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no room for another key")]
 pub struct TableFull;
@@ -69,10 +68,9 @@ impl From<TableFull> for mp_core::Error {
     }
 }
 
-/// The hash of a key, never 0.
+/// Returns the hash of a key, never 0.
 ///
-/// It is the same in every process. Whoever can choose keys can choose such that collide, which
-/// costs time.
+/// It is the same in every process. Someone who can choose keys can choose keys that collide, which costs time.
 #[inline]
 pub(super) fn tag_of<K: Plain>(key: &K) -> u32 {
     const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -87,8 +85,8 @@ pub(super) fn tag_of<K: Plain>(key: &K) -> u32 {
     ((hash ^ (hash >> 32)) as u32).max(1)
 }
 
-/// Keys with values, in a slice of entries that belongs to somebody else: the state of an
-/// [`Object`](crate::critical::Object), mostly. Keys are equal when their bytes are.
+/// Keys with values, in a slice of entries that is borrowed: in most cases the state of an
+/// [`Object`](crate::critical::Object). Keys are equal when their bytes are.
 ///
 /// [`Map`](super::Map) has the usual operations. An object of your own can have others on it:
 ///
@@ -120,34 +118,34 @@ pub struct Table<'a, K, V> {
 }
 
 impl<'a, K: Plain, V: Plain> Table<'a, K, V> {
-    /// The table in these entries, which are all zeros at first. Of more than `u32::MAX`, the rest
-    /// is not used.
+    /// Creates a table in these entries, which are all zeros at first. If there are more than `u32::MAX`, the rest is
+    /// not used.
     pub fn new(entries: &'a mut [Entry<K, V>]) -> Self {
         let len = entries.len().min(u32::MAX as usize);
         Self { entries: &mut entries[..len] }
     }
 
-    /// How many keys there is room for. With more than about 4/5 of them it gets slow.
+    /// Returns how many keys there is room for. The table gets slow when more than about 4/5 of this room is in use.
     pub fn capacity(&self) -> usize {
         self.entries.len()
     }
 
-    /// How many keys there are.
+    /// Returns how many keys there are.
     pub fn len(&self) -> usize {
         self.entries.first().map_or(0, |first| first.used as usize)
     }
 
-    /// Whether there is no key.
+    /// Returns whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The key's value.
+    /// Returns the key's value.
     pub fn get(&self, key: K) -> Option<V> {
         self.get_tagged(tag_of(&key), &key)
     }
 
-    /// Gives the key a value; what it was before.
+    /// Gives the key a value. Returns its previous value.
     ///
     /// # Errors
     /// [`TableFull`], for a key that is not there yet, when there is no room for it.
@@ -155,7 +153,7 @@ impl<'a, K: Plain, V: Plain> Table<'a, K, V> {
         self.insert_tagged(tag_of(&key), key, value)
     }
 
-    /// Removes the key; what its value was.
+    /// Removes the key. Returns its value.
     pub fn remove(&mut self, key: K) -> Option<V> {
         self.remove_tagged(tag_of(&key), &key)
     }
@@ -165,17 +163,17 @@ impl<'a, K: Plain, V: Plain> Table<'a, K, V> {
         self.entries.fill(Entry::zeroed());
     }
 
-    /// All keys with their values, in no order.
+    /// Returns all keys with their values, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (K, V)> {
         self.entries.iter().filter(|entry| entry.tag != 0).map(|entry| (entry.key, entry.value))
     }
 
-    /// Makes the table good again after an operation on it did not come to its end, because its
-    /// rank was killed: that one was executed or not, or has lost its key, or of a [clear](Self::clear)
-    /// some keys are left; no other key is concerned. Returns how many entries were dropped.
+    /// Repairs the table after an operation on it did not finish because its rank was killed. That operation was
+    /// executed or not, or has lost its key; an interrupted [clear](Self::clear) may have left some keys. No other key
+    /// is affected. Returns how many entries were dropped.
     ///
-    /// It looks at all entries, twice. Whoever is killed meanwhile leaves what can be repaired, too. A
-    /// table that nothing has happened to stays as it is.
+    /// It looks at all entries, twice. If a rank is killed during the repair, what it leaves can be repaired, too. An
+    /// intact table stays as it is.
     pub fn repair(&mut self) -> usize {
         let before = self.used();
         for entry in &mut *self.entries {
@@ -197,8 +195,8 @@ impl<'a, K: Plain, V: Plain> Table<'a, K, V> {
         self.entries.iter().filter(|entry| entry.tag != 0).count()
     }
 
-    /// Moves an entry that cannot be reached into the gap before it, and drops one whose key is found
-    /// before it. Whether it was one of them.
+    /// Moves an entry that cannot be reached into the gap before it, and drops one whose key is found before it.
+    /// Returns whether the entry was one of these.
     fn put_right(&mut self, at: usize) -> bool {
         let Entry { tag, key, value, .. } = self.entries[at];
         let found = if tag == 0 { Ok(at) } else { self.find(tag, &key) };
@@ -265,7 +263,7 @@ impl<'a, K: Plain, V: Plain> Table<'a, K, V> {
         Some(before)
     }
 
-    /// Where the key is, or else the place for it, if there is one.
+    /// Returns where the key is, or otherwise the place for it, if there is one.
     #[inline]
     fn find(&self, tag: u32, key: &K) -> Result<usize, Option<usize>> {
         let mut at = self.home(tag);
@@ -282,7 +280,7 @@ impl<'a, K: Plain, V: Plain> Table<'a, K, V> {
         Err(None)
     }
 
-    /// Where the search for a key begins.
+    /// Returns where the search for a key begins.
     #[inline]
     fn home(&self, tag: u32) -> usize {
         ((u64::from(tag) * self.entries.len() as u64) >> 32) as usize
@@ -293,7 +291,7 @@ impl<'a, K: Plain, V: Plain> Table<'a, K, V> {
         if at + 1 == self.entries.len() { 0 } else { at + 1 }
     }
 
-    /// How many places further on.
+    /// Returns how many places `to` is after `from`.
     #[inline]
     fn distance(&self, from: usize, to: usize) -> usize {
         if to >= from { to - from } else { to + self.entries.len() - from }
@@ -328,7 +326,7 @@ mod tests {
 
     type Model = BTreeMap<[u8; 3], u16>;
 
-    /// Several bytes, of which most are the same.
+    /// Returns several bytes, most of which are the same.
     fn key(key: u8) -> [u8; 3] {
         [0, key, 7]
     }

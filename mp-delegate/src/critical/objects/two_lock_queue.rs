@@ -1,17 +1,16 @@
-//! Michael's and Scott's queue of two locks: those who put values in exclude each other, and those
-//! who take them out, but nobody excludes the other end.
+//! Michael's and Scott's queue of two locks. Operations that put values in exclude each other, and so do operations
+//! that take values out, but the two ends do not exclude each other.
 //!
-//! Both ends share a ring of nodes, which is in neither's section. A node is a mark and a value. The
-//! mark says what the node is for: with `n` nodes, value number `i` goes into node `i % n` in lap
-//! `i / n`, and the mark is
+//! Both ends share a ring of nodes, which belongs to neither section. A node is a mark and a value. The mark says what
+//! the node is for: with `n` nodes, value number `i` goes into node `i % n` in lap `i / n`, and the mark is
 //!
 //! - `2 lap` when the node is free for that value,
 //! - `2 lap + 1` when that value is in it,
-//! - and then `2 (lap + 1)`.
+//! - `2 (lap + 1)` afterwards.
 //!
-//! In the original a node's link says that there is a next one, and nodes that were taken are given
-//! back to an allocator. Here the one that was given back first is used first, so a node's successor
-//! is always its neighbour, and what is left of the link is whether it is set.
+//! In the original a node's link says that there is a next node, and nodes that were taken are returned to an
+//! allocator. Here the node that was returned first is used first, so a node's successor is always its neighbour. All
+//! that is left of the link is whether it is set.
 
 use std::fmt;
 
@@ -29,12 +28,12 @@ const NODES: Namespace = Namespace::new("nodes");
 const ENQUEUERS: Namespace = Namespace::new("enqueue");
 const DEQUEUERS: Namespace = Namespace::new("dequeue");
 
-/// In a node.
+/// Index in a node.
 const MARK: usize = 0;
 const VALUE: usize = 1;
 const NODE: usize = 2;
 
-/// Of value number `index`: the mark and the place of its node, and the mark if it is free.
+/// Returns the mark and the place of the node of value number `index`, and the mark that says that it is free.
 fn node(nodes: &[Word], index: u64) -> Option<(&Word, &Word, u64)> {
     let n = (nodes.len() / NODE) as u64;
     let lap = index.checked_div(n)?;
@@ -42,9 +41,9 @@ fn node(nodes: &[Word], index: u64) -> Option<(&Word, &Word, u64)> {
     Some((nodes.get(at + MARK)?, nodes.get(at + VALUE)?, lap.wrapping_mul(2)))
 }
 
-/// The end at which values come in: see [`TwoLockQueue::into_ends`].
+/// The end at which values are put in: see [`TwoLockQueue::into_ends`].
 ///
-/// The state is how many values have come in; an operation is a value.
+/// The state is how many values have been put in; an operation is a value.
 #[derive(Debug)]
 pub struct Enqueuers;
 
@@ -53,7 +52,7 @@ impl Object for Enqueuers {
     type Op = u64;
     type Ret = Answer;
 
-    /// Without nodes there is no room.
+    /// Refuses the value: without nodes there is no room.
     fn apply(_: &mut u64, value: u64) -> Answer {
         Answer::refused(value)
     }
@@ -71,7 +70,7 @@ impl Object for Enqueuers {
         }
     }
 
-    /// The value was in its node, if the tail is behind: perhaps it is out again.
+    /// Advances the tail if it is behind. In that case the value was in its node, and may be out again.
     fn repair_beside(tail: &mut u64, nodes: &[Word]) -> bool {
         if node(nodes, *tail).is_some_and(|(mark, _, free)| is_past(mark.load(), free)) {
             *tail = tail.wrapping_add(1);
@@ -80,9 +79,9 @@ impl Object for Enqueuers {
     }
 }
 
-/// The end at which values go out: see [`TwoLockQueue::into_ends`].
+/// The end at which values are taken out: see [`TwoLockQueue::into_ends`].
 ///
-/// The state is how many values have gone out.
+/// The state is how many values have been taken out.
 #[derive(Debug)]
 pub struct Dequeuers;
 
@@ -91,7 +90,7 @@ impl Object for Dequeuers {
     type Op = ();
     type Ret = Answer;
 
-    /// Without nodes there are no values.
+    /// Finds nothing: without nodes there are no values.
     fn apply(_: &mut u64, (): ()) -> Answer {
         Answer::refused(0)
     }
@@ -109,7 +108,7 @@ impl Object for Dequeuers {
         }
     }
 
-    /// The value was taken, if the head is behind: perhaps there is another one in the node.
+    /// Advances the head if it is behind. In that case the value was taken, and another one may be in the node.
     fn repair_beside(head: &mut u64, nodes: &[Word]) -> bool {
         if node(nodes, *head).is_some_and(|(mark, _, free)| is_past(mark.load(), free | 1)) {
             *head = head.wrapping_add(1);
@@ -118,7 +117,7 @@ impl Object for Dequeuers {
     }
 }
 
-/// Whether a mark came after another one.
+/// Returns whether a mark came after another one.
 fn is_past(mark: u64, other: u64) -> bool {
     (mark.wrapping_sub(other) as i64) > 0
 }
@@ -127,7 +126,7 @@ impl Protected<Enqueuers> {
     /// Puts a value behind the others.
     ///
     /// # Errors
-    /// As [`apply`](Self::apply). In what it returns: [`Full`].
+    /// As [`apply`](Self::apply). The inner result can be [`Full`].
     #[inline]
     pub fn enqueue(&self, value: u64) -> Result<Result<(), Full>> {
         self.apply(value).map(Answer::put)
@@ -145,13 +144,12 @@ impl Protected<Dequeuers> {
     }
 }
 
-/// A queue with a critical section for each end. Empty at first, with room for [`Section::len`]
-/// values.
+/// A queue with a critical section for each end. It is empty at first, with room for [`Section::len`] values.
 ///
-/// It pays where operations of both ends come at the same time and a section of its own would be
-/// the bottleneck: with locks, on most machines. With delegation a [`Queue`](super::Queue) is often
-/// faster, since the value of one section stays in one core's cache, and the nodes of this one don't
-/// (section 6.2.4 of the thesis, which finds both on different machines).
+/// It pays when operations at both ends are requested at the same time and a single section would be the bottleneck:
+/// with locks, on most machines. With delegation a [`Queue`](super::Queue) is often faster, since the value of one
+/// section stays in one core's cache, and the nodes of this queue don't (section 6.2.4 of the thesis, which finds both
+/// on different machines).
 ///
 /// ```
 /// use onchip::World;
@@ -184,15 +182,15 @@ impl TwoLockQueue {
     ///
     /// # Errors
     /// As [`Protected::open`]; [`Bad`](crate::critical::ErrorKind::Bad) for responses that are
-    /// [streamed](Section::streaming): what an operation of one end writes is read at the other.
+    /// [streamed](Section::streaming), because one end reads what an operation of the other writes.
     pub fn open(rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Self> {
         let section = section.into();
         Self::open_ends(rank, name, section, section)
     }
 
-    /// [`open`](Self::open) with different sections for those who put values in, and for those who
-    /// take them out; of the same length. With
-    /// [`MpServer`](crate::critical::Scheme::MpServer) each end can have a server of its own.
+    /// Opens the queue as [`open`](Self::open) does, with different sections for putting values in and for taking them
+    /// out. Both have the same length. With [`MpServer`](crate::critical::Scheme::MpServer) each end can have a server
+    /// of its own.
     ///
     /// # Errors
     /// As `open`.
@@ -218,10 +216,10 @@ impl TwoLockQueue {
         })
     }
 
-    /// For another thread of the rank: see [`Protected::another`].
+    /// Returns another handle, for another thread of the rank: see [`Protected::another`].
     ///
     /// # Errors
-    /// As there.
+    /// As `Protected::another`.
     pub fn another(&self) -> Result<Self> {
         Ok(Self { enqueuers: self.enqueuers.another()?, dequeuers: self.dequeuers.another()? })
     }
@@ -229,7 +227,7 @@ impl TwoLockQueue {
     /// Puts a value behind the others.
     ///
     /// # Errors
-    /// As [`Protected::apply`]. In what it returns: [`Full`].
+    /// As [`Protected::apply`]. The inner result can be [`Full`].
     #[inline]
     pub fn enqueue(&self, value: u64) -> Result<Result<(), Full>> {
         self.enqueuers.enqueue(value)
@@ -244,16 +242,16 @@ impl TwoLockQueue {
         self.dequeuers.dequeue()
     }
 
-    /// Has both ends served by this rank: see [`Server::add`].
+    /// Lets this rank serve both ends: see [`Server::add`].
     ///
     /// # Errors
-    /// As there.
+    /// As `Server::add`.
     pub fn serve(self, server: &mut Server) -> Result<()> {
         server.add(self.enqueuers)?;
         server.add(self.dequeuers)
     }
 
-    /// The ends for themselves: for those who use only one, or serve only one, and for
+    /// Splits the queue into its ends, for ranks that use only one, or serve only one, and for
     /// [`submit`](Protected::submit).
     pub fn into_ends(self) -> (Protected<Enqueuers>, Protected<Dequeuers>) {
         (self.enqueuers, self.dequeuers)
@@ -269,7 +267,7 @@ impl fmt::Debug for TwoLockQueue {
     }
 }
 
-/// A section for one end. How many nodes there are is the identity, on which all ranks agree.
+/// Opens the section of one end. The number of nodes is the identity, on which all ranks agree.
 fn end<O: Object<State = u64>>(
     rank: &Rank,
     named: (Namespace, &str),

@@ -1,4 +1,4 @@
-//! Servers: a rank that does nothing but execute the operations of others.
+//! Servers: a rank that only executes the operations of others.
 
 #[cfg(all(test, loom))]
 mod model;

@@ -1,5 +1,5 @@
-//! The slot server under a model checker: every operation once, in mutual exclusion, its result to
-//! whoever asked for it; whoever dies.
+//! The slot server under a model checker: every operation is executed once, in mutual exclusion, and its result goes to
+//! the seat that asked for it, whichever seat dies.
 
 use mp_core::{Wait, memory::Word};
 
@@ -15,7 +15,7 @@ use crate::critical::{
     site::{Limit, Seat, Site},
 };
 
-/// A world with so many clients; the last bed is the server's.
+/// Returns a world with so many clients; the last bed is the server's.
 fn world(clients: usize, slots: Slots) -> Model {
     // One more word, for who has done all.
     Model::new(slots.words() + 1, clients + 1)
@@ -25,7 +25,7 @@ fn gone(model: &Model, slots: Slots) -> &mp_core::memory::Word {
     model.word(slots.words()).unwrap()
 }
 
-/// Executes an operation; its result is which of all it was.
+/// Executes an operation; its result is its position among all operations.
 fn run(model: &Model, seat: Seat, op: u64) -> Outcome<u64> {
     assert_eq!(op / 100, seat as u64, "another seat's operation");
     let before = model.counted() as u64;
@@ -33,7 +33,7 @@ fn run(model: &Model, seat: Seat, op: u64) -> Outcome<u64> {
     Outcome::done(op + before)
 }
 
-/// Answers until `clients` have left, looking at all seats in turn. Begins where somebody else ended.
+/// Answers until `clients` have left, looking at all seats in turn. Begins where another server ended.
 fn serve(model: &Model, slots: Slots, clients: usize) -> Result<(), Stop> {
     let (mut served, unfinished) = Served::take_over(slots, model)?;
     let mut run = |seat: Seat, op: u64| run(model, seat, op);
@@ -89,7 +89,7 @@ fn leave(model: &Model, slots: Slots) {
     model.wake_server();
 }
 
-/// Clients ask so often, some of it at once.
+/// Lets clients ask so often, for some operations at once.
 fn answers(clients: usize, times: u64, at_once: u64, lines: usize, preemptions: usize) {
     explore(preemptions, move || {
         let slots = Slots::new::<u64, u64>(0, clients, lines, false);
@@ -116,7 +116,7 @@ fn a_server_answers_two() {
     answers(2, 1, 1, 1, 2);
 }
 
-/// A streamed response is there some time after it was written, and its client sleeps meanwhile.
+/// A streamed response arrives some time after it was written, and its client sleeps meanwhile.
 #[test]
 fn streamed_responses_wake_those_they_are_for() {
     explore(2, || {
@@ -144,14 +144,13 @@ fn streamed_responses_wake_those_they_are_for() {
     });
 }
 
-/// More in flight than there are lines, several in a line, and results that are asked for in
-/// another order.
+/// More operations are in flight than there are lines, several in a line, and results are asked for in another order.
 #[test]
 fn several_are_in_flight() {
     answers(1, 4, 4, 2, 2);
 }
 
-/// The server dies instead of a store, each of them, and another one follows.
+/// The server dies instead of each of its stores in turn, and another one follows.
 #[test]
 fn a_server_that_dies_is_followed() {
     for (clients, times, preemptions) in [(1, 3, 2), (2, 1, 1)] {
@@ -177,7 +176,7 @@ fn a_server_that_dies_is_followed() {
     }
 }
 
-/// And so does the one that follows, while it takes over or later.
+/// The successor dies, too, while it takes over or later.
 #[test]
 fn servers_die_one_after_another() {
     for first in 0..12 {
@@ -203,7 +202,7 @@ fn servers_die_one_after_another() {
     }
 }
 
-/// A client dies instead of a store, each of them. What it had asked for is executed or not.
+/// A client dies instead of each of its stores in turn. Each operation that it had asked for is executed or not.
 #[test]
 fn a_client_that_dies_disturbs_nobody() {
     at_every_store(1, move |stores| {
@@ -254,7 +253,7 @@ fn offer(model: &Model, slots: Slots, me: Seat, times: u64) {
     model.note(op, Ended::Done);
 }
 
-/// What is taken back is never executed; what is not comes to its end.
+/// An operation that is taken back is never executed; one that is not finishes.
 #[test]
 fn what_is_taken_back_from_a_server_is_not_executed() {
     for (clients, times, lines, preemptions) in [(1, 1, 1, 3), (1, 2, 1, 2), (2, 1, 1, 1)] {
@@ -274,7 +273,7 @@ fn what_is_taken_back_from_a_server_is_not_executed() {
     }
 }
 
-/// The server dies instead of a store, each of them, and another one follows.
+/// The server dies instead of each of its stores in turn, and another one follows.
 #[test]
 fn what_is_taken_back_is_not_executed_by_the_one_who_follows() {
     at_every_store(1, move |stores| {

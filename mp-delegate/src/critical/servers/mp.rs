@@ -1,25 +1,24 @@
-//! MP-SERVER, section 6.1.2 of Petrović's thesis: requests and responses are messages, which go
-//! through two of the library's channels for each client. Nothing is shared but those, so that the
-//! orderings, and the models of them, are the channels' own. In simulations they are simulated ones.
+//! MP-SERVER, section 6.1.2 of Petrović's thesis: requests and responses are messages, which go through two of the
+//! library's channels for each client. Only the channels are shared, so the orderings, and the models of them, are the
+//! channels' own. In simulations the channels are simulated ones.
 //!
 //! ```text
 //! request     operation  operation …
 //! response    fates      result     result …
 //! ```
 //!
-//! A client that has nothing under way sends an operation at once. With something under way it fills
-//! a message first, up to what goes in a cache line, as those of `slot.rs` do: the server is busy anyway.
+//! A client that has no operation in flight sends an operation at once. With operations in flight it fills a message
+//! first, up to what fits in a cache line, as the clients of `slot.rs` do: the server is busy anyway.
 //!
-//! An operation that its client may take back is alone in its message. Which one it is, by its number among
-//! those that were sent to this server, stands in a word of the client's seat, and there either the server says
-//! that it begins with it, or the client that it is taken back: whoever is first.
+//! An operation that its client may take back is alone in its message. A word of the client's seat names it, by its
+//! number among those that were sent to this server. In this word either the server writes that it begins with the
+//! operation, or the client writes that it takes the operation back, whichever is first.
 //!
-//! **A server's death.** Requests that were on their way to it are gone with its channels: each that
-//! it has not answered was executed once or not at all, and its client is told so. Those that the client
-//! had not sent yet go to the one who follows. Whoever stands by
-//! opens channels of its own when it takes over, and clients open their ends when they next ask.
-//! That the dead one was in the middle of an operation stands in a word of shared memory, which
-//! nobody looks at before.
+//! **A server's death.** Requests that were on their way to the server are lost with its channels: each request that it
+//! has not answered was executed once or not at all, and its client is told so. Requests that the client had not sent
+//! yet go to the successor. A server that stands by opens channels of its own when it takes over, and clients open
+//! their ends when they next ask. A word of shared memory says that the dead server was in the middle of an operation.
+//! It is not read before the take-over.
 
 use std::time::Duration;
 
@@ -36,10 +35,10 @@ use crate::critical::{
     site::{AnyWord, Limit, Place, Seat, Site, head, seat},
 };
 
-/// Of the two channels between a client and a server. No other object's have it, also of the same name:
-/// what was left in those of one object comes to no server of the next.
+/// Returns the name of the two channels between a client and a server. No other object has it, not even one of the same
+/// name: messages that were left in the channels of one object reach no server of the next.
 fn name(place: &Place) -> String {
-    /// Bytes of a channel's name.
+    /// The most bytes of a channel's name.
     const LONGEST: usize = 64;
     let mut name = format!("{} of {}", place.region.serial(), place.region.name());
     while name.len() > LONGEST {
@@ -48,12 +47,12 @@ fn name(place: &Place) -> String {
     name
 }
 
-/// Words of a message that has a cache line, beside the channel's own.
+/// The number of words of a message that fills a cache line together with the channel's own word.
 const LINE: usize = 7;
-/// In the first word of a response, for each operation.
+/// The bits for each operation in the first word of a response.
 const FATE_BITS: usize = 2;
 
-/// The most operations in a message.
+/// Returns the most operations in a message.
 const fn batch<Op, Ret>() -> usize {
     let (asked, told) = (LINE / words_of::<Op>(), (LINE - 1) / words_of::<Ret>());
     let most = if asked < told { asked } else { told };
@@ -83,16 +82,16 @@ fn ended(error: mp_core::Error) -> Stop {
     }
 }
 
-/// The end of a channel where messages go in.
+/// The sending end of a channel.
 pub(in crate::critical) trait Outlet {
-    /// Sends a message of so many words, written where it will be read; waits for room.
+    /// Sends a message of so many words, written where it will be read. Waits for room.
     fn send(&mut self, words: usize, write: impl FnOnce(&mut [u64])) -> Result<(), Stop>;
 }
 
-/// The end of a channel where messages come out.
+/// The receiving end of a channel.
 pub(in crate::critical) trait Inlet {
-    /// Whether a look, which takes less than [`try_receive`](Self::try_receive), finds nothing. That the
-    /// other end is gone it need not see.
+    /// Returns whether a look finds nothing. It takes less time than [`try_receive`](Self::try_receive), and need not
+    /// see that the other end is gone.
     fn seems_empty(&self) -> bool {
         false
     }
@@ -100,7 +99,7 @@ pub(in crate::critical) trait Inlet {
     /// Waits for a message, and reads it in place.
     fn receive<T>(&mut self, read: impl FnOnce(&[u64]) -> T) -> Result<T, Stop>;
 
-    /// Waits until the limit is over. In simulations nobody has one.
+    /// Waits for a message until the limit is over. In simulations there are no limits.
     fn receive_until<T>(
         &mut self,
         _limit: &Limit,
@@ -152,9 +151,9 @@ impl Inlet for Receiver<[u64]> {
     }
 }
 
-/// How a client gets from a server that is gone to the one that follows.
+/// How a client gets from a server that is gone to its successor.
 pub(in crate::critical) trait Follow<S, A, B> {
-    /// Waits for the server that follows, if there is to be one: until the limit is over, if there is one.
+    /// Waits for the succeeding server, if there is to be one: until the limit is over, if there is one.
     fn follow<Op: Plain, Ret: Plain>(
         &mut self,
         site: &S,
@@ -163,7 +162,7 @@ pub(in crate::critical) trait Follow<S, A, B> {
     ) -> Result<Option<(A, B)>, Stop>;
 }
 
-/// Nobody follows.
+/// There is no successor.
 impl<S, A, B> Follow<S, A, B> for () {
     fn follow<Op: Plain, Ret: Plain>(
         &mut self,
@@ -175,11 +174,11 @@ impl<S, A, B> Follow<S, A, B> for () {
     }
 }
 
-/// A client's way to real servers.
+/// A client's connection to real servers.
 pub(in crate::critical) struct Way {
     rank: Rank,
     me: Seat,
-    /// The server that the scheme names, and the one that the channels lead to.
+    /// The server that the scheme names, followed by the one that the channels lead to.
     first: usize,
     server: usize,
 }
@@ -249,32 +248,32 @@ pub(in crate::critical) struct Client<Ret, A = Sender<[u64]>, B = Receiver<[u64]
     in_flight: usize,
     /// The same; 0 when the server is gone.
     room: u64,
-    /// Operations that were handed over.
+    /// The number of operations that were handed over.
     asked: u64,
-    /// Of those, how many were sent to servers before this one.
+    /// How many of those were sent to servers before this one.
     earlier: u64,
     /// The word that says which operation may be taken back, and the last one for which it did: the word is for
     /// one at a time.
     wish: usize,
     offered: u64,
-    /// Those that were not sent.
+    /// Operations that were not sent.
     draft: Vec<u64>,
-    /// [`LOOKING`], in looks.
+    /// [`LOOKING`], as a number of looks.
     looks: u32,
     answers: Answers<Ret>,
 }
 
-/// What became of a client's operations.
+/// The results of a client's operations.
 struct Answers<Ret> {
-    /// Operations that were sent, and those of which it is known what became of them.
+    /// The number of operations that were sent, followed by the number of those whose results are known.
     sent: u64,
     known: u64,
-    /// The last ones, each at its number modulo as many as there are.
+    /// The last results, each at its number modulo as many as there are.
     kept: Box<[Outcome<Ret>]>,
 }
 
 impl<Ret: Plain> Answers<Ret> {
-    /// The next operation's.
+    /// Adds the result of the next operation.
     #[inline(always)]
     fn keep(&mut self, outcome: Outcome<Ret>) {
         self.known += 1;
@@ -299,17 +298,17 @@ impl<Ret: Plain> Answers<Ret> {
 }
 
 impl<Ret: Plain> Client<Ret> {
-    /// Asks for a ring when there is a response, or no server any more.
+    /// Asks for a ring when there is a response, or when the server is gone.
     pub(in crate::critical) fn raise(&self) {
         self.select().raise();
     }
 
-    /// Takes that back.
+    /// Takes the ring back.
     pub(in crate::critical) fn lower(&self) {
         self.select().lower();
     }
 
-    /// What a report says of a wait for a response.
+    /// Returns what a report says of a wait for a response.
     pub(in crate::critical) fn awaits(&self) -> Vec<u64> {
         self.select().awaits()
     }
@@ -334,7 +333,7 @@ impl<Ret: Plain> Client<Ret> {
 }
 
 impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
-    /// With channels that have room for so many messages.
+    /// Creates a client with channels that have room for so many messages.
     pub(in crate::critical) fn over(way: W, ask: A, told: B, in_flight: usize) -> Self {
         let kept = vec![Outcome::without(Fate::Unknown); in_flight.next_power_of_two()].into();
         let answers = Answers { sent: 0, known: 0, kept };
@@ -355,8 +354,8 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         }
     }
 
-    /// Hands over an operation; its number. Waits only where as many as there is room for are in
-    /// flight, or where the server is gone and another one stands by.
+    /// Hands over an operation, and returns its number. Waits only if as many operations as there is room for are in
+    /// flight, or if the server is gone and another one stands by.
     #[inline(never)]
     pub(in crate::critical) fn submit<S: Site, Op: Plain>(
         &mut self,
@@ -397,7 +396,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         Ok(self.asked)
     }
 
-    /// Sends what was handed over, to the server or the one that follows.
+    /// Sends the operations that were handed over, to the server or its successor.
     #[inline]
     pub(in crate::critical) fn flush<S: Site, Op: Plain>(&mut self, site: &S) -> Result<(), Stop>
     where
@@ -406,7 +405,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         self.flush_within::<S, Op>(site, None).map(drop)
     }
 
-    /// The same if there is a server before the limit is over, if there is one. Whether all was sent.
+    /// Does the same if there is a server before the limit, if any, is over. Returns whether all operations were sent.
     #[inline]
     fn flush_within<S: Site, Op: Plain>(
         &mut self,
@@ -437,7 +436,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         Ok(())
     }
 
-    /// Goes over to the server that follows; false if there was none before the limit was over.
+    /// Switches to the succeeding server. Returns false if there was none before the limit was over.
     #[cold]
     fn follow<S: Site, Op: Plain>(&mut self, site: &S, limit: Option<&Limit>) -> Result<bool, Stop>
     where
@@ -453,8 +452,8 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         Ok(true)
     }
 
-    /// Sends an operation that can be [taken back](Self::take_back), if there is a server and room before the
-    /// limit is over: its number.
+    /// Sends an operation that can be [taken back](Self::take_back), if there is a server and room before the limit is
+    /// over. Returns its number.
     pub(in crate::critical) fn offer<S: Site, Op: Plain>(
         &mut self,
         site: &S,
@@ -495,7 +494,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         }
     }
 
-    /// Waits for the result of an operation until the limit is over; whether it is there, or never will be.
+    /// Waits for the result of an operation until the limit is over. Returns whether it is there, or never will be.
     pub(in crate::critical) fn is_answered(
         &mut self,
         number: u64,
@@ -509,7 +508,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         Ok(true)
     }
 
-    /// Takes back what was offered; false if the server has begun with it.
+    /// Takes back an offered operation. Returns false if the server has begun with it.
     pub(in crate::critical) fn take_back<S: Site>(
         &self,
         site: &S,
@@ -518,7 +517,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         Ok(take_wish_back(site.word(self.wish)?, number - self.earlier))
     }
 
-    /// Takes back an operation that is the last one that was handed over, and not sent.
+    /// Takes back an operation that was handed over last, and is not sent yet.
     pub(in crate::critical) fn cancel<Op: Plain>(&mut self, number: u64) -> Option<Op> {
         if number != self.asked || number <= self.answers.sent {
             return None;
@@ -554,7 +553,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         Ok(())
     }
 
-    /// Sends what was handed over as far as that needs no wait. Whether it was all sent.
+    /// Sends the operations that were handed over, as far as that needs no wait. Returns whether all were sent.
     pub(in crate::critical) fn bring_on<S: Site, Op: Plain>(
         &mut self,
         site: &S,
@@ -566,7 +565,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
             || self.flush_within::<S, Op>(site, Some(&Limit::at_once()))?)
     }
 
-    /// Whether it is known what became of an operation.
+    /// Returns whether the outcome of an operation is known.
     pub(in crate::critical) fn is_done(&mut self, number: u64) -> Result<bool, Stop> {
         while self.answers.known < number.min(self.answers.sent) {
             match self.poll() {
@@ -578,8 +577,8 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         Ok(self.answers.known >= number.min(self.asked))
     }
 
-    /// Waits for the result of an operation. `None` if so many were submitted since that it is not
-    /// kept any more, or if it is none of this client's.
+    /// Waits for the result of an operation. Returns `None` if so many were submitted since that the result is not kept
+    /// any more, or if the operation is none of this client's.
     #[inline(never)]
     pub(in crate::critical) fn collect<S: Site, Op: Plain>(
         &mut self,
@@ -603,7 +602,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         Ok(is_kept.then(|| kept[number as usize & (kept.len() - 1)]))
     }
 
-    /// Waits for a response to something that was sent.
+    /// Waits for a response to a message that was sent.
     #[inline(always)]
     fn receive(&mut self) -> Result<(), Stop> {
         let Self { told, answers, looks, .. } = self;
@@ -615,7 +614,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         }
     }
 
-    /// Takes a response that is there.
+    /// Takes a response that has arrived.
     #[inline(always)]
     fn poll(&mut self) -> Result<bool, Stop> {
         let Self { told, answers, .. } = self;
@@ -623,7 +622,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         Ok(decoded.transpose()?.is_some())
     }
 
-    /// The server is gone, unless something else is wrong. What it has not answered is unknown.
+    /// Handles an error: the server is gone, unless something else is wrong. What it has not answered is unknown.
     #[cold]
     fn give_up(&mut self, stop: Stop) -> Result<(), Stop> {
         let Stop::Unserved = stop else { return Err(stop) };
@@ -647,17 +646,17 @@ fn wish(number: u64, state: u64) -> u64 {
     number << STATE_BITS | state
 }
 
-/// Before the message with operation `number`.
+/// Offers operation `number`, before its message is sent.
 pub(in crate::critical) fn make_wish(word: &impl AnyWord, number: u64) {
     word.set(wish(number, OFFERED));
 }
 
-/// Whether the server has not begun with it, and never will.
+/// Takes the operation back. Returns whether the server has not begun with it, and never will.
 pub(in crate::critical) fn take_wish_back(word: &impl AnyWord, number: u64) -> bool {
     word.exchange(wish(number, OFFERED), wish(number, TAKEN_BACK)).is_ok()
 }
 
-/// Whether a server may begin with operation `number` of a client with this wish.
+/// Returns whether a server may begin with operation `number` of a client with this wish.
 #[inline(always)]
 pub(in crate::critical) fn may_begin(wish: &impl AnyWord, number: u64) -> bool {
     wish.peek() >> STATE_BITS != number || accept(wish, number)
@@ -668,7 +667,7 @@ fn accept(word: &impl AnyWord, number: u64) -> bool {
     word.exchange(wish(number, OFFERED), wish(number, ACCEPTED)) != Err(wish(number, TAKEN_BACK))
 }
 
-/// Word by word: how many words there are to write to, the compiler does not know.
+/// Writes word by word, since the compiler does not know how many words there are.
 #[inline(always)]
 fn write<T: Plain>(value: &T, to: &mut [u64]) {
     let (whole, rest) = bytemuck::bytes_of(value).as_chunks();
@@ -695,19 +694,19 @@ struct Line<A, B> {
     seat: Seat,
     asked: A,
     tell: B,
-    /// Operations that have come.
+    /// The number of operations that have arrived.
     count: u64,
 }
 
 /// The server's side.
 pub(in crate::critical) struct Served<A = Receiver<[u64]>, B = Sender<[u64]>> {
     lines: Vec<Line<A, B>>,
-    /// Of a response, until it is whole.
+    /// The words of a response, until it is complete.
     results: Vec<u64>,
 }
 
 impl Served {
-    /// Of the clients that are still there, and serve nothing themselves.
+    /// Opens the channels of the clients that are still there, and do not serve themselves.
     pub(in crate::critical) fn open<Op: Plain, Ret: Plain>(
         rank: &Rank,
         in_flight: usize,
@@ -730,7 +729,7 @@ impl Served {
 }
 
 impl<A: Inlet, B: Outlet> Served<A, B> {
-    /// With the other ends of clients' channels, by seat.
+    /// Creates the server's side with the other ends of clients' channels, by seat.
     #[cfg(feature = "simulated")]
     pub(in crate::critical) fn over(clients: impl Iterator<Item = (Seat, A, B)>) -> Self {
         let lines =
@@ -738,8 +737,9 @@ impl<A: Inlet, B: Outlet> Served<A, B> {
         Self { lines, results: Vec::with_capacity(1 + LINE) }
     }
 
-    /// Executes what a message of each client asks for, if there is one. Whether there was any. `busy`
-    /// hears before an operation, and after it; `may_begin` says of one by its client and its number whether it
+    /// Executes what a message of each client asks for, if there is one. Returns whether there was any. `busy` is
+    /// called before an operation and after it. `may_begin` says, for a client and an operation's number, whether the
+    /// operation was not taken back.
     /// was not taken back.
     #[inline(always)]
     pub(in crate::critical) fn round<Op: Plain, Ret: Plain>(
@@ -809,7 +809,7 @@ mod tests {
     use super::*;
     use crate::critical::site::{OBJECTS, Place, open_region};
 
-    /// To a server that dies before it answers anything.
+    /// The sending end to a server that dies before it answers anything.
     struct Dying;
 
     impl Outlet for Dying {
@@ -841,7 +841,7 @@ mod tests {
         assert_eq!(outcome.fate, Fate::Unknown);
     }
 
-    /// A server that dies as it is sent the second message, and one that follows when the flag says so.
+    /// A server that dies as it is sent the second message, and whose successor comes when the flag says so.
     struct Mortal(bool);
 
     impl Follow<Place, Fragile, Dying> for Mortal {
@@ -856,7 +856,7 @@ mod tests {
         }
     }
 
-    /// To a server that takes so many messages.
+    /// The sending end to a server that takes so many messages.
     struct Fragile(usize);
 
     impl Outlet for Fragile {
@@ -866,7 +866,7 @@ mod tests {
         }
     }
 
-    /// The first goes to the server, and the second is gathered.
+    /// Returns a client whose first operation goes to the server, and whose second is gathered.
     fn gathered(place: &Place, is_followed: bool) -> Client<u64, Fragile, Dying, Mortal> {
         let mut client = Client::over(Mortal(is_followed), Fragile(1), Dying, 4);
         client.submit::<Place, u64>(place, &1).unwrap();
@@ -878,7 +878,8 @@ mod tests {
         Place::new(open_region(rank, OBJECTS, "object", 1000, 0).unwrap(), 2)
     }
 
-    /// The server is found dead by what must not wait, as it sends what was gathered; nobody follows yet.
+    /// The server is found dead by a call that must not wait, when it sends the gathered operations; there is no
+    /// successor yet.
     #[test]
     fn what_must_not_wait_waits_for_no_follower() {
         let rank = World::solo().unwrap();
@@ -890,7 +891,7 @@ mod tests {
         assert_eq!(client.offer::<Place, u64>(&place, &3, &limit).unwrap(), None);
     }
 
-    /// What was gathered goes to the server that follows, if that is there.
+    /// Gathered operations go to the succeeding server, if that is there.
     #[test]
     fn what_was_gathered_goes_to_the_one_who_follows() {
         let rank = World::solo().unwrap();

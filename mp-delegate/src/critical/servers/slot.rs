@@ -1,33 +1,32 @@
-//! Algorithm 5 of Petrović's thesis, the core of remote core locking: a line of shared memory for
-//! each client, at which the server looks in turn.
+//! Algorithm 5 of Petrović's thesis, the core of remote core locking: each client has a line of shared memory, and the
+//! server looks at these lines in turn.
 //!
-//! With three changes. Requests and responses have a line each, so that neither side takes from the
-//! other a line it is going to write; a client has several of both, so that it need not wait before
-//! it asks again; and short operations share a line. A line is written once and then published
-//! by its first word, so that a request costs one transfer, and so does its response.
+//! There are three changes. Requests and responses have a line each, so that neither side takes from the other a line
+//! that it is going to write. A client has several of both, so that it need not wait before it asks again. And short
+//! operations share a line. A line is written once and then published by its first word, so that a request costs one
+//! transfer, and so does its response.
 //!
 //! ```text
 //! client's lines of requests:   number | operations in it    operation  operation …
 //! server's lines of responses:  number | fates | operations  result     result    …
 //! ```
 //!
-//! Lines of different clients lie two lines apart or more (section 7.2.1); those of one client
-//! follow each other, because whoever wants one will want the next.
+//! Lines of different clients lie two lines apart or more (section 7.2.1). Those of one client follow each other,
+//! because the rank that wants one will want the next.
 //!
-//! Neither side looks at a line that the other is writing: both write a draft first, and the line
-//! at once.
+//! Neither side looks at a line that the other is writing: both write a draft first, and then the whole line at once.
 //!
-//! A client that has nothing in flight publishes a line with one operation at once. With something
-//! in flight it fills the line first: the server is busy anyway, and many operations in a line
-//! cost no more transfers than one (Nagle's rule).
+//! A client that has no operation in flight publishes a line with one operation at once. With operations in flight it
+//! fills the line first: the server is busy anyway, and many operations in a line cost no more transfers than one
+//! (Nagle's rule).
 //!
-//! A request that its client may take back is alone in its line, and marked. The server takes the mark away
-//! before it executes it, and the client takes the operation away: whoever is first. A line without operations
-//! is answered like others.
+//! A request that its client may take back is alone in its line, and marked. The server takes the mark away before it
+//! executes the request, and the client takes the operation away, whichever is first. A line without operations is
+//! answered like others.
 //!
-//! **A server's death.** What it executes is written down before, so that its successor knows of
-//! each operation whether it was executed, was not, or was in the middle: of that one operation
-//! nobody knows, and its client is told so.
+//! **A server's death.** The server records what it executes before it does so. So its successor knows of each
+//! operation whether it was executed, was not, or was in the middle. The outcome of the operation in the middle is
+//! unknown, and its client is told so.
 
 use std::time::Duration;
 
@@ -40,12 +39,12 @@ use crate::critical::{
     site::{AnyWord, BLOCK, Limit, Seat, Site},
 };
 
-/// Words of a cache line.
+/// The number of words of a cache line.
 const LINE: usize = 8;
-/// The most operations in a line: what their fates have room for.
+/// The most operations in a line: as many as there is room for their fates.
 const MOST: usize = LINE - 1;
 const FATE_BITS: u64 = 3;
-/// In a request's first word, below its number.
+/// The bits for the count in a request's first word, below its number.
 const COUNT_BITS: u64 = 8;
 const COUNT: u64 = 0xf;
 /// Beside the count: the client may take the operation back.
@@ -53,31 +52,31 @@ const OFFERED: u64 = 0x80;
 /// In a response's first word, below the low half of its number: the fates, and how many.
 const NUMBER: u64 = 32;
 
-/// Where the lines of whose requests lie. All ranks count it alike.
+/// Where the lines of each seat's requests lie. All ranks compute the same.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::critical) struct Slots {
     first: usize,
     seats: usize,
-    /// Lines of each seat, a power of 2.
+    /// The number of lines of each seat, a power of 2.
     depth: usize,
-    /// Words of a line.
+    /// The number of words of a line.
     line: usize,
-    /// Operations in a line.
+    /// The number of operations in a line.
     per_line: usize,
-    /// Words of an operation or its result.
+    /// The number of words of an operation or its result.
     unit: usize,
-    /// Words of a seat's requests, and of its responses.
+    /// The number of words of a seat's requests, and of its responses.
     ring: usize,
     streaming: bool,
 }
 
-/// Words of the server: what it is at (see [`progress`]), which line the fates beside are of, and
-/// the fates so far.
+/// The words of the server: what it is executing (see [`progress`]), which line the fates beside belong to, and the
+/// fates so far.
 const SERVER: usize = 3;
 const SEAT_AT: u64 = 48;
 const INDEX_AT: u64 = 40;
 
-/// The seat, the operation in the line, the line's number.
+/// Returns the word for the seat, the operation in the line, and the line's number.
 fn progress(seat: Seat, index: usize, number: u64) -> u64 {
     // 1 + the seat: nothing is 0.
     (seat as u64 + 1) << SEAT_AT | (index as u64) << INDEX_AT | number & ((1 << INDEX_AT) - 1)
@@ -102,12 +101,13 @@ impl Slots {
         Self { first, seats, depth, line, per_line, unit, ring, streaming }
     }
 
-    /// Whether results of this type can be streamed.
+    /// Returns whether results of this type can be streamed.
     pub(in crate::critical) const fn streams<Ret>() -> bool {
         size_of::<Ret>() <= 4
     }
 
-    /// The server's words, its draft, and of each seat the requests and the responses.
+    /// Returns how many words are needed: the server's words, its draft, and the requests and the responses of each
+    /// seat.
     pub(in crate::critical) fn words(&self) -> usize {
         self.rings() - self.first + self.seats * 2 * self.ring
     }
@@ -116,7 +116,7 @@ impl Slots {
         self.first + BLOCK + self.line.next_multiple_of(BLOCK)
     }
 
-    /// Where results are until the line is full: nobody but the server looks there.
+    /// Returns where results are until the line is full. Only the server looks there.
     fn draft<'a, S: Site>(&self, site: &'a S) -> Result<&'a [S::Word], Stop> {
         site.words(self.first + BLOCK, self.line)
     }
@@ -152,7 +152,7 @@ impl Slots {
         self.lines(site, 2 * seat + 1, number)
     }
 
-    /// The highest number that the seat has published, and the highest that was answered.
+    /// Returns the highest number that the seat has published, and the highest that was answered.
     fn history<S: Site>(&self, site: &S, seat: Seat) -> Result<(u64, u64), Stop> {
         let (mut published, mut answered) = (0, 0);
         for line in 0..self.depth as u64 {
@@ -167,8 +167,8 @@ impl Slots {
     }
 }
 
-/// Names an operation that a client has submitted: its line's number, and its place there. In one
-/// word, which goes from call to call in a register.
+/// Names an operation that a client has submitted: its line's number, and its place there. It is one word, which is
+/// passed from call to call in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::critical) struct Ticket(pub(in crate::critical) u64);
 
@@ -194,13 +194,13 @@ impl Ticket {
 pub(in crate::critical) struct Client {
     slots: Slots,
     me: Seat,
-    /// The line that is being filled, where the server does not look: it would take it away.
+    /// The line that is being filled. The server does not look there, since it would take the line away.
     draft: Vec<u64>,
-    /// Operations in it.
+    /// The number of operations in it.
     filled: usize,
-    /// Lines, by number from 1.
+    /// The number of the last published line; lines are numbered from 1.
     published: u64,
-    /// Whose response was seen.
+    /// The number of the last line whose response was seen.
     answered: u64,
     backoff: Backoff,
     /// Pauses between two looks.
@@ -225,7 +225,7 @@ impl Client {
         Ok(Self { slots, me, draft, filled: 0, published, answered, backoff, pauses })
     }
 
-    /// Hands over an operation; waits only where as many as there is room for are in flight.
+    /// Hands over an operation. Waits only if as many operations as there is room for are in flight.
     #[inline(always)]
     pub(in crate::critical) fn submit<S: Site, Op: Plain>(
         &mut self,
@@ -247,7 +247,7 @@ impl Client {
         Ok(Ticket::new(number, index))
     }
 
-    /// Publishes what is in the line that is being filled.
+    /// Publishes the line that is being filled.
     #[inline(never)]
     pub(in crate::critical) fn flush<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
         if self.filled == 0 {
@@ -286,7 +286,7 @@ impl Client {
         Ok(Some(Ticket::new(number, 0)))
     }
 
-    /// Waits for the response until the limit is over; whether it is there.
+    /// Waits for the response until the limit is over. Returns whether it is there.
     pub(in crate::critical) fn is_answered<S: Site>(
         &mut self,
         site: &S,
@@ -296,7 +296,7 @@ impl Client {
         self.await_until(site, ticket.number(), limit)
     }
 
-    /// Takes back what was offered; false if the server has begun with it.
+    /// Takes back an offered operation. Returns false if the server has begun with it.
     pub(in crate::critical) fn take_back<S: Site>(
         &self,
         site: &S,
@@ -308,7 +308,7 @@ impl Client {
         Ok(head.exchange(empty | OFFERED | 1, empty).is_ok())
     }
 
-    /// Takes back an operation that is the last one that was handed over, and not published.
+    /// Takes back an operation that was handed over last, and is not published yet.
     pub(in crate::critical) fn cancel<Op: Plain>(&mut self, ticket: Ticket) -> Option<Op> {
         let last = self.filled.checked_sub(1)?;
         if ticket != Ticket::new(self.published + 1, last) {
@@ -322,7 +322,7 @@ impl Client {
         Some(op)
     }
 
-    /// Whether the operation was executed.
+    /// Returns whether the operation was executed.
     pub(in crate::critical) fn is_done<S: Site>(
         &mut self,
         site: &S,
@@ -338,8 +338,8 @@ impl Client {
         Ok(number <= self.answered)
     }
 
-    /// Waits for the result of an operation. `None` if so many were submitted since that it is not
-    /// there any more, or if it is none of this client's.
+    /// Waits for the result of an operation. Returns `None` if so many were submitted since that the result is not
+    /// there any more, or if the operation is none of this client's.
     #[inline(always)]
     pub(in crate::critical) fn collect<S: Site, Ret: Plain>(
         &mut self,
@@ -368,7 +368,7 @@ impl Client {
         Ok(Some(Outcome::done(get(&line[1 + index * self.slots.unit..]))))
     }
 
-    /// Waits for the response to line `number`, and so to all before it.
+    /// Waits for the response to line `number`, and so for all before it.
     #[inline(never)]
     fn await_line<S: Site>(&mut self, site: &S, number: u64) -> Result<(), Stop> {
         let head = &self.slots.response(site, self.me, number)?[0];
@@ -394,7 +394,7 @@ impl Client {
         Ok(())
     }
 
-    /// The same until the limit is over; whether the response is there.
+    /// Does the same until the limit is over. Returns whether the response is there.
     fn await_until<S: Site>(&mut self, site: &S, number: u64, limit: &Limit) -> Result<bool, Stop> {
         if number <= self.answered {
             return Ok(true);
@@ -418,9 +418,9 @@ impl Client {
     }
 
     fn look_seldom<S: Site>(&mut self, site: &S, mut look: impl FnMut() -> bool) {
-        /// Then the server is busy with others, or not there.
+        /// After so many looks the server is busy with others, or not there.
         const LOOKS: u32 = 100;
-        /// Between two looks at most.
+        /// The longest time between two looks.
         const LONGEST: Duration = Duration::from_micros(57);
         let mut looks = 0;
         while looks < LOOKS {
@@ -441,7 +441,7 @@ impl Client {
     }
 }
 
-/// The one result in a line that was streamed.
+/// Returns the one result in a line that was streamed.
 #[inline(never)]
 fn streamed<Ret: Plain>(line: &[impl AnyWord], head: u64, number: u64) -> Outcome<Ret> {
     if line[1].load() >> COUNT_BITS == number {
@@ -454,13 +454,13 @@ fn streamed<Ret: Plain>(line: &[impl AnyWord], head: u64, number: u64) -> Outcom
     Outcome::done(ret)
 }
 
-/// In which order a server looks at seats.
+/// The order in which a server looks at seats.
 pub(in crate::critical) trait Order {
-    /// Those below `seats`, each once.
+    /// Returns the seats below `seats`, each once.
     fn first(&self, seats: usize) -> impl Iterator<Item = Seat>;
 }
 
-/// As their lines lie.
+/// The order in which their lines lie.
 #[derive(Debug)]
 pub(in crate::critical) struct InOrder;
 
@@ -471,7 +471,7 @@ impl Order for InOrder {
     }
 }
 
-/// At random, the same way every time (T 7.2.2).
+/// A random order, the same every time (T 7.2.2).
 #[derive(Debug)]
 pub(in crate::critical) struct Shuffled(Vec<Seat>);
 
@@ -497,18 +497,18 @@ impl Order for Shuffled {
 #[derive(Debug)]
 pub(in crate::critical) struct Served {
     slots: Slots,
-    /// The line of each seat that comes next.
+    /// The next line of each seat.
     next: Vec<u64>,
-    /// To whom a response was streamed, which may be on its way for as long as nothing pushes it.
+    /// The seats to which a response was streamed, which may be on its way as long as nothing pushes it.
     streamed: Vec<Seat>,
 }
 
-/// Responses that are streamed before they are pushed, however much there is to do.
+/// How many responses are streamed before they are pushed, even if there is more to do.
 const STREAMED: usize = 64;
 
 impl Served {
-    /// Takes over from whoever served before, and answers what he was in the middle of. Returns
-    /// whether he was. Not to be called before he does nothing more.
+    /// Takes over from the previous server. Returns what that server was in the middle of, if anything. Must not be
+    /// called before the previous server has stopped.
     pub(in crate::critical) fn take_over<S: Site>(
         slots: Slots,
         site: &S,
@@ -528,8 +528,8 @@ impl Served {
         Ok((Self { slots, next, streamed: Vec::with_capacity(STREAMED) }, unfinished))
     }
 
-    /// Looks once at each of the first `seats` seats, and executes a line of each that has one.
-    /// Whether there was any.
+    /// Looks once at each of the first `seats` seats, and executes a line of each that has one. Returns whether there
+    /// was any.
     #[inline(always)]
     pub(in crate::critical) fn round<S: Site, Op: Plain, Ret: Plain>(
         &mut self,
@@ -557,8 +557,8 @@ impl Served {
         Ok(worked)
     }
 
-    /// Sees to it that streamed responses arrive, and wakes who sleeps until then: who was woken when
-    /// his was streamed may have looked before it was there, and gone to sleep again.
+    /// Makes streamed responses arrive, and wakes the seats that sleep until then. A seat that was woken when its
+    /// response was streamed may have looked before the response was there, and gone to sleep again.
     #[inline(never)]
     pub(in crate::critical) fn push<S: Site>(&mut self, site: &S) {
         if self.streamed.is_empty() {
@@ -570,8 +570,8 @@ impl Served {
         }
     }
 
-    /// Answers a line of which the operation at `index` may have been executed, all before it
-    /// were, and none after it. That one is executed `again`, or else unknown.
+    /// Answers a line in which the operation at `index` may have been executed, all before it were, and none after it
+    /// was. The operation at `index` is executed if `again` says so, or else unknown.
     pub(in crate::critical) fn finish<S: Site, Op: Plain, Ret: Plain>(
         &mut self,
         site: &S,
@@ -667,8 +667,8 @@ impl Served {
     }
 }
 
-/// Accepts an operation that was offered. What the request's first word is then: one without operations, if the
-/// client was first.
+/// Accepts an offered operation. Returns what the request's first word is then: one without operations, if the client
+/// was first.
 #[cold]
 fn accept(request: &impl AnyWord, head: u64) -> u64 {
     match request.exchange(head, head & !OFFERED) {
@@ -684,7 +684,7 @@ pub(in crate::critical) struct Unfinished {
     index: usize,
 }
 
-/// A result of up to 4 bytes.
+/// Returns a result of up to 4 bytes.
 fn short<Ret: Plain>(ret: &Ret) -> u32 {
     let mut bytes = [0; 4];
     let from = bytemuck::bytes_of(ret);
@@ -700,8 +700,8 @@ mod tests {
     use super::*;
     use crate::critical::site::{OBJECTS, Place, open_region};
 
-    /// Its server died after the operation had panicked, and before that was told. It was begun, so it is not told of
-    /// as one that was refused; those behind it were.
+    /// The server died after the operation had panicked, and before that was reported. The operation was begun, so it
+    /// is not reported as refused; those behind it are.
     #[test]
     fn what_panicked_and_was_not_told_is_unknown() {
         let rank = World::solo().unwrap();

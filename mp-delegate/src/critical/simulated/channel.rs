@@ -1,9 +1,8 @@
 //! A channel's two ends on simulated words, for [`MpServer`](crate::critical::Scheme::MpServer).
 //!
-//! Not the code of the library's channels, but what it does to memory: a sequence word beside each
-//! message, which alone the receiver looks at; a count of what was taken on a line of its own, at which
-//! the sender looks when it knows of no room. On chips that pass messages, slots are messages, and the
-//! count is at hand.
+//! This is not the code of the library's channels, but it does the same to memory. There is a sequence word beside each
+//! message, and the receiver looks only at that word. A count of taken messages is on a line of its own, and the sender
+//! looks at it when it knows of no room. On chips that pass messages, slots are messages, and the count is at hand.
 
 use super::cores::{Core, LINE};
 use crate::critical::{
@@ -14,9 +13,9 @@ use crate::critical::{
 
 /// The longest message, in words.
 pub(super) const LEN: usize = 7;
-/// Words of a slot: the sequence word, and the message.
+/// The number of words of a slot: the sequence word, and the message.
 const SLOT: usize = 1 + LEN;
-/// In the sequence word, below the number: the message's words.
+/// The bits for the message's number of words in the sequence word, below the number.
 const LEN_BITS: u32 = 8;
 
 /// Where a channel lies.
@@ -31,7 +30,7 @@ impl Ring {
         Self { first, slots }
     }
 
-    /// Words of a channel with so many slots.
+    /// Returns the number of words of a channel with so many slots.
     pub(super) fn words(slots: usize) -> usize {
         BLOCK + (slots * SLOT).next_multiple_of(BLOCK)
     }
@@ -40,14 +39,14 @@ impl Ring {
         self.first + BLOCK + position as usize % self.slots * SLOT
     }
 
-    /// Makes messages of what is written into it, on chips that have such.
+    /// Makes messages of what is written into it, on chips that support this.
     pub(super) fn pass_messages(&self, core: &super::cores::Engine, receiver: usize) {
         core.pass_messages(self.first..self.first + LINE, Some(receiver));
         core.pass_messages(self.first + BLOCK..self.first + Self::words(self.slots), None);
     }
 }
 
-/// Where messages go in.
+/// The sending end.
 pub(super) struct Into<'e> {
     pub(super) core: Core<'e>,
     pub(super) ring: Ring,
@@ -56,7 +55,7 @@ pub(super) struct Into<'e> {
     room: u64,
 }
 
-/// Where messages come out.
+/// The receiving end.
 pub(super) struct OutOf<'e> {
     core: Core<'e>,
     ring: Ring,

@@ -28,18 +28,18 @@ use crate::critical::{
     site::{BLOCK, Seat, Site, Word},
 };
 
-/// What lies where.
+/// The memory layout.
 struct Layout {
-    /// Of each critical section, the algorithm's own words.
+    /// Where the algorithm's own words are, for each critical section.
     sections: Vec<usize>,
-    /// The object.
+    /// Where the object is.
     state: usize,
     words: usize,
     elements: usize,
 }
 
 impl Layout {
-    /// What is in the object when nobody uses it any more.
+    /// Returns what is in the object when no client uses it any more.
     fn left(&self, experiment: &Experiment, engine: &Engine) -> Result<Vec<u64>, Stop> {
         let words = || -> Vec<Word> {
             (self.state..self.words).map(|word| Word::new(engine.value(word))).collect()
@@ -60,7 +60,7 @@ impl Layout {
     }
 }
 
-/// All that the cores share beside the simulated memory.
+/// The state that the cores share in addition to the simulated memory.
 struct Shared<'x> {
     experiment: &'x Experiment,
     layout: Layout,
@@ -74,7 +74,7 @@ struct Notes {
     operations: Vec<u64>,
     waited: Time,
     stopped: Option<(usize, Stop)>,
-    /// Of a counter: what operations said. Of a stack or a queue: what was put in, and taken out.
+    /// For a counter: the results of operations. For a stack or a queue: the values that were put in, and taken out.
     put: Vec<u64>,
     got: Vec<u64>,
 }
@@ -116,7 +116,7 @@ impl Experiment {
         if serves { self.task.sections() } else { 0 }
     }
 
-    /// Groups of cores that are near each other: what `HSynch` has lists for.
+    /// Returns the number of groups of cores that are near each other, for which `HSynch` has lists.
     fn groups(&self) -> usize {
         let placement = &self.chip.machine.placement;
         (0..placement.ranks()).map(|core| placement.group(core) + 1).max().unwrap_or(1)
@@ -151,7 +151,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Words of the algorithm of one critical section.
+    /// Returns the number of words of the algorithm of one critical section.
     fn own_words(&self) -> usize {
         let Some(section) = self.scheme() else { return 0 };
         let seats = self.clients;
@@ -186,7 +186,7 @@ impl Experiment {
         Layout { sections, state, words: state + words, elements }
     }
 
-    /// With room for so many values, whichever places the clients have in their hands.
+    /// Returns nodes with room for so many values, whichever places the clients hold.
     fn nodes(&self, elements: usize) -> Nodes {
         Nodes::new(elements, elements + self.clients)
     }
@@ -196,7 +196,7 @@ impl Experiment {
     }
 }
 
-/// One client's way into one critical section.
+/// One client's access to one critical section.
 enum Handle<'e> {
     Lock(AnyLock),
     Cc(CcSynch),
@@ -311,12 +311,12 @@ impl<'e> Handle<'e> {
     }
 }
 
-/// From a client and back.
+/// Returns the channels from a client and back.
 fn rings(first: usize, slots: usize, client: Seat) -> [Ring; 2] {
     [2 * client, 2 * client + 1].map(|ring| Ring::new(first + ring * Ring::words(slots), slots))
 }
 
-/// Pauses by chance: splitmix64.
+/// Random pauses: splitmix64.
 struct Chance(u64);
 
 impl Chance {
@@ -330,7 +330,7 @@ impl Chance {
     }
 }
 
-/// One client, from the beginning to the end.
+/// Runs one client from the beginning to the end.
 fn client(shared: &Shared<'_>, core: Core<'_>, me: Seat) -> Result<(), Stop> {
     let experiment = shared.experiment;
     let from = experiment.time / 10;
@@ -371,7 +371,7 @@ fn client(shared: &Shared<'_>, core: Core<'_>, me: Seat) -> Result<(), Stop> {
     Ok(())
 }
 
-/// One server, until all clients have ended.
+/// Runs one server until all clients have ended.
 fn server(shared: &Shared<'_>, core: Core<'_>, section: usize) -> Result<(), Stop> {
     let experiment = shared.experiment;
     let Some(parameters) = experiment.scheme() else { return Ok(()) };
@@ -412,7 +412,7 @@ fn serve_slots(
     })
 }
 
-/// Round after round, and waits after those that find nothing.
+/// Serves round after round, and waits after rounds that find nothing.
 fn serve(
     shared: &Shared<'_>,
     core: Core<'_>,
@@ -479,7 +479,7 @@ pub(super) fn run(experiment: &Experiment) -> Result<Measured, ExperimentError> 
     Ok(Measured { time: experiment.time - from, operations, waited: notes.waited, sections })
 }
 
-/// Which words are messages, and what is not 0 at first.
+/// Prepares memory: which words are messages, and which are not 0 at first.
 fn prepare(shared: &Shared<'_>, engine: &Engine) {
     let experiment = shared.experiment;
     let Some(section) = experiment.scheme() else { return };
@@ -508,7 +508,7 @@ fn prepare(shared: &Shared<'_>, engine: &Engine) {
     }
 }
 
-/// Whether every operation was executed once, on what those before it left.
+/// Checks that every operation was executed once, on what those before it left.
 fn check_results(
     experiment: &Experiment,
     notes: &Notes,

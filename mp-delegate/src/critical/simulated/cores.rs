@@ -1,17 +1,17 @@
 //! Cores in virtual time, and their words of memory.
 //!
-//! Each core runs ordinary code in a coroutine, all of them in one thread. A core goes on alone until
-//! it accesses a word at a time at which another core has something to do before; then it is put off
-//! until that is done. So accesses are executed in order of their times, and those of one time in the
-//! order in which they were planned: a run is the same every time and everywhere.
+//! Each core runs ordinary code in a coroutine, all of them in one thread. A core continues alone until it accesses a
+//! word at a time before which another core has something to do. Then the access is postponed until that is done. So
+//! accesses are executed in order of their times, and those of one time in the order in which they were planned: a run
+//! is the same every time and everywhere.
 //!
-//! What a core finds in its own cache, it does at one instant, up to [`AHEAD`] accesses of that kind one
-//! after another; the time that they take is added before it needs a line from elsewhere. Processors do
-//! that with buffers for stores: several stores to a line are done when it has come, and whoever looks
-//! at it all the time does not take it away between two of them.
+//! Accesses that a core finds in its own cache are done at one instant, up to [`AHEAD`] accesses one after another; the
+//! time that they take is added before the core needs a line from elsewhere. Processors do that with store buffers:
+//! several stores to a line are done when it has come, and another core that looks at it all the time does not take it
+//! away between two of them.
 //!
-//! A core that waits looks once. If it sees nothing it goes to sleep, and looks again when one of the
-//! lines it saw is taken away from it: what it would see before is known.
+//! A core that waits looks once. If it sees nothing it goes to sleep, and looks again when one of the lines that it saw
+//! is taken away from it: what it would see before is known.
 
 use std::{
     cmp::Reverse,
@@ -31,11 +31,11 @@ use crate::critical::{
     site::{AnyWord, Seat, Site},
 };
 
-/// Words of a cache line.
+/// The number of words of a cache line.
 pub(super) const LINE: usize = 8;
 /// How many accesses to its own cache a core does at one instant.
 const AHEAD: u64 = 16;
-/// Words of a coroutine's stack: 256 KiB, of which only what is used takes memory.
+/// The number of words of a coroutine's stack: 256 KiB, of which only the used part takes memory.
 const STACK: usize = 1 << 15;
 
 /// The cores, their clocks, and the memory that they share.
@@ -53,18 +53,18 @@ struct State {
 #[derive(Default)]
 struct CoreState {
     clock: Time,
-    /// What it has done at that instant takes so long.
+    /// How long the accesses of this instant take.
     owed: Time,
     asleep: bool,
-    /// The lines that a look saw, and their versions; nothing is noted outside of looks.
+    /// The lines that a look saw, and their versions. Nothing is noted outside of looks.
     seen: Option<Vec<(usize, u64)>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Planned {
     time: Time,
-    /// At one instant, whoever has waited for a line or a message comes last: what others do to it at
-    /// that instant is done then.
+    /// Whether the core has waited for a line or a message. At one instant such cores come last: what others do to the
+    /// line at that instant is done then.
     waited: bool,
     number: u64,
     event: Event,
@@ -72,9 +72,9 @@ struct Planned {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A core goes on.
+    /// A core continues.
     Go(usize),
-    /// A message's word is there.
+    /// The word of a message has arrived.
     Arrives { word: usize, value: u64 },
 }
 
@@ -90,16 +90,16 @@ pub(super) struct Core<'e> {
     pub(super) engine: &'e Engine,
     words: &'e [SimulatedWord<'e>],
     pub(super) number: usize,
-    /// One of `pause`.
+    /// How long one pause of `pause` takes.
     pause: Time,
 }
 
-/// Cores that wait for what nobody will do.
+/// Cores that wait for something that no core will do.
 #[derive(Debug)]
 pub(super) struct Deadlock(pub(super) Vec<usize>);
 
 impl Engine {
-    /// All words are 0.
+    /// Creates an engine whose words are all 0.
     pub(super) fn new(chip: Chip, words: usize) -> Result<Self, ChipError> {
         let cores = (0..chip.cores()).map(|_| CoreState::default()).collect();
         let memory = Memory::new(chip, words.div_ceil(LINE))?;
@@ -116,12 +116,12 @@ impl Engine {
         (0..count).map(|index| SimulatedWord { engine: self, index }).collect()
     }
 
-    /// After a run: the value of a word.
+    /// Returns the value of a word, after a run.
     pub(super) fn value(&self, word: usize) -> u64 {
         self.state().values[word]
     }
 
-    /// Before a run: these words are messages, if the chip has such; to whom, if to one.
+    /// Makes these words messages, before a run, if the chip has messages: to `owner`, if to one core.
     pub(super) fn pass_messages(&self, words: std::ops::Range<usize>, owner: Option<usize>) {
         let mut state = self.state();
         for line in words.start / LINE..words.end.div_ceil(LINE) {
@@ -142,7 +142,7 @@ impl Engine {
         self.state().cores[core].now()
     }
 
-    /// The state, once it is the running core's turn.
+    /// Returns the state, once it is the running core's turn.
     fn turn(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
         let core = state.current;
@@ -156,8 +156,8 @@ impl Engine {
         state
     }
 
-    /// The state, once the running core has accessed the line, and when what it writes arrives, if it is
-    /// a message.
+    /// Returns the state, once the running core has accessed the line. If the line is a message, also returns when what
+    /// the core writes arrives.
     fn reach(&self, line: usize, access: Access) -> (MutexGuard<'_, State>, Option<Time>) {
         let mut state = self.state();
         let core = state.current;
@@ -196,7 +196,7 @@ impl Engine {
         }
     }
 
-    /// The running core computes for so long.
+    /// Makes the running core compute for so long.
     pub(super) fn compute(&self, time: Time) {
         let mut state = self.state();
         let core = state.current;
@@ -231,14 +231,14 @@ impl Engine {
         }
     }
 
-    /// Lets a core look again for which there is nothing new in memory.
+    /// Makes a core look again although nothing has changed in memory.
     pub(super) fn ring(&self, core: usize) {
         let mut state = self.state();
         let now = state.cores[state.current].now();
         state.wake(core, now);
     }
 
-    /// Runs what each of the cores does, all from time 0 on, to the end.
+    /// Runs the code of each of the cores, all from time 0 on, to the end.
     pub(super) fn run<'e>(
         &'e self,
         programs: Vec<Box<dyn FnOnce() + Send + 'e>>,
@@ -278,7 +278,7 @@ impl Engine {
     }
 }
 
-/// Lets the others go on.
+/// Lets the other cores continue.
 fn give_way() {
     #[allow(
         deprecated,
@@ -293,7 +293,7 @@ impl CoreState {
         self.clock + self.owed
     }
 
-    /// The clock goes on to where the core is.
+    /// Moves the clock to the core's time.
     fn settle(&mut self) -> Time {
         self.clock += std::mem::take(&mut self.owed);
         self.clock
@@ -306,7 +306,7 @@ impl State {
         self.events.push(Reverse(Planned { time, waited, number: self.planned, event }));
     }
 
-    /// When what is written arrives, if it is a message.
+    /// Accesses a line. Returns when the written word arrives, if it is a message.
     fn access(&mut self, line: usize, access: Access, since: Time) -> Result<Option<Time>, Busy> {
         let core = self.current;
         let now = self.cores[core].clock;
@@ -390,8 +390,8 @@ impl AnyWord for SimulatedWord<'_> {
 }
 
 impl SimulatedWord<'_> {
-    /// Reads it and writes it back with so much more, as somebody may who has it alone. An access, by
-    /// rule 3 of C 2.4.
+    /// Reads the word and writes it back with `by` more, as a core can that has it alone. This is one access, by rule 3
+    /// of C 2.4.
     pub(super) fn increase(&self, by: u64) -> u64 {
         let add = |old: &mut u64| std::mem::replace(old, old.wrapping_add(by));
         self.engine.access(self.index as usize, Access::Store, add)
@@ -408,12 +408,12 @@ impl<'e> Core<'e> {
         Self { engine, words, number, pause }
     }
 
-    /// Its own time.
+    /// Returns the core's own time.
     pub(super) fn now(&self) -> Time {
         self.engine.clock(self.number)
     }
 
-    /// A word that there is.
+    /// Returns a word that exists.
     pub(super) fn at(&self, index: usize) -> &'e SimulatedWord<'e> {
         &self.words[index]
     }
@@ -453,7 +453,7 @@ impl<'e> Site for Core<'e> {
         (time.as_nanos() as u64 * 1000 / self.pause.as_picos().max(1)) as u32
     }
 
-    /// Nobody is lost here.
+    /// Does nothing: no core is lost here.
     fn approach(&self, _: Seat) {}
 
     fn begin(&self, _: Seat, _: u64) {}
@@ -464,10 +464,10 @@ impl<'e> Site for Core<'e> {
         None
     }
 
-    /// Streamed stores arrive by themselves here.
+    /// Does nothing: streamed stores arrive by themselves here.
     fn settle(&self) {}
 
-    /// Nobody sleeps whom memory does not wake.
+    /// Does nothing: memory wakes all sleeping cores.
     fn wake_server(&self) {}
 
     fn unserved(&self) -> bool {

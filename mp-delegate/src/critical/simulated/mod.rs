@@ -1,12 +1,12 @@
-//! The algorithms of critical sections on simulated machines: with more cores than there are here,
-//! and with hardware that there is not.
+//! The algorithms of critical sections on simulated machines, with more cores than this machine has, and with hardware
+//! that does not exist.
 //!
-//! It is the very code that ranks run (all but [`MpServer`](Scheme::MpServer)'s channels, which are
-//! simulated ones), on words of a memory in virtual time: [`mp_model::cla::coherent`] says what an
-//! access takes, by the costs of cache lines that Ramos and Hoefler measured, and counts remote memory
-//! references (RMRs). What no line is moved for takes no time, except what clients do between
-//! operations and what an increment costs beside its line. Nothing is random but the lengths of
-//! pauses, and those come from a seed: the same [`Experiment`] gives the same result everywhere.
+//! This is the very code that ranks run (except for [`MpServer`](Scheme::MpServer)'s channels, which are simulated
+//! ones), on words of a memory in virtual time. [`mp_model::cla::coherent`] determines how long an access takes, by the
+//! costs of cache lines that Ramos and Hoefler measured, and counts remote memory references (RMRs). Anything that
+//! moves no line takes no time, except what clients do between operations and what an increment costs beside its line.
+//! Only the lengths of pauses are random, and those come from a seed: the same [`Experiment`] gives the same result
+//! everywhere.
 //!
 //! ```
 //! use onchip::critical::Scheme;
@@ -25,12 +25,12 @@
 //! |---|---|
 //! | `cores` | cores as coroutines, words, waiting |
 //! | `channel` | a channel's ends on simulated words |
-//! | `objects` | counters, stacks, queues, to be protected |
-//! | `watch` | what an operation cost, and the way to the next |
+//! | `objects` | counters, stacks and queues to protect |
+//! | `watch` | what an operation cost, and the hand-over to the next |
 //! | `clients` | clients and servers at work |
 //!
-//! Clients' own accesses to the library's bookkeeping (whether a rank was lost, which operations a
-//! thread is in the middle of) are left out: they are in lines that stay where they are.
+//! Clients' own accesses to the library's bookkeeping (whether a rank was lost, which operations a thread is in the
+//! middle of) are left out: they are in lines that stay where they are.
 
 mod channel;
 mod clients;
@@ -53,11 +53,11 @@ pub use self::{
     watch::{Costs, Sections},
 };
 
-/// By what operations on an object exclude each other.
+/// The means by which operations on an object exclude each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// One of the library's schemes. The first cores serve, where it needs a server: one for each
-    /// critical section of the [`Task`].
+    /// One of the library's schemes. If it needs a server, the first cores serve: one for each critical section of the
+    /// [`Task`].
     Section(Section),
     /// A counter that the processor adds to by itself.
     FetchAdd,
@@ -74,8 +74,8 @@ impl From<Section> for Way {
 }
 
 impl From<Scheme> for Way {
-    /// With the usual parameters; but a [`SlotServer`](Scheme::SlotServer) has one line for each client,
-    /// as in the thesis.
+    /// Takes the usual parameters, except that a [`SlotServer`](Scheme::SlotServer) has one line for each client, as in
+    /// the thesis.
     fn from(scheme: Scheme) -> Self {
         let section = Section::new(scheme);
         Self::Section(if scheme == Scheme::SlotServer { section.in_flight(1) } else { section })
@@ -101,66 +101,66 @@ pub struct Experiment {
 /// Why an experiment has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExperimentError {
-    /// The chip cannot be.
+    /// The chip is impossible.
     #[error(transparent)]
     Chip(#[from] ChipError),
-    /// Each client and each server has a core of its own.
+    /// There are too few cores: each client and each server has a core of its own.
     #[error("{needed} cores are needed, and there are {cores}")]
     Cores {
-        /// For all clients and servers.
+        /// How many cores all clients and servers need.
         needed: usize,
-        /// There are.
+        /// How many cores there are.
         cores: usize,
     },
-    /// It makes no sense.
+    /// The experiment makes no sense.
     #[error("{0}")]
     Senseless(&'static str),
-    /// Cores wait for what nobody will do.
+    /// Cores wait for something that no core will do.
     #[error("deadlock: cores {0:?} wait")]
     Deadlock(Vec<usize>),
     /// An algorithm gave up.
     #[error("core {core} gave up: {reason}")]
     Stopped {
-        /// Whose.
+        /// The core whose algorithm gave up.
         core: usize,
-        /// Why.
+        /// Why it gave up.
         reason: String,
     },
-    /// Operations did not exclude each other, or got lost: an algorithm is wrong.
+    /// Operations did not exclude each other, or were lost: an algorithm is wrong.
     #[error("wrong results: {0}")]
     Wrong(String),
 }
 
-/// What came of an experiment, after a tenth of its time for warming up.
+/// The result of an experiment, after a tenth of its time for warming up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// The time that was measured.
     pub time: Time,
-    /// Operations of each client within it.
+    /// How many operations each client executed in that time.
     pub operations: Vec<u64>,
-    /// How long clients waited for all of those together.
+    /// How long clients waited for all of these operations together.
     pub waited: Time,
     /// What the critical sections cost.
     pub sections: Sections,
 }
 
 impl Measured {
-    /// Of all clients.
+    /// Returns the number of operations of all clients.
     pub fn operations(&self) -> u64 {
         self.operations.iter().sum()
     }
 
-    /// Operations in a second.
+    /// Returns the number of operations per second.
     pub fn rate(&self) -> f64 {
         self.operations() as f64 / (self.time.as_nanos() * 1e-9)
     }
 
-    /// How long a client waits for an operation, on average, in nanoseconds.
+    /// Returns how long a client waits for an operation, on average, in nanoseconds.
     pub fn latency(&self) -> f64 {
         self.waited.as_nanos() / self.operations().max(1) as f64
     }
 
-    /// The most operations of a client divided by the fewest (T 6.2.3): 1 is fair.
+    /// Returns the most operations of a client divided by the fewest (T 6.2.3): 1 is fair.
     pub fn unfairness(&self) -> f64 {
         let most = self.operations.iter().max().copied().unwrap_or_default();
         let least = self.operations.iter().min().copied().unwrap_or_default();
@@ -169,8 +169,8 @@ impl Measured {
 }
 
 impl Experiment {
-    /// A [counter](Task::Counter), one operation at a time, pauses of up to 50 ns between them, for
-    /// 100 µs or as long as it takes to move 100 lines for each client.
+    /// Creates an experiment on a [counter](Task::Counter), with one operation at a time, and pauses of up to 50 ns
+    /// between them. It runs for 100 µs or as long as it takes to move 100 lines for each client.
     pub fn new(chip: Chip, way: impl Into<Way>, clients: usize) -> Self {
         let transfers = 100 * clients as u64 * chip.machine.parameters.far.transfer;
         let time = transfers.max(Time::from_nanos(100_000));
@@ -188,50 +188,50 @@ impl Experiment {
         }
     }
 
-    /// Another object.
+    /// Sets another object.
     pub fn task(self, task: Task) -> Self {
         Self { task, ..self }
     }
 
-    /// With a server: so many operations of a client are in flight at once; the section's
-    /// [`in_flight`](Section::in_flight) is to have room for them.
+    /// Sets how many operations of a client are in flight at once, with a server; the section's
+    /// [`in_flight`](Section::in_flight) must have room for them.
     pub fn window(self, window: usize) -> Self {
         Self { window, ..self }
     }
 
-    /// What clients do between two operations takes up to so long, each time by chance.
+    /// Sets the most time that a client spends between two operations; each time it is random.
     pub fn between(self, between: Time) -> Self {
         Self { between, ..self }
     }
 
-    /// So long, in virtual time.
+    /// Sets how long the experiment runs, in virtual time.
     pub fn time(self, time: Time) -> Self {
         Self { time, ..self }
     }
 
-    /// Other pauses.
+    /// Sets the seed of the pauses.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// What one pause of [`Backoff::Fixed`](super::Backoff::Fixed) takes: 5 ns unless this says
-    /// otherwise, about what Sandy Bridge's instruction does.
+    /// Sets how long one pause of [`Backoff::Fixed`](super::Backoff::Fixed) takes. The default is 5 ns, about as long
+    /// as Sandy Bridge's instruction takes.
     pub fn pause(self, pause: Time) -> Self {
         Self { pause, ..self }
     }
 
-    /// What an increment of [`Task::Counters`] takes beside its line: 1 ns unless this says otherwise.
+    /// Sets what an increment of [`Task::Counters`] takes beside its line. The default is 1 ns.
     pub fn increment(self, increment: Time) -> Self {
         Self { increment, ..self }
     }
 
-    /// Runs it.
+    /// Runs the experiment.
     ///
     /// # Errors
     /// [`ExperimentError`].
     ///
     /// # Panics
-    /// If an algorithm does.
+    /// If an algorithm panics.
     pub fn run(&self) -> Result<Measured, ExperimentError> {
         clients::run(self)
     }

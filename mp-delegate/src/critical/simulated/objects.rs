@@ -1,42 +1,42 @@
-//! What is protected, in simulated words: each access to it costs what its line costs whoever executes
-//! the operation.
+//! Protected objects in simulated words: each access to an object costs what its line costs the core that executes the
+//! operation.
 
 use mp_model::Time;
 
 use super::cores::{Core, LINE};
 use crate::critical::site::{AnyWord, BLOCK};
 
-/// What is protected.
+/// The kind of object that is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// A counter, of which each operation says what it was and adds 1 to it.
+    /// A counter. Each operation returns its value and adds 1 to it.
     Counter,
-    /// 64 counters, to which an operation adds 1 one after another, so many times (T 6.2.3, 7.2.2).
+    /// 64 counters. An operation adds 1 to one counter after another, this many times (T 6.2.3, 7.2.2).
     Counters {
-        /// Times.
+        /// How many times.
         times: u32,
     },
-    /// A linked list; clients push and pop by turns.
+    /// A linked list; clients alternate between push and pop.
     Stack,
-    /// Michael's and Scott's queue; clients enqueue and dequeue by turns, in one critical section.
+    /// Michael's and Scott's queue; clients alternate between enqueue and dequeue, in one critical section.
     Queue,
-    /// The same with a critical section at each end.
+    /// The same queue with a critical section at each end.
     TwoLockQueue,
 }
 
-/// An operation: to put in a value that is not 0, or to take one out.
+/// An operation: a value that is not 0 is put in, and this one takes a value out.
 pub(super) const TAKE: u64 = 0;
 
-/// Counters of an array (T 6.2.3).
+/// The number of counters of an array (T 6.2.3).
 const COUNTERS: usize = 64;
 
 impl Task {
-    /// How many critical sections it has.
+    /// Returns how many critical sections the object has.
     pub(super) fn sections(self) -> usize {
         if self == Task::TwoLockQueue { 2 } else { 1 }
     }
 
-    /// Where a client's operation number `number` is executed, and what it is.
+    /// Returns where a client's operation number `number` is executed, and what it is.
     pub(super) fn operation(self, client: usize, number: u64) -> (usize, u64) {
         let value = (client as u64 + 1) << 24 | (number + 1);
         match self {
@@ -46,7 +46,7 @@ impl Task {
         }
     }
 
-    /// Words of it, for so many elements at once.
+    /// Returns the object's number of words, for so many elements at once.
     pub(super) fn words(self, elements: usize) -> usize {
         match self {
             Task::Counter => BLOCK,
@@ -71,7 +71,7 @@ impl Task {
         }
     }
 
-    /// What is in it, when nobody uses it: the values, each once.
+    /// Returns the values that are in it, each once, when no client uses it.
     pub(super) fn content(self, place: impl Fn(usize) -> u64) -> Vec<u64> {
         let field = |node: u64, field| place(NODES + node as usize * LINE + field);
         let mut node = match self {
@@ -88,21 +88,21 @@ impl Task {
     }
 }
 
-/// A stack's words: its first node, the first one that is free; nodes that were never used.
+/// A stack's words: its first node, the first free node, and the nodes that were never used.
 const TOP: usize = 0;
 const FREE: usize = 1;
 const USED: usize = 2;
-/// A queue's: its first node, whose value was taken; its last one; nodes that were used.
+/// A queue's words: its first node, whose value was taken, its last one, and the nodes that were used.
 const HEAD: usize = 0;
 const TAIL: usize = BLOCK;
 const MADE: usize = BLOCK + 1;
-/// Nodes, of a line each. Number 0 is a stack's end, and a queue's first dummy.
+/// The nodes, which have a line each. Number 0 is a stack's end, and a queue's first dummy.
 const NODES: usize = 2 * BLOCK;
-/// In a node.
+/// Index in a node.
 const VALUE: usize = 0;
 const NEXT: usize = 1;
 
-/// Where it lies, and who is at it.
+/// Where the object lies, and which core uses it.
 pub(super) struct Place<'e> {
     pub(super) core: Core<'e>,
     pub(super) first: usize,
@@ -144,7 +144,7 @@ impl<'e> Place<'e> {
         0
     }
 
-    /// Nodes are used in a circle, longer than the queue will be: they become free in their order.
+    /// Nodes are used in a circle that is longer than the queue will be, so they become free in their order.
     fn queue(&self, op: u64) -> u64 {
         if op == TAKE {
             let dummy = self.word(HEAD).load();
@@ -164,7 +164,7 @@ impl<'e> Place<'e> {
         0
     }
 
-    /// An addition by the processor itself: no critical section.
+    /// Adds by the processor's own instruction, without a critical section.
     pub(super) fn fetch_add(&self) -> u64 {
         self.word(0).add(1)
     }

@@ -1,4 +1,4 @@
-//! That simulations are right and the same every time, and what the thesis claims, as numbers.
+//! Tests that simulations are right and the same every time, and that the thesis's claims hold as numbers.
 
 use proptest::prelude::*;
 
@@ -114,7 +114,7 @@ fn a_run_is_the_same_every_time_and_another_seed_is_another_run() {
     }
 }
 
-/// What each of several cores does.
+/// Runs the code of each of several cores.
 fn on_cores(
     count: usize,
     program: impl Fn(Core<'_>) + Sync + Copy + Send,
@@ -152,8 +152,8 @@ fn who_waits_for_nobody_is_named() {
     assert_eq!(deadlock.map_err(|Deadlock(cores)| cores), Err(vec![0, 2]));
 }
 
-/// A ping-pong by hand: each leg is a store that takes the line from the one who looks at it, R_R, and
-/// his next look, R_R.
+/// A ping-pong computed by hand: each leg is a store that takes the line from the core that looks at it, R_R, and that
+/// core's next look, R_R.
 #[test]
 fn a_ping_pong_takes_two_transfers_for_each_leg() {
     let rounds = 10;
@@ -172,7 +172,7 @@ fn a_ping_pong_takes_two_transfers_for_each_leg() {
     near(clocks[1].as_nanos(), begin + 70.0 * legs + 35.0, 40.0);
 }
 
-/// What a core computes takes its time, and so does looking away.
+/// A core's computation takes its time, and so does a pause between looks.
 #[test]
 fn computing_takes_time_and_memory_goes_by_times() {
     let clocks = on_cores(2, |core| match core.number {
@@ -303,7 +303,7 @@ fn shuffled_lines_are_seldom_fetched_ahead() {
     assert!(in_order.rate() > 1.5 * shuffled.rate(), "{} {}", in_order.rate(), shuffled.rate());
 }
 
-/// Of one client nobody takes anything: a lock is at hand, and a server two transfers each way away.
+/// No other core takes anything from a single client: a lock is at hand, and a server is two transfers each way away.
 #[test]
 fn a_lock_wins_alone_and_delegation_among_many() {
     let rate = |scheme, clients| measured(Chip::xeon_phi(60).unwrap(), scheme, clients).rate();
@@ -328,7 +328,7 @@ fn a_combiner_with_more_operations_is_faster() {
     assert!(baseline > 1.2 && with_messages > 5.0, "{baseline} {with_messages}");
 }
 
-/// Who is near goes first, group by group (T 7.2.3).
+/// Cores that are near each other go first, group by group (T 7.2.3).
 #[test]
 fn h_synch_keeps_to_a_group() {
     let run = |scheme| {

@@ -1,5 +1,5 @@
-//! What is noted of operations as they are executed: who, when, and what it cost him and the one
-//! before him. It takes no simulated time.
+//! The records of executed operations: which core, when, and what the operation cost this core and the previous one.
+//! Recording takes no simulated time.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,10 +7,10 @@ use mp_model::{Time, cla::coherent::Counts};
 
 use super::cores::Core;
 
-/// Costs of so many of something.
+/// The costs of a number of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// How many.
+    /// How many events there were.
     pub times: u64,
     /// What happened, in all of them.
     pub counts: Counts,
@@ -19,12 +19,12 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Remote memory references of one: T 5.2.
+    /// Returns the remote memory references of one event: T 5.2.
     pub fn remote(&self) -> f64 {
         self.counts.remote() as f64 / self.times.max(1) as f64
     }
 
-    /// How long one took, in nanoseconds.
+    /// Returns how long one event took, in nanoseconds.
     pub fn nanos(&self) -> f64 {
         self.time.as_nanos() / self.times.max(1) as f64
     }
@@ -36,16 +36,16 @@ impl Costs {
     }
 }
 
-/// What critical sections cost, all of a run after its warm-up.
+/// What critical sections cost, in a whole run after its warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sections {
-    /// Operations themselves: what their data cost.
+    /// The operations themselves: what their data cost.
     pub inside: Costs,
     /// From the end of an operation to the beginning of the next that the same core executes.
     pub serving: Costs,
-    /// The same where another core executes the next: what both of them did for it.
+    /// The same if another core executes the next operation: what both of them did for it.
     pub handing_over: Costs,
-    /// Operations that were executed while another was. None, or there is no mutual exclusion.
+    /// Operations that were executed while another one was. If there is any, mutual exclusion is violated.
     pub overlaps: u64,
 }
 
@@ -63,7 +63,7 @@ impl Sections {
         self.overlaps += other.overlaps;
     }
 
-    /// How many operations a core executes before another does.
+    /// Returns how many operations a core executes before another one does.
     pub fn in_a_row(&self) -> f64 {
         self.inside.times as f64 / self.handing_over.times.max(1) as f64
     }
@@ -83,18 +83,18 @@ struct State {
     last: Option<Last>,
 }
 
-/// The operation before.
+/// The previous operation.
 struct Last {
     core: usize,
     end: Time,
-    /// What each core had done when it ended.
+    /// What each core had done when that operation ended.
     counts: Vec<Counts>,
-    /// What its core had done when that was through with it, if it is.
+    /// What the operation's core had done when it had finished everything after it, if it has.
     through: Option<Counts>,
 }
 
 impl Watch {
-    /// Counts from this time on.
+    /// Creates a watch that counts from this time on.
     pub(super) fn new(from: Time) -> Self {
         Self { from, state: Mutex::default() }
     }
@@ -145,7 +145,7 @@ impl Watch {
         state.last = Some(Last { core: core.number, end: now, counts, through: None });
     }
 
-    /// The core has done all that is to be done after its operation.
+    /// Notes that the core has done all that is to be done after its operation.
     pub(super) fn through(&self, core: &Core<'_>) {
         let mut state = self.state();
         if let Some(last) = &mut state.last

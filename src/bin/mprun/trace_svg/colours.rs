@@ -1,11 +1,11 @@
-//! Which kind of span has which colour.
+//! The colours of the kinds of spans.
 
 use std::collections::HashMap;
 
 use super::read::{Bar, Timeline};
 
-/// What Onchip records, in the order of the legend; after Okabe and Ito, whose colours people with
-/// any kind of colour vision tell apart. What is work is dark, what is waiting is light.
+/// The kinds that Onchip records, in the order of the legend. The colours are after Okabe and Ito; people with any kind
+/// of colour vision can tell them apart. Work is dark, and waiting is light.
 const KNOWN: [(&str, &str); 9] = [
     ("compute", "#009e73"),
     ("send", "#d55e00"),
@@ -18,7 +18,7 @@ const KNOWN: [(&str, &str); 9] = [
     ("idle", "#dcdcdc"),
 ];
 
-/// For the spans of other tools, those that take most time first.
+/// The colours for the spans of other tools, starting with those that take most time.
 const OTHERS: [&str; 8] =
     ["#56b4e9", "#e69f00", "#b07aa1", "#7f9f3f", "#9c755f", "#76b7b2", "#bab0ac", "#4e5f9e"];
 
@@ -33,7 +33,7 @@ pub struct Colours<'a> {
 }
 
 impl<'a> Colours<'a> {
-    /// Those of the spans that `is_shown`.
+    /// Returns the colours of the spans for which `is_shown` returns true.
     pub fn new(timeline: &'a Timeline, is_shown: impl Fn(&Bar) -> bool) -> Self {
         let mut times: HashMap<&str, i64> = HashMap::new();
         for bar in timeline.rows.iter().flat_map(|row| &row.bars).filter(|bar| is_shown(bar)) {
@@ -55,7 +55,7 @@ impl<'a> Colours<'a> {
         Self { legend, by_name }
     }
 
-    /// The place of a span's colour in the legend.
+    /// Returns the place of a span's colour in the legend.
     pub fn of(&self, name: &str) -> usize {
         self.by_name.get(name).copied().unwrap_or(self.legend.len().saturating_sub(1))
     }

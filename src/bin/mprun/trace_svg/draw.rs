@@ -31,12 +31,12 @@ const LINE: f64 = 20.0;
 const LETTER: f64 = 6.8;
 /// Letters of a thread's name before it is cut.
 const LABEL: usize = 28;
-/// How much an inner bar is lower than the one around it, above and below.
+/// How much lower an inner bar is than the one around it, above and below.
 const INSET: f64 = 3.0;
 const DEEPEST: usize = 2;
-/// Bars are at least so wide, or they vanish.
+/// The least width of a bar, below which it would vanish.
 const THINNEST: f64 = 0.4;
-/// Gaps below this can't be seen.
+/// Gaps that are smaller than this can't be seen.
 const CLOSE: f64 = 0.25;
 
 impl Picture<'_> {
@@ -49,7 +49,7 @@ impl Picture<'_> {
         bar.start <= self.to && bar.end >= self.from
     }
 
-    /// The tops of the rows; headings of processes are between them.
+    /// Returns the tops of the rows. The headings of processes are between the rows.
     fn tops(&self, first: f64) -> (Vec<f64>, f64) {
         let mut y = first;
         let mut tops = Vec::new();
@@ -63,7 +63,7 @@ impl Picture<'_> {
         (tops, y)
     }
 
-    /// The process that begins with a row, where there are several.
+    /// Returns the process that begins with a row, if there are several processes.
     fn heading(&self, index: usize) -> Option<&str> {
         let rows = &self.timeline.rows;
         let several = rows.iter().any(|row| row.process != rows[0].process);
@@ -71,7 +71,7 @@ impl Picture<'_> {
         (several && begins).then_some(rows[index].process.as_str())
     }
 
-    /// The bars of a row as paths of one colour each, outer before inner.
+    /// Writes the bars of a row as paths of one colour each, outer before inner.
     fn write_bars(
         &self,
         f: &mut fmt::Formatter<'_>,
@@ -178,7 +178,7 @@ impl Picture<'_> {
         Ok(())
     }
 
-    /// Where the entries of the legend go, and the line under them.
+    /// Returns the places of the legend's entries, and of the line below them.
     fn legend_places(&self, colours: &Colours, first: f64) -> (Vec<(f64, f64)>, f64) {
         let (mut x, mut y) = (MARGIN, first);
         let mut places = Vec::new();
@@ -258,17 +258,17 @@ fn write_text(
     )
 }
 
-/// A coordinate with the digits that can be seen.
+/// Rounds a coordinate to the digits that can be seen.
 fn pixels(at: f64) -> f64 {
     (at * 100.0).round() / 100.0
 }
 
-/// About how wide a text is.
+/// Returns about how wide a text is.
 fn width(text: &str) -> f64 {
     LETTER * text.chars().count() as f64
 }
 
-/// A name that is not too long.
+/// Returns a name, shortened if it is too long.
 fn cut(name: &str) -> String {
     if name.chars().count() <= LABEL {
         return name.to_owned();
@@ -277,7 +277,7 @@ fn cut(name: &str) -> String {
     kept + "…"
 }
 
-/// Text for XML, which has no way to write some characters at all.
+/// Escapes text for XML, which has no way to write some characters at all.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -294,7 +294,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// The unit that suits times up to `longest` nanoseconds.
+/// Returns the unit that suits times up to `longest` nanoseconds.
 fn unit(longest: i64) -> (i64, &'static str) {
     match longest {
         ..10_000 => (1, "ns"),
@@ -304,7 +304,7 @@ fn unit(longest: i64) -> (i64, &'static str) {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, so that a length has at most `most` steps or few more.
+/// Returns 1, 2 or 5 times a power of ten, so that a length has at most `most` steps or a few more.
 fn step(length: i64, most: i64) -> i64 {
     let least = (length / most).max(1);
     let power = 10_i64.pow(least.ilog10());
@@ -315,7 +315,7 @@ fn step(length: i64, most: i64) -> i64 {
         .unwrap_or_else(|| power.saturating_mul(10))
 }
 
-/// Nanoseconds as milliseconds, for a message.
+/// Converts nanoseconds to milliseconds, for a message.
 pub fn in_ms(time: i64) -> f64 {
     time as f64 / 1e6
 }

@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> Shown {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Milliseconds with a fraction, in nanoseconds.
+/// Parses milliseconds with a fraction. Returns nanoseconds.
 fn milliseconds(text: &str) -> Result<i64, String> {
     let number: f64 = text.parse().map_err(|_| "no number of milliseconds".to_owned())?;
     if (0.0..1e12).contains(&number) {

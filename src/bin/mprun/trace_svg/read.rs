@@ -1,9 +1,8 @@
-//! Chrome's trace-event format, as much of it as tells who did what from when to when.
+//! A reader of Chrome's trace-event format, as far as the format says which thread did what and when.
 //!
-//! Both forms: an array of events, whose closing bracket may be missing when a program was stopped
-//! while it wrote, and an object with `traceEvents`. Complete events (`X`), begin and end (`B`,
-//! `E`), names and order of threads and processes (`M`), flows (`s`, `t`, `f`); other events are
-//! passed over.
+//! It reads both forms: an array of events, whose closing bracket may be missing if a program was stopped while it
+//! wrote, and an object with `traceEvents`. It reads complete events (`X`), begin and end (`B`, `E`), names and order
+//! of threads and processes (`M`), and flows (`s`, `t`, `f`). It skips other events.
 
 use std::{
     cmp::Reverse,
@@ -12,14 +11,14 @@ use std::{
 
 use serde_json::Value;
 
-/// Who did what. Times are in nanoseconds from the first span's beginning.
+/// What each thread did. Times are in nanoseconds from the first span's beginning.
 #[derive(Debug, Default, PartialEq)]
 pub struct Timeline {
     /// Threads, in the order in which they are shown.
     pub rows: Vec<Row>,
     /// Flows from one row to another, in the order of their ends.
     pub arrows: Vec<Arrow>,
-    /// Spans that the writer had no room for.
+    /// The number of spans that the writer had no room for.
     pub dropped: u64,
 }
 
@@ -28,7 +27,7 @@ pub struct Timeline {
 pub struct Row {
     pub process: String,
     pub name: String,
-    /// By their beginnings, outer before inner.
+    /// The spans in the order of their beginnings, outer before inner.
     pub bars: Vec<Bar>,
 }
 
@@ -37,11 +36,11 @@ pub struct Bar {
     pub name: String,
     pub start: i64,
     pub end: i64,
-    /// How many others it is within.
+    /// The number of other spans that this one is within.
     pub depth: usize,
 }
 
-/// Ends of a flow, as row and time.
+/// The two ends of a flow, each as row and time.
 #[derive(Debug, PartialEq)]
 pub struct Arrow {
     pub from: (usize, i64),
@@ -49,18 +48,18 @@ pub struct Arrow {
 }
 
 impl Timeline {
-    /// Nanoseconds from the first beginning to the last end; at least 1.
+    /// Returns the nanoseconds from the first beginning to the last end; at least 1.
     pub fn length(&self) -> i64 {
         let ends = self.rows.iter().flat_map(|row| &row.bars).map(|bar| bar.end);
         ends.max().unwrap_or(0).max(1)
     }
 }
 
-/// Microseconds either way of 0 that a time may be, 95 years: with lengths and differences of such
-/// times, nanoseconds fit.
+/// The limit of a time on either side of 0 in microseconds, 95 years. With lengths and differences of such times,
+/// nanoseconds fit.
 const LATEST: f64 = 3e15;
 
-/// Reads a trace. The error is what is wrong with it, as the rest of a sentence.
+/// Reads a trace. The error says what is wrong with it, as the rest of a sentence.
 pub fn timeline(bytes: &[u8]) -> Result<Timeline, String> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
@@ -119,7 +118,7 @@ fn parse(text: &str) -> Result<Value, String> {
     Err(format!("truncated: {error}"))
 }
 
-/// How many spans Onchip says it did not keep.
+/// Returns how many spans Onchip says it did not keep.
 fn dropped(file: &Value) -> u64 {
     let counts = file.get("otherData").and_then(|other| other.get("dropped_spans"));
     let counts = counts.and_then(Value::as_object);
@@ -144,7 +143,7 @@ impl<'a> Event<'a> {
         matches!(self.phase, "X" | "B" | "E" | "s" | "t" | "f")
     }
 
-    /// A time in nanoseconds.
+    /// Returns the time in a field, in nanoseconds.
     fn nanoseconds(&self, field: &str) -> Result<Option<i64>, String> {
         let Some(value) = self.fields.get(field) else { return Ok(None) };
         let micros = value.as_f64().or_else(|| value.as_str()?.parse().ok());
@@ -175,7 +174,7 @@ impl<'a> Event<'a> {
         (self.id("pid"), self.id("tid"))
     }
 
-    /// The events of a flow have these in common.
+    /// Returns what the events of a flow have in common.
     fn flow(&self) -> (String, String, String) {
         let text = |field| self.fields.get(field).map(Value::to_string).unwrap_or_default();
         (text("cat"), text("name"), text("id"))
@@ -186,7 +185,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// A number, or what some tools write in its place; numbers come first, by value.
+/// A number, or what some tools write instead. Numbers come first, by value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Id {
     number: Option<i64>,
@@ -195,7 +194,7 @@ struct Id {
 
 type Thread = (Id, Id);
 
-/// Where a row belongs: processes and threads by what the trace says, then by number.
+/// The place of a row: processes and threads in the order that the trace says, then by number.
 type Place = (i64, Id, i64, Id);
 
 #[derive(Default)]
@@ -321,7 +320,7 @@ impl Reader {
     }
 }
 
-/// Sorts the bars of a row, and finds out which are within which.
+/// Sorts the bars of a row, and finds out which bars are within which others.
 fn nest(bars: &mut [Bar]) {
     bars.sort_by_key(|bar| (bar.start, Reverse(bar.end)));
     let mut around: Vec<i64> = Vec::new();

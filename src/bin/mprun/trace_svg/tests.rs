@@ -36,7 +36,7 @@ fn bars(timeline: &Timeline) -> Vec<String> {
     rows.flat_map(|row| row.bars.iter().map(|of| bar(&row.name, of))).collect()
 }
 
-/// Every tag is closed in its turn, every attribute is quoted, and nothing is left unescaped.
+/// Checks that every tag is closed in order, every attribute is quoted, and nothing is left unescaped.
 #[track_caller]
 fn assert_well_formed(svg: &str) {
     let mut open: Vec<&str> = Vec::new();
