@@ -363,7 +363,7 @@ const LARGE: u64 = 64;
 const STEP: Duration = Duration::from_nanos(140);
 
 /// The number of bytes, and the least number of messages, by which a receiver stays behind its sender in a large ring:
-/// see [`RingReceiver::take`].
+/// see [`RingReceiver::keep_distance`].
 const DISTANCE: u64 = 4096;
 const LEAST: u64 = 64;
 

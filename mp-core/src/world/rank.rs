@@ -524,8 +524,9 @@ impl Rank {
         Ok(self.buffer(elements.len())?.fill_with(|to| to.copy_from_slice(elements)))
     }
 
-    /// Returns how many bytes of the world's memory are in use, and the most that were ever handed out at the same
-    /// time. In a world whose work frees what it takes, the second number stays the same.
+    /// Returns how many bytes of the world's memory are in use, and how far the memory was ever used: the bytes up to the
+    /// end of the last block that was ever handed out, gaps included. In a world whose work frees what it takes, the
+    /// second number stays the same.
     pub fn memory(&self) -> MemoryUse {
         let heap = self.context.segment.heap();
         MemoryUse { in_use: heap.used(), touched: heap.touched() }

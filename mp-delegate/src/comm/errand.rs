@@ -56,7 +56,7 @@ pub enum Progress {
     /// cores for each rank. Otherwise the rank itself does, as with [`InCalls`](Self::InCalls).
     #[default]
     Automatic,
-    /// The rank itself carries them on, in its calls: while it waits for an errand's request, it carries on everything
+    /// The rank itself carries them on, in its calls: while it waits for anything, it carries on everything
     /// else. While the rank computes, nothing makes progress. This costs no core and no thread switch.
     InCalls,
     /// One of these threads carries them on, whatever the rank does. If there are no threads, the rank itself does.

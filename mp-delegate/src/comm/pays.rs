@@ -127,7 +127,7 @@ pub struct Costs {
 
 impl Default for Costs {
     /// Returns values that are typical of a virtual machine with two Zen 5 cores (`cargo bench --bench when_it_pays`).
-    /// There, `delegating` and `delegated.fixed` differ by a factor of three from run to run. The larger values are
+    /// There, `delegating` and `delegated.fixed` differ by a factor of two to five from run to run. The larger values are
     /// taken, so that a message that hardly gains is sent inline. The bench does not measure two of the values:
     /// `coming` is the time of a futex wake on that machine, and `slowed_by_sibling` is an assumption, because that
     /// machine has no siblings.
