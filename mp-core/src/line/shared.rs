@@ -44,8 +44,8 @@ impl Line {
     /// Adds to the flag, and returns its previous value. Readers and adders see what was put before.
     #[inline(always)]
     pub(crate) fn add_to_flag(&self, value: u64) -> u64 {
-        // Release as in `set_flag`, which it may stand for. Acquire: pairs with the Release of
-        // whoever added before.
+        // Release as in `set_flag`, which it may stand for. Acquire: pairs with the Release in `add_to_flag` of a rank
+        // that added before.
         self.0[0].fetch_add(value, Ordering::AcqRel)
     }
 

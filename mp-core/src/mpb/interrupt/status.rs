@@ -146,7 +146,7 @@ impl Status {
 
     /// Whether the thread in this seat sleeps, as far as others know.
     fn sleeps(&self, seat: usize) -> bool {
-        // Acquire: pairs with the Release of who rang.
+        // Acquire: pairs with the Release in `ring`.
         self.state.load(Ordering::Acquire) & SLEEPS << seat != 0
     }
 
