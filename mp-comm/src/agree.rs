@@ -1,4 +1,4 @@
-//! What all ranks of a communicator decide together: for all calls that every rank must make.
+//! Agreement of all ranks of a communicator: for all calls that every rank must make.
 
 use crate::{
     call::{Call, Calls},
@@ -8,7 +8,7 @@ use crate::{
     status::Tag,
 };
 
-/// Which of these calls it is. All ranks must make the same.
+/// Identifies one of these calls. All ranks must make the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Together {
@@ -29,22 +29,22 @@ impl Together {
     }
 }
 
-/// Words that each rank contributes.
+/// The number of words that each rank contributes.
 pub(crate) const WORDS: usize = 3;
-/// Those, the call, and the first unused context.
+/// Those words, the call, and the first unused context.
 const ROW: usize = WORDS + 2;
 type Row = [u64; ROW];
 
-/// Instead of a call: somebody is missing, who follows, and why.
+/// Used instead of a call: a rank is missing; the rank and the reason follow.
 const MISSING: u64 = 0;
 const LOST: u64 = 0;
 const ENDED: u64 = 1;
 
-/// The first of the tags of all this in the stream of joint operations, of which each call has the next
-/// one: so that what is late after a call that was given up is not taken for something else.
+/// The first of the tags of these calls in the stream of joint operations. Each call has the next tag, so that a late
+/// message of a call that was given up is not taken for something else.
 const TAGS: u32 = OWN_TAGS + (1 << 30);
 
-/// What came of it, for every rank.
+/// The result of an agreement, the same for every rank.
 pub(crate) struct Agreed {
     /// What each rank contributed.
     pub(crate) rows: Vec<[u64; WORDS]>,
@@ -53,7 +53,7 @@ pub(crate) struct Agreed {
 }
 
 impl Communicator {
-    /// Tells every rank what all contribute, and takes a context for something new.
+    /// Tells every rank what all ranks contribute, and reserves a context for something new.
     pub(crate) fn decide_together(&self, call: Together, mine: [u64; WORDS]) -> Result<Agreed> {
         self.joint().check_if_set(|| call.call())?;
         let (tag, mut row) = self.row(call as u64);
@@ -71,7 +71,7 @@ impl Communicator {
         Ok(Agreed { rows: rows.iter().map(|row| [row[2], row[3], row[4]]).collect(), context })
     }
 
-    /// The next call's tag, and what this rank says of it at first.
+    /// Returns the next call's tag, and this rank's row for it.
     fn row(&self, call: u64) -> (u32, Row) {
         let number = self.agreements.get();
         self.agreements.set(number.wrapping_add(1));
@@ -79,8 +79,8 @@ impl Communicator {
         (TAGS + number % (1 << 30), [call, u64::from(unused), 0, 0, 0])
     }
 
-    /// All ranks' rows for each, by way of rank 0, which hears of everybody before it answers anybody:
-    /// so either all go on, or all learn who is missing.
+    /// Exchanges all ranks' rows by way of rank 0, which hears from every rank before it answers any. So either all
+    /// ranks go on, or all learn which rank is missing.
     fn exchange_rows(&self, tag: u32, row: Row) -> Result<Vec<Row>> {
         if self.rank() == 0 { self.collect(tag, row) } else { self.contribute(tag, row) }
     }
@@ -145,7 +145,7 @@ impl Communicator {
         Ok(row)
     }
 
-    /// An error, at all ranks, where not all call the same.
+    /// Returns an error, at all ranks, if they do not all make the same call.
     fn compare(&self, tag: u32, rows: &[Row], call: &Call) -> Result<()> {
         if rows.iter().all(|row| row[0] == rows[0][0]) {
             return Ok(());
@@ -153,7 +153,7 @@ impl Communicator {
         Err(ErrorKind::CallsDiffer(Box::new(Calls::new(self.all_calls(tag, call)?))).into())
     }
 
-    /// Everybody's call, in words.
+    /// Exchanges the calls of all ranks, in words.
     fn all_calls(&self, tag: u32, mine: &Call) -> Result<Vec<Call>> {
         let unreadable = |error: postcard::Error| {
             Error::from(ErrorKind::Broken { rank: 0, reason: error.to_string() })

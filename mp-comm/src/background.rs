@@ -1,10 +1,10 @@
-//! An engine as a part of what goes on in its rank's thread: whatever the thread waits in brings on what
-//! the engine has under way. Also what is still to be sent when the last communicator is dropped.
+//! An engine as a part of its rank's thread: whatever the thread waits for, the wait brings on the engine's pending
+//! operations. Also sends what is still to be sent when the last communicator is dropped.
 //!
-//! To wait for that there would hang where the rank's code fails: its communicators are dropped on the way
-//! out, and the receiver may sit in an operation that this rank never comes to. So such an engine lingers
-//! in its thread. Other calls bring it on, and when the rank's code has returned, the rank waits until it is
-//! done; when the code has failed, or panicked, what was to be sent is given up.
+//! Waiting for those messages would hang if the rank's code fails: its communicators are dropped on the way out, and
+//! the receiver may be in an operation that this rank never reaches. So such an engine remains in its thread. Other
+//! calls bring it on. When the rank's code has returned, the rank waits until the engine is done. When the code has
+//! failed, or panicked, the remaining messages are given up.
 
 use std::{
     cell::RefCell,
@@ -24,13 +24,13 @@ use crate::{
     owner::{Owner, Shared, Working},
 };
 
-/// See the [module](self). Also what drives the engine for requests that are waited for together with others.
-/// An owner keeps its own, which it [adds](Rank::progress_with) while its engine has something
-/// under way.
+/// The part of a rank that drives its engine: see the [module](self). It also drives the engine for requests that are
+/// waited for together with others. An owner keeps its own, which it [adds](Rank::progress_with) while its engine has
+/// pending operations.
 pub(crate) struct Background {
     rank: Rank,
     owner: Weak<Owner>,
-    /// The same, once it has no communicators any more and has something to send.
+    /// The engine's owner, once it has no communicators any more and has something to send.
     kept: RefCell<Option<Shared>>,
 }
 
@@ -39,12 +39,12 @@ impl Background {
         Rc::new(Self { rank: rank.clone(), owner, kept: RefCell::default() })
     }
 
-    /// Tells it from the other parts of its rank.
+    /// Returns a key that distinguishes it from the other parts of its rank.
     fn key(&self) -> usize {
         self.owner.as_ptr().addr()
     }
 
-    /// Has this thread's waits bring the engine on, until it [leaves](Self::leave).
+    /// Makes this thread's waits bring the engine on, until it [leaves](Self::leave).
     pub(crate) fn join(self: &Rc<Self>) {
         self.rank.progress_with(self.key(), || self.clone());
     }
@@ -54,8 +54,8 @@ impl Background {
         self.rank.progress_without(self.key());
     }
 
-    /// Calls `with` with everything that the engine waits for. While one of the engine's own calls waits, the
-    /// engine is borrowed, and this returns `None`: that call waits for the same by itself.
+    /// Calls `with` with everything that the engine waits for. While one of the engine's own calls waits, the engine is
+    /// borrowed, and this returns `None`: that call waits for the same things itself.
     fn with_select<T>(&self, with: impl FnOnce(&Select<'_>) -> T) -> Option<T> {
         let owner = self.owner.upgrade()?;
         let engine = owner.try_here()?;
@@ -152,7 +152,7 @@ impl Driven for Engine {
     }
 }
 
-/// Keeps an engine without communicators until everything is sent, or its rank has failed.
+/// Keeps an engine without communicators until everything is sent, or until its rank has failed.
 pub(crate) fn keep(owner: &Shared) {
     /// Gives up what is left when it is dropped.
     struct Keeper(Rc<Background>);

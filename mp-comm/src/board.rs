@@ -1,6 +1,6 @@
-//! What the ranks of a communicator tell each other when some of them were lost: whether it is revoked, and
-//! what they decide. A region of theirs, in which no death ends a wait. It is made by the first of them that needs it,
-//! or that drops the communicator while it has others.
+//! The information that the ranks of a communicator share when some of them were lost: whether the communicator is
+//! revoked, and what they decide. It is in a region of theirs, in which no death ends a wait. The region is made by the
+//! first rank that needs it, or that drops the communicator while it has others.
 //!
 //! ```text
 //! 1   whether it is revoked        set by whoever revokes it
@@ -31,17 +31,17 @@ const FIRST: usize = 2;
 pub(crate) struct Board {
     rank: Rank,
     region: Region,
-    /// Of the names of all that belongs to the communicator.
+    /// The prefix of the names of everything that belongs to the communicator.
     prefix: String,
     /// Members that had dropped all their communicators of this set before this was opened.
     absent: Vec<bool>,
-    /// Decisions that this rank has a part in.
+    /// The number of decisions in which this rank has taken part.
     round: Mutex<u64>,
     contribution: usize,
     proposal: usize,
 }
 
-/// Which communicator: those of one set have different contexts, where they have a rank in common.
+/// Identifies a communicator. Those of one set have different contexts if they have a rank in common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Whose {
     pub(crate) serial: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Whose {
 }
 
 impl Whose {
-    /// What the names of all begin with that its members open by [`Joint::name`](crate::Joint::name).
+    /// Returns the common prefix of all names that its members open by [`Joint::name`](crate::Joint::name).
     pub(crate) fn prefix(self) -> String {
         format!("communicator {}.{}: ", self.serial, self.context)
     }
@@ -60,7 +60,7 @@ impl Whose {
 }
 
 impl Board {
-    /// Opens it, for contributions and proposals of so many words.
+    /// Opens the board, for contributions and proposals of the given numbers of words.
     pub(crate) fn open(
         rank: &Rank,
         whose: Whose,
@@ -78,12 +78,13 @@ impl Board {
         Ok(Self { rank, region, prefix, absent, round, contribution, proposal })
     }
 
-    /// Whether another member has opened it, and this one has not.
+    /// Returns whether another member has opened the board, and this one has not.
     pub(crate) fn is_there(rank: &Rank, whose: Whose) -> Result<bool> {
         Ok(Region::is_there(rank, NAMES, &whose.board())?)
     }
 
-    /// This rank, which has not opened it, will not: those that have do not wait for it.
+    /// Declares that this rank, which has not opened the board, will not: the members that have opened it do not wait
+    /// for it.
     pub(crate) fn decline(rank: &Rank, whose: Whose) {
         // Where that fails, the world's memory is broken.
         let _ = rank.decline_mpb(&whose.board(), NAMES.mpbs(Mpbs::lines(1)));
@@ -100,8 +101,8 @@ impl Board {
         Ok(())
     }
 
-    /// Whether the communicator is revoked. One that was lost before it had told all is helped out by those
-    /// that find what it has begun.
+    /// Returns whether the communicator is revoked. If the rank that revoked it was lost before it had told all others,
+    /// the ranks that find the unfinished revocation complete it.
     pub(crate) fn is_revoked(&self) -> Result<bool> {
         let words = self.region.words();
         let revoked = words[REVOKED].load() != 0;
@@ -111,13 +112,13 @@ impl Board {
         Ok(revoked)
     }
 
-    /// Whether the member takes no part in decisions any more.
+    /// Returns whether the member takes no part in decisions any more.
     pub(crate) fn is_gone(&self, member: usize) -> bool {
         self.absent.get(member) != Some(&false) || self.region.is_gone(member)
     }
 
-    /// Decides the next thing together with all members that are there, which all call this. What is
-    /// proposed follows from their contributions.
+    /// Makes the next decision together with all members that are there, which all call this. The proposal follows from
+    /// their contributions.
     pub(crate) fn decide(
         &self,
         contribution: &[u64],

@@ -1,4 +1,4 @@
-//! What ranks say that they call, where all must call the same, and how that can differ.
+//! The calls of ranks that must all call the same, and the ways in which they can differ.
 
 use std::{borrow::Cow, fmt};
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ElementType, digest::digest};
 
-/// What a rank calls that all ranks of a communicator must call together, with all that must be the
-/// same: what [`Joint::check`](crate::Joint::check) compares.
+/// A call that all ranks of a communicator must make together, with everything that must be the same.
+/// [`Joint::check`](crate::Joint::check) compares these.
 ///
 /// ```
 /// use onchip::communicator::Call;
@@ -21,20 +21,20 @@ use crate::{ElementType, digest::digest};
 pub struct Call {
     /// The operation's name.
     pub name: Cow<'static, str>,
-    /// The rank that it goes from, or to.
+    /// The root, if the operation has one.
     pub root: Option<usize>,
-    /// How many elements.
+    /// The number of elements.
     pub count: Option<usize>,
-    /// Of which type.
+    /// The type of the elements.
     pub element: Option<ElementType>,
-    /// What combines them.
+    /// The operation that combines the elements.
     pub operation: Option<Cow<'static, str>>,
-    /// How it is to be done.
+    /// The settings of the operation.
     pub settings: Cow<'static, str>,
 }
 
 impl Call {
-    /// An operation of this name.
+    /// Makes a call of the operation with this name.
     pub const fn new(name: &'static str) -> Self {
         Self {
             name: Cow::Borrowed(name),
@@ -46,37 +46,37 @@ impl Call {
         }
     }
 
-    /// From or to this rank.
+    /// Sets the root.
     pub fn root(mut self, root: usize) -> Self {
         self.root = Some(root);
         self
     }
 
-    /// Of elements of this type, where each rank may have another number of them.
+    /// Sets the type of the elements, where each rank may have another number of them.
     pub fn of<T: Plain>(mut self) -> Self {
         self.element = Some(ElementType::of::<T>());
         self
     }
 
-    /// Of elements of a type that is known by its name and size.
+    /// Sets the type of the elements, by its name and size.
     pub fn of_named(mut self, name: impl Into<String>, size: usize) -> Self {
         self.element = Some(ElementType { name: name.into(), size, align: size });
         self
     }
 
-    /// Of so many elements of this type.
+    /// Sets the type and number of the elements.
     pub fn elements<T: Plain>(mut self, count: usize) -> Self {
         self.count = Some(count);
         self.of::<T>()
     }
 
-    /// With elements combined by this.
+    /// Sets the operation that combines the elements.
     pub fn operation(mut self, operation: impl Into<Cow<'static, str>>) -> Self {
         self.operation = Some(operation.into());
         self
     }
 
-    /// To be done in this way: shown only where calls differ in nothing else.
+    /// Sets the settings of the operation. They are shown only where calls differ in nothing else.
     pub fn settings(mut self, settings: impl Into<Cow<'static, str>>) -> Self {
         self.settings = settings.into();
         self
@@ -92,7 +92,7 @@ impl Call {
         }
     }
 
-    /// A number that is another one for nearly every other call.
+    /// Returns a number that is different for nearly every other call.
     pub(crate) fn digest(&self) -> u64 {
         let Self { name, root, count, element, operation, settings } = self;
         let number = |number: &Option<usize>| number.map_or(u64::MAX, |number| number as u64);
@@ -108,7 +108,7 @@ impl Call {
 }
 
 impl fmt::Display for Call {
-    /// With `{:#}` also how it is to be done, and the element's size.
+    /// With `{:#}`, also writes the settings and the element's size.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, root, count, element, operation, settings } = self;
         f.write_str(name)?;
@@ -136,29 +136,29 @@ impl fmt::Display for Call {
     }
 }
 
-/// Ranks that called the same.
+/// Ranks that made the same call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Callers {
-    /// What they called.
+    /// The call that they made.
     pub call: Call,
-    /// Who they are, in ascending order.
+    /// The ranks, in ascending order.
     pub ranks: Vec<usize>,
 }
 
-/// What the ranks of a communicator called, where it was not the same.
+/// The calls of the ranks of a communicator, where they were not the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Calls {
-    /// The most first; of as many, the one with the lowest rank.
+    /// The largest first; of groups of the same size, the one with the lowest rank.
     groups: Vec<Callers>,
 }
 
 impl Calls {
-    /// What groups of ranks called, as far as that is known.
+    /// Makes it from groups of ranks and their calls, as far as they are known.
     pub fn of(groups: Vec<Callers>) -> Self {
         Self { groups }
     }
 
-    /// Of each rank's call.
+    /// Makes it from the call of each rank.
     pub(crate) fn new(calls: Vec<Call>) -> Self {
         let mut groups: Vec<Callers> = Vec::new();
         for (rank, call) in calls.into_iter().enumerate() {
@@ -172,12 +172,13 @@ impl Calls {
         Self { groups }
     }
 
-    /// Those that called the same, the most first.
+    /// Returns the groups of ranks that made the same call, the largest first.
     pub fn groups(&self) -> &[Callers] {
         &self.groups
     }
 
-    /// Those who differ from more than half of the ranks. Empty where nothing was called by so many.
+    /// Returns the groups whose call differs from that of more than half of the ranks. Empty if no call was made by so
+    /// many.
     pub fn odd(&self) -> &[Callers] {
         let ranks: usize = self.groups.iter().map(|group| group.ranks.len()).sum();
         match self.groups.split_first() {

@@ -10,8 +10,8 @@ use crate::{
     error::{ErrorKind, Result},
 };
 
-/// A communicator whose ranks lie in a grid (`MPI_Cart_create`): row by row, so that the last
-/// coordinate changes fastest. It can be used as a [`Communicator`].
+/// A communicator whose ranks lie in a grid (`MPI_Cart_create`). They are numbered row by row, so the last coordinate
+/// changes fastest. It can be used as a [`Communicator`].
 ///
 /// ```
 /// use onchip::communicator::{Communicator, balanced};
@@ -48,13 +48,13 @@ impl Deref for Cartesian {
 }
 
 impl Communicator {
-    /// A grid with so many ranks in each dimension, in those that are periodic closed to a ring
-    /// (`MPI_Cart_create`). All ranks must call it, with the same. Ranks keep their order; those
-    /// that the grid has no place for get none.
+    /// Makes a grid with the given number of ranks in each dimension (`MPI_Cart_create`). Periodic dimensions are
+    /// closed to a ring. All ranks must call it with the same arguments. Ranks keep their order; those that have no
+    /// place in the grid get `None`.
     ///
     /// # Errors
-    /// As [`split`](Self::split); [`Misuse`](crate::ErrorKind::Misuse) for all when the grid has no dimension, has
-    /// more places than there are ranks, or was not described alike.
+    /// As [`split`](Self::split); [`Misuse`](crate::ErrorKind::Misuse) for all ranks when the grid has no dimension,
+    /// has more places than there are ranks, or was not described alike by all.
     pub fn cartesian(&self, dimensions: &[usize], periodic: &[bool]) -> Result<Option<Cartesian>> {
         let places = dimensions.iter().try_fold(1usize, |all, &one| all.checked_mul(one));
         let places = places.unwrap_or(usize::MAX);
@@ -82,22 +82,22 @@ impl Communicator {
 }
 
 impl Cartesian {
-    /// The communicator of the grid's ranks.
+    /// Returns the communicator of the grid's ranks.
     pub fn communicator(&self) -> &Communicator {
         &self.communicator
     }
 
-    /// How many ranks there are in each dimension.
+    /// Returns the number of ranks in each dimension.
     pub fn dimensions(&self) -> &[usize] {
         &self.dimensions
     }
 
-    /// Which dimensions are closed to a ring.
+    /// Returns which dimensions are closed to a ring.
     pub fn periodic(&self) -> &[bool] {
         &self.periodic
     }
 
-    /// Where a rank lies (`MPI_Cart_coords`).
+    /// Returns the coordinates of a rank (`MPI_Cart_coords`).
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank).
@@ -115,9 +115,8 @@ impl Cartesian {
         Ok(coordinates)
     }
 
-    /// The rank that lies there (`MPI_Cart_rank`). In periodic dimensions coordinates go on at the
-    /// other side; elsewhere there is none outside of the grid, and nowhere with another number of
-    /// coordinates.
+    /// Returns the rank at these coordinates (`MPI_Cart_rank`). In periodic dimensions, coordinates wrap around.
+    /// Returns `None` outside of the grid, and if the number of coordinates is wrong.
     pub fn rank_at(&self, coordinates: &[isize]) -> Option<usize> {
         if coordinates.len() != self.dimensions.len() {
             return None;
@@ -135,8 +134,8 @@ impl Cartesian {
         Some(rank)
     }
 
-    /// From whom one receives and to whom one sends when everybody sends `by` places up in a
-    /// dimension (`MPI_Cart_shift`); `None` where the grid ends (`MPI_PROC_NULL`).
+    /// Returns the rank to receive from and the rank to send to when every rank sends `by` places up in a dimension
+    /// (`MPI_Cart_shift`). They are `None` where the grid ends (`MPI_PROC_NULL`).
     ///
     /// # Errors
     /// [`Misuse`](crate::ErrorKind::Misuse) when there is no such dimension.
@@ -153,19 +152,18 @@ impl Cartesian {
         Ok((by.checked_neg().and_then(at), at(by)))
     }
 
-    /// The ranks next to this one, below and above in each dimension
-    /// (`MPI_Cart_shift` by 1 in all).
+    /// Returns the ranks next to this one, below and above in each dimension (`MPI_Cart_shift` by 1 in all).
     pub fn neighbours(&self) -> Vec<(Option<usize>, Option<usize>)> {
         let dimensions = 0..self.dimensions.len();
         dimensions.filter_map(|dimension| self.shift(dimension, 1).ok()).collect()
     }
 
-    /// The part of the grid in which this rank lies, with only those dimensions that are kept
-    /// (`MPI_Cart_sub`): its row, its column, its plane. All ranks must call it, with the same.
+    /// Returns the part of the grid in which this rank lies, with only the dimensions that are kept (`MPI_Cart_sub`):
+    /// for example its row, its column or its plane. All ranks must call it with the same arguments.
     ///
     /// # Errors
-    /// As [`Communicator::split`]; [`Misuse`](crate::ErrorKind::Misuse) when it says more or less than which
-    /// dimensions are kept.
+    /// As [`Communicator::split`]; [`Misuse`](crate::ErrorKind::Misuse) when the length of `keep` is not the number of
+    /// dimensions.
     pub fn sub(&self, keep: &[bool]) -> Result<Self> {
         let mine = self.coordinates(self.rank())?;
         let mut color = 0;
@@ -191,7 +189,7 @@ impl Cartesian {
     }
 }
 
-/// So many ranks as a grid whose dimensions differ as little as can be, the largest first
+/// Returns a grid of this many ranks whose dimensions differ as little as possible, the largest first
 /// (`MPI_Dims_create`). Dimensions that are not 0 stay as they are.
 ///
 /// ```
@@ -218,7 +216,8 @@ pub fn balanced(ranks: usize, dimensions: &[usize]) -> Result<Vec<usize>> {
         .collect())
 }
 
-/// A number as so many factors up to `most`, falling, the first as small as it can be, and so on.
+/// Returns `count` factors of a number, each at most `most`, in descending order, the first as small as possible, and
+/// so on.
 fn factors(number: usize, count: usize, most: usize) -> Option<Vec<usize>> {
     if count == 0 {
         return (number == 1).then(Vec::new);
@@ -230,15 +229,15 @@ fn factors(number: usize, count: usize, most: usize) -> Option<Vec<usize>> {
     })
 }
 
-/// Which of `total` things the part number `index` of `parts` has, when all have as many, or one
-/// more or less: the first ones have more.
+/// Returns which of `total` items belong to part `index` of `parts`, when all parts have the same number of items or
+/// differ by one. The first parts have more.
 ///
 /// ```
 /// assert_eq!((0..3).map(|part| onchip::communicator::share(8, 3, part)).collect::<Vec<_>>(), [0..3, 3..6, 6..8]);
 /// ```
 ///
 /// # Panics
-/// When there are no parts.
+/// If there are no parts.
 pub fn share(total: usize, parts: usize, index: usize) -> Range<usize> {
     let (least, more) = (total / parts, total % parts);
     let start = |index: usize| index * least + index.min(more);

@@ -1,39 +1,38 @@
-//! Whether ranks compare what they call together.
+//! Whether ranks compare the collective operations that they call.
 
 use std::time::Duration;
 
 /// The environment variable that turns [checks](Check) on where it is set, and off where it is set to 0.
 pub const CHECK_VARIABLE: &str = "ONCHIP_CHECK";
 
-/// The most ranks that compare their calls by default: what they need for it grows with the square of their
-/// number.
+/// The largest number of ranks that compare their calls by default. The cost grows with the square of their number.
 const RANKS: usize = 64;
 
-/// Whether all ranks say what they call before they do it, and compare: for debugging. What all must call
-/// together, and not all call alike, is then an error at all of them, which names who called what, and
-/// nobody has gone on. Compared are the operation, the root, the elements'
-/// type and number, what combines them, and the settings; and the order, of blocking and
-/// [immediate](crate::Ledger) operations together.
+/// Whether all ranks say what they call before they do it, and compare the calls; this is for debugging. If the ranks
+/// call different collective operations, all of them get an error, which names the ranks and their calls, and no rank
+/// goes on. The comparison covers the operation, the root, the type and number of the elements, the operation that
+/// combines them, and the settings. It also covers the order of blocking and [immediate](crate::Ledger) operations
+/// together.
 ///
-/// It makes every operation wait for all ranks, an immediate one before it does anything; the call itself
-/// returns at once all the same. All ranks must do it, or none.
+/// With checks, every operation waits for all ranks. An immediate operation waits before it does anything, but its call
+/// still returns at once. Checks must be on at all ranks, or at none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
-    /// Where [`CHECK_VARIABLE`] says so; where it says nothing, in programs with debug assertions, in
+    /// [`CHECK_VARIABLE`] decides. If it is not set, checks are on in programs with debug assertions, in
     /// communicators of up to 64 ranks.
     #[default]
     Environment,
-    /// No.
+    /// Checks are off.
     Off,
-    /// Yes. A rank that does not come at all is waited for; `mprun report` shows who waits for it.
+    /// Checks are on. The ranks wait for a rank that never comes; `mprun report` shows which ranks wait for it.
     On,
-    /// Yes, and a rank that does not come for so long is an error, which names it. (Of a request one says
-    /// how long to wait for it: for those it is the same as [`On`](Self::On).)
+    /// Checks are on, and a rank that does not come within this time is an error, which names it. (The time limit of a
+    /// request is set when it is waited for; for requests, this is the same as [`On`](Self::On).)
     Within(Duration),
 }
 
 impl Check {
-    /// Returns whether so many ranks do.
+    /// Returns whether checks are on for this number of ranks.
     pub fn is_on(self, ranks: usize) -> bool {
         match self {
             // There is nobody to compare with.
@@ -47,7 +46,7 @@ impl Check {
         }
     }
 
-    /// How long they wait for each other in calls that block.
+    /// Returns how long the ranks wait for each other in blocking calls.
     pub(crate) fn limit(self) -> Option<Duration> {
         match self {
             Check::Within(limit) => Some(limit),

@@ -1,4 +1,4 @@
-//! Communicators: which ranks, and in which context; tagged messages between them.
+//! Communicators: their ranks, their context, and the tagged messages between them.
 
 use std::{
     any::Any,
@@ -29,17 +29,15 @@ use crate::{
     wire::Envelope,
 };
 
-/// Ranks that exchange tagged messages among themselves (`MPI_Comm`). See the
-/// [crate's page](crate) for what calls there are.
+/// A group of ranks that exchange tagged messages (`MPI_Comm`). The [crate's page](crate) lists the available calls.
 ///
-/// A communicator belongs to the thread that made it. Communicators made from one another share
-/// their channels; what is sent in one is never received in another. What was said of how one's
-/// collective operations are to be done, and whether they are [checked](crate::Check), holds for
-/// those that are made of it afterwards.
+/// A communicator belongs to the thread that made it. Communicators made from one another share their channels, but a
+/// message that is sent in one is never received in another. The settings of a communicator's collective operations,
+/// and whether they are [checked](crate::Check), also apply to the communicators that are made from it afterwards.
 pub struct Communicator {
     pub(crate) engine: Shared,
     pub(crate) members: Arc<Members>,
-    /// Ranks below this one have the same number in the world, for which no table has to be read.
+    /// Ranks below this one have the same number in the world, so no table has to be read for them.
     alike: usize,
     /// The same two, for its requests.
     pub(crate) home: Rc<Home>,
@@ -50,23 +48,22 @@ pub struct Communicator {
     /// See [`Joint::hand_down`](crate::Joint::hand_down).
     pub(crate) handed_down: RefCell<Vec<Rc<dyn Any>>>,
     check: Cell<Check>,
-    /// Whether that is so here: looked at by every collective operation.
+    /// Whether calls are compared in this communicator. Every collective operation reads this.
     checks: Cell<bool>,
     /// Opened when it is first needed.
     pub(crate) ledger: OnceCell<Ledger>,
-    /// How many calls this rank has made that all ranks make together: see [`crate::agree`].
+    /// The number of calls that this rank has made and that all ranks make together: see [`crate::agree`].
     pub(crate) agreements: Cell<u32>,
     news: News,
-    /// Those after which this was not revoked.
+    /// The number of the news after which this was not revoked.
     heard: Cell<u32>,
 }
 
-/// In which of a communicator's two streams of messages: those of the program, and those of the
-/// operations that all ranks call together.
+/// A communicator's two streams of messages: those of the program, and those of collective operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     Program = 0,
-    /// Tags from [`OWN_TAGS`] on are this crate's.
+    /// Tags from [`OWN_TAGS`] on belong to this crate.
     Together = 1,
 }
 
@@ -74,11 +71,11 @@ pub(crate) enum Stream {
 pub(crate) const OWN_TAGS: u32 = 1 << 31;
 
 impl Communicator {
-    /// All ranks of the world (`MPI_COMM_WORLD`).
+    /// Returns a communicator of all ranks of the world (`MPI_COMM_WORLD`).
     ///
-    /// Each call makes another one, with channels of its own: all ranks that are to talk to each
-    /// other in it must make it as their first, or second, and so on. Mostly one is enough;
-    /// [`duplicate`](Self::duplicate) gives contexts for less.
+    /// Each call makes another communicator, with channels of its own. All ranks that communicate in it must make it in
+    /// the same position: as their first, their second, and so on. Usually one is enough;
+    /// [`duplicate`](Self::duplicate) creates further contexts at a lower cost.
     pub fn world(rank: &Rank) -> Self {
         let engine = Owner::new(rank, rank.ordinal());
         let all = (0..rank.size() as u32).collect();
@@ -86,7 +83,7 @@ impl Communicator {
         Self::new(engine, members, 0)
     }
 
-    /// This rank alone (`MPI_COMM_SELF`).
+    /// Returns a communicator of this rank alone (`MPI_COMM_SELF`).
     pub fn own(rank: &Rank) -> Self {
         let me = rank.id() as u32;
         let engine = Owner::new(rank, OWN);
@@ -94,8 +91,8 @@ impl Communicator {
         Self::new(engine, members, 0)
     }
 
-    /// Other ranks, or the same in another context, over the same channels. What was said of how things
-    /// are to be done holds there, too.
+    /// Returns a communicator of other ranks, or of the same ranks in another context, over the same channels. It
+    /// inherits the settings.
     pub(crate) fn of(&self, members: Members, context: u32) -> Self {
         let of = Self::new(Rc::clone(&self.engine), members, context);
         of.set_check(self.check.get());
@@ -142,17 +139,17 @@ impl Communicator {
         self.checks.get()
     }
 
-    /// This rank's number in the communicator, from 0 (`MPI_Comm_rank`).
+    /// Returns this rank's number in the communicator, from 0 (`MPI_Comm_rank`).
     pub fn rank(&self) -> usize {
         self.members.me
     }
 
-    /// How many ranks there are (`MPI_Comm_size`).
+    /// Returns the number of ranks (`MPI_Comm_size`).
     pub fn size(&self) -> usize {
         self.members.len()
     }
 
-    /// The number in the world of a rank of the communicator.
+    /// Returns the number in the world of a rank of the communicator.
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank).
@@ -160,7 +157,7 @@ impl Communicator {
         Ok(self.to_world(rank)? as usize)
     }
 
-    /// The ranks as a group (`MPI_Comm_group`).
+    /// Returns the ranks as a group (`MPI_Comm_group`).
     pub fn group(&self) -> Group {
         Group::new(self.members.all().to_vec(), self.engine.me)
     }
@@ -181,7 +178,7 @@ impl Communicator {
         }
     }
 
-    /// The world's number of a rank to which something is to be sent.
+    /// Returns the world's number of a rank to which something is to be sent.
     #[inline(always)]
     pub(crate) fn destination(&self, rank: usize) -> Result<u32> {
         self.check_revoked()?;
@@ -222,13 +219,13 @@ impl Communicator {
 
     /// Sends elements to rank `to` (`MPI_Send`).
     ///
-    /// A message for which there is room is copied and this returns. There is room for 128 lines
-    /// of 56 bytes (a message of up to 40 bytes is one line) and for 8 chunks of up to 32 KiB
-    /// between any two ranks; a longer message, or one more, waits until the receiver has taken
-    /// what came before, and what was [posted](Self::immediate_receive) here goes on meanwhile.
-    /// Between threads, a receiver that waits for a long message copies it from `elements`. A message of
-    /// more than an eighth of the receiver's [limit](Self::set_unexpected_limit) on unexpected messages, or
-    /// of more than 40 bytes while it exceeds the limit, waits for its receive.
+    /// If there is room for the message, it is copied and this call returns. Between any two ranks there is room for
+    /// 128 lines of 56 bytes (a message of up to 40 bytes is one line) and for 8 chunks of up to 32 KiB. A longer
+    /// message, or one more, waits until the receiver has taken earlier messages. Receives that were
+    /// [posted](Self::immediate_receive) here make progress meanwhile. Between threads, a receiver that waits for a
+    /// long message copies it directly from `elements`. A message waits for its receive if it is longer than an eighth
+    /// of the receiver's [limit](Self::set_unexpected_limit) on unexpected messages, or if it is longer than 40 bytes
+    /// and the receiver exceeds the limit.
     ///
     /// ```
     /// use onchip::Communicator;
@@ -248,16 +245,16 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`PeerLost`](crate::ErrorKind::PeerLost) and [`Ended`](crate::ErrorKind::Ended) when the rank receives
-    /// nothing any more, [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`World`](crate::ErrorKind::World) and
+    /// [`PeerLost`](crate::ErrorKind::PeerLost) and [`Ended`](crate::ErrorKind::Ended) when the rank no longer receives
+    /// anything, [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`World`](crate::ErrorKind::World) and
     /// [`Broken`](crate::ErrorKind::Broken) for lack of memory.
     #[inline]
     pub fn send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         self.send_in(Stream::Program, elements, to, tag)
     }
 
-    /// Sends. What a message of one line takes is inlined into the caller, so that the compiler can keep its elements in
-    /// registers.
+    /// Sends. The code for a message of one line is inlined into the caller, so that the compiler can keep its elements
+    /// in registers.
     #[inline(always)]
     pub(crate) fn send_in<T: Plain>(
         &self,
@@ -335,26 +332,27 @@ impl Communicator {
         matched.map_err(|error| self.localized(error))
     }
 
-    /// Sends, and returns when the receiver has a receive for the message (`MPI_Ssend`).
+    /// Sends a message, and returns when the receiver has a receive for it (`MPI_Ssend`).
     ///
     /// # Errors
-    /// As [`send`](Self::send); and [`WaitsForItself`](crate::ErrorKind::WaitsForItself) for a message to oneself
-    /// that no receive was [posted](Self::immediate_receive) for. It stays receivable.
+    /// As [`send`](Self::send); and [`WaitsForItself`](crate::ErrorKind::WaitsForItself) if a rank sends a message to
+    /// itself and has [posted](Self::immediate_receive) no receive for it. The message can still be received.
     pub fn synchronous_send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         let to = self.destination(to)?;
         let context = self.context_of(Stream::Program);
         self.send_slowly(self.engine.work(), context, elements, to, tag, true)
     }
 
-    /// Sends without waiting (`MPI_Bsend`, `MPI_Ibsend`): what there is no room for is copied, and
-    /// goes while the rank waits in any later call of the library, or while it computes if there is
-    /// [a thread for that](crate::Joint::lend_messages_to), at the latest when the rank's code has returned
-    /// without an error. [`flush`](Self::flush) waits for it. The copy stays here until it is received, if
-    /// the receiver's [limit](Self::set_unexpected_limit) says so.
+    /// Sends without waiting (`MPI_Bsend`, `MPI_Ibsend`). If there is no room for the message, it is copied. The copy
+    /// is sent while the rank waits in any later call of the library, or while it computes if there is [a thread for
+    /// that](crate::Joint::lend_messages_to). It is sent at the latest when the rank's code has returned without an
+    /// error. [`flush`](Self::flush) waits for it. If the receiver's [limit](Self::set_unexpected_limit) requires it,
+    /// the copy stays here until it is received.
     ///
     /// # Errors
-    /// As [`send`](Self::send). That a copy could not be sent later, for want of memory, is the error of
-    /// the next call that would wait ([`Unsent`](crate::ErrorKind::Unsent)); that its receiver had ended is no error.
+    /// As [`send`](Self::send). If a copy could not be sent later for lack of memory, the next call that would wait
+    /// returns that error ([`Unsent`](crate::ErrorKind::Unsent)). It is not an error if the receiver of a copy had
+    /// ended.
     pub fn buffered_send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         let to = self.destination(to)?;
         let context = self.context_of(Stream::Program);
@@ -382,10 +380,10 @@ impl Communicator {
         sent.map_err(|error| self.localized(error))
     }
 
-    /// Waits until everything is on its way that was to be sent by this rank in any communicator made from
-    /// the same [`world`](Self::world): also what nobody waits for otherwise (`MPI_Comm_flush_buffer`).
-    /// What can't be sent any more, because its receiver has ended, is given up; what the receiver's
-    /// [limit](Self::set_unexpected_limit) keeps here is waited for until it is received.
+    /// Waits until all messages of this rank, in any communicator made from the same [`world`](Self::world), are on
+    /// their way (`MPI_Comm_flush_buffer`). This includes messages that no other call waits for. Messages that can no
+    /// longer be sent, because their receiver has ended, are given up. Messages that the receiver's
+    /// [limit](Self::set_unexpected_limit) keeps here are waited for until they are received.
     ///
     /// # Errors
     /// [`Unsent`](crate::ErrorKind::Unsent); [`World`](crate::ErrorKind::World) when the world's memory is broken.
@@ -393,12 +391,12 @@ impl Communicator {
         self.engine.work().finish().map_err(|error| self.localized(error))
     }
 
-    /// Moves a buffer to rank `to`: nothing is copied, however long it is. Received by
-    /// [`receive_buffer`](Self::receive_buffer) it is not copied there either; any other receive
-    /// takes it, too. (What is sent otherwise is copied once or twice: see the [crate's page](crate).)
+    /// Moves a buffer to rank `to`. Nothing is copied, however long the buffer is. If it is received by
+    /// [`receive_buffer`](Self::receive_buffer), it is not copied there either; any other receive takes it, too. (Other
+    /// sends copy a message once or twice: see the [crate's page](crate).)
     ///
     /// # Errors
-    /// As [`send`](Self::send), with the buffer given back.
+    /// As [`send`](Self::send); the error returns the buffer.
     pub fn send_buffer<T: Plain>(
         &self,
         buffer: SharedBuffer<T>,
@@ -442,30 +440,30 @@ impl Communicator {
         }
     }
 
-    /// Returns what this rank keeps of messages that nobody has received yet, in all communicators made from
-    /// the same [`world`](Self::world) together.
+    /// Returns statistics of the unexpected messages that this rank keeps, in all communicators made from the same
+    /// [`world`](Self::world) together.
     pub fn unexpected(&self) -> Unexpected {
         self.engine.work().desk.unexpected()
     }
 
-    /// Limits the bytes of unexpected messages that this rank keeps, in all communicators made from the same
-    /// [`world`](Self::world) together: of those that a receive has looked past. `usize::MAX` is no limit.
-    /// Without this call it is what [`UNEXPECTED_VARIABLE`](crate::UNEXPECTED_VARIABLE) says, a number of
-    /// bytes, or else 64 MiB.
+    /// Limits the bytes of unexpected messages that this rank keeps in all communicators made from the same
+    /// [`world`](Self::world) together. These are the messages that a receive has looked past. `usize::MAX` means no
+    /// limit. Without this call, the limit is the number of bytes in the environment variable
+    /// [`UNEXPECTED_VARIABLE`](crate::UNEXPECTED_VARIABLE), or else 64 MiB.
     ///
-    /// A message of more than an eighth of the limit, and while there are more bytes than the limit any of more
-    /// than 40 bytes, comes as an envelope alone. Its payload stays with its sender until a receive takes the
-    /// message: [`send`](Self::send) waits until then, an immediate send keeps its buffer, and a buffered send
-    /// its copy. Senders go back to the usual way when the bytes have become half the limit. With a limit of 0
-    /// every message of more than 40 bytes comes so.
+    /// A message of more than an eighth of the limit comes as an envelope alone. While the rank keeps more bytes than
+    /// the limit, so does any message of more than 40 bytes. The payload stays with its sender until a receive takes
+    /// the message: [`send`](Self::send) waits until then, an immediate send keeps its buffer, and a buffered send
+    /// keeps its copy. Senders return to normal operation when the bytes have fallen to half the limit. With a limit of
+    /// 0, every message of more than 40 bytes comes as an envelope.
     ///
-    /// So a rank never keeps more bytes than the limit, and for each other rank an eighth of the limit and 264 KiB:
-    /// the message that was just begun, and what the channels hold. Not counted are messages of up to 40 bytes and
-    /// envelopes, which take some 200 bytes each; [buffers that move](Self::send_buffer), which stay in the
-    /// memory of the world; and what a rank sends to itself, which is never held back.
+    /// A rank therefore never keeps more bytes than the limit plus, for each other rank, an eighth of the limit and 264
+    /// KiB: the message that was just begun, and the contents of the channels. The count excludes messages of up to 40
+    /// bytes and envelopes, which take some 200 bytes each; [buffers that move](Self::send_buffer), which stay in the
+    /// memory of the world; and messages of a rank to itself, which are never held back.
     ///
-    /// Each rank limits what comes to itself. Ranks that send to it go by their own limit until it has first
-    /// looked for a message from them.
+    /// Each rank limits what it receives itself. Until it has first looked for a message from a sender, that sender
+    /// applies its own limit.
     ///
     /// ```
     /// use onchip::Communicator;
@@ -500,15 +498,15 @@ impl Communicator {
 
     // --- receiving ---
 
-    /// Receives a message into a buffer that is long enough (`MPI_Recv`); waits until there is
-    /// one. What the buffer has beyond the message stays as it was.
+    /// Receives a message into a buffer that is long enough (`MPI_Recv`). Waits until there is one. The part of the
+    /// buffer beyond the message stays as it was.
     ///
     /// # Errors
-    /// [`Truncated`](crate::ErrorKind::Truncated) and [`OtherElements`](crate::ErrorKind::OtherElements), which
-    /// leave the message where it is, to be received by another call. [`PeerLost`](crate::ErrorKind::PeerLost) and
-    /// [`Ended`](crate::ErrorKind::Ended) when all that the rank had sent was received; for [any
-    /// source](crate::ANY_SOURCE) when that holds for every other rank, then
-    /// [`NobodyLeft`](crate::ErrorKind::NobodyLeft) if none was lost.
+    /// [`Truncated`](crate::ErrorKind::Truncated) and [`OtherElements`](crate::ErrorKind::OtherElements), which leave
+    /// the message where it is, so that another call can receive it. [`PeerLost`](crate::ErrorKind::PeerLost) and
+    /// [`Ended`](crate::ErrorKind::Ended) when everything that the rank had sent was received. For [any
+    /// source](crate::ANY_SOURCE): `PeerLost` as soon as any other member is lost that this rank has not acknowledged,
+    /// and [`NobodyLeft`](crate::ErrorKind::NobodyLeft) when all other members have ended.
     /// [`WaitsForItself`](crate::ErrorKind::WaitsForItself), [`NoSuchRank`](crate::ErrorKind::NoSuchRank).
     #[inline]
     pub fn receive_into<T: Plain>(
@@ -537,7 +535,7 @@ impl Communicator {
         Ok((one, status))
     }
 
-    /// Receives. What a message of one line takes is inlined into the caller, as in [`send_in`](Self::send_in).
+    /// Receives. The code for a message of one line is inlined into the caller, as in [`send_in`](Self::send_in).
     #[inline(always)]
     pub(crate) fn receive_in<T: Plain>(
         &self,
@@ -577,7 +575,7 @@ impl Communicator {
         self.receive_slowly::<T>(pattern, room, exact, &mut into, None)
     }
 
-    /// [`receive_in`](Self::receive_in) that waits at most so long.
+    /// Works like [`receive_in`](Self::receive_in), but waits at most for the given time.
     pub(crate) fn receive_within<T: Plain>(
         &self,
         stream: Stream,
@@ -592,8 +590,8 @@ impl Communicator {
         self.receive_slowly::<T>(pattern, room, exact, &mut into, limit)
     }
 
-    /// [`receive_into`](Self::receive_into) that waits at most for `limit`. The limit is for the
-    /// message to come: one that has begun to is waited for.
+    /// Works like [`receive_into`](Self::receive_into), but waits at most for `limit`. The limit applies to the arrival
+    /// of the message: if the message has begun to arrive, the call waits for the rest.
     ///
     /// # Errors
     /// As `receive_into`, and [`Timeout`](crate::ErrorKind::Timeout).
@@ -608,7 +606,7 @@ impl Communicator {
         self.receive_within(Stream::Program, into, source, tag, false, Some(limit))
     }
 
-    /// Receives a message of any length; waits until there is one.
+    /// Receives a message of any length. Waits until there is one.
     ///
     /// # Errors
     /// As [`receive_into`](Self::receive_into).
@@ -632,8 +630,8 @@ impl Communicator {
         Ok((grown.0, status))
     }
 
-    /// Receives a message of any length as a buffer: the very one that was
-    /// [sent](Self::send_buffer), or one made for what was sent otherwise.
+    /// Receives a message of any length as a buffer. This is the buffer that was [sent](Self::send_buffer), or a new
+    /// one if the message was sent in another way.
     ///
     /// # Errors
     /// As [`receive_into`](Self::receive_into).
@@ -687,13 +685,12 @@ impl Communicator {
         }
     }
 
-    /// Sends one message and receives another, whichever can go on first (`MPI_Sendrecv`): two
-    /// ranks, or a ring of them, that do this with messages of any size do not wait for each
-    /// other for ever.
+    /// Sends one message and receives another, in whichever order is possible (`MPI_Sendrecv`). Two ranks, or a ring of
+    /// ranks, that do this with messages of any size do not deadlock.
     ///
     /// # Errors
-    /// As [`send`](Self::send) and [`receive_into`](Self::receive_into); what could still be done
-    /// is done before.
+    /// As [`send`](Self::send) and [`receive_into`](Self::receive_into). The call returns after it has done what could
+    /// still be done.
     pub fn send_receive<T: Plain, U: Plain>(
         &self,
         elements: &[T],
@@ -719,11 +716,11 @@ impl Communicator {
 
     // --- probing ---
 
-    /// Waits until there is a message to be received, and says which (`MPI_Probe`). The next
-    /// receive of that source and tag gets it.
+    /// Waits until a message can be received, and returns its status (`MPI_Probe`). The next receive of that source and
+    /// tag gets it.
     ///
     /// # Errors
-    /// As [`receive_into`](Self::receive_into), which could never get one.
+    /// As [`receive_into`](Self::receive_into), when such a receive could never get a message.
     pub fn probe(&self, source: impl Into<Source>, tag: impl Into<Tag>) -> Result<Status> {
         let pattern = self.pattern(Stream::Program, source.into(), tag.into())?;
         // The probe keeps the engine from each look to the sleep after it. So no thread brings messages in between.
@@ -744,10 +741,10 @@ impl Communicator {
         }
     }
 
-    /// [`probe`](Self::probe) that does not wait (`MPI_Iprobe`).
+    /// Works like [`probe`](Self::probe), but does not wait (`MPI_Iprobe`).
     ///
     /// # Errors
-    /// As `probe`, but for [`WaitsForItself`](crate::ErrorKind::WaitsForItself).
+    /// As `probe`, except for [`WaitsForItself`](crate::ErrorKind::WaitsForItself).
     pub fn try_probe(
         &self,
         source: impl Into<Source>,
@@ -771,15 +768,15 @@ impl Communicator {
         status(&self.members, envelope)
     }
 
-    /// Returns an error if this rank has dropped its communicators, has ended or was lost, and all that it
-    /// had sent was looked at.
+    /// Returns an error if this rank has dropped its communicators, has ended or was lost, and everything that it had
+    /// sent was looked at.
     pub(crate) fn still_there(&self, rank: usize) -> Result<()> {
         let rank = self.to_world(rank)?;
         let there = self.engine.work().still_there(rank);
         there.map_err(|error| self.localized(error))
     }
 
-    /// An error with the communicator's numbers instead of the world's.
+    /// Returns the error with the communicator's numbers instead of the world's.
     pub(crate) fn localized(&self, error: Error) -> Error {
         localized(&self.members, error)
     }
@@ -846,7 +843,7 @@ mod tests {
 
     use super::*;
 
-    /// What has looked whether the communicator is revoked before the engine heard that it is, and begins
+    /// Covers calls that looked whether the communicator is revoked before the engine heard that it is, and that begin
     /// something after that.
     #[test]
     fn nothing_begins_in_a_communicator_that_the_engine_knows_to_be_revoked() {

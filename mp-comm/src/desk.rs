@@ -1,5 +1,5 @@
-//! Where messages and the calls that want them meet: posted receives, messages that nobody has
-//! asked for, and sends that are not done.
+//! The place where messages meet the calls that want them: posted receives, unexpected messages, and sends that are not
+//! done.
 
 use std::{any::Any, collections::HashMap, sync::Arc};
 
@@ -17,32 +17,33 @@ use crate::{
     wire::{Answer, Envelope, Line, copy_inline},
 };
 
-/// The receive of a message that is to be dropped: there is none of this number.
+/// Stands for the receive of a message that must be dropped: no receive has this number.
 pub(crate) const NOBODY: usize = usize::MAX;
 
 /// A send that was not done at once.
 pub(crate) struct Sending {
     pub(crate) to: u32,
-    /// That of the message.
+    /// The context of the message.
     pub(crate) context: u32,
-    /// The number under which the receiver acknowledges it; 0 when it does not.
+    /// The number under which the receiver acknowledges it; 0 if it does not.
     pub(crate) sync: u32,
     pub(crate) gone: bool,
     pub(crate) acknowledged: bool,
     pub(crate) failed: Option<Error>,
-    /// What stays here until the receiver has a receive for it; [`Kept::Nothing`] where a call that lasts has it.
+    /// The payload that stays here until the receiver has a receive for it; [`Kept::Nothing`] if a call that lasts has
+    /// it.
     pub(crate) held: Option<Kept>,
-    /// What was sent, to be given back.
+    /// What was sent, to be returned.
     pub(crate) back: Option<Box<dyn Any + Send>>,
-    /// Nobody waits for it any more.
+    /// Whether it is no longer waited for.
     pub(crate) abandoned: bool,
-    /// It was revoked. The receiver may not know yet, and say something of its number.
+    /// Whether it was revoked. The receiver may not know yet, and may still refer to its number.
     pub(crate) retired: bool,
 }
 
-/// A send that failed for a reason that lies in this rank, which no call has returned yet.
+/// A send that failed for a reason that lies in this rank, and that no call has reported yet.
 pub(crate) struct Untold {
-    /// Its place among the [sends](Desk::sends), unless the program has let go of it.
+    /// Its place among the [sends](Desk::sends), unless the program has dropped the request.
     place: Option<usize>,
     to: u32,
     reason: String,
@@ -57,7 +58,7 @@ pub(crate) struct Due {
 }
 
 impl Sending {
-    /// One that nothing has come of yet.
+    /// Makes a send without a result yet.
     pub(crate) fn new(to: u32, context: u32) -> Self {
         Self {
             to,
@@ -73,7 +74,7 @@ impl Sending {
         }
     }
 
-    /// What stays in the place of one that is [retired](Self::retired), so that no other gets its number.
+    /// Makes what stays in the place of a send that is [retired](Self::retired), so that no other send gets its number.
     fn tombstone(to: u32, context: u32) -> Self {
         Self { failed: Some(ErrorKind::Revoked.into()), retired: true, ..Self::new(to, context) }
     }
@@ -82,7 +83,7 @@ impl Sending {
         self.retired && self.sync == 0
     }
 
-    /// Whether nothing is missing but what the receiver says.
+    /// Returns whether only the receiver's answer is missing.
     pub(crate) fn awaits_answer(&self) -> bool {
         self.sync != 0 && !self.acknowledged && (self.gone || self.held.is_some())
     }
@@ -95,31 +96,31 @@ impl Sending {
 /// See the [module](self).
 #[derive(Default)]
 pub(crate) struct Desk {
-    /// This rank of the world.
+    /// This rank's number in the world.
     me: u32,
     pub(crate) receives: Receives,
     pub(crate) store: Store,
     pub(crate) sends: Slab<Sending>,
-    /// The number of the call that has said last where its receives land.
+    /// The number of the last call that has said where its receives land.
     call: u64,
     /// While there are any, no call sleeps.
     pub(crate) untold: Vec<Untold>,
     /// Synchronous sends that are not acknowledged, by receiver: how many there are.
     pub(crate) unacknowledged: HashMap<u32, usize>,
-    /// Types that any sender announced, by fingerprint.
+    /// Types that any sender has announced, by fingerprint.
     pub(crate) types: Vec<(u32, ElementType)>,
-    /// Answers that are to be sent.
+    /// Answers that must be sent.
     pub(crate) due: Vec<Due>,
-    /// What unexpected messages take.
+    /// The memory of unexpected messages.
     pub(crate) backlog: Backlog,
-    /// Rendezvous that were matched here and whose payload has not begun to come, by source and number; and
-    /// their receives.
+    /// Rendezvous that were matched here and whose payload has not begun to come, by source and number; and their
+    /// receives.
     awaited: HashMap<(u32, u32), (Envelope, usize)>,
-    /// Sends of which this rank holds the payload: how many.
+    /// The number of sends of which this rank holds the payload.
     holding: usize,
-    /// Those of them that were matched.
+    /// Those among them that were matched.
     pub(crate) released: Vec<usize>,
-    /// Ranks of the world that live and can send nothing more.
+    /// Ranks of the world that are alive and can send nothing more.
     pub(crate) broken: Vec<u32>,
     /// Communicators that are revoked.
     revoked: Vec<u32>,
@@ -130,7 +131,7 @@ impl Desk {
         Self { me, ..Self::default() }
     }
 
-    /// Whether a message of this context belongs to a communicator that is revoked.
+    /// Returns whether a message of this context belongs to a communicator that is revoked.
     #[inline]
     pub(crate) fn is_revoked(&self, context: u32) -> bool {
         !self.revoked.is_empty() && self.revoked.contains(&(context >> 1))
@@ -138,19 +139,19 @@ impl Desk {
 
     /// Returns an error if the communicator of this context is revoked. Every call that begins something asks this
     /// while it has the engine. What the communicator itself has seen may be older: a thread to which the engine was
-    /// lent may have heard of the revocation since, and has failed only what was under way by then.
+    /// lent may have heard of the revocation since, and has failed only what was pending by then.
     #[inline]
     pub(crate) fn check_revoked(&self, context: u32) -> Result<()> {
         if self.is_revoked(context) { Err(ErrorKind::Revoked.into()) } else { Ok(()) }
     }
 
-    /// Whether any communicator is.
+    /// Returns whether any communicator is revoked.
     pub(crate) fn has_revoked(&self) -> bool {
         !self.revoked.is_empty()
     }
 
-    /// Fails all that waits in a communicator, and drops what has come for it; but a receive whose message has
-    /// begun to come gets it.
+    /// Fails everything that waits in a communicator, and drops the messages that have come for it. A receive whose
+    /// message has begun to come still gets it.
     pub(crate) fn revoke(&mut self, communicator: u32) {
         self.revoked.push(communicator);
         let is_of = |context: u32| context >> 1 == communicator;
@@ -172,8 +173,8 @@ impl Desk {
         }
     }
 
-    /// Keeps the numbers of all sends of a communicator that is about to be revoked from other sends: their receivers
-    /// may not know yet, and say something of them.
+    /// Withholds the numbers of all sends of a communicator that is about to be revoked from other sends: their
+    /// receivers may not know yet, and may still refer to them.
     pub(crate) fn retire(&mut self, communicator: u32) {
         for (_, send) in &mut self.sends {
             let is_over = send.gone && send.acknowledged || send.to == self.me;
@@ -210,7 +211,7 @@ impl Desk {
         }
     }
 
-    /// Takes a message that has arrived for this receive, or puts it among those that wait.
+    /// Takes a message that has arrived for this receive, or puts the receive among those that wait.
     #[inline(always)]
     pub(crate) fn post(
         &mut self,
@@ -227,7 +228,7 @@ impl Desk {
         Ok(self.receives.post(pattern, want, among))
     }
 
-    /// Posts a receive for which a message has arrived; `None` if none has.
+    /// Posts a receive for which a message has arrived. Returns `None` if none has.
     #[cold]
     #[inline(never)]
     fn post_for_stored(&mut self, pattern: Pattern, want: Want) -> Result<Option<usize>> {
@@ -257,7 +258,7 @@ impl Desk {
         Ok(Some(place))
     }
 
-    /// Notes where the receives of a call land: by the order of these, until the next call says so.
+    /// Records where the receives of a call land, in the order given, until the next call does so.
     pub(crate) fn expect(&mut self, receives: impl Iterator<Item = usize>) {
         self.call += 1;
         for (index, place) in (0..).zip(receives) {
@@ -265,13 +266,14 @@ impl Desk {
         }
     }
 
-    /// Where the last call that [has said so](Self::expect) has the landing of a receive.
+    /// Returns where the last call that has [said so](Self::expect) has the landing of a receive.
     pub(crate) fn landing_of(&self, place: usize) -> Option<usize> {
         let LandingPlace { call, index } = self.receives.get(place)?.landing();
         (call == self.call).then_some(index as usize)
     }
 
-    /// Gives a message to the receive that has waited longest, if it is one line, and just what that takes.
+    /// Gives a message to the receive that has waited longest, if the message is one line and exactly what that receive
+    /// takes.
     #[inline(always)]
     pub(crate) fn take_line(&mut self, from: u32, line: &Line) -> bool {
         let Some((place, Wanted { pattern, want, .. })) = self.receives.first() else {
@@ -290,8 +292,7 @@ impl Desk {
         true
     }
 
-    /// The receive that this message is for, which may be [`NOBODY`]. Those before it that can't take
-    /// it fail.
+    /// Returns the receive that this message is for, which may be [`NOBODY`]. Earlier receives that can't take it fail.
     pub(crate) fn offer(&mut self, envelope: &Envelope) -> Option<usize> {
         loop {
             let takes = |(_, wanted): &(usize, &Wanted)| wanted.pattern.takes(envelope);
@@ -309,12 +310,12 @@ impl Desk {
         }
     }
 
-    /// Says to a synchronous sender that its message was received.
+    /// Tells a synchronous sender that its message was received.
     pub(crate) fn matched(&mut self, envelope: &Envelope) {
         self.answer(envelope, Answer::Matched);
     }
 
-    /// Says to a sender that waits for it that its message was dropped, because its communicator is revoked.
+    /// Tells a sender that waits for it that its message was dropped, because its communicator is revoked.
     pub(crate) fn refuse(&mut self, envelope: &Envelope) {
         // What this rank sends to itself is revoked at the same time.
         if envelope.source != self.me {
@@ -342,25 +343,25 @@ impl Desk {
         }
     }
 
-    /// The rendezvous whose payload comes under this number, and its receive.
+    /// Returns the rendezvous whose payload comes under this number, and its receive.
     pub(crate) fn invited(&mut self, source: u32, sync: u32) -> Option<(Envelope, usize)> {
         self.awaited.remove(&(source, sync))
     }
 
-    /// Puts a message among those that nobody has asked for.
+    /// Puts a message among the unexpected ones.
     pub(crate) fn store(&mut self, arrived: Arrived) {
         self.backlog.add(self.kept(&arrived));
         self.store.push(arrived);
     }
 
-    /// Bytes of a message that count as kept for a sender that could keep them. (One that this rank sends to
-    /// itself has nowhere else to be.)
+    /// Returns the bytes of a message that count as kept for a sender that could keep them. (A message that this rank
+    /// sends to itself can't be kept anywhere else.)
     fn kept(&self, arrived: &Arrived) -> usize {
         if arrived.envelope.source == self.me { 0 } else { arrived.content.kept() }
     }
 
-    /// Gives a message that has arrived whole to the receive that waits for it, or [stores](Self::store) it.
-    /// So many bytes of it were counted as unexpected before.
+    /// Gives a complete message to the receive that waits for it, or [stores](Self::store) it. `counted` bytes of it
+    /// were counted as unexpected before.
     pub(crate) fn arrived(&mut self, arrived: Arrived, counted: usize) {
         if self.is_revoked(arrived.envelope.context) {
             self.refuse(&arrived.envelope);
@@ -391,7 +392,7 @@ impl Desk {
         self.backlog.show(self.store.len())
     }
 
-    /// Nothing comes from this rank any more: neither do the payloads of its rendezvous.
+    /// Records that nothing comes from this rank any more, including the payloads of its rendezvous.
     pub(crate) fn source_has_ended(&mut self, source: u32, end: &End) {
         self.store.forget_away(source);
         // The receiver answers nothing any more. Sends without a request are over.
@@ -411,25 +412,25 @@ impl Desk {
         }
     }
 
-    /// Whether anything is to come from this rank that lies behind what nobody has asked for.
+    /// Returns whether anything must be received from this rank that lies behind unexpected messages.
     pub(crate) fn looks_at(&self, source: u32) -> bool {
         self.receives.waiting().any(|(_, wanted)| wanted.pattern.looks_at(source))
             || self.unacknowledged.contains_key(&source)
             || !self.awaited.is_empty() && self.awaited.keys().any(|&(from, _)| from == source)
     }
 
-    /// Whether receives wait for messages, or for payloads that they have asked for.
+    /// Returns whether receives wait for messages, or for payloads that they have asked for.
     #[inline]
     pub(crate) fn is_receiving(&self) -> bool {
         self.receives.first().is_some() || !self.awaited.is_empty()
     }
 
-    /// A message has arrived whole, for this receive.
+    /// Records that a message has arrived completely for this receive.
     pub(crate) fn complete(&mut self, place: usize, arrived: Arrived) {
         self.end(place, Ok(arrived));
     }
 
-    /// A message will not arrive whole.
+    /// Records that a message will not arrive completely.
     pub(crate) fn fail(&mut self, place: usize, error: Error) {
         self.end(place, Err(error));
     }
@@ -441,7 +442,7 @@ impl Desk {
         }
     }
 
-    /// Takes a receive back. What has come for it, or is coming, goes with it.
+    /// Takes back a receive. What has come for it, or is coming, is dropped with it.
     pub(crate) fn abandon(&mut self, place: usize) {
         match self.receives.get(place).is_some_and(Posted::is_coming) {
             true => self.receives.set_abandoned(place),
@@ -449,8 +450,8 @@ impl Desk {
         }
     }
 
-    /// Puts the message of a receive that is done where it belongs, if it is one line, and removes the receive.
-    /// Returns source, tag and count.
+    /// Puts the message of a completed receive into its buffer, if it is one line, and removes the receive. Returns
+    /// source, tag and count.
     #[inline]
     pub(crate) fn land_line<B: BufferMut>(
         &mut self,
@@ -463,7 +464,7 @@ impl Desk {
         Some((source, tag, count))
     }
 
-    /// Puts the message of a receive that is done where it belongs.
+    /// Puts the message of a completed receive into its buffer.
     pub(crate) fn land(
         &mut self,
         place: usize,
@@ -473,7 +474,7 @@ impl Desk {
         Some(ended.and_then(|arrived| land(arrived, landing)))
     }
 
-    /// The receiver has matched the send of this number, or dropped its message.
+    /// Records that the receiver has matched the send of this number, or has dropped its message.
     pub(crate) fn answered(&mut self, to: u32, sync: u32, answer: Answer) {
         let Some(place) = (sync as usize).checked_sub(1) else { return };
         if let Some(sending) = self.sends.get_mut(place)
@@ -511,26 +512,26 @@ impl Desk {
         Some(held)
     }
 
-    /// Whether this rank keeps payloads that their receivers may ask for.
+    /// Returns whether this rank keeps payloads that their receivers may ask for.
     #[inline(always)]
     pub(crate) fn is_holding(&self) -> bool {
         self.holding > 0
     }
 
-    /// Whether the payload of a send lies with a call that lasts.
+    /// Returns whether a call that lasts has the payload of a send.
     pub(crate) fn call_holds(&self) -> bool {
         let held = |sending: &Sending| sending.held.as_ref().is_some_and(Kept::is_nothing);
         self.sends.iter().any(|(_, sending)| held(sending))
     }
 
-    /// Sends that wait to be matched and that this is so of where they go.
+    /// Returns the sends that wait to be matched and for whose receiver `is_so` is true.
     pub(crate) fn held_for(&self, is_so: impl Fn(u32) -> bool) -> Vec<usize> {
         let held = |sending: &Sending| sending.held.is_some() && sending.failed.is_none();
         let sends = self.sends.iter().filter(|(_, sending)| held(sending) && is_so(sending.to));
         sends.map(|(place, _)| place).collect()
     }
 
-    /// A message that waited has gone, or its envelope.
+    /// Records that a message that waited has been sent, or its envelope.
     pub(crate) fn gone(&mut self, place: usize, cargo: Kept) {
         if let Some(sending) = self.sends.get_mut(place)
             && sending.held.is_none()
@@ -541,7 +542,7 @@ impl Desk {
         }
     }
 
-    /// A message that waited will not go.
+    /// Records that a message that waited will not be sent.
     pub(crate) fn not_sent(&mut self, place: usize, cargo: Kept, error: Error) {
         let cargo = self.take_held(place).unwrap_or(cargo);
         if let Some(sending) = self.sends.get_mut(place) {
@@ -554,14 +555,14 @@ impl Desk {
         }
     }
 
-    /// A copy will not go that the program has no request for.
+    /// Records that a copy will not be sent for which the program has no request.
     pub(crate) fn copy_not_sent(&mut self, to: u32, error: &Error) {
         if let Some(reason) = error.of_this_rank() {
             self.untold.push(Untold { place: None, to, reason });
         }
     }
 
-    /// The error of a send of which no call has returned it.
+    /// Returns the error of a send that no call has reported yet.
     pub(crate) fn tell(&mut self) -> Option<Error> {
         if self.untold.is_empty() {
             return None;
@@ -570,7 +571,7 @@ impl Desk {
         Some(ErrorKind::Unsent { rank: to as usize, reason }.into())
     }
 
-    /// Nobody waits for a send any more. It goes on.
+    /// Records that a send is no longer waited for. It goes on.
     pub(crate) fn abandon_send(&mut self, place: usize) {
         if let Some(sending) = self.sends.get_mut(place) {
             sending.abandoned = true;
@@ -604,9 +605,9 @@ impl Desk {
         Some(sending)
     }
 
-    /// Gives a send a number, under which its receiver is to acknowledge it: its place here. Another one
-    /// gets it when this one was acknowledged, or when nothing comes from the receiver any more. If this one
-    /// is revoked, only then.
+    /// Gives a send a number, under which its receiver acknowledges it: its place here. Another send gets the number
+    /// when this one was acknowledged, or when nothing comes from the receiver any more. If this one is revoked, only
+    /// the latter applies.
     pub(crate) fn number(&mut self, place: usize) -> Option<u32> {
         let sync = u32::try_from(place + 1).ok()?;
         let sending = self.sends.get_mut(place)?;

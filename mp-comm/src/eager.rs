@@ -1,10 +1,10 @@
-//! How much a rank keeps of messages that nobody has asked for, and what comes without being asked for.
+//! How much memory a rank uses for unexpected messages, and which messages come without being asked for.
 //!
-//! A message goes *eagerly*, with its payload, or as a *rendezvous*: its envelope goes, and the payload
-//! stays with the sender until the receiver has a receive for it. A rank counts the bytes of unexpected
-//! messages that it keeps. It leaves a notice in each channel to it of the longest message that may come
-//! eagerly: a [fraction](FRACTION) of its limit; or, from when it keeps more than the limit until it keeps half of
-//! that, none but those of one line. The notice is a word beside the channel, not a line in it: a line would lie
+//! A message is sent *eagerly*, with its payload, or as a *rendezvous*: its envelope is sent, and the payload stays
+//! with the sender until the receiver has a receive for it. A rank counts the bytes of unexpected messages that it
+//! keeps. In each channel to it, it leaves a notice of the longest message that may come eagerly. This is a
+//! [fraction](FRACTION) of its limit. From the time when it keeps more than the limit until it keeps half of that, only
+//! messages of one line may come eagerly. The notice is a word beside the channel, not a line in it: a line would lie
 //! behind messages that the sender has not asked for.
 //!
 //! ```text
@@ -16,34 +16,35 @@
 //!   PAYLOAD: number, then chunks ------------->  straight into the receive's buffer
 //! ```
 //!
-//! After the notice a rank takes from each sender at most what the channels hold and one eager message: to
-//! send more the sender needs a slot that was given back after the notice, and so it sees the notice.
+//! After the notice, a rank takes from each sender at most the contents of the channels and one eager message. To send
+//! more, the sender needs a slot that was given back after the notice, and so it sees the notice.
 
 #[cfg(test)]
 mod model;
 
 use crate::wire::INLINE_BYTES;
 
-/// The environment's variable for the limit on unexpected messages, in bytes. What is no such number counts as
-/// nothing. See [`Communicator::set_unexpected_limit`](crate::Communicator::set_unexpected_limit).
+/// The environment variable for the limit on unexpected messages, in bytes. A value that is not such a number is
+/// ignored. See [`Communicator::set_unexpected_limit`](crate::Communicator::set_unexpected_limit).
 pub const UNEXPECTED_VARIABLE: &str = "ONCHIP_UNEXPECTED";
 
-/// The limit where nothing else is said.
+/// The default limit.
 const DEFAULT: usize = 64 << 20;
-/// The limit over the longest message that goes eagerly.
+/// The ratio of the limit to the longest message that goes eagerly.
 const FRACTION: usize = 8;
 
-/// What a rank keeps of messages that nobody has received yet: see [`Communicator::unexpected`](crate::Communicator::unexpected).
+/// The messages that a rank keeps and that were not received yet: see
+/// [`Communicator::unexpected`](crate::Communicator::unexpected).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unexpected {
-    /// How many they are, with those of which only the envelope has come.
+    /// The number of messages, including those of which only the envelope has come.
     pub messages: usize,
     /// Bytes of their elements in this rank's memory.
     pub bytes: usize,
-    /// The most bytes that there were at any time.
+    /// The largest number of bytes at any time.
     pub most_bytes: usize,
-    /// How many bytes there may be before senders keep their messages.
+    /// The number of bytes after which senders keep their messages.
     pub limit: usize,
 }
 
@@ -53,7 +54,7 @@ pub(crate) struct Backlog {
     limit: usize,
     bytes: usize,
     most: usize,
-    /// Whether they exceeded the limit, and are more than half of it still.
+    /// Whether the bytes exceeded the limit, and are still more than half of it.
     full: bool,
 }
 
@@ -64,7 +65,7 @@ impl Default for Backlog {
     }
 }
 
-/// The limit, by what the environment says.
+/// Returns the limit, given the value of the environment variable.
 fn limit(told: Option<&str>) -> usize {
     told.and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(DEFAULT)
 }
@@ -86,12 +87,13 @@ impl Backlog {
         self.full = self.bytes > limit;
     }
 
-    /// The longest message that may come eagerly while there is room, in bytes.
+    /// Returns the length in bytes of the longest message that may come eagerly while there is room.
     pub(crate) fn longest(&self) -> usize {
         (self.limit / FRACTION).max(INLINE_BYTES)
     }
 
-    /// What the senders are to see: one more than the longest message, in bytes, that may come eagerly now.
+    /// Returns the notice for the senders: one more than the length in bytes of the longest message that may come
+    /// eagerly now.
     pub(crate) fn notice(&self) -> u64 {
         let longest = if self.full { INLINE_BYTES } else { self.longest() };
         (longest as u64).saturating_add(1)
@@ -103,8 +105,8 @@ impl Backlog {
     }
 }
 
-/// Whether a message of so many bytes may go eagerly by this notice. Without one, for the receiver has not
-/// opened the channel yet, a rank goes by its own `longest`.
+/// Returns whether a message of so many bytes may go eagerly by this notice. If there is no notice, because the
+/// receiver has not opened the channel yet, a rank uses its own `longest`.
 #[inline(always)]
 pub(crate) fn is_eager(bytes: usize, notice: u64, longest: usize) -> bool {
     match notice {

@@ -1,5 +1,4 @@
-//! What messages are made of: element types and how both sides compare theirs, and the buffers
-//! that calls take.
+//! Element types of messages and how both sides compare them, and the buffers that calls take.
 
 use std::{
     any::{Any, TypeId, type_name},
@@ -15,7 +14,7 @@ use crate::error::{ErrorKind, Result};
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct ElementType {
-    /// The type's name, as far as 104 bytes go.
+    /// The type's name, truncated to 104 bytes.
     pub name: String,
     /// Its size in bytes.
     pub size: usize,
@@ -44,8 +43,8 @@ impl ElementType {
         Self { name: "an unknown type".to_owned(), size: 0, align: 0 }
     }
 
-    /// A number for the type that is the same in every process, and for different types is
-    /// different but for one pair in four billion. (FNV-1a, folded.)
+    /// Returns a number for the type that is the same in every process. Two different types have the same number with a
+    /// probability of one in four billion. (FNV-1a, folded.)
     pub(crate) fn fingerprint(&self) -> u32 {
         let sizes = [self.size as u64, self.align as u64];
         let bytes = self.name.bytes().chain(sizes.into_iter().flat_map(u64::to_le_bytes));
@@ -56,8 +55,7 @@ impl ElementType {
     }
 }
 
-/// The fingerprints of the types in use. To hash a name for every message would take longer than
-/// the message.
+/// The fingerprints of the types in use. Hashing a name for every message would take longer than the message.
 #[derive(Debug, Default)]
 pub(crate) struct Fingerprints {
     last: Option<(TypeId, u32)>,
@@ -89,7 +87,7 @@ impl Fingerprints {
     }
 }
 
-/// A buffer that the engine keeps while its content is under way.
+/// A buffer that the engine keeps while its content is pending.
 pub(crate) trait Payload: Any + Send {
     fn bytes(&self) -> &[u8];
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;

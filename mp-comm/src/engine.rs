@@ -1,5 +1,5 @@
-//! What brings messages on their way: one for each rank and set of communicators. It works while
-//! a call of the communicators lasts, and never otherwise.
+//! The engine that moves messages: one for each rank and set of communicators. It works only while a call of the
+//! communicators lasts.
 
 use std::{
     sync::{Arc, Weak},
@@ -27,7 +27,7 @@ use crate::{
     wire::{self, Answer, Envelope, INLINE_BYTES, Inline, Kind, Line, copy_inline},
 };
 
-/// A request that is under way.
+/// A pending request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handle {
     Receive(usize),
@@ -35,7 +35,7 @@ pub(crate) enum Handle {
 }
 
 impl Handle {
-    /// As one number, for those who wait for requests of several kinds.
+    /// Returns it as one number, for waits for requests of several kinds.
     pub(crate) fn number(self) -> usize {
         match self {
             Self::Receive(place) => place << 1,
@@ -50,7 +50,7 @@ impl Handle {
         }
     }
 
-    /// Its place at the desk.
+    /// Returns its place at the desk.
     pub(crate) fn place(self) -> usize {
         match self {
             Self::Receive(place) | Self::Send(place) => place,
@@ -64,7 +64,7 @@ pub(crate) struct Local<'a> {
     course: Course,
     bytes: &'a [u8],
     pub(crate) outcome: Option<Result<()>>,
-    /// Its place at the desk, once its envelope is on its way without it.
+    /// Its place at the desk, once its envelope is sent without it.
     held: Option<usize>,
     /// Whether the receiver has asked for it.
     released: bool,
@@ -81,12 +81,12 @@ impl<'a> Local<'a> {
         Self { to, course, bytes, outcome, held: None, released: false }
     }
 
-    /// Whether it waits for a slot, or for those before it, and not for its receiver's answer.
+    /// Returns whether it waits for a slot, or for those before it, and not for its receiver's answer.
     fn waits_to_go(&self) -> bool {
         self.outcome.is_none() && (self.held.is_none() || self.released)
     }
 
-    /// Why it failed, if the reason lies in this rank.
+    /// Returns why it failed, if the reason lies in this rank.
     fn unsent(&self) -> Option<Error> {
         let reason = self.outcome.as_ref()?.as_ref().err()?.of_this_rank()?;
         Some(ErrorKind::Unsent { rank: self.to as usize, reason }.into())
@@ -101,40 +101,40 @@ pub(crate) struct Engine {
     /// By rank of the world; opened when first needed.
     outward: Vec<Option<Box<Outward>>>,
     inward: Vec<Option<Box<Inward>>>,
-    /// Ranks from which a way was opened.
+    /// Ranks from which a way is open.
     open: Vec<u32>,
     /// Opened by the first receive from any source.
     listening: Option<Listening>,
-    /// Why a way could not be opened from a rank that has opened its end.
+    /// The reason why a way could not be opened from a rank that has opened its end.
     unheard: Option<Error>,
     /// Ranks for which messages wait.
     busy: Vec<u32>,
     pub(crate) desk: Desk,
     pub(crate) fingerprints: Fingerprints,
-    /// The first context that was never used here.
+    /// The first context that was never used at this rank.
     pub(crate) next_context: u32,
-    /// Where the next look at the open ways begins.
+    /// The place where the next look at the open ways begins.
     turn: usize,
     news: News,
-    /// Those that this engine has heard of.
+    /// The news that this engine has heard of.
     heard: u32,
     /// The world's ranks that were lost, in ascending order.
     lost: Vec<u32>,
-    /// The communicators that there are, by context.
+    /// The existing communicators, by context.
     live: Vec<(u32, Weak<Members>)>,
-    /// The contexts of those that were dropped and of which no board says so.
+    /// The contexts of those that were dropped without a record of that on a board.
     dropped: Vec<u32>,
-    /// How many there are that were not dropped.
+    /// The number of communicators that were not dropped.
     pub(crate) communicators: usize,
-    /// Whether whatever the rank waits in is to bring this engine on, because it has something under way.
+    /// Whether every wait of the rank must bring this engine on, because it has pending operations.
     pub(crate) joined: bool,
-    /// Whether that is so already: see [`Owner`](crate::owner::Owner).
+    /// Whether this is already the case: see [`Owner`](crate::owner::Owner).
     pub(crate) registered: bool,
-    /// Whether the others are to hear that this rank matches nothing any more.
+    /// Whether the others must be told that this rank matches nothing any more.
     finalizing: bool,
 }
 
-/// Instead of a number: a rank's communicators with itself alone, which open no channel.
+/// Used instead of a number for a rank's communicators with itself alone, which open no channel.
 pub(crate) const OWN: u64 = u64::MAX;
 
 impl Engine {
@@ -142,7 +142,7 @@ impl Engine {
         Self::of(rank, serial, rank.size())
     }
 
-    /// Returns one that knows no rank, in place of one that is lent.
+    /// Returns an engine that knows no rank, to replace one that is lent.
     pub(crate) fn stand_in(rank: &Rank) -> Self {
         Self::of(rank, OWN, 0)
     }
@@ -197,8 +197,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Opens the ways on which something can come that the pattern takes; from any source, when they are
-    /// opened at the other end.
+    /// Opens the ways on which a message can come that the pattern takes; from any source, when they are opened at the
+    /// other end.
     #[inline(always)]
     pub(crate) fn open_for(&mut self, pattern: Pattern, among: Option<&Members>) -> Result<()> {
         match pattern.source() {
@@ -223,7 +223,7 @@ impl Engine {
         self.unheard.take().map_or(Ok(()), Err)
     }
 
-    /// Opens the ways from those that have opened their ends. Returns whether there are any.
+    /// Opens the ways from the ranks that have opened their ends. Returns whether there are any.
     fn open_from_callers(&mut self) -> bool {
         let mut any = false;
         while let Some(rank) = self.listening.as_mut().and_then(Listening::next) {
@@ -235,7 +235,7 @@ impl Engine {
         any
     }
 
-    /// Whether nothing is under way but what the caller waits for: so many receives.
+    /// Returns whether only this many receives, which the caller waits for, are pending.
     #[inline(always)]
     fn is_alone(&self, receives: usize) -> bool {
         self.desk.receives.len() == receives
@@ -246,7 +246,7 @@ impl Engine {
 
     // --- sending ---
 
-    /// Sends a message that is one line, if nothing stands in the way.
+    /// Sends a message that is one line, if nothing prevents that.
     #[inline(always)]
     pub(crate) fn send_at_once<T: Plain>(
         &mut self,
@@ -266,8 +266,8 @@ impl Engine {
         })
     }
 
-    /// Sends any message whose type is known there, if there is nothing else to do than wait for
-    /// room. `None` when it is not so simple.
+    /// Sends any message whose type is known at the receiver, if there is nothing to do but wait for room. Returns
+    /// `None` if it is not that simple.
     #[inline(never)]
     pub(crate) fn send_directly<T: Plain>(
         &mut self,
@@ -311,7 +311,7 @@ impl Engine {
         Ok(Envelope { context, source: self.me, tag, fingerprint, count, bytes, sync: 0 })
     }
 
-    /// Sees to it that the type is known where the message goes.
+    /// Makes sure that the type is known at the receiver.
     pub(crate) fn announce(
         &mut self,
         to: u32,
@@ -327,7 +327,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A message to this very rank.
+    /// Sends a message to this same rank.
     pub(crate) fn send_to_self(&mut self, envelope: Envelope, cargo: Cargo<'_>) {
         let content = match cargo {
             Cargo::Bytes(bytes) if bytes.len() <= INLINE_BYTES => {
@@ -345,7 +345,7 @@ impl Engine {
         self.send_acknowledgements();
     }
 
-    /// Gets a message of the caller's as far as there is room.
+    /// Sends a message of the caller's as far as there is room.
     pub(crate) fn advance(
         &mut self,
         to: u32,
@@ -365,7 +365,7 @@ impl Engine {
         Ok(step)
     }
 
-    /// Sends a message of the caller's; waits while there is no room.
+    /// Sends a message of the caller's. Waits while there is no room.
     pub(crate) fn send_whole(
         &mut self,
         to: u32,
@@ -411,7 +411,7 @@ impl Engine {
         }
     }
 
-    /// Sends a message of the caller's as a rendezvous; waits until it is matched, and gone.
+    /// Sends a message of the caller's as a rendezvous. Waits until it is matched and sent.
     fn send_when_matched(&mut self, to: u32, course: &Course, bytes: &[u8]) -> Result<()> {
         let envelope = course.envelope(self.me);
         let place = self.hold_for_call(to, &envelope)?;
@@ -447,7 +447,7 @@ impl Engine {
         self.send_whole(to, &mut course, &mut Cargo::Bytes(bytes))
     }
 
-    /// Finds a place at the desk for a message whose payload the caller keeps, and a number.
+    /// Reserves a place at the desk for a message whose payload the caller keeps, and a number.
     fn hold_for_call(&mut self, to: u32, envelope: &Envelope) -> Result<usize> {
         let place = match (envelope.sync as usize).checked_sub(1) {
             Some(place) => place,
@@ -461,7 +461,7 @@ impl Engine {
         self.desk.sends.get(place).map_or(0, |sending| sending.sync)
     }
 
-    /// Sees to it that the receiver does not wait for a payload that the caller takes back.
+    /// Makes sure that the receiver does not wait for a payload that the caller takes back.
     fn forsake(&mut self, to: u32, place: usize) {
         let context = self.desk.sends.get(place).map(|sending| sending.context);
         if context.is_some_and(|context| self.desk.is_revoked(context)) {
@@ -496,18 +496,18 @@ impl Engine {
         }
     }
 
-    /// A send of the program's has failed at once. The wait that the program sits in next says so.
+    /// Records that a send of the program has failed at once. The next wait of the program reports it.
     pub(crate) fn not_sent(&mut self, place: usize, cargo: Kept, error: Error) {
         self.desk.not_sent(place, cargo, error);
         self.join();
     }
 
-    /// Has whatever the rank waits in bring this engine on until nothing is under way.
+    /// Makes every wait of the rank bring this engine on until nothing is pending.
     fn join(&mut self) {
         self.joined = true;
     }
 
-    /// Whether anything goes on beside the calls that wait for it.
+    /// Returns whether anything goes on besides the calls that wait for it.
     pub(crate) fn is_under_way(&self) -> bool {
         let coming = |&from: &u32| {
             self.inward[from as usize].as_ref().is_some_and(|way| way.is_in_a_message())
@@ -532,7 +532,7 @@ impl Engine {
         }
     }
 
-    /// Gives up the payloads that nobody will ask for any more.
+    /// Gives up the payloads that will never be asked for.
     fn give_up_held(&mut self) {
         if self.open.iter().all(|&rank| self.ended(rank).is_none()) {
             return;
@@ -544,13 +544,13 @@ impl Engine {
         }
     }
 
-    /// Whether the receiver has a receive for a send, and waits for its payload if that is still here.
+    /// Returns whether the receiver has a receive for a send, and waits for its payload if that is still here.
     fn is_matched(&self, place: usize) -> bool {
         let matched = |sending: &Sending| sending.acknowledged && sending.failed.is_none();
         self.desk.sends.get(place).is_some_and(matched)
     }
 
-    /// The error of a send, if it has failed.
+    /// Returns the error of a send, if it has failed.
     fn failure_of(&mut self, place: usize) -> Result<()> {
         let failed = self.desk.sends.get_mut(place).and_then(|sending| sending.failed.take());
         failed.map_or(Ok(()), Err)
@@ -564,13 +564,13 @@ impl Engine {
         }
     }
 
-    /// Takes a message back that has not begun to go.
+    /// Takes back a message that has not begun to be sent.
     pub(crate) fn take_back(&mut self, to: u32, ticket: usize) -> Option<Kept> {
         let kept = self.outward[to as usize].as_mut()?.take_back(ticket)?;
         Some(self.desk.take_held(ticket).unwrap_or(kept))
     }
 
-    /// The error of a way on which nothing can go any more. What waits for it is given up.
+    /// Returns the error of a way on which nothing can be sent any more. Gives up what waits for it.
     fn stopped(&mut self, to: u32, end: &End) -> Error {
         self.flush_to(to);
         end.error(to)
@@ -620,7 +620,7 @@ impl Engine {
         any
     }
 
-    /// Gives up all that waits for a way on which nothing can go any more.
+    /// Gives up everything that waits for a way on which nothing can be sent any more.
     fn give_up_on(&mut self, to: u32, end: &End) {
         let Some(way) = &mut self.outward[to as usize] else { return };
         for (ticket, cargo) in way.give_up() {
@@ -669,8 +669,8 @@ impl Engine {
         }
     }
 
-    /// Receives a message that is one line and the next to come, when there is nothing else to
-    /// do; waits for it if told to. `None` when it is not so simple.
+    /// Receives the next message if it is one line, when there is nothing else to do. Waits for it if told to. Returns
+    /// `None` if it is not that simple.
     #[inline(always)]
     pub(crate) fn receive_at_once<T: Plain>(
         &mut self,
@@ -712,8 +712,8 @@ impl Engine {
         None
     }
 
-    /// Receives the message whose first line was [put back](Inward::put_back) and that is longer than a line, when there
-    /// is nothing else to do than wait for all of it. `None` when it is not so simple.
+    /// Receives the message whose first line was [put back](Inward::put_back) and that is longer than a line, when
+    /// there is nothing to do but wait for all of it. Returns `None` if it is not that simple.
     pub(crate) fn receive_directly<T: Plain>(
         &mut self,
         pattern: Pattern,
@@ -743,7 +743,7 @@ impl Engine {
         Want { fingerprint: self.fingerprints.of::<T>(), size, room, exact, element }
     }
 
-    /// Takes a receive back, if nothing has come for it.
+    /// Takes back a receive, if nothing has come for it.
     pub(crate) fn withdraw(&mut self, place: usize) -> bool {
         let withdrawn = self.desk.receives.wanted(place).is_some();
         if withdrawn {
@@ -772,7 +772,7 @@ impl Engine {
         place
     }
 
-    /// Looks for a message that the pattern takes, among all that has come.
+    /// Looks for a message that the pattern takes, among all messages that have come.
     pub(crate) fn look_for(&mut self, pattern: Pattern) -> Option<Envelope> {
         if let Some((_, arrived)) = self.desk.store.find(pattern) {
             return Some(arrived.envelope);
@@ -786,18 +786,18 @@ impl Engine {
         heads.filter_map(|way| way.head(&self.desk)).find(|head| pattern.takes(head))
     }
 
-    /// Why nothing can come that the pattern takes, if nothing can.
+    /// Returns why nothing can come that the pattern takes, if nothing can.
     pub(crate) fn hopeless(&self, pattern: Pattern, among: Option<&Members>) -> Option<Error> {
         let lost = self.lost.iter().chain(&self.desk.broken).copied();
         hopeless(pattern, among, self.me, lost, |rank| self.ended(rank))
     }
 
-    /// Whether only this very rank can send what the pattern takes.
+    /// Returns whether only this same rank can send what the pattern takes.
     pub(crate) fn only_from_itself(&self, pattern: Pattern, among: Option<&Members>) -> bool {
         only_from_itself(pattern, among, self.me)
     }
 
-    /// Whether only this very rank could bring a request that is under way to its end.
+    /// Returns whether only this same rank could complete a pending request.
     fn waits_for_itself(&self, handle: Handle) -> bool {
         match handle {
             Handle::Receive(place) => self.desk.receives.wanted(place).is_some_and(|wanted| {
@@ -810,7 +810,7 @@ impl Engine {
         }
     }
 
-    /// Whether some requests are under way, and only this very rank could bring any of them to its end.
+    /// Returns whether some requests are pending, and only this same rank could complete any of them.
     fn only_wait_for_itself(&mut self, handles: &[usize]) -> bool {
         let mut any = false;
         let mut handles = handles.iter().map(|&handle| Handle::from_number(handle));
@@ -830,12 +830,12 @@ impl Engine {
         self.ended(rank).map_or(Ok(()), |end| Err(end.error(rank)))
     }
 
-    /// Whether this rank is known to be lost: its world says so, or its channel.
+    /// Returns whether this rank is known to be lost, from its world or from its channel.
     pub(crate) fn is_lost(&self, rank: u32) -> bool {
         self.rank.is_lost(rank as usize) || matches!(self.ended(rank), Some(End::Lost))
     }
 
-    /// Why no message and no acknowledgement comes from this rank any more.
+    /// Returns why no message and no acknowledgement comes from this rank any more.
     fn ended(&self, rank: u32) -> Option<&End> {
         match &self.inward[rank as usize] {
             Some(way) => way.has_finalized(),
@@ -843,7 +843,7 @@ impl Engine {
         }
     }
 
-    /// Why nothing at all comes from this rank any more.
+    /// Returns why nothing at all comes from this rank any more.
     fn closed(&self, rank: u32) -> Option<&End> {
         match &self.inward[rank as usize] {
             Some(way) => way.has_ended(),
@@ -853,14 +853,14 @@ impl Engine {
 
     // --- waiting ---
 
-    /// Brings on what can be brought on, here and whatever else the rank has under way. Returns whether
-    /// anything was.
+    /// Makes whatever progress is possible, here and in the rank's other pending operations. Returns whether there was
+    /// any.
     pub(crate) fn progress(&mut self, call: &mut Call<'_, '_>) -> bool {
         let moved = self.rank.progress(usize::from(self.registered));
         self.bring_on_own(call) || moved
     }
 
-    /// Brings on what can be brought on here. Returns whether anything was.
+    /// Makes whatever progress is possible here. Returns whether there was any.
     pub(crate) fn bring_on(&mut self) -> bool {
         self.bring_on_own(&mut Call { landings: &mut [], probe: None, alone: false })
     }
@@ -899,7 +899,7 @@ impl Engine {
         moved
     }
 
-    /// Looks who was lost and what was revoked, if there are news. Returns whether there were.
+    /// Checks which ranks were lost and what was revoked, if there is news. Returns whether there was.
     #[inline(always)]
     pub(crate) fn hear(&mut self) -> bool {
         let number = self.news.number();
@@ -910,7 +910,7 @@ impl Engine {
         any
     }
 
-    /// Whether there are news that it has not heard of.
+    /// Returns whether there is news that it has not heard of.
     pub(crate) fn has_news(&self) -> bool {
         self.news.number() != self.heard
     }
@@ -939,7 +939,7 @@ impl Engine {
         Whose { serial: self.serial, context }
     }
 
-    /// Whether any member has revoked the communicator.
+    /// Returns whether any member has revoked the communicator.
     fn looks_revoked(&self, context: u32, members: &Members) -> Result<bool> {
         let board = match members.open_board() {
             Some(board) => board,
@@ -951,7 +951,7 @@ impl Engine {
         board.is_revoked()
     }
 
-    /// The communicator's board, opened if it is not.
+    /// Returns the communicator's board, and opens it if it is not open.
     pub(crate) fn board(&self, context: u32, members: &Members) -> Result<Arc<Board>> {
         members.board(|| self.open_board(context, members))
     }
@@ -961,7 +961,7 @@ impl Engine {
         Board::open(&self.rank, self.whose(context), members, words)
     }
 
-    /// Fails what is under way in a communicator.
+    /// Fails all pending operations of a communicator.
     fn revoke(&mut self, context: u32) {
         self.desk.retire(context);
         for to in 0..self.outward.len() {
@@ -977,7 +977,7 @@ impl Engine {
         self.send_acknowledgements();
     }
 
-    /// There is another communicator.
+    /// Adds a communicator.
     pub(crate) fn add(&mut self, context: u32, members: &Arc<Members>) {
         self.communicators += 1;
         self.live.retain(|(_, members)| members.strong_count() > 0);
@@ -986,7 +986,7 @@ impl Engine {
         self.heard = self.news.number().wrapping_sub(1);
     }
 
-    /// A communicator is dropped: no member waits for this rank in it.
+    /// Removes a communicator that is dropped: no member waits for this rank in it.
     pub(crate) fn remove(&mut self, context: u32, members: &Members) {
         self.communicators -= 1;
         if members.len() == 1 || members.take_board().is_some() {
@@ -1000,7 +1000,7 @@ impl Engine {
         }
     }
 
-    /// Leaves a message of the caller's whose communicator was revoked: what has begun goes on as a copy.
+    /// Gives up a message of the caller's whose communicator was revoked. A message that has begun goes on as a copy.
     fn let_go(&mut self, to: u32, course: &Course, bytes: &[u8]) -> Error {
         if course.has_begun() {
             self.queue(to, course.clone(), Kept::Owned(Box::new(bytes.to_vec())), None);
@@ -1008,8 +1008,8 @@ impl Engine {
         Error::from(ErrorKind::Revoked)
     }
 
-    /// Waits until something may have changed; false when the limit was over before. `to` are
-    /// ranks for which the caller has something.
+    /// Waits until something may have changed. Returns false if the limit passed before. `to` are the ranks for which
+    /// the caller has something to send.
     pub(crate) fn sleep(&mut self, to: &[u32], limit: Option<Duration>) -> Result<bool> {
         self.sleep_beside(to, limit, None)
     }
@@ -1049,7 +1049,7 @@ impl Engine {
         with(&select)
     }
 
-    /// Adds what this engine waits for, and room for what the caller has for the ranks `to`.
+    /// Adds what this engine waits for, and room for the caller's messages to the ranks `to`.
     fn wait_in<'a>(&'a self, select: &mut Select<'a>, to: &[u32]) {
         if let Some(listening) = &self.listening {
             listening.wait_in(select);
@@ -1066,7 +1066,7 @@ impl Engine {
         }
     }
 
-    /// Waits for the receiver of a synchronous send whose message has gone.
+    /// Waits for the receiver of a synchronous send whose message has been sent.
     pub(crate) fn await_match(&mut self, place: usize) -> Result<()> {
         let Some(sending) = self.desk.sends.get_mut(place) else { return Ok(()) };
         sending.gone = true;
@@ -1075,7 +1075,7 @@ impl Engine {
         self.failure_of(place).inspect_err(|_| drop(self.desk.take_send(place)))
     }
 
-    /// Gives up all that waits to go where this send goes, when there is no way to wait for it.
+    /// Gives up everything that waits to go to the receiver of this send, when there is no way to wait for it.
     pub(crate) fn break_off(&mut self, place: usize) {
         let Some(to) = self.desk.sends.get(place).map(|sending| sending.to) else { return };
         if let Some(way) = &mut self.outward[to as usize] {
@@ -1084,8 +1084,8 @@ impl Engine {
         }
     }
 
-    /// Whether a call can fail that has messages for the ranks `to`, and nothing is lost but what has not
-    /// begun: no part of those has gone, and no message is coming.
+    /// Returns whether a call that has messages for the ranks `to` can fail and lose only what has not begun: no part
+    /// of those messages has been sent, and no message is coming.
     fn can_be_left(&self, to: &[u32]) -> bool {
         let mut ways = to.iter().filter_map(|&to| self.outward[to as usize].as_ref());
         let mut receives = self.desk.receives.iter();
@@ -1094,7 +1094,7 @@ impl Engine {
             && !receives.any(Posted::is_coming)
     }
 
-    /// Sends nothing more to a rank for which the caller gives up a message of which a part has gone.
+    /// Sends nothing more to a rank for which the caller gives up a message of which a part has been sent.
     fn break_off_unfinished(&mut self, to: u32) {
         if let Some(way) = &mut self.outward[to as usize]
             && way.is_unfinished()
@@ -1104,12 +1104,12 @@ impl Engine {
         }
     }
 
-    /// Whether the message of a receive has begun to come.
+    /// Returns whether the message of a receive has begun to come.
     pub(crate) fn is_coming(&self, place: usize) -> bool {
         self.desk.receives.get(place).is_some_and(Posted::is_coming)
     }
 
-    /// Whether a request is done, or will never be.
+    /// Returns whether a request is done, or will never be.
     #[inline]
     pub(crate) fn is_settled(&mut self, handle: Handle) -> bool {
         match handle {
@@ -1122,7 +1122,7 @@ impl Engine {
         }
     }
 
-    /// [`is_settled`](Self::is_settled) of one that nothing has come for yet.
+    /// Works like [`is_settled`](Self::is_settled), for a request for which nothing has come yet.
     fn settles(&mut self, handle: Handle) -> bool {
         match handle {
             Handle::Receive(place) => {
@@ -1150,7 +1150,7 @@ impl Engine {
         }
     }
 
-    /// Sends what the caller keeps, as far as there is room. Whether anything moved.
+    /// Sends what the caller keeps, as far as there is room. Returns whether anything moved.
     fn push(&mut self, locals: &mut [Local<'_>]) -> bool {
         let mut moved = false;
         for place in 0..locals.len() {
@@ -1189,7 +1189,7 @@ impl Engine {
         moved
     }
 
-    /// Sends a message that the caller keeps as far as there is room, and whether it has gone.
+    /// Sends a message that the caller keeps as far as there is room. Returns whether it has been sent.
     fn push_one(&mut self, local: &mut Local<'_>) -> Result<bool> {
         let (to, bytes) = (local.to, local.bytes);
         if let Some(place) = local.held.filter(|_| !local.released) {
@@ -1216,7 +1216,7 @@ impl Engine {
         }
     }
 
-    /// Works until all of these requests are settled; false when the limit was over before. Requests and what
+    /// Works until all of these requests are settled. Returns false if the limit passed before. Requests and what
     /// belongs to them are named by the [numbers](Handle::number) of their handles.
     pub(crate) fn work_on(
         &mut self,
@@ -1235,8 +1235,8 @@ impl Engine {
         })
     }
 
-    /// Works until everything is sent and `done` is true, which may also come of what is waited for `beside`;
-    /// false when the limit was over before. See [`work_on`](Self::work_on).
+    /// Works until everything is sent and `done` is true, which may also result from what is waited for `beside`.
+    /// Returns false if the limit passed before. See [`work_on`](Self::work_on).
     pub(crate) fn work(
         &mut self,
         handles: &[usize],
@@ -1300,9 +1300,9 @@ impl Engine {
         !self.busy.is_empty() || self.desk.is_holding()
     }
 
-    /// The last communicator was dropped. Returns whether something is still to be sent. Other ranks hear that
-    /// this one matches nothing any more, when nothing is posted any more: what they hold for it, and what they
-    /// wait for from it, they give up.
+    /// Notes that the last communicator was dropped. Returns whether something is still to be sent. When no receive is
+    /// posted any more, other ranks are told that this one matches nothing any more. They then give up what they hold
+    /// for it, and what they wait for from it.
     pub(crate) fn is_left(&mut self) -> bool {
         self.bring_on();
         self.finalizing = self.has_to_send();
@@ -1320,7 +1320,7 @@ impl Engine {
         }
     }
 
-    /// Waits until everything is sent that waits, or can't be.
+    /// Waits until everything that waits is sent, or can't be sent.
     pub(crate) fn finish(&mut self) -> Result<()> {
         while self.has_to_send() {
             let mut call = Call { landings: &mut [], probe: None, alone: false };
@@ -1331,7 +1331,7 @@ impl Engine {
         self.desk.tell().map_or(Ok(()), Err)
     }
 
-    /// A place for a send that is not done at once.
+    /// Makes a place for a send that is not done at once.
     pub(crate) fn ticket(
         &mut self,
         to: u32,
@@ -1364,8 +1364,8 @@ fn too_many() -> Error {
 }
 
 impl Drop for Engine {
-    /// Says to those that this rank has no channel with that there will be none. (The channels that there
-    /// are close after this.) A rank that panics is lost, and its world says so.
+    /// Tells the ranks with which this rank has no channel that there will be none. (The existing channels close after
+    /// this.) A rank that panics is lost, and its world says so.
     fn drop(&mut self) {
         // Before the others see the end of what comes from this rank, so that they find nobody to send to.
         self.inward.clear();
@@ -1382,8 +1382,8 @@ impl Drop for Engine {
     }
 }
 
-/// How many elements a message has that is longer than this line, if it fits and nobody waits to
-/// hear that it was received.
+/// Returns how many elements a message has that is longer than this line, if it fits and its sender does not wait for
+/// an acknowledgement.
 #[inline(never)]
 fn fits<T: Plain>(
     line: &Line,
@@ -1406,7 +1406,7 @@ fn fits<T: Plain>(
     fits.then_some(count)
 }
 
-/// Takes the elements out of a message, if it is one line that fits; how many they are.
+/// Takes the elements out of a message, if it is one line that fits. Returns their number.
 #[inline(always)]
 fn take_line<T: Plain>(
     line: &Line,

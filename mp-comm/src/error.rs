@@ -1,4 +1,4 @@
-//! What can go wrong between the ranks of a communicator.
+//! Errors of communicators.
 
 use std::{fmt, time::Duration};
 
@@ -7,15 +7,15 @@ use crate::{Call, Calls, ElementType};
 /// A result whose error is this crate's.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call on a communicator failed. [`kind`](Self::kind) says what happened, with the facts.
+/// The reason why a call on a communicator failed. [`kind`](Self::kind) returns what happened, with the details.
 ///
-/// It is one pointer, so that a result comes back in registers where a call succeeds. `?` turns it into an
+/// The error is one pointer, so that the result of a successful call is returned in registers. `?` converts it to an
 /// [`mp_core::Error`] in rank code.
 pub struct Error(Box<ErrorKind>);
 
 mp_core::boxed_error!(World);
 
-/// What can go wrong: see [`Error::kind`]. Ranks are those of the communicator, unless said otherwise.
+/// The kinds of errors: see [`Error::kind`]. Ranks are those of the communicator, unless stated otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -27,25 +27,25 @@ pub enum ErrorKind {
         /// Its number in the world.
         world_rank: usize,
     },
-    /// The rank has ended, or closed its communicators: it takes nothing more, and nothing more
-    /// comes from it. What it had sent before was delivered.
+    /// The rank has ended, or has closed its communicators: it no longer takes or sends anything. What it had sent
+    /// before was delivered.
     #[error("rank {rank} of the communicator has ended")]
     Ended {
         /// The rank.
         rank: usize,
     },
-    /// A receive from any source, when every possible source has ended, or was lost and acknowledged.
+    /// A receive from any source failed because every possible source has ended, or was lost and acknowledged.
     #[error("no other rank of the communicator is left to send anything")]
     NobodyLeft,
-    /// A rank has [revoked](crate::Communicator::revoke) the communicator: nothing can be sent or received in
-    /// it any more, and nothing be called together, but [`shrink`](crate::Communicator::shrink) and
+    /// A rank has [revoked](crate::Communicator::revoke) the communicator. Nothing can be sent or received in it any
+    /// more, and no collective operation can be called, except [`shrink`](crate::Communicator::shrink) and
     /// [`agree`](crate::Communicator::agree).
     #[error("the communicator was revoked")]
     Revoked,
-    /// A call that only this very rank could bring to an end, which waits in it.
+    /// The call waits for something that only this same rank could do.
     #[error("a rank that waits for a message of its own would wait for ever")]
     WaitsForItself,
-    /// The message is longer than the buffer. It was not received, and can be.
+    /// The message is longer than the buffer. It was not received, and can still be received.
     #[error(
         "a message of {count} elements from rank {source_rank} with tag {tag} for a buffer of {room}"
     )]
@@ -56,11 +56,11 @@ pub enum ErrorKind {
         tag: u32,
         /// Its length in elements.
         count: usize,
-        /// The buffer's.
+        /// The length of the buffer in elements.
         room: usize,
     },
-    /// The message is of another type, or of another number of elements where one is expected. It
-    /// was not received, and can be.
+    /// The message is of another type, or has another number of elements where one is expected. It was not received,
+    /// and can still be received.
     #[error(
         "a message of {count} × {theirs} from rank {source_rank} with tag {tag}; \
          {ours} expected here"
@@ -77,7 +77,7 @@ pub enum ErrorKind {
         /// The type of the sending call.
         theirs: Box<ElementType>,
     },
-    /// What comes from the rank makes no sense, its channels can't be used, or it has no memory to send more.
+    /// The data from the rank is invalid, its channels can't be used, or it has no memory to send more.
     #[error("rank {rank} of the communicator can't be heard: {reason}")]
     Broken {
         /// The rank.
@@ -85,17 +85,17 @@ pub enum ErrorKind {
         /// What is wrong.
         reason: String,
     },
-    /// An immediate or buffered send failed for a reason that lies in this rank, mostly for want of memory.
-    /// The call that fails with this is another one, which would have waited: perhaps for an answer to that
-    /// message. Any wait of this library can be that call, also one for a channel, a flag or a collective
-    /// operation; then it is [`Other`](mp_core::ErrorKind::Other), with this inside. Not so the wait of a
-    /// critical section, nor [`wait`](mp_core::Request::wait) of a collective request, whose operation owns
-    /// its buffer. The request of the send says it, too.
+    /// An immediate or buffered send failed for a reason that lies in this rank, usually for lack of memory. This error
+    /// is returned by another call, which would otherwise wait, perhaps for an answer to that message. It can be any
+    /// call of this library that waits, including one for a channel, a flag or a collective operation; the error is
+    /// then [`Other`](mp_core::ErrorKind::Other), with this one inside. Exceptions are the wait of a critical section,
+    /// and [`wait`](mp_core::Request::wait) of a collective request, whose operation owns its buffer. The request of
+    /// the send returns the error, too.
     #[error("a message to rank {rank} of the communicator could not be sent: {reason}")]
     Unsent {
         /// The receiver: its rank in the communicator of the call, or in the world where the call has none.
         rank: usize,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// There is no such rank.
@@ -103,35 +103,35 @@ pub enum ErrorKind {
     NoSuchRank {
         /// The rank named.
         rank: usize,
-        /// How many there are.
+        /// The number of ranks.
         size: usize,
     },
-    /// The time limit was over.
+    /// The time limit has passed.
     #[error("nothing came within {0:?}")]
     Timeout(Duration),
-    /// Not all ranks called the same, of what all must call together. Nobody went on.
+    /// The ranks did not all call the same collective operation. No rank went on.
     #[error("{0}")]
     CallsDiffer(Box<Calls>),
-    /// A rank did not come within the limit to what all must call together.
+    /// A rank did not come to a collective operation within the limit.
     #[error("rank {rank} of the communicator has not come within {limit:?} to {call}")]
     NotCome {
-        /// The rank; where several are missing, the lowest.
+        /// The rank. If several are missing, it is the lowest.
         rank: usize,
         /// What this rank called.
         call: Box<Call>,
         /// The limit.
         limit: Duration,
     },
-    /// Requests that can't be waited for together, grids that can't be, groups that differ.
+    /// Requests that can't be waited for together, impossible grids, groups that differ.
     #[error("{0}")]
     Misuse(String),
-    /// The world's memory, its channels, the machine's description.
+    /// An error of the world's memory, of its channels, or of the machine's description.
     #[error(transparent)]
     World(mp_core::Error),
 }
 
 impl Error {
-    /// What is wrong, if a send failed with it for a reason that lies in this rank.
+    /// Returns the reason, if a send failed with this error for a reason that lies in this rank.
     pub(crate) fn of_this_rank(&self) -> Option<String> {
         match self.kind() {
             ErrorKind::Broken { reason, .. } => Some(reason.clone()),
@@ -141,7 +141,7 @@ impl Error {
     }
 }
 
-/// An error of communicators that was [made](mp_core::Error::other) one of worlds is what it was again.
+/// An error of communicators that was [converted](mp_core::Error::other) to one of worlds is converted back.
 impl From<mp_core::Error> for Error {
     #[cold]
     fn from(error: mp_core::Error) -> Self {
@@ -156,14 +156,14 @@ impl From<mp_core::Error> for Error {
     }
 }
 
-/// Something that gave its buffer to a send or receive gets it back, also when that failed.
+/// The error of a send or receive that owned a buffer, together with that buffer.
 #[derive(thiserror::Error)]
 #[error("{error}")]
 pub struct Failed<B> {
-    /// Why.
+    /// The reason.
     #[source]
     pub error: Error,
-    /// What was given.
+    /// The buffer that was given to the call.
     pub buffer: B,
 }
 

@@ -1,4 +1,4 @@
-//! Several sends and receives of borrowed elements, all under way at once.
+//! Several pending sends and receives of borrowed elements at once.
 
 use mp_core::{Plain, requests::Landing};
 
@@ -14,8 +14,8 @@ use crate::{
     wire::Envelope,
 };
 
-/// Sends and receives that [`run`](Self::run) carries out together, each as soon as it can go on:
-/// immediate sends and receives of what is only borrowed, which are done when the borrow ends.
+/// Sends and receives that [`run`](Self::run) carries out together, each as soon as it can make progress. They are like
+/// immediate sends and receives, but of borrowed elements, and are done when the borrow ends.
 ///
 /// ```
 /// use onchip::Communicator;
@@ -42,7 +42,7 @@ pub struct Exchange<'a> {
     stream: Stream,
     sends: Vec<Send<'a>>,
     receives: Vec<Receive<'a>>,
-    /// A call that can't be.
+    /// The error of an invalid call.
     failed: Option<Error>,
 }
 
@@ -60,7 +60,7 @@ struct Receive<'a> {
 }
 
 impl Communicator {
-    /// Sends and receives of borrowed elements, to be carried out together.
+    /// Returns an empty set of sends and receives of borrowed elements, to be carried out together.
     pub fn exchange(&self) -> Exchange<'_> {
         self.exchange_in(Stream::Program)
     }
@@ -72,7 +72,7 @@ impl Communicator {
 }
 
 impl<'a> Exchange<'a> {
-    /// Adds a message to rank `to`. Those to one rank go in the order of adding.
+    /// Adds a message to rank `to`. Messages to the same rank are sent in the order in which they were added.
     pub fn send<T: Plain>(&mut self, elements: &'a [T], to: usize, tag: u32) -> &mut Self {
         match self.communicator.destination(to) {
             Ok(to) => {
@@ -92,8 +92,8 @@ impl<'a> Exchange<'a> {
         self
     }
 
-    /// Adds a receive into a buffer that is long enough. They get their messages in the order of
-    /// adding.
+    /// Adds a receive into a buffer that is long enough. Receives get their messages in the order in which they were
+    /// added.
     pub fn receive<T: Plain>(
         &mut self,
         into: &'a mut [T],
@@ -114,11 +114,12 @@ impl<'a> Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Carries everything out; what the receives got, in the order of adding (`MPI_Waitall`).
+    /// Carries out all sends and receives, and returns the statuses of the receives, in the order in which they were
+    /// added (`MPI_Waitall`).
     ///
     /// # Errors
-    /// The first one, in the order of adding, receives before sends; what else could be done is
-    /// done before. Of a call that can't be (a rank that there is none of), nothing is done.
+    /// The first error in the order of adding, receives before sends. The call returns after it has done what could
+    /// still be done. If a call was invalid (for example with a rank that does not exist), nothing is done.
     pub fn run(self) -> Result<Vec<Status>> {
         let Self { communicator, sends, mut receives, failed, .. } = self;
         if let Some(error) = failed {

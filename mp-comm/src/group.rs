@@ -1,9 +1,9 @@
-//! Sets of ranks, in an order.
+//! Ordered sets of ranks.
 
 use crate::error::{ErrorKind, Result};
 
-/// Ranks in an order, without a way to communicate (`MPI_Group`). Made from a communicator, or from
-/// other groups; [`Communicator::create`](crate::Communicator::create) makes it one.
+/// Ranks in an order, without a way to communicate (`MPI_Group`). It is made from a communicator or from other groups;
+/// [`Communicator::create`](crate::Communicator::create) makes it a communicator.
 ///
 /// ```
 /// use onchip::Communicator;
@@ -28,7 +28,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Of these ranks of the world, as rank `me` of the world has it.
+    /// Makes a group of these ranks of the world, as seen by rank `me` of the world.
     pub(crate) fn new(ranks: Vec<u32>, me: u32) -> Self {
         Self { ranks, me }
     }
@@ -37,12 +37,12 @@ impl Group {
         &self.ranks
     }
 
-    /// How many ranks it has (`MPI_Group_size`).
+    /// Returns the number of ranks in the group (`MPI_Group_size`).
     pub fn size(&self) -> usize {
         self.ranks.len()
     }
 
-    /// This rank's place in it (`MPI_Group_rank`).
+    /// Returns this rank's place in the group (`MPI_Group_rank`).
     pub fn rank(&self) -> Option<usize> {
         self.place(self.me)
     }
@@ -70,7 +70,7 @@ impl Group {
         Ok(named)
     }
 
-    /// These of its ranks, in this order (`MPI_Group_incl`).
+    /// Returns a group of these ranks of the group, in this order (`MPI_Group_incl`).
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), and [`Misuse`](crate::ErrorKind::Misuse) for a rank named twice.
@@ -78,7 +78,7 @@ impl Group {
         Ok(self.with(self.named(ranks)?))
     }
 
-    /// All but these of its ranks (`MPI_Group_excl`).
+    /// Returns a group of all ranks of the group except these (`MPI_Group_excl`).
     ///
     /// # Errors
     /// As [`include`](Self::include).
@@ -87,29 +87,30 @@ impl Group {
         Ok(self.with(kept(&self.ranks, |rank| !without.contains(&rank))))
     }
 
-    /// Its ranks, and then those of the other that it has not (`MPI_Group_union`).
+    /// Returns a group of this group's ranks, followed by those of the other group that this one lacks
+    /// (`MPI_Group_union`).
     pub fn union(&self, other: &Self) -> Self {
         let more = kept(&other.ranks, |rank| !self.ranks.contains(&rank));
         self.with([&self.ranks[..], &more].concat())
     }
 
-    /// Those of its ranks that the other has, too (`MPI_Group_intersection`).
+    /// Returns a group of this group's ranks that are also in the other group (`MPI_Group_intersection`).
     pub fn intersection(&self, other: &Self) -> Self {
         self.with(kept(&self.ranks, |rank| other.ranks.contains(&rank)))
     }
 
-    /// Those of its ranks that the other has not (`MPI_Group_difference`).
+    /// Returns a group of this group's ranks that are not in the other group (`MPI_Group_difference`).
     pub fn difference(&self, other: &Self) -> Self {
         self.with(kept(&self.ranks, |rank| !other.ranks.contains(&rank)))
     }
 
-    /// The places in the other group of these of its ranks (`MPI_Group_translate_ranks`). `None`
-    /// for one that the other has not, or that there is not.
+    /// Returns the places in the other group of these ranks of the group (`MPI_Group_translate_ranks`). A place is
+    /// `None` if the other group does not have the rank, or if there is no such rank.
     pub fn translate(&self, ranks: &[usize], other: &Self) -> Vec<Option<usize>> {
         ranks.iter().map(|&rank| other.place(*self.ranks.get(rank)?)).collect()
     }
 
-    /// Whether both have the same ranks, in whatever order (`MPI_SIMILAR`).
+    /// Returns whether both groups have the same ranks, in any order (`MPI_SIMILAR`).
     pub fn is_similar(&self, other: &Self) -> bool {
         self.size() == other.size() && self.difference(other).size() == 0
     }

@@ -9,11 +9,11 @@ use crate::{
     error::{ErrorKind, Result},
 };
 
-/// Blocks of a grid with a border of copies of their neighbours' elements around them (a halo, or
-/// ghost cells), and the [exchange](Self::exchange) that brings those up to date.
+/// Blocks of a grid with a border of copies of their neighbours' elements around them (a halo, or ghost cells). The
+/// [exchange](Self::exchange) updates the borders.
 ///
-/// A rank's block is a slice of `extents` elements in each dimension, row by row. Of each extent,
-/// `width` elements at both ends are the halo; what lies between is the rank's own.
+/// A rank's block is a slice of `extents` elements in each dimension, row by row. At both ends of each dimension,
+/// `width` elements are the halo; the elements between them are the rank's own.
 ///
 /// ```
 /// use onchip::communicator::{Communicator, share};
@@ -38,23 +38,23 @@ pub struct Halo<'a, T: Plain> {
     communicator: &'a Communicator,
     /// Below and above, in each dimension of the grid.
     neighbours: Vec<(Option<usize>, Option<usize>)>,
-    /// With the halo.
+    /// Including the halo.
     extents: Vec<usize>,
     /// Elements that one step in the last of those dimensions passes over.
     row: usize,
     width: usize,
-    /// What goes down and up, and what comes from there, where it does not lie in one piece.
+    /// What is sent down and up, and what is received from there, where it does not lie in one piece.
     strips: [Vec<T>; 4],
 }
 
 impl Cartesian {
-    /// A halo of `width` elements at both ends of each dimension of the grid, around a block that
-    /// has `own` elements of its own in each. The block can have further dimensions, which the grid
-    /// does not divide: `row` says their extents; they come last and have no halo.
+    /// Makes a halo of `width` elements at both ends of each dimension of the grid, around a block that has `own`
+    /// elements of its own in each. The block can have further dimensions, which the grid does not divide. Their
+    /// extents are given by `row`; they come last and have no halo.
     ///
     /// # Errors
-    /// [`Misuse`](crate::ErrorKind::Misuse) when `own` has another number of dimensions than the
-    /// grid, or is smaller than the halo of the neighbours.
+    /// [`Misuse`](crate::ErrorKind::Misuse) when the number of dimensions in `own` differs from the grid's, or when the
+    /// block is smaller than the halo of the neighbours.
     pub fn halo<T: Plain>(
         &self,
         own: &[usize],
@@ -80,32 +80,31 @@ impl Cartesian {
 }
 
 impl<T: Plain> Halo<'_, T> {
-    /// The block's extent in each dimension of the grid, with the halo.
+    /// Returns the block's extent in each dimension of the grid, including the halo.
     pub fn extents(&self) -> &[usize] {
         &self.extents
     }
 
-    /// Elements of the block, with the halo.
+    /// Returns the number of elements of the block, including the halo.
     pub fn len(&self) -> usize {
         self.extents.iter().product::<usize>() * self.row
     }
 
-    /// Whether the block has no elements.
+    /// Returns whether the block has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Fills the halo with the neighbours' elements, also in the corners. All ranks of the grid
-    /// must call it. Where the grid ends, the halo stays as it was.
+    /// Fills the halo with the neighbours' elements, including the corners. All ranks of the grid must call it. At the
+    /// ends of the grid, the halo stays as it was.
     ///
-    /// One dimension after the other; in each, all messages are under way at once, and what lies
-    /// in one piece goes without being gathered first.
+    /// The dimensions are exchanged one after another. In each dimension, all messages are pending at once, and
+    /// elements that lie in one piece are sent without being gathered first.
     ///
     /// # Errors
     /// As [`Communicator::send`] and [`Communicator::receive_into`];
-    /// [`Misuse`](crate::ErrorKind::Misuse) when the block has another length than
-    /// [`len`](Self::len), or a neighbour's has other extents. What was refused is dropped: the next
-    /// exchange finds nothing of it.
+    /// [`Misuse`](crate::ErrorKind::Misuse) when the length of the block differs from [`len`](Self::len), or when a
+    /// neighbour's block has other extents. Refused messages are dropped, and the next exchange does not see them.
     pub fn exchange(&mut self, block: &mut [T]) -> Result<()> {
         if block.len() != self.len() {
             return misuse(format!("a block of {} elements, not {}", block.len(), self.len()));
@@ -131,7 +130,7 @@ impl<T: Plain> Halo<'_, T> {
         differs
     }
 
-    /// Of a dimension whose borders each lie in one piece of `len` elements.
+    /// Exchanges a dimension whose borders each lie in one piece of `len` elements.
     fn exchange_whole(&self, dimension: usize, len: usize, block: &mut [T]) -> Result<()> {
         let (below, rest) = block.split_at_mut(len);
         let (own, above) = rest.split_at_mut(rest.len() - len);

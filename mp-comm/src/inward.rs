@@ -1,4 +1,4 @@
-//! The way from one rank: its two channels, and the message that is just coming.
+//! The way from one rank: its two channels, and the message that is being received.
 
 use bytemuck::bytes_of;
 use mp_core::{
@@ -18,13 +18,13 @@ use crate::{
     wire::{Envelope, FIRST, Kind, LINE, Line, Words},
 };
 
-/// What a call gives to those who bring messages in while it lasts.
+/// What a call provides to the engine that brings messages in while the call lasts.
 pub(crate) struct Call<'c, 'b> {
-    /// Where the messages of its own receives can go without a detour: see [`Desk::expect`].
+    /// Where the messages of its own receives can be written directly: see [`Desk::expect`].
     pub(crate) landings: &'c mut [(usize, &'b mut dyn Landing)],
-    /// What it would like to see, but not to take.
+    /// What it wants to see, but not to take.
     pub(crate) probe: Option<Pattern>,
-    /// Whether there is nothing else to do than wait for the message that is coming.
+    /// Whether the only work left is to wait for the message that is coming.
     pub(crate) alone: bool,
 }
 
@@ -37,7 +37,7 @@ impl Call<'_, '_> {
         Some(&mut **landing)
     }
 
-    /// Whether it can sleep until this message is whole.
+    /// Returns whether it can sleep until this message is complete.
     fn waits_for(&mut self, to: To, desk: &Desk) -> bool {
         self.alone && matches!(to, To::Receive(place) if self.landing(place, desk).is_some())
     }
@@ -53,20 +53,20 @@ struct Body {
     kind: Kind,
     to: To,
     got: usize,
-    /// Bytes that went where they belong; after them, `rest`. `None` when nothing was prepared.
+    /// The number of bytes that went where they belong; after them, `rest`. `None` if nothing was prepared.
     landed: Option<usize>,
     rest: Vec<u8>,
     moved: Option<SharedBuffer<u8>>,
 }
 
-/// Messages of one rank that are brought in at a time.
+/// The number of messages of one rank that are brought in at a time.
 const BURST: u32 = 64;
 
-/// Whose the message is.
+/// The destination of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum To {
     Receive(usize),
-    /// Nobody's yet.
+    /// No receive has matched it yet.
     Store,
     /// It is the name of a type.
     Types,
@@ -75,7 +75,7 @@ enum To {
 }
 
 impl Body {
-    /// Takes the next piece to where it belongs, as long as the call that knows the place lasts.
+    /// Takes the next piece to its place, as long as the call that knows the place lasts.
     fn take(&mut self, piece: &[u8], desk: &Desk, call: &mut Call<'_, '_>) {
         let piece = &piece[..piece.len().min(self.envelope.bytes - self.got)];
         self.got += piece.len();
@@ -103,7 +103,7 @@ impl Body {
         }
     }
 
-    /// What it takes of this rank's memory as a message that nobody has asked for.
+    /// Returns the memory of this rank that it takes as an unexpected message.
     fn unexpected_bytes(&self) -> usize {
         let counts = self.to == To::Store && self.kind != Kind::Moved;
         if counts { self.envelope.bytes } else { 0 }
@@ -138,13 +138,13 @@ pub(crate) struct Inward {
     pub(crate) lines: Receiver<Words>,
     chunks: Option<Receiver<[u8]>>,
     loans: Loans,
-    /// A message that was taken off the channel and is nobody's yet.
+    /// A message that was taken off the channel and is not matched yet.
     head: Option<Line>,
     body: Option<Body>,
     pub(crate) end: Option<End>,
     /// Whether the desk knows of the end.
     end_is_known: bool,
-    /// Whether the other rank matches nothing any more, and sends nothing but payloads.
+    /// Whether the other rank matches nothing any more, and sends only payloads.
     finalized: bool,
     /// The notice that the other rank has of what may come.
     notice: u64,
@@ -171,7 +171,7 @@ impl Inward {
         Ok(way)
     }
 
-    /// Lets the other rank know how long a message may be that comes eagerly.
+    /// Tells the other rank how long a message that comes eagerly may be.
     #[inline]
     pub(crate) fn set_notice(&mut self, desk: &Desk) {
         let notice = desk.backlog.notice();
@@ -181,13 +181,13 @@ impl Inward {
         }
     }
 
-    /// Whether the next line of the channel begins a message that nothing comes before.
+    /// Returns whether the next line of the channel begins a message and nothing comes before it.
     #[inline(always)]
     pub(crate) fn is_clear(&self) -> bool {
         self.head.is_none() && self.body.is_none() && self.end.is_none() && !self.finalized
     }
 
-    /// Whether a part of a message has come.
+    /// Returns whether a part of a message has come.
     pub(crate) fn is_in_a_message(&self) -> bool {
         self.body.is_some()
     }
@@ -205,7 +205,7 @@ impl Inward {
         }
     }
 
-    /// Keeps the error of the channel, unless it only says that there are news.
+    /// Keeps the error of the channel, unless it only says that there is news.
     #[cold]
     pub(crate) fn note(&mut self, error: mp_core::Error) {
         if !matches!(error.kind(), mp_core::ErrorKind::Timeout { .. }) {
@@ -213,23 +213,24 @@ impl Inward {
         }
     }
 
-    /// The message that nobody has taken yet, if there is one.
+    /// Returns the message that was not matched yet, if there is one.
     pub(crate) fn head(&self, desk: &Desk) -> Option<Envelope> {
         let (_, envelope) = self.read_head(desk)?.ok()?;
         Some(envelope)
     }
 
-    /// Why nothing more comes from this rank, when everything that came was looked at.
+    /// Returns why nothing more comes from this rank, when everything that came was looked at.
     pub(crate) fn has_ended(&self) -> Option<&End> {
         self.end.as_ref().filter(|_| self.head.is_none())
     }
 
-    /// As [`has_ended`](Self::has_ended), of messages and acknowledgements; payloads may come that were asked for.
+    /// Works like [`has_ended`](Self::has_ended), for messages and acknowledgements; payloads that were asked for may
+    /// still come.
     pub(crate) fn has_finalized(&self) -> Option<&End> {
         self.has_ended().or_else(|| self.finalized.then_some(&End::Ended))
     }
 
-    /// What the head says, with its bytes, once its type is known.
+    /// Returns what the head says, with its bytes, once its type is known.
     fn read_head(&self, desk: &Desk) -> Option<Result<(Kind, Envelope), String>> {
         let line = self.head.as_ref()?;
         let Some((kind, mut envelope)) = line.read(self.from) else {
@@ -253,8 +254,8 @@ impl Inward {
         Some(Ok((kind, envelope)))
     }
 
-    /// Brings in what has come, up to a message that nobody waits for and that nobody needs to be
-    /// passed over for. Whether anything was.
+    /// Brings in what has come, up to a message that no receive waits for and that need not be passed over. Returns
+    /// whether there was anything.
     pub(crate) fn pump(&mut self, rank: &Rank, desk: &mut Desk, call: &mut Call<'_, '_>) -> bool {
         let moved = self.bring_in(rank, desk, call);
         let Some(end) = self.end.as_ref().filter(|_| !self.end_is_known) else { return moved };
@@ -352,7 +353,7 @@ impl Inward {
         moved
     }
 
-    /// Begins with a message whose first line is known.
+    /// Begins a message whose first line is known.
     fn begin(
         &mut self,
         rank: &Rank,
@@ -437,7 +438,8 @@ impl Inward {
         desk.invite(envelope, place);
     }
 
-    /// Takes the next line off the channel, if there is one. It is the head then, unless a receive has got it.
+    /// Takes the next line off the channel, if there is one. The line then becomes the head, unless a receive has got
+    /// it.
     fn pull_line(&mut self, desk: &mut Desk) -> bool {
         if self.end.is_some() {
             return false;
@@ -458,8 +460,8 @@ impl Inward {
         }
     }
 
-    /// Waits for all of the message that begins with this line, which is as long as `into`, and
-    /// nothing else. Returns whether it has come: one that has to be asked for does not.
+    /// Waits for the whole message that begins with this line, which is as long as `into`, and for nothing else.
+    /// Returns whether it has come: a message that has to be asked for has not.
     #[inline(never)]
     pub(crate) fn pull_directly(
         &mut self,
@@ -485,8 +487,7 @@ impl Inward {
         pulled.map(|()| true).inspect_err(|end| self.end = Some(end.clone()))
     }
 
-    /// Takes what there is of the message that is coming; when there is nothing else to do, waits
-    /// for all of it.
+    /// Takes the available part of the message that is coming. If there is nothing else to do, waits for all of it.
     fn pull_body(&mut self, rank: &Rank, desk: &mut Desk, call: &mut Call<'_, '_>) -> bool {
         let mut moved = false;
         let pulled = self.try_pull_body(rank, desk, call, &mut moved);
@@ -533,7 +534,7 @@ impl Inward {
         Ok(())
     }
 
-    /// Waits with others for what would get further.
+    /// Adds to a wait what would allow progress.
     pub(crate) fn wait_in<'a>(&'a self, select: &mut Select<'a>) {
         match (&self.body, &self.chunks) {
             _ if self.end.is_some() => {}
@@ -552,15 +553,15 @@ impl Inward {
     }
 }
 
-/// What the other rank lends, where both are threads of one process.
+/// What the other rank lends, if both are threads of one process.
 #[derive(Default)]
 struct Loans {
-    /// Looked for when the first loan comes; `None` in it where there is no such thing.
+    /// Looked up when the first loan comes; contains `None` if lending is not possible.
     borrower: Option<Option<Borrower>>,
 }
 
 impl Loans {
-    /// Takes the message that begins with this line, if it is on loan, and still to be had.
+    /// Takes the message that begins with this line, if it is on loan and still available.
     fn take(&mut self, rank: &Rank, from: u32, serial: u64, line: &Line, into: &mut [u8]) -> bool {
         let Some(number) = line.loan() else { return false };
         let borrower = self.borrower.get_or_insert_with(|| rank.borrower(from as usize, serial));
@@ -568,7 +569,7 @@ impl Loans {
     }
 }
 
-/// The channel of chunks, opened when the first comes.
+/// Returns the channel of chunks, opened when the first chunk comes.
 fn chunks_of<'a>(
     chunks: &'a mut Option<Receiver<[u8]>>,
     rank: &Rank,
@@ -584,7 +585,7 @@ fn chunks_of<'a>(
     })
 }
 
-/// Waits for a message's pieces; `bytes` finds them in the channel's.
+/// Waits for a message's pieces; `bytes` finds them in those of the channel.
 fn fill<M: Message + ?Sized>(
     mut into: &mut [u8],
     channel: &Receiver<M>,
@@ -634,7 +635,7 @@ impl End {
         Self::Broken("an empty piece of a message".to_owned())
     }
 
-    /// As an error of what was to come from world rank `rank`, or go there.
+    /// Returns the error for what was to come from world rank `rank`, or go there.
     pub(crate) fn error(&self, rank: u32) -> Error {
         let rank = rank as usize;
         match self {
@@ -645,7 +646,7 @@ impl End {
     }
 }
 
-/// Whether only rank `me` itself can send what the pattern takes, which from any source is `among` these.
+/// Returns whether only rank `me` itself can send what the pattern takes; from any source, it is `among` these.
 pub(crate) fn only_from_itself(pattern: Pattern, among: Option<&Members>, me: u32) -> bool {
     match pattern.source() {
         Some(source) => source == me,
@@ -653,9 +654,9 @@ pub(crate) fn only_from_itself(pattern: Pattern, among: Option<&Members>, me: u3
     }
 }
 
-/// Why nothing can come that `pattern` takes from ranks that have come to an end; from any source `among` these, also if
-/// one of the `lost` ranks, or of those that can send nothing more, is a member that was not acknowledged, and
-/// all that it had sent was looked at.
+/// Returns why no message that `pattern` takes can come any more from ranks that have ended. A receive from any source
+/// `among` these also fails if one of the `lost` ranks, or of those that can send nothing more, is a member that was
+/// not acknowledged, and everything that it had sent was looked at.
 pub(crate) fn hopeless<'a>(
     pattern: Pattern,
     among: Option<&Members>,

@@ -1,4 +1,4 @@
-//! What operations are made of that all ranks of a communicator call together.
+//! Building blocks of operations that all ranks of a communicator call together.
 
 use std::{any::Any, rc::Rc, time::Duration};
 
@@ -16,9 +16,9 @@ use crate::{
     status::{Source, Status, Tag},
 };
 
-/// A communicator as an operation sees it that all its ranks call together: with a stream of
-/// messages of its own, which no message of the program gets into, a name for what the ranks share
-/// besides, and a place to keep it. For crates that bring further such operations.
+/// A communicator from the point of view of an operation that all its ranks call together. It has a stream of messages
+/// of its own, which is separate from the program's messages, a name for other things that the ranks share, and a place
+/// to keep them. It is for crates that add further such operations.
 ///
 /// ```
 /// use onchip::communicator::{Communicator, Result};
@@ -56,52 +56,52 @@ pub struct Joint<'a> {
 }
 
 impl Communicator {
-    /// What operations are made of that all ranks call together.
+    /// Returns the building blocks of operations that all ranks call together.
     pub fn joint(&self) -> Joint<'_> {
         Joint { communicator: self }
     }
 }
 
 impl<'a> Joint<'a> {
-    /// The communicator.
+    /// Returns the communicator.
     pub fn communicator(self) -> &'a Communicator {
         self.communicator
     }
 
-    /// This rank of the world, to open channels and make buffers.
+    /// Returns this rank of the world, to open channels and make buffers.
     pub fn rank(self) -> Rank {
         self.communicator.engine.rank.clone()
     }
 
-    /// Returns [`Revoked`](crate::ErrorKind::Revoked) if the communicator was
-    /// [revoked](Communicator::revoke): for operations that begin with something else than messages of this
-    /// stream. Ranks that have opened message passing buffers ask it once more after that; what they wait for
-    /// later, a revocation ends.
+    /// Returns [`Revoked`](crate::ErrorKind::Revoked) if the communicator was [revoked](Communicator::revoke). This is
+    /// for operations that begin with something other than messages of this stream. Ranks that have opened message
+    /// passing buffers call it once more after that. A revocation ends whatever they wait for later.
     ///
     /// # Errors
-    /// That.
+    /// [`Revoked`](crate::ErrorKind::Revoked).
     #[inline(always)]
     pub fn check_revoked(self) -> Result<()> {
         self.communicator.check_revoked()
     }
 
-    /// The world's numbers of the ranks.
+    /// Returns the world's numbers of the ranks.
     pub fn world_ranks(self) -> Vec<usize> {
         self.communicator.members.all().iter().map(|&rank| rank as usize).collect()
     }
 
-    /// A name for the channels or message passing buffers of `what`: the same in all ranks of this
-    /// communicator, and of no other among them. MPBs of such a name are revoked with the communicator.
+    /// Returns a name for the channels or message passing buffers of `what`. It is the same in all ranks of this
+    /// communicator, and differs from the names of all other communicators of these ranks. MPBs of such a name are
+    /// revoked with the communicator.
     pub fn name(self, what: &str) -> String {
         let (serial, context) = (self.communicator.engine.serial, self.communicator.context);
         format!("{}{what}", Whose { serial, context }.prefix())
     }
 
-    /// What was made for this communicator at the first call for this type, and is kept with it. To
-    /// find it again costs about a nanosecond.
+    /// Returns the value that was made for this communicator at the first call for this type, and that is kept with it.
+    /// Finding it again costs about a nanosecond.
     ///
     /// # Errors
-    /// Those of `make`, after which nothing is kept.
+    /// Those of `make`. After an error, nothing is kept.
     #[inline]
     pub fn keep<T: Any>(self, make: impl FnOnce(Self) -> Result<T>) -> Result<&'a T> {
         match self.communicator.kept.get() {
@@ -120,15 +120,16 @@ impl<'a> Joint<'a> {
         }
     }
 
-    /// Leaves a value with the communicator for all that are made of it from now on, and of those: for
-    /// settings. It takes the place of one of the same type.
+    /// Stores a value, such as a setting, in the communicator for all communicators that are made from it from now on,
+    /// and for those made from them. It replaces a value of the same type.
     pub fn hand_down<T: Any>(self, value: T) {
         let mut all = self.communicator.handed_down.borrow_mut();
         all.retain(|other| !other.is::<T>());
         all.push(Rc::new(value));
     }
 
-    /// What was left with this communicator, or with the one that it was made of when it was made.
+    /// Returns the value that was stored in this communicator, or in the one that it was made from at the time when it
+    /// was made.
     ///
     /// ```
     /// use onchip::Communicator;
@@ -149,24 +150,24 @@ impl<'a> Joint<'a> {
         all.iter().find_map(|value| Rc::clone(value).downcast().ok())
     }
 
-    /// Names who brings on the tagged messages of this rank between its calls: those of all communicators
-    /// made from the same [`world`](Communicator::world). With `None` they go on in its calls alone, as they
-    /// do before this is called.
+    /// Sets the helper that brings on the tagged messages of this rank between its calls: those of all communicators
+    /// made from the same [`world`](Communicator::world). With `None` they make progress only during its calls, which
+    /// is the initial state.
     ///
-    /// Whatever call ends with something under way lends it to the helper, and the next call takes it back, for
-    /// which it waits at most until the helper has moved what there is to move just then.
+    /// A call that ends with pending operations lends them to the helper, and the next call takes them back. It waits
+    /// at most until the helper has moved what there is to move at that moment.
     pub fn lend_messages_to(self, helper: Option<Box<dyn Helper>>) {
         self.communicator.engine.lend_to(helper);
     }
 
-    /// Whether ranks compare what they call together, from the next call on: also in communicators that
-    /// are made of this one from now on. All ranks must say the same between the same calls.
+    /// Sets whether ranks compare their collective calls, from the next call on. This also applies to communicators
+    /// that are made from this one from now on. All ranks must set the same value between the same calls.
     pub fn set_check(self, check: Check) {
         self.communicator.set_check(check);
     }
 
-    /// Whether ranks compare what they call together, and what all know of that, for calls that only
-    /// begin something. `None` where they do not, or there is one rank.
+    /// Returns the ledger in which ranks compare their collective calls, for calls that only begin an operation. `None`
+    /// if they do not compare them, or if there is only one rank.
     ///
     /// # Errors
     /// [`World`](crate::ErrorKind::World) for lack of memory.
@@ -180,7 +181,7 @@ impl<'a> Joint<'a> {
         }
     }
 
-    /// Whether ranks compare what they call together.
+    /// Returns whether ranks compare their collective calls.
     #[inline(always)]
     pub fn checks(self) -> bool {
         self.communicator.checks()
@@ -195,11 +196,11 @@ impl<'a> Joint<'a> {
         Ok(self.communicator.ledger.get_or_init(|| ledger).clone())
     }
 
-    /// Checks that all ranks call the same, with all that must be the same: for debugging. All ranks
-    /// must make this check before the same calls, and wait for each other in it, also in what would
-    /// not wait for all by itself.
+    /// Checks that all ranks make the same call, with everything that must be the same; this is for debugging. All
+    /// ranks must make this check before the same calls. They wait for each other in it, even before operations that
+    /// would not wait for all ranks by themselves.
     ///
-    /// With a limit, a rank that has not come by then is named. It gets that error, too, when it comes.
+    /// With a limit, a rank that has not come in time is named in the error. It gets that error, too, when it comes.
     ///
     /// ```
     /// use onchip::communicator::{Call, Communicator, ErrorKind};
@@ -218,10 +219,9 @@ impl<'a> Joint<'a> {
     /// ```
     ///
     /// # Errors
-    /// At all ranks: [`CallsDiffer`](crate::ErrorKind::CallsDiffer), and
-    /// [`NotCome`](crate::ErrorKind::NotCome) after the limit;
-    /// [`PeerLost`](crate::ErrorKind::PeerLost) and [`Ended`](crate::ErrorKind::Ended) when one
-    /// can't come.
+    /// At all ranks: [`CallsDiffer`](crate::ErrorKind::CallsDiffer), and [`NotCome`](crate::ErrorKind::NotCome) after
+    /// the limit; [`PeerLost`](crate::ErrorKind::PeerLost) and [`Ended`](crate::ErrorKind::Ended) when a rank can't
+    /// come.
     pub fn check(self, call: &Call, limit: Option<Duration>) -> Result<()> {
         self.check_revoked()?;
         if self.communicator.size() == 1 {
@@ -231,10 +231,10 @@ impl<'a> Joint<'a> {
         ledger.enter(call.clone())?.wait(self.communicator)
     }
 
-    /// [`check`](Self::check) where ranks compare what they call together, as [set](Self::set_check).
+    /// Works like [`check`](Self::check), but only if ranks compare their collective calls, as [set](Self::set_check).
     ///
     /// # Errors
-    /// As that.
+    /// As `check`.
     pub fn check_if_set(self, call: impl FnOnce() -> Call) -> Result<()> {
         match self.checks() {
             true => self.check(&call(), self.communicator.check().limit()),
@@ -242,21 +242,21 @@ impl<'a> Joint<'a> {
         }
     }
 
-    /// [`Communicator::send`] in the stream of joint operations.
+    /// Works like [`Communicator::send`], in the stream of joint operations.
     ///
     /// # Errors
-    /// As that; [`Misuse`](crate::ErrorKind::Misuse) for tags from 2³¹ on.
+    /// As `Communicator::send`; [`Misuse`](crate::ErrorKind::Misuse) for tags from 2³¹ on.
     #[inline]
     pub fn send<T: Plain>(self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         self.check_tag(tag)?;
         self.communicator.send_in(Stream::Together, elements, to, tag)
     }
 
-    /// [`Communicator::receive_into`] in the stream of joint operations. A message that it refuses is
-    /// dropped, and the next operation does not find it.
+    /// Works like [`Communicator::receive_into`], in the stream of joint operations. A message that it refuses is
+    /// dropped, so the next operation does not find it.
     ///
     /// # Errors
-    /// As that.
+    /// As `Communicator::receive_into`.
     #[inline]
     pub fn receive_into<T: Plain>(self, into: &mut [T], source: usize, tag: u32) -> Result<Status> {
         self.check_tag(tag)?;
@@ -264,7 +264,7 @@ impl<'a> Joint<'a> {
         self.communicator.receive_in(Stream::Together, into, source, tag, false)
     }
 
-    /// [`Communicator::exchange`] in the stream of joint operations.
+    /// Works like [`Communicator::exchange`], in the stream of joint operations.
     pub fn exchange(self) -> Exchange<'a> {
         self.communicator.exchange_in(Stream::Together)
     }

@@ -1,8 +1,8 @@
-//! What the ranks of a communicator call together, in the order of their calls, compared.
+//! A ledger in which the ranks of a communicator compare their collective calls, in the order of the calls.
 //!
-//! Every rank enters each of its calls in a ledger that all can read, and goes on when all have entered
-//! the same. Entering waits for nobody, so that a call that only begins something can do it; the comparing
-//! is done by whichever thread wants to know, always of the oldest entry first.
+//! Every rank enters each of its calls in a ledger that all ranks can read, and goes on when all have entered the same
+//! call. Entering a call does not wait for other ranks, so a call that only begins an operation can do it. The
+//! comparison is done by any thread that needs the result, always of the oldest entry first.
 //!
 //! The lines of each rank's MPB:
 //!
@@ -13,16 +13,16 @@
 //! R · T   the own last R entries in words                                   read by all, where they differ
 //! ```
 //!
-//! 1. An entry is put in words into the own MPB, then its number and digest into those of the others. An
-//!    entry takes the place of the one R before, when all have compared that; until then it waits in
+//! 1. An entry is written in words into the rank's own MPB. Then its number and digest are written into those of the
+//!    other ranks. An entry replaces the one R before it, when all have compared that one. Until then it waits in
 //!    private memory.
-//! 2. A rank compares an entry when all have theirs. If the digests differ, it reads everybody's words:
-//!    all find the same difference, because each compares all.
-//! 3. It says how many it has compared.
+//! 2. A rank compares an entry when all ranks have written theirs. If the digests differ, it reads the words of every
+//!    rank. All ranks find the same difference, because each of them compares all entries.
+//! 3. It publishes how many entries it has compared.
 //!
-//! A rank that waited too long says which entries it has given up. Who comes later finds that, and gives
-//! up, too. A rank that comes in just that moment may miss it, and then wait in the operation itself for
-//! those who have given up.
+//! A rank that has waited too long publishes which entries it has given up. A rank that comes later sees that, and
+//! gives up, too. A rank that comes at just that moment may miss it, and then wait in the operation itself for the
+//! ranks that have given up.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -49,15 +49,15 @@ const ENTRIES: usize = 32;
 const TEXT_LINES: usize = 16;
 const TEXT: usize = TEXT_LINES * 64 - size_of::<u64>();
 
-/// How long a thread waits without looking after a rank that has not opened the ledger.
+/// How long a thread waits before it looks again after a rank that has not opened the ledger.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// One rank's view of what the ranks of a communicator call together: see [`Joint::ledger`]. Clones are
-/// the same, and any thread may have one.
+/// One rank's view of the collective calls of a communicator: see [`Joint::ledger`]. Clones refer to the same ledger,
+/// and any thread may have one.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     shared: Arc<Shared>,
-    /// How long calls wait that block.
+    /// The time limit of blocking calls.
     limit: Option<Duration>,
 }
 
@@ -69,13 +69,13 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Entries that were entered, that the others can see, that were compared.
+    /// Numbers of entries that were entered, that the others can see, and that were compared.
     entered: u64,
     posted: u64,
     compared: u64,
-    /// The own ones that were not compared.
+    /// This rank's calls that were not yet compared.
     calls: VecDeque<Call>,
-    /// What came of those that were not all the same, until it is asked for.
+    /// The results of entries that were not all the same, until they are asked for.
     verdicts: HashMap<u64, Verdict>,
     /// The first and the last of those given up in a row.
     given_up: Option<(u64, u64)>,
@@ -96,19 +96,19 @@ pub struct Entered {
     call: Call,
 }
 
-/// The flag that has to be set before an entry can be compared.
+/// The flag that must be set before an entry can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// Who sets it: a rank of the communicator.
+    /// The rank of the communicator that sets it.
     pub rank: usize,
-    /// Its line in the own MPB.
+    /// Its line in this rank's MPB.
     pub line: usize,
-    /// It must be at least this.
+    /// The value that it must reach.
     pub value: u64,
 }
 
 impl Ledger {
-    /// All ranks of the communicator open it; none waits for the others to do so.
+    /// Opens the ledger. All ranks of the communicator open it; none waits for the others to do so.
     pub(crate) fn open(joint: Joint<'_>) -> Result<Self> {
         let ranks = joint.communicator().size();
         let mpbs = Mpbs::lines(ranks * ENTRIES + 2 * ranks + ENTRIES * TEXT_LINES);
@@ -119,12 +119,12 @@ impl Ledger {
         Ok(Self { shared, limit: None })
     }
 
-    /// The same, where calls that block wait so long.
+    /// Returns the same ledger, with this time limit for blocking calls.
     pub(crate) fn with_limit(&self, limit: Option<Duration>) -> Self {
         Self { limit, ..self.clone() }
     }
 
-    /// Enters this rank's next call, and waits for nobody.
+    /// Enters this rank's next call, without waiting.
     ///
     /// # Errors
     /// [`World`](crate::ErrorKind::World) when the world's memory is broken.
@@ -176,7 +176,7 @@ impl Shared {
         self.ranks() * (ENTRIES + 2) + Self::place(number) * TEXT_LINES
     }
 
-    /// Has the others see what there is room for.
+    /// Makes the entries for which there is room visible to the others.
     fn post(&self, state: &mut State) -> Result<()> {
         let mpb = self.polled.mpb();
         while let Some(call) = state.calls.get((state.posted - state.compared) as usize)
@@ -197,7 +197,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Who has to compare an older entry before this one can be posted.
+    /// Returns the flag of a rank that has to compare an older entry before this one can be posted.
     fn no_room(&self, number: u64) -> Result<Option<Missing>> {
         let value = (number + 1).saturating_sub(ENTRIES as u64);
         self.first_below(value, |rank| self.compared_line(rank))
@@ -213,7 +213,8 @@ impl Shared {
         Ok(None)
     }
 
-    /// Posts and compares what can be. What has to come before more can be; `None` where nothing is left.
+    /// Posts and compares as much as possible. Returns what has to come before more can be done, or `None` if nothing
+    /// is left.
     fn advance(&self, state: &mut State) -> Result<Option<Missing>> {
         loop {
             self.post(state)?;
@@ -244,7 +245,7 @@ impl Shared {
         }
     }
 
-    /// All ranks' entries of this number are there.
+    /// Compares the entries of this number, which all ranks have entered.
     fn compare(&self, number: u64, call: &Call) -> Result<Option<Verdict>> {
         let mpb = self.polled.mpb();
         let mut digest = [0; size_of::<u64>()];
@@ -287,7 +288,7 @@ impl Shared {
         Ok(Ok(calls))
     }
 
-    /// This rank waits no longer for `missing` to come to this entry.
+    /// Records that this rank no longer waits for `missing` to come to this entry.
     fn give_up(&self, number: u64, missing: usize) -> Result<()> {
         let mut state = self.lock();
         let from = match state.given_up {
@@ -304,19 +305,20 @@ impl Shared {
     }
 }
 
-/// As one word: 40 bits of 1 + the last one, 8 bits of how many before it, 16 bits of who was missing.
+/// Encodes it in one word: 40 bits for 1 + the last entry, 8 bits for the number of entries before it, and 16 bits for
+/// the missing rank.
 fn given_up(from: u64, last: u64, missing: usize) -> u64 {
     (last + 1) << 24 | (last - from).min(0xff) << 16 | (missing as u64 & 0xffff)
 }
 
-/// Who was missing, if this entry was given up.
+/// Returns the missing rank, if this entry was given up.
 fn read_given_up(word: u64, number: u64) -> Option<usize> {
     let last = (word >> 24).checked_sub(1)?;
     let before = word >> 16 & 0xff;
     (last.saturating_sub(before)..=last).contains(&number).then_some((word & 0xffff) as usize)
 }
 
-/// What there is room for: of long settings and names the beginning.
+/// Returns the call in words, as far as there is room: long settings and names are truncated.
 fn in_words(call: &Call) -> Vec<u8> {
     let mut call = call.clone();
     loop {
@@ -328,12 +330,12 @@ fn in_words(call: &Call) -> Vec<u8> {
 }
 
 impl Entered {
-    /// What has to come before this entry can be compared; `None` when all ranks have entered the same.
-    /// Waits for nobody. Where it does not matter any more, nobody need ask.
+    /// Returns what has to come before this entry can be compared, or `None` when all ranks have entered the same call.
+    /// Does not wait. If the result does not matter any more, there is no need to call this.
     ///
     /// # Errors
-    /// [`CallsDiffer`](crate::ErrorKind::CallsDiffer), [`NotCome`](crate::ErrorKind::NotCome) where another rank
-    /// has given up; [`World`](crate::ErrorKind::World) when the world's memory is broken.
+    /// [`CallsDiffer`](crate::ErrorKind::CallsDiffer), [`NotCome`](crate::ErrorKind::NotCome) if another rank has given
+    /// up; [`World`](crate::ErrorKind::World) when the world's memory is broken.
     pub fn look(&self) -> Result<Option<Missing>> {
         let shared = &self.ledger.shared;
         let mut state = shared.lock();
@@ -351,7 +353,7 @@ impl Entered {
         }
     }
 
-    /// The MPBs that [`Missing`] is about.
+    /// Returns the MPBs that [`Missing`] refers to.
     pub fn polled(&self) -> &Arc<Polled> {
         &self.ledger.shared.polled
     }
@@ -361,7 +363,7 @@ impl Entered {
         Error::from(ErrorKind::NotCome { rank, call: Box::new(self.call.clone()), limit })
     }
 
-    /// Waits until it is compared. What the communicator has under way gets on meanwhile.
+    /// Waits until the entry is compared. The communicator's pending operations make progress meanwhile.
     pub(crate) fn wait(&self, of: &Communicator) -> Result<()> {
         let (began, limit) = (Instant::now(), self.ledger.limit);
         let shared = &self.ledger.shared;

@@ -1,5 +1,5 @@
-//! Communicators: groups of ranks that send each other tagged messages, as users of MPI know them.
-//! Programs use it through the `onchip` crate.
+//! Communicators: groups of ranks that exchange tagged messages, as in MPI. Programs use this crate through the
+//! `onchip` crate.
 //!
 //! ```
 //! use onchip::{ANY_SOURCE, ANY_TAG, Communicator};
@@ -19,10 +19,9 @@
 //! # Ok::<(), onchip::Error>(())
 //! ```
 //!
-//! Channels ([`Rank::sender`](mp_core::Rank::sender)) remain the faster and the simpler way between
-//! two ranks that know what they tell each other: nothing is matched there. Communicators are for
-//! programs in which tags and wildcards say which message is meant, and for those that come from
-//! MPI.
+//! Channels ([`Rank::sender`](mp_core::Rank::sender)) remain the faster and simpler way to connect two ranks that agree
+//! on what they send, because nothing is matched there. Communicators are for programs in which tags and wildcards say
+//! which message is meant, and for programs that come from MPI.
 //!
 //! | MPI | here |
 //! |---|---|
@@ -41,59 +40,57 @@
 //! | `MPI_Waitall`, `any`, `some`; `MPI_Testall`, `any`, `some` | [`wait_all`], [`wait_any`], [`wait_some`]; [`test_all`], [`test_any`], [`test_some`] |
 //! | `MPI_Send_init`, `MPI_Recv_init`, `MPI_Start`, `MPI_Startall` | [`persistent_send`](Communicator::persistent_send), [`persistent_receive`](Communicator::persistent_receive), [`start`](PersistentSend::start), [`start_all`] |
 //! | `MPI_Group_*` | [`Group`] |
-//! | `MPI_Barrier`, `MPI_Bcast`, `MPI_Reduce`, `MPI_Gather` and what else all ranks call together | the methods of `onchip::collectives::Collectives` |
+//! | `MPI_Barrier`, `MPI_Bcast`, `MPI_Reduce`, `MPI_Gather` and the other collective operations | the methods of `onchip::collectives::Collectives` |
 //! | `MPI_Comm_get_failed`, `_ack_failed` | [`failed_ranks`](Communicator::failed_ranks), [`acknowledge`](Communicator::acknowledge) |
 //! | `MPI_Comm_revoke`, `_is_revoked`, `_agree`, `_shrink` | [`revoke`](Communicator::revoke), [`is_revoked`](Communicator::is_revoked), [`agree`](Communicator::agree), [`shrink`](Communicator::shrink) |
 //! | `MPI_ERR_PROC_FAILED`, `MPI_ERR_REVOKED` | [`PeerLost`](crate::ErrorKind::PeerLost), [`Revoked`](crate::ErrorKind::Revoked) |
 //! | `MPI_Cart_*`, `MPI_Dims_create` | [`Cartesian`], [`balanced`] |
 //!
-//! New are [buffers that move](Communicator::send_buffer) instead of being copied, and the exchange
-//! of [borders](Halo) between the blocks of a grid.
+//! Two features are not in MPI: [buffers that move](Communicator::send_buffer) instead of being copied, and the
+//! exchange of [borders](Halo) between the blocks of a grid.
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! **Order.** Of two messages between the same ranks in the same communicator that a receive could
-//! take, it takes the one that was sent first, whatever their sizes, and whether they were probed.
-//! Posted receives get messages in the order in which they were posted.
+//! **Order.** If a receive could take either of two messages between the same ranks in the same communicator, it takes
+//! the one that was sent first. Their sizes do not matter, nor whether they were probed. Posted receives get messages
+//! in the order in which they were posted.
 //!
-//! **Together.** Calls that all ranks must make, to [`duplicate`](Communicator::duplicate),
-//! [`split`](Communicator::split) and so on, compare what the ranks call: where that differs all get
-//! [`CallsDiffer`](crate::ErrorKind::CallsDiffer), which names who called what. [`Joint::check`] does that for
-//! other operations, and where [checks](Check) are on, for all of them together.
+//! **Collective calls.** Calls that all ranks must make, such as [`duplicate`](Communicator::duplicate) and
+//! [`split`](Communicator::split), compare what the ranks call. If the calls differ, all ranks get
+//! [`CallsDiffer`](crate::ErrorKind::CallsDiffer), which names the ranks and their calls. [`Joint::check`] does the
+//! same for other operations. Where [checks](Check) are on, it is done for all collective operations.
 //!
-//! **Contexts.** Every communicator has a number that its members agree on, and that goes with
-//! every message: what is sent in one is never received in another.
+//! **Contexts.** Every communicator has a number that its members agree on and that every message carries. A message
+//! that is sent in one communicator is never received in another.
 //!
-//! **Types and lengths.** Every message says what its elements are. A receive of another type, or
-//! with too short a buffer, gets an [`Error`] that shows both sides, and the message stays for
-//! another receive.
+//! **Types and lengths.** Every message states the type of its elements. A receive of another type, or with a buffer
+//! that is too short, gets an [`Error`] that shows both sides. The message stays for another receive.
 //!
-//! **Deaths.** A rank that died, or ended, is an error for whoever counts on it, after everything
-//! it had sent. Nobody waits for it for ever. A receive from any source fails as long as any rank is lost
-//! that was not [acknowledged](Communicator::acknowledge), and then goes on as long as any other rank can
-//! send. A rank that gives up a communicator because of a death [revokes](Communicator::revoke) it, so that
-//! nobody waits for this rank there; those that are left go on in a [smaller](Communicator::shrink) one.
+//! **Deaths.** If a rank died or ended, the ranks that depend on it get an error, after they have received everything
+//! it had sent. No rank waits for it forever. A receive from any source fails as long as any rank is lost that was not
+//! [acknowledged](Communicator::acknowledge). After that it goes on as long as any other rank can send. A rank that
+//! gives up a communicator because of a death [revokes](Communicator::revoke) it, so that no other rank waits for it
+//! there. The remaining ranks go on in a [smaller](Communicator::shrink) communicator.
 //!
-//! **Progress.** What is under way gets further while the thread that began it waits in any call of the
-//! library, for whatever: a message, a collective operation, a channel, a critical section; and in tests of
-//! requests. A rank that computes makes no progress with messages; communication threads serve channels, and
-//! carry on collective operations, for that. What is still to be sent when the last communicator is dropped
-//! goes during other calls, and is waited for when the rank's code has returned; when that returns an error, or
-//! panics, it is given up. [`flush`](Communicator::flush) waits for it before.
+//! **Progress.** Pending operations make progress while the thread that began them waits in any call of the library
+//! (for a message, a collective operation, a channel or a critical section), and while it tests requests. A rank that
+//! computes makes no progress with messages. For that there are communication threads, which serve channels and carry
+//! on collective operations. Messages that are still to be sent when the last communicator is dropped are sent during
+//! other calls. When the rank's code has returned, the rank waits until they are sent. If the code returns an error or
+//! panics, they are given up. [`flush`](Communicator::flush) waits for them earlier.
 //!
-//! **Memory.** Channels are opened when the first message goes from one rank to another, or is
-//! asked for: 9 KiB, and for messages of more than 472 bytes or buffers that move another 258 KiB. What fills them
-//! makes the sender wait. A message that nobody has asked for stays there, unless a receive looks
-//! for something behind it: then it goes to the receiver's own memory. That has a
-//! [limit](Communicator::set_unexpected_limit), past which the payload stays with the sender.
+//! **Memory.** Channels are opened when the first message goes from one rank to another, or is asked for. They take 9
+//! KiB, and another 258 KiB for messages of more than 472 bytes or buffers that move. The sender waits when they are
+//! full. An unexpected message stays in the channel, unless a receive looks for something behind it. It is then moved
+//! to the receiver's own memory. That memory has a [limit](Communicator::set_unexpected_limit). Beyond the limit, the
+//! payload stays with the sender.
 //!
-//! **Copies.** A message goes through its channel in two copies, in pieces that overlap. Where ranks
-//! are threads, and there is a core for each, [`send`](Communicator::send) offers a slice of 4 KiB or
-//! more to the receiver for some hundred nanoseconds: one that waits for it copies it from there, and
-//! the sender returns when it has. After an offer that came too early, the next messages are not
-//! offered.
+//! **Copies.** A message goes through its channel in two copies, in pieces that overlap. Where ranks are threads and
+//! there is a core for each, [`send`](Communicator::send) offers a slice of 4 KiB or more to the receiver for a few
+//! hundred nanoseconds. A receiver that is waiting for the message copies it directly from the slice, and the sender
+//! returns when that copy is complete. After an offer that came too early, the next messages are not offered.
 //!
-//! **Errors** turn into [`mp_core::Error`] by `?`.
+//! **Errors** are converted to [`mp_core::Error`] by `?`.
 //!
 #![forbid(unsafe_code)]
 

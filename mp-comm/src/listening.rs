@@ -1,6 +1,6 @@
-//! Ranks from which a message may come that no call has named: which of them have opened their way to this
-//! one, and which never will. A way from each of them would be one for each pair of ranks of a world in which
-//! all receive from any source.
+//! Ranks from which a message may come although no call has named them: which of them have opened their way to this
+//! rank, and which never will. Opening a way from each of them would need a way for each pair of ranks of a world in
+//! which all ranks receive from any source.
 
 use mp_core::{Rank, Result as CoreResult, Select, names::Callers};
 
@@ -22,7 +22,7 @@ impl Listening {
         Ok(Self { callers, awaited: vec![false; rank.size()], silent: Vec::new() })
     }
 
-    /// Listens to these from now on. Returns whether there are any among them that are new.
+    /// Listens to these ranks from now on. Returns whether any of them are new.
     pub(crate) fn begin(&mut self, ranks: &[u32], me: u32) -> bool {
         let before = self.silent.len();
         for &rank in ranks {
@@ -34,25 +34,25 @@ impl Listening {
         self.silent.len() > before
     }
 
-    /// Whether any rank has opened its way, or gone, since the last call of this.
+    /// Returns whether any rank has opened its way, or gone, since the last call of this.
     pub(crate) fn has_news(&self) -> bool {
         self.callers.has_news()
     }
 
-    /// Takes out one of those that have opened their way.
+    /// Takes out one of the ranks that have opened their way.
     pub(crate) fn next(&mut self) -> Option<u32> {
         let called = |&rank: &u32| self.callers.has_called(rank as usize);
         let place = self.silent.iter().position(called)?;
         Some(self.silent.swap_remove(place))
     }
 
-    /// Why there is no way from this rank and will be none, if that is so.
+    /// Returns why there is and will be no way from this rank, if that is so.
     pub(crate) fn end(&self, rank: u32) -> Option<&'static End> {
         let lost = self.callers.absent(rank as usize)?;
         Some(if lost { &End::Lost } else { &End::Ended })
     }
 
-    /// Waits with others for news.
+    /// Adds the news to a wait.
     pub(crate) fn wait_in<'a>(&'a self, select: &mut Select<'a>) {
         select.add_callers(&self.callers);
     }

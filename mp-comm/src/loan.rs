@@ -1,7 +1,7 @@
-//! Something that a rank has lent to a communication thread. It lies in the loan, except while the thread advances
-//! it. The rank takes it back whenever it likes, and waits at most until the thread has put it back.
+//! Something that a rank has lent to a communication thread. It lies in the loan, except while the thread advances it.
+//! The rank can take it back at any time, and waits at most until the thread has put it back.
 //!
-//! The rank comes first: while it [wants](State::wanted) what it has lent, no thread takes that out.
+//! The rank has priority: while it [wants](State::wanted) what it has lent, no thread takes it out.
 
 use std::{mem, sync::PoisonError};
 
@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 #[cfg(loom)]
 use loom::sync::{Condvar, Mutex, MutexGuard};
 
-/// What can be lent.
+/// Something that can be lent.
 pub(crate) trait Lendable {
     /// Goes on as far as it can without waiting. Returns whether anything moved.
     fn bring_on(&mut self) -> bool;
@@ -21,22 +21,22 @@ pub(crate) trait Lendable {
     /// Returns whether [`bring_on`](Self::bring_on) may move something.
     fn is_ready(&self) -> bool;
 
-    /// Asks to have the rank's doorbell rung when it may be ready.
+    /// Requests that the rank's doorbell is rung when it may be ready.
     fn raise(&self);
 
-    /// Takes that back.
+    /// Withdraws that request.
     fn lower(&self);
 }
 
 /// See the [module](self).
 pub(crate) struct Loan<L: Lendable> {
     state: Mutex<State<L>>,
-    /// Told when what is [wanted](State::wanted) is put back, and when it is wanted no more.
+    /// Signalled when what is [wanted](State::wanted) is put back, and when it is no longer wanted.
     changed: Condvar,
 }
 
 struct State<L> {
-    /// Nothing while the rank has it, and while a thread advances it.
+    /// `None` while the rank has it, and while a thread advances it.
     lent: Option<Box<L>>,
     /// Whether a thread has taken it out to advance it.
     is_out: bool,
@@ -83,7 +83,8 @@ impl<L: Lendable> Loan<L> {
 
     // --- the rank ---
 
-    /// Lends something. Returns whether a thread looks after the loan already: the caller rings it then.
+    /// Lends something. Returns whether a thread already looks after the loan: in that case the caller rings the
+    /// thread.
     pub(crate) fn give(&self, lent: Box<L>) -> bool {
         let mut state = self.lock();
         state.lent = Some(lent);
@@ -98,12 +99,12 @@ impl<L: Lendable> Loan<L> {
         state.lent.take()
     }
 
-    /// Looks at it, or changes it, where it is. `None` if nothing is lent.
+    /// Looks at it, or changes it, in place. Returns `None` if nothing is lent.
     pub(crate) fn glance<T>(&self, look: impl FnOnce(&mut L) -> T) -> Option<T> {
         Some(look(self.wait_until_it_is_in().lent.as_mut()?))
     }
 
-    /// Has the thread look again; the caller rings it.
+    /// Makes the thread look again. The caller must ring the thread.
     pub(crate) fn refresh(&self) {
         self.lock().fresh = true;
     }
@@ -170,13 +171,13 @@ impl<L: Lendable> Loan<L> {
         self.lock().lower();
     }
 
-    /// No thread looks after the loan any more.
+    /// Records that no thread looks after the loan any more.
     pub(crate) fn leave(&self) {
         self.lock().served = false;
     }
 }
 
-/// What a thread has taken out. It is put back when this is dropped, also by a panic.
+/// What a thread has taken out. It is put back when this is dropped, even by a panic.
 struct Out<'a, L: Lendable> {
     loan: &'a Loan<L>,
     lent: Option<Box<L>>,

@@ -1,5 +1,4 @@
-//! Which ranks of the world belong to a communicator, and in which order; what is known of those that were
-//! lost.
+//! The ranks of the world that belong to a communicator, in their order, and what is known of those that were lost.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,15 +7,15 @@ use crate::{board::Board, error::Result};
 /// World ranks by rank of the communicator, and the other way round.
 pub(crate) struct Members {
     world: Vec<u32>,
-    /// By world rank; `NOBODY` for those that are no members.
+    /// By world rank; `NOBODY` for ranks that are not members.
     local: Vec<u32>,
-    /// Ranks below this one have the same number in the world, for which no table has to be read.
+    /// Ranks below this one have the same number in the world, so no table has to be read for them.
     alike: usize,
     pub(crate) me: usize,
     known: Mutex<Known>,
 }
 
-/// What has become known of the communicator: to the rank, or to the thread that its engine is lent to.
+/// What is known about the communicator to the rank, or to the thread that its engine is lent to.
 #[derive(Default)]
 struct Known {
     /// World ranks that are lost and that this rank has acknowledged, in ascending order.
@@ -30,7 +29,7 @@ struct Known {
 const NOBODY: u32 = u32::MAX;
 
 impl Members {
-    /// The members in their order, of a world of `size`, as seen by world rank `me`.
+    /// Makes the members in their order, of a world of `size`, as seen by world rank `me`.
     pub(crate) fn new(world: Vec<u32>, size: usize, me: u32) -> Self {
         let mut local = vec![NOBODY; size];
         for (rank, &member) in world.iter().enumerate() {
@@ -45,7 +44,7 @@ impl Members {
         Self { world, local, alike, me, known: Mutex::default() }
     }
 
-    /// The same for another communicator.
+    /// Returns the same members for another communicator.
     pub(crate) fn anew(&self) -> Self {
         Self::of(self.world.clone(), self.local.clone(), self.me)
     }
@@ -54,7 +53,7 @@ impl Members {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for no message of these lost ranks of the world any more, where it waits for any.
+    /// Stops waiting for messages of these lost ranks of the world in receives from any source.
     pub(crate) fn acknowledge(&self, lost: &[u32]) {
         let acknowledged = &mut self.known().acknowledged;
         acknowledged.extend(lost);
@@ -66,7 +65,7 @@ impl Members {
         self.known().acknowledged.binary_search(&world).is_ok()
     }
 
-    /// Whether this rank has heard that the communicator is revoked.
+    /// Returns whether this rank has heard that the communicator is revoked.
     pub(crate) fn is_revoked(&self) -> bool {
         self.known().revoked
     }
@@ -75,7 +74,7 @@ impl Members {
         self.known().revoked = true;
     }
 
-    /// Returns the board, opened if it is not.
+    /// Returns the board, and opens it if it is not open.
     pub(crate) fn board(&self, open: impl FnOnce() -> Result<Board>) -> Result<Arc<Board>> {
         let board = &mut self.known().board;
         Ok(Arc::clone(match board {
@@ -84,7 +83,7 @@ impl Members {
         }))
     }
 
-    /// The board, if it is open here.
+    /// Returns the board, if it is open here.
     pub(crate) fn open_board(&self) -> Option<Arc<Board>> {
         self.known().board.clone()
     }
@@ -104,7 +103,7 @@ impl Members {
         self.world.get(rank).copied()
     }
 
-    /// How many of the first ranks have the same number in the world.
+    /// Returns how many of the first ranks have the same number in the world.
     pub(crate) fn alike(&self) -> usize {
         self.alike
     }

@@ -1,8 +1,8 @@
-//! What must not compile, and why not.
+//! Programs that must not compile, and the reasons.
 //!
-//! Each case stands twice: once as it is right, which compiles, and once with the one change that
-//! must not. So it fails for that change alone, whatever a compiler's words for it are. The
-//! errors' codes are checked by compilers that can check them.
+//! Each case appears twice: once in its correct form, which compiles, and once with the one change that must not. So it
+//! fails because of that change alone, whatever the compiler's message is. The error codes are checked by compilers
+//! that can check them.
 
 /// A request could be leaked, and its message read when it is gone.
 ///
@@ -23,7 +23,7 @@
 /// ```
 struct ASendOfWhatIsBorrowed;
 
-/// A buffer is the request's until that is done.
+/// A buffer belongs to the request until the request is done.
 ///
 /// ```no_run
 /// # use onchip::Communicator;
@@ -46,7 +46,7 @@ struct ASendOfWhatIsBorrowed;
 /// ```
 struct ABufferThatIsReceivedInto;
 
-/// What an exchange sends stays as it is until it is carried out.
+/// The elements that an exchange sends must not change until it is carried out.
 ///
 /// ```no_run
 /// # use onchip::Communicator;
@@ -71,7 +71,7 @@ struct ABufferThatIsReceivedInto;
 /// ```
 struct AnExchangeOfWhatChanges;
 
-/// A communicator is used by the thread that made it.
+/// A communicator may be used only by the thread that made it.
 ///
 /// ```no_run
 /// # use onchip::Communicator;
@@ -90,7 +90,7 @@ struct AnExchangeOfWhatChanges;
 /// ```
 struct ACommunicatorOfAnotherThread;
 
-/// Pointers mean nothing to another process.
+/// Pointers have no meaning in another process.
 ///
 /// ```no_run
 /// # use onchip::Communicator;

@@ -1,4 +1,4 @@
-//! The way to one rank: its two channels, what waits to be sent, and how far a message has got.
+//! The way to one rank: its two channels, the messages that wait to be sent, and the progress of each message.
 
 use std::{any::Any, collections::VecDeque};
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// The channel of lines and that of chunks, of one set of communicators.
+/// Returns the names of the channel of lines and of that of chunks, for one set of communicators.
 pub(crate) fn names(serial: u64) -> [String; 2] {
     ["lines", "chunks"].map(|channel| format!("communicator {serial}: {channel}"))
 }
@@ -33,14 +33,14 @@ pub(crate) fn chunk_channel(rank: &Rank) -> Result<Channel, CoreError> {
     Ok(NAMES.channel(Channel::degree(slots).max_len(CHUNK)))
 }
 
-/// Why nothing goes to a rank, or comes from it, any more.
+/// The reason why nothing goes to a rank, or comes from it, any more.
 #[derive(Clone, Debug)]
 pub(crate) enum End {
     /// It was lost.
     Lost,
     /// It has ended, or dropped its communicators.
     Ended,
-    /// What it sends makes no sense, or its channels can't be used.
+    /// What it sends is invalid, or its channels can't be used.
     Broken(String),
 }
 
@@ -55,35 +55,35 @@ impl From<CoreError> for End {
     }
 }
 
-/// Whether there was no free slot, or there is further [news](Outward::heed).
+/// Returns whether there was no free slot, or there is further [news](Outward::heed).
 fn is_full(error: &CoreError) -> bool {
     matches!(error.kind(), mp_core::ErrorKind::Full { .. } | mp_core::ErrorKind::Timeout { .. })
 }
 
-/// How a message goes, and how far it has got.
+/// How a message is sent, and how much of it has been sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Course {
     first: Line,
     kind: Kind,
-    /// That of the message; [`NO_CONTEXT`] of what is between the two sides.
+    /// The message's context; [`NO_CONTEXT`] for lines between the two sides.
     context: u32,
     bytes: usize,
-    /// Whether the first line has gone.
+    /// Whether the first line has been sent.
     begun: bool,
-    /// Bytes that have gone.
+    /// The number of bytes that have been sent.
     gone: usize,
 }
 
 /// See [`Course::context`]. No communicator has this number.
 const NO_CONTEXT: u32 = u32::MAX;
 
-/// How far an attempt came.
+/// The result of an attempt to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Done,
     /// There is no free slot in the channel of lines, or in that of chunks.
     Full(Which),
-    /// The receiver wants no such message eagerly: it goes as a [rendezvous](Course::rendezvous).
+    /// The receiver does not accept such a message eagerly: it goes as a [rendezvous](Course::rendezvous).
     TooLong,
 }
 
@@ -94,10 +94,10 @@ pub(crate) enum Which {
     Chunks,
 }
 
-/// The elements of a message on its way.
+/// The elements of a message that is being sent.
 pub(crate) enum Cargo<'a> {
     Bytes(&'a [u8]),
-    /// A buffer that moves; `None` when it has.
+    /// A buffer that moves; `None` once it has moved.
     Moved(&'a mut Option<SharedBuffer<u8>>),
 }
 
@@ -119,12 +119,12 @@ impl Course {
         Self::of(&Envelope { sync, tag: answer as u32, ..Envelope::default() }, Kind::Ack, &[])
     }
 
-    /// What is said of a message whose payload the receiver has to ask for.
+    /// Returns the course of a message whose payload the receiver has to ask for.
     pub(crate) fn rendezvous(envelope: &Envelope) -> Self {
         Self { bytes: 0, ..Self::of(envelope, Kind::Rendezvous, &[]) }
     }
 
-    /// The payload that the receiver has asked for by this number.
+    /// Returns the course of the payload that the receiver has asked for by this number.
     pub(crate) fn payload(sync: u32, bytes: usize, context: u32) -> Self {
         let course = Self::of(&Envelope { bytes, sync, ..Envelope::default() }, Kind::Payload, &[]);
         Self { context, ..course }
@@ -134,22 +134,22 @@ impl Course {
         self.context
     }
 
-    /// Says that this rank matches nothing any more.
+    /// Returns the course of a line that says that this rank matches nothing any more.
     fn finalize() -> Self {
         Self::of(&Envelope::default(), Kind::Finalize, &[])
     }
 
-    /// Whose message it is, as rank `source` sends it.
+    /// Returns the envelope of the message, as rank `source` sends it.
     pub(crate) fn envelope(&self, source: u32) -> Envelope {
         self.first.read(source).map(|(_, envelope)| envelope).unwrap_or_default()
     }
 
-    /// Whether it is a message that may go in another way than eagerly.
+    /// Returns whether it is a message that may be sent in another way than eagerly.
     fn may_be_held(&self) -> bool {
         matches!(self.kind, Kind::Lines | Kind::Chunks) && !self.has_begun()
     }
 
-    /// Whether nothing may come before it but what has begun.
+    /// Returns whether only a message that has begun may come before it.
     fn is_next(&self) -> bool {
         self.kind == Kind::Payload || self.has_begun()
     }
@@ -168,7 +168,7 @@ impl Course {
         Self::of(&envelope, Kind::Type, name)
     }
 
-    /// Says why nothing more comes.
+    /// Returns the course of a line that says why nothing more comes.
     fn farewell(reason: &str) -> Self {
         let envelope = Envelope { count: 1, bytes: reason.len(), ..Envelope::default() };
         Self::of(&envelope, Kind::Farewell, reason.as_bytes())
@@ -180,7 +180,7 @@ impl Course {
         Self { first, kind, context, bytes: envelope.bytes, begun: false, gone: 0 }
     }
 
-    /// A number that changes when some of it has gone.
+    /// Returns a value that changes when some of the message has been sent.
     pub(crate) fn progress(&self) -> (bool, usize) {
         (self.begun, self.gone)
     }
@@ -189,7 +189,7 @@ impl Course {
         self.begun || self.gone > 0
     }
 
-    /// Gets as far as there are free slots; or, when `patient`, to the end, or to further
+    /// Sends as far as there are free slots; or, if `patient`, to the end, or until there is further
     /// [news](Outward::heed).
     fn advance(
         &mut self,
@@ -254,16 +254,16 @@ impl Course {
 struct Channels {
     lines: Sender<Words>,
     chunks: Option<Sender<[u8]>>,
-    /// What it takes to open the channel of chunks.
+    /// What is needed to open the channel of chunks.
     rank: Rank,
     to: usize,
     serial: u64,
-    /// The world's news that this rank has heard of: others end a patient send.
+    /// The world's news that this rank has heard of: other news ends a patient send.
     heard: u32,
 }
 
 impl Channels {
-    /// Sends a line, if there is room, or when there is.
+    /// Sends a line, if there is room, or, if `patient`, when there is.
     #[inline(always)]
     fn line(&mut self, write: impl FnOnce(&mut Words), patient: bool) -> Result<bool, End> {
         let sent = match patient {
@@ -277,7 +277,7 @@ impl Channels {
         }
     }
 
-    /// The channel of chunks.
+    /// Returns the channel of chunks.
     fn chunks(&mut self) -> Result<&mut Sender<[u8]>, End> {
         Ok(match &mut self.chunks {
             Some(chunks) => chunks,
@@ -291,7 +291,7 @@ impl Channels {
         })
     }
 
-    /// Sends the buffer that a moved message is.
+    /// Sends the buffer of a message that moves.
     fn buffer(
         &mut self,
         buffer: &mut Option<SharedBuffer<u8>>,
@@ -346,10 +346,10 @@ impl Channels {
 
 /// Messages lent to a rank instead of sent, where both are threads of one process.
 struct Loans {
-    /// `None` where there is no such thing.
+    /// `None` if lending is not possible.
     lender: Option<Lender>,
-    /// Messages that are not to be lent, after one for which the receiver was late: twice as many
-    /// each time, up to [`PAUSE_MOST`], so that those who are always late cost the sender nothing.
+    /// The number of messages that are not to be lent, after one for which the receiver was late. It doubles each time,
+    /// up to [`PAUSE_MOST`], so that receivers that are always late cost the sender nothing.
     pause: u32,
     last_pause: u32,
 }
@@ -358,8 +358,8 @@ struct Loans {
 const PAUSE_MOST: u32 = 64;
 
 impl Loans {
-    /// Lends a message of which nothing has gone, if that seems to be worth it, by this line. Whether it
-    /// was taken; otherwise the `course` goes on from where it is now.
+    /// Lends a message of which nothing has been sent, if that seems worthwhile, by this line. Returns whether it was
+    /// taken. If not, the `course` goes on from where it is now.
     fn lend(
         &mut self,
         channels: &mut Channels,
@@ -394,15 +394,15 @@ impl Loans {
 pub(crate) struct Item {
     pub(crate) course: Course,
     pub(crate) cargo: Kept,
-    /// Whose it is: see `Desk::sends`.
+    /// The ticket of its owner: see `Desk::sends`.
     pub(crate) ticket: Option<usize>,
 }
 
-/// How far those that wait have got.
+/// The progress of the messages that wait.
 pub(crate) enum Flushed {
-    /// As far as there are free slots; whether anything has gone.
+    /// They went as far as there are free slots; whether anything has been sent.
     Moved(bool),
-    /// To this one, which is not to go eagerly.
+    /// They went up to this one, which must not go eagerly.
     TooLong(Item),
 }
 
@@ -426,7 +426,7 @@ impl Kept {
         matches!(self, Self::Nothing)
     }
 
-    /// Bytes of the elements.
+    /// Returns the number of bytes of the elements.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Nothing => 0,
@@ -435,7 +435,7 @@ impl Kept {
         }
     }
 
-    /// What the request is to give back.
+    /// Returns what the request is to give back.
     pub(crate) fn back(self) -> Option<Box<dyn Any + Send>> {
         match self {
             Self::Owned(payload) => Some(payload.into_any()),
@@ -444,27 +444,27 @@ impl Kept {
     }
 }
 
-/// What became of a message that waited: its ticket, its elements.
+/// A message that waited and has been sent: its ticket, its elements.
 pub(crate) type Gone = (usize, Kept);
 
 /// See the [module](self).
 pub(crate) struct Outward {
     channels: Channels,
-    /// Types that the receiver knows the names of.
+    /// Types whose names the receiver knows.
     announced: Vec<u32>,
     /// The longest message, in bytes, that goes eagerly before the receiver says which may.
     pub(crate) longest: usize,
-    /// The one of them that was sent last.
+    /// The type among them that was sent last.
     last: Option<u32>,
     queue: VecDeque<Item>,
     /// Looked for when the first message comes that is long enough.
     loans: Option<Loans>,
     full: Which,
-    /// A message of the caller's has begun and waits for room: until it is whole, nothing else may
-    /// go, because the receiver takes what comes next for the rest of it.
+    /// Whether a message of the caller's has begun and waits for room. Until it is complete, nothing else may be sent,
+    /// because the receiver takes what comes next for the rest of it.
     unfinished: bool,
     end: Option<End>,
-    /// What the receiver is still to be told, when this rank can send nothing more.
+    /// What the receiver must still be told, when this rank can send nothing more.
     farewell: Option<Item>,
 }
 
@@ -493,7 +493,7 @@ impl Outward {
         })
     }
 
-    /// Has calls that wait for room return when there are other news in the world than these.
+    /// Makes calls that wait for room return when there is news in the world other than this.
     #[inline]
     pub(crate) fn heed(&mut self, heard: u32) {
         let Channels { lines, chunks, heard: before, .. } = &mut self.channels;
@@ -505,8 +505,8 @@ impl Outward {
         }
     }
 
-    /// Takes out what waits in a communicator that is revoked, with its tickets. A message that has begun goes
-    /// on, as a copy.
+    /// Takes out the messages that wait in a communicator that is revoked, with their tickets. A message that has begun
+    /// goes on as a copy.
     pub(crate) fn revoke(&mut self, communicator: u32) -> Vec<(Option<usize>, Kept)> {
         let mut out = Vec::new();
         let items = std::mem::take(&mut self.queue);
@@ -528,7 +528,7 @@ impl Outward {
         out
     }
 
-    /// Sends a message that is one line, if nothing stands in the way.
+    /// Sends a message that is one line, if nothing prevents that.
     #[inline(always)]
     pub(crate) fn send_line(&mut self, fingerprint: u32, write: impl FnOnce(&mut Line)) -> bool {
         let known = self.last == Some(fingerprint) || self.knows(fingerprint);
@@ -537,7 +537,7 @@ impl Outward {
             && self.channels.lines.send_in_place_at_once(|words| write(Line::of_mut(words)))
     }
 
-    /// Whether a message of this type could go at once, if there were room.
+    /// Returns whether a message of this type could be sent at once, if there were room.
     #[inline(always)]
     pub(crate) fn is_ready_for(&mut self, fingerprint: u32) -> bool {
         let known = self.last == Some(fingerprint) || self.knows(fingerprint);
@@ -551,7 +551,7 @@ impl Outward {
         known
     }
 
-    /// Sees to it that the receiver learns the type's name before the next message.
+    /// Makes sure that the receiver learns the type's name before the next message.
     pub(crate) fn announce(&mut self, fingerprint: u32, element: impl FnOnce() -> ElementType) {
         if self.end.is_some() || self.announced.contains(&fingerprint) {
             return;
@@ -562,7 +562,7 @@ impl Outward {
         self.push(course, Kept::Text(element.name), None);
     }
 
-    /// Whether a message of so many bytes goes with its payload.
+    /// Returns whether a message of so many bytes is sent with its payload.
     #[inline(always)]
     pub(crate) fn is_eager(&self, bytes: usize) -> bool {
         bytes <= INLINE_BYTES || is_eager(bytes, self.channels.lines.notice(), self.longest)
@@ -572,8 +572,8 @@ impl Outward {
         course.may_be_held() && !self.is_eager(course.bytes)
     }
 
-    /// Puts a message behind those that wait; one that has begun goes on before them, and a payload that
-    /// was asked for goes before those that have not begun.
+    /// Puts a message behind those that wait. A message that has begun goes before them, and a payload that was asked
+    /// for goes before those that have not begun.
     pub(crate) fn push(&mut self, course: Course, cargo: Kept, ticket: Option<usize>) {
         self.unfinished &= !course.has_begun();
         let place = match (course.has_begun(), course.is_next()) {
@@ -584,15 +584,14 @@ impl Outward {
         self.queue.insert(place, Item { course, cargo, ticket });
     }
 
-    /// Puts the envelope in front of those that wait, of a message that was there and was
-    /// [too long](Flushed::TooLong).
+    /// Puts the envelope of a message that was [too long](Flushed::TooLong) in front of those that wait.
     pub(crate) fn push_envelope(&mut self, envelope: &Envelope, ticket: usize) {
         let (course, cargo) = (Course::rendezvous(envelope), Kept::Nothing);
         self.queue.push_front(Item { course, cargo, ticket: Some(ticket) });
     }
 
-    /// Says behind all that waits that this rank matches nothing any more. Where nothing waits and there is no
-    /// room, the receiver hears it when the channel ends.
+    /// Says, after everything that waits, that this rank matches nothing any more. If nothing waits and there is no
+    /// room, the receiver notices it when the channel ends.
     pub(crate) fn finalize(&mut self) {
         let mut course = Course::finalize();
         if self.queue.is_empty() {
@@ -607,7 +606,7 @@ impl Outward {
         self.queue.is_empty() && self.farewell.is_none()
     }
 
-    /// Sends what waits, as far as there are free slots; adds each message that has gone to `gone`.
+    /// Sends what waits, as far as there are free slots. Adds each message that has been sent to `gone`.
     pub(crate) fn flush(&mut self, gone: &mut Vec<Gone>) -> Result<Flushed, End> {
         if let Some(end) = &self.end {
             return match self.queue.is_empty() {
@@ -651,13 +650,13 @@ impl Outward {
         Ok(Flushed::Moved(moved))
     }
 
-    /// Why nothing can be sent any more.
+    /// Returns why nothing can be sent any more.
     pub(crate) fn end(&self) -> Option<&End> {
         self.end.as_ref()
     }
 
-    /// Sends nothing any more, for this reason, which the receiver is told. A message of which only a part
-    /// has gone stays so; nothing can be told then, for that would be taken for the rest of it.
+    /// Stops sending for this reason, and tells the receiver. If only a part of a message has been sent, it stays so.
+    /// The receiver can't be told then, because it would take the notice for the rest of that message.
     pub(crate) fn stop(&mut self, end: End) -> End {
         // The short way to send asks for a known type, and for nothing else.
         self.announced.clear();
@@ -676,7 +675,8 @@ impl Outward {
         end
     }
 
-    /// Tells the receiver why nothing more comes, as far as there are free slots. Whether anything has gone.
+    /// Tells the receiver why nothing more comes, as far as there are free slots. Returns whether anything has been
+    /// sent.
     fn say_farewell(&mut self) -> bool {
         let Some(Item { course, cargo, .. }) = &mut self.farewell else { return false };
         let before = course.progress();
@@ -692,19 +692,19 @@ impl Outward {
         }
     }
 
-    /// Whether a message of the caller's has begun and waits for room.
+    /// Returns whether a message of the caller's has begun and waits for room.
     pub(crate) fn is_unfinished(&self) -> bool {
         self.unfinished
     }
 
-    /// Everything that waits, when it can't be sent any more.
+    /// Returns everything that waits, when it can't be sent any more.
     pub(crate) fn give_up(&mut self) -> Vec<(Option<usize>, Kept)> {
         let items = std::mem::take(&mut self.queue);
         self.say_farewell();
         items.into_iter().map(|item| (item.ticket, item.cargo)).collect()
     }
 
-    /// Takes a message back that has not begun to go.
+    /// Takes back a message that has not begun to be sent.
     pub(crate) fn take_back(&mut self, ticket: usize) -> Option<Kept> {
         let place = self
             .queue
@@ -713,8 +713,8 @@ impl Outward {
         Some(self.queue.remove(place)?.cargo)
     }
 
-    /// Sends a message of the caller's as far as there are free slots, behind those that wait, or
-    /// before them if it has begun; when `patient` and its turn has come, to the end.
+    /// Sends a message of the caller's as far as there are free slots, behind those that wait, or before them if it has
+    /// begun. If `patient` and its turn has come, sends it to the end.
     pub(crate) fn advance(
         &mut self,
         course: &mut Course,
@@ -750,8 +750,8 @@ impl Outward {
         step.map_err(|end| self.stop(end))
     }
 
-    /// Sends an eager message of the caller's to the end, or to further [news](Self::heed), when none waits: in
-    /// one copy, if the receiver is there for it, or in as many pieces as it takes.
+    /// Sends an eager message of the caller's to the end, or until there is further [news](Self::heed), when none
+    /// waits. It is sent in one copy if the receiver is ready for it, or in as many pieces as necessary.
     pub(crate) fn send(
         &mut self,
         envelope: &Envelope,
@@ -766,8 +766,8 @@ impl Outward {
         self.go_on(course, &mut Cargo::Bytes(bytes), true)
     }
 
-    /// Lends the payload of a [rendezvous](Course::rendezvous) with its envelope, if that can be and nothing
-    /// waits. Whether it was taken; otherwise the envelope has gone if the `course` has begun.
+    /// Lends the payload of a [rendezvous](Course::rendezvous) with its envelope, if that is possible and nothing
+    /// waits. Returns whether it was taken. If not, the envelope has been sent if the `course` has begun.
     pub(crate) fn lend_rendezvous(
         &mut self,
         course: &mut Course,
@@ -791,7 +791,7 @@ impl Outward {
         lent.map_err(|end| self.stop(end))
     }
 
-    /// Waits with others for a free slot where one is missed.
+    /// Adds a free slot to the wait where one is missing.
     pub(crate) fn wait_in<'a>(&'a self, select: &mut Select<'a>) {
         match (self.full, &self.channels.chunks) {
             (Which::Chunks, Some(chunks)) => select.add_sender(chunks),

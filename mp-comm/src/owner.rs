@@ -1,4 +1,4 @@
-//! Who has an engine: the rank's calls, or between them a communication thread to which it is lent.
+//! The ownership of an engine: the rank's calls have it, or between them a communication thread to which it is lent.
 //!
 //! ```text
 //! Owner, in the rank's thread         Loan, known to both            Helper: communication threads
@@ -7,8 +7,8 @@
 //!   under way: lends it
 //! ```
 //!
-//! In place of the engine that is lent, the owner has one that knows no channel: the shortest ways of sending and
-//! receiving find nothing there that they could use, and need not ask whether it is lent.
+//! While the engine is lent, the owner has a stand-in that knows no channel: the shortest ways of sending and receiving
+//! find nothing there that they could use, so they need not check whether the engine is lent.
 
 use std::{
     cell::{Cell, RefCell, RefMut},
@@ -36,34 +36,34 @@ pub(crate) type Shared = Rc<Owner>;
 pub(crate) struct Owner {
     pub(crate) rank: Rank,
     pub(crate) me: u32,
-    /// Which of the sets of communicators of this rank it is.
+    /// Identifies the set of communicators of this rank.
     pub(crate) serial: u64,
     /// The engine, or what stands in for it.
     here: RefCell<Engine>,
     /// Whether the engine is lent.
     lent: Cell<bool>,
-    /// Whether [`lending`](Self::lending) is something.
+    /// Whether [`lending`](Self::lending) contains something.
     lends: Cell<bool>,
     lending: RefCell<Option<Lending>>,
     background: Rc<Background>,
 }
 
-/// To whom an engine is lent, and how.
+/// The helper that an engine is lent to, and the way to lend it.
 struct Lending {
     helper: Box<dyn Helper>,
     lent: Arc<Engines>,
-    /// What stands in for the engine, while that is here; nothing while it is lent.
+    /// The stand-in, while the engine is here; `None` while the engine is lent.
     stand_in: Option<Box<Engine>>,
 }
 
 impl Drop for Lending {
-    /// Has the thread that looks after it let go of it.
+    /// Makes the thread that looks after the engine release it.
     fn drop(&mut self) {
         ring(&self.lent.rank);
     }
 }
 
-/// An engine in the hands of one of the rank's calls. Where it ends with something under way, the engine is lent.
+/// An engine that one of the rank's calls uses. If the call ends with pending operations, the engine is lent.
 pub(crate) struct Working<'a> {
     owner: &'a Owner,
     engine: RefMut<'a, Engine>,
@@ -89,14 +89,14 @@ impl Owner {
         &self.background
     }
 
-    /// Returns the engine if it is here, and else one that knows no channel: for ways that begin nothing that
-    /// would be under way afterwards.
+    /// Returns the engine if it is here, or else one that knows no channel. This is for ways that begin nothing that
+    /// would be pending afterwards.
     #[inline(always)]
     pub(crate) fn here(&self) -> RefMut<'_, Engine> {
         self.here.borrow_mut()
     }
 
-    /// [`here`](Self::here), unless a call of the engine is going on.
+    /// Works like [`here`](Self::here), unless a call of the engine is going on.
     pub(crate) fn try_here(&self) -> Option<RefMut<'_, Engine>> {
         self.here.try_borrow_mut().ok()
     }
@@ -116,8 +116,8 @@ impl Owner {
         Working { owner: self, engine, lend: true }
     }
 
-    /// Returns the engine, unless another call of it is going on: that is so for what goes on in the waits of that
-    /// call, and when a panic came out of it.
+    /// Returns the engine, unless another call of it is going on. This is the case for work that is done in the waits
+    /// of that call, and when a panic came out of it.
     pub(crate) fn try_work(&self) -> Option<Working<'_>> {
         Some(self.work_with(self.here.try_borrow_mut().ok()?))
     }
@@ -127,8 +127,8 @@ impl Owner {
         self.lent.get()
     }
 
-    /// Looks at the engine, or changes what no channel is needed for: it stays where it is. `None` where
-    /// [`try_work`](Self::try_work) returns that.
+    /// Looks at the engine, or makes changes that need no channel, while it stays where it is. Returns `None` where
+    /// [`try_work`](Self::try_work) does.
     #[inline]
     pub(crate) fn glance<T>(&self, look: impl FnOnce(&mut Engine) -> T) -> Option<T> {
         let mut here = self.here.try_borrow_mut().ok()?;
@@ -139,7 +139,8 @@ impl Owner {
         lending.as_ref()?.lent.loan.glance(look)
     }
 
-    /// [`glance`](Self::glance) that changes what an engine waits for: a thread to which it is lent looks again.
+    /// Works like [`glance`](Self::glance), but changes what an engine waits for: a thread to which it is lent looks
+    /// again.
     pub(crate) fn amend(&self, change: impl FnOnce(&mut Engine)) {
         self.glance(change);
         if self.lent.get()
@@ -155,9 +156,9 @@ impl Owner {
         self.glance(|engine| engine.is_settled(handle)).unwrap_or(false)
     }
 
-    /// Names who is to carry on what is under way between the rank's calls; nobody any more with `None`.
+    /// Sets the helper that carries on pending operations between the rank's calls; with `None`, none does.
     pub(crate) fn lend_to(self: &Rc<Self>, helper: Option<Box<dyn Helper>>) {
-        /// Takes the engine back when the rank's code has ended: a request that was leaked keeps it.
+        /// Takes the engine back when the rank's code has ended, because a request that was leaked keeps it.
         struct Recall(Weak<Owner>);
         impl Drop for Recall {
             fn drop(&mut self) {
@@ -188,7 +189,7 @@ impl Owner {
         drop(before);
     }
 
-    /// Lends the engine, which a wait of the rank has had, if it has something under way.
+    /// Lends the engine, which a wait of the rank has had, if it has pending operations.
     pub(crate) fn lend_again(&self) {
         if self.lends.get() && !self.lent.get() {
             drop(self.try_work());
@@ -248,7 +249,7 @@ impl Drop for Owner {
 }
 
 impl Working<'_> {
-    /// It is not to be lent afterwards: somebody goes on with it soon.
+    /// Prevents that it is lent afterwards, because a call goes on with it soon.
     pub(crate) fn keep(mut self) -> Self {
         self.lend = false;
         self
@@ -272,7 +273,7 @@ impl DerefMut for Working<'_> {
 }
 
 impl Drop for Working<'_> {
-    /// Sees to it that what is under way goes on.
+    /// Makes sure that pending operations go on.
     #[inline]
     fn drop(&mut self) {
         let engine = &mut *self.engine;

@@ -10,8 +10,8 @@ use crate::{
     status::{Source, Status, Tag},
 };
 
-/// A send to be started many times (`MPI_Send_init`). It owns the buffer, which can be written
-/// between a [`wait`](Self::wait) and the next [`start`](Self::start).
+/// A send that can be started many times (`MPI_Send_init`). It owns the buffer, which can be written to between a
+/// [`wait`](Self::wait) and the next [`start`](Self::start).
 ///
 /// ```
 /// use onchip::communicator::{Communicator, start_all, wait_all};
@@ -40,7 +40,7 @@ pub struct PersistentSend<'a, B: Buffer + 'static> {
     state: State<B, SendRequest<B>>,
 }
 
-/// A receive to be started many times (`MPI_Recv_init`). See [`PersistentSend`].
+/// A receive that can be started many times (`MPI_Recv_init`). See [`PersistentSend`].
 pub struct PersistentReceive<'a, B: BufferMut> {
     communicator: &'a Communicator,
     source: Source,
@@ -108,7 +108,7 @@ impl<B, R> State<B, R> {
 }
 
 impl Communicator {
-    /// A send that is started later, and any number of times (`MPI_Send_init`).
+    /// Makes a send that is started later, any number of times (`MPI_Send_init`).
     pub fn persistent_send<B: Buffer + 'static>(
         &self,
         buffer: B,
@@ -118,7 +118,7 @@ impl Communicator {
         PersistentSend { communicator: self, to, tag, state: State::Idle(buffer) }
     }
 
-    /// A receive that is started later, and any number of times (`MPI_Recv_init`).
+    /// Makes a receive that is started later, any number of times (`MPI_Recv_init`).
     pub fn persistent_receive<B: BufferMut>(
         &self,
         buffer: B,
@@ -143,15 +143,15 @@ impl<B: Buffer + 'static> PersistentSend<'_, B> {
     /// Waits until the send is done, if it was started.
     ///
     /// # Errors
-    /// As [`Communicator::send`]; it can be started again all the same.
+    /// As [`Communicator::send`]. The send can be started again all the same.
     pub fn wait(&mut self) -> Result<()> {
         self.state.wait(|request| Ok((request.wait()?, ()))).map(drop)
     }
 
-    /// The buffer.
+    /// Returns the buffer.
     ///
     /// # Errors
-    /// [`Misuse`](crate::ErrorKind::Misuse) while it is under way.
+    /// [`Misuse`](crate::ErrorKind::Misuse) while the send is pending.
     pub fn buffer_mut(&mut self) -> Result<&mut B> {
         self.state.buffer_mut()
     }
@@ -170,8 +170,8 @@ impl<B: BufferMut> PersistentReceive<'_, B> {
     /// Waits for the message.
     ///
     /// # Errors
-    /// As [`Communicator::receive_into`], and [`Misuse`](crate::ErrorKind::Misuse) when it was not started; it can be
-    /// started again all the same.
+    /// As [`Communicator::receive_into`], and [`Misuse`](crate::ErrorKind::Misuse) when the receive was not started. It
+    /// can be started again all the same.
     pub fn wait(&mut self) -> Result<Status> {
         match self.state.wait(ReceiveRequest::wait)? {
             Some(status) => Ok(status),
@@ -179,28 +179,28 @@ impl<B: BufferMut> PersistentReceive<'_, B> {
         }
     }
 
-    /// The buffer.
+    /// Returns the buffer.
     ///
     /// # Errors
-    /// [`Misuse`](crate::ErrorKind::Misuse) while it is under way.
+    /// [`Misuse`](crate::ErrorKind::Misuse) while the receive is pending.
     pub fn buffer_mut(&mut self) -> Result<&mut B> {
         self.state.buffer_mut()
     }
 }
 
-/// A persistent request, of whatever type; sealed.
+/// A persistent request of any type; sealed.
 pub trait Start: Pending {
-    /// As the method of that name.
+    /// Starts the request: see the method `start` of its type.
     ///
     /// # Errors
-    /// As the method of that name.
+    /// As `start`.
     fn begin(&mut self) -> Result<()>;
 }
 
 /// Starts several persistent requests, of one type or as `&mut dyn Start` (`MPI_Startall`).
 ///
 /// # Errors
-/// The first one; those after it are not started.
+/// The first error. The requests after it are not started.
 pub fn start_all<S: Start>(requests: &mut [S]) -> Result<()> {
     requests.iter_mut().try_for_each(Start::begin)
 }

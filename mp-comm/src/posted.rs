@@ -1,4 +1,4 @@
-//! Posted receives: what each takes, and how far it has got.
+//! Posted receives: what each takes, and its progress.
 
 use std::{iter, sync::Arc};
 
@@ -14,11 +14,11 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Want {
     pub(crate) fingerprint: u32,
-    /// Bytes of an element.
+    /// The number of bytes of an element.
     pub(crate) size: usize,
-    /// Elements that fit; `None` for any number.
+    /// The number of elements that fit; `None` for any number.
     pub(crate) room: Option<usize>,
-    /// Exactly as many are needed.
+    /// Whether exactly that number is needed.
     pub(crate) exact: bool,
     pub(crate) element: fn() -> ElementType,
 }
@@ -27,7 +27,7 @@ impl Want {
     const NOTHING: Self =
         Self { fingerprint: 0, size: 0, room: None, exact: false, element: ElementType::unknown };
 
-    /// Returns why this message can't be received so, if it can't. `theirs` is the sender's type.
+    /// Returns why this receive can't take this message, if it can't. `theirs` is the sender's type.
     pub(crate) fn refuses(
         &self,
         envelope: &Envelope,
@@ -51,17 +51,17 @@ impl Want {
 pub(crate) struct Wanted {
     pub(crate) pattern: Pattern,
     pub(crate) want: Want,
-    /// From any source: among whom that is.
+    /// For any source: the members among which it is.
     pub(crate) among: Option<Arc<Members>>,
 }
 
-/// How far a receive has got.
+/// The stage of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// There is no receive in this place.
+    /// No receive is in this place.
     Free,
     Waiting,
-    /// A message was found for it, and is not whole yet.
+    /// A message was found for it, and is not complete yet.
     Coming,
     /// Its message came, and was one line: see [`Came`].
     Line,
@@ -80,14 +80,14 @@ pub(crate) struct Came {
     pub(crate) words: Inline,
 }
 
-/// A posted receive. Each stage has fields of its own, which are written in place. To build a receive elsewhere and copy
-/// it here would be slow: the copy reads words that were just stored, and waits for them.
+/// A posted receive. Each stage has fields of its own, which are written in place. To build a receive elsewhere and
+/// copy it here would be slow: the copy reads words that were just stored, and waits for them.
 #[derive(Debug)]
 pub(crate) struct Posted {
     stage: Stage,
     /// From when it waits until it is removed, but for `among`, which is there only while it waits.
     wanted: Wanted,
-    /// Of those that wait, the ones that were posted just before and after it: see [`Receives`].
+    /// Of the receives that wait, those that were posted just before and after it: see [`Receives`].
     before: usize,
     after: usize,
     landing: LandingPlace,
@@ -139,7 +139,7 @@ impl Posted {
     }
 }
 
-/// The receives that are posted, each in a place that it keeps. Those that wait are a list, in the order of posting.
+/// The posted receives, each in a place that it keeps. Those that wait form a list, in the order of posting.
 #[derive(Debug)]
 pub(crate) struct Receives {
     places: Vec<Posted>,
@@ -158,7 +158,7 @@ impl Default for Receives {
 }
 
 impl Receives {
-    /// Adds a receive that waits behind all others, and returns its place. From any source, `among` says whom that is.
+    /// Adds a receive that waits behind all others, and returns its place. For any source, `among` gives the members.
     #[inline(always)]
     pub(crate) fn post(
         &mut self,
@@ -297,7 +297,7 @@ impl Receives {
         }
     }
 
-    /// Has two that wait follow each other. An end of the list stands before the first, and after the last.
+    /// Links two receives that wait. An end of the list stands before the first, and after the last.
     #[inline(always)]
     fn link(&mut self, before: usize, after: usize) {
         match self.places.get_mut(before) {
@@ -310,7 +310,7 @@ impl Receives {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of receives.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.free.len()
@@ -322,7 +322,7 @@ impl Receives {
 }
 
 impl Posted {
-    /// A place in which there is no receive.
+    /// A place without a receive.
     const FREE: Self = Self {
         stage: Stage::Free,
         wanted: Wanted { pattern: Pattern::NOTHING, want: Want::NOTHING, among: None },
@@ -356,7 +356,7 @@ mod tests {
         receives.post(Pattern::new(0, Some(0), Some(tag)), want, None)
     }
 
-    /// What a receive in the model has come to.
+    /// The state of a receive in the model.
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum Is {
         Waiting,

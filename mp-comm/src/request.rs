@@ -1,4 +1,4 @@
-//! Sends and receives that go on while the caller does something else.
+//! Sends and receives that make progress while the caller does something else.
 
 use std::{
     rc::Rc,
@@ -24,7 +24,7 @@ use crate::{
     status::{Source, Status, Tag},
 };
 
-/// What the requests of a communicator have in common, so that each counts only this.
+/// What the requests of a communicator have in common, so that each request counts only one reference.
 pub(crate) struct Home {
     pub(crate) engine: Shared,
     pub(crate) members: Arc<Members>,
@@ -37,7 +37,7 @@ struct Place {
     handle: Handle,
 }
 
-/// A request that is under way. Dropped, it lets go of its place.
+/// A pending request. It gives up its place when it is dropped.
 pub(crate) struct Ticket {
     place: Place,
     is_over: bool,
@@ -48,7 +48,7 @@ impl Ticket {
         Self { place: Place { home: Rc::clone(home), handle }, is_over: false }
     }
 
-    /// Drops the ticket of a request that has no place any more.
+    /// Drops the ticket of a request that no longer has a place.
     #[inline]
     fn forget(mut self) {
         self.is_over = true;
@@ -74,36 +74,36 @@ impl Drop for Ticket {
     }
 }
 
-/// An immediate send. It owns what is sent, until it is on its way, and gives it back.
+/// An immediate send. It owns what is sent until that is on its way, and then returns it.
 ///
-/// It is done when its message is on its way, or, if it is synchronous, when its receiver has a receive for
-/// it. One that the receiver's [limit](Communicator::set_unexpected_limit) keeps here is on its way when it is
-/// received. It can be cancelled while nothing of it has gone, no envelope either.
+/// The request is done when its message is on its way or, if it is synchronous, when its receiver has a receive for it.
+/// A message that the receiver's [limit](Communicator::set_unexpected_limit) keeps here is on its way when it is
+/// received. The request can be cancelled as long as no part of the message has been sent, not even its envelope.
 ///
-/// Dropping a request lets go of it: the message is sent all the same. Leaking it does nothing
-/// worse. Its errors are those of [`Communicator::send`].
+/// Dropping a request releases it; the message is sent all the same. Leaking it does no further harm. Its errors are
+/// those of [`Communicator::send`].
 pub type SendRequest<B> = Request<SendOperation<B>>;
 
-/// An immediate receive. It has the buffer, and gives it back with what is known of the message.
+/// An immediate receive. It owns the buffer, and returns it with the status of the message.
 ///
-/// It can be cancelled while its message has not begun to come. Dropping a request cancels it; a message that
-/// has come for it goes with it. A leaked one stays, and takes a message. Its errors are those of
+/// The request can be cancelled until its message begins to arrive. Dropping a request cancels it; a message that has
+/// come for it is dropped with it. A leaked request stays, and takes a message. Its errors are those of
 /// [`Communicator::receive_into`].
 pub type ReceiveRequest<B> = Request<ReceiveOperation<B>>;
 
-/// What a [`SendRequest`] is of.
+/// The operation of a [`SendRequest`].
 pub struct SendOperation<B: Buffer + 'static> {
     ticket: Option<Ticket>,
     outcome: Option<Result<()>>,
-    /// Here, unless it is under way.
+    /// Present unless the request is pending.
     buffer: Option<B>,
 }
 
-/// What a [`ReceiveRequest`] is of.
+/// The operation of a [`ReceiveRequest`].
 pub struct ReceiveOperation<B: BufferMut> {
     ticket: Option<Ticket>,
     outcome: Option<Result<Status>>,
-    /// Until it is given back.
+    /// Present until it is returned.
     buffer: Option<B>,
 }
 
@@ -112,19 +112,18 @@ impl Communicator {
         Ticket::new(&self.home, handle)
     }
 
-    /// Begins to send (`MPI_Isend`), and returns at once. The elements are given away until
-    /// [`wait`](Request::wait) gives them back: a `Vec`, an array, a boxed slice, a
-    /// [`SharedBuffer`](mp_core::SharedBuffer), or a slice that lives for ever. What is only borrowed can be sent along
-    /// with others in an [`exchange`](Self::exchange), or as a copy by
-    /// [`buffered_send`](Self::buffered_send).
+    /// Begins to send (`MPI_Isend`), and returns at once. The request owns the elements until [`wait`](Request::wait)
+    /// returns them. They are a `Vec`, an array, a boxed slice, a [`SharedBuffer`](mp_core::SharedBuffer), or a slice
+    /// with a `'static` lifetime. Elements that are only borrowed can be sent in an [`exchange`](Self::exchange), or as
+    /// a copy by [`buffered_send`](Self::buffered_send).
     ///
-    /// What there is no room for goes while the rank waits in any later call of the library, or while it computes
-    /// if there is [a thread for that](crate::Joint::lend_messages_to).
+    /// If there is no room for the message, it is sent while the rank waits in any later call of the library, or while
+    /// it computes if there is [a thread for that](crate::Joint::lend_messages_to).
     ///
-    /// Errors, also of this call, come from [`wait`](Request::wait). When this rank has no memory to send
-    /// to `to`, the next wait of the rank, of whatever kind, returns [`Unsent`](crate::ErrorKind::Unsent)
-    /// instead of sleeping, unless the request was asked before. Rank `to` receives all that went before. Then its
-    /// receives from here, and those from any source, return [`Broken`](crate::ErrorKind::Broken).
+    /// All errors, including those of this call, are returned by [`wait`](Request::wait). If this rank has no memory to
+    /// send to `to`, the next wait of the rank, of any kind, returns [`Unsent`](crate::ErrorKind::Unsent) instead of
+    /// sleeping, unless the request has already reported the error. Rank `to` receives all earlier messages. After
+    /// that, its receives from this rank, and those from any source, return [`Broken`](crate::ErrorKind::Broken).
     ///
     /// ```
     /// use onchip::{ANY_TAG, Communicator};
@@ -159,8 +158,8 @@ impl Communicator {
         self.send_meanwhile(buffer, to, tag, false)
     }
 
-    /// As [`immediate_send`](Self::immediate_send), done when the receiver has a receive for the
-    /// message (`MPI_Issend`).
+    /// Works like [`immediate_send`](Self::immediate_send), but the request is done when the receiver has a receive for
+    /// the message (`MPI_Issend`).
     pub fn immediate_synchronous_send<B: Buffer + 'static>(
         &self,
         buffer: B,
@@ -189,8 +188,8 @@ impl Communicator {
         Request::new(SendOperation { ticket, outcome, buffer: kept })
     }
 
-    /// Sends as far as there is room. Returns the send's place at the desk if it is still under way. The desk has taken
-    /// the buffer then, unless only the receiver's answer is missing.
+    /// Sends as far as there is room. Returns the send's place at the desk if it is still pending. In that case the
+    /// desk has taken the buffer, unless only the receiver's answer is missing.
     #[inline(never)]
     fn begin_send<B: Buffer + 'static>(
         &self,
@@ -252,12 +251,12 @@ impl Communicator {
         Ok(Some(place))
     }
 
-    /// Posts a receive (`MPI_Irecv`), and returns at once. The buffer is a `Vec`, an array, a boxed
-    /// slice, a [`SharedBuffer`](mp_core::SharedBuffer), or a slice that is borrowed until the request is done: it is
-    /// written only by calls that have the request.
+    /// Posts a receive (`MPI_Irecv`), and returns at once. The buffer is a `Vec`, an array, a boxed slice, a
+    /// [`SharedBuffer`](mp_core::SharedBuffer), or a slice that is borrowed until the request is done. Only calls that
+    /// have the request write to it.
     ///
-    /// Receives get their messages in the order in which they are posted. Errors, also of this
-    /// call, come from [`wait`](Request::wait).
+    /// Receives get their messages in the order in which they are posted. All errors, including those of this call, are
+    /// returned by [`wait`](Request::wait).
     #[inline]
     pub fn immediate_receive<B: BufferMut>(
         &self,
@@ -316,7 +315,7 @@ fn owned<B: Buffer + 'static>(kept: &mut Option<B>) -> Kept {
     kept.take().map_or(Kept::Nothing, |buffer| Kept::Owned(Box::new(buffer)))
 }
 
-/// What the call that begins a receive has come to.
+/// The result of the call that begins a receive.
 enum Begun {
     /// It waits in this place at the desk.
     Posted(usize),
@@ -329,19 +328,19 @@ enum Begun {
     Ended(Box<Result<Status>>),
 }
 
-/// What both kinds of requests do alike.
+/// What both kinds of requests have in common.
 trait Ticketed {
     fn place(&self) -> Option<&Place>;
     fn landing(&mut self) -> Option<&mut dyn Landing>;
 }
 
-/// Works for one request at most for so long, and returns whether it is done.
+/// Works on one request for at most `limit`, and returns whether it is done.
 fn drive(request: &mut (impl Ticketed + Pending), limit: Option<Duration>) -> Result<bool> {
     drive_or(request, limit, |_, _| ())
 }
 
-/// [`drive`], with `failed` for the engine and the request's place in it where that fails, before the engine is
-/// lent again.
+/// Works like [`drive`], but if that fails, calls `failed` with the engine and the request's place in it before the
+/// engine is lent again.
 fn drive_or(
     request: &mut (impl Ticketed + Pending),
     limit: Option<Duration>,
@@ -366,7 +365,7 @@ fn is_done(request: &impl Ticketed) -> bool {
     request.place().is_none_or(|Place { home, handle }| home.engine.is_settled(*handle))
 }
 
-/// The request of a ticket, if it is under way.
+/// Returns the request of a ticket, if it is pending.
 #[inline]
 fn under_way<'a>(
     ticket: &'a Option<Ticket>,
@@ -465,7 +464,7 @@ impl<B: Buffer + 'static> Operation for SendOperation<B> {
 }
 
 impl<B: Buffer + 'static> SendOperation<B> {
-    /// Waits until it is done, after an earlier call had this outcome.
+    /// Waits until the request is done, after an earlier call had this outcome.
     fn finish(mut self, mut outcome: Result<()>) -> Result<B, Failed<B>> {
         loop {
             let driven = drive(&mut self, None);
@@ -496,7 +495,7 @@ impl<B: Buffer + 'static> SendOperation<B> {
         }
     }
 
-    /// What was sent, when only the acknowledgement is missing.
+    /// Returns what was sent, when only the acknowledgement is missing.
     fn given_back(&mut self) -> Option<B> {
         let Place { home, handle: Handle::Send(place) } = self.place()?.clone() else {
             return None;
@@ -558,7 +557,7 @@ impl<B: BufferMut> Pending for ReceiveOperation<B> {
     }
 }
 
-/// Returns what has come of a receive, if it is done, with its message in `landing`.
+/// Returns the result of a receive, if it is done, with its message in `landing`.
 #[inline(never)]
 fn settled(Place { home, handle }: &Place, landing: &mut dyn Landing) -> Option<Result<Status>> {
     let landed = home.engine.glance(|engine| {
@@ -635,7 +634,7 @@ impl<B: BufferMut> ReceiveOperation<B> {
         self.finish(driven)
     }
 
-    /// Returns what has come of it, after a call that had this outcome.
+    /// Returns the result of the receive, after a call that had this outcome.
     fn finish(self, driven: Result<bool>) -> Result<(B, Status), Failed<B>> {
         let outcome = driven.map_or_else(|error| Some(Err(error)), |_| self.outcome);
         match (outcome, self.buffer) {

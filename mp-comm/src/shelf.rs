@@ -1,9 +1,9 @@
-//! What is made for a communicator at the first call, and kept with it.
+//! Values that are made for a communicator at the first call, and kept with it.
 
 use std::{any::Any, cell::OnceCell};
 
-/// One value of each type, in the order in which they came. A list that only grows, so that what it has
-/// can be lent; finding the first, or the second, costs about a nanosecond.
+/// One value of each type, in the order in which they were added. The list only grows, so its values can be borrowed.
+/// Finding the first or the second value costs about a nanosecond.
 #[derive(Default)]
 pub(crate) struct Shelf(OnceCell<Box<Node>>);
 

@@ -1,4 +1,4 @@
-//! Communicators made of others.
+//! Communicators made from others.
 
 use mp_core::topology::{Topology, current_affinity};
 
@@ -7,20 +7,20 @@ use crate::{
     group::Group, members::Members,
 };
 
-/// What ranks have in common that [`split_shared`](Communicator::split_shared) puts together.
+/// The hardware unit by which [`split_shared`](Communicator::split_shared) groups ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Shared {
     /// A processor package, or socket.
     Package,
-    /// A last-level cache, mostly an L3.
+    /// A last-level cache, usually an L3.
     Cache,
-    /// A physical core, by its hardware threads.
+    /// A physical core, shared by its hardware threads.
     Core,
 }
 
 impl Communicator {
-    /// The same ranks in a context of their own (`MPI_Comm_dup`). All ranks must call it.
+    /// Makes a communicator of the same ranks in a context of their own (`MPI_Comm_dup`). All ranks must call it.
     ///
     /// # Errors
     /// As [`split`](Self::split).
@@ -29,9 +29,8 @@ impl Communicator {
         Ok(self.of(self.members.anew(), agreed.context))
     }
 
-    /// A communicator for each color, of the ranks that name it, ordered by key and then by rank
-    /// (`MPI_Comm_split`). All ranks must call it; one without a color gets no communicator
-    /// (`MPI_UNDEFINED`).
+    /// Makes a communicator for each color, of the ranks that name it, ordered by key and then by rank
+    /// (`MPI_Comm_split`). All ranks must call it; a rank without a color gets no communicator (`MPI_UNDEFINED`).
     ///
     /// ```
     /// use onchip::Communicator;
@@ -48,9 +47,9 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`PeerLost`](crate::ErrorKind::PeerLost) and [`Ended`](crate::ErrorKind::Ended) for
-    /// every rank when one can't take part; [`CallsDiffer`](crate::ErrorKind::CallsDiffer) for
-    /// all when one has called something else.
+    /// [`PeerLost`](crate::ErrorKind::PeerLost) and [`Ended`](crate::ErrorKind::Ended) for every rank when one rank
+    /// can't take part; [`CallsDiffer`](crate::ErrorKind::CallsDiffer) for all ranks when one has called something
+    /// else.
     pub fn split(&self, color: impl Into<Option<u64>>, key: i64) -> Result<Option<Self>> {
         let color: Option<u64> = color.into();
         let mine = [color.is_some().into(), color.unwrap_or(0), key as u64];
@@ -66,14 +65,13 @@ impl Communicator {
         self.of_ranks(alike.into_iter().map(|(_, rank)| rank), agreed.context).map(Some)
     }
 
-    /// A communicator for each package, cache or core, of the ranks that run there
-    /// (`MPI_Comm_split_type`). All ranks must call it. Ranks that are not bound to one of them
-    /// ([`World::bind`](mp_core::World::bind)) share none for certain: each of them is alone,
-    /// unless the machine has only one.
+    /// Makes a communicator for each package, cache or core, of the ranks that run there (`MPI_Comm_split_type`). All
+    /// ranks must call it. Ranks that are not bound to one of these units ([`World::bind`](mp_core::World::bind)) do
+    /// not certainly share one. Each of them is alone, unless the machine has only one unit.
     ///
     /// # Errors
-    /// As [`split`](Self::split), and [`World`](crate::ErrorKind::World) when the machine can't
-    /// be read.
+    /// As [`split`](Self::split), and [`World`](crate::ErrorKind::World) when the machine can't be
+    /// read.
     pub fn split_shared(&self, shared: Shared) -> Result<Self> {
         let unit = Topology::read().map(|topology| unit(&topology, shared));
         // The others must not wait for one that fails here.
@@ -87,12 +85,12 @@ impl Communicator {
         }
     }
 
-    /// A communicator of a group, which is a part of this one (`MPI_Comm_create`). All ranks must
-    /// call it with the same group; those that are not in it get none.
+    /// Makes a communicator of a group, which is a part of this one (`MPI_Comm_create`). All ranks must call it with
+    /// the same group; ranks that are not in the group get `None`.
     ///
     /// # Errors
-    /// As [`split`](Self::split); [`Misuse`](crate::ErrorKind::Misuse) for all when groups
-    /// differ, or have ranks that this communicator has not.
+    /// As [`split`](Self::split); [`Misuse`](crate::ErrorKind::Misuse) for all ranks when the groups differ, or contain
+    /// ranks that this communicator does not have.
     pub fn create(&self, group: &Group) -> Result<Option<Self>> {
         let part = group.world_ranks().iter().all(|&rank| self.members.local(rank).is_some());
         let number = digest(group.world_ranks().iter().map(|&rank| rank.into()));
@@ -111,7 +109,7 @@ impl Communicator {
         Ok(Some(self.of(members, agreed.context)))
     }
 
-    /// Some of the ranks, this one among them, as a communicator.
+    /// Makes a communicator of some of the ranks, this one among them.
     pub(crate) fn of_ranks(
         &self,
         ranks: impl IntoIterator<Item = usize>,
@@ -127,7 +125,7 @@ impl Communicator {
     }
 }
 
-/// The package, cache or core that this thread can't leave.
+/// Returns the package, cache or core that this thread can't leave.
 fn unit(topology: &Topology, shared: Shared) -> Option<usize> {
     let cpus = current_affinity().unwrap_or_else(|| topology.online().clone());
     let mut units = cpus.iter().filter_map(|cpu| {

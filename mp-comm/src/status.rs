@@ -1,32 +1,31 @@
-//! Who sent what: the patterns a receive names, and what it learns.
+//! The patterns that a receive names, and the status that it returns.
 
-/// From whom a receive or probe takes messages: a rank, or [`ANY_SOURCE`].
+/// The rank from which a receive or probe takes messages, or [`ANY_SOURCE`].
 ///
-/// Calls take anything that becomes one, so that a plain number does.
+/// Calls take anything that converts to it, such as a plain number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// Any rank of the communicator (`MPI_ANY_SOURCE`).
     Any,
-    /// This one.
+    /// This rank.
     Rank(usize),
 }
 
-/// Which tags a receive or probe takes: one, or [`ANY_TAG`].
+/// The tag of the messages that a receive or probe takes, or [`ANY_TAG`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tag {
-    /// Whichever (`MPI_ANY_TAG`).
+    /// Any tag (`MPI_ANY_TAG`).
     Any,
-    /// This one.
+    /// This tag.
     Is(u32),
 }
 
 /// Any rank of the communicator: `MPI_ANY_SOURCE`.
 ///
-/// A receive from any source opens this rank's end of a channel from every rank of the
-/// communicator.
+/// A receive from any source opens this rank's end of a channel from every rank of the communicator.
 pub const ANY_SOURCE: Source = Source::Any;
 
-/// Whichever tag: `MPI_ANY_TAG`.
+/// Any tag: `MPI_ANY_TAG`.
 pub const ANY_TAG: Tag = Tag::Any;
 
 impl From<usize> for Source {
@@ -54,7 +53,7 @@ impl Tag {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
-    /// Who sent it, as a rank of the communicator.
+    /// The sender, as a rank of the communicator.
     pub source: usize,
     /// Its tag.
     pub tag: u32,

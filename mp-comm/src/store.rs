@@ -1,4 +1,4 @@
-//! Messages that have arrived and that nobody has asked for yet.
+//! Messages that have arrived and that no receive has matched yet.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -9,27 +9,27 @@ use crate::{
     wire::{self, Envelope, INLINE_BYTES, Inline, Line},
 };
 
-/// Which messages a receive or probe takes.
+/// The messages that a receive or probe takes.
 ///
-/// It fits in two registers, so that no call has it in memory: one that was put together there and copied would wait for
-/// the stores that it was put together by.
+/// It fits in two registers, so that no call has it in memory. A pattern that was built in memory and copied would wait
+/// for the stores that built it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     /// Context and tag as in a [`Line`]; with tag 0 for any.
     address: u64,
     /// A rank of the world, or [`ANY`].
     source: u32,
-    /// The bits of the tag that count: all, or none for any.
+    /// The bits of the tag that count: all of them, or none for any tag.
     tag_mask: u32,
 }
 
-/// In place of a rank.
+/// Stands for any rank.
 const ANY: u32 = u32::MAX;
 
 impl Pattern {
     pub(crate) const NOTHING: Self = Self { address: 0, source: 0, tag_mask: 0 };
 
-    /// A receive in a context, from a rank of the world and with a tag; `None` for any.
+    /// Makes a pattern in a context, with a rank of the world as its source and with a tag; `None` for any.
     #[inline(always)]
     pub(crate) fn new(context: u32, source: Option<u32>, tag: Option<u32>) -> Self {
         Self {
@@ -44,13 +44,13 @@ impl Pattern {
         (self.address >> 32) as u32
     }
 
-    /// A rank of the world; `None` for any.
+    /// Returns the source, a rank of the world; `None` for any.
     #[inline(always)]
     pub(crate) fn source(self) -> Option<u32> {
         (self.source != ANY).then_some(self.source)
     }
 
-    /// `None` for any.
+    /// Returns the tag; `None` for any.
     #[inline(always)]
     pub(crate) fn tag(self) -> Option<u32> {
         (self.tag_mask != 0).then_some(self.address as u32)
@@ -62,15 +62,15 @@ impl Pattern {
             && self.source().is_none_or(|source| source == envelope.source)
     }
 
-    /// Whether it takes messages of this context and tag.
+    /// Returns whether it takes messages of this context and tag.
     #[inline(always)]
     fn is_at(self, address: u64) -> bool {
         let mask = u64::from(u32::MAX) << 32 | u64::from(self.tag_mask);
         (address ^ self.address) & mask == 0
     }
 
-    /// How many elements a line has that is a whole message, if this takes it, and if it has the type of this
-    /// fingerprint, with elements of so many bytes, and fits: there is `room` for so many, or for any number.
+    /// Returns how many elements a line has that is a complete message, if this pattern takes it, its type has this
+    /// fingerprint, with elements of this size, and it fits: there is `room` for so many elements, or for any number.
     #[inline(always)]
     pub(crate) fn count_in(
         self,
@@ -89,13 +89,13 @@ impl Pattern {
         takes.then_some(count)
     }
 
-    /// Whether it is a receive of an operation that all ranks call together. What such a receive refuses
-    /// is dropped: nobody else will ever ask for it, and the next operation must not find it.
+    /// Returns whether it is for a receive of a collective operation. A message that such a receive refuses is dropped:
+    /// no other receive will ever ask for it, and the next operation must not find it.
     pub(crate) fn is_together(self) -> bool {
         self.context() & 1 == Stream::Together as u32
     }
 
-    /// Whether it takes anything from this rank.
+    /// Returns whether it takes anything from this rank.
     pub(crate) fn looks_at(self, source: u32) -> bool {
         self.source().is_none_or(|wanted| wanted == source)
     }
@@ -105,18 +105,18 @@ impl Pattern {
 #[derive(Debug)]
 pub(crate) enum Content {
     Inline(Inline),
-    /// In the landing, but for those here, which follow.
+    /// In the landing, except for those here, which follow.
     Bytes {
         landed: Option<usize>,
         rest: Vec<u8>,
     },
     Moved(SharedBuffer<u8>),
-    /// With the sender still: a rendezvous.
+    /// Still with the sender: a rendezvous.
     Away,
 }
 
 impl Content {
-    /// Bytes of them that this rank has memory of its own for.
+    /// Returns the bytes of the elements for which this rank has its own memory.
     pub(crate) fn kept(&self) -> usize {
         match self {
             Self::Bytes { rest, .. } => rest.len(),
@@ -125,7 +125,7 @@ impl Content {
     }
 }
 
-/// A message that has arrived whole, or as a rendezvous.
+/// A message that has arrived completely, or as a rendezvous.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub(crate) envelope: Envelope,
@@ -134,12 +134,12 @@ pub(crate) struct Arrived {
 
 type Key = (u32, u32, u32);
 
-/// Messages in the order of their arrival. One that is asked for by source and tag is found at
-/// once, however many there are; with wildcards, by looking from the oldest on.
+/// Messages in the order of their arrival. A search by source and tag takes the same time, however many there are; with
+/// wildcards, it looks from the oldest message on.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     messages: BTreeMap<u64, Arrived>,
-    /// Those of one context, source and tag, the oldest first.
+    /// The messages of one context, source and tag, the oldest first.
     alike: HashMap<Key, VecDeque<u64>>,
     next: u64,
 }
@@ -158,14 +158,14 @@ impl Store {
         self.messages.len()
     }
 
-    /// Takes out all from this rank of which only the envelope has come.
+    /// Takes out all messages from this rank of which only the envelope has come.
     pub(crate) fn forget_away(&mut self, source: u32) {
         self.forget(|arrived| {
             arrived.envelope.source == source && matches!(arrived.content, Content::Away)
         });
     }
 
-    /// Takes out all that this is so of.
+    /// Takes out all messages for which `is_so` is true.
     pub(crate) fn forget(&mut self, is_so: impl Fn(&Arrived) -> bool) -> Vec<Arrived> {
         let Self { messages, alike, .. } = self;
         let mut gone: Vec<Arrived> = Vec::new();
@@ -190,7 +190,7 @@ impl Store {
         self.next += 1;
     }
 
-    /// The oldest message that the pattern takes.
+    /// Returns the oldest message that the pattern takes.
     pub(crate) fn find(&self, pattern: Pattern) -> Option<(u64, &Arrived)> {
         let (context, source, tag) = (pattern.context(), pattern.source(), pattern.tag());
         if let (Some(source), Some(tag)) = (source, tag) {
@@ -202,7 +202,7 @@ impl Store {
         Some((place, arrived))
     }
 
-    /// Takes out what [`find`](Self::find) has found: the oldest of its like.
+    /// Takes out what [`find`](Self::find) has found: the oldest of its kind.
     pub(crate) fn take(&mut self, place: u64) -> Option<Arrived> {
         let arrived = self.messages.remove(&place)?;
         let key = key(&arrived.envelope);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list that is searched from the front.
+        /// Compared with a list that is searched from the front.
         #[test]
         fn the_oldest_that_matches_is_found(steps in steps()) {
             let (mut store, mut list) = (Store::default(), Vec::<Envelope>::new());

@@ -1,4 +1,4 @@
-//! What the ranks of a communicator that live do about those that were lost (User Level Failure Mitigation).
+//! What the surviving ranks of a communicator do about lost ranks (User Level Failure Mitigation).
 
 use mp_core::Rank;
 
@@ -10,13 +10,13 @@ use crate::{
     members::Members,
 };
 
-/// What the survivors of a communicator have [agreed](Communicator::agree) on: the same at all of them.
+/// What the survivors of a communicator have [agreed](Communicator::agree) on. It is the same at all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agreement {
     /// All flags that were contributed, combined by a bitwise and.
     pub flag: u64,
-    /// The ranks that are lost and that not all have [acknowledged](Communicator::acknowledge) who agreed: in
-    /// ascending order. Where MPI's call fails after a death this is not empty.
+    /// The ranks that are lost and that were not [acknowledged](Communicator::acknowledge) by all ranks that agreed, in
+    /// ascending order. In the cases where MPI's call fails after a death, this is not empty.
     pub unacknowledged: Vec<usize>,
 }
 
@@ -24,9 +24,9 @@ pub struct Agreement {
 const AGREE: u64 = 1;
 const SHRINK: u64 = 2;
 
-/// A contribution: what is called, the flag, the first unused context, a set of ranks acknowledged. A proposal:
-/// the flag, the context, the sets of those who go on, those of them who called `shrink`, those lost and not
-/// acknowledged.
+/// A contribution consists of the call, the flag, the first unused context, and the set of acknowledged ranks. A
+/// proposal consists of the flag, the context, and the sets of the ranks that go on, of those among them that called
+/// `shrink`, and of those that are lost and not acknowledged.
 pub(crate) fn words(members: usize) -> (usize, usize) {
     let set = set_words(members);
     (3 + set, 2 + 3 * set)
@@ -54,12 +54,12 @@ fn ranks_of(set: &[u64]) -> Vec<usize> {
 struct Decision {
     flag: u64,
     context: u64,
-    /// Those that had contributed and were there.
+    /// The members that had contributed and were there.
     group: Vec<usize>,
     unacknowledged: Vec<usize>,
 }
 
-/// What follows from the members' contributions.
+/// Returns the decision that follows from the members' contributions.
 fn propose(
     rank: &Rank,
     members: &Members,
@@ -83,8 +83,8 @@ fn propose(
 }
 
 impl Communicator {
-    /// Returns the ranks that are known to be lost: they panicked or died (`MPI_Comm_get_failed`). In
-    /// ascending order. Who has ended in order, with an error too, is not lost.
+    /// Returns the ranks that are known to be lost, because they panicked or died (`MPI_Comm_get_failed`), in ascending
+    /// order. A rank that ended normally, even with an error, is not lost.
     pub fn failed_ranks(&self) -> Vec<usize> {
         let engine = self.engine.work();
         let world = self.members.all().iter().enumerate();
@@ -92,15 +92,15 @@ impl Communicator {
         lost.map(|(rank, _)| rank).collect()
     }
 
-    /// Acknowledges all [lost ranks](Self::failed_ranks), and returns them (`MPI_Comm_ack_failed`): from now
-    /// on receives and probes of this rank from any source wait in this communicator for the others.
+    /// Acknowledges all [lost ranks](Self::failed_ranks), and returns them (`MPI_Comm_ack_failed`). From now on,
+    /// receives and probes of this rank from any source wait for the other ranks in this communicator.
     ///
-    /// As long as a rank of the communicator is lost and was not acknowledged, each receive from any source
-    /// fails with [`PeerLost`](crate::ErrorKind::PeerLost) that no message has come for: it may be the one that
-    /// was to come from there. What the lost rank had sent is received before. A receive that was posted
-    /// before fails when it is waited for or tested, and gives its buffer back. It takes no message then, so
-    /// that none is lost: the next receive gets it. The same goes for a rank that lives and has no memory to
-    /// send to this one: then the error is [`Broken`](crate::ErrorKind::Broken).
+    /// As long as a rank of the communicator is lost and was not acknowledged, each receive from any source for which
+    /// no message has come fails with [`PeerLost`](crate::ErrorKind::PeerLost), because the lost rank might have sent
+    /// its message. Messages that the lost rank had sent are received first. A receive that was posted earlier fails
+    /// when it is waited for or tested, and returns its buffer. It then takes no message, so that none is lost: the
+    /// next receive gets it. The same applies to a rank that is alive but has no memory to send to this one; the error
+    /// is then [`Broken`](crate::ErrorKind::Broken).
     ///
     /// ```
     /// use onchip::communicator::{ANY_SOURCE, Communicator, ErrorKind};
@@ -135,17 +135,17 @@ impl Communicator {
         lost
     }
 
-    /// Revokes the communicator (`MPI_Comm_revoke`): whatever any of its ranks does in it fails with
-    /// [`Revoked`](crate::ErrorKind::Revoked), at once and from now on, this rank's calls included. For a rank that
-    /// has found another one lost, and whose peers may wait for messages that will not come: they hear of it so,
-    /// and can [`shrink`](Self::shrink) it together. The other ranks need not call it; communicators that were made
-    /// of this one, or that it was made of, go on.
+    /// Revokes the communicator (`MPI_Comm_revoke`). From now on, everything that any of its ranks does in it fails at
+    /// once with [`Revoked`](crate::ErrorKind::Revoked), including this rank's calls. A rank calls this when it has
+    /// found another rank lost and its peers may wait for messages that will not come. They learn of the loss in this
+    /// way, and can [`shrink`](Self::shrink) the communicator together. The other ranks need not call it. Communicators
+    /// that were made from this one, or that it was made from, go on.
     ///
-    /// What fails: sends, receives and probes, blocking and immediate, also those that wait; what ranks call
-    /// together, the collective operations included. A receive whose message has begun to come still gets it.
-    /// Messages that were not received are dropped. `shrink` and [`agree`](Self::agree) go on working.
+    /// Sends, receives and probes fail, blocking and immediate, including those that already wait. All collective
+    /// operations fail, too. A receive whose message has begun to arrive still gets it. Messages that were not received
+    /// are dropped. `shrink` and [`agree`](Self::agree) continue to work.
     ///
-    /// When this returns, all are told, whatever becomes of this rank then.
+    /// When this returns, all ranks have been told, whatever happens to this rank afterwards.
     ///
     /// ```
     /// use onchip::communicator::{Communicator, ErrorKind};
@@ -181,13 +181,13 @@ impl Communicator {
         self.check_revoked().is_err()
     }
 
-    /// Makes a communicator of the ranks that are left, in the order that they have here (`MPI_Comm_shrink`).
-    /// All of them call it, and all get the same group, in a context of its own. It does not matter whether
-    /// this communicator is revoked, nor whether ranks die during the call: one that dies may still be in the
-    /// group, and then the next shrink leaves it out.
+    /// Makes a communicator of the remaining ranks, in the order that they have here (`MPI_Comm_shrink`). All of them
+    /// call it, and all get the same group, in a context of its own. It does not matter whether this communicator is
+    /// revoked, or whether ranks die during the call. A rank that dies during the call may still be in the group; the
+    /// next shrink then leaves it out.
     ///
-    /// Not left are ranks that were lost, and those that have ended or have dropped the communicator. The
-    /// collective operations of the new communicator open buffers of its own, so they work again.
+    /// The new communicator leaves out ranks that were lost, and ranks that have ended or have dropped the
+    /// communicator. Its collective operations open buffers of their own, so they work again.
     ///
     /// ```
     /// use onchip::Communicator;
@@ -214,7 +214,7 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`CallsDiffer`](crate::ErrorKind::CallsDiffer) at all when some call [`agree`](Self::agree) instead;
+    /// [`CallsDiffer`](crate::ErrorKind::CallsDiffer) at all ranks when some call [`agree`](Self::agree) instead;
     /// [`World`](crate::ErrorKind::World) for lack of memory, or when the world's memory is broken.
     pub fn shrink(&self) -> Result<Self> {
         let Decision { context, group, .. } = self.decide(SHRINK, u64::MAX)?;
@@ -226,10 +226,10 @@ impl Communicator {
         self.of_ranks(group, context)
     }
 
-    /// Combines the flags of all ranks that are left by a bitwise and (`MPI_Comm_agree`). All of them call it,
-    /// and all get the same, also when ranks die during the call: a flag of one that has died is in it for all,
-    /// or for none. It works in a communicator that is revoked. After a death it also says whether all know of
-    /// it.
+    /// Combines the flags of all remaining ranks by a bitwise and (`MPI_Comm_agree`). All of them call it, and all get
+    /// the same result, even when ranks die during the call. The flag of a rank that has died is included for all
+    /// ranks, or for none. The call also works in a communicator that is revoked. After a death, it also reports
+    /// whether all ranks know of it.
     ///
     /// ```
     /// use onchip::Communicator;
@@ -251,7 +251,7 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`CallsDiffer`](crate::ErrorKind::CallsDiffer) at all when some call [`shrink`](Self::shrink) instead;
+    /// [`CallsDiffer`](crate::ErrorKind::CallsDiffer) at all ranks when some call [`shrink`](Self::shrink) instead;
     /// [`World`](crate::ErrorKind::World) for lack of memory, or when the world's memory is broken.
     pub fn agree(&self, flag: u64) -> Result<Agreement> {
         let Decision { flag, unacknowledged, .. } = self.decide(AGREE, flag)?;

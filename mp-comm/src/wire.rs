@@ -1,4 +1,4 @@
-//! How messages lie in the channels between two ranks.
+//! The layout of messages in the channels between two ranks.
 //!
 //! A message begins with a line, which is one message of a channel and, with its number there, one
 //! line of the cache:
@@ -26,7 +26,7 @@
 //! | `PAYLOAD` | as `CHUNKS`: the elements of the `RENDEZVOUS` of this number |
 //! | `FINALIZE` | nothing: the sender will match nothing any more, and send nothing but `PAYLOAD` |
 //!
-//! Who sends a `RENDEZVOUS`, and why: see [`eager`](crate::eager).
+//! [`eager`](crate::eager) explains which messages are sent as a `RENDEZVOUS`, and why.
 
 use bytemuck::{Pod, Zeroable};
 use mp_core::Plain;
@@ -37,29 +37,29 @@ pub(crate) const LINE: usize = 56;
 pub(crate) const INLINE_BYTES: usize = 40;
 /// Bytes of a longer message in its first line.
 pub(crate) const FIRST: usize = 24;
-/// Bytes of a message from which on it goes in chunks. Up to here a line with its own word costs no
-/// more than a slot whose word lies in another line.
+/// Messages of more than this many bytes go in chunks. Up to here, a line with its own word costs no more than a slot
+/// whose word lies in another line.
 pub(crate) const LINES_MOST: usize = FIRST + 8 * LINE;
 
-/// Slots of a channel of lines: what can be under way without waiting for the receiver.
+/// Slots of a channel of lines: the number of lines that can be pending without waiting for the receiver.
 pub(crate) const LINES: u32 = 128;
-/// Bytes of a chunk at most.
+/// The largest number of bytes of a chunk.
 pub(crate) const CHUNK: usize = 32 << 10;
 /// Bytes of a message from which on its chunks are whole ones. A shorter one comes in halves, so that
 /// the receiver begins sooner: 64 KiB take a tenth less time (`cargo bench --bench ratios -- tagged`).
 /// To cut what is no longer than that as well costs more than it gains.
 pub(crate) const HALVED: usize = 4 * CHUNK;
-/// How many chunks may be under way to a rank.
+/// The number of chunks that may be pending to a rank.
 pub(crate) const WINDOW: u32 = 8;
 
 /// Returns how many slots a channel of chunks has in a world of `ranks` ranks, whose cores have second-level caches of
 /// `cache` bytes.
 ///
-/// A line that its reader still has in a cache must be taken away from there before it is written again. A core does that
-/// for a few lines at a time only: 64 KiB took 8.3 µs in a ring that stayed in the caches, and 2.5 µs in one that is
-/// larger (`cargo bench --bench ratios -- tagged.64KB tagged.1MB`). So all rings to a rank together are four times as
-/// large as its cache, but each has 256 KiB at least. Twice the cache is not enough, because a chunk of a short message
-/// fills only a part of its slot.
+/// A line that its reader still has in a cache must be taken away from there before it is written again. A core does
+/// that for a few lines at a time only: 64 KiB took 8.3 µs in a ring that stayed in the caches, and 2.5 µs in one that
+/// is larger (`cargo bench --bench ratios -- tagged.64KB tagged.1MB`). So all rings to a rank together are four times
+/// as large as its cache, but each has 256 KiB at least. Twice the cache is not enough, because a chunk of a short
+/// message fills only a part of its slot.
 pub(crate) fn chunks(ranks: usize, cache: usize) -> u32 {
     const MOST: usize = 256;
     let bytes = cache.saturating_mul(4) / ranks.saturating_sub(1).max(1);
@@ -103,14 +103,14 @@ impl Kind {
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
 
-    /// Whether it begins a message that a receive takes; the others are between the two sides.
+    /// Returns whether it begins a message that a receive takes; the other kinds are between the two sides.
     pub(crate) fn is_message(self) -> bool {
         use Kind::{Chunks, Inline, Lent, Lines, Moved, Rendezvous};
         matches!(self, Inline | Lines | Chunks | Moved | Lent | Rendezvous)
     }
 }
 
-/// What an `ACK` says of a message. The tag in its line.
+/// The answer of an `ACK` to a message. It is the tag in its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Answer {
@@ -122,7 +122,7 @@ pub(crate) enum Answer {
 /// The elements of a message that is one line, and what comes after them.
 pub(crate) type Inline = [u64; INLINE_BYTES / 8];
 
-/// Copies the elements of a message that is one line. `None` if they can't be there.
+/// Copies the elements of a message that is one line. Returns `None` if they can't be there.
 #[inline(always)]
 pub(crate) fn copy_inline<T: Plain>(from: &[u8], into: &mut [T]) -> Option<()> {
     match into {
@@ -136,7 +136,7 @@ pub(crate) fn copy_inline<T: Plain>(from: &[u8], into: &mut [T]) -> Option<()> {
     Some(())
 }
 
-/// What a channel of lines carries.
+/// The type of message of a channel of lines.
 pub(crate) type Words = [u64; LINE / 8];
 
 /// The first line of a message. See the [module](self).
@@ -148,7 +148,7 @@ pub(crate) struct Line {
     payload: Inline,
 }
 
-/// What is said of a message before its elements.
+/// The description of a message before its elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Envelope {
     pub(crate) context: u32,
@@ -156,7 +156,7 @@ pub(crate) struct Envelope {
     pub(crate) source: u32,
     pub(crate) tag: u32,
     pub(crate) fingerprint: u32,
-    /// Elements.
+    /// The number of elements.
     pub(crate) count: usize,
     pub(crate) bytes: usize,
     /// The number of a synchronous send, or 0.
@@ -164,31 +164,31 @@ pub(crate) struct Envelope {
 }
 
 impl Envelope {
-    /// What it says if it is that of an `ACK`.
+    /// Returns its answer if it is the envelope of an `ACK`.
     pub(crate) fn answer(&self) -> Answer {
         if self.tag == Answer::Refused as u32 { Answer::Refused } else { Answer::Matched }
     }
 
-    /// Whether the line has room for all that is said of a message of no more than [`INLINE_BYTES`].
+    /// Returns whether the line has room for the whole description of a message of no more than [`INLINE_BYTES`].
     pub(crate) fn fits_a_line(&self) -> bool {
         self.count <= 255 && self.sync <= u32::from(u16::MAX)
     }
 }
 
-/// Context and tag in one word.
+/// Returns context and tag in one word.
 #[inline(always)]
 pub(crate) fn address(context: u32, tag: u32) -> u64 {
     u64::from(context) << 32 | u64::from(tag)
 }
 
-/// What the second word of a message is, but for its count, that is in one line and of a type.
+/// Returns the second word, without its count, of a message of this type that is in one line.
 #[inline(always)]
 pub(crate) fn inline_of(fingerprint: u32) -> u64 {
     u64::from(fingerprint) << 32 | (Kind::Inline as u64) << 8
 }
 
 impl Line {
-    /// A line as its channel has it.
+    /// Returns a line from the words of its channel.
     #[inline(always)]
     pub(crate) fn of(words: &Words) -> &Self {
         bytemuck::cast_ref(words)
@@ -200,9 +200,9 @@ impl Line {
         bytemuck::cast_mut(words)
     }
 
-    /// Becomes a message in one line, of no more than [`INLINE_BYTES`], and 255 elements; what is
-    /// behind them stays. Written word by word where the receiver will read it: a line made
-    /// elsewhere and copied here would wait for its own words.
+    /// Makes it a message in one line, of no more than [`INLINE_BYTES`], and 255 elements. The words behind the
+    /// elements keep their values. It is written word by word where the receiver will read it: a line made elsewhere
+    /// and copied here would wait for its own words.
     #[inline(always)]
     pub(crate) fn put_inline(
         &mut self,
@@ -220,7 +220,7 @@ impl Line {
         }
     }
 
-    /// The first line of any message.
+    /// Makes the first line of any message.
     pub(crate) fn first(envelope: &Envelope, kind: Kind, elements: &[u8]) -> Self {
         let Envelope { context, tag, fingerprint, count, bytes, sync, .. } = *envelope;
         let mut line = Self {
@@ -242,12 +242,12 @@ impl Line {
         line
     }
 
-    /// Names the loan that a message is.
+    /// Sets the number of the loan of the message.
     pub(crate) fn set_loan(&mut self, number: u64) {
         self.payload[2] = number;
     }
 
-    /// The number of the loan that a message is; loans are numbered from 1.
+    /// Returns the number of the message's loan; loans are numbered from 1.
     pub(crate) fn loan(&self) -> Option<u64> {
         let may_be = self.kind_byte() == Kind::Lent as u8 || self.is_rendezvous();
         (may_be && self.payload[2] != 0).then_some(self.payload[2])
@@ -271,13 +271,13 @@ impl Line {
         self.address as u32
     }
 
-    /// What [`inline_of`] is compared with.
+    /// Returns the word that [`inline_of`] is compared with.
     #[inline(always)]
     pub(crate) fn what(&self) -> u64 {
         self.what & !0xff
     }
 
-    /// The elements of a message that is in one line.
+    /// Returns the number of elements of a message that is in one line.
     #[inline(always)]
     pub(crate) fn count(&self) -> usize {
         self.what as usize & 0xff
@@ -292,24 +292,24 @@ impl Line {
         self.payload
     }
 
-    /// The elements of a longer message that are in its first line.
+    /// Returns the elements of a longer message that are in its first line.
     pub(crate) fn first_bytes(&self) -> &[u8] {
         bytemuck::cast_slice(&self.payload[2..])
     }
 
-    /// Whether it is the envelope of a message whose elements come when they are asked for, unless it is taken
+    /// Returns whether it is the envelope of a message whose elements come when they are asked for, unless it is taken
     /// on loan.
     pub(crate) fn is_rendezvous(&self) -> bool {
         self.kind_byte() == Kind::Rendezvous as u8
     }
 
-    /// Whether it begins a message whose elements come in chunks, unless it is taken on loan.
+    /// Returns whether it begins a message whose elements come in chunks, unless it is taken on loan.
     pub(crate) fn is_in_chunks(&self) -> bool {
         [Kind::Chunks as u8, Kind::Lent as u8].contains(&self.kind_byte())
     }
 
-    /// The kind of a line from rank `source`, and what it says. `None` when it is no such line.
-    /// Whether bytes and count fit together is for the one to see who knows the type.
+    /// Returns the kind and the envelope of a line from rank `source`. `None` if it is not a valid line. The caller
+    /// that knows the type must check whether bytes and count fit together.
     pub(crate) fn read(&self, source: u32) -> Option<(Kind, Envelope)> {
         let kind = Kind::from_byte(self.kind_byte())?;
         let (count, bytes, upper) = match kind {

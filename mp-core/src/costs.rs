@@ -1,44 +1,45 @@
-//! What a processor's pause and a look at a word cost on this machine, so that every wait is given as a time.
+//! The cost of a processor's pause and of a look at a word on this machine, so that every wait can be given as a time.
 //!
-//! A pause takes 140 cycles on one processor and ten on the next: so many turns of a loop are as long as a
-//! message's way on the one, and as long as a wake-up on the other. What is written down is the time; how many
-//! turns that is follows from what this process measures once, when it is asked for the first time. That takes
+//! A pause takes 140 cycles on one processor and ten on another. The same number of turns of a loop is therefore as
+//! long as a message's way on the latter, and as long as a wake-up on the former. The constants are times. The number
+//! of turns follows from a measurement that this process makes once, when it is needed for the first time. That takes
 //! 10 to 20 µs. `docs/constants.md` has the table of all constants.
 
 use std::time::Duration;
 
-/// Turns that take about as long as [`WHILE`], of loops of which each turn is one such thing. In hardly any wait
-/// does it matter whether they are half or twice as many, so that nothing is done against a clock that
-/// changes later on.
+/// The number of turns that take about as long as [`WHILE`], for loops in which each turn is one such action. For
+/// almost any wait it does not matter whether they are half or twice as many. So nothing is compared with a clock that
+/// changes later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Costs {
     pauses: u32,
     looks: u32,
-    /// Of the counter by which `UMWAIT` and `MWAITX` end.
+    /// Ticks of the counter by which `UMWAIT` and `MWAITX` end.
     ticks: u32,
 }
 
-/// So that a time becomes a number of turns by a multiplication and a shift.
+/// A time is converted to a number of turns by a multiplication and a shift.
 const WHILE: u64 = 1 << SHIFT;
 const SHIFT: u32 = 10;
 
-/// Returns how many of the processor's pauses ([`spin_loop`](std::hint::spin_loop)) take about so long: at least 1.
+/// Returns how many of the processor's pauses ([`spin_loop`](std::hint::spin_loop)) take about this time: at least 1.
 #[inline]
 pub fn pauses(time: Duration) -> u32 {
     turns(time, measured().pauses)
 }
 
-/// Returns how many looks at a word that nobody writes take about so long: at least 1. See [`look`].
+/// Returns how many looks at a word that no thread writes take about this time: at least 1. See [`look`].
 #[inline]
 pub fn looks(time: Duration) -> u32 {
     turns(time, measured().looks)
 }
 
-/// Looks with `poll` up to so many times, without a pause, until it answers. Each look begins after the one before.
+/// Looks with `poll` up to `looks` times, without a pause, until it answers. Each look begins after the one before.
 ///
-/// By itself, a processor begins dozens of looks ahead of time. When another core writes the word, it has to take all of
-/// them back and begin them again. On a channel, 8 bytes to and fro took a quarter less time with a fence after each look.
-/// `docs/constants.md` has the figures, also of where a fence makes it slower.
+/// Without this order, a processor begins dozens of looks ahead of time. When another core writes the word, the
+/// processor has to discard all of them and begin them again. On a channel, a round trip of 8 bytes took a quarter less
+/// time with a fence after each look. `docs/constants.md` has the figures, including cases where a fence makes it
+/// slower.
 #[inline(always)]
 pub fn look<T>(looks: u32, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
     for _ in 0..looks {
@@ -50,7 +51,7 @@ pub fn look<T>(looks: u32, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
     None
 }
 
-/// Waits for the loads of a look, so that no other one begins before: see [`look`].
+/// Waits for the loads of a look, so that no other look begins before: see [`look`].
 #[inline(always)]
 pub fn end_look() {
     // SAFETY: the instruction ends after all loads before it, and changes nothing. Every x86-64 processor has it.
@@ -60,14 +61,14 @@ pub fn end_look() {
     }
 }
 
-/// Returns how far the processor's counter of time gets in so long.
+/// Returns how far the processor's time counter advances in this time.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn ticks(time: Duration) -> u32 {
     turns(time, measured().ticks)
 }
 
-/// Returns about how long it takes to copy so many bytes past the caches and to read them again. `None` where there is
+/// Returns about how long it takes to copy this many bytes past the caches and to read them again. `None` if there is
 /// no such copy.
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
 pub(crate) fn past_caches(bytes: usize) -> Option<Duration> {
@@ -86,7 +87,7 @@ fn turns(time: Duration, in_a_while: u32) -> u32 {
     u32::try_from(turns).unwrap_or(u32::MAX).max(1)
 }
 
-/// In models there is no time, and what is interpreted is not measured: one turn is enough.
+/// Returns costs by which every wait is one turn: in models there is no time, and interpreted code is not measured.
 #[cfg(any(loom, miri))]
 fn measured() -> Costs {
     Costs { pauses: 0, looks: 0, ticks: 0 }
@@ -115,8 +116,8 @@ mod clock {
 
     pub(super) static COSTS: OnceLock<Costs> = OnceLock::new();
 
-    /// How much slower this machine is to seem than it is: 5 makes all loops a fifth as long. For experiments:
-    /// what the constants are worth shows when they are wrong.
+    /// How much slower this machine is to seem than it is: 5 makes all loops a fifth as long. This is for experiments
+    /// that show the value of the constants by making them wrong.
     const VARIABLE: &str = "ONCHIP_COSTS";
 
     pub(super) fn scale() -> f64 {
@@ -146,8 +147,8 @@ mod clock {
         }
     }
 
-    /// How many turns `run` takes in a while, where a reading of the clock takes so many nanoseconds: measured
-    /// with so many turns, or with more where these take too little for the clock.
+    /// Returns how many turns `run` takes in a [`WHILE`], where a reading of the clock takes `reading` nanoseconds. It
+    /// is measured with `turns` turns, or with more if these take too little time for the clock.
     fn in_a_while(reading: u64, mut turns: u32, run: impl Fn(u32)) -> u32 {
         loop {
             let took = shortest(|| run(turns));
@@ -162,7 +163,8 @@ mod clock {
         }
     }
 
-    /// The shortest of several runs, by the clock: in the others something else may have had the processor.
+    /// Returns the shortest of several runs, by the clock: during the others, something else may have used the
+    /// processor.
     fn shortest(run: impl Fn()) -> u64 {
         let times = (0..5).map(|_| {
             let began = Instant::now();
@@ -215,7 +217,7 @@ mod clock {
             assert_eq!(turns(Duration::MAX, u32::MAX), u32::MAX);
         }
 
-        /// However busy the machine is, a pause takes some time and no more than some microseconds.
+        /// However busy the machine is, a pause takes some time, and no more than a few microseconds.
         #[test]
         fn what_is_measured_is_of_this_world() {
             let costs = measure();

@@ -1,8 +1,7 @@
-//! The one door to atomics, fences, futexes and data-race markers.
+//! The only source of atomics, fences, futexes and data-race markers.
 //!
-//! Every other module takes them from here, so that one switch (`--cfg loom`) puts the model
-//! checker under all of them. Orderings are argued where they are used; each `Release` there
-//! names the `Acquire` that it pairs with.
+//! Every other module takes them from here, so that one switch (`--cfg loom`) runs all of them under the model checker.
+//! Orderings are justified where they are used; each `Release` there names the `Acquire` that it pairs with.
 
 #[cfg(not(loom))]
 pub(crate) use self::machine::*;
@@ -31,8 +30,8 @@ mod machine {
     #[cfg(test)]
     pub(crate) use super::mortal::{AtomicU32, AtomicU64};
 
-    /// Marks the place of plain (non-atomic) data so that the model checker sees each access to
-    /// it. Takes no room and no time in a real build.
+    /// Marks the place of plain (non-atomic) data, so that the model checker sees each access to it. Takes no space and
+    /// no time in a real build.
     #[derive(Debug, Default)]
     pub(crate) struct RaceMarker;
 
@@ -48,7 +47,7 @@ mod machine {
         pub(crate) fn reading(&self) {}
     }
 
-    /// How many words FUTEX_WAITV takes.
+    /// The largest number of words that FUTEX_WAITV takes.
     #[cfg(not(miri))]
     const WAITV_MOST: usize = 128;
     /// From linux/futex.h: a word of 32 bits. Without FUTEX_PRIVATE_FLAG, as in [`Futex`].
@@ -67,8 +66,8 @@ mod machine {
 
     /// A word on which threads of any process that maps it can sleep.
     ///
-    /// The futex calls are the shared kind: `FUTEX_PRIVATE_FLAG` would hash the address of this
-    /// process and never meet a waiter of another one.
+    /// The futex calls are the shared kind: with `FUTEX_PRIVATE_FLAG`, the kernel would hash the address in this
+    /// process and never find a waiter of another one.
     #[derive(Debug, Default)]
     #[repr(transparent)]
     pub(crate) struct Futex(AtomicU32);
@@ -78,10 +77,9 @@ mod machine {
             Self::default()
         }
 
-        /// Sleeps until one of several words is woken, but only while each still has the value
-        /// beside it; may return early for no reason. Where the system call for this is not to be
-        /// had (before Linux 5.16, or for more than 128 words) it sleeps on the first word alone,
-        /// and not longer than `unsure`. It sleeps for `limit` at most.
+        /// Sleeps until one of several words is woken, but only while each still has the value beside it. It may return
+        /// early for no reason. If the system call for this is not available (before Linux 5.16, or for more than 128
+        /// words), it sleeps on the first word alone, and not longer than `unsure`. It sleeps for `limit` at most.
         pub(crate) fn sleep_on_any(
             words: &[(&Self, u32)],
             unsure: Duration,
@@ -133,7 +131,7 @@ mod machine {
             first.sleep(expected, Some(limit.map_or(unsure, |limit| limit.min(unsure))));
         }
 
-        /// Whether [`sleep_on_any`](Self::sleep_on_any) can sleep on several words here.
+        /// Returns whether [`sleep_on_any`](Self::sleep_on_any) can sleep on several words here.
         pub(crate) fn can_sleep_on_any() -> bool {
             #[cfg(miri)]
             return false;
@@ -153,7 +151,7 @@ mod machine {
             }
         }
 
-        /// The word's value. `Acquire`: pairs with the `Release` in [`Futex::advance_and_wake`].
+        /// Returns the word's value. `Acquire`: pairs with the `Release` in [`Futex::advance_and_wake`].
         #[inline]
         pub(crate) fn value(&self) -> u32 {
             self.0.load(Ordering::Acquire)
@@ -186,8 +184,7 @@ mod machine {
             }
         }
 
-        /// Adds one to the word and wakes the sleepers that sleep with any of these bits, by a
-        /// single system call.
+        /// Adds one to the word and wakes the sleepers that sleep with any of these bits, by a single system call.
         pub(crate) fn advance_and_wake_bits(&self, bits: u32) {
             // Release: pairs with the Acquire in `value`.
             self.0.fetch_add(1, Ordering::Release);
@@ -209,8 +206,8 @@ mod machine {
             }
         }
 
-        /// As [`sleep`](Self::sleep) without a limit, for those that wake any of these bits; at
-        /// least one is set.
+        /// Works like [`sleep`](Self::sleep) without a limit, but wakes for any of these bits. At least one must be
+        /// set.
         pub(crate) fn sleep_bits(&self, expected: u32, bits: u32) {
             #[cfg(miri)]
             {
@@ -274,7 +271,7 @@ mod model {
     };
     pub(crate) use loom::thread::yield_now;
 
-    /// See the real one: an `UnsafeCell` that loom watches.
+    /// The counterpart of the real one: an `UnsafeCell` that loom watches.
     #[derive(Debug)]
     pub struct RaceMarker(loom::cell::UnsafeCell<()>);
 
@@ -282,25 +279,24 @@ mod model {
     unsafe impl Sync for RaceMarker {}
 
     impl RaceMarker {
-        /// See there.
+        /// See the real one.
         #[allow(clippy::new_without_default, reason = "as the real one")]
         pub fn new() -> Self {
             Self(loom::cell::UnsafeCell::new(()))
         }
 
-        /// See there.
+        /// See the real one.
         pub fn writing(&self) {
             self.0.with_mut(|_| ());
         }
 
-        /// See there.
+        /// See the real one.
         pub fn reading(&self) {
             self.0.with(|_| ());
         }
     }
 
-    /// The futex as a word under a mutex: comparing and going to sleep are one step, as in the
-    /// kernel.
+    /// The futex as a word under a mutex: comparing and going to sleep are one step, as in the kernel.
     #[derive(Debug)]
     pub(crate) struct Futex {
         word: AtomicU32,
@@ -333,7 +329,7 @@ mod model {
             self.bell.notify_one();
         }
 
-        /// The others wake as well, for no reason.
+        /// Also wakes the other sleepers, for no reason.
         pub(crate) fn advance_and_wake_bits(&self, _bits: u32) {
             self.advance_and_wake();
         }
@@ -346,7 +342,7 @@ mod model {
             true
         }
 
-        /// Of a model's words, only the first.
+        /// In a model, sleeps only on the first word.
         pub(crate) fn sleep_on_any(
             words: &[(&Self, u32)],
             _unsure: Duration,
@@ -365,8 +361,8 @@ mod model {
         }
     }
 
-    /// Returns what runs a test in all interleavings, and with all values that its loads may see, that have up
-    /// to `preemptions` involuntary changes of the thread, or up to `LOOM_MAX_PREEMPTIONS` if that is less.
+    /// Returns a builder that runs a test in all interleavings with up to `preemptions` involuntary thread switches, or
+    /// up to `LOOM_MAX_PREEMPTIONS` if that is less, and with all values that its loads may see.
     pub fn interleavings(preemptions: usize) -> loom::model::Builder {
         let mut model = loom::model::Builder::new();
         let most = model.preemption_bound.unwrap_or(preemptions);
@@ -380,6 +376,6 @@ mod model {
         interleavings(preemptions).check(test);
     }
 
-    /// What it orders, loom keeps in order; and it orders nothing for other threads.
+    /// Does nothing: loom keeps in order what this fence orders, and it orders nothing for other threads.
     pub(crate) fn compiler_fence(_order: Ordering) {}
 }

@@ -1,10 +1,10 @@
-//! A word of shared memory in the hands of the crates above.
+//! A word of shared memory for use by other crates of the library.
 
 #[cfg(loom)]
 use crate::sync::life::arrives;
 use crate::sync::{AtomicU64, Ordering, compiler_fence};
 
-/// In models a store may be the moment of a thread's death.
+/// In models, a store may be the moment of a thread's death.
 #[cfg(not(loom))]
 const fn arrives() -> bool {
     true
@@ -12,36 +12,36 @@ const fn arrives() -> bool {
 
 #[cfg(loom)]
 loom::thread_local! {
-    /// As late as can be: what this thread has streamed and not settled.
+    /// Stores that this thread has streamed and not settled: they become visible as late as possible.
     static STREAMED: std::cell::RefCell<Vec<(*const Word, u64)>> = Default::default();
 }
 
-/// A word that several ranks read and write: what algorithms of other crates of the library are
-/// made of. Zero is a word.
+/// A word that several ranks read and write, from which other crates of the library build algorithms. A zeroed word is
+/// valid.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Word(AtomicU64);
 
 impl Word {
-    /// A word of its own, outside of every world.
+    /// Makes a word outside of every world.
     pub fn new(value: u64) -> Self {
         Self(AtomicU64::new(value))
     }
 
-    /// Reads, and sees all that was done before the [`store`](Self::store) of what it reads.
+    /// Reads the word, and sees everything that was done before the [`store`](Self::store) of the value it reads.
     #[inline(always)]
     pub fn load(&self) -> u64 {
         // Acquire: pairs with the Release in `store` and in what changes.
         self.0.load(Ordering::Acquire)
     }
 
-    /// Reads, and orders nothing.
+    /// Reads the word, without ordering.
     #[inline(always)]
     pub fn peek(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Writes, after all that was done before.
+    /// Writes the word, after everything that was done before.
     #[inline(always)]
     pub fn store(&self, value: u64) {
         if arrives() {
@@ -50,8 +50,8 @@ impl Word {
         }
     }
 
-    /// Writes, after all that was done before; and whoever finds this rank dead, and something of
-    /// what it did afterwards, finds this as well.
+    /// Writes the word, after everything that was done before. A rank that finds this rank dead, and sees something
+    /// that this rank did afterwards, also sees this write.
     #[inline(always)]
     pub fn note(&self, value: u64) {
         self.store(value);
@@ -60,7 +60,7 @@ impl Word {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Writes, and orders nothing.
+    /// Writes the word, without ordering.
     #[inline(always)]
     pub fn set(&self, value: u64) {
         if arrives() {
@@ -68,9 +68,9 @@ impl Word {
         }
     }
 
-    /// Writes past the caches, and leaves the line in none of them: not after what was done before,
-    /// on processors that have such a store, but some time; [`settle`] sees to that. An ordinary
-    /// store on the others. In models, not before that.
+    /// Writes the word past the caches, and leaves the line in none of them. On processors that have such a store, the
+    /// write is not ordered after earlier writes, but happens at some time; [`settle`] makes sure of that. On other
+    /// processors, this is an ordinary store. In models, it does not happen before [`settle`].
     #[inline(always)]
     pub fn stream(&self, value: u64) {
         // SAFETY: an aligned word that nobody reads or writes but by single instructions. To the
@@ -86,23 +86,23 @@ impl Word {
         STREAMED.with(|streamed| streamed.borrow_mut().push((std::ptr::from_ref(self), value)));
     }
 
-    /// Swaps; the word as it was. Sees what was done before it was written, and is after all that
-    /// was done before, as are the others that change.
+    /// Swaps the word, and returns its old value. Sees everything that was done before that value was written, and
+    /// comes after everything that was done before, as do the other methods that change the word.
     #[inline(always)]
     pub fn swap(&self, value: u64) -> u64 {
         if arrives() { self.0.swap(value, Ordering::AcqRel) } else { self.peek() }
     }
 
-    /// Adds; the word as it was.
+    /// Adds to the word, and returns its old value.
     #[inline(always)]
     pub fn add(&self, value: u64) -> u64 {
         if arrives() { self.0.fetch_add(value, Ordering::AcqRel) } else { self.peek() }
     }
 
-    /// Sets the word if it is `current`; whether it was.
+    /// Sets the word if it is `current`.
     ///
     /// # Errors
-    /// What it was instead.
+    /// The value that the word had instead.
     #[inline(always)]
     pub fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
         if !arrives() {
@@ -114,7 +114,7 @@ impl Word {
     }
 }
 
-/// What was [streamed](Word::stream) becomes visible soon, which else it need not.
+/// Makes stores that were [streamed](Word::stream) visible soon. Without this call they need not become visible.
 #[inline]
 pub fn settle() {
     #[cfg(loom)]
@@ -129,7 +129,7 @@ pub fn settle() {
     }
 }
 
-/// A full fence, for models of what waits.
+/// A full fence, for models of waits.
 #[cfg(loom)]
 pub fn full_fence() {
     crate::sync::fence(Ordering::SeqCst);

@@ -1,21 +1,20 @@
 //! Eager messages and rendezvous between ranks in all interleavings: small programs that MPI allows, run in
 //! every order of their ranks' steps.
-//!
-//! A step is what a rank does without looking at what others do meanwhile: to look at a notice, to put a line
-//! into a channel, to take one out, to begin a call. Programs are rank code as [`Act`]s. What must hold: nobody
-//! waits for ever, messages go to receives in their order, a payload is taken by the receive that asked for it, and no
+//! A step is what a rank does without looking at what others do meanwhile: looking at a notice, putting a line into a
+//! channel, taking one out, beginning a call. Programs are rank code as [`Act`]s. These properties must hold: no rank
+//! waits forever, messages go to receives in their order, a payload is taken by the receive that asked for it, and no
 //! rank keeps more than the bound. A rank may die at any step.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 /// Lines of a channel.
 const ROOM: usize = 2;
-/// The longest message that comes eagerly while there is room.
+/// The length of the longest message that comes eagerly while there is room.
 const FRACTION: usize = 1;
 const LIMIT: usize = 2;
 
-/// What a rank's code does. The messages of the program are numbered; a receive is named by its place
-/// in the rank's code.
+/// An action of a rank's code. The messages of the program are numbered; a receive is named by its place in the rank's
+/// code.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     /// An immediate send.
@@ -46,21 +45,21 @@ fn message(to: usize, tag: u8, bytes: usize) -> Message {
 struct Program {
     messages: Vec<Message>,
     ranks: Vec<Vec<Act>>,
-    /// Who may die.
+    /// The rank that may die.
     victim: Option<usize>,
     rules: Rules,
 }
 
-/// What is as it should be; to see that the model notices when it is not.
+/// The rules that are in force; the model must notice when one of them is not.
 #[derive(Clone, Copy)]
 struct Rules {
-    /// Who has asked for a payload looks past what comes before it.
+    /// A rank that has asked for a payload looks past what comes before it.
     asked_look_past: bool,
-    /// Who holds a payload looks past what comes before the answer.
+    /// A rank that holds a payload looks past what comes before the answer.
     holders_look_past: bool,
     /// Whether a message goes eagerly is decided when its turn comes.
     decided_in_turn: bool,
-    /// An end is noticed by those who asked for a payload.
+    /// Ranks that have asked for a payload notice an end.
     ends_fail_receives: bool,
 }
 
@@ -105,7 +104,7 @@ struct Rank {
     gone: BTreeSet<usize>,
     receives: BTreeMap<usize, Receiving>,
     dropped: BTreeSet<usize>,
-    /// Messages by the order of their coming, and whether their payload is here.
+    /// Messages in the order of arrival, and whether their payload is here.
     store: Vec<(usize, bool)>,
     full: bool,
 }
@@ -115,7 +114,7 @@ struct State {
     ranks: Vec<Rank>,
     /// By sender and receiver.
     channels: Vec<Vec<VecDeque<Line>>>,
-    /// By receiver and sender: whether only what is asked for is to come.
+    /// By receiver and sender: whether only messages that are asked for may come.
     notices: Vec<Vec<bool>>,
     dead: Option<usize>,
 }
@@ -141,7 +140,7 @@ impl Program {
         }
     }
 
-    /// Runs the program in all interleavings; returns how many states there are.
+    /// Runs the program in all interleavings. Returns the number of states.
     fn check(&self) -> Result<usize, String> {
         let mut seen = HashSet::from([self.begin()]);
         let mut left = vec![self.begin()];
@@ -202,13 +201,13 @@ impl Program {
         Ok(())
     }
 
-    /// Whether this receive takes this message.
+    /// Returns whether this receive takes this message.
     fn takes(&self, me: usize, receive: usize, number: usize) -> bool {
         let Post { from, tag } = self.ranks[me][receive] else { return false };
         from == self.source(number) && tag == self.messages[number].tag
     }
 
-    /// All states that one step leads to.
+    /// Returns all states that one step leads to.
     fn steps(&self, state: &State) -> Vec<State> {
         let mut next = Vec::new();
         if let (Some(victim), None) = (self.victim, state.dead)
@@ -242,7 +241,7 @@ impl Program {
         state.dead == Some(rank) || state.ranks[rank].over
     }
 
-    /// The rank's code, as far as it does not wait.
+    /// Runs the rank's code, as far as it does not wait.
     fn go_on(&self, state: &mut State, me: usize) -> bool {
         let rank = &mut state.ranks[me];
         let Some(act) = self.ranks[me].get(rank.at).copied() else {
@@ -338,7 +337,7 @@ impl Program {
         true
     }
 
-    /// Leaves the notice and takes a line out of a channel, if it is the rank's to take.
+    /// Leaves the notice and takes a line out of a channel, if the rank may take it.
     fn take(&self, state: &mut State, me: usize, from: usize) -> bool {
         let rank = &mut state.ranks[me];
         let Some(line) = state.channels[from][me].front().copied() else { return false };
@@ -398,7 +397,7 @@ impl Program {
         true
     }
 
-    /// Sees that nothing more comes from a rank, when all was looked at.
+    /// Notices that nothing more comes from a rank, when everything was looked at.
     fn see_end(&self, state: &mut State, me: usize, from: usize) -> bool {
         if !self.has_ended(state, from) || !state.channels[from][me].is_empty() {
             return false;
@@ -440,7 +439,7 @@ fn looked_past() -> Program {
     Program::new(messages, vec![sender, receiver])
 }
 
-/// More than the bound waits in the queue already when the first is looked past.
+/// The queue already holds more than the bound when the first message is looked past.
 fn queued() -> Program {
     let mut messages = vec![message(1, 1, 1); 7];
     messages.push(message(1, 2, 1));
@@ -451,7 +450,7 @@ fn queued() -> Program {
     Program::new(messages, vec![(0..8).map(Later).collect(), receiver])
 }
 
-/// What is asked for comes behind what is not.
+/// A message that is asked for comes behind one that is not.
 fn followed() -> Program {
     let messages = vec![message(1, 1, 3), message(1, 2, 1), message(1, 2, 1), message(1, 2, 1)];
     let post = |tag| Post { from: 0, tag };
@@ -459,7 +458,7 @@ fn followed() -> Program {
     Program::new(messages, vec![(0..4).map(Later).collect(), receiver])
 }
 
-/// The answer comes behind what the sender has not asked for.
+/// The answer comes behind a message that the sender has not asked for.
 fn answered_late() -> Program {
     let messages = vec![message(1, 1, 3), message(0, 2, 1), message(0, 2, 3)];
     let post = |from, tag| Post { from, tag };
@@ -468,7 +467,7 @@ fn answered_late() -> Program {
     Program::new(messages, vec![sender, receiver])
 }
 
-/// Both send long and short messages that nobody has asked for, then receive them the other way round.
+/// Both send long and short unexpected messages, then receive them in the opposite order.
 fn crossed() -> Program {
     let messages = [0, 1].map(|to| [message(to, 1, 3), message(to, 1, 1), message(to, 2, 3)]);
     let ranks = [1, 0].map(|other: usize| {
@@ -500,7 +499,7 @@ fn dropped() -> Program {
     Program::new(messages, vec![sender, receiver])
 }
 
-/// A ring of three, in which each sends what is asked for later than what comes behind it.
+/// A ring of three, in which each rank sends a message that is asked for later than the one behind it.
 fn ring() -> Program {
     let messages = [0, 1, 2].map(|to| [message(to, 1, 3), message(to, 2, 1)]);
     let ranks = [0, 1, 2].map(|me: usize| {
@@ -511,7 +510,7 @@ fn ring() -> Program {
     Program::new(messages.concat(), ranks.into())
 }
 
-/// Two send to one, which looks past all of it.
+/// Two ranks send to one, which looks past all of it.
 fn two_to_one() -> Program {
     let from = |tag| [message(2, tag, 1), message(2, tag, 1), message(2, tag, 1), message(2, 9, 1)];
     let senders = [0, 4].map(|first| (first..first + 4).map(Later).collect());

@@ -58,13 +58,13 @@ impl Channel {
     }
 }
 
-/// What is lent: it receives messages, and does what the rank has begun.
+/// What is lent: it receives messages, and does the work that the rank has begun.
 struct Engine {
     channel: Arc<Channel>,
-    /// What no channel tells of.
+    /// Work that no channel announces.
     begun: usize,
     finished: usize,
-    /// Where others look how much is finished.
+    /// Where others look up how much is finished.
     done: Arc<Bell>,
 }
 
@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// Waits until so much is finished, without a call that takes the engine back.
+    /// Waits until this much is finished, without a call that takes the engine back.
     fn compute_until(&self, finished: usize) {
         loop {
             let done = self.done.rings();
@@ -136,7 +136,7 @@ impl World {
         }
     }
 
-    /// Lends it to the thread, or to a new one.
+    /// Lends the engine to the thread, or to a new one.
     fn lend(&self, engine: Box<Engine>) -> Option<thread::JoinHandle<()>> {
         if self.loan.give(engine) {
             self.channel.bell.ring();
@@ -146,7 +146,7 @@ impl World {
         Some(thread::spawn(move || world.serve()))
     }
 
-    /// Takes it back for good; the thread hears of it.
+    /// Takes the engine back permanently, and tells the thread.
     fn end(&self) -> Box<Engine> {
         let engine = self.loan.take().expect("it is lent");
         self.channel.bell.ring();
@@ -190,7 +190,7 @@ fn what_is_taken_back_is_lent_again() {
     });
 }
 
-/// The rank begins something where the engine is, and has the thread look again.
+/// The rank begins something while the engine is lent, and makes the thread look again.
 #[test]
 fn the_thread_looks_at_what_the_rank_has_changed() {
     interleavings(3).check(|| {

@@ -1,7 +1,7 @@
-//! What the members of a region decide together, though some of them may die meanwhile: one decision for
-//! each round, the same for all that live to see it.
+//! Decisions that the members of a region make together, even if some of them die meanwhile. There is one decision for
+//! each round, the same for all members that live to see it.
 //!
-//! The words, of which all are zeros at first:
+//! The words, which are all zeros at first:
 //!
 //! ```text
 //! 1            which round was decided last, and by whom       set by whoever is first
@@ -11,27 +11,26 @@
 //! ```
 //!
 //! 1. A member writes its contribution, then the round before it.
-//! 2. When every member has contributed or is gone, it proposes what follows from the contributions, and
-//!    tries to make that the decision by a compare-and-swap of the first word. There is one decision: that
-//!    of the member which was first. The others may have seen other members contribute, or die.
-//! 3. All read the proposal of that member. It stays where it is, also if the member is dead by now.
+//! 2. When every member has contributed or is gone, it proposes what follows from the contributions. It tries to make
+//!    that the decision by a compare-and-swap of the first word. There is one decision: the proposal of the member that
+//!    was first. The other members may have seen other contributions and deaths.
+//! 3. All members read the proposal of that member. The proposal stays in place, even if the member is dead by now.
 //!
-//! Nobody leads, so that nobody has to be followed. A member that dies before 2 has decided nothing, and one
+//! There is no leader, so no leader has to be replaced. A member that dies before step 2 has decided nothing, and one
 //! that dies after it has decided for all.
 //!
-//! What belongs to a round is overwritten two rounds later. By then the round between has been decided, to
-//! which all members have contributed that were not gone, and they contribute to it after they have read what
-//! was decided before.
+//! The words of a round are overwritten two rounds later. By then the round between has been decided. All members that
+//! were not gone have contributed to that round, which they do only after they have read the earlier decision.
 
 use crate::word::Word;
 
 /// A round's number, from 1, stands above the place of the member that decided it.
 const PLACE_BITS: u32 = 16;
 
-/// What the members of a [region](super::region::Region) decide together, round by round, though some of them
-/// may die meanwhile: one member's view of the words that it takes.
+/// Decisions that the members of a [region](super::region::Region) make together, round by round, even if some of them
+/// die meanwhile. This is one member's view of the words that it takes.
 ///
-/// Each member contributes to a round. Who finds that all others have contributed, or are gone, proposes what
+/// Each member contributes to a round. A member that finds that all others have contributed, or are gone, proposes what
 /// follows from the contributions. The first proposal is the decision, at all members that live to see it.
 ///
 /// ```
@@ -64,13 +63,13 @@ pub struct Consensus<'a> {
 }
 
 impl<'a> Consensus<'a> {
-    /// Returns how many words it takes for so many members, with contributions and proposals of so many
-    /// words.
+    /// Returns the number of words needed for this many members, with contributions and proposals of the given numbers
+    /// of words.
     pub const fn words(members: usize, contribution: usize, proposal: usize) -> usize {
         1 + members * 2 * (1 + contribution + proposal)
     }
 
-    /// The view of member `me`, over as many words as [`words`](Self::words) says; `None` if there are fewer.
+    /// Makes the view of member `me`, over as many words as [`words`](Self::words) returns. `None` if there are fewer.
     pub fn new(
         words: &'a [Word],
         (members, me): (usize, usize),
@@ -87,8 +86,8 @@ impl<'a> Consensus<'a> {
         &self.words[first..first + length]
     }
 
-    /// Contributes to a round, once. Rounds begin with 1, and each member contributes to each, in their
-    /// order, after it has seen the decision of the one before.
+    /// Contributes to a round, once. Rounds begin with 1. Each member contributes to each round in order, after it has
+    /// seen the decision of the round before.
     pub fn contribute(&self, round: u64, contribution: &[u64]) {
         let area = self.area(self.me, round);
         for (word, &value) in area[1..=self.contribution].iter().zip(contribution) {
@@ -117,9 +116,9 @@ impl<'a> Consensus<'a> {
         Some(proposal.iter().map(Word::peek).collect())
     }
 
-    /// Returns what is decided in a round to which this member has contributed, or `None` while members are
-    /// missing that are not gone. `propose` says what follows from the members' contributions, `None` standing
-    /// for those that are gone.
+    /// Returns the decision of a round to which this member has contributed, or `None` while contributions are missing
+    /// from members that are not gone. `propose` returns what follows from the members' contributions, where `None`
+    /// stands for a member that is gone.
     pub fn decide(
         &self,
         round: u64,
@@ -157,7 +156,7 @@ mod tests {
         (0..Consensus::words(members, 1, 2)).map(|_| Word::new(0)).collect()
     }
 
-    /// The sum of what was contributed, and by how many.
+    /// Returns the sum of the contributions, and their number.
     fn sum(contributions: &[Option<Vec<u64>>]) -> Vec<u64> {
         let there: Vec<u64> = contributions.iter().flatten().map(|words| words[0]).collect();
         vec![there.iter().sum(), there.len() as u64]
@@ -201,8 +200,8 @@ mod model {
     use super::*;
     use crate::sync::{AtomicU32, Futex, Ordering, explore, life::live_for};
 
-    /// What the survivors of so many members decide in so many rounds, where member 0 dies at its store
-    /// number `stores`.
+    /// Returns what the survivors among the members decide in these rounds, where member 0 dies at its store number
+    /// `stores`.
     fn survive(members: usize, rounds: u64, stores: u64) {
         explore(2, move || {
             let words: Rc<Vec<Word>> =

@@ -1,15 +1,15 @@
-//! Where ranks find their MPBs, and who of them is still there.
+//! How ranks find their MPBs, and which of the ranks are still there.
 //!
-//! The MPBs of several ranks, its members, by one name are one block of the heap: a [`Descriptor`], a
-//! [`Side`] for each member, and the buffers. Whoever opens them first makes them. Where they [grow](Mpbs::growing_from),
-//! only the first lines are there: the others are a second block, which is made by the first that uses one of them,
-//! found by the number of the first block, and freed with that. A member that will set no flag any more is **gone**; what it had is
-//! **released** when nothing of it can touch the memory any more. The block is freed when every
-//! member is gone and everything that was opened is released. All of this happens under the heap's
-//! lock, as with channels.
+//! The MPBs that several ranks, its members, open by one name are one block of the heap: a [`Descriptor`], a [`Side`]
+//! for each member, and the buffers. The member that opens them first makes them. If they [grow](Mpbs::growing_from),
+//! this block has only the first lines. The others are a second block, which is made by the first member that uses one
+//! of them, found by the number of the first block, and freed with it. A member that will set no flag any more is
+//! **gone**. Its memory is **released** when nothing of it can touch the memory any more. The block is freed when every
+//! member is gone and everything that was opened is released. All of this happens under the heap's lock, as with
+//! channels.
 //!
-//! Members are numbered by their places in the list that all of them name; the sets in the descriptor
-//! are of the world's ranks.
+//! Members are numbered by their places in the list that all of them name. The sets in the descriptor are of the
+//! world's ranks.
 
 use std::{ptr::NonNull, sync::Arc};
 
@@ -33,7 +33,7 @@ use crate::{
 /// Bytes of a name that are kept.
 const NAME: usize = 64;
 
-/// What stands at the start of the block.
+/// The structure at the start of the block.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Descriptor {
@@ -41,32 +41,31 @@ pub(crate) struct Descriptor {
     namespace: AtomicU64,
     name: Text<{ NAME / 8 }>,
     lines: AtomicU64,
-    /// Those of them that are in this block.
+    /// The number of lines that are in this block.
     near: AtomicU64,
-    /// The word that the rank proposed who made them.
+    /// The word proposed by the rank that made them.
     agreed: AtomicU64,
-    /// What a rank asked for that wanted something else; 0 for none.
+    /// What a rank with different settings asked for; 0 for none.
     other: AtomicU64,
     other_near: AtomicU64,
-    /// Whose MPBs that rank wanted.
+    /// The members that that rank named.
     others: RankSet,
     members: RankSet,
-    /// Tells them from others of that name that were made before.
+    /// Distinguishes them from earlier ones of that name.
     serial: AtomicU64,
     opened: RankSet,
     gone: RankSet,
-    /// Gone by dying.
+    /// Members that are gone because they died.
     lost: RankSet,
-    /// Who will interrupt nobody any more that does not wait for it: they may go.
+    /// Members that will not send any more interrupts that a rank waits for: they may go.
     farewells: RankSet,
     released: RankSet,
-    /// 1 + the member for whose loss the others have given up what lies in them, or that has revoked them; 0
-    /// for none.
+    /// 1 + the member for whose loss the others have given up the contents, or that has revoked them; 0 for none.
     given_up: AtomicU32,
-    /// What a waiting rank must know: how many members are gone, [`LOST`], [`MISMATCH`], [`GIVEN_UP`].
-    /// Hardly ever written, so that looking costs a hit in the first-level cache.
+    /// What a waiting rank must know: the number of members that are gone, [`LOST`], [`MISMATCH`], [`GIVEN_UP`]. It is
+    /// hardly ever written, so looking at it costs a hit in the first-level cache.
     ends: CachePadded<AtomicU32>,
-    /// Of all members that sleep until they are let go together. Its value means nothing.
+    /// The bell of all members that sleep until they are released together. Its value means nothing.
     bell: CachePadded<Futex>,
 }
 
@@ -75,12 +74,12 @@ unsafe impl Shared for Descriptor {}
 
 /// In `ends`: a rank was lost.
 const LOST: u32 = 1 << 31;
-/// In `ends`: a rank wanted other MPBs.
+/// In `ends`: a rank wanted different MPBs.
 const MISMATCH: u32 = 1 << 30;
 /// In `ends`: they are given up.
 const GIVEN_UP: u32 = 1 << 29;
 
-/// What stands in front of the buffers for each member.
+/// The structure in front of the buffers for each member.
 #[derive(Debug)]
 #[repr(C)]
 struct Side {
@@ -100,18 +99,18 @@ struct Seat {
 #[derive(Clone, Debug)]
 pub(crate) struct Outline {
     pub(crate) name: String,
-    /// The members that have not closed them, and not ended, as ranks of the world.
+    /// The members that have not closed them and have not ended, as ranks of the world.
     pub(crate) present: Vec<u32>,
 }
 
 impl Descriptor {
-    /// The MPBs as a reader outside the world sees them.
+    /// Returns the MPBs as a reader outside the world sees them.
     pub(crate) fn outline(&self) -> Outline {
         let present = self.members.iter().filter(|&rank| !self.gone.contains(rank)).collect();
         Outline { name: self.name.read(), present }
     }
 
-    /// Whether every rank is there and wants the same.
+    /// Returns whether every rank is there and wants the same.
     #[inline(always)]
     fn all_there(&self) -> bool {
         // Acquire: pairs with the Release in `tell_ends`, so that a look after this one sees the
@@ -119,7 +118,7 @@ impl Descriptor {
         self.ends.load(Ordering::Acquire) == 0
     }
 
-    /// To be called after a change, under the heap's lock.
+    /// Updates `ends`. Must be called after a change, under the heap's lock.
     fn tell_ends(&self) {
         let lost = if self.lost.first().is_some() { LOST } else { 0 };
         let mismatch = if self.other.load(Ordering::Relaxed) != 0 { MISMATCH } else { 0 };
@@ -130,12 +129,12 @@ impl Descriptor {
     }
 }
 
-/// What changes when the structures here do.
+/// Returns a number that changes when the structures in this module change.
 pub(crate) fn layout() -> u64 {
     fingerprint([size_of::<Descriptor>(), size_of::<Side>(), size_of::<Line>()])
 }
 
-/// Where in a block what lies: the lines of so many ranks behind so many bytes.
+/// The layout of a block: the lines of so many ranks behind so many bytes.
 #[derive(Clone, Copy, Debug)]
 struct Geometry {
     ranks: usize,
@@ -146,28 +145,28 @@ struct Geometry {
 const SIDES: usize = size_of::<Descriptor>();
 
 impl Geometry {
-    /// That of the block with the first lines.
+    /// Returns the layout of the block with the first lines.
     fn near(ranks: usize, near: usize) -> Self {
         Self { ranks, lines: near, before: SIDES + ranks * size_of::<Side>() }
     }
 
-    /// That of the block with the others.
+    /// Returns the layout of the block with the other lines.
     fn far(ranks: usize, far: usize) -> Self {
         Self { ranks, lines: far, before: 0 }
     }
 
-    /// Bytes at a multiple of which each rank's lines begin: a page, but where they are few the pair of lines that
-    /// goes from core to core together.
+    /// Returns the alignment of each rank's lines in bytes: a page, or for few lines the pair of lines that goes from
+    /// core to core together.
     fn grain(self) -> usize {
         if self.lines * LINE_BYTES < PAGE as usize { 2 * LINE_BYTES } else { PAGE as usize }
     }
 
-    /// Lines from one rank's MPB to the next.
+    /// Returns the number of lines from one rank's MPB to the next.
     fn stride(self) -> usize {
         (self.lines * LINE_BYTES).next_multiple_of(self.grain()) / LINE_BYTES
     }
 
-    /// From the start of a block's payload at this place in the segment.
+    /// Returns the distance from the start of a block's payload that lies at this place in the segment.
     fn first_line(self, payload: u64) -> u64 {
         (payload + self.before as u64).next_multiple_of(self.grain() as u64) - payload
     }
@@ -176,7 +175,7 @@ impl Geometry {
         (self.stride() * LINE_BYTES * self.ranks) as u64
     }
 
-    /// Wherever it lies.
+    /// Returns the size of the block, wherever it lies.
     fn block(self) -> u64 {
         self.first_line(0) + self.grain() as u64 + self.buffers()
     }
@@ -190,7 +189,7 @@ pub(super) struct Opened {
     pub(super) me: usize,
     pub(super) ranks: usize,
     pub(super) lines: usize,
-    /// Those of them that `first` leads to.
+    /// The number of lines that `first` leads to.
     near: usize,
     /// The first member's first line of the others, once this rank has used one.
     far: AtomicPtr<Line>,
@@ -210,8 +209,7 @@ unsafe impl Send for Opened {}
 unsafe impl Sync for Opened {}
 
 impl Opened {
-    /// Opens this rank's access to the MPBs of these ranks of the world, making them if no other rank
-    /// has.
+    /// Opens this rank's access to the MPBs of these ranks of the world, and makes them if no other rank has.
     pub(super) fn open(
         context: Arc<Context>,
         name: &str,
@@ -288,7 +286,7 @@ impl Opened {
         })
     }
 
-    /// The number in the world of a member.
+    /// Returns the number in the world of a member.
     pub(super) fn world_rank(&self, rank: usize) -> Result<u32, Error> {
         let no_such = || ErrorKind::NoSuchRank { rank, size: self.ranks }.into();
         self.members.get(rank).copied().ok_or_else(no_such)
@@ -299,7 +297,7 @@ impl Opened {
         self.context.ring(self.members[rank]);
     }
 
-    /// Where those sleep who are let go together.
+    /// Returns the bell on which ranks sleep that are released together.
     pub(super) fn bell(&self) -> &Futex {
         &self.descriptor().bell
     }
@@ -314,12 +312,12 @@ impl Opened {
         self.descriptor().serial.load(Ordering::Relaxed)
     }
 
-    /// Where the descriptor lies in the segment.
+    /// Returns the place of the descriptor in the segment.
     pub(super) fn place(&self) -> u64 {
         self.block.payload()
     }
 
-    /// Lines of a rank's MPB.
+    /// Returns lines of a rank's MPB.
     #[inline(always)]
     pub(super) fn lines(&self, rank: usize, first: usize, count: usize) -> Result<&[Line], Error> {
         if rank >= self.ranks || first > self.near || count > self.near - first {
@@ -341,7 +339,7 @@ impl Opened {
         Ok(unsafe { self.first.add(rank * self.stride + line).as_ref() })
     }
 
-    /// [`lines`](Self::lines) that are not near, if there are any.
+    /// Works like [`lines`](Self::lines), for lines that are not near, if there are any.
     #[inline(never)]
     fn far_lines(&self, rank: usize, first: usize, count: usize) -> Result<&[Line], Error> {
         if rank >= self.ranks || first > self.lines || count > self.lines - first {
@@ -402,20 +400,20 @@ impl Opened {
         Ok(far)
     }
 
-    /// The first of the lines of all MPBs, which lie one after the other.
+    /// Returns the first of the lines of all MPBs, which lie one after the other.
     #[inline(always)]
     pub(super) fn whole(&self) -> NonNull<Line> {
         self.first
     }
 
-    /// Changes whenever a rank leaves; see [`Descriptor`].
+    /// Returns a word that changes whenever a rank leaves; see [`Descriptor`].
     #[inline(always)]
     pub(super) fn ends(&self) -> u32 {
         // Acquire: as in `all_there`.
         self.descriptor().ends.load(Ordering::Acquire)
     }
 
-    /// The error of a member that was lost, also if these MPBs have not been told of it yet.
+    /// Returns the error of a member that was lost, even if these MPBs have not been told of it yet.
     pub(super) fn loss(&self) -> Option<Error> {
         let state = |rank| self.context.rank(rank).map(RankControl::state);
         let lost = |&&rank: &&u32| matches!(state(rank), Ok(RankState::Lost));
@@ -432,7 +430,7 @@ impl Opened {
         })
     }
 
-    /// Whether this member has opened its MPB, and perhaps closed it since.
+    /// Returns whether this member has opened its MPB. It may have closed it since.
     pub(super) fn was_opened(&self, member: usize) -> bool {
         let rank = self.members.get(member);
         rank.is_some_and(|&rank| self.descriptor().opened.contains(rank))
@@ -450,7 +448,7 @@ impl Opened {
         self.descriptor().released.contains(rank as u32)
     }
 
-    /// The mark of a rank, if it exists.
+    /// Returns the mark of a rank, if the rank exists.
     #[inline(always)]
     pub(super) fn checked_mark(&self, rank: usize) -> Option<&Mark> {
         (rank < self.ranks).then(|| self.mark(rank))
@@ -467,13 +465,13 @@ impl Opened {
         }
     }
 
-    /// The mark of a member that exists.
+    /// Returns the mark of a member that exists.
     #[inline(always)]
     pub(super) fn mark(&self, rank: usize) -> &Mark {
         &self.side(rank).seat.mark
     }
 
-    /// The interrupts of a member that exists.
+    /// Returns the interrupts of a member that exists.
     pub(super) fn status(&self, rank: usize) -> &Status {
         &self.side(rank).status
     }
@@ -485,12 +483,12 @@ impl Opened {
         unsafe { self.sides.add(rank).as_ref() }
     }
 
-    /// This rank will interrupt nobody any more that does not wait for it.
+    /// States that this rank will not send any more interrupts that a rank waits for.
     pub(super) fn say_farewell(&self) {
         self.descriptor().farewells.insert(self.context.me);
     }
 
-    /// Why an interrupt may never come that is waited for: a rank is gone that had not said so.
+    /// Returns why an interrupt that is waited for may never come: a rank is gone that had not said so.
     pub(super) fn over_for_interrupts(&self) -> Option<Error> {
         let descriptor = self.descriptor();
         if descriptor.all_there() {
@@ -503,12 +501,13 @@ impl Opened {
         })
     }
 
-    /// Leaves as if the rank had ended: who waits for its flags gets [`Disconnected`](crate::ErrorKind::Disconnected).
+    /// Leaves as if the rank had ended: ranks that wait for its flags get
+    /// [`Disconnected`](crate::ErrorKind::Disconnected).
     pub(super) fn depart(&self) -> Result<(), SegmentError> {
         self.leave_early(false)
     }
 
-    /// Leaves as if the rank had died: who waits for it gets [`PeerLost`](crate::ErrorKind::PeerLost).
+    /// Leaves as if the rank had died: ranks that wait for it get [`PeerLost`](crate::ErrorKind::PeerLost).
     pub(super) fn abandon(&self) -> Result<(), SegmentError> {
         self.leave_early(true)
     }
@@ -519,8 +518,7 @@ impl Opened {
         leave(&self.context, &mut heap, self.descriptor(), self.block, self.context.me, leaving)
     }
 
-    /// Tells all members that what lies in them is given up because of this one. What was said first
-    /// stands.
+    /// Tells all members that the contents are given up because of this member. The first call counts.
     #[cold]
     pub(super) fn give_up(&self, rank: u32) -> Result<(), SegmentError> {
         let _heap = self.context.lock_heap()?;
@@ -533,12 +531,13 @@ impl Opened {
         Ok(())
     }
 
-    /// Because of whom; seen by whoever saw [`ends`](Self::ends) change for it.
+    /// Returns the rank because of which they are given up. A thread that saw [`ends`](Self::ends) change for that
+    /// reason sees it.
     pub(super) fn given_up(&self) -> Option<u32> {
         self.descriptor().given_up.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// Why no flag will be set any more: none that `setter` alone sets, if it is known.
+    /// Returns why no flag will be set any more or, if `setter` is known, no flag that only `setter` sets.
     pub(super) fn over(&self, setter: Option<usize>) -> Option<Error> {
         let descriptor = self.descriptor();
         if descriptor.all_there() {
@@ -547,7 +546,7 @@ impl Opened {
         self.why_over(descriptor, setter)
     }
 
-    /// The error of a member that was lost, wanted something else, or has revoked them.
+    /// Returns the error of a member that was lost, that wanted different MPBs, or that has revoked them.
     pub(super) fn failure(&self) -> Option<Error> {
         let descriptor = self.descriptor();
         if descriptor.all_there() { None } else { self.failed(descriptor) }
@@ -565,7 +564,7 @@ impl Opened {
         disconnected.then(|| Error::from(ErrorKind::Disconnected { channel: self.name.clone() }))
     }
 
-    /// A member that wanted something else, or was lost; or that they were revoked.
+    /// Returns the error of a member that wanted different MPBs or was lost, or of their revocation.
     #[cold]
     fn failed(&self, descriptor: &Descriptor) -> Option<Error> {
         let name = self.name.clone();
@@ -617,7 +616,7 @@ struct Members {
     me: usize,
 }
 
-/// The reason, where these can't be members.
+/// Returns the reason if these ranks can't be members.
 fn check(context: &Context, named: &[usize]) -> Result<Result<Members, String>, Error> {
     let mut world = Vec::with_capacity(named.len());
     let mut known = vec![false; context.size()];
@@ -637,13 +636,13 @@ fn check(context: &Context, named: &[usize]) -> Result<Result<Members, String>, 
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
     lines: usize,
-    /// Those of them that are there at once.
+    /// The number of lines that are there at once.
     near: usize,
     members: Box<[u32]>,
 }
 
 impl Wanted {
-    /// What whoever made them asked for.
+    /// Reads what the maker of the MPBs asked for.
     fn read(
         context: &Context,
         block: BlockKey,
@@ -655,7 +654,7 @@ impl Wanted {
         Ok(Self { lines, near: descriptor.near.load(Ordering::Relaxed) as usize, members })
     }
 
-    /// The error that says how two differ.
+    /// Returns the error that says how two requests differ.
     fn differ(self, theirs: Self, mpbs: Arc<str>) -> Error {
         if (self.lines, self.near) == (theirs.lines, theirs.near) {
             let ranks = |members: Box<[u32]>| members.iter().map(|&rank| rank as usize).collect();
@@ -678,14 +677,14 @@ pub(super) fn decline(context: &Context, name: &str, namespace: Namespace) -> Re
     Ok(())
 }
 
-/// Whether there are MPBs of this name that this rank is a member of and has not opened.
+/// Returns whether there are MPBs of this name that this rank is a member of and has not opened.
 pub(super) fn is_there(context: &Context, name: &str, namespace: Namespace) -> Result<bool, Error> {
     let heap = context.lock_heap()?;
     Ok(find(context, &heap, (namespace, name))?.is_some())
 }
 
-/// Revokes all MPBs, of any namespace, whose names begin so and that this rank is a member of, and tells the
-/// world's ranks that there are news.
+/// Revokes all MPBs, of any namespace, whose names begin with `prefix` and that this rank is a member of. Tells the
+/// world's ranks that there is news.
 pub(super) fn revoke(context: &Context, prefix: &str) -> Result<(), SegmentError> {
     let heap = context.lock_heap()?;
     // Before the lock is given back: who opens further ones after this sees that there are news.
@@ -707,7 +706,7 @@ pub(super) fn revoke(context: &Context, prefix: &str) -> Result<(), SegmentError
     Ok(())
 }
 
-/// The members' sides.
+/// Returns the members' sides.
 fn sides(context: &Context, block: BlockKey, ranks: usize) -> Result<&[Side], SegmentError> {
     let length = (ranks * size_of::<Side>()) as u64;
     let sides = context.segment.range(block.payload() + SIDES as u64, length, "MPBs")?;
@@ -716,7 +715,7 @@ fn sides(context: &Context, block: BlockKey, ranks: usize) -> Result<&[Side], Se
     Ok(unsafe { std::slice::from_raw_parts(sides.cast::<Side>().as_ptr(), ranks) })
 }
 
-/// The members' sides and the first member's first line.
+/// Returns the members' sides and the first member's first line.
 fn parts(
     context: &Context,
     block: BlockKey,
@@ -732,8 +731,8 @@ fn hash_of(namespace: Namespace, name: &str) -> u64 {
     hash(std::iter::once(namespace.word()).chain(name.bytes().map(u64::from)))
 }
 
-/// The oldest MPBs by this name that this rank is a member of and has not opened yet: those of several
-/// calls pair up in the order of opening.
+/// Finds the oldest MPBs by this name that this rank is a member of and has not opened yet. MPBs of several calls pair
+/// up in the order of opening.
 fn find(
     context: &Context,
     heap: &LockedHeap<'_>,
@@ -760,7 +759,7 @@ fn find(
     Ok(oldest.map(|(_, key)| key))
 }
 
-/// MPBs that are whole and that nobody can find yet.
+/// Makes complete MPBs that no rank can find yet.
 fn make(
     context: &Context,
     (namespace, name): (Namespace, &str),
@@ -797,18 +796,18 @@ fn make(
     Ok(block)
 }
 
-/// Under what the further lines of the MPBs in this block are found.
+/// Returns the hash under which the further lines of the MPBs in this block are found.
 fn far_hash(block: BlockKey) -> u64 {
     hash([BlockKind::Lines as u64, block.word()].into_iter())
 }
 
-/// The further lines of the MPBs in this block, if they were made.
+/// Returns the further lines of the MPBs in this block, if they were made.
 fn far_of(heap: &LockedHeap<'_>, block: BlockKey) -> Result<Option<BlockKey>, Error> {
     let found = heap.by_hash(far_hash(block))?;
     Ok(found.iter().find(|found| found.kind == BlockKind::Lines).map(|found| found.key))
 }
 
-/// Further lines that nobody can find yet.
+/// Makes further lines that no rank can find yet.
 fn make_far(context: &Context, geometry: Geometry) -> Result<BlockKey, Error> {
     let block = context.allocate(BlockKind::Lines, geometry.block())?;
     let lines = far_part(context, block, geometry)?;
@@ -817,7 +816,7 @@ fn make_far(context: &Context, geometry: Geometry) -> Result<BlockKey, Error> {
     Ok(block)
 }
 
-/// The first member's first line of further ones.
+/// Returns the first member's first further line.
 fn far_part(
     context: &Context,
     block: BlockKey,
@@ -827,7 +826,7 @@ fn far_part(
     Ok(context.segment.range(first, geometry.buffers(), "MPBs")?.cast())
 }
 
-/// Puts MPBs that were made where the others find them.
+/// Publishes new MPBs, so that the other ranks find them.
 fn announce(
     context: &Context,
     heap: &mut LockedHeap<'_>,
@@ -854,7 +853,7 @@ fn announce(
     Ok(())
 }
 
-/// Takes a rank out, tells the others, and frees the MPBs when nobody is left.
+/// Takes a rank out, tells the others, and frees the MPBs when no rank is left.
 fn leave(
     context: &Context,
     heap: &mut LockedHeap<'_>,
@@ -883,7 +882,7 @@ fn leave(
     Ok(())
 }
 
-/// Takes a rank that ended out of all MPBs. `released` when its process is gone.
+/// Takes a rank that ended out of all MPBs. `released` is true when its process is gone.
 pub(crate) fn retire(
     context: &Context,
     rank: u32,

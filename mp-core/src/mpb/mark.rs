@@ -1,13 +1,13 @@
-//! Who sleeps until a flag of his is set: one word for each rank, where setters look.
+//! The flag for which a rank sleeps: one word for each rank, which is read by the setters of its flags.
 //!
-//! It has lines of its own and changes only when a rank goes to sleep or is woken, so that looking
-//! costs a hit in the first-level cache.
+//! The word has lines of its own and changes only when a rank goes to sleep or is woken, so looking at it costs a hit
+//! in the first-level cache.
 //!
-//! | word | means to whoever has set a flag |
+//! | word | meaning for a rank that has set a flag |
 //! |---|---|
-//! | 0 | nobody sleeps |
+//! | 0 | no thread sleeps |
 //! | a line, and which of the rank's waits it is | ring, if it was that line |
-//! | the same with its highest bit | the same, or ring the bell that all listen to who are let go together |
+//! | the same with its highest bit | the same, or ring the bell of all ranks that are released together |
 //! | `ANY` | ring: several threads of the rank sleep |
 
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::{
 };
 
 const ANY: u64 = u64::MAX;
-/// The sleeper listens to the bell of all, too.
+/// The sleeper also listens to the bell of all ranks.
 const TOGETHER: u64 = 1 << 63;
 
-/// The most lines that an MPB can have.
+/// The largest number of lines of an MPB.
 pub(super) const MOST_LINES: usize = u32::MAX as usize - 1;
 
 /// See the [module](self).
@@ -35,7 +35,7 @@ impl Mark {
         Self(AtomicU64::new(0))
     }
 
-    /// After a flag in this line was set: rings if its owner sleeps until then.
+    /// After a flag in this line was set, rings if its owner sleeps until then.
     #[inline(always)]
     pub(super) fn attend(&self, asymmetry: Asymmetry, line: usize, ring: impl FnOnce()) {
         asymmetry.light();
@@ -44,9 +44,9 @@ impl Mark {
         }
     }
 
-    /// The same where several ranks' flags in this line were set, between the [light
-    /// fence](Asymmetry::light) and a ring of the bell of all: whether that will wake the owner. If not,
-    /// `ring` does, where it sleeps.
+    /// Does the same after flags of several ranks in this line were set, between the [light fence](Asymmetry::light)
+    /// and a ring of the bell of all. Returns whether that ring will wake the owner. If not, `ring` does, if the owner
+    /// sleeps.
     #[inline(always)]
     pub(super) fn attend_together(&self, line: usize, ring: impl FnOnce()) -> bool {
         if self.quiet() {
@@ -62,19 +62,19 @@ impl Mark {
         }
     }
 
-    /// Whether nobody sleeps.
+    /// Returns whether no thread sleeps.
     #[inline(always)]
     fn quiet(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
     }
 
-    /// Takes the mark down if it is up for this line; then the rank must be rung.
+    /// Clears the mark if it is set for this line; then the rank must be rung.
     #[cold]
     fn take(&self, line: usize) -> bool {
         self.take_seen(line).is_some()
     }
 
-    /// What it was.
+    /// Clears the mark as [`take`](Self::take) does, and returns what it was.
     #[cold]
     fn take_seen(&self, line: usize) -> Option<u64> {
         let mut seen = self.0.load(Ordering::Relaxed);
@@ -103,25 +103,25 @@ pub(super) struct Sleeper<'a> {
     word: u64,
     /// As a rank of the world.
     setter: Option<usize>,
-    /// Of all.
+    /// The bell of all ranks.
     bell: Option<&'a Futex>,
-    /// How often somebody looks whether there is something to wait for.
+    /// How often to check whether there is something to wait for.
     tick: Option<Duration>,
 }
 
 impl<'a> Sleeper<'a> {
-    /// `number` tells it from the other waits of the rank.
+    /// Makes a wait. `number` distinguishes it from the other waits of the rank.
     pub(super) fn new(mark: &'a Mark, line: usize, number: u32, setter: Option<usize>) -> Self {
         let word = (u64::from(number) << 32 | u64::from(of(line))) & !TOGETHER;
         Self { mark, word, setter, bell: None, tick: None }
     }
 
-    /// Who looks again after every sleep of that length.
+    /// Makes the wait look again after every sleep of that length.
     pub(super) fn ticking(self, tick: Option<Duration>) -> Self {
         Self { tick, ..self }
     }
 
-    /// Who is also woken by the bell of all.
+    /// Makes the wait also wake at the bell of all ranks.
     pub(super) fn together(self, bell: &'a Futex) -> Self {
         Self { word: self.word | TOGETHER, bell: Some(bell), ..self }
     }
@@ -153,7 +153,7 @@ impl Flag for Sleeper<'_> {
         self.tick
     }
 
-    /// The line, and 1 + the rank that is to set the flag, if it is known.
+    /// Returns the line, and 1 + the rank that is to set the flag, if it is known.
     fn further(&self) -> Vec<u64> {
         let line = u64::from(self.word as u32 - 1);
         vec![line, self.setter.map_or(0, |rank| 1 + rank as u64)]

@@ -1,11 +1,11 @@
 //! Message passing buffers: lines of shared memory that all ranks may read and write (Petrović's
 //! thesis, sections 2.2 and 2.3).
 //!
-//! Every rank owns one buffer (MPB), as every core of the Intel SCC does: so many lines of 64
-//! bytes. A *put* copies from private memory or the own MPB to any MPB, a *get* from any MPB to
-//! private memory or the own one. A *flag* is a line that holds a number, and up to 56 bytes
-//! beside it; it may be set in any MPB and is waited for in the own one. They are what collective
-//! operations are made of; [`Rank::mpb`](crate::Rank::mpb) opens them.
+//! Every rank owns one buffer (MPB), as every core of the Intel SCC does. It consists of lines of 64 bytes. A *put*
+//! copies from private memory or the rank's own MPB to any MPB, and a *get* copies from any MPB to private memory or
+//! the rank's own MPB. A *flag* is a line that holds a number, and up to 56 bytes beside it. A rank may set a flag in
+//! any MPB, and waits for flags in its own. Collective operations are built from these. [`Rank::mpb`](crate::Rank::mpb)
+//! opens MPBs.
 //!
 //! ```
 //! use onchip::World;
@@ -32,25 +32,23 @@
 //! ```
 //!
 //! # Order
-//! A rank's puts and flags reach an MPB in the order of its calls, and have arrived when the call
-//! returns. Whoever sees a flag sees everything that its setter had put before, and may overwrite
-//! what its setter had got before. Lines that are put and got at the same time are any mixture of
-//! old and new.
+//! A rank's puts and flags reach an MPB in the order of its calls, and have arrived when the call returns. A rank that
+//! sees a flag also sees everything that the setter had put before. It may overwrite what the setter had got before. If
+//! lines are put and got at the same time, the result is any mixture of old and new.
 //!
-//! # Whose
-//! [`Rank::mpb`](crate::Rank::mpb) opens buffers of all ranks of the world,
-//! [`Rank::mpb_of`](crate::Rank::mpb_of) of some of them, in any order. Here ranks have the numbers of
-//! their places in that order, in all calls; [errors](crate::ErrorKind::PeerLost) name the lost rank by its
-//! number in the world.
+//! # Members
+//! [`Rank::mpb`](crate::Rank::mpb) opens buffers of all ranks of the world, and [`Rank::mpb_of`](crate::Rank::mpb_of)
+//! those of some of them, in any order. In this module, a rank's number is its place in that order, in all calls.
+//! [Errors](crate::ErrorKind::PeerLost) name the lost rank by its number in the world.
 //!
-//! # Ends
-//! A wait for a flag that was set returns its value, whatever has become of its setter. A wait for one that was not
-//! set ends with [`PeerLost`](crate::ErrorKind::PeerLost) as soon as any rank is lost that had not closed its MPB
-//! of these: whoever was to set the flag may have waited for that rank in turn. Ranks that have none of them
-//! disturb nobody. A rank that has finished or closed its MPB disturbs nobody but those who wait for it: with
-//! [`Disconnected`](crate::ErrorKind::Disconnected) ends a wait for a flag that this rank was named to set, and a
-//! wait of the last rank that is left. When a member [revokes](crate::Rank::revoke_mpbs) them, all waits for flags
-//! that were not set end with [`Revoked`](crate::ErrorKind::Revoked).
+//! # When ranks end
+//! A wait for a flag that was set returns its value, whatever has happened to its setter. A wait for a flag that was
+//! not set ends with [`PeerLost`](crate::ErrorKind::PeerLost) as soon as any rank is lost that had not closed its MPB
+//! of these: the setter may itself have waited for that rank. Ranks that are not members have no effect. A rank that
+//! has finished or closed its MPB affects only the ranks that wait for it. Two kinds of waits then end with
+//! [`Disconnected`](crate::ErrorKind::Disconnected): a wait for a flag that this rank was named to set, and a wait of
+//! the last rank that is left. When a member [revokes](crate::Rank::revoke_mpbs) the MPBs, all waits for flags that
+//! were not set end with [`Revoked`](crate::ErrorKind::Revoked).
 
 pub(crate) mod consensus;
 mod directory;
@@ -88,52 +86,49 @@ use crate::{
     wait::{Asymmetry, Doing, Operation, Wait},
 };
 
-/// The most bytes that a line holds beside a flag: 56.
+/// The largest number of bytes that a line holds beside a flag: 56.
 pub const PAYLOAD_BYTES: usize = PAYLOAD;
 
-/// A rank times none of its first long puts: one for each so many bytes of an MPB. The first write to memory takes longer,
-/// because the system has to provide it.
+/// A rank does not time its first long puts; their number is one for each so many bytes of an MPB. The first write to
+/// memory takes longer, because the system has to provide it.
 const UNTIMED: usize = 32 << 10;
 
 /// A line of some rank's MPB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Line {
-    /// Whose MPB.
+    /// The rank that owns the MPB.
     pub rank: usize,
-    /// Which line of it, from 0.
+    /// The number of the line, from 0.
     pub line: usize,
 }
 
-/// One rank's access to the MPBs of all: see [`Rank::mpb`](crate::Rank::mpb) and the
-/// [module](self).
+/// One rank's access to the MPBs of all ranks: see [`Rank::mpb`](crate::Rank::mpb) and the [module](self).
 ///
-/// All operations are errors when they name a rank that does not exist
-/// ([`NoSuchRank`](crate::ErrorKind::NoSuchRank)) or lines that do not
-/// ([`NoSuchLines`](crate::ErrorKind::NoSuchLines)); no memory is touched then. Lengths in bytes that are no
-/// multiple of a line take the beginning of their last line; what a put leaves in the rest of that line is not
-/// determined.
+/// All operations return an error if they name a rank that does not exist
+/// ([`NoSuchRank`](crate::ErrorKind::NoSuchRank)) or lines that do not exist
+/// ([`NoSuchLines`](crate::ErrorKind::NoSuchLines)). No memory is touched then. If a length in bytes is not a multiple
+/// of a line, only the beginning of the last line is used. What a put leaves in the rest of that line is unspecified.
 ///
-/// Several threads of the rank may use it at the same time. Dropping it closes it: the rank will
-/// set no flag any more.
+/// Several threads of the rank may use it at the same time. Dropping it closes it: the rank will set no flag any more.
 pub struct Mpb {
     opened: Opened,
     asymmetry: Asymmetry,
     wait: Wait,
     watch: Option<Arc<dyn Watch>>,
-    /// How often to look at a flag before the wait proper. Not at all in a crowded world, where
-    /// the setter may need this very core.
+    /// How many times to look at a flag before the actual wait. It is 0 in a crowded world, where the setter may need
+    /// this very core.
     looks: AtomicU32,
-    /// Tells the rank's waits apart.
+    /// Distinguishes the rank's waits.
     waits: AtomicU32,
     seats: Seats,
-    /// Chooses the way of long puts, to whichever rank they go.
+    /// Chooses the method of long puts, for all target ranks.
     copier: Mutex<Copier>,
 }
 
-/// Looks now and then, during long waits for flags, whether there is still something to wait for: see
+/// Checks from time to time, during long waits for flags, whether there is still something to wait for: see
 /// [`Mpb::set_watch`].
 pub trait Watch: Send + Sync {
-    /// How long a wait lasts before the first look, and from each look to the next.
+    /// Returns how long a wait lasts before the first look, and from each look to the next.
     fn interval(&self) -> Duration;
 
     /// Looks, and returns why the wait is in vain, if it is.
@@ -143,13 +138,13 @@ pub trait Watch: Send + Sync {
     fn found(&self) -> Option<Error>;
 }
 
-/// When a long wait is to look the next time whether it is in vain.
+/// The time at which a long wait next checks whether it is in vain.
 #[derive(Debug, Default)]
 pub struct Tick(Cell<Option<Instant>>);
 
 impl Tick {
-    /// Returns whether the time has come, once for each interval. The first call begins the first interval;
-    /// without one the time never comes.
+    /// Returns whether the time has come, once for each interval. The first call begins the first interval. Without an
+    /// interval, the time never comes.
     pub fn is_due(&self, interval: Option<Duration>) -> bool {
         let Some(interval) = interval else { return false };
         let now = Instant::now();
@@ -187,36 +182,36 @@ impl Mpb {
         Ok(Self { opened, asymmetry, wait, watch: None, looks, waits, seats, copier })
     }
 
-    /// Who am I: 0 to [`ranks`](Self::ranks) − 1.
+    /// Returns this rank's number, from 0 to [`ranks`](Self::ranks) − 1.
     #[inline]
     pub fn rank(&self) -> usize {
         self.opened.me
     }
 
-    /// How many are we: the ranks of the world, or [those named](crate::Rank::mpb_of).
+    /// Returns the number of ranks: those of the world, or [those named](crate::Rank::mpb_of).
     #[inline]
     pub fn ranks(&self) -> usize {
         self.opened.ranks
     }
 
-    /// Returns whether this member has opened its MPB, also if it has closed it since.
+    /// Returns whether this member has opened its MPB, even if it has closed it since.
     pub fn has_opened(&self, rank: usize) -> bool {
         self.opened.was_opened(rank)
     }
 
-    /// Returns the error of a member that was lost, if one was. What the others do after that need not fit
-    /// together any more.
+    /// Returns the error of a member that was lost, if one was. After that, the actions of the other members need not
+    /// be consistent with each other any more.
     pub fn loss(&self) -> Option<Error> {
         self.opened.loss()
     }
 
-    /// Tells them from all others that the world has or had: the same in all ranks, for names that are
-    /// to go with these.
+    /// Returns a number that distinguishes these MPBs from all others that the world has or had. It is the same in all
+    /// ranks. It is for names that belong to these MPBs.
     pub fn serial(&self) -> u64 {
         self.opened.serial()
     }
 
-    /// The number in the world of one of us.
+    /// Returns the number in the world of one of the ranks.
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank).
@@ -224,31 +219,32 @@ impl Mpb {
         Ok(self.opened.world_rank(rank)? as usize)
     }
 
-    /// Lines in each MPB.
+    /// Returns the number of lines in each MPB.
     #[inline]
     pub fn lines(&self) -> usize {
         self.opened.lines
     }
 
-    /// The word that the rank [proposed](Mpbs::proposing) who opened them first: the same for all.
+    /// Returns the word that was [proposed](Mpbs::proposing) by the rank that opened them first. It is the same for all
+    /// ranks.
     #[inline]
     pub fn agreed(&self) -> u64 {
         self.opened.agreed
     }
 
-    /// Bytes in a line: 64.
+    /// Returns the number of bytes in a line: 64.
     #[inline]
     pub const fn line_bytes(&self) -> usize {
         LINE_BYTES
     }
 
-    /// How calls wait from now on: with which policy, how long.
+    /// Sets how calls wait from now on: with which policy, and how long.
     pub fn set_wait(&mut self, wait: impl Into<Wait>) {
         self.wait = wait.into();
     }
 
-    /// Has calls that wait for a flag look by `watch`, too, and end with the error that it finds. Only
-    /// waits that last longer than its [interval](Watch::interval) do, so that others cost nothing more.
+    /// Makes calls that wait for a flag also check `watch`, and end with the error that it finds. Only waits that last
+    /// longer than its [interval](Watch::interval) do so, so other waits cost nothing more.
     pub fn set_watch(&mut self, watch: Arc<dyn Watch>) {
         self.watch = Some(watch);
     }
@@ -277,8 +273,8 @@ impl Mpb {
         });
     }
 
-    /// Copies `count` lines from line `from` of the own MPB to an MPB. Within the own MPB they may
-    /// overlap: they are copied the first one first.
+    /// Copies `count` lines from line `from` of the own MPB to an MPB. Within the own MPB, the ranges may overlap: the
+    /// lines are copied in ascending order.
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
@@ -299,8 +295,8 @@ impl Mpb {
         Ok(())
     }
 
-    /// Combines elements in an MPB with private ones: each of `target` becomes `combine` of it and of
-    /// the one in its place from line `from` on. As [`get`](Self::get), without a copy between.
+    /// Combines elements in an MPB with private ones. Each element of `target` is replaced by `combine` of itself and
+    /// of the corresponding element from line `from` on. As [`get`](Self::get), without an intermediate copy.
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
@@ -316,9 +312,9 @@ impl Mpb {
         Ok(())
     }
 
-    /// [`get_with`](Self::get_with), and a [`put`](Self::put) of what the target then is, which is in
-    /// the lines from `to` on as it is combined. They may be those that are got; if they are only some
-    /// of those, it is not determined what is got.
+    /// Works like [`get_with`](Self::get_with), followed by a [`put`](Self::put) of the result to the lines from `to`
+    /// on, which is done while the elements are combined. The target lines may be the source lines. If they overlap
+    /// only some of those, what is got is unspecified.
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
@@ -337,8 +333,8 @@ impl Mpb {
         Ok(())
     }
 
-    /// Copies `count` lines from an MPB to line `to` of the own MPB. Within the own MPB they may
-    /// overlap: they are copied the first one first.
+    /// Copies `count` lines from an MPB to line `to` of the own MPB. Within the own MPB, the ranges may overlap: the
+    /// lines are copied in ascending order.
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
@@ -355,8 +351,8 @@ impl Mpb {
         Ok(())
     }
 
-    /// Sets a flag in an MPB, and wakes its owner if it sleeps until then. Flags are 0 at first.
-    /// What is put into a flag's line by other ways wakes nobody.
+    /// Sets a flag in an MPB, and wakes its owner if it sleeps until then. Flags are 0 at first. Writing to a flag's
+    /// line in any other way wakes no rank.
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
@@ -367,8 +363,8 @@ impl Mpb {
         Ok(())
     }
 
-    /// [`set_flag`](Self::set_flag) with up to 56 bytes beside the flag: a small message in one
-    /// line. Until its receiver has [read](Self::flag_payload) them the flag must not be set again.
+    /// Works like [`set_flag`](Self::set_flag), with up to 56 bytes beside the flag: a small message in one line. The
+    /// flag must not be set again until its receiver has [read](Self::flag_payload) them.
     ///
     /// # Errors
     /// As `set_flag`; [`PayloadTooLong`](crate::ErrorKind::PayloadTooLong).
@@ -382,9 +378,9 @@ impl Mpb {
         Ok(())
     }
 
-    /// Sets flags one line after the other, from `first` on, as [`set_flag_with`](Self::set_flag_with)
-    /// does: each beside up to 56 bytes of the payload, and to a value one greater than the one before.
-    /// None, if there is no payload. All lines are brought near at the same time.
+    /// Sets flags in consecutive lines, from `first` on, as [`set_flag_with`](Self::set_flag_with) does. Each flag
+    /// holds up to 56 bytes of the payload, and each value is one greater than the one before. If there is no payload,
+    /// sets no flag. All lines are brought near at the same time.
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
@@ -404,9 +400,9 @@ impl Mpb {
         Ok(())
     }
 
-    /// Sets the flag in this line of every other MPB, and wakes those owners that sleep until then: all
-    /// by one call to the system who wait by [`wait_flag_together`](Self::wait_flag_together). For those
-    /// who are let go at the same time, where that is what costs.
+    /// Sets the flag in this line of every other MPB, and wakes the owners that sleep until then. One system call wakes
+    /// all owners that wait by [`wait_flag_together`](Self::wait_flag_together). This is for ranks that are released at
+    /// the same time, where waking them is the main cost.
     ///
     /// # Errors
     /// [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
@@ -451,7 +447,7 @@ impl Mpb {
         Ok(self.opened.line(self.rank(), line)?.flag())
     }
 
-    /// Reads what was set beside a flag of the own MPB, after the flag was seen.
+    /// Reads the bytes that were set beside a flag of the own MPB, after the flag was seen.
     ///
     /// # Errors
     /// [`NoSuchLines`](crate::ErrorKind::NoSuchLines), [`PayloadTooLong`](crate::ErrorKind::PayloadTooLong).
@@ -463,8 +459,8 @@ impl Mpb {
         Ok(())
     }
 
-    /// Reads what was set beside flags of the own MPB one line after the other, from `first` on, after
-    /// the last flag was seen.
+    /// Reads the bytes that were set beside flags of the own MPB in consecutive lines, from `first` on, after the last
+    /// flag was seen.
     ///
     /// # Errors
     /// [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
@@ -477,8 +473,8 @@ impl Mpb {
         Ok(())
     }
 
-    /// Waits until a flag of the own MPB has a value that `reached` is true of, and returns it.
-    /// Values that are overwritten before they are looked at are not seen.
+    /// Waits until a flag of the own MPB has a value for which `reached` is true, and returns it. Values that are
+    /// overwritten before they are looked at are not seen.
     ///
     /// # Errors
     /// [`PeerLost`](crate::ErrorKind::PeerLost) when a rank was lost, and
@@ -490,10 +486,10 @@ impl Mpb {
         self.wait_with(None, None, line, reached)
     }
 
-    /// [`wait_flag`](Self::wait_flag) for a flag that only rank `setter` sets.
+    /// Works like [`wait_flag`](Self::wait_flag), for a flag that only rank `setter` sets.
     ///
     /// # Errors
-    /// As `wait_flag`, and [`Disconnected`](crate::ErrorKind::Disconnected) when the setter is not there any more;
+    /// As `wait_flag`, and [`Disconnected`](crate::ErrorKind::Disconnected) when the setter is gone;
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank).
     #[inline]
     pub fn wait_flag_from(
@@ -505,8 +501,8 @@ impl Mpb {
         self.wait_with(None, Some(setter), line, reached)
     }
 
-    /// [`wait_flag`](Self::wait_flag) that waits as `wait` says, for a flag that only rank `setter`
-    /// sets, if there is one.
+    /// Works like [`wait_flag`](Self::wait_flag), but waits as `wait` says, for a flag that only rank `setter` sets, if
+    /// there is one.
     ///
     /// # Errors
     /// As `wait_flag_from`, and [`Timeout`](crate::ErrorKind::Timeout).
@@ -521,8 +517,8 @@ impl Mpb {
         self.wait_with(Some(wait.into()), setter, line, reached)
     }
 
-    /// [`wait_flag_from`](Self::wait_flag_from) for a flag that rank `setter` sets by
-    /// [`set_flags`](Self::set_flags), together with those of all others.
+    /// Works like [`wait_flag_from`](Self::wait_flag_from), for a flag that rank `setter` sets by
+    /// [`set_flags`](Self::set_flags), together with those of all other ranks.
     ///
     /// # Errors
     /// As `wait_flag_from`.

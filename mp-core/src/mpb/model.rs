@@ -1,5 +1,5 @@
-//! The flag protocol of three ranks under a model checker that tries all interleavings, and for
-//! every load all values that the memory model allows.
+//! The flag protocol of three ranks under a model checker, which tries all interleavings and, for every load, all
+//! values that the memory model allows.
 
 use std::rc::Rc;
 
@@ -13,10 +13,10 @@ use crate::{
 };
 
 const RANKS: usize = 3;
-/// Flags of each MPB; one line of data follows them.
+/// The number of flags of each MPB; one line of data follows them.
 const FLAGS: usize = 2;
 
-/// The MPBs of three ranks, and what a rank is woken with.
+/// The MPBs of three ranks, and the bells that wake them.
 struct Buffers {
     lines: [[Line; FLAGS + 1]; RANKS],
     marks: [Mark; RANKS],
@@ -67,7 +67,7 @@ impl Buffers {
         self.sleep(rank, flag, value, Sleeper::new(&self.marks[rank], flag, number, None))
     }
 
-    /// The same as `Mpb::wait_flag_together` does. In the model it is woken by the bell of all alone.
+    /// Waits as `Mpb::wait_flag_together` does. In the model, only the bell of all wakes it.
     fn wait_together(&self, rank: usize, flag: usize, number: u32, value: u64) {
         let sleeper = Sleeper::new(&self.marks[rank], flag, number, None);
         self.sleep(rank, flag, value, sleeper.together(&self.bell)).unwrap();
@@ -116,8 +116,8 @@ fn rank(buffers: &Rc<Buffers>, code: impl FnOnce(&Buffers) + 'static) -> thread:
     thread::spawn(move || code(&buffers))
 }
 
-/// Rank 0 waits for one and then for the other: neither the flag that it does not wait for yet nor
-/// the one that it does may be slept through.
+/// Rank 0 waits for one flag and then for the other. It must not sleep through either: the flag that it does not wait
+/// for yet, or the one that it waits for.
 #[test]
 fn one_waits_for_the_flags_of_two() {
     explore(3, || {
@@ -136,7 +136,7 @@ fn one_waits_for_the_flags_of_two() {
     });
 }
 
-/// A chunk goes from rank 0 to rank 1 and on to rank 2, and its buffer is used again.
+/// A chunk goes from rank 0 to rank 1 and on to rank 2, and its buffer is reused.
 #[test]
 fn a_chain_of_three() {
     const NOTIFY: usize = 0;
@@ -165,7 +165,7 @@ fn a_chain_of_three() {
     });
 }
 
-/// One notifies two that sleep, with the message beside the flag.
+/// One rank notifies two that sleep, with the message beside the flag.
 #[test]
 fn one_wakes_two() {
     explore(2, || {
@@ -185,7 +185,7 @@ fn one_wakes_two() {
     });
 }
 
-/// One lets two go by one ring, whether either of them sleeps, is about to, or has woken for nothing; and
+/// One rank releases two by one ring, whether either of them sleeps, is about to, or has woken for nothing. It does so
 /// once more, when one of them may still be on its way out of the first sleep.
 #[test]
 fn one_lets_two_go_together() {
@@ -205,7 +205,7 @@ fn one_lets_two_go_together() {
     });
 }
 
-/// The same where one of them listens to nothing but its own doorbell.
+/// The same, where one of them listens only to its own doorbell.
 #[test]
 fn one_lets_go_who_sleeps_together_and_who_sleeps_alone() {
     explore(3, || {
@@ -218,7 +218,7 @@ fn one_lets_go_who_sleeps_together_and_who_sleeps_alone() {
     });
 }
 
-/// A central barrier of two and the one who counts them in.
+/// A central barrier of two ranks and the one that counts them.
 #[test]
 fn a_central_barrier() {
     explore(2, || {
@@ -265,7 +265,7 @@ impl Flag for Both<'_> {
     }
 }
 
-/// A rank that has an operation under way in each of two groups of MPBs sleeps until either can go on.
+/// A rank with a pending operation in each of two groups of MPBs sleeps until either can make progress.
 #[test]
 fn one_waits_for_flags_of_two_groups() {
     explore(3, || {
@@ -294,8 +294,8 @@ fn one_waits_for_flags_of_two_groups() {
     });
 }
 
-/// A thread carries an operation out for a rank, and rings when it is done, whether the rank sleeps
-/// or not; the rank's own bell is also where the thread is woken by the flag.
+/// A thread carries out an operation for a rank, and rings when it is done, whether the rank sleeps or not. The flag
+/// also wakes the thread by the rank's own bell.
 #[test]
 fn one_waits_for_what_another_thread_does() {
     explore(3, || {
@@ -324,7 +324,7 @@ impl Flag for Nothing {
     fn lower(&self) {}
 }
 
-/// A flag that was set before its rank went is seen; one that was not ends the wait.
+/// A flag that was set before its rank left is seen; a flag that was not set ends the wait.
 #[test]
 fn whoever_goes_wakes_those_who_wait() {
     explore(3, || {

@@ -1,6 +1,5 @@
-//! Waits for flags that leave the thread free for other things meanwhile: whoever has several
-//! operations under way asks each time whether a flag is there, and sleeps when none is, until any
-//! of them may be.
+//! Waits for flags that leave the thread free for other work meanwhile. A thread with several pending operations polls
+//! each flag, and sleeps when none is set, until any of them may be.
 
 use std::{sync::Arc, task::Poll, time::Duration};
 
@@ -13,10 +12,10 @@ use crate::{
     world::Rank,
 };
 
-/// MPBs, and the flag of the own one that an operation on them waits for, if it does.
+/// MPBs, and the flag of this rank's own MPB that an operation on them waits for, if it waits.
 ///
-/// One operation at a time, in whichever thread: only flags that are polled one after the other
-/// can be waited for.
+/// Only one operation at a time can use it, in any thread. It can wait only for flags that are polled one after the
+/// other.
 ///
 /// ```
 /// use std::task::Poll;
@@ -40,41 +39,41 @@ use crate::{
 #[derive(Debug)]
 pub struct Polled {
     mpb: Mpb,
-    /// 1 + the line of the flag that is waited for; 0 for none.
+    /// 1 + the line of the flag that is waited for; 0 if none is.
     line: AtomicU64,
-    /// What the flag was when it was polled.
+    /// The flag's value when it was polled.
     seen: AtomicU64,
-    /// 1 + the rank that alone sets it; 0 for any.
+    /// 1 + the only rank that sets it; 0 for any rank.
     setter: AtomicU64,
-    /// Tells this wait from the others of the rank.
+    /// Distinguishes this wait from the others of the rank.
     number: AtomicU32,
-    /// MPBs of the same members, which all of them opened before these.
+    /// MPBs of the same members, which all members opened before these.
     first: Option<Arc<Self>>,
 }
 
 impl Polled {
-    /// Waits for nothing yet.
+    /// Makes it from MPBs, with no flag to wait for yet.
     pub fn new(mpb: Mpb) -> Self {
         let (line, seen, setter) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         Self { mpb, line, seen, setter, number: AtomicU32::new(0), first: None }
     }
 
-    /// The same for MPBs that each member opens after `first`, which has the same members, and before it
-    /// leaves that. So a wait for the flag of a member also ends when this has left `first` and has never
-    /// opened `mpb`.
+    /// Works like [`new`](Self::new), for MPBs that each member opens after `first`, which has the same members, and
+    /// before it leaves `first`. A wait for the flag of a member therefore also ends when that member has left `first`
+    /// and has never opened `mpb`.
     pub fn after(first: Arc<Self>, mpb: Mpb) -> Self {
         Self { first: Some(first), ..Self::new(mpb) }
     }
 
-    /// The MPBs.
+    /// Returns the MPBs.
     #[inline]
     pub fn mpb(&self) -> &Mpb {
         &self.mpb
     }
 
-    /// Whether a flag of the own MPB has a value that `reached` is true of, which depends on the
-    /// value alone: the value. If not, that is what is waited for from now on. `setter` is the rank
-    /// that alone sets the flag, if there is one.
+    /// Returns the value of a flag of the own MPB, if `reached` is true of it. `reached` must depend on the value
+    /// alone. If it is false, this flag is waited for from now on. `setter` is the only rank that sets the flag, if
+    /// there is one.
     ///
     /// # Errors
     /// As [`Mpb::wait_flag_from`].
@@ -120,14 +119,14 @@ impl Polled {
         Poll::Pending
     }
 
-    /// The flag that is waited for, and who alone sets it.
+    /// Returns the flag that is waited for, and the only rank that sets it.
     fn awaited(&self) -> Option<(usize, Option<usize>)> {
         let line = self.line.load(Ordering::Relaxed).checked_sub(1)?;
         let setter = self.setter.load(Ordering::Relaxed).checked_sub(1);
         Some((line as usize, setter.map(|rank| rank as usize)))
     }
 
-    /// Whether it is worth polling again: the flag has changed or will never, or none is waited for.
+    /// Returns whether it is worth polling again: the flag has changed or never will, or none is waited for.
     #[inline]
     pub fn is_ready(&self) -> bool {
         let Some((line, setter)) = self.awaited() else { return true };
@@ -135,7 +134,7 @@ impl Polled {
         self.mpb.flag(line).map_or(true, |value| value != seen) || self.over(setter).is_some()
     }
 
-    /// Why the flag that is waited for will not be set any more.
+    /// Returns why the flag that is waited for will not be set any more.
     fn over(&self, setter: Option<usize>) -> Option<Error> {
         if let Some(found) = self.mpb.watch.as_ref().and_then(|watch| watch.found()) {
             return Some(found);
@@ -152,13 +151,13 @@ impl Polled {
         })
     }
 
-    /// Has this rank's threads that wait look again.
+    /// Makes this rank's waiting threads look again.
     pub fn ring(&self) {
         self.context().ring(self.context().me);
     }
 
-    /// As long as this lives, a thread is at work for the rank, or will be: that the rank waits does
-    /// not mean that it is stuck.
+    /// States that a thread is or will be at work for the rank, as long as the result lives. A wait of the rank then
+    /// does not mean that the rank is stuck.
     pub fn delegate(&self) -> Delegation {
         Delegation::begin(self.context())
     }
@@ -173,13 +172,13 @@ impl Polled {
         Some(Sleeper::new(mark, line, self.number.load(Ordering::Relaxed), None))
     }
 
-    /// Asks to have the rank's doorbell rung when the flag that is waited for changes, for a
+    /// Requests that the rank's doorbell is rung when the flag that is waited for changes, for a
     /// [`Part`](crate::progress::Part).
     pub fn raise(&self) {
         self.sleeper().iter().for_each(Flag::raise);
     }
 
-    /// Takes that back.
+    /// Withdraws that request.
     pub fn lower(&self) {
         self.sleeper().iter().for_each(Flag::lower);
     }
@@ -190,8 +189,9 @@ impl Polled {
         beside(self.mpb.opened.place(), setter)
     }
 
-    /// Returns what a report shows of a wait for something that others bring about, a flag of these MPBs: `here`
-    /// if it comes of the [parts](crate::progress) of the rank, which say themselves what they wait for.
+    /// Returns what a report shows of a wait for something that other threads or ranks bring about, a flag of these
+    /// MPBs. `here` is true if it comes from the [parts](crate::progress) of the rank, which report themselves what
+    /// they wait for.
     pub fn waited(&self, here: bool) -> (Operation, Vec<u64>) {
         let line = self.awaited().map_or(0, |(line, _)| line as u64);
         (Operation::Flag, vec![self.mpb.opened.place(), line, by(here)])
@@ -202,17 +202,18 @@ impl Polled {
         self.mpb.watch.as_ref().map(|watch| watch.interval())
     }
 
-    /// Looks whether the operation is in vain, as its [watch](super::Watch) says. What finds that rings
-    /// the rank's doorbell: another thread may carry the operation on.
+    /// Checks whether the operation is in vain, as its [watch](super::Watch) determines. If it is, rings the rank's
+    /// doorbell: another thread may carry the operation on.
     pub fn look(&self) {
         if self.mpb.watch.as_ref().is_some_and(|watch| watch.look().is_some()) {
             self.ring();
         }
     }
 
-    /// Waits until `done` is true of a moment after [`ring`](Self::ring) was called, which comes of the
-    /// [parts](crate::progress) of the rank, if it goes on `here`, or of another thread of it; false when the limit
-    /// of `wait` was over before. A report shows it as a wait for the flag that is waited for here.
+    /// Waits until `done` is true at some time after a call of [`ring`](Self::ring). `done` becomes true by the
+    /// [parts](crate::progress) of the rank if the operation goes on `here`, or else by another thread of the rank.
+    /// Returns false if the limit of `wait` passed before. A report shows it as a wait for the flag that is waited for
+    /// here.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment).
@@ -246,7 +247,7 @@ impl Delegation {
         Self { context: Arc::clone(context) }
     }
 
-    /// The same as [`Polled::delegate`], for what a rank has lent to a thread.
+    /// Works like [`Polled::delegate`], for what a rank has lent to a thread.
     pub fn of(rank: &Rank) -> Self {
         Self::begin(rank.context())
     }
@@ -260,8 +261,8 @@ impl Drop for Delegation {
     }
 }
 
-/// Who sets the flag, in a record. A thread goes on to other flags without saying so: whom it waits for, only those
-/// MPBs tell.
+/// Returns the setter of the flag, for a record. A thread goes on to other flags without recording that: only those
+/// MPBs tell which rank it waits for.
 fn by(here: bool) -> u64 {
     if here { NOBODY } else { 0 }
 }

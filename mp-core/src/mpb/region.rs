@@ -1,9 +1,9 @@
-//! The MPBs of all ranks, or of some, by one name as one piece of memory that belongs to no rank: words, and
-//! plain data behind them. What protected values of `mp-delegate` lie in, and what the ranks of a
-//! communicator decide. Here ranks have the numbers of their places among the region's.
+//! The MPBs of all ranks, or of some, by one name as one piece of memory that belongs to no rank: words, followed by
+//! plain data. The protected values of `mp-delegate` and the decisions of a communicator's ranks lie in regions. In
+//! this module, a rank's number is its place among the ranks of the region.
 //!
-//! Who waits for a word does so at a *place*, a number that the one who writes the word must know:
-//! see [`Region::wait`] and [`Region::wake`].
+//! A thread waits for a word at a *place*. This is a number that the writer of the word must know: see [`Region::wait`]
+//! and [`Region::wake`].
 
 use std::{fmt, ops::Deref, ptr::NonNull, sync::Arc, time::Duration};
 
@@ -23,14 +23,14 @@ use crate::{
     world::Rank,
 };
 
-/// The value begins here or at a multiple.
+/// The value begins at a multiple of this.
 const GRAIN: usize = 128;
-/// How long to look before a wait that may sleep, where ranks share cores: one that runs may be about to come to
-/// what is waited for, and a switch to another one and back takes as long.
+/// How long to look before a wait that may sleep, where ranks share cores. A rank that runs may be about to do what is
+/// waited for, and a switch to another rank and back takes as long.
 const LEAST: Duration = Duration::from_micros(1);
 
-/// One piece of memory of all ranks by one name: words that start as zeros, and bytes behind them. A
-/// clone is the same region, opened once.
+/// One piece of memory of all ranks by one name: words that start as zeros, followed by bytes. A clone is the same
+/// region, opened once.
 #[derive(Clone)]
 pub struct Region {
     opened: Arc<Opened>,
@@ -79,8 +79,8 @@ impl fmt::Debug for KeptWord {
 }
 
 impl Region {
-    /// Opens a region of `words` words and `bytes` bytes, all zeros at first, by a name in the
-    /// namespace. Its ranks pair up as for [`Rank::mpb`].
+    /// Opens a region of `words` words and `bytes` bytes, all zeros at first, by a name in the namespace. Calls of its
+    /// ranks pair up as for [`Rank::mpb`].
     ///
     /// # Errors
     /// As [`Rank::mpb`]; [`MpbMismatch`](crate::ErrorKind::MpbMismatch) only where lengths differ by so much that
@@ -96,7 +96,7 @@ impl Region {
         Self::open_of(rank, namespace, name, &all, words, bytes)
     }
 
-    /// [`open`](Self::open) for some ranks of the world, this one among them. They pair up as for
+    /// Works like [`open`](Self::open), for some ranks of the world, this one among them. Their calls pair up as for
     /// [`Rank::mpb_of`].
     ///
     /// # Errors
@@ -124,8 +124,7 @@ impl Region {
         Ok(Self { opened, first, asymmetry, words, bytes, looks, least, waits })
     }
 
-    /// Returns whether another rank has opened a region by this name of ranks that this one is among and that
-    /// this one has not opened.
+    /// Returns whether another rank has opened a region by this name that this rank is a member of and has not opened.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) for a broken segment.
@@ -133,21 +132,21 @@ impl Region {
         is_there(rank.context(), name, namespace)
     }
 
-    /// Its words.
+    /// Returns the words of the region.
     #[inline(always)]
     pub fn words(&self) -> &[Word] {
         // SAFETY: `open` made it of so many lines; lines are atomic words, as these are.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.words) }
     }
 
-    /// Finds a word, for whoever wants it again and again. `None` if there is none of this number.
+    /// Finds a word for repeated use. `None` if there is no word of this number.
     pub fn keep(&self, index: usize) -> Option<KeptWord> {
         let word = NonNull::from(self.words().get(index)?);
         Some(KeptWord { word, _opened: Arc::clone(&self.opened) })
     }
 
-    /// The bytes behind the words, aligned to 128 bytes: how many and where. They are readable and
-    /// writable as long as the region or a clone is open; nothing here says by whom.
+    /// Returns the address and the number of the bytes behind the words. They are aligned to 128 bytes. They are
+    /// readable and writable as long as the region or a clone is open; the region does not control who accesses them.
     #[inline(always)]
     pub fn bytes(&self) -> (NonNull<u8>, usize) {
         let before = (self.words * size_of::<Word>()).next_multiple_of(GRAIN);
@@ -155,49 +154,50 @@ impl Region {
         (unsafe { self.first.cast::<u8>().add(before) }, self.bytes)
     }
 
-    /// The rank that opened it.
+    /// Returns the rank that opened the region.
     #[inline]
     pub fn rank(&self) -> usize {
         self.opened.me
     }
 
-    /// How many ranks it is of.
+    /// Returns the number of ranks of the region.
     #[inline]
     pub fn ranks(&self) -> usize {
         self.opened.ranks
     }
 
-    /// Tells the region from all others that are open in this process, of whatever world.
+    /// Returns a number that distinguishes the region from all others that are open in this process, in any world.
     #[inline]
     pub fn id(&self) -> u64 {
         self.first.addr().get() as u64
     }
 
-    /// Tells the region from all others that were ever opened in the world, in the same way in all
-    /// processes.
+    /// Returns a number that distinguishes the region from all others that were ever opened in the world. It is the
+    /// same in all processes.
     pub fn serial(&self) -> u64 {
         self.opened.serial()
     }
 
-    /// Whether all ranks are threads of this process.
+    /// Returns whether all ranks are threads of this process.
     pub fn is_in_one_process(&self) -> bool {
         let world = self.opened.context.world();
         world.is_ok_and(|world| world.processes.load(Ordering::Relaxed) == 0)
     }
 
-    /// Its name, as it was given.
+    /// Returns the region's name, as it was given.
     pub fn name(&self) -> &str {
         &self.opened.name
     }
 
-    /// A word that changes when a rank leaves. Whoever sees a change sees what that rank did.
+    /// Returns a word that changes when a rank leaves. A rank that sees a change also sees what the rank that left had
+    /// done.
     #[inline(always)]
     pub fn ends(&self) -> u32 {
         self.opened.ends()
     }
 
-    /// Tells all ranks that what lies in the region is given up because of a rank: [`ends`](Self::ends)
-    /// changes. What was said first stands.
+    /// Tells all ranks that the region's contents are given up because of a rank: [`ends`](Self::ends) changes. The
+    /// first call counts.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) for a broken segment.
@@ -205,38 +205,38 @@ impl Region {
         Ok(self.opened.give_up(rank as u32)?)
     }
 
-    /// Because of which rank it is given up.
+    /// Returns the rank because of which the region is given up.
     pub fn given_up(&self) -> Option<usize> {
         self.opened.given_up().map(|rank| rank as usize)
     }
 
-    /// Whether the rank closed the region, or ended.
+    /// Returns whether the rank has closed the region, or ended.
     pub fn is_gone(&self, rank: usize) -> bool {
         self.world_rank(rank).is_some_and(|rank| self.opened.is_gone(rank))
     }
 
-    /// Whether the rank ended before it closed the region, by a panic or a death.
+    /// Returns whether the rank ended before it closed the region, by a panic or a death.
     pub fn is_lost(&self, rank: usize) -> bool {
         self.world_rank(rank).is_some_and(|rank| self.opened.is_lost(rank))
     }
 
-    /// Whether nothing of the rank can touch the region any more. One that is merely gone may have
-    /// threads that do.
+    /// Returns whether nothing of the rank can touch the region any more. A rank that is merely gone may have threads
+    /// that do.
     pub fn is_released(&self, rank: usize) -> bool {
         self.world_rank(rank).is_some_and(|rank| self.opened.is_released(rank))
     }
 
-    /// Whether nothing of the rank runs any more, in any thread of it.
+    /// Returns whether no thread of the rank runs any more.
     pub fn is_dead(&self, rank: usize) -> bool {
         self.world_rank(rank).is_some_and(|rank| self.opened.context.dead(rank as u32))
     }
 
-    /// The number in the world of one of the region's ranks.
+    /// Returns the number in the world of one of the region's ranks.
     fn world_rank(&self, rank: usize) -> Option<usize> {
         self.opened.world_rank(rank).ok().map(|rank| rank as usize)
     }
 
-    /// Wakes whoever of the rank waits at the place. To be called after what he waits for was
+    /// Wakes the threads of the rank that wait at the place. Must be called after the word that they wait for was
     /// written.
     #[inline(always)]
     pub fn wake(&self, rank: usize, place: usize) {
@@ -244,36 +244,36 @@ impl Region {
         mark.attend(self.asymmetry, place, || self.opened.ring(rank));
     }
 
-    /// Orders the store before it and the load after it as [`wait`](Self::wait) does, once, between
-    /// its sign of sleep and its last look: at least one of the two sees the other.
+    /// Orders the store before it and the load after it as [`wait`](Self::wait) does once, between its sign of sleep
+    /// and its last look: at least one of the two sides sees the other.
     #[inline(always)]
     pub fn fence(&self) {
         self.asymmetry.light();
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiting threads.
     pub fn wake_all(&self) {
         for rank in 0..self.ranks() {
             self.opened.ring(rank);
         }
     }
 
-    /// How many looks come before a wait that may sleep, where ranks have a core each: none in a
-    /// crowded world.
+    /// Returns the number of looks before a wait that may sleep, where each rank has a core. It is 0 in a crowded
+    /// world.
     #[inline(always)]
     pub fn looks(&self) -> u32 {
         self.looks.load(Ordering::Relaxed)
     }
 
-    /// Gives up the core for a while, whatever happens meanwhile: to let another rank go on that is
-    /// not waited for.
+    /// Gives up the core for a while, regardless of what happens meanwhile. This lets another rank go on that is not
+    /// waited for.
     pub fn nap(&self, time: Duration) {
         nap(time);
     }
 
-    /// Waits until `poll` answers, at the place where [`wake`](Self::wake) calls. It is for
-    /// `on`, in what the rank says of itself to others. A rank that leaves wakes it: `poll` looks at
-    /// all that can end the wait. `watched` is the word that is waited for, if it is one.
+    /// Waits until `poll` answers, at the place where [`wake`](Self::wake) wakes it. `on` is the rank that it waits
+    /// for, as shown to other ranks. The wait wakes when a rank leaves: `poll` looks at everything that can end the
+    /// wait. `watched` is the word that is waited for, if there is one.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) for a broken segment.
@@ -291,23 +291,23 @@ impl Region {
         }
     }
 
-    /// A number that tells a wait from the rank's others, for [`raise`](Self::raise).
+    /// Returns a number that distinguishes a wait from the rank's other waits, for [`raise`](Self::raise).
     pub fn next_wait(&self) -> u32 {
         self.waits.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Asks to have the rank's doorbell rung when somebody [wakes](Self::wake) this place, for a wait of this
-    /// number that is not the region's own.
+    /// Requests that the rank's doorbell is rung when this place is [woken](Self::wake), for a wait of this number that
+    /// is not the region's own.
     pub fn raise(&self, place: usize, number: u32) {
         self.sleeper(place, number).raise();
     }
 
-    /// Takes that back.
+    /// Withdraws that request.
     pub fn lower(&self, place: usize, number: u32) {
         self.sleeper(place, number).lower();
     }
 
-    /// What a report says of such a wait.
+    /// Returns what a report shows of such a wait.
     pub fn awaits(&self, place: usize) -> (Operation, Vec<u64>) {
         let further = self.sleeper(place, 0).further();
         (Operation::Flag, [vec![self.opened.place()], further].concat())
@@ -317,8 +317,8 @@ impl Region {
         Sleeper::new(self.opened.mark(self.opened.me), place, number, None)
     }
 
-    /// [`wait`](Self::wait) for as long as `wait` says; `None` when that is over. What else the rank has under way
-    /// does not end it when it [fails](Wait::or_failure).
+    /// Works like [`wait`](Self::wait), for as long as `wait` says. Returns `None` on timeout. Failures of the rank's
+    /// other pending operations do not end it when it [fails](Wait::or_failure).
     ///
     /// # Errors
     /// As `wait`.
@@ -335,8 +335,8 @@ impl Region {
         Self::wait_once(&[(self, place)], None, watched, wait.into(), &mut poll)
     }
 
-    /// [`wait`](Self::wait) at a place in each of several regions of the same rank, of which there is
-    /// at least one.
+    /// Works like [`wait`](Self::wait), at a place in each of several regions of the same rank. There must be at least
+    /// one region.
     ///
     /// # Errors
     /// As `wait`.

@@ -1,50 +1,50 @@
-//! What MPBs are made to.
+//! The settings with which MPBs are made.
 
 use std::fmt;
 
 use crate::{context::Namespace, line::LINE_BYTES};
 
-/// How MPBs are to be made. All their ranks must ask for the same number of lines, and as many of them at once, or get
-/// [`MpbMismatch`](crate::ErrorKind::MpbMismatch).
+/// The settings with which MPBs are made. All their ranks must ask for the same number of lines, and for the same
+/// number of initial lines, or get [`MpbMismatch`](crate::ErrorKind::MpbMismatch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mpbs {
     pub(super) lines: usize,
-    /// Lines that have memory from the beginning.
+    /// The number of lines that have memory from the beginning.
     pub(super) near: usize,
     pub(super) proposal: u64,
     pub(super) namespace: Namespace,
 }
 
 impl Mpbs {
-    /// So many lines of 64 bytes for each rank.
+    /// Makes settings for this many lines of 64 bytes for each rank.
     pub const fn lines(lines: usize) -> Self {
         Self { lines, near: lines, proposal: 0, namespace: Namespace::PROGRAM }
     }
 
-    /// Only the first `near` lines of each rank have memory from the beginning. The others get theirs when a rank
-    /// uses the first of them. No call may be for lines of both kinds.
+    /// Gives memory from the beginning only to the first `near` lines of each rank. The others get theirs when a rank
+    /// uses the first of them. No call may access lines of both kinds.
     pub const fn growing_from(self, near: usize) -> Self {
         let near = if near < self.lines { near } else { self.lines };
         Self { near, ..self }
     }
 
-    /// With a word that may differ from rank to rank: all are told that of the rank that opens them
-    /// first, by [`Mpb::agreed`](super::Mpb::agreed). For what all must do alike, and each may know
-    /// other things about.
+    /// Proposes a word that may differ from rank to rank. All ranks get the word of the rank that opens the MPBs first,
+    /// by [`Mpb::agreed`](super::Mpb::agreed). This is for decisions that all ranks must make alike, although each may
+    /// know different things about them.
     pub const fn proposing(self, word: u64) -> Self {
         Self { proposal: word, ..self }
     }
 }
 
 impl Namespace {
-    /// MPBs whose name is in this namespace.
+    /// Puts the name of the MPBs into this namespace.
     pub const fn mpbs(self, mpbs: Mpbs) -> Mpbs {
         Mpbs { namespace: self, ..mpbs }
     }
 }
 
 impl Default for Mpbs {
-    /// 8 KiB for each rank, as on the SCC.
+    /// Returns 8 KiB for each rank, as on the SCC.
     fn default() -> Self {
         Self::lines((8 << 10) / LINE_BYTES)
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a segment.
+//! Errors of segments.
 
 use std::io;
 
@@ -30,7 +30,7 @@ pub enum SegmentError {
         /// This program's version.
         expected: u32,
     },
-    /// The segment's parts are laid out otherwise than in this program.
+    /// The layout of the segment's parts differs from this program's.
     #[error("segment of layout {found:#018x}, this program's layout is {expected:#018x}")]
     Layout {
         /// The segment's fingerprint.
@@ -38,10 +38,10 @@ pub enum SegmentError {
         /// This program's fingerprint.
         expected: u64,
     },
-    /// The file has not the size that its header states.
+    /// The size of the file is not the size that its header states.
     #[error("truncated segment: its header states {stated} bytes, the file has {found}")]
     Truncated {
-        /// Bytes by the header.
+        /// The size stated in the header, in bytes.
         stated: u64,
         /// Bytes in the file.
         found: u64,
@@ -49,7 +49,7 @@ pub enum SegmentError {
     /// The segment's maker has not finished it yet.
     #[error("the segment holds no world yet: it is still being made")]
     Unfinished,
-    /// The file could shrink under its users, which would end them by SIGBUS.
+    /// The file is not sealed: it could shrink under its users, which would end them by SIGBUS.
     #[error("the segment's size is not sealed")]
     NotSealed,
     /// A control word names a place that no segment of this size has.
@@ -57,14 +57,14 @@ pub enum SegmentError {
     Corrupt {
         /// What was looked for.
         what: &'static str,
-        /// Where it should be.
+        /// The place where it should be.
         offset: u64,
-        /// How long it should be.
+        /// The length that it should have.
         len: u64,
         /// The segment's size in bytes.
         size: u64,
     },
-    /// Every part of the segment is in use.
+    /// The whole segment is in use.
     #[error(
         "the segment is full: {asked} bytes asked for, {left} of {size} never used; give it more by \
          World::segment_size or mprun --segment-size"
@@ -77,15 +77,15 @@ pub enum SegmentError {
         /// The segment's size in bytes.
         size: u64,
     },
-    /// The elements' alignment is more than the heap's blocks have.
+    /// The elements' alignment is larger than that of the heap's blocks.
     #[error("elements of alignment {asked} in shared memory, {most} is the most")]
     Alignment {
         /// The element type's alignment.
         asked: usize,
-        /// The largest there is.
+        /// The largest alignment supported.
         most: usize,
     },
-    /// The machine, or this process's control group, has not enough memory left.
+    /// The machine, or this process's control group, does not have enough memory left.
     #[error("not enough memory: {asked} bytes asked for, {available} available ({limit})")]
     OutOfMemory {
         /// Bytes asked for.
@@ -95,7 +95,7 @@ pub enum SegmentError {
         /// What sets the limit.
         limit: &'static str,
     },
-    /// A limit that was set for this process stands against a segment of this size.
+    /// A limit that was set for this process does not allow a segment of this size.
     #[error(
         "a segment of {asked} bytes goes beyond this process's limit on {limit}, which is \
          {allowed} bytes: raise the limit, or ask for less by World::segment_size or \
@@ -106,7 +106,7 @@ pub enum SegmentError {
         asked: u64,
         /// The limit in bytes.
         allowed: u64,
-        /// On what there is a limit, and by which `ulimit` it is set.
+        /// The limited resource, and the `ulimit` that sets the limit.
         limit: &'static str,
     },
     /// The launcher made a smaller segment than the program asks for.
@@ -120,10 +120,10 @@ pub enum SegmentError {
         /// The segment's size in bytes.
         size: u64,
     },
-    /// The world uses `membarrier`, which this process can't.
+    /// The world uses `membarrier`, which this process can't use.
     #[error("the world was made with membarrier, which is not available in this process")]
     NoMembarrier,
-    /// The system refused.
+    /// A system call failed.
     #[error("{call} failed: {source}")]
     Os {
         /// The system call.

@@ -1,29 +1,27 @@
-//! The allocator of a segment: blocks for channels and buffers, freed and used again.
+//! The allocator of a segment: blocks for channels and buffers, which are freed and reused.
 //!
-//! The heap is one row of blocks from its first to `top`, each with a header of its own. Sizes that
-//! are asked for go up in quarters of a doubling. A freed block goes onto the *warm* list of its
-//! size, last in, first out, because the last one is in the caches. Only when no list has a block
-//! that fits are the warm blocks merged with their free neighbours, or with what lies behind `top`,
-//! and put into the *bins*, from which larger ones are split. A block is merged at most once for
-//! each time that it is freed: that costs a constant, whatever the heap holds. The pages of free
-//! blocks can be given back ([`Heap::trim`]).
+//! The heap is one row of blocks from its first block to `top`, each with a header of its own. Requested sizes are
+//! rounded up in quarters of a doubling. A freed block goes onto the *warm* list of its size, last in, first out,
+//! because the last one is in the caches. Only when no list has a block that fits are the warm blocks merged with their
+//! free neighbours, or with the space behind `top`, and put into the *bins*, from which larger ones are split. A block
+//! is merged at most once for each time that it is freed. This cost is constant, whatever the heap holds. The pages of
+//! free blocks can be given back ([`Heap::trim`]).
 //!
-//! Ranks can die at any instruction. The extents and states of the headers, and `top`, are the
-//! truth, and each change of them is one store; the lists only say the same again. Whoever finds the
-//! lock left by a dead rank builds the lists anew from the headers ([`LockedHeap::mend`]). A block
-//! that was handed out counts as its owner's until it is settled somewhere (in the tree of names, in
-//! the owner's table of buffers): the unsettled blocks of a dead rank are freed. And a key names a
-//! block together with its generation, of which each block that is handed out has another, so that
-//! freeing twice is harmless.
+//! Ranks can die at any instruction. The extents and states of the headers, and `top`, are authoritative, and each
+//! change of them is one store; the lists are redundant. A rank that finds the lock left by a dead rank rebuilds the
+//! lists from the headers ([`LockedHeap::mend`]). A block that was handed out belongs to its owner until it is settled
+//! somewhere (in the tree of names, or in the owner's table of buffers): the unsettled blocks of a dead rank are freed.
+//! A key names a block together with its generation, and each block that is handed out has another one, so that freeing
+//! twice is harmless.
 //!
-//! Each word of the truth has bits that are made of the others and of its place, so that one that was
-//! overwritten is found, and no two blocks overlap because of it.
+//! Each authoritative word has bits that are computed from the others and from its place. An overwritten word is
+//! therefore found, and no two blocks overlap because of it.
 
 use super::{LARGE, Offset, PAGE, Segment, SegmentError, Shared, lock::RobustLock, names::Names};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Sizes and places of blocks are multiples of this: two cache lines, which the adjacent-line
-/// prefetcher fetches together (T 7.2.1).
+/// Sizes and places of blocks are multiples of this: two cache lines, which the adjacent-line prefetcher fetches
+/// together (T 7.2.1).
 const GRAIN: u64 = 128;
 /// log2 of the smallest block.
 const SMALLEST: u32 = 9;
@@ -50,11 +48,11 @@ pub(crate) enum BlockKind {
     Outcome,
     /// The message passing buffers of all ranks by one name.
     Mpbs,
-    /// What ranks have said of a name of channels.
+    /// Notes that ranks have left about a name of channels.
     Farewell,
     /// The ranks that have made channels of a name to a rank.
     Roll,
-    /// Lines of message passing buffers that were made when the first was used.
+    /// Lines of message passing buffers that were made when the first of them was used.
     Lines,
 }
 
@@ -82,15 +80,15 @@ pub(crate) struct HeapControl {
     lock: RobustLock,
     /// Where the next fresh block will lie, [sealed](seal).
     top: AtomicU64,
-    /// Where the last block begins; 0 for none.
+    /// The start of the last block; 0 for none.
     last: AtomicU64,
     /// The furthest that `top` has ever been.
     peak: AtomicU64,
-    /// From `top` up to here, if it is more, all pages exist.
+    /// All pages from `top` up to here exist, if this is larger.
     ready: AtomicU64,
     /// Bytes in blocks that are in use, headers included.
     used: AtomicU64,
-    /// Of the block that was handed out last.
+    /// The generation of the block that was handed out last.
     generation: AtomicU32,
     /// Free blocks as they were freed, by size.
     warm: [AtomicU64; CLASSES],
@@ -100,64 +98,64 @@ pub(crate) struct HeapControl {
 }
 
 impl HeapControl {
-    /// Zeroed memory becomes an empty heap.
+    /// Makes an empty heap of zeroed memory.
     pub(super) fn format(&self) {
         self.top.store(seal(TOP, BASE), Ordering::Relaxed);
         self.peak.store(BASE, Ordering::Relaxed);
     }
 }
 
-/// Where the first block lies.
+/// The place of the first block.
 const BASE: u64 = super::HEADER;
-/// In place of a block's place, in the seal of `top`.
+/// Used instead of a block's place in the seal of `top`.
 const TOP: u64 = 1;
 
-/// A place or a size, with bits that are made of it and of where it belongs.
+/// Returns a place or a size, with bits that are computed from it and from the place where it is stored.
 fn seal(place: u64, bytes: u64) -> u64 {
     let grains = bytes / GRAIN;
     grains | sum(place, grains) >> 40 << 40
 }
 
-/// What was sealed, unless it has been overwritten.
+/// Returns the value that was sealed, unless it has been overwritten.
 fn unseal(place: u64, word: u64) -> Option<u64> {
     let bytes = (word & ((1 << 40) - 1)) * GRAIN;
     (seal(place, bytes) == word).then_some(bytes)
 }
 
-/// Of which the upper bits change with each bit of the two words.
+/// Returns a sum whose upper bits change with each bit of the two words.
 fn sum(place: u64, word: u64) -> u64 {
     (place.rotate_left(32) ^ word ^ 0x0b10_c4ed).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// What stands before every block's payload. All fields change under the heap's lock, except
-/// `settled` and `committed`, which the owner alone sets.
+/// The structure in front of every block's payload. All fields change under the heap's lock, except `settled` and
+/// `committed`, which only the owner sets.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct BlockHeader {
     /// The block's size, [sealed](seal).
     extent: AtomicU64,
-    /// Whether the block is in use, and its generation: one word, because a block that was freed
-    /// under its old generation could be freed again by a key that its dead user left.
+    /// Whether the block is in use, and its generation. They are one word, because a block that was freed under its old
+    /// generation could be freed again by a key that its dead user left.
     state: AtomicU64,
     kind: AtomicU32,
     owner: AtomicU32,
     settled: AtomicU32,
     /// Whether the payload's pages exist.
     committed: AtomicU32,
-    /// Bytes asked for.
+    /// The number of bytes asked for.
     len: AtomicU64,
-    /// Whether the block stands in the tree of names, by its hash.
+    /// Whether the block is in the tree of names, by its hash.
     named: AtomicU32,
-    /// Of a free block: whether it stands in a bin.
+    /// For a free block: whether it is in a bin.
     binned: AtomicU32,
-    /// Where the block before this one begins; 0 for the first.
+    /// The start of the block before this one; 0 for the first.
     before: AtomicU64,
     /// The next block of the same list.
     pub(super) next: AtomicU64,
-    /// The one before it in its bin; 0 for the first.
+    /// The block before it in its bin; 0 for the first.
     previous: AtomicU64,
     pub(super) hash: AtomicU64,
-    /// Below this one in the tree of names.
+    /// The blocks below this one in the tree of names.
     pub(super) children: [AtomicU64; 2],
 }
 
@@ -171,12 +169,12 @@ fn state_word(place: u64, state: u32, generation: u32) -> u64 {
 }
 
 impl BlockHeader {
-    /// Whether the block is in use and has this generation.
+    /// Returns whether the block is in use and has this generation.
     fn is_used(&self, place: u64, generation: u32) -> bool {
         self.state.load(Ordering::Relaxed) == state_word(place, USED, generation)
     }
 
-    /// The generation of a block in use; `None` for a free one, or where the word makes no sense.
+    /// Returns the generation of a block in use; `None` for a free block, or if the word is invalid.
     fn in_use(&self, place: u64) -> Option<u32> {
         let generation = (self.state.load(Ordering::Relaxed) as u32) >> 8;
         self.is_used(place, generation).then_some(generation)
@@ -198,7 +196,7 @@ impl BlockHeader {
         self.extent.store(seal(place, size), Ordering::Release);
     }
 
-    /// Whether it is found by its name, or is about to be.
+    /// Returns whether the block is found by its name, or is about to be.
     pub(super) fn is_named(&self) -> bool {
         self.named.load(Ordering::Relaxed) != 0
     }
@@ -221,7 +219,7 @@ const HEADER: u64 = size_of::<BlockHeader>() as u64;
 pub(crate) struct BlockKey(u64);
 
 impl BlockKey {
-    /// Alignment of every payload.
+    /// The alignment of every payload.
     pub(crate) const ALIGN: usize = GRAIN as usize;
 
     fn new(block: u64, generation: u32) -> Self {
@@ -244,7 +242,7 @@ impl BlockKey {
         (self.0 >> 40) as u32
     }
 
-    /// Where the payload begins.
+    /// Returns the place where the payload begins.
     pub(crate) fn payload(self) -> u64 {
         self.block().bytes() + HEADER
     }
@@ -257,7 +255,7 @@ pub(crate) struct BlockInfo {
     pub(crate) kind: BlockKind,
     pub(crate) owner: u32,
     pub(crate) settled: bool,
-    /// Bytes asked for.
+    /// The number of bytes asked for.
     #[cfg(test)]
     pub(crate) len: u64,
 }
@@ -266,7 +264,7 @@ fn class_size(class: usize) -> u64 {
     (4 + class as u64 % 4) << (SMALLEST - 2 + class as u32 / 4)
 }
 
-/// The smallest class whose blocks have `bytes` in all; `None` past the largest.
+/// Returns the smallest class whose blocks have `bytes` in all; `None` past the largest.
 fn class_of(bytes: u64) -> Option<usize> {
     let bytes = bytes.max(1 << SMALLEST);
     let doubling = 63 - bytes.leading_zeros();
@@ -275,7 +273,7 @@ fn class_of(bytes: u64) -> Option<usize> {
     (class < CLASSES).then_some(class)
 }
 
-/// The largest class for which a block of `bytes` will do.
+/// Returns the largest class for which a block of `bytes` is large enough.
 fn class_within(bytes: u64) -> usize {
     match class_of(bytes) {
         Some(class) if class_size(class) > bytes => class - 1,
@@ -286,7 +284,7 @@ fn class_within(bytes: u64) -> usize {
 
 #[cfg(test)]
 thread_local! {
-    /// How many headers this thread has looked at.
+    /// The number of headers that this thread has looked at.
     static LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -303,7 +301,7 @@ struct Reserved {
     key: BlockKey,
     size: u64,
     committed: bool,
-    /// It was never used before, and nothing lies behind it.
+    /// Whether it was never used before, and nothing lies behind it.
     fresh: bool,
 }
 
@@ -312,7 +310,7 @@ impl<'a> Heap<'a> {
         Self { segment, control }
     }
 
-    /// Takes the heap's lock as rank `me`; mends the heap first if a holder died.
+    /// Takes the heap's lock as rank `me`. Repairs the heap first if a holder died.
     pub(crate) fn lock(
         self,
         me: u32,
@@ -327,13 +325,13 @@ impl<'a> Heap<'a> {
         Ok(locked)
     }
 
-    /// The rank that has the heap's lock.
+    /// Returns the rank that holds the heap's lock.
     pub(crate) fn holder(self) -> Option<u32> {
         self.control.lock.holder()
     }
 
-    /// Hands out a committed block of at least `len` bytes, owned by `me` and not yet settled.
-    /// Its content is whatever its last user left.
+    /// Hands out a committed block of at least `len` bytes, owned by `me` and not yet settled. Its content is whatever
+    /// its last user left.
     pub(crate) fn allocate(
         self,
         me: u32,
@@ -369,8 +367,8 @@ impl<'a> Heap<'a> {
         Ok(key)
     }
 
-    /// Makes the pages of a block exist; those of a fresh large one together with some for blocks to
-    /// come: one call for huge pages takes as long for many as for one.
+    /// Makes the pages of a block exist. For a fresh large block, some pages for later blocks are included: one call
+    /// for huge pages takes as long for many as for one.
     fn commit_ahead(
         self,
         me: u32,
@@ -396,7 +394,7 @@ impl<'a> Heap<'a> {
         Ok(())
     }
 
-    /// Makes so many bytes from the block's start exist. Returns up to where they do.
+    /// Makes this many bytes from the block's start exist. Returns the end of the pages that exist.
     fn commit(self, reserved: &Reserved, bytes: u64) -> Result<u64, SegmentError> {
         let end = self.segment.commit(reserved.key.block().bytes(), bytes, reserved.size)?;
         self.segment.at(reserved.key.block())?.committed.store(1, Ordering::Relaxed);
@@ -420,8 +418,7 @@ impl<'a> Heap<'a> {
         })
     }
 
-    /// The block of `key`, if it is in use, of this kind and this generation: how many bytes were
-    /// asked for.
+    /// Returns the number of bytes asked for, of the block of `key`, if it is in use and of this kind and generation.
     #[inline]
     pub(crate) fn check(self, key: BlockKey, kind: BlockKind) -> Result<u64, SegmentError> {
         let offset = key.block().bytes();
@@ -438,7 +435,7 @@ impl<'a> Heap<'a> {
         Ok(len)
     }
 
-    /// The payload of the block in use, of this kind, that is said to begin at `payload`.
+    /// Checks that a block in use, of this kind, has its payload at `payload`, and returns that.
     pub(crate) fn payload_of(self, payload: u64, kind: BlockKind) -> Result<u64, SegmentError> {
         let corrupt = || self.segment.corrupt("a live block", payload, 0);
         let offset = payload.checked_sub(HEADER).ok_or_else(corrupt)?;
@@ -448,19 +445,19 @@ impl<'a> Heap<'a> {
         Ok(payload)
     }
 
-    /// Says that the block is now known elsewhere than by its owner field.
+    /// Records that the block is now known elsewhere than by its owner field.
     pub(crate) fn settle(self, key: BlockKey) -> Result<(), SegmentError> {
         // Release: whoever frees unsettled blocks (`LockedHeap::blocks`) sees where it settled.
         self.segment.at(key.block())?.settled.store(1, Ordering::Release);
         Ok(())
     }
 
-    /// Bytes in blocks that are in use, headers and rounding included.
+    /// Returns the number of bytes in blocks that are in use, including headers and rounding.
     pub(crate) fn used(self) -> u64 {
         self.control.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes from the first block to the end of the last one ever handed out.
+    /// Returns the number of bytes from the first block to the end of the last one ever handed out.
     pub(crate) fn touched(self) -> u64 {
         self.control.peak.load(Ordering::Relaxed).saturating_sub(BASE)
     }
@@ -473,7 +470,7 @@ impl<'a> Heap<'a> {
             .ok_or_else(|| self.segment.corrupt("the end of the blocks", word, 0))
     }
 
-    /// The header of a block, which lies in front of `top`, and its size.
+    /// Returns the header of a block, which lies in front of `top`, and its size.
     pub(super) fn header(self, offset: u64) -> Result<(&'a BlockHeader, u64), SegmentError> {
         #[cfg(test)]
         LOOKS.set(LOOKS.get() + 1);
@@ -487,7 +484,7 @@ impl<'a> Heap<'a> {
         Ok((header, size))
     }
 
-    /// The header of a block that has a name.
+    /// Returns the header of a block that has a name.
     pub(super) fn named(self, offset: u64) -> Result<&'a BlockHeader, SegmentError> {
         let (header, _) = self.header(offset)?;
         if header.in_use(offset).is_none() || !header.is_named() {
@@ -509,7 +506,7 @@ struct Free<'a> {
     size: u64,
 }
 
-/// Whether there is enough of a block for another one when one of this size is cut off.
+/// Returns whether the rest of a block is large enough for another block when one of this size is cut off.
 fn leaves_a_block(free: Free<'_>, size: u64) -> bool {
     free.size.saturating_sub(size) >= 1 << SMALLEST
 }
@@ -523,8 +520,8 @@ pub(crate) struct LockedHeap<'a> {
 }
 
 impl<'a> LockedHeap<'a> {
-    /// Changes lists. Should it unwind, or find a list that makes no sense, the next who takes the
-    /// lock builds them anew. To be called while the thread unwinds for another reason is no harm.
+    /// Changes lists. If it unwinds, or finds an invalid list, the next rank that takes the lock rebuilds the lists. It
+    /// may be called while the thread unwinds for another reason.
     fn change<T>(
         &mut self,
         change: impl FnOnce(&Self) -> Result<T, SegmentError>,
@@ -535,7 +532,7 @@ impl<'a> LockedHeap<'a> {
         changed
     }
 
-    /// A block of at least `len` bytes.
+    /// Reserves a block of at least `len` bytes.
     fn reserve(&mut self, owner: u32, kind: BlockKind, len: u64) -> Result<Reserved, SegmentError> {
         self.change(|heap| heap.take(owner, kind, len))
     }
@@ -579,7 +576,7 @@ impl<'a> LockedHeap<'a> {
         self.heap.control.used.store(used, Ordering::Relaxed);
     }
 
-    /// A free block of this class or somewhat larger, off the lists.
+    /// Takes a free block of this class, or a slightly larger one, off the lists.
     fn fitting(&self, class: usize) -> Result<Option<Free<'a>>, SegmentError> {
         for near in class..CLASSES.min(class + 3) {
             if let Some(free) = self.pop_warm(near)? {
@@ -592,7 +589,7 @@ impl<'a> LockedHeap<'a> {
         if self.merge_warm()? { self.part_of_bin(class) } else { Ok(None) }
     }
 
-    /// The first block off a class's list, as it was freed.
+    /// Takes the most recently freed block off a class's list.
     fn pop_warm(&self, class: usize) -> Result<Option<Free<'a>>, SegmentError> {
         let list = &self.heap.control.warm[class];
         let offset = list.load(Ordering::Relaxed);
@@ -604,7 +601,7 @@ impl<'a> LockedHeap<'a> {
         Ok(Some(free))
     }
 
-    /// The free block at `offset`, which stands in a list of this class.
+    /// Returns the free block at `offset`, which is in a list of this class.
     fn free_block(&self, offset: u64, class: usize) -> Result<Free<'a>, SegmentError> {
         let (header, size) = self.heap.header(offset)?;
         if !header.is_free(offset) || class_within(size) != class {
@@ -620,7 +617,7 @@ impl<'a> LockedHeap<'a> {
         list.store(free.offset, Ordering::Relaxed);
     }
 
-    /// A block of this class out of the smallest bin that has one; the rest stays in the bins.
+    /// Takes a block of this class out of the smallest bin that has one. The rest stays in the bins.
     fn part_of_bin(&self, class: usize) -> Result<Option<Free<'a>>, SegmentError> {
         for bin in class..CLASSES {
             let offset = self.heap.control.bins[bin].load(Ordering::Relaxed);
@@ -639,8 +636,8 @@ impl<'a> LockedHeap<'a> {
         Ok(None)
     }
 
-    /// Makes two of a free block, if there is enough for two: the first, of this size, is handed out,
-    /// the rest, whose header's page exists, goes to the bins.
+    /// Splits a free block in two, if it is large enough. The first part, of this size, is handed out. The rest, whose
+    /// header's page exists, goes to the bins.
     fn split(&self, free: Free<'a>, size: u64) -> Result<Free<'a>, SegmentError> {
         if !leaves_a_block(free, size) {
             return Ok(free);
@@ -655,7 +652,7 @@ impl<'a> LockedHeap<'a> {
         Ok(Free { size, ..free })
     }
 
-    /// The header of a free block, where nothing yet says that there is one.
+    /// Writes the header of a free block, where nothing indicates a block yet.
     fn write_header(
         &self,
         offset: u64,
@@ -672,7 +669,7 @@ impl<'a> LockedHeap<'a> {
         Ok(Free { offset, header, size })
     }
 
-    /// Tells the block at `offset`, or whoever will put one there, which one lies before it.
+    /// Records at `offset`, for the block there or for one that will be put there, which block lies before it.
     fn say_before(&self, offset: u64, before: u64) -> Result<(), SegmentError> {
         let behind = match offset < self.heap.top()? {
             true => &self.heap.header(offset)?.0.before,
@@ -713,7 +710,7 @@ impl<'a> LockedHeap<'a> {
         Ok(())
     }
 
-    /// Merges all blocks that were freed of late with their free neighbours. Whether there were any.
+    /// Merges all recently freed blocks with their free neighbours. Returns whether there were any.
     fn merge_warm(&self) -> Result<bool, SegmentError> {
         let mut any = false;
         for class in 0..CLASSES {
@@ -725,8 +722,8 @@ impl<'a> LockedHeap<'a> {
         Ok(any)
     }
 
-    /// Merges a free block that stands in no list with its neighbours in the bins, and puts it there,
-    /// or gives it back if it is the last.
+    /// Merges a free block that is in no list with its neighbours in the bins. Puts it there, or gives it back if it is
+    /// the last.
     fn merge(&self, mut free: Free<'a>) -> Result<(), SegmentError> {
         let before = free.header.before.load(Ordering::Relaxed);
         if before != 0 {
@@ -764,14 +761,14 @@ impl<'a> LockedHeap<'a> {
         self.say_before(free.offset, before)
     }
 
-    /// The block at `offset`, if it is free and in a bin.
+    /// Returns the block at `offset`, if it is free and in a bin.
     fn binned(&self, offset: u64) -> Result<Option<Free<'a>>, SegmentError> {
         let (header, size) = self.heap.header(offset)?;
         let binned = header.is_free(offset) && header.binned.load(Ordering::Relaxed) != 0;
         Ok(binned.then_some(Free { offset, header, size }))
     }
 
-    /// Makes one of two free blocks that lie side by side.
+    /// Joins two adjacent free blocks.
     fn join(&self, first: Free<'a>, second: Free<'_>) -> Free<'a> {
         if !second.header.is_committed() {
             first.header.committed.store(0, Ordering::Relaxed);
@@ -790,7 +787,7 @@ impl<'a> LockedHeap<'a> {
         self.heap.control.top.store(seal(TOP, top), Ordering::Release);
     }
 
-    /// A fresh block behind the last one, or nothing when the segment's end is reached.
+    /// Makes a fresh block behind the last one. Returns `None` when the segment's end is reached.
     fn extend(&self, size: u64) -> Result<Option<Free<'a>>, SegmentError> {
         let control = self.heap.control;
         let top = self.heap.top()?;
@@ -827,7 +824,7 @@ impl<'a> LockedHeap<'a> {
         })
     }
 
-    /// Puts a block where [`LockedHeap::by_hash`] finds it, and settles it.
+    /// Puts a block into the tree where [`LockedHeap::by_hash`] finds it, and settles it.
     pub(crate) fn enlist(&mut self, key: BlockKey, hash: u64) -> Result<(), SegmentError> {
         let offset = key.block().bytes();
         let (header, _) = self.heap.header(offset)?;
@@ -841,7 +838,7 @@ impl<'a> LockedHeap<'a> {
         })
     }
 
-    /// Takes a block away from where it is found by its name.
+    /// Removes a block from the tree of names.
     pub(crate) fn delist(&mut self, key: BlockKey) -> Result<(), SegmentError> {
         let offset = key.block().bytes();
         let (header, _) = self.heap.header(offset)?;
@@ -855,7 +852,7 @@ impl<'a> LockedHeap<'a> {
         })
     }
 
-    /// The blocks that were enlisted with this hash.
+    /// Returns the blocks that were enlisted with this hash.
     pub(crate) fn by_hash(&self, hash: u64) -> Result<Vec<BlockInfo>, SegmentError> {
         let mut found = Vec::new();
         for block in self.heap.control.names.all_of(self.heap, hash)? {
@@ -865,7 +862,7 @@ impl<'a> LockedHeap<'a> {
         Ok(found)
     }
 
-    /// All blocks in use.
+    /// Returns all blocks in use.
     pub(crate) fn blocks(&self) -> Result<Vec<BlockInfo>, SegmentError> {
         let mut found = Vec::new();
         self.walk(|offset, header, _| {
@@ -886,7 +883,7 @@ impl<'a> LockedHeap<'a> {
         })
     }
 
-    /// Visits every block: its place, header, and size.
+    /// Visits every block, with its place, header, and size.
     fn walk(
         &self,
         mut visit: impl FnMut(u64, &'a BlockHeader, u64) -> Result<(), SegmentError>,
@@ -900,7 +897,7 @@ impl<'a> LockedHeap<'a> {
         Ok(())
     }
 
-    /// Builds the lists and the count anew from the headers.
+    /// Rebuilds the lists and the count from the headers.
     fn mend(&self) -> Result<(), SegmentError> {
         let control = self.heap.control;
         for list in control.warm.iter().chain(&control.bins) {
@@ -1145,7 +1142,7 @@ mod tests {
         live
     }
 
-    /// Everything that the lists say is what the headers say, and the blocks are these.
+    /// Asserts that the lists agree with the headers, and that the blocks are these.
     fn assert_consistent(locked: &LockedHeap<'_>, live: &[(BlockKey, u64)]) {
         let control = locked.heap.control;
         let (mut used, mut free, mut last) = (0, Vec::new(), 0);
@@ -1187,7 +1184,7 @@ mod tests {
         }
     }
 
-    /// A rank is killed at every store of a change, under Miri at every seventh; the next finds a heap that is whole.
+    /// Kills a rank at every store of a change, under Miri at every seventh. The next rank finds an intact heap.
     fn at_every_store(change: impl Fn(&mut LockedHeap<'_>, &[(BlockKey, u64)])) {
         use crate::sync::life::live_for;
         for stores in (0..).step_by(if cfg!(miri) { 7 } else { 1 }) {
@@ -1301,7 +1298,7 @@ mod tests {
         assert!(heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, bytes / 3 * 2).is_ok());
     }
 
-    /// What a change costs, in looks at headers, is the same with a thousand times as many blocks.
+    /// The cost of a change, in looks at headers, is the same with a thousand times as many blocks.
     #[test]
     #[cfg(not(miri))]
     fn the_cost_of_a_change_does_not_grow_with_what_is_held() {
@@ -1330,7 +1327,7 @@ mod tests {
         assert!(many < 8 * few, "{few} looks among 10, {many} among 10,000");
     }
 
-    /// Buffers that are dropped while a thread panics cost no mending.
+    /// Buffers that are dropped while a thread panics require no repair.
     #[test]
     fn a_free_while_the_thread_panics_leaves_the_heap_whole() {
         struct Freed<'a>(Heap<'a>, BlockKey);
@@ -1399,7 +1396,7 @@ mod tests {
         }
     }
 
-    /// What a machine says of its memory, look by look: each waits until its answer is given.
+    /// The answers that a machine gives about its memory, one for each look. Each look waits until its answer is given.
     #[cfg(not(miri))]
     struct Memory {
         folder: tempfile::TempDir,

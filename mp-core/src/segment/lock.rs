@@ -7,34 +7,34 @@ use crate::{
     sync::{AtomicU32, Futex, Ordering, fence},
 };
 
-/// Who holds the lock is written in it, so that the others can tell a slow holder from a dead
-/// one; and what it protects is marked while it is being changed.
+/// The lock contains the number of its holder, so that the others can distinguish a slow holder from a dead one. The
+/// protected data is marked while it is being changed.
 ///
 /// | `holder` | `dirty` | meaning |
 /// |---|---|---|
 /// | 0 | 0 | free |
 /// | r + 1 | 1 | held by rank r |
-/// | r + 1, r gone | 1 | may be taken over: what it protects must be mended first |
+/// | r + 1, r gone | 1 | may be taken over: the protected data must be repaired first |
 /// | 0 | 1 | the holder unwound in the middle: likewise |
 ///
-/// Who waits sleeps after a short spin. It does not yield: where all other threads spin, a thread that
-/// yields is not run again before each of them has used up its time slice, and Linux from 6.18 on
-/// charges it for a slice of its own, so that a thousand yields take seconds.
+/// A waiting rank sleeps after a short spin. It does not yield: if all other threads spin, a thread that yields is not
+/// run again before each of them has used up its time slice. Linux from 6.18 on also charges it for a slice of its own,
+/// so that a thousand yields take seconds.
 #[derive(Debug)]
 #[cfg_attr(all(test, not(loom)), derive(Default))]
 #[repr(C)]
 pub(crate) struct RobustLock {
     holder: AtomicU32,
     dirty: AtomicU32,
-    /// Somebody sleeps, or is about to.
+    /// Whether a thread sleeps, or is about to.
     waiting: AtomicU32,
-    /// On which they sleep.
+    /// The futex on which they sleep.
     bell: Futex,
 }
 
-/// Looks at a held lock for so long before a sleep. What is done under it takes less.
+/// How long to look at a held lock before a sleep. The work under the lock takes less.
 const SPIN: Duration = Duration::from_nanos(1400);
-/// Sleeps are no longer than this: a dead holder wakes nobody.
+/// The longest sleep: a dead holder wakes no waiter.
 const DOZE: Duration = Duration::from_millis(20);
 
 impl RobustLock {
@@ -50,8 +50,8 @@ impl RobustLock {
 
     /// Takes the lock for rank `me`. Returns whether a holder died in the middle of a change.
     ///
-    /// `lost` says whether a rank is dead: not merely that it panicked, since somebody may still
-    /// run with the lock in its name.
+    /// `lost` returns whether a rank is dead. A panic is not enough, because a thread may still run with the lock in
+    /// the name of that rank.
     pub(crate) fn acquire(&self, me: u32, lost: impl Fn(u32) -> bool) -> bool {
         let look = |_| self.try_take(me).inspect_err(|_| std::hint::spin_loop()).is_err();
         if (0..costs::pauses(SPIN)).all(look) {
@@ -61,7 +61,7 @@ impl RobustLock {
         self.dirty.swap(1, Ordering::Acquire) != 0
     }
 
-    /// Who holds it, if it is held.
+    /// Tries to take the lock. Returns the holder as an error if it is held.
     fn try_take(&self, me: u32) -> Result<u32, u32> {
         // Acquire: pairs with the Release in `release`.
         self.holder.compare_exchange(0, me + 1, Ordering::Acquire, Ordering::Relaxed)
@@ -88,12 +88,12 @@ impl RobustLock {
         }
     }
 
-    /// The rank that has it.
+    /// Returns the rank that holds the lock.
     pub(crate) fn holder(&self) -> Option<u32> {
         self.holder.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// Gives the lock back. `whole` says that the change was finished.
+    /// Releases the lock. `whole` states that the change was finished.
     pub(crate) fn release(&self, whole: bool) {
         if whole {
             // Release: the changes come before it is taken away.
@@ -182,7 +182,7 @@ mod model {
         });
     }
 
-    /// The holder dies in the middle while another waits, and a third comes.
+    /// The holder dies in the middle of a change while another rank waits, and a third comes.
     #[test]
     fn a_dead_holder_is_followed_by_one_who_knows() {
         explore(6, || {
@@ -227,8 +227,8 @@ mod tests {
         line.unwrap().trim().parse().unwrap()
     }
 
-    /// More threads spin than there are cores, and the holder is long: whoever waits gives up its core
-    /// a few times, and not for each look. A thousand yields beside such threads take seconds.
+    /// More threads spin than there are cores, and the holder takes long. A waiting thread gives up its core a few
+    /// times, and not for each look. A thousand yields beside such threads take seconds.
     #[test]
     fn a_wait_beside_threads_that_spin_is_a_few_sleeps() {
         // Zeros are a free lock.

@@ -1,10 +1,9 @@
-//! How much memory can still be taken without waking the OOM killer, and what a segment may be long.
+//! How much memory can still be taken without waking the OOM killer, and how long a segment may be.
 //!
-//! `fallocate` on a memfd does not fail when memory runs out: the kernel kills a process instead.
-//! So the machine's available memory and the limits of this process's control groups are looked
-//! at before pages are committed. And some of it is always left: page tables grow when ranks touch
-//! what was committed, others take memory between a look and the pages' allocation, and what counts
-//! as available is an estimate.
+//! `fallocate` on a memfd does not fail when memory runs out: the kernel kills a process instead. So the machine's
+//! available memory and the limits of this process's control groups are checked before pages are committed. Some memory
+//! is always left, for three reasons: page tables grow when ranks touch what was committed, others take memory between
+//! a check and the pages' allocation, and the available memory is an estimate.
 
 use std::{
     fs,
@@ -13,12 +12,12 @@ use std::{
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
-/// The tightest limit on new pages: bytes that can still be taken, and what says so.
+/// Returns the tightest limit on new pages: the number of bytes that can still be taken, and what sets the limit.
 pub(crate) fn available() -> Option<(u64, &'static str)> {
     available_below(Path::new("/"))
 }
 
-/// The same of a machine whose `/proc` and `/sys` lie below `root`.
+/// Returns the same for a machine whose `/proc` and `/sys` lie below `root`.
 pub(crate) fn available_below(root: &Path) -> Option<(u64, &'static str)> {
     let read = |file: &str| fs::read_to_string(root.join(file)).ok();
     let machine = read("proc/meminfo")
@@ -31,15 +30,15 @@ pub(crate) fn available_below(root: &Path) -> Option<(u64, &'static str)> {
     machine.into_iter().chain(group).min()
 }
 
-/// What is not handed out of `all` bytes.
+/// Returns how much of `all` bytes is not handed out.
 fn margin(all: u64) -> u64 {
     (all / 16).clamp(32 << 20, 4 << 30)
 }
 
-/// The size that a segment gets when nobody asks for another: as much as the machine has memory, as
-/// far as this process may have files and address space. It costs nothing until it is used.
+/// Returns the default size of a segment: the size of the machine's memory, as far as this process may have files and
+/// address space. It costs nothing until it is used.
 pub(crate) fn default_size() -> u64 {
-    /// Room for a world that does something. With less it is an error, which names the limit.
+    /// Room for a world that does something. If there is less, the result is an error, which names the limit.
     const LEAST: u64 = 16 << 20;
     let memory = fs::read_to_string("/proc/meminfo").ok();
     let total = memory.and_then(|text| field_kib(&text, "MemTotal:")).unwrap_or(0);
@@ -54,13 +53,13 @@ pub(crate) fn default_size() -> u64 {
     size.max(LEAST)
 }
 
-/// The longest file that this process may write or make (`ulimit -f`). Beyond it the system answers
-/// with SIGXFSZ.
+/// Returns the length of the longest file that this process may write or make (`ulimit -f`). Beyond it, the system
+/// sends SIGXFSZ.
 pub(crate) fn file_size_limit() -> Option<u64> {
     soft_limit(Resource::RLIMIT_FSIZE)
 }
 
-/// How many bytes this process may map (`ulimit -v`).
+/// Returns how many bytes this process may map (`ulimit -v`).
 pub(crate) fn address_space_limit() -> Option<u64> {
     soft_limit(Resource::RLIMIT_AS)
 }
@@ -80,8 +79,7 @@ fn field_kib(text: &str, field: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The folders of this process's memory control groups, innermost first: a limit may stand at any
-/// level.
+/// Returns the folders of this process's memory control groups, innermost first: a limit may be set at any level.
 fn group_folders(proc_self_cgroup: &str) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for line in proc_self_cgroup.lines() {
@@ -108,8 +106,8 @@ fn group_folders(proc_self_cgroup: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// What a group's limit leaves. What the group has in the page cache counts as left: the kernel
-/// takes it back before it kills anybody.
+/// Returns what a group's limit leaves. The group's page cache counts as left: the kernel takes it back before it kills
+/// a process.
 fn left_in_group(folder: &Path) -> Option<u64> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
     let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
@@ -174,7 +172,7 @@ mod tests {
         );
     }
 
-    /// A machine of 16 GiB on which this process is in a group with these files.
+    /// Makes a machine of 16 GiB on which this process is in a group with these files.
     fn machine(group: &str, in_cgroup: &str, files: &[(&str, String)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let write = |file: &str, text: &str| {

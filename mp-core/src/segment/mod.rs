@@ -1,10 +1,9 @@
 //! The memory that all ranks of a world share.
 //!
-//! A segment is one range of memory, mapped by every process of the world at an address of its
-//! own, so that everything in it is named by [`Offset`]s. It is a memfd (no name in any file
-//! system: nothing is left behind by a crash), of a size that is sealed and sparse, whose pages
-//! are committed before they are handed out. Where all ranks are threads of one process, plain
-//! memory does as well ([`Segment::on_heap`]).
+//! A segment is one range of memory. Every process of the world maps it at an address of its own, so everything in it
+//! is named by [`Offset`]s. It is a memfd, which has no name in any file system, so nothing is left behind by a crash.
+//! Its size is sealed and sparse, and its pages are committed before they are handed out. Where all ranks are threads
+//! of one process, plain memory is used instead ([`Segment::on_heap`]).
 //!
 //! ```text
 //! in the file   in the segment
@@ -52,16 +51,16 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// "ONCHIP" and the byte order: a segment of the other byte order does not match.
 const MAGIC: u64 = u64::from_be_bytes(*b"\x7fONCHIP\x01");
-/// Changes with every change of what lies in a segment.
+/// Changes with every change of the segment's layout.
 const VERSION: u32 = 1;
-/// Page size that everything is rounded to; the kernel's is the same or the commits below are
-/// merely finer than needed.
+/// The page size that everything is rounded to. The kernel's page size is the same, or the commits below are merely
+/// finer than needed.
 pub(crate) const PAGE: u64 = 4096;
 /// Size and alignment of a huge page on the supported machines.
 const HUGE: usize = 2 << 20;
-/// What lies before the segment in its file: never written, never committed.
+/// The space before the segment in its file: never written, never committed.
 pub(crate) const FRONT: u64 = HUGE as u64;
-/// Blocks from this size on are worth huge pages.
+/// Blocks of at least this size are worth huge pages.
 pub(crate) const LARGE: u64 = 256 << 10;
 
 /// A structure that may lie in a segment.
@@ -71,7 +70,7 @@ pub(crate) const LARGE: u64 = 256 << 10;
 /// time) and has a fixed layout (`repr(C)`).
 pub(crate) unsafe trait Shared {}
 
-/// The first bytes of a segment. Everything past `magic` is read only when what is before it fits.
+/// The first bytes of a segment. Everything past `magic` is read only if what is before it fits.
 #[repr(C)]
 struct Header {
     magic: AtomicU64,
@@ -86,12 +85,12 @@ struct Header {
 // SAFETY: atomics only, repr(C).
 unsafe impl Shared for Header {}
 
-/// The things that can be found from nothing: their offsets stand in the header.
+/// The structures that can be found without other information: their offsets are in the header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Root {
     /// The world's control block, by offset.
     World,
-    /// What a launcher tells its ranks, by key.
+    /// The information that a launcher gives its ranks, by key.
     Briefing,
 }
 
@@ -105,7 +104,7 @@ const HEADER: u64 = (size_of::<Header>() as u64).next_multiple_of(PAGE);
 enum Backing {
     Memfd {
         file: OwnedFd,
-        /// What `base` points into.
+        /// The mapping that `base` points into.
         map: MmapRaw,
     },
     Heap(Layout),
@@ -117,13 +116,13 @@ pub(crate) struct Segment {
     base: NonNull<u8>,
     len: usize,
     backing: Backing,
-    /// What this process hands out of it, if it is less than the whole.
+    /// The end of the part that this process hands out, if that is less than the whole.
     end: AtomicU64,
-    /// Bytes that may be committed before the machine's memory is looked at again.
+    /// The number of bytes that may be committed before the machine's memory is looked at again.
     advance: AtomicU64,
-    /// What huge pages may still cost beyond small ones.
+    /// The time that huge pages may still cost beyond small ones.
     patience_us: AtomicU64,
-    /// Below which `/proc` and `/sys` say how much memory there is. Tests have others.
+    /// The folder below which `/proc` and `/sys` report the available memory. Tests use others.
     machine: &'static Path,
 }
 
@@ -134,8 +133,7 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// A new segment of at least `size` bytes in a memfd. `parts` is the fingerprint of what will
-    /// lie in it.
+    /// Makes a new segment of at least `size` bytes in a memfd. `parts` is the fingerprint of what will lie in it.
     pub(crate) fn in_memfd(size: u64, membarrier: bool, parts: u64) -> Result<Self, SegmentError> {
         let size = whole_size(size, HUGE as u64)?;
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
@@ -152,7 +150,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// The segment of `len` bytes in `file`, which is as long as it has to be.
+    /// Maps the segment of `len` bytes in `file`, which is long enough.
     fn mapped(file: OwnedFd, len: u64, writable: bool) -> Result<Self, SegmentError> {
         let (map, begin) = map(&file, len as usize, writable)?;
         // SAFETY: `begin` is at most FRONT, which is how much longer than the segment the mapping is.
@@ -170,7 +168,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// A new segment in this process's own memory, for ranks that are threads.
+    /// Makes a new segment in this process's own memory, for ranks that are threads.
     pub(crate) fn on_heap(size: u64, membarrier: bool, parts: u64) -> Result<Self, SegmentError> {
         let size = whole_size(size, PAGE)?;
         let full = || SegmentError::OutOfMemory {
@@ -201,7 +199,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Maps the segment behind `fd`, after checking that it is one that this program can use.
+    /// Maps the segment behind `fd`, after checking that this program can use it.
     pub(crate) fn attach(file: OwnedFd, writable: bool, parts: u64) -> Result<Self, SegmentError> {
         let whole = fstat(&file).map_err(SegmentError::os("fstat"))?.st_size.max(0) as u64;
         let least = FRONT + HEADER;
@@ -259,12 +257,12 @@ impl Segment {
         unsafe { self.base.cast::<Header>().as_ref() }
     }
 
-    /// Whether the world uses `membarrier` (see `wait`).
+    /// Returns whether the world uses `membarrier` (see `wait`).
     pub(crate) fn uses_membarrier(&self) -> bool {
         self.header().membarrier.load(Ordering::Relaxed) != 0
     }
 
-    /// The descriptor to hand to other processes; `None` for a segment on the heap.
+    /// Returns the descriptor to hand to other processes; `None` for a segment on the heap.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.backing {
             Backing::Memfd { file, .. } => Some(file.as_fd()),
@@ -272,8 +270,8 @@ impl Segment {
         }
     }
 
-    /// Whether core dumps of this process hold the segment. All ranks that crash together would
-    /// write out all of it, each.
+    /// Sets whether core dumps of this process include the segment. If all ranks crash together, each of them would
+    /// write out all of it.
     pub(crate) fn dump(&self, dump: bool) {
         if let Backing::Memfd { map, .. } = &self.backing {
             // A refusal only makes dumps longer or shorter.
@@ -281,18 +279,18 @@ impl Segment {
         }
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.len as u64
     }
 
-    /// Up to where this process hands out blocks.
+    /// Returns the end of the part that this process hands out.
     pub(crate) fn end(&self) -> u64 {
         self.end.load(Ordering::Relaxed).min(self.len())
     }
 
-    /// Has this process hand out no more than a segment has for which `asked` bytes were asked; all
-    /// there is without.
+    /// Limits what this process hands out to the size of a segment for which `asked` bytes were asked. With `None`, it
+    /// hands out everything.
     ///
     /// # Errors
     /// When there is less than was asked for.
@@ -305,7 +303,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Bytes that the system has given to it so far.
+    /// Returns the number of bytes that the system has given to it so far.
     pub(crate) fn resident(&self) -> u64 {
         match &self.backing {
             // In units of 512 bytes, whatever the block size is (stat(2)).
@@ -330,7 +328,7 @@ impl Segment {
         self.header().roots[root as usize].store(offset, Ordering::Release);
     }
 
-    /// The shared structure at `offset`, if the place is one where it can lie.
+    /// Returns the shared structure at `offset`, if it can lie there.
     #[inline]
     pub(crate) fn at<T: Shared>(&self, offset: Offset<T>) -> Result<&T, SegmentError> {
         let place = self.range(offset.bytes(), size_of::<T>() as u64, type_name::<T>())?;
@@ -342,7 +340,7 @@ impl Segment {
         Ok(unsafe { place.cast::<T>().as_ref() })
     }
 
-    /// The address of `len` bytes at `offset`, if the segment has them.
+    /// Returns the address of `len` bytes at `offset`, if the segment has them.
     #[inline]
     pub(crate) fn range(
         &self,
@@ -363,9 +361,9 @@ impl Segment {
         SegmentError::Corrupt { what, offset, len, size: self.len as u64 }
     }
 
-    /// Makes sure that the pages of a range exist, so that touching them can't fail. Returns up to
-    /// where they do, which may be further. Only the first `own` bytes are the caller's alone: what lies
-    /// behind them may be another rank's at any time.
+    /// Makes sure that the pages of a range exist, so that touching them can't fail. Returns the end of the pages that
+    /// exist, which may be further. Only the first `own` bytes belong to the caller alone: what lies behind them may
+    /// belong to another rank at any time.
     pub(crate) fn commit(&self, offset: u64, len: u64, own: u64) -> Result<u64, SegmentError> {
         let Backing::Memfd { file, .. } = &self.backing else { return Ok(offset + len) };
         // A large block is worth the huge pages that it lies in, also where it fills them only
@@ -410,13 +408,13 @@ impl Segment {
         Ok(end)
     }
 
-    /// Looks whether the machine has memory for `len` bytes more. Returns how many of them, or more,
-    /// may be committed before the next look: the less is left, the fewer, since all ranks look
-    /// and take at the same time.
+    /// Checks whether the machine has memory for `len` more bytes. Returns how many bytes, at least `len`, may be
+    /// committed before the next check. The less memory is left, the fewer they are, since all ranks check and take at
+    /// the same time.
     fn look_at_memory(&self, len: u64) -> Result<u64, SegmentError> {
-        /// What may be taken at once, in whole huge pages.
+        /// The number of bytes that may be taken at once, in whole huge pages.
         const PIECE: u64 = 64 << 20;
-        /// What may be taken after a look without another one, which costs more than a page.
+        /// The number of bytes that may be taken after a check without another one, which costs more than a page.
         const ADVANCE: u64 = 8 << 20;
         let advance = self.advance.load(Ordering::Relaxed);
         if len <= advance {
@@ -434,19 +432,18 @@ impl Segment {
         Ok((available / 8 / huge * huge).clamp(huge, PIECE))
     }
 
-    /// Asks for huge pages instead of 512 small ones each. Refused, it changes nothing.
+    /// Asks for huge pages instead of 512 small ones each. If the system refuses, this changes nothing.
     ///
-    /// `MADV_COLLAPSE` works although the system-wide setting for shared memory is "never". Where
-    /// nothing of a huge page exists yet it needs one small page to begin with; then there is
-    /// nothing to copy, and the whole is there in a tenth of the time that small pages take. But
-    /// where the machine's memory is in small pieces the kernel first moves pages about, and where
-    /// a host has yet to give the memory it takes as long. What is used again and again earns that
-    /// back (a frame of 3 MB is filtered in two thirds of the time), so a segment may spend
+    /// `MADV_COLLAPSE` works although the system-wide setting for shared memory is "never". If nothing of a huge page
+    /// exists yet, it needs one small page to begin with. Then there is nothing to copy, and the whole huge page is
+    /// there in a tenth of the time that small pages take. But if the machine's memory is fragmented, the kernel first
+    /// moves pages, and if a host has yet to provide the memory, it takes as long. Memory that is used again and again
+    /// pays that back (a frame of 3 MB is filtered in two thirds of the time). A segment may therefore spend
     /// [`PATIENCE`] on it in all, and then does without.
     fn make_huge(&self, file: &OwnedFd, start: u64, end: u64) {
-        /// Bytes asked for at a time, between two looks at the clock.
+        /// The number of bytes asked for at a time, between two looks at the clock.
         const STEP: usize = 16 << 20;
-        /// What 512 small pages take, made and touched for the first time.
+        /// The time that 512 small pages take when they are made and touched for the first time.
         const SMALL_PAGES: Duration = Duration::from_millis(1);
         for first in (start..end).step_by(STEP) {
             let left = self.patience_us.load(Ordering::Relaxed);
@@ -471,7 +468,7 @@ impl Segment {
         }
     }
 
-    /// Looks below another root for how much memory there is.
+    /// Uses another root to look for how much memory there is.
     #[cfg(test)]
     pub(crate) fn look_at_machine(&mut self, root: &'static Path) {
         self.machine = root;
@@ -486,7 +483,7 @@ impl Segment {
         let _ = fallocate(file, flags, (FRONT + offset) as i64, len as i64);
     }
 
-    /// Whether a block's unused pages can be given back at all.
+    /// Returns whether a block's unused pages can be given back at all.
     pub(crate) fn can_punch(&self) -> bool {
         matches!(self.backing, Backing::Memfd { .. })
     }
@@ -501,10 +498,10 @@ impl Drop for Segment {
     }
 }
 
-/// What huge pages may cost a process beyond what small ones would.
+/// The time that huge pages may cost a process beyond small ones.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// The size of a new segment for which `asked` bytes were asked.
+/// Returns the size of a new segment for which `asked` bytes were asked.
 fn whole_size(asked: u64, unit: u64) -> Result<u64, SegmentError> {
     // Offsets in files are signed.
     const MOST: u64 = i64::MAX as u64 - FRONT;
@@ -526,27 +523,26 @@ fn type_name<T>() -> &'static str {
     std::any::type_name::<T>()
 }
 
-/// Tells layouts apart that a version number would not (sizes differ with the target); `parts`
-/// speaks for the structures of the modules above.
+/// Returns a number that distinguishes layouts that have the same version number (sizes differ with the target).
+/// `parts` stands for the structures of the modules above.
 fn layout_fingerprint(parts: u64) -> u64 {
     fingerprint([size_of::<Header>(), size_of::<usize>(), size_of::<heap::BlockHeader>()]) ^ parts
 }
 
-/// A hash of sizes (FNV-1a).
+/// Returns a hash of sizes (FNV-1a).
 pub(crate) fn fingerprint<const N: usize>(sizes: [usize; N]) -> u64 {
     sizes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &size| {
         (hash ^ size as u64).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// Maps the segment of `len` bytes in `file`. Returns the mapping, and where in it the segment
-/// begins.
+/// Maps the segment of `len` bytes in `file`. Returns the mapping, and the place in it where the segment begins.
 ///
-/// A part of a file can be a huge page where its address and its place in the file are the same
-/// modulo the huge page's size. The system chooses the address. So a mapping of `len + FRONT`
-/// bytes is made to learn one, and made again to begin at that address's place in the FRONT: a
-/// mapping of the same length mostly comes to the same address. Where other threads map memory at
-/// the same time it may not. Then the next one is tried, and in the end small pages do.
+/// A part of a file can be a huge page only if its address and its place in the file are the same modulo the huge
+/// page's size. The system chooses the address. So a mapping of `len + FRONT` bytes is made first to learn an address.
+/// It is then made again, beginning at that address's place in the FRONT: a mapping of the same length usually comes to
+/// the same address. It may not if other threads map memory at the same time. Then the next address is tried. If all
+/// attempts fail, small pages are used.
 fn map(file: &OwnedFd, len: usize, writable: bool) -> Result<(MmapRaw, usize), SegmentError> {
     const TRIES: usize = 8;
     let refused = |source: io::Error| match memory::address_space_limit() {

@@ -1,13 +1,13 @@
-//! Blocks that are found by a hash of their names: a tree in their headers.
+//! Blocks that are found by a hash of their names, in a tree in their headers.
 //!
-//! A block's place in the tree follows from its hash, the highest bit first, so that the tree needs no
-//! balancing; blocks of the same hash are a list, of which the first stands in the tree. Like the lists
-//! of free blocks it only says what stands in the headers anyway, and is built anew after a death.
+//! A block's place in the tree follows from its hash, the highest bit first, so the tree needs no balancing. Blocks
+//! with the same hash form a list, of which the first is in the tree. Like the lists of free blocks, the tree only
+//! repeats what is in the headers, and is rebuilt after a death.
 
 use super::{SegmentError, Shared, heap::Heap};
 use crate::sync::{AtomicU64, Ordering};
 
-/// See the [module](self). Zeros are an empty tree. Changed under the heap's lock.
+/// The root of the tree: see the [module](self). All zeros is an empty tree. It changes under the heap's lock.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Names {
@@ -22,7 +22,7 @@ impl Names {
         self.root.store(0, Ordering::Relaxed);
     }
 
-    /// The link to the blocks of this hash, or the empty one where they would be.
+    /// Returns the link to the blocks of this hash, or the empty link where they would be.
     fn link<'a>(&'a self, heap: Heap<'a>, hash: u64) -> Result<&'a AtomicU64, SegmentError> {
         let mut link = &self.root;
         for bit in (0..64).rev() {
@@ -39,7 +39,7 @@ impl Names {
         Err(heap.corrupt("the tree of names", link.load(Ordering::Relaxed)))
     }
 
-    /// Adds a block, whose header says its hash.
+    /// Adds a block, whose header states its hash.
     pub(super) fn insert(&self, heap: Heap<'_>, offset: u64) -> Result<(), SegmentError> {
         let block = heap.named(offset)?;
         let link = self.link(heap, block.hash.load(Ordering::Relaxed))?;
@@ -53,7 +53,7 @@ impl Names {
         Ok(())
     }
 
-    /// Takes a block away, if it is there.
+    /// Removes a block, if it is there.
     pub(super) fn remove(&self, heap: Heap<'_>, offset: u64) -> Result<(), SegmentError> {
         let block = heap.named(offset)?;
         let next = block.next.load(Ordering::Relaxed);
@@ -81,8 +81,8 @@ impl Names {
         Ok(())
     }
 
-    /// Takes a block out of the tree that has none below it, from below the one at `offset`: it may
-    /// stand wherever one above it stands. 0 if there is none.
+    /// Takes a block that has none below it out of the tree below the block at `offset`, and returns it. It may take
+    /// the place of any block above it. Returns 0 if there is none.
     fn leaf_below(&self, heap: Heap<'_>, offset: u64) -> Result<u64, SegmentError> {
         let below = |offset: u64| {
             let children = &heap.named(offset)?.children;
@@ -103,7 +103,7 @@ impl Names {
         Err(heap.corrupt("the tree of names", offset))
     }
 
-    /// The blocks of this hash. A list that runs in a circle is an error.
+    /// Returns the blocks of this hash. A circular list is an error.
     pub(super) fn all_of<'a>(
         &'a self,
         heap: Heap<'a>,

@@ -1,10 +1,9 @@
-//! Places in a segment, by distance from its start.
+//! Places in a segment, as distances from its start.
 
 use std::{fmt, marker::PhantomData};
 
-/// Where a `T` lies in a segment. Two processes map a segment at different addresses, so that a
-/// place has a meaning for both only as a distance; the type keeps places of different things
-/// apart.
+/// The place of a `T` in a segment. Two processes map a segment at different addresses, so only a distance is
+/// meaningful to both. The type distinguishes places of different structures.
 pub(crate) struct Offset<T> {
     bytes: u64,
     of: PhantomData<fn() -> T>,

@@ -1,7 +1,7 @@
-//! Threads that can be made to die at any store, for tests of what a killed rank leaves behind.
+//! Threads that can be made to die at any store, for tests of the state that a killed rank leaves behind.
 //!
-//! A dead thread unwinds, since a test must go on; but it is a ghost: nothing that it still stores
-//! arrives, so that shared memory stays as a kill would have left it.
+//! A dead thread unwinds, because the test must go on. Its later stores do not arrive, so shared memory stays as a kill
+//! would have left it.
 
 use std::{
     cell::Cell,
@@ -11,7 +11,7 @@ use std::{
 #[derive(Clone, Copy)]
 enum Life {
     Immortal,
-    /// Dies at the store after so many.
+    /// Dies at the store after this many.
     Left(u64),
     Ghost,
 }
@@ -28,8 +28,7 @@ loom::thread_local! {
 
 struct Death;
 
-/// Runs `act` and kills it instead of its store number `stores` (from 0). Whether it lived to its
-/// end.
+/// Runs `act` and kills it instead of its store number `stores` (from 0). Returns whether it lived to its end.
 pub fn live_for(stores: u64, act: impl FnOnce()) -> bool {
     LIFE.with(|life| life.set(Life::Left(stores)));
     let ended = catch_unwind(AssertUnwindSafe(act));
@@ -41,7 +40,7 @@ pub fn live_for(stores: u64, act: impl FnOnce()) -> bool {
     }
 }
 
-/// Whether a store may arrive.
+/// Returns whether a store may arrive.
 pub(crate) fn arrives() -> bool {
     match LIFE.with(Cell::get) {
         Life::Immortal => true,

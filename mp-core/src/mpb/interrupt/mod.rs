@@ -1,16 +1,16 @@
-//! Interrupts between ranks: one call has something done by threads of many other ranks, which sleep
-//! until then (thesis, sections 2.3 and 3.2).
+//! Interrupts between ranks: one call makes threads of many other ranks do something. These threads sleep until then
+//! (thesis, sections 2.3 and 3.2).
 //!
-//! What the SCC has in a controller off its chip is here a [`Status`] for each rank, in the block of
-//! the MPBs, and a way to wake threads. A rank has a thread or two for its interrupts; each takes a
-//! seat ([`Mpb::attendant`]) and chooses how it is woken ([`Notifier`]):
+//! The SCC has an interrupt controller off its chip. Here, a [`Status`] for each rank, in the block of the MPBs, and a
+//! way to wake threads take its place. A rank has one or two threads for its interrupts. Each takes a seat
+//! ([`Mpb::attendant`]) and chooses how it is woken ([`Notifier`]):
 //!
-//! - **by a futex**: one word for the whole world, and of each rank one of 32 bits, by which the kernel
-//!   finds the sleepers to wake: all ranks that are to be interrupted by a single system call. Ranks
-//!   whose bit is the same wake for nothing, look and sleep again.
-//! - **by a signal**: one system call for each rank. It comes to the very thread, which has it blocked
-//!   and fetches it (sigwaitinfo). So no code runs in a signal handler, and no other thread's mask is
-//!   touched. Each sleep is ended by exactly one signal, so that no more than one is ever queued.
+//! - **by a futex**: there is one word for the whole world, and each rank has one of 32 bits, by which the kernel finds
+//!   the sleepers to wake. A single system call wakes all ranks that are to be interrupted. Ranks that share the bit
+//!   wake for nothing, look and sleep again.
+//! - **by a signal**: one system call for each rank. The signal is sent to this thread alone, which has it blocked and
+//!   fetches it (sigwaitinfo). So no code runs in a signal handler, and no other thread's mask is touched. Each sleep
+//!   is ended by exactly one signal, so that no more than one is ever queued.
 
 mod signal;
 mod status;
@@ -36,13 +36,13 @@ pub enum Notifier {
     /// By one futex that all ranks share: one system call wakes threads of many ranks.
     #[default]
     Futex,
-    /// By a real-time signal (SIGRTMAX − 3) to the thread, which has it blocked and waits for it: one
-    /// system call for each. Interrupting fails with [`Os`](crate::ErrorKind::Os) when the user may have no more
-    /// signals queued.
+    /// By a real-time signal (SIGRTMAX − 3) to the thread, which has it blocked and waits for it: one system call for
+    /// each thread. Interrupting fails with [`Os`](crate::ErrorKind::Os) when the user has reached the limit of queued
+    /// signals.
     Signal,
 }
 
-/// Which of a rank's seats are taken.
+/// The seats of a rank that are taken.
 #[derive(Debug, Default)]
 pub(super) struct Seats(Mutex<[bool; SEATS]>);
 
@@ -56,12 +56,12 @@ impl Seats {
     }
 }
 
-/// The bit of a rank, of those by which the world's futex tells its sleepers apart.
+/// Returns the bit of a rank, by which the world's futex distinguishes its sleepers.
 fn bit(rank: usize) -> u32 {
     1 << (rank % 32)
 }
 
-/// A rank is gone: everybody who waits for interrupts must look at who is left.
+/// Wakes all ranks that wait for interrupts after a rank is gone: they must look at which ranks are left.
 pub(super) fn wake_everybody<'a>(
     context: &Context,
     statuses: impl Iterator<Item = (u32, &'a Status)>,
@@ -74,8 +74,8 @@ pub(super) fn wake_everybody<'a>(
     }
 }
 
-/// To be called under the heap's lock, under which threads leave: a number that is signalled is not
-/// another thread's yet.
+/// Wakes the threads that wait for signals. Must be called under the heap's lock, under which threads leave. So a
+/// thread number that is signalled does not belong to another thread yet.
 fn wake_by_signals(status: &Status) {
     for thread in &status.threads {
         let thread = thread.load(Ordering::Relaxed);
@@ -87,13 +87,13 @@ fn wake_by_signals(status: &Status) {
 }
 
 impl Mpb {
-    /// Interrupts ranks: a thread of each that [attends](Self::attendant) will find out. What this rank
-    /// had put before, that thread sees. All threads that must be woken by the futex are woken by one
-    /// system call, and by none if nobody sleeps.
+    /// Interrupts ranks: a thread of each rank that [attends](Self::attendant) will notice it. That thread sees
+    /// everything that this rank had put before. A single system call wakes all threads that must be woken by the
+    /// futex. If no thread sleeps, there is no system call.
     ///
     /// # Errors
-    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), and then nobody is interrupted; [`Os`](crate::ErrorKind::Os)
-    /// when a signal could not be sent.
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), and then no rank is interrupted; [`Os`](crate::ErrorKind::Os) when
+    /// a signal could not be sent.
     pub fn interrupt(&self, ranks: impl Iterator<Item = usize> + Clone) -> Result<()> {
         for rank in ranks.clone() {
             self.opened.world_rank(rank)?;
@@ -107,8 +107,8 @@ impl Mpb {
         waking.finish(&self.opened.context)
     }
 
-    /// [`set_flag`](Self::set_flag), and interrupts the flag's owner if it [expects](Self::expect_answer)
-    /// that of this rank.
+    /// Works like [`set_flag`](Self::set_flag), and interrupts the flag's owner if it [expects](Self::expect_answer) an
+    /// answer from this rank.
     ///
     /// # Errors
     /// As `set_flag`; [`Os`](crate::ErrorKind::Os) when a signal could not be sent.
@@ -120,9 +120,9 @@ impl Mpb {
         waking.finish(&self.opened.context)
     }
 
-    /// From now on the next [answer](Self::answer) of this rank wakes an attendant, as an interrupt
-    /// does. One that came before does not: look at the flag after this. Only one rank's answer is
-    /// expected at a time, the last named. False if it was this rank's already.
+    /// Makes the next [answer](Self::answer) of this rank wake an attendant, as an interrupt does. An answer that came
+    /// earlier does not: look at the flag after this call. Only the answer of one rank, the last one named, is expected
+    /// at a time. Returns false if it was this rank's already.
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank).
@@ -131,17 +131,17 @@ impl Mpb {
         Ok(self.opened.status(self.rank()).expect_answer(rank))
     }
 
-    /// Takes the interrupts that have come, and adds the ranks that they are from, in order, to
-    /// `sources`: each once. For the thread that attends.
+    /// Takes the interrupts that have come, and adds the ranks that they are from to `sources`, in order and each once.
+    /// Must be called by the thread that attends.
     pub fn take_interrupts(&self, sources: &mut Vec<usize>) {
         self.opened.status(self.rank()).take(sources);
     }
 
-    /// The calling thread takes a seat for this rank's interrupts. There are two, so that one thread
-    /// may do something that takes long, while the other attends.
+    /// Takes a seat for this rank's interrupts for the calling thread. There are two seats, so that one thread may do
+    /// something that takes long while the other attends.
     ///
-    /// With [`Notifier::Signal`] this blocks the signal in the calling thread, for good: it should be a
-    /// thread made for this.
+    /// With [`Notifier::Signal`], this blocks the signal in the calling thread permanently. It should be a thread made
+    /// for this purpose.
     ///
     /// # Errors
     /// [`BadMpbs`](crate::ErrorKind::BadMpbs) when both seats are taken; [`Os`](crate::ErrorKind::Os).
@@ -169,8 +169,8 @@ impl Mpb {
         Ok(attendant)
     }
 
-    /// Waits until `done` is true of a moment after [`look_again`](Self::look_again) was called: for
-    /// what attendants bring about. A report shows it as a wait for flag `line`, by any other rank.
+    /// Waits until `done` is true at some time after a call of [`look_again`](Self::look_again). This is for conditions
+    /// that attendants bring about. A report shows it as a wait for flag `line`, by any other rank.
     ///
     /// # Errors
     /// As [`Attendant::wait`]; [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
@@ -189,14 +189,14 @@ impl Mpb {
         waited.unwrap_or(Ok(()))
     }
 
-    /// Nobody waits for an interrupt that is yet to come from this rank when it closes its MPB: that it
-    /// does is no reason for others to stop waiting then.
+    /// States that no rank waits for an interrupt that is yet to come from this rank when it closes its MPB. The
+    /// closing is then no reason for other ranks to stop waiting.
     pub fn say_farewell(&self) {
         self.opened.say_farewell();
     }
 
-    /// Leaves the others alone: those who wait, for whatever, get [`PeerLost`](crate::ErrorKind::PeerLost), as if
-    /// this rank had died.
+    /// Leaves the MPBs as if this rank had died: all waiting ranks get [`PeerLost`](crate::ErrorKind::PeerLost),
+    /// whatever they wait for.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment).
@@ -204,7 +204,7 @@ impl Mpb {
         Ok(self.opened.abandon()?)
     }
 
-    /// Takes this rank out as if it had closed its MPB: those who wait for a flag that it alone sets get
+    /// Leaves the MPBs as if this rank had closed its MPB: ranks that wait for a flag that only this rank sets get
     /// [`Disconnected`](crate::ErrorKind::Disconnected).
     ///
     /// # Errors
@@ -213,7 +213,7 @@ impl Mpb {
         Ok(self.opened.depart()?)
     }
 
-    /// An attendant of this rank itself is to look, as if something had come.
+    /// Makes an attendant of this rank itself look, as if something had come.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) when a signal could not be sent.
@@ -224,8 +224,8 @@ impl Mpb {
         waking.finish(&self.opened.context)
     }
 
-    /// Has this rank's threads that wait look again: those that wait for flags at their condition, those
-    /// that attend whether they are to stop.
+    /// Makes this rank's waiting threads look again. Threads that wait for flags look at their condition; threads that
+    /// attend check whether they are to stop.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment).
@@ -251,13 +251,13 @@ impl Flag for Unmarked {
 
     fn lower(&self) {}
 
-    /// The line, and nobody in particular.
+    /// Returns the line, and no particular rank.
     fn further(&self) -> Vec<u64> {
         vec![self.line as u64, 0]
     }
 }
 
-/// Threads that are to be woken.
+/// Threads that must be woken.
 #[derive(Default)]
 struct Waking {
     bits: [u32; SEATS],
@@ -287,10 +287,10 @@ impl Waking {
 
 /// A thread that waits for a rank's interrupts: see [`Mpb::attendant`].
 ///
-/// At every instant one of a rank's attendants at most *attends*: after [`wait`](Self::wait) has said
-/// so, until the next call of that, or of [`hand_over`](Self::hand_over). It takes the interrupts.
+/// At any time, at most one of a rank's attendants *attends*: from the time when [`wait`](Self::wait) has said so until
+/// its next call of that or of [`hand_over`](Self::hand_over). This attendant takes the interrupts.
 ///
-/// It stays in the thread that took the seat: signals go there.
+/// It stays in the thread that took the seat, because signals are sent to that thread.
 ///
 /// ```compile_fail,E0277
 /// fn can_move<T: Send>() {}
@@ -311,7 +311,7 @@ impl Attendant<'_> {
         self.mpb.opened.status(self.mpb.rank())
     }
 
-    /// Whether a rank has a thread at work decides whether it is stuck while it waits.
+    /// Changes what is recorded of the rank's threads at work: these decide whether it is stuck while it waits.
     fn tell(&self, change: impl Fn(&Delegations)) {
         let context = &self.mpb.opened.context;
         if let Ok(rank) = context.rank(context.me) {
@@ -319,13 +319,13 @@ impl Attendant<'_> {
         }
     }
 
-    /// Whether it is this thread that attends.
+    /// Returns whether this thread attends.
     pub fn is_attending(&self) -> bool {
         self.attending
     }
 
-    /// Waits until this thread is to look at what has come: interrupts, or an expected answer. False
-    /// when `stop` is true of a moment after [`Mpb::look_again`] was called.
+    /// Waits until this thread has to look at something: interrupts, or an expected answer. Returns false when `stop`
+    /// is true at some time after a call of [`Mpb::look_again`].
     ///
     /// # Errors
     /// [`PeerLost`](crate::ErrorKind::PeerLost) when a rank was lost,
@@ -371,7 +371,7 @@ impl Attendant<'_> {
         }
     }
 
-    /// Whether more has come, at which this thread is to look before it does anything else.
+    /// Returns whether more has come, at which this thread must look before it does anything else.
     pub fn look_again(&mut self) -> bool {
         self.attending && self.status().is_rung() && {
             self.status().take_ring();
@@ -379,7 +379,7 @@ impl Attendant<'_> {
         }
     }
 
-    /// This thread will do something that takes long: another one attends from now on.
+    /// Lets another thread attend from now on, because this thread will do something that takes long.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) when the other could not be sent a signal; [`Segment`](crate::ErrorKind::Segment).

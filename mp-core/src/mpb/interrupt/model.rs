@@ -1,5 +1,5 @@
-//! Interrupts and answers of three ranks under a model checker: nobody sleeps on while there is
-//! something to look at, and what was put before an interrupt is seen.
+//! Interrupts and answers of three ranks under a model checker: no rank sleeps while there is something to look at, and
+//! what was put before an interrupt is seen.
 
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ const RANKS: usize = 3;
 struct World {
     statuses: [Status; RANKS],
     words: [Futex; SEATS],
-    /// What each rank puts before it interrupts others.
+    /// The data that each rank puts before it interrupts others.
     puts: [RaceMarker; RANKS],
     flags: [[Line; RANKS]; RANKS],
     /// As in the descriptor.
@@ -73,7 +73,7 @@ impl World {
 }
 
 impl Attendant<'_> {
-    /// As the real one. False when the world has ended.
+    /// As the real one. Returns false when the world has ended.
     fn wait(&mut self) -> bool {
         let status = &self.world.statuses[self.rank];
         if !status.rest(self.seat, self.attending) {
@@ -103,7 +103,7 @@ impl Attendant<'_> {
     }
 }
 
-/// The thread of a rank of its own that puts something and then interrupts rank 0.
+/// Starts the thread of a rank that puts something and then interrupts rank 0.
 fn interrupting(world: &Rc<World>, rank: usize) -> thread::JoinHandle<()> {
     let world = Rc::clone(world);
     thread::spawn(move || {

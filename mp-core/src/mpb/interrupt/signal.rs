@@ -1,13 +1,13 @@
-//! Real-time signals to single threads, which wait for them and have no handler: thesis, section
-//! 3.2.4, without what may not be done in a handler.
+//! Real-time signals to single threads, which wait for them and have no handler (thesis, section 3.2.4, without the
+//! actions that are not allowed in a handler).
 
 use crate::error::Error;
 
-/// A thread of some process, in a word: not 0.
+/// A thread of some process, encoded in a word that is not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Thread(pub(super) u64);
 
-/// The signal: near the end of those that are free to programs, where few look for theirs.
+/// Returns the signal: near the end of those that are free to programs, where few programs look for theirs.
 #[cfg(not(miri))]
 fn number() -> i32 {
     nix::libc::SIGRTMAX() - 3
@@ -26,7 +26,7 @@ fn own_set() -> nix::libc::sigset_t {
 }
 
 impl Thread {
-    /// The calling thread, which from now on has the signal blocked: it would end the process.
+    /// Returns the calling thread, and blocks the signal in it from now on: it would end the process.
     #[cfg(not(miri))]
     pub(super) fn current() -> Result<Self, Error> {
         let set = own_set();
@@ -41,7 +41,7 @@ impl Thread {
         Ok(Self(process << 32 | nix::unistd::gettid().as_raw() as u64))
     }
 
-    /// Sends the signal. A thread that is not there any more needs none.
+    /// Sends the signal. A thread that no longer exists needs none.
     #[cfg(not(miri))]
     pub(super) fn signal(self) -> Result<(), Error> {
         let (process, thread) = ((self.0 >> 32) as i32, self.0 as u32 as i32);

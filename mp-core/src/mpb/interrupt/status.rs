@@ -1,10 +1,10 @@
-//! What is known of a rank's interrupts: who has sent some, and which of the rank's threads is to be
-//! woken. The SCC has this in its interrupt controller.
+//! The status of a rank's interrupts: which ranks have sent some, and which of the rank's threads must be woken. The
+//! SCC has this in its interrupt controller.
 //!
-//! A rank has up to [`SEATS`] threads for its interrupts. At every instant at most one of them
-//! **attends**: it looks at what has come, or will before it does anything else. The others sleep, or
-//! do something that takes long. Whoever has sent something **rings**: while somebody attends, that is
-//! one bit; otherwise it makes one of the sleepers the attendant and wakes that one, and no other.
+//! A rank has up to [`SEATS`] threads for its interrupts. At any time, at most one of them **attends**: it looks at
+//! what has come, or will do so before it does anything else. The others sleep, or do something that takes long. A rank
+//! that has sent something **rings**. While a thread attends, ringing sets one bit. Otherwise it makes one of the
+//! sleepers the attendant and wakes only that one.
 //!
 //! | bits of the state | |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! | 2.. | the thread in this seat sleeps, or is about to |
 //! | 32.. | 1 + the rank whose answer is to ring |
 //!
-//! All changes are read-modify-write, so that of a change that rings and one that goes to sleep
-//! either the first sees the sleeper or the second sees the ring.
+//! All changes are read-modify-write. Therefore, if one change rings and another goes to sleep, either the first sees
+//! the sleeper or the second sees the ring.
 
 use crate::{
     context::{MAX_RANKS, SEATS},
@@ -28,15 +28,15 @@ const EXPECTED: u32 = 32;
 
 const WORDS: usize = if cfg!(loom) { 1 } else { MAX_RANKS / 64 };
 
-/// See the [module](self). In small worlds all of it that an interrupt changes is one line.
+/// See the [module](self). In small worlds, everything that an interrupt changes is in one line.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(in crate::mpb) struct Status {
     state: AtomicU64,
-    /// The thread in each seat that is woken by a signal, as [`super::signal::Thread`] has it; 0 for
-    /// one that is not.
+    /// For each seat, the thread that is woken by a signal, as [`super::signal::Thread`] encodes it; 0 for a seat
+    /// without one.
     pub(super) threads: [AtomicU64; SEATS],
-    /// Who has sent an interrupt that was not taken.
+    /// The ranks that have sent an interrupt that was not taken.
     sent: [AtomicU64; WORDS],
 }
 
@@ -65,19 +65,19 @@ impl Status {
         old
     }
 
-    /// An interrupt by this rank; to be followed by [`ring`](Self::ring).
+    /// Sends an interrupt by this rank. Must be followed by [`ring`](Self::ring).
     pub(super) fn send(&self, from: usize) {
         // Release: pairs with the Acquire in `take`, which may come before this one's ring.
         self.sent[from / 64].fetch_or(1 << (from % 64), Ordering::Release);
     }
 
-    /// Something is to be looked at. The seat of the thread that must be woken, if any.
+    /// Rings because there is something to look at. Returns the seat of the thread that must be woken, if any.
     #[must_use]
     pub(super) fn ring(&self) -> Option<usize> {
         seat_woken(self.change(|old| Some(rung(old))))
     }
 
-    /// This rank has set a flag here. As `ring`, if that was what is waited for.
+    /// Notes that this rank has set a flag here. As `ring`, if that was what is waited for.
     #[must_use]
     pub(super) fn answered(&self, by: usize) -> Option<usize> {
         let expected = |old: u64| old >> EXPECTED == 1 + by as u64;
@@ -86,7 +86,7 @@ impl Status {
         if expected(old) { seat_woken(old) } else { None }
     }
 
-    /// Has a rank's answer ring, from the next one on. False if it does already.
+    /// Makes a rank's answer ring, from the next one on. Returns false if it does already.
     pub(super) fn expect_answer(&self, rank: usize) -> bool {
         let of = (1 + rank as u64) << EXPECTED;
         let old = self.change(|old| {
@@ -95,7 +95,7 @@ impl Status {
         old >> EXPECTED << EXPECTED != of
     }
 
-    /// The attendant takes what was sent. Before that it must have taken the ring.
+    /// Takes what was sent, for the attendant. It must have taken the ring before.
     pub(super) fn take(&self, sources: &mut Vec<usize>) {
         for (index, word) in self.sent.iter().enumerate() {
             if word.load(Ordering::Relaxed) == 0 {
@@ -110,14 +110,14 @@ impl Status {
         }
     }
 
-    /// The thread in this seat begins to attend, if nobody does.
+    /// Makes the thread in this seat attend, if none does.
     pub(super) fn begin(&self) -> bool {
         let old = self.change(|old| (old & ATTENDED == 0).then_some(old | ATTENDED));
         old & ATTENDED == 0
     }
 
-    /// The thread in this seat goes to sleep. Not if there is something to look at, and nobody else
-    /// attends: then it is the attendant.
+    /// Puts the thread in this seat to rest. If there is something to look at and no other thread attends, it becomes
+    /// the attendant instead.
     pub(super) fn rest(&self, seat: usize, attending: bool) -> bool {
         let old = self.change(|old| {
             if !attending && old & ATTENDED != 0 {
@@ -131,33 +131,33 @@ impl Status {
         !attending && old & ATTENDED != 0 || old & RUNG == 0
     }
 
-    /// The attendant does something else. The seat of the thread that must be woken in its place,
-    /// because something is to be looked at.
+    /// Ends the attendant's turn because it does something else. Returns the seat of the thread that must be woken in
+    /// its place, because there is something to look at.
     pub(super) fn hand_over(&self) -> Option<usize> {
         let next = |old: u64| if old & RUNG != 0 { rung(old & !ATTENDED) } else { old & !ATTENDED };
         let old = self.change(|old| Some(next(old)));
         if old & RUNG != 0 { seat_woken(old & !ATTENDED) } else { None }
     }
 
-    /// Whether something is to be looked at.
+    /// Returns whether there is something to look at.
     pub(super) fn is_rung(&self) -> bool {
         self.state.load(Ordering::Relaxed) & RUNG != 0
     }
 
-    /// Whether the thread in this seat sleeps, as far as others know.
+    /// Returns whether the thread in this seat sleeps, as far as others know.
     fn sleeps(&self, seat: usize) -> bool {
         // Acquire: pairs with the Release in `ring`.
         self.state.load(Ordering::Acquire) & SLEEPS << seat != 0
     }
 
-    /// The thread in this seat sleeps no more. False if it has been made the attendant.
+    /// Stops the sleep of the thread in this seat. Returns false if it has been made the attendant.
     fn withdraw(&self, seat: usize) -> bool {
         let bit = SLEEPS << seat;
         self.change(|old| (old & bit != 0).then_some(old & !bit)) & bit != 0
     }
 
-    /// Sleeps until this thread, which is at rest, is the attendant (`None`), or `over` says that it is
-    /// to sleep no more. `word` has advanced whenever that may be.
+    /// Sleeps until this thread, which is at rest, is the attendant (`None`), or until `over` says that it must not
+    /// sleep any longer. `word` has advanced whenever that may be the case.
     pub(super) fn sleep<T>(
         &self,
         seat: usize,
@@ -183,13 +183,13 @@ impl Status {
         }
     }
 
-    /// The attendant will look at all that has come so far.
+    /// Takes the ring: the attendant will look at everything that has come so far.
     pub(super) fn take_ring(&self) {
         self.change(|old| (old & RUNG != 0).then_some(old & !RUNG));
     }
 }
 
-/// The state after a ring.
+/// Returns the state after a ring.
 fn rung(old: u64) -> u64 {
     match seat_woken(old) {
         Some(seat) => (old | RUNG | ATTENDED) & !(SLEEPS << seat),
@@ -197,7 +197,7 @@ fn rung(old: u64) -> u64 {
     }
 }
 
-/// Whom a ring in this state wakes.
+/// Returns the seat that a ring in this state wakes.
 fn seat_woken(old: u64) -> Option<usize> {
     let sleeps = |&seat: &usize| old & SLEEPS << seat != 0;
     if old & ATTENDED != 0 { None } else { (0..SEATS).find(sleeps) }
