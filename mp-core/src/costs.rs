@@ -116,8 +116,8 @@ mod clock {
 
     pub(super) static COSTS: OnceLock<Costs> = OnceLock::new();
 
-    /// How much slower this machine is to seem than it is: 5 makes all loops a fifth as long. This is for experiments
-    /// that show the value of the constants by making them wrong.
+    /// Names the environment variable that says how much slower this machine is to seem than it is: 5 makes all loops a
+    /// fifth as long. This is for experiments that show the value of the constants by making them wrong.
     const VARIABLE: &str = "ONCHIP_COSTS";
 
     pub(super) fn scale() -> f64 {

@@ -200,7 +200,7 @@ mod model {
     use super::*;
     use crate::sync::{AtomicU32, Futex, Ordering, explore, life::live_for};
 
-    /// Returns what the survivors among the members decide in these rounds, where member 0 dies at its store number
+    /// Checks that the survivors among the members decide alike in these rounds, where member 0 dies at its store number
     /// `stores`.
     fn survive(members: usize, rounds: u64, stores: u64) {
         explore(2, move || {

@@ -380,7 +380,7 @@ impl Mpb {
 
     /// Sets flags in consecutive lines, from `first` on, as [`set_flag_with`](Self::set_flag_with) does. Each flag
     /// holds up to 56 bytes of the payload, and each value is one greater than the one before. If there is no payload,
-    /// sets no flag. All lines are brought near at the same time.
+    /// sets no flag. All lines but the first are brought near at the same time.
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).

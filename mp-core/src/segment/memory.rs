@@ -35,8 +35,8 @@ fn margin(all: u64) -> u64 {
     (all / 16).clamp(32 << 20, 4 << 30)
 }
 
-/// Returns the default size of a segment: the size of the machine's memory, as far as this process may have files and
-/// address space. It costs nothing until it is used.
+/// Returns the default size of a segment: the machine's memory, rounded up to a power of two, as far as this process may
+/// have files and address space. It costs nothing until it is used.
 pub(crate) fn default_size() -> u64 {
     /// Room for a world that does something. If there is less, the result is an error, which names the limit.
     const LEAST: u64 = 16 << 20;
