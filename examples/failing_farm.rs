@@ -1,8 +1,5 @@
 //! A farm whose workers fail: the tasks of a worker that is lost go to the others.
-//!
-//! ```text
-//! cargo run --example failing_farm      an emitter and three worker processes, two of which are killed
-//! ```
+//! `cargo run --example failing_farm` starts an emitter and three workers, two of which kill themselves.
 
 use onchip::communicator::{ErrorKind, Result};
 use onchip::prelude::{Communicator, World};
@@ -14,10 +11,7 @@ const RESULT: u32 = 2;
 fn main() -> onchip::Result<()> {
     let outcomes = World::processes(4).run_each(|rank| {
         let world = Communicator::world(rank);
-        match rank.id() {
-            0 => Ok(emit(&world)?),
-            worker => Ok(work(&world, worker)?),
-        }
+        Ok(if rank.id() == 0 { emit(&world)? } else { work(&world, rank.id())? })
     })?;
     let sum = outcomes[0].as_ref().expect("the emitter lives");
     let lost = outcomes.iter().filter(|outcome| outcome.is_err()).count();
@@ -31,16 +25,21 @@ fn emit(world: &Communicator) -> Result<u64> {
     let mut tasks: Vec<u64> = (0..TASKS).collect();
     let mut workers: Vec<usize> = (1..world.size()).collect();
     let mut sum = 0;
-    while let Some(task) = tasks.pop() {
-        let worker = workers[task as usize % workers.len()];
-        let sent = world.send(&[task], worker, TASK);
-        match sent.and_then(|()| world.receive::<u64>(worker, RESULT)) {
-            Ok((result, _)) => sum += result,
-            Err(error) if matches!(error.kind(), ErrorKind::PeerLost { .. }) => {
-                tasks.push(task);
-                workers.retain(|&other| other != worker);
+    while !tasks.is_empty() {
+        assert!(!workers.is_empty(), "no worker is left");
+        // Each worker gets a task. All of them work before the first result is waited for.
+        let rest = tasks.len().saturating_sub(workers.len());
+        let given: Vec<_> = workers.iter().copied().zip(tasks.split_off(rest)).collect();
+        let sent: Vec<_> = given.iter().map(|(to, task)| world.send(&[*task], *to, TASK)).collect();
+        for ((worker, task), sent) in given.into_iter().zip(sent) {
+            match sent.and_then(|()| world.receive::<u64>(worker, RESULT)) {
+                Ok((result, _)) => sum += result,
+                Err(error) if matches!(error.kind(), ErrorKind::PeerLost { .. }) => {
+                    tasks.push(task);
+                    workers.retain(|&other| other != worker);
+                }
+                Err(error) => return Err(error),
             }
-            Err(error) => return Err(error),
         }
     }
     Ok(sum)

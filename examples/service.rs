@@ -42,7 +42,8 @@ fn main() -> onchip::Result<()> {
 /// Answers until all other ranks have ended. Returns the number of answers.
 fn serve(world: &Communicator) -> Result<u64> {
     let mut values = BTreeMap::new();
-    for answered in 0.. {
+    let mut answered = 0;
+    loop {
         let (request, status) = match world.receive_vec::<u64>(ANY_SOURCE, onchip::ANY_TAG) {
             Ok(request) => request,
             Err(error) if matches!(error.kind(), ErrorKind::NobodyLeft) => return Ok(answered),
@@ -53,6 +54,6 @@ fn serve(world: &Communicator) -> Result<u64> {
             *value += request[1];
         }
         world.send(&[*value], status.source, status.tag)?;
+        answered += 1;
     }
-    Ok(0)
 }

@@ -292,7 +292,8 @@ impl Desk {
         true
     }
 
-    /// Returns the receive that this message is for, which may be [`NOBODY`]. Earlier receives that can't take it fail.
+    /// Returns the place of the receive that takes this message. Receives that match the message but can't take it
+    /// fail. After a failed receive of a collective operation, no other receive takes the message: returns [`NOBODY`].
     pub(crate) fn offer(&mut self, envelope: &Envelope) -> Option<usize> {
         loop {
             let takes = |(_, wanted): &(usize, &Wanted)| wanted.pattern.takes(envelope);

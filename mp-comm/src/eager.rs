@@ -105,8 +105,8 @@ impl Backlog {
     }
 }
 
-/// Returns whether a message of so many bytes may go eagerly by this notice. If there is no notice, because the
-/// receiver has not opened the channel yet, a rank uses its own `longest`.
+/// Returns whether the receiver's `notice` allows an eager send of `bytes` bytes. If the receiver has not opened the
+/// channel yet, there is no notice, and the sender's own `longest` decides.
 #[inline(always)]
 pub(crate) fn is_eager(bytes: usize, notice: u64, longest: usize) -> bool {
     match notice {

@@ -7,7 +7,7 @@ use crate::{board::Board, error::Result};
 /// World ranks by rank of the communicator, and the other way round.
 pub(crate) struct Members {
     world: Vec<u32>,
-    /// By world rank; `NOBODY` for ranks that are not members.
+    /// The rank in the communicator, indexed by world rank. Ranks that are not members have `NOBODY`.
     local: Vec<u32>,
     /// Ranks below this one have the same number in the world, so no table has to be read for them.
     alike: usize,

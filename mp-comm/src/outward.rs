@@ -562,7 +562,7 @@ impl Outward {
         self.push(course, Kept::Text(element.name), None);
     }
 
-    /// Returns whether a message of so many bytes is sent with its payload.
+    /// Returns whether a message of `bytes` bytes is sent together with its payload.
     #[inline(always)]
     pub(crate) fn is_eager(&self, bytes: usize) -> bool {
         bytes <= INLINE_BYTES || is_eager(bytes, self.channels.lines.notice(), self.longest)
