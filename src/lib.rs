@@ -51,8 +51,8 @@
 
 // All but `mp_core::delegate`, which is for `comm` alone, `mp_core::memory`, for `critical`, `mp_core::waits`,
 // for `trace`, and `mp_core::names`, `progress` and `requests`, for the library's own crates.
+pub use mp_collectives::communicator::{self, ANY_SOURCE, ANY_TAG, Communicator};
 pub use mp_collectives::{CHOICE_TARGET, Members, calibration, collectives, near};
-pub use mp_comm::{self as communicator, ANY_SOURCE, ANY_TAG, Communicator};
 pub use mp_core::{
     Bind, Buffer, BufferMut, Cause, Channel, ChannelSpec, Error, ErrorKind, Guard, MemoryUse,
     Message, Messages, Operation, Parties, Pending, Plain, Rank, RankFailure, RanksFailed,
@@ -203,8 +203,8 @@ pub mod exchange {
 /// What programs need: `use onchip::prelude::*;`
 pub mod prelude {
     pub use mp_collectives::collectives::Collectives;
+    pub use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
     pub use mp_collectives::immediate::ImmediateCollectives;
-    pub use mp_comm::{ANY_SOURCE, ANY_TAG, Communicator};
     pub use mp_core::{
         Bind, Channel, Error, ErrorKind, Guard, Parties, Pending, Plain, Rank, Receiver, Request,
         Select, SendError, Sender, SharedBuffer, Slot, Wait, WaitPolicy, World, wait_all, wait_any,

@@ -12,7 +12,7 @@
 //!    waits long puts its history on a [`Board`] and looks at those of the others. Blocking and immediate operations
 //!    each have a board.
 //!
-//! A rank that finds a call different from its own ends with [`CallsDiffer`](mp_comm::ErrorKind::CallsDiffer). In a
+//! A rank that finds a call different from its own ends with [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer). In a
 //! communicator it also closes its buffers and announces on its board that it makes no more calls, so that the others
 //! end as well.
 //!
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use mp_comm::{Call, Callers, Calls};
+use crate::communicator::{Call, Callers, Calls};
 use mp_core::Rank;
 use mp_core::mpb::{Line, Mpb, Mpbs, Watch};
 
@@ -248,9 +248,9 @@ impl Difference {
         let told =
             |(rank, mark): (usize, Mark)| Callers { call: mark.call(ranks), ranks: vec![rank] };
         let calls = Calls::of(self.0.map(told).to_vec());
-        mp_core::Error::other(mp_comm::Error::from(mp_comm::ErrorKind::CallsDiffer(Box::new(
-            calls,
-        ))))
+        mp_core::Error::other(crate::communicator::Error::from(
+            crate::communicator::ErrorKind::CallsDiffer(Box::new(calls)),
+        ))
     }
 
     /// Returns the words in which a rank shows the difference to the others.

@@ -11,6 +11,7 @@ pub mod broadcast;
 pub mod calibration;
 mod calls;
 pub mod collectives;
+pub mod communicator;
 pub mod exchange;
 pub mod experiments;
 pub mod immediate;

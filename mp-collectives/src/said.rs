@@ -1,9 +1,9 @@
-//! Descriptions of calls, where the ranks [compare](mp_comm::Check) their calls.
+//! Descriptions of calls, where the ranks [compare](crate::communicator::Check) their calls.
 
 use std::any::type_name;
 use std::ops::Range;
 
-use mp_comm::Call;
+use crate::communicator::Call;
 use mp_core::Plain;
 
 use crate::{barrier, broadcast, exchange, reduce};

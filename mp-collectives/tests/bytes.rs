@@ -3,12 +3,12 @@
 
 use std::hint::black_box;
 
+use mp_collectives::communicator::Communicator;
 use mp_collectives::{
     collectives::Collectives,
     immediate::{Immediate, Settings},
     reduce::Sum,
 };
-use mp_comm::Communicator;
 use mp_core::{Channel, Rank, Result, SharedBuffer, World};
 use mp_delegate::comm::Progress;
 

@@ -5,7 +5,7 @@ use std::process::Command;
 /// Where the code lies that rows run through. A change of a line there that is no comment, tests apart, needs new
 /// figures. `mp-model` is among them because it chooses the steps of collective operations.
 const HOT: [&str; 6] =
-    ["src", "mp-core/src", "mp-comm/src", "mp-collectives/src", "mp-delegate/src", "mp-model/src"];
+    ["src", "mp-core/src", "mp-collectives/src", "mp-delegate/src", "mp-model/src"];
 /// What else is compiled into what is measured.
 const HARNESS: [&str; 5] =
     ["Cargo.toml", "Cargo.lock", "benches/benches", "benches/src", "benches/peers"];

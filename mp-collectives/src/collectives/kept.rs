@@ -4,7 +4,7 @@ use std::cell::{RefCell, RefMut};
 use std::ops::Range;
 use std::sync::Arc;
 
-use mp_comm::{Call, Callers, Calls, Communicator, Error, ErrorKind, Result};
+use crate::communicator::{Call, Callers, Calls, Communicator, Error, ErrorKind, Result};
 
 use super::Settings;
 use crate::barrier::Barriers;

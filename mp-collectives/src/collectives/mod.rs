@@ -6,7 +6,7 @@ mod settings;
 use std::cell::RefMut;
 use std::ops::Range;
 
-use mp_comm::{Call, Communicator, Result};
+use crate::communicator::{Call, Communicator, Result};
 use mp_core::Plain;
 
 use self::kept::{Fronts, call, failed};
@@ -63,17 +63,17 @@ use crate::said;
 /// they use. A program can [listen](crate::CHOICE_TARGET) to learn which algorithms were chosen.
 ///
 /// # Errors
-/// All methods can return the following. [`PeerLost`](mp_comm::ErrorKind::PeerLost) when a rank of the communicator was
-/// lost that the others could have waited for. [`World`](mp_comm::ErrorKind::World) with
+/// All methods can return the following. [`PeerLost`](crate::communicator::ErrorKind::PeerLost) when a rank of the communicator was
+/// lost that the others could have waited for. [`World`](crate::communicator::ErrorKind::World) with
 /// [`Disconnected`](mp_core::ErrorKind::Disconnected) when such a rank has ended, or with
 /// [`Timeout`](mp_core::ErrorKind::Timeout) where a [limit](Settings::wait) was set.
-/// [`Unsent`](mp_comm::ErrorKind::Unsent) when a message of this rank could not be sent and no other call has reported
+/// [`Unsent`](crate::communicator::ErrorKind::Unsent) when a message of this rank could not be sent and no other call has reported
 /// it. After these errors this rank is out of step with the others, and the communicator can be used for tagged
-/// messages only; the remaining ranks can continue in a [smaller one](mp_comm::Communicator::shrink).
-/// [`Revoked`](mp_comm::ErrorKind::Revoked) when any rank has revoked the communicator.
-/// [`Misuse`](mp_comm::ErrorKind::Misuse) when called inside an operation's closure, or between
+/// messages only; the remaining ranks can continue in a [smaller one](crate::communicator::Communicator::shrink).
+/// [`Revoked`](crate::communicator::ErrorKind::Revoked) when any rank has revoked the communicator.
+/// [`Misuse`](crate::communicator::ErrorKind::Misuse) when called inside an operation's closure, or between
 /// [`arrive`](Self::arrive) and [`wait`](Arrived::wait), for the same kind of operation. With [checks](Check), also
-/// [`CallsDiffer`](mp_comm::ErrorKind::CallsDiffer) and [`NotCome`](mp_comm::ErrorKind::NotCome).
+/// [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer) and [`NotCome`](crate::communicator::ErrorKind::NotCome).
 pub trait Collectives {
     /// Waits until all ranks have arrived.
     ///
@@ -107,7 +107,7 @@ pub trait Collectives {
     /// which may be before the other calls return.
     ///
     /// # Errors
-    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root.
+    /// See [above](Self#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is no such root.
     fn broadcast<T: Plain>(&self, message: &mut [T], root: usize) -> Result<()>;
 
     /// Combines the vectors of all ranks at the root. All ranks call this with the same length, operation and root. The
@@ -115,7 +115,7 @@ pub trait Collectives {
     /// unspecified; their calls may return before the root's.
     ///
     /// # Errors
-    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// See [above](Self#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is no such root. Also fails
     /// when the vector is too long for a forced algorithm.
     fn reduce<T: Plain>(
         &self,
@@ -154,7 +154,7 @@ pub trait Collectives {
     /// is ignored and may be empty; their calls may return before the root's.
     ///
     /// # Errors
-    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// See [above](Self#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is no such root. Also fails
     /// when the blocks do not fit the buffers.
     fn gather<T: Plain>(&self, own: &[T], all: &mut [T], root: usize) -> Result<()>;
 
@@ -163,7 +163,7 @@ pub trait Collectives {
     /// and `blocks` are ignored at the other ranks.
     ///
     /// # Errors
-    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// See [above](Self#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is no such root. Also fails
     /// when the blocks do not fit the buffers.
     fn gather_varying<T: Plain>(
         &self,
@@ -178,7 +178,7 @@ pub trait Collectives {
     /// only read.
     ///
     /// # Errors
-    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// See [above](Self#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is no such root. Also fails
     /// when the blocks do not fit the buffers.
     fn gather_in_place<T: Plain>(&self, buffer: &mut [T], root: usize) -> Result<()>;
 
@@ -186,7 +186,7 @@ pub trait Collectives {
     /// their places in its buffer.
     ///
     /// # Errors
-    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// See [above](Self#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is no such root. Also fails
     /// when the blocks do not fit the buffers.
     fn gather_in_place_varying<T: Plain>(
         &self,
@@ -199,7 +199,7 @@ pub trait Collectives {
     /// elements. At the other ranks, `all` is ignored and may be empty. The root's call may return before the others'.
     ///
     /// # Errors
-    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// See [above](Self#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is no such root. Also fails
     /// when the blocks do not fit the buffers.
     fn scatter<T: Plain>(&self, all: &[T], own: &mut [T], root: usize) -> Result<()>;
 
@@ -207,7 +207,7 @@ pub trait Collectives {
     /// its `all`; `all` and `blocks` are ignored at the other ranks.
     ///
     /// # Errors
-    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// See [above](Self#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is no such root. Also fails
     /// when the blocks do not fit the buffers.
     fn scatter_varying<T: Plain>(
         &self,
@@ -221,7 +221,7 @@ pub trait Collectives {
     /// is only read, and the root's own block stays in it. The buffer of any other rank receives its own block.
     ///
     /// # Errors
-    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// See [above](Self#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is no such root. Also fails
     /// when the blocks do not fit the buffers.
     fn scatter_in_place<T: Plain>(&self, buffer: &mut [T], root: usize) -> Result<()>;
 
@@ -229,7 +229,7 @@ pub trait Collectives {
     /// gives their places in its buffer.
     ///
     /// # Errors
-    /// See [above](Self#errors). [`NoSuchRank`](mp_comm::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// See [above](Self#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is no such root. Also fails
     /// when the blocks do not fit the buffers.
     fn scatter_in_place_varying<T: Plain>(
         &self,
@@ -393,7 +393,7 @@ pub trait Collectives {
     /// ```
     ///
     /// # Errors
-    /// [`Misuse`](mp_comm::ErrorKind::Misuse) when called inside an operation.
+    /// [`Misuse`](crate::communicator::ErrorKind::Misuse) when called inside an operation.
     fn set_collectives(&self, settings: Settings) -> Result<()>;
 }
 

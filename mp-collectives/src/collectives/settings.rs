@@ -1,6 +1,6 @@
 //! Settings of a communicator's collective operations.
 
-pub use mp_comm::{CHECK_VARIABLE, Check};
+pub use crate::communicator::{CHECK_VARIABLE, Check};
 use mp_core::Wait;
 
 use crate::{barrier, broadcast, exchange, reduce};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use mp_comm::Call;
+use crate::communicator::Call;
 use mp_core::Plain;
 
 use super::collectives::{Buffer, Element, Immediate, Settings, Told};

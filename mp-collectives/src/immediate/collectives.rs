@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mp_comm::{Call, Entered, Ledger, Missing};
+use crate::communicator::{Call, Entered, Ledger, Missing};
 use mp_core::names::Namespace;
 use mp_core::{Error, Plain, Rank, Result};
 use mp_delegate::comm::{Errands, Progress};

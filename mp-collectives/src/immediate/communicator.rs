@@ -3,7 +3,7 @@
 use std::cell::{RefCell, RefMut};
 use std::sync::Arc;
 
-use mp_comm::{Communicator, Error, ErrorKind, Result};
+use crate::communicator::{Communicator, Error, ErrorKind, Result};
 use mp_delegate::comm::Progress;
 
 use super::{Failed, Immediate, Settings};
@@ -46,7 +46,7 @@ pub trait ImmediateCollectives {
     /// that it was made from, or else with [`Progress::Automatic`].
     ///
     /// # Errors
-    /// The errors of [`Immediate::open`]; [`Misuse`](mp_comm::ErrorKind::Misuse) while the value that an earlier call
+    /// The errors of [`Immediate::open`]; [`Misuse`](crate::communicator::ErrorKind::Misuse) while the value that an earlier call
     /// returned is still kept.
     fn immediate(&self) -> Result<RefMut<'_, Immediate>>;
 
@@ -96,7 +96,7 @@ pub trait ImmediateCollectives {
     ///
     /// # Errors
     /// The errors of [`CommThreads::start`](mp_delegate::comm::CommThreads::start), for an automatic thread;
-    /// [`Misuse`](mp_comm::ErrorKind::Misuse) while the value that [`immediate`](Self::immediate) returned earlier is
+    /// [`Misuse`](crate::communicator::ErrorKind::Misuse) while the value that [`immediate`](Self::immediate) returned earlier is
     /// still kept.
     fn set_progress(&self, progress: impl Into<Progress>) -> Result<()>;
 }

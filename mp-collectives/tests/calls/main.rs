@@ -4,20 +4,20 @@
 #[macro_use]
 mod support;
 
+use mp_collectives::communicator::{Communicator, Error, ErrorKind};
 use mp_collectives::{
     collectives::{Check, Collectives, Settings},
     exchange,
     immediate::{self, Failed, Immediate, ImmediateCollectives},
     reduce::{self, Sum},
 };
-use mp_comm::{Communicator, Error, ErrorKind};
 use mp_core::{Error as CoreError, Rank, Result, World};
 
 use mp_delegate::comm::Progress;
 
 use crate::support::on_all;
 
-type Called = fn(&Communicator) -> mp_comm::Result<()>;
+type Called = fn(&Communicator) -> mp_collectives::communicator::Result<()>;
 
 /// What one rank calls instead of `broadcast of 4 f64 with root 0`, and how that is told.
 const WRONG: [(&str, Called); 11] = [
@@ -34,7 +34,10 @@ const WRONG: [(&str, Called); 11] = [
     ("reduce_scatter of 0 u8", |of| of.reduce_scatter::<u8>(&[], &mut [], Sum)),
 ];
 
-fn unchecked(world: &Communicator, settings: Settings) -> mp_comm::Result<Communicator> {
+fn unchecked(
+    world: &Communicator,
+    settings: Settings,
+) -> mp_collectives::communicator::Result<Communicator> {
     let of = world.duplicate()?;
     of.set_collectives(Settings { check: Check::Off, ..settings })?;
     Ok(of)
@@ -43,7 +46,7 @@ fn unchecked(world: &Communicator, settings: Settings) -> mp_comm::Result<Commun
 /// Makes the call, and others until one fails: what the difference is said to be.
 fn told(
     of: &Communicator,
-    call: impl FnOnce(&Communicator) -> mp_comm::Result<()>,
+    call: impl FnOnce(&Communicator) -> mp_collectives::communicator::Result<()>,
 ) -> Result<String> {
     let mut result = call(of);
     for _ in 0..5 {
@@ -195,7 +198,7 @@ fn what_is_sent_and_what_is_expected_are_compared_in_full_checks() {
     }
 }
 
-type Begun = fn(&mut Immediate) -> mp_comm::Result<()>;
+type Begun = fn(&mut Immediate) -> mp_collectives::communicator::Result<()>;
 
 /// As [`WRONG`], of immediate operations.
 const WRONG_IMMEDIATE: [(&str, Begun); 6] = [
@@ -208,11 +211,11 @@ const WRONG_IMMEDIATE: [(&str, Begun); 6] = [
 ];
 
 trait Ended {
-    fn ended(self) -> mp_comm::Result<()>;
+    fn ended(self) -> mp_collectives::communicator::Result<()>;
 }
 
 impl<B> Ended for std::result::Result<B, Failed<B>> {
-    fn ended(self) -> mp_comm::Result<()> {
+    fn ended(self) -> mp_collectives::communicator::Result<()> {
         Ok(self.map(drop)?)
     }
 }
@@ -220,7 +223,7 @@ impl<B> Ended for std::result::Result<B, Failed<B>> {
 /// Makes the call, and others until one fails: what the difference is said to be.
 fn told_later(
     of: &mut Immediate,
-    call: impl FnOnce(&mut Immediate) -> mp_comm::Result<()>,
+    call: impl FnOnce(&mut Immediate) -> mp_collectives::communicator::Result<()>,
 ) -> Result<String> {
     let mut result = call(of);
     for _ in 0..5 {
@@ -229,10 +232,11 @@ fn told_later(
         }
         result = of.barrier().wait().ended();
     }
-    let told = |result: mp_comm::Result<()>| match result.map_err(Error::into_kind) {
-        Err(ErrorKind::CallsDiffer(calls)) => Ok(calls.to_string()),
-        other => Err(CoreError::other(format!("{other:?}"))),
-    };
+    let told =
+        |result: mp_collectives::communicator::Result<()>| match result.map_err(Error::into_kind) {
+            Err(ErrorKind::CallsDiffer(calls)) => Ok(calls.to_string()),
+            other => Err(CoreError::other(format!("{other:?}"))),
+        };
     let text = told(result)?;
     told(of.broadcast([0u8], 0).wait().ended())?;
     Ok(text)

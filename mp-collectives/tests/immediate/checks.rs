@@ -1,11 +1,11 @@
 //! Immediate operations that not all ranks call alike: who differs is named, and nobody waits for ever.
 
+use mp_collectives::communicator::{Communicator, Error, ErrorKind, Result};
 use mp_collectives::{
     collectives::{Check, Collectives, Settings as Blocking},
     immediate::{ImmediateCollectives, Settings},
     reduce::{self, Max, Order, Sum},
 };
-use mp_comm::{Communicator, Error, ErrorKind, Result};
 use mp_core::{Error as CoreError, Rank, World};
 
 use crate::{

@@ -1,12 +1,12 @@
 //! Immediate collectives of communicators.
 
+use mp_collectives::communicator::{Communicator, Error, ErrorKind, Result};
 use mp_collectives::{
     barrier,
     collectives::Collectives,
     immediate::{ImmediateCollectives, Settings},
     reduce::{self, Order, Sum},
 };
-use mp_comm::{Communicator, Error, ErrorKind, Result};
 use mp_core::{Rank, wait_all};
 
 use crate::{

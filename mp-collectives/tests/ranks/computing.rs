@@ -5,8 +5,8 @@
 
 use std::{mem, time::Duration};
 
+use mp_collectives::communicator::{ANY_SOURCE, Communicator, Error, ErrorKind};
 use mp_collectives::{collectives::Collectives, immediate::ImmediateCollectives};
-use mp_comm::{ANY_SOURCE, Communicator, Error, ErrorKind};
 use mp_core::{
     Channel, Rank, Result, World,
     mpb::{Line, Mpb, Mpbs},

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use mp_collectives::communicator::{Communicator, Error, ErrorKind, Shared};
 use mp_collectives::{
     CHOICE_TARGET,
     barrier::{self, Barrier, Placement},
@@ -15,7 +16,6 @@ use mp_collectives::{
     exchange::{self, packed},
     reduce::{self, AllReduce, Max, Min, Operation, Order, Reduce, Sum},
 };
-use mp_comm::{Communicator, Error, ErrorKind, Shared};
 use mp_core::{Error as CoreError, Plain, Rank, Result, Wait, World};
 
 use crate::support::{Random, Together, Watchdog, on_all, scenarios, with_limit_enough};
@@ -448,7 +448,7 @@ fn what_can_not_be() {
                 other => return Err(CoreError::other(format!("{other:?}"))),
             }
         }
-        let misuse = |result: mp_comm::Result<()>| {
+        let misuse = |result: mp_collectives::communicator::Result<()>| {
             ensure!(
                 matches!(result.as_ref().map_err(Error::kind), Err(ErrorKind::Misuse(_))),
                 "{result:?}"
@@ -514,7 +514,7 @@ fn deaths_are_for_members_alone() {
 
 // --- checks ---
 
-type Called = fn(&Communicator) -> mp_comm::Result<()>;
+type Called = fn(&Communicator) -> mp_collectives::communicator::Result<()>;
 
 /// What one rank calls instead of `broadcast of 4 f64 with root 0`, and how that is told.
 const WRONG: [(&str, Called); 14] = [
@@ -534,11 +534,11 @@ const WRONG: [(&str, Called); 14] = [
     ("reduce_scatter of 0 u8 with Sum", |of| of.reduce_scatter::<u8>(&[], &mut [], Sum)),
 ];
 
-fn right(of: &Communicator) -> mp_comm::Result<()> {
+fn right(of: &Communicator) -> mp_collectives::communicator::Result<()> {
     of.broadcast(&mut [1.0; 4], 0)
 }
 
-fn differ(result: mp_comm::Result<()>) -> Result<String> {
+fn differ(result: mp_collectives::communicator::Result<()>) -> Result<String> {
     match result.map_err(Error::into_kind) {
         Err(ErrorKind::CallsDiffer(calls)) => Ok(calls.to_string()),
         other => Err(CoreError::other(format!("{other:?}"))),

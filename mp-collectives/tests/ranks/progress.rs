@@ -4,12 +4,12 @@
 //! Each program here is legal MPI. Each hung while a call brought on nothing but its own kind; the comment
 //! of each says which cycle of waits `mprun report` showed then.
 
+use mp_collectives::communicator::{ANY_SOURCE, Communicator};
 use mp_collectives::{
     collectives::{Check, Collectives, Settings},
     immediate::{ImmediateCollectives, Settings as ImmediateSettings},
     reduce::Sum,
 };
-use mp_comm::{ANY_SOURCE, Communicator};
 use mp_core::{Channel, Pending, Rank, Result, wait_all, wait_some};
 use mp_delegate::{
     comm::Progress,

@@ -7,11 +7,11 @@ use std::{
     time::Duration,
 };
 
+use mp_collectives::communicator::{ANY_SOURCE, Communicator};
 use mp_collectives::{
     immediate::{ImmediateCollectives, Settings},
     reduce::Sum,
 };
-use mp_comm::{ANY_SOURCE, Communicator};
 use mp_core::{
     Channel, Error, ErrorKind, Pending, Rank, Result, World, test_all, test_some, wait_all,
     wait_any, wait_some,

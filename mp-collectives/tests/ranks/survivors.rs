@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use mp_collectives::communicator::{ANY_SOURCE, Communicator, Error, ErrorKind, Result};
 use mp_collectives::{
     collectives::Collectives,
     immediate::ImmediateCollectives,
     reduce::{Max, Sum},
 };
-use mp_comm::{ANY_SOURCE, Communicator, Error, ErrorKind, Result};
 use mp_core::{Cause, Rank, World};
 
 use crate::support::{Random, Watchdog, on_all, scenarios::die};

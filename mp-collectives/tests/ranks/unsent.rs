@@ -1,12 +1,12 @@
 //! Messages for which there is no memory. The collective operation that the sender waits in fails, and no other rank
 //! waits for ever.
 
+use mp_collectives::communicator::{ANY_SOURCE, Communicator, Error, ErrorKind, wait_any};
 use mp_collectives::{
     collectives::Collectives,
     immediate::{ImmediateCollectives, Settings},
     reduce::Sum,
 };
-use mp_comm::{ANY_SOURCE, Communicator, Error, ErrorKind, wait_any};
 use mp_core::{Channel, Sender, World};
 use mp_delegate::comm::Progress;
 

@@ -11,11 +11,11 @@ use std::{
     time::Duration,
 };
 
-use mp_collectives::immediate::CollectiveRequest;
-use mp_comm::{
+use mp_collectives::communicator::{
     Error, Pending, PersistentReceive, PersistentSend, ReceiveRequest, SendRequest, Status,
     test_any,
 };
+use mp_collectives::immediate::CollectiveRequest;
 use mp_core::Rank;
 use mp_delegate::comm::Request as DelegatedRequest;
 
@@ -42,13 +42,15 @@ pub enum Done<'a> {
     Put(Result<Vec<u8>, Error>, Vec<u8>),
 }
 
-type Sent = Result<Vec<u8>, mp_comm::Failed<Vec<u8>>>;
-type Received = Result<(Vec<u8>, Status), mp_comm::Failed<Vec<u8>>>;
+type Sent = Result<Vec<u8>, mp_collectives::communicator::Failed<Vec<u8>>>;
+type Received = Result<(Vec<u8>, Status), mp_collectives::communicator::Failed<Vec<u8>>>;
 
 fn sent<'a>(sent: Sent, number: usize) -> Done<'a> {
     match sent {
         Ok(back) => Done::Send(back, Ok(()), number),
-        Err(mp_comm::Failed { error, buffer }) => Done::Send(buffer, Err(error), number),
+        Err(mp_collectives::communicator::Failed { error, buffer }) => {
+            Done::Send(buffer, Err(error), number)
+        }
     }
 }
 

@@ -6,15 +6,15 @@ use std::{
     time::Duration,
 };
 
+use mp_collectives::communicator::{
+    ANY_SOURCE, ANY_TAG, Agreement, Communicator, Error, ErrorKind, PersistentReceive,
+    PersistentSend, Source, Start, Status, Tag, start_all, test_all, test_any, test_some, wait_all,
+    wait_any, wait_some,
+};
 use mp_collectives::{
     collectives::{Check, Collectives, Settings},
     immediate::{self, ImmediateCollectives},
     reduce::Sum,
-};
-use mp_comm::{
-    ANY_SOURCE, ANY_TAG, Agreement, Communicator, Error, ErrorKind, PersistentReceive,
-    PersistentSend, Source, Start, Status, Tag, start_all, test_all, test_any, test_some, wait_all,
-    wait_any, wait_some,
 };
 use mp_core::{Rank, Result};
 use mp_delegate::comm::{CommThreads, Progress};

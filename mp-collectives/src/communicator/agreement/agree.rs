@@ -1,0 +1,185 @@
+//! Agreement of all ranks of a communicator: for all calls that every rank must make.
+
+use crate::communicator::{
+    agreement::call::{Call, Calls},
+    error::{Error, ErrorKind, Result},
+    messages::elements::misuse,
+    point_to_point::{Communicator, OWN_TAGS, Stream},
+    status::Tag,
+};
+
+/// Identifies one of these calls. All ranks must make the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Together {
+    Duplicate = 1,
+    Split = 2,
+    Create = 3,
+    Cartesian = 4,
+}
+
+impl Together {
+    fn call(self) -> Call {
+        Call::new(match self {
+            Together::Duplicate => "duplicate",
+            Together::Split => "split",
+            Together::Create => "create",
+            Together::Cartesian => "cartesian",
+        })
+    }
+}
+
+/// The number of words that each rank contributes.
+pub(crate) const WORDS: usize = 3;
+/// Those words, the call, and the first unused context.
+const ROW: usize = WORDS + 2;
+type Row = [u64; ROW];
+
+/// Used instead of a call: a rank is missing; the rank and the reason follow.
+const MISSING: u64 = 0;
+const LOST: u64 = 0;
+const ENDED: u64 = 1;
+
+/// The first of the tags of these calls in the stream of joint operations. Each call has the next tag, so that a late
+/// message of a call that was given up is not taken for something else.
+const TAGS: u32 = OWN_TAGS + (1 << 30);
+
+/// The result of an agreement, the same for every rank.
+pub(crate) struct Agreed {
+    /// What each rank contributed.
+    pub(crate) rows: Vec<[u64; WORDS]>,
+    /// A context that none of the ranks has used.
+    pub(crate) context: u32,
+}
+
+impl Communicator {
+    /// Tells every rank what all ranks contribute, and reserves a context for something new.
+    pub(crate) fn decide_together(&self, call: Together, mine: [u64; WORDS]) -> Result<Agreed> {
+        self.joint().check_if_set(|| call.call())?;
+        let (tag, mut row) = self.row(call as u64);
+        row[2..].copy_from_slice(&mine);
+        let told = call.call();
+        let rows = self.exchange_rows(tag, row)?;
+        let context = rows.iter().map(|row| row[1]).max().unwrap_or(0);
+        // Twice as many are told apart: see `Stream`.
+        let Some(context) = u32::try_from(context).ok().filter(|&context| context < 1 << 31) else {
+            return misuse("no context is left");
+        };
+        // Also where the calls differ: whatever a rank takes it for, it is not used.
+        self.engine.work().next_context = context + 1;
+        self.compare(tag, &rows, &told)?;
+        Ok(Agreed { rows: rows.iter().map(|row| [row[2], row[3], row[4]]).collect(), context })
+    }
+
+    /// Returns the next call's tag, and this rank's row for it.
+    fn row(&self, call: u64) -> (u32, Row) {
+        let number = self.agreements.get();
+        self.agreements.set(number.wrapping_add(1));
+        let unused = self.engine.work().next_context;
+        (TAGS + number % (1 << 30), [call, u64::from(unused), 0, 0, 0])
+    }
+
+    /// Exchanges all ranks' rows by way of rank 0, which hears from every rank before it answers any. So either all
+    /// ranks go on, or all learn which rank is missing.
+    fn exchange_rows(&self, tag: u32, row: Row) -> Result<Vec<Row>> {
+        if self.rank() == 0 { self.collect(tag, row) } else { self.contribute(tag, row) }
+    }
+
+    fn collect(&self, tag: u32, row: Row) -> Result<Vec<Row>> {
+        let mut rows = vec![row];
+        let mut failed = None;
+        for rank in 1..self.size() {
+            match self.receive_row(rank, tag) {
+                Ok(row) => rows.push(row),
+                Err(error) => drop(failed.get_or_insert((rank, error))),
+            }
+        }
+        let answer = match &failed {
+            Some((rank, error)) => {
+                let why = match error.kind() {
+                    ErrorKind::Ended { .. } => ENDED,
+                    _ => LOST,
+                };
+                vec![[MISSING, *rank as u64, why, 0, 0]]
+            }
+            None => rows.clone(),
+        };
+        for rank in 1..self.size() {
+            // Each of them is one line: so that this opens no channel of chunks.
+            let mut rows = answer.iter();
+            let sent = rows.try_for_each(|row| self.send_in(Stream::Together, row, rank, tag));
+            match sent.map_err(Error::into_kind) {
+                // All others go on, and will hear of it when they need that rank.
+                Ok(()) | Err(ErrorKind::PeerLost { .. } | ErrorKind::Ended { .. }) => {}
+                Err(error) => drop(failed.get_or_insert((rank, error.into()))),
+            }
+        }
+        match failed {
+            None => Ok(rows),
+            Some((_, error)) => Err(error),
+        }
+    }
+
+    fn contribute(&self, tag: u32, row: Row) -> Result<Vec<Row>> {
+        self.send_in(Stream::Together, &row, 0, tag)?;
+        let mut rows = Vec::with_capacity(self.size());
+        for _ in 0..self.size() {
+            let row = self.receive_row(0, tag)?;
+            if row[0] == MISSING {
+                let rank = row[1] as usize;
+                let world_rank = self.to_world(rank)? as usize;
+                return Err(match row[2] {
+                    LOST => ErrorKind::PeerLost { rank, world_rank }.into(),
+                    _ => ErrorKind::Ended { rank }.into(),
+                });
+            }
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    fn receive_row(&self, from: usize, tag: u32) -> Result<Row> {
+        let mut row = [0; ROW];
+        let (from, tag) = (from.into(), Tag::Is(tag));
+        self.receive_within(Stream::Together, &mut row, from, tag, true, None)?;
+        Ok(row)
+    }
+
+    /// Returns an error, at all ranks, if they do not all make the same call.
+    fn compare(&self, tag: u32, rows: &[Row], call: &Call) -> Result<()> {
+        if rows.iter().all(|row| row[0] == rows[0][0]) {
+            return Ok(());
+        }
+        Err(ErrorKind::CallsDiffer(Box::new(Calls::new(self.all_calls(tag, call)?))).into())
+    }
+
+    /// Exchanges the calls of all ranks, in words.
+    fn all_calls(&self, tag: u32, mine: &Call) -> Result<Vec<Call>> {
+        let unreadable = |error: postcard::Error| {
+            Error::from(ErrorKind::Broken { rank: 0, reason: error.to_string() })
+        };
+        if self.rank() > 0 {
+            let call = postcard::to_stdvec(mine).map_err(unreadable)?;
+            self.send_in(Stream::Together, &call, 0, tag)?;
+            let (all, _) = self.receive_vec_in::<u8>(Stream::Together, 0.into(), Tag::Is(tag))?;
+            return postcard::from_bytes(&all).map_err(unreadable);
+        }
+        let mut calls = vec![mine.clone()];
+        for rank in 1..self.size() {
+            let (call, _) =
+                self.receive_vec_in::<u8>(Stream::Together, rank.into(), Tag::Is(tag))?;
+            let broken = |error: postcard::Error| {
+                Error::from(ErrorKind::Broken { rank, reason: error.to_string() })
+            };
+            calls.push(postcard::from_bytes(&call).map_err(broken)?);
+        }
+        let all = postcard::to_stdvec(&calls).map_err(unreadable)?;
+        for rank in 1..self.size() {
+            match self.send_in(Stream::Together, &all, rank, tag).map_err(Error::into_kind) {
+                Ok(()) | Err(ErrorKind::PeerLost { .. } | ErrorKind::Ended { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(calls)
+    }
+}

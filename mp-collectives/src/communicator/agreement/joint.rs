@@ -1,0 +1,276 @@
+//! Building blocks of operations that all ranks of a communicator call together.
+
+use std::{any::Any, rc::Rc, time::Duration};
+
+use mp_core::{Plain, Rank, progress::Helper};
+
+use crate::communicator::{
+    agreement::board::Whose,
+    agreement::call::Call,
+    agreement::check::Check,
+    agreement::ledger::Ledger,
+    error::Result,
+    messages::elements::misuse,
+    point_to_point::{Communicator, OWN_TAGS, Stream},
+    requests::exchange::Exchange,
+    status::{Source, Status, Tag},
+};
+
+/// A communicator from the point of view of an operation that all its ranks call together. It has a stream of messages
+/// of its own, which is separate from the program's messages, a name for other things that the ranks share, and a place
+/// to keep them. It is for crates that add further such operations.
+///
+/// ```
+/// use onchip::communicator::{Communicator, Result};
+///
+/// /// The sum of all ranks' numbers, in every rank.
+/// fn sum(communicator: &Communicator, number: u64) -> Result<u64> {
+///     let joint = communicator.joint();
+///     let (me, size) = (communicator.rank(), communicator.size());
+///     if me > 0 {
+///         joint.send(&[number], 0, 1)?;
+///         let mut sum = [0];
+///         joint.receive_into(&mut sum, 0, 1)?;
+///         return Ok(sum[0]);
+///     }
+///     let mut sum = number;
+///     let mut more = [0];
+///     for other in 1..size {
+///         joint.receive_into(&mut more, other, 1)?;
+///         sum += more[0];
+///     }
+///     (1..size).try_for_each(|other| joint.send(&[sum], other, 1))?;
+///     Ok(sum)
+/// }
+///
+/// onchip::World::threads(3).run(|rank| {
+///     let world = Communicator::world(rank);
+///     assert_eq!(sum(&world, rank.id() as u64 + 1)?, 6);
+///     Ok(())
+/// })?;
+/// # Ok::<(), onchip::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Joint<'a> {
+    communicator: &'a Communicator,
+}
+
+impl Communicator {
+    /// Returns the building blocks of operations that all ranks call together.
+    pub fn joint(&self) -> Joint<'_> {
+        Joint { communicator: self }
+    }
+}
+
+impl<'a> Joint<'a> {
+    /// Returns the communicator.
+    pub fn communicator(self) -> &'a Communicator {
+        self.communicator
+    }
+
+    /// Returns this rank of the world, to open channels and make buffers.
+    pub fn rank(self) -> Rank {
+        self.communicator.engine.rank.clone()
+    }
+
+    /// Returns [`Revoked`](crate::communicator::ErrorKind::Revoked) if the communicator was [revoked](Communicator::revoke). This is
+    /// for operations that begin with something other than messages of this stream. Ranks that have opened message
+    /// passing buffers call it once more after that. A revocation ends whatever they wait for later.
+    ///
+    /// # Errors
+    /// [`Revoked`](crate::communicator::ErrorKind::Revoked).
+    #[inline(always)]
+    pub fn check_revoked(self) -> Result<()> {
+        self.communicator.check_revoked()
+    }
+
+    /// Returns the world's numbers of the ranks.
+    pub fn world_ranks(self) -> Vec<usize> {
+        self.communicator.members.all().iter().map(|&rank| rank as usize).collect()
+    }
+
+    /// Returns a name for the channels or message passing buffers of `what`. It is the same in all ranks of this
+    /// communicator, and differs from the names of all other communicators of these ranks. MPBs of such a name are
+    /// revoked with the communicator.
+    pub fn name(self, what: &str) -> String {
+        let (serial, context) = (self.communicator.engine.serial, self.communicator.context);
+        format!("{}{what}", Whose { serial, context }.prefix())
+    }
+
+    /// Returns the value that was made for this communicator at the first call for this type, and that is kept with it.
+    /// Finding it again costs about a nanosecond.
+    ///
+    /// # Errors
+    /// Those of `make`. After an error, nothing is kept.
+    #[inline]
+    pub fn keep<T: Any>(self, make: impl FnOnce(Self) -> Result<T>) -> Result<&'a T> {
+        match self.communicator.kept.get() {
+            Some(found) => Ok(found),
+            None => self.keep_new(make),
+        }
+    }
+
+    #[cold]
+    fn keep_new<T: Any>(self, make: impl FnOnce(Self) -> Result<T>) -> Result<&'a T> {
+        let made = make(self)?;
+        self.communicator.kept.push(made);
+        match self.communicator.kept.get() {
+            Some(found) => Ok(found),
+            None => misuse("what was kept is gone"),
+        }
+    }
+
+    /// Stores a value, such as a setting, in the communicator for all communicators that are made from it from now on,
+    /// and for those made from them. It replaces a value of the same type.
+    pub fn hand_down<T: Any>(self, value: T) {
+        let mut all = self.communicator.handed_down.borrow_mut();
+        all.retain(|other| !other.is::<T>());
+        all.push(Rc::new(value));
+    }
+
+    /// Returns the value that was stored in this communicator, or in the one that it was made from at the time when it
+    /// was made.
+    ///
+    /// ```
+    /// use onchip::Communicator;
+    ///
+    /// onchip::World::threads(2).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     let before = world.duplicate()?;
+    ///     world.joint().hand_down(7u8);
+    ///     let copy = world.duplicate()?;
+    ///     assert_eq!(copy.joint().handed_down::<u8>().as_deref(), Some(&7));
+    ///     assert_eq!(before.joint().handed_down::<u8>(), None);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), onchip::Error>(())
+    /// ```
+    pub fn handed_down<T: Any>(self) -> Option<Rc<T>> {
+        let all = self.communicator.handed_down.borrow();
+        all.iter().find_map(|value| Rc::clone(value).downcast().ok())
+    }
+
+    /// Sets the helper that brings on the tagged messages of this rank between its calls: those of all communicators
+    /// made from the same [`world`](Communicator::world). With `None` they make progress only during its calls, which
+    /// is the initial state.
+    ///
+    /// A call that ends with pending operations lends them to the helper, and the next call takes them back. It waits
+    /// at most until the helper has moved what there is to move at that moment.
+    pub fn lend_messages_to(self, helper: Option<Box<dyn Helper>>) {
+        self.communicator.engine.lend_to(helper);
+    }
+
+    /// Sets whether ranks compare their collective calls, from the next call on. This also applies to communicators
+    /// that are made from this one from now on. All ranks must set the same value between the same calls.
+    pub fn set_check(self, check: Check) {
+        self.communicator.set_check(check);
+    }
+
+    /// Returns the ledger in which ranks compare their collective calls, for calls that only begin an operation. `None`
+    /// if they do not compare them, or if there is only one rank.
+    ///
+    /// # Errors
+    /// [`World`](crate::communicator::ErrorKind::World) for lack of memory.
+    pub fn ledger(self) -> Result<Option<Ledger>> {
+        match self.checks() {
+            true => {
+                let limit = self.communicator.check().limit();
+                Ok(Some(self.opened_ledger()?.with_limit(limit)))
+            }
+            false => Ok(None),
+        }
+    }
+
+    /// Returns whether ranks compare their collective calls.
+    #[inline(always)]
+    pub fn checks(self) -> bool {
+        self.communicator.checks()
+    }
+
+    fn opened_ledger(self) -> Result<Ledger> {
+        if let Some(ledger) = self.communicator.ledger.get() {
+            return Ok(ledger.clone());
+        }
+        let ledger = Ledger::open(self)?;
+        self.check_revoked()?;
+        Ok(self.communicator.ledger.get_or_init(|| ledger).clone())
+    }
+
+    /// Checks that all ranks make the same call, with everything that must be the same; this is for debugging. All
+    /// ranks must make this check before the same calls. They wait for each other in it, even before operations that
+    /// would not wait for all ranks by themselves.
+    ///
+    /// With a limit, a rank that has not come in time is named in the error. It gets that error, too, when it comes.
+    ///
+    /// ```
+    /// use onchip::communicator::{Call, Communicator, ErrorKind};
+    ///
+    /// onchip::World::threads(3).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     let root = if rank.id() == 1 { 2 } else { 0 };
+    ///     let call = Call::new("gather").elements::<u8>(100).root(root);
+    ///     match world.joint().check(&call, None).unwrap_err().kind() {
+    ///         ErrorKind::CallsDiffer(calls) => assert_eq!(calls.odd()[0].ranks, [1]),
+    ///         other => panic!("{other:?}"),
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), onchip::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// At all ranks: [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer), and [`NotCome`](crate::communicator::ErrorKind::NotCome) after
+    /// the limit; [`PeerLost`](crate::communicator::ErrorKind::PeerLost) and [`Ended`](crate::communicator::ErrorKind::Ended) when a rank can't
+    /// come.
+    pub fn check(self, call: &Call, limit: Option<Duration>) -> Result<()> {
+        self.check_revoked()?;
+        if self.communicator.size() == 1 {
+            return Ok(());
+        }
+        let ledger = self.opened_ledger()?.with_limit(limit);
+        ledger.enter(call.clone())?.wait(self.communicator)
+    }
+
+    /// Works like [`check`](Self::check), but only if ranks compare their collective calls, as [set](Self::set_check).
+    ///
+    /// # Errors
+    /// As `check`.
+    pub fn check_if_set(self, call: impl FnOnce() -> Call) -> Result<()> {
+        match self.checks() {
+            true => self.check(&call(), self.communicator.check().limit()),
+            false => Ok(()),
+        }
+    }
+
+    /// Works like [`Communicator::send`], in the stream of joint operations.
+    ///
+    /// # Errors
+    /// As `Communicator::send`; [`Misuse`](crate::communicator::ErrorKind::Misuse) for tags from 2³¹ on.
+    #[inline]
+    pub fn send<T: Plain>(self, elements: &[T], to: usize, tag: u32) -> Result<()> {
+        self.check_tag(tag)?;
+        self.communicator.send_in(Stream::Together, elements, to, tag)
+    }
+
+    /// Works like [`Communicator::receive_into`], in the stream of joint operations. A message that it refuses is
+    /// dropped, so the next operation does not find it.
+    ///
+    /// # Errors
+    /// As `Communicator::receive_into`.
+    #[inline]
+    pub fn receive_into<T: Plain>(self, into: &mut [T], source: usize, tag: u32) -> Result<Status> {
+        self.check_tag(tag)?;
+        let (source, tag) = (Source::Rank(source), Tag::Is(tag));
+        self.communicator.receive_in(Stream::Together, into, source, tag, false)
+    }
+
+    /// Works like [`Communicator::exchange`], in the stream of joint operations.
+    pub fn exchange(self) -> Exchange<'a> {
+        self.communicator.exchange_in(Stream::Together)
+    }
+
+    #[inline]
+    fn check_tag(self, tag: u32) -> Result<()> {
+        if tag < OWN_TAGS { Ok(()) } else { misuse(format!("tag {tag} of a joint operation")) }
+    }
+}

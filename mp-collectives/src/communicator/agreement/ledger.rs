@@ -1,0 +1,438 @@
+//! A ledger in which the ranks of a communicator compare their collective calls, in the order of the calls.
+//!
+//! Every rank enters each of its calls in a ledger that all ranks can read, and goes on when all have entered the same
+//! call. Entering a call does not wait for other ranks, so a call that only begins an operation can do it. The
+//! comparison is done by any thread that needs the result, always of the oldest entry first.
+//!
+//! The lines of each rank's MPB:
+//!
+//! ```text
+//! P · R   from rank i: the last R entries' numbers, with their digests      set by rank i
+//! P       how many entries rank i has compared                              set by rank i
+//! P       which entries rank i has given up                                 set by rank i
+//! R · T   the own last R entries in words                                   read by all, where they differ
+//! ```
+//!
+//! 1. An entry is written in words into the rank's own MPB. Then its number and digest are written into those of the
+//!    other ranks. An entry replaces the one R before it, when all have compared that one. Until then it waits in
+//!    private memory.
+//! 2. A rank compares an entry when all ranks have written theirs. If the digests differ, it reads the words of every
+//!    rank. All ranks find the same difference, because each of them compares all entries.
+//! 3. It publishes how many entries it has compared.
+//!
+//! A rank that has waited too long publishes which entries it has given up. A rank that comes later sees that, and
+//! gives up, too. A rank that comes at just that moment may miss it, and then wait in the operation itself for the
+//! ranks that have given up.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use mp_core::{
+    Wait,
+    mpb::{Line, Mpbs, Polled},
+};
+
+use crate::communicator::{
+    agreement::call::{Call, Calls},
+    agreement::joint::Joint,
+    error::{Error, ErrorKind, Result},
+    messages::send_queue::NAMES,
+    point_to_point::Communicator,
+};
+
+/// R.
+const ENTRIES: usize = 32;
+/// T: an entry is in words as far as there is room.
+const TEXT_LINES: usize = 16;
+const TEXT: usize = TEXT_LINES * 64 - size_of::<u64>();
+
+/// How long a thread waits before it looks again after a rank that has not opened the ledger.
+const SLICE: Duration = Duration::from_millis(1);
+
+/// One rank's view of the collective calls of a communicator: see [`Joint::ledger`]. Clones refer to the same ledger,
+/// and any thread may have one.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    shared: Arc<Shared>,
+    /// The time limit of blocking calls.
+    limit: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    polled: Arc<Polled>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Numbers of entries that were entered, that the others can see, and that were compared.
+    entered: u64,
+    posted: u64,
+    compared: u64,
+    /// This rank's calls that were not yet compared.
+    calls: VecDeque<Call>,
+    /// The results of entries that were not all the same, until they are asked for.
+    verdicts: HashMap<u64, Verdict>,
+    /// The first and the last of those given up in a row.
+    given_up: Option<(u64, u64)>,
+}
+
+#[derive(Clone, Debug)]
+enum Verdict {
+    Differ(Calls),
+    NotCome(usize),
+    Broken(usize, String),
+}
+
+/// A call that was entered.
+#[derive(Debug)]
+pub struct Entered {
+    ledger: Ledger,
+    number: u64,
+    call: Call,
+}
+
+/// The flag that must be set before an entry can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The rank of the communicator that sets it.
+    pub rank: usize,
+    /// Its line in this rank's MPB.
+    pub line: usize,
+    /// The value that it must reach.
+    pub value: u64,
+}
+
+impl Ledger {
+    /// Opens the ledger. All ranks of the communicator open it; none waits for the others to do so.
+    pub(crate) fn open(joint: Joint<'_>) -> Result<Self> {
+        let ranks = joint.communicator().size();
+        let mpbs = Mpbs::lines(ranks * ENTRIES + 2 * ranks + ENTRIES * TEXT_LINES);
+        let (rank, ranks) = (joint.rank(), joint.world_ranks());
+        let mpb = rank.mpb_of(&joint.name("calls"), &ranks, NAMES.mpbs(mpbs))?;
+        let polled = Arc::new(Polled::new(mpb));
+        let shared = Arc::new(Shared { polled, state: Mutex::default() });
+        Ok(Self { shared, limit: None })
+    }
+
+    /// Returns the same ledger, with this time limit for blocking calls.
+    pub(crate) fn with_limit(&self, limit: Option<Duration>) -> Self {
+        Self { limit, ..self.clone() }
+    }
+
+    /// Enters this rank's next call, without waiting.
+    ///
+    /// # Errors
+    /// [`World`](crate::communicator::ErrorKind::World) when the world's memory is broken.
+    pub fn enter(&self, call: Call) -> Result<Entered> {
+        let mut state = self.shared.lock();
+        let number = state.entered;
+        state.entered += 1;
+        state.calls.push_back(call.clone());
+        self.shared.post(&mut state)?;
+        Ok(Entered { ledger: self.clone(), number, call })
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn me(&self) -> usize {
+        self.polled.mpb().rank()
+    }
+
+    fn ranks(&self) -> usize {
+        self.polled.mpb().ranks()
+    }
+
+    fn others(&self) -> impl Iterator<Item = usize> + use<> {
+        let me = self.me();
+        (0..self.ranks()).filter(move |&rank| rank != me)
+    }
+
+    fn place(number: u64) -> usize {
+        number as usize % ENTRIES
+    }
+
+    fn entry_line(&self, of: usize, number: u64) -> usize {
+        of * ENTRIES + Self::place(number)
+    }
+
+    fn compared_line(&self, by: usize) -> usize {
+        self.ranks() * ENTRIES + by
+    }
+
+    fn given_up_line(&self, by: usize) -> usize {
+        self.ranks() * (ENTRIES + 1) + by
+    }
+
+    fn text_line(&self, number: u64) -> usize {
+        self.ranks() * (ENTRIES + 2) + Self::place(number) * TEXT_LINES
+    }
+
+    /// Makes the entries for which there is room visible to the others.
+    fn post(&self, state: &mut State) -> Result<()> {
+        let mpb = self.polled.mpb();
+        while let Some(call) = state.calls.get((state.posted - state.compared) as usize)
+            && state.posted < state.entered
+            && self.no_room(state.posted)?.is_none()
+        {
+            let number = state.posted;
+            let words = in_words(call);
+            let mut text = (words.len() as u64).to_le_bytes().to_vec();
+            text.extend(words);
+            mpb.put(&text, Line { rank: self.me(), line: self.text_line(number) })?;
+            let (line, digest) = (self.entry_line(self.me(), number), call.digest().to_le_bytes());
+            for rank in self.others() {
+                mpb.set_flag_with(Line { rank, line }, number + 1, &digest)?;
+            }
+            state.posted += 1;
+        }
+        Ok(())
+    }
+
+    /// Returns the flag of a rank that has to compare an older entry before this one can be posted.
+    fn no_room(&self, number: u64) -> Result<Option<Missing>> {
+        let value = (number + 1).saturating_sub(ENTRIES as u64);
+        self.first_below(value, |rank| self.compared_line(rank))
+    }
+
+    fn first_below(&self, value: u64, line: impl Fn(usize) -> usize) -> Result<Option<Missing>> {
+        for rank in self.others() {
+            let line = line(rank);
+            if self.polled.mpb().flag(line)? < value {
+                return Ok(Some(Missing { rank, line, value }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Posts and compares as much as possible. Returns what has to come before more can be done, or `None` if nothing
+    /// is left.
+    fn advance(&self, state: &mut State) -> Result<Option<Missing>> {
+        loop {
+            self.post(state)?;
+            let number = state.compared;
+            if number == state.entered {
+                return Ok(None);
+            }
+            if number == state.posted {
+                match self.no_room(number)? {
+                    None => continue,
+                    missing => return Ok(missing),
+                }
+            }
+            if let Some(missing) =
+                self.first_below(number + 1, |rank| self.entry_line(rank, number))?
+            {
+                return Ok(Some(missing));
+            }
+            let Some(call) = state.calls.pop_front() else { return Ok(None) };
+            if let Some(verdict) = self.compare(number, &call)? {
+                state.verdicts.insert(number, verdict);
+            }
+            state.compared += 1;
+            let line = self.compared_line(self.me());
+            for rank in self.others() {
+                self.polled.mpb().set_flag(Line { rank, line }, state.compared)?;
+            }
+        }
+    }
+
+    /// Compares the entries of this number, which all ranks have entered.
+    fn compare(&self, number: u64, call: &Call) -> Result<Option<Verdict>> {
+        let mpb = self.polled.mpb();
+        let mut digest = [0; size_of::<u64>()];
+        let mut same = true;
+        for rank in self.others() {
+            mpb.flag_payload(self.entry_line(rank, number), &mut digest)?;
+            same &= u64::from_le_bytes(digest) == call.digest();
+        }
+        if !same {
+            return Ok(Some(match self.all_calls(number, call)? {
+                Ok(calls) => Verdict::Differ(Calls::new(calls)),
+                Err((rank, reason)) => Verdict::Broken(rank, reason),
+            }));
+        }
+        for rank in self.others() {
+            if let Some(missing) = read_given_up(mpb.flag(self.given_up_line(rank))?, number) {
+                return Ok(Some(Verdict::NotCome(missing)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn all_calls(&self, number: u64, mine: &Call) -> Result<Result<Vec<Call>, (usize, String)>> {
+        let mut calls = Vec::with_capacity(self.ranks());
+        for rank in 0..self.ranks() {
+            if rank == self.me() {
+                calls.push(mine.clone());
+                continue;
+            }
+            let mut text = [0; TEXT_LINES * 64];
+            let from = Line { rank, line: self.text_line(number) };
+            self.polled.mpb().get(from, &mut text)?;
+            let (length, words) = text.split_at(size_of::<u64>());
+            let length = length.try_into().map_or(0, u64::from_le_bytes) as usize;
+            match postcard::from_bytes(words.get(..length).unwrap_or(&[])) {
+                Ok(call) => calls.push(call),
+                Err(error) => return Ok(Err((rank, error.to_string()))),
+            }
+        }
+        Ok(Ok(calls))
+    }
+
+    /// Records that this rank no longer waits for `missing` to come to this entry.
+    fn give_up(&self, number: u64, missing: usize) -> Result<()> {
+        let mut state = self.lock();
+        let from = match state.given_up {
+            Some((from, last)) if last + 1 == number || last == number => from,
+            _ => number,
+        };
+        state.given_up = Some((from, number));
+        let (rank, value) = (self.me(), given_up(from, number, missing));
+        let line = self.given_up_line(rank);
+        for rank in self.others() {
+            self.polled.mpb().set_flag(Line { rank, line }, value)?;
+        }
+        Ok(())
+    }
+}
+
+/// Encodes it in one word: 40 bits for 1 + the last entry, 8 bits for the number of entries before it, and 16 bits for
+/// the missing rank.
+fn given_up(from: u64, last: u64, missing: usize) -> u64 {
+    (last + 1) << 24 | (last - from).min(0xff) << 16 | (missing as u64 & 0xffff)
+}
+
+/// Returns the missing rank, if this entry was given up.
+fn read_given_up(word: u64, number: u64) -> Option<usize> {
+    let last = (word >> 24).checked_sub(1)?;
+    let before = word >> 16 & 0xff;
+    (last.saturating_sub(before)..=last).contains(&number).then_some((word & 0xffff) as usize)
+}
+
+/// Returns the call in words, as far as there is room: long settings and names are truncated.
+fn in_words(call: &Call) -> Vec<u8> {
+    let mut call = call.clone();
+    loop {
+        match postcard::to_stdvec(&call) {
+            Ok(words) if words.len() <= TEXT => return words,
+            _ => call.shorten(),
+        }
+    }
+}
+
+impl Entered {
+    /// Returns what has to come before this entry can be compared, or `None` when all ranks have entered the same call.
+    /// Does not wait. If the result does not matter any more, there is no need to call this.
+    ///
+    /// # Errors
+    /// [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer), [`NotCome`](crate::communicator::ErrorKind::NotCome) if another rank has given
+    /// up; [`World`](crate::communicator::ErrorKind::World) when the world's memory is broken.
+    pub fn look(&self) -> Result<Option<Missing>> {
+        let shared = &self.ledger.shared;
+        let mut state = shared.lock();
+        if state.compared <= self.number {
+            let missing = shared.advance(&mut state)?;
+            if state.compared <= self.number {
+                return Ok(missing);
+            }
+        }
+        match state.verdicts.remove(&self.number) {
+            None => Ok(None),
+            Some(Verdict::Differ(calls)) => Err(ErrorKind::CallsDiffer(Box::new(calls)).into()),
+            Some(Verdict::NotCome(rank)) => Err(self.not_come(rank)),
+            Some(Verdict::Broken(rank, reason)) => Err(ErrorKind::Broken { rank, reason }.into()),
+        }
+    }
+
+    /// Returns the MPBs that [`Missing`] refers to.
+    pub fn polled(&self) -> &Arc<Polled> {
+        &self.ledger.shared.polled
+    }
+
+    fn not_come(&self, rank: usize) -> Error {
+        let limit = self.ledger.limit.unwrap_or_default();
+        Error::from(ErrorKind::NotCome { rank, call: Box::new(self.call.clone()), limit })
+    }
+
+    /// Waits until the entry is compared. The communicator's pending operations make progress meanwhile.
+    pub(crate) fn wait(&self, of: &Communicator) -> Result<()> {
+        let (began, limit) = (Instant::now(), self.ledger.limit);
+        let shared = &self.ledger.shared;
+        while let Some(missing) = self.look()? {
+            let left = limit.map(|limit| limit.saturating_sub(began.elapsed()));
+            if left.is_some_and(|left| left.is_zero()) {
+                shared.give_up(self.number, missing.rank)?;
+                return Err(self.not_come(missing.rank));
+            }
+            // A rank that dropped its communicators before its first call never opens the ledger.
+            let there = shared.polled.mpb().has_opened(missing.rank);
+            if !there && let Err(ended) = of.still_there(missing.rank) {
+                // It may have come, and gone, since it was missing.
+                match self.look()? {
+                    Some(still) if still.rank == missing.rank => return Err(ended),
+                    _ => continue,
+                }
+            }
+            let slice = (!there).then_some(SLICE);
+            let wait = match left.into_iter().chain(slice).min() {
+                Some(least) => Wait::from(least),
+                None => Wait::forever(),
+            };
+            let reached = |value| value >= missing.value;
+            match shared
+                .polled
+                .mpb()
+                .wait_flag_with(wait, Some(missing.rank), missing.line, reached)
+                .map_err(mp_core::Error::into_kind)
+            {
+                Ok(_) | Err(mp_core::ErrorKind::Timeout { .. }) => {}
+                Err(mp_core::ErrorKind::Disconnected { .. }) => {
+                    return Err(ErrorKind::Ended { rank: missing.rank }.into());
+                }
+                Err(mp_core::ErrorKind::PeerLost { rank, .. }) => {
+                    return Err(
+                        of.localized(Error::from(ErrorKind::PeerLost { rank, world_rank: rank }))
+                    );
+                }
+                Err(kind) => return Err(kind.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_given_up_is_a_word() {
+        assert_eq!((read_given_up(0, 0), read_given_up(0, 5)), (None, None));
+        let word = given_up(7, 9, 300);
+        for number in 0..20 {
+            assert_eq!(read_given_up(word, number), (7..=9).contains(&number).then_some(300));
+        }
+        let many = given_up(0, 1000, 2);
+        assert_eq!((read_given_up(many, 745), read_given_up(many, 744)), (Some(2), None));
+    }
+
+    #[test]
+    fn long_calls_are_told_as_far_as_there_is_room() {
+        let call = Call::new("scan").elements::<f64>(3).operation("ö".repeat(3_000)).root(9);
+        let call = call.settings("x".repeat(100_000));
+        let words = in_words(&call);
+        assert!(words.len() <= TEXT && words.len() > TEXT / 2);
+        let told: Call = postcard::from_bytes(&words).unwrap();
+        assert_eq!((told.name, told.root, told.count), ("scan".into(), Some(9), Some(3)));
+        assert!(told.operation.unwrap().starts_with("öö"));
+    }
+}

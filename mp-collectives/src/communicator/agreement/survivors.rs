@@ -1,0 +1,308 @@
+//! What the surviving ranks of a communicator do about lost ranks (User Level Failure Mitigation).
+
+use mp_core::Rank;
+
+use crate::communicator::{
+    agreement::call::{Call, Callers, Calls},
+    error::{ErrorKind, Result},
+    members::Members,
+    messages::elements::misuse,
+    point_to_point::Communicator,
+};
+
+/// What the survivors of a communicator have [agreed](Communicator::agree) on. It is the same at all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agreement {
+    /// All flags that were contributed, combined by a bitwise and.
+    pub flag: u64,
+    /// The ranks that are lost and that were not [acknowledged](Communicator::acknowledge) by all ranks that agreed, in
+    /// ascending order. In the cases where MPI's call fails after a death, this is not empty.
+    pub unacknowledged: Vec<usize>,
+}
+
+/// What ranks call that decide something.
+const AGREE: u64 = 1;
+const SHRINK: u64 = 2;
+
+/// A contribution consists of the call, the flag, the first unused context, and the set of acknowledged ranks. A
+/// proposal consists of the flag, the context, and the sets of the ranks that go on, of those among them that called
+/// `shrink`, and of those that are lost and not acknowledged.
+pub(crate) fn words(members: usize) -> (usize, usize) {
+    let set = set_words(members);
+    (3 + set, 2 + 3 * set)
+}
+
+fn set_words(members: usize) -> usize {
+    members.div_ceil(64)
+}
+
+fn set_of(members: usize, is_in: impl Fn(usize) -> bool) -> Vec<u64> {
+    let mut words = vec![0; set_words(members)];
+    (0..members).filter(|&rank| is_in(rank)).for_each(|rank| words[rank / 64] |= 1 << (rank % 64));
+    words
+}
+
+fn is_in(set: &[u64], rank: usize) -> bool {
+    set.get(rank / 64).is_some_and(|word| word & 1 << (rank % 64) != 0)
+}
+
+fn ranks_of(set: &[u64]) -> Vec<usize> {
+    (0..64 * set.len()).filter(|&rank| is_in(set, rank)).collect()
+}
+
+/// What was decided.
+struct Decision {
+    flag: u64,
+    context: u64,
+    /// The members that had contributed and were there.
+    group: Vec<usize>,
+    unacknowledged: Vec<usize>,
+}
+
+/// Returns the decision that follows from the members' contributions.
+fn propose(
+    rank: &Rank,
+    members: &Members,
+    is_gone: impl Fn(usize) -> bool,
+    contributions: &[Option<Vec<u64>>],
+) -> Vec<u64> {
+    let all = || contributions.iter().flatten();
+    let flag = all().fold(u64::MAX, |flag, words| flag & words[1]);
+    let context = all().map(|words| words[2]).max().unwrap_or_default();
+    let len = members.len();
+    let group = set_of(len, |member| contributions[member].is_some() && !is_gone(member));
+    let shrink = set_of(len, |member| {
+        let called = contributions[member].as_ref().map(|words| words[0]);
+        is_in(&group, member) && called == Some(SHRINK)
+    });
+    let unacknowledged = set_of(len, |member| {
+        let lost = members.world(member).is_some_and(|world| rank.is_lost(world as usize));
+        lost && !all().all(|words| is_in(&words[3..], member))
+    });
+    [vec![flag, context], group, shrink, unacknowledged].concat()
+}
+
+impl Communicator {
+    /// Returns the ranks that are known to be lost, because they panicked or died (`MPI_Comm_get_failed`), in ascending
+    /// order. A rank that ended normally, even with an error, is not lost.
+    pub fn failed_ranks(&self) -> Vec<usize> {
+        let engine = self.engine.work();
+        let world = self.members.all().iter().enumerate();
+        let lost = world.filter(|&(_, &world)| engine.is_lost(world));
+        lost.map(|(rank, _)| rank).collect()
+    }
+
+    /// Acknowledges all [lost ranks](Self::failed_ranks), and returns them (`MPI_Comm_ack_failed`). From now on,
+    /// receives and probes of this rank from any source wait for the other ranks in this communicator.
+    ///
+    /// As long as a rank of the communicator is lost and was not acknowledged, each receive from any source for which
+    /// no message has come fails with [`PeerLost`](crate::communicator::ErrorKind::PeerLost), because the lost rank might have sent
+    /// its message. Messages that the lost rank had sent are received first. A receive that was posted earlier fails
+    /// when it is waited for or tested, and returns its buffer. It then takes no message, so that none is lost: the
+    /// next receive gets it. The same applies to a rank that is alive but has no memory to send to this one; the error
+    /// is then [`Broken`](crate::communicator::ErrorKind::Broken).
+    ///
+    /// ```
+    /// use onchip::communicator::{ANY_SOURCE, Communicator, ErrorKind};
+    ///
+    /// let ran = onchip::World::threads(3).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     match world.rank() {
+    ///         0 => {
+    ///             let first = world.receive::<u8>(ANY_SOURCE, 1).unwrap_err();
+    ///             assert!(matches!(first.kind(), ErrorKind::PeerLost { rank: 2, .. }));
+    ///             assert_eq!(world.acknowledge(), [2]);
+    ///             // So that rank 1 does not send before.
+    ///             world.send(&[0u8], 1, 0)?;
+    ///             assert_eq!(world.receive::<u8>(ANY_SOURCE, 1)?.0, 7);
+    ///         }
+    ///         1 => {
+    ///             world.receive::<u8>(0, 0)?;
+    ///             world.send(&[7u8], 0, 1)?;
+    ///         }
+    ///         _ => panic!("on purpose"),
+    ///     }
+    ///     Ok(())
+    /// });
+    /// assert!(ran.unwrap_err().to_string().contains("on purpose"));
+    /// ```
+    pub fn acknowledge(&self) -> Vec<usize> {
+        let lost = self.failed_ranks();
+        let mut known: Vec<u32> =
+            lost.iter().filter_map(|&rank| self.members.world(rank)).collect();
+        known.extend(&self.engine.work().matching.broken);
+        self.members.acknowledge(&known);
+        lost
+    }
+
+    /// Revokes the communicator (`MPI_Comm_revoke`). From now on, everything that any of its ranks does in it fails at
+    /// once with [`Revoked`](crate::communicator::ErrorKind::Revoked), including this rank's calls. A rank calls this when it has
+    /// found another rank lost and its peers may wait for messages that will not come. They learn of the loss in this
+    /// way, and can [`shrink`](Self::shrink) the communicator together. The other ranks need not call it. Communicators
+    /// that were made from this one, or that it was made from, go on.
+    ///
+    /// Sends, receives and probes fail, blocking and immediate, including those that already wait. All collective
+    /// operations fail, too. A receive whose message has begun to arrive still gets it. Messages that were not received
+    /// are dropped. `shrink` and [`agree`](Self::agree) continue to work.
+    ///
+    /// When this returns, all ranks have been told, whatever happens to this rank afterwards.
+    ///
+    /// ```
+    /// use onchip::communicator::{Communicator, ErrorKind};
+    ///
+    /// onchip::World::threads(3).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     if world.rank() == 2 {
+    ///         world.revoke()?;
+    ///     }
+    ///     // Nobody sends anything.
+    ///     let failed = world.receive::<u8>((rank.id() + 1) % 3, 1).unwrap_err();
+    ///     assert!(matches!(failed.kind(), ErrorKind::Revoked));
+    ///     assert!(world.is_revoked());
+    ///     // All are still there.
+    ///     let again = world.shrink()?;
+    ///     assert_eq!(again.size(), 3);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), onchip::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`World`](crate::communicator::ErrorKind::World) for lack of memory, or when the world's memory is broken.
+    pub fn revoke(&self) -> Result<()> {
+        let board = self.engine.work().board(self.context, &self.members)?;
+        board.revoke()?;
+        self.engine.work().hear();
+        Ok(())
+    }
+
+    /// Returns whether any rank has [revoked](Self::revoke) the communicator (`MPI_Comm_is_revoked`).
+    pub fn is_revoked(&self) -> bool {
+        self.check_revoked().is_err()
+    }
+
+    /// Makes a communicator of the remaining ranks, in the order that they have here (`MPI_Comm_shrink`). All of them
+    /// call it, and all get the same group, in a context of its own. It does not matter whether this communicator is
+    /// revoked, or whether ranks die during the call. A rank that dies during the call may still be in the group; the
+    /// next shrink then leaves it out.
+    ///
+    /// The new communicator leaves out ranks that were lost, and ranks that have ended or have dropped the
+    /// communicator. Its collective operations open buffers of their own, so they work again.
+    ///
+    /// ```
+    /// use onchip::Communicator;
+    ///
+    /// let ran = onchip::World::threads(4).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     if world.rank() == 1 {
+    ///         panic!("on purpose");
+    ///     }
+    ///     // A ring, until somebody finds a neighbour lost.
+    ///     let (left, right) = ((rank.id() + 3) % 4, (rank.id() + 1) % 4);
+    ///     let went = world.send(&[rank.id()], right, 0).and_then(|()| world.receive::<usize>(left, 0));
+    ///     if went.is_err() {
+    ///         world.revoke()?;
+    ///     }
+    ///     // Whoever was not concerned joins the others here.
+    ///     let survivors = world.shrink()?;
+    ///     assert_eq!(survivors.size(), 3);
+    ///     assert_eq!(survivors.world_rank(1)?, 2);
+    ///     survivors.duplicate()?;
+    ///     Ok(())
+    /// });
+    /// assert!(ran.unwrap_err().to_string().contains("on purpose"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer) at all ranks when some call [`agree`](Self::agree) instead;
+    /// [`World`](crate::communicator::ErrorKind::World) for lack of memory, or when the world's memory is broken.
+    pub fn shrink(&self) -> Result<Self> {
+        let Decision { context, group, .. } = self.decide(SHRINK, u64::MAX)?;
+        // Twice as many are told apart: see `Stream`.
+        let Some(context) = u32::try_from(context).ok().filter(|&context| context < 1 << 31) else {
+            return misuse("no context is left");
+        };
+        self.engine.work().next_context = context + 1;
+        self.of_ranks(group, context)
+    }
+
+    /// Combines the flags of all remaining ranks by a bitwise and (`MPI_Comm_agree`). All of them call it, and all get
+    /// the same result, even when ranks die during the call. The flag of a rank that has died is included for all
+    /// ranks, or for none. The call also works in a communicator that is revoked. After a death, it also reports
+    /// whether all ranks know of it.
+    ///
+    /// ```
+    /// use onchip::Communicator;
+    ///
+    /// let ran = onchip::World::threads(3).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     if world.rank() == 2 {
+    ///         panic!("on purpose");
+    ///     }
+    ///     // Whether all have got so far.
+    ///     let agreed = world.agree(u64::from(world.rank() == 0))?;
+    ///     assert_eq!((agreed.flag, agreed.unacknowledged), (0, vec![2]));
+    ///     world.acknowledge();
+    ///     let agreed = world.agree(1)?;
+    ///     assert_eq!((agreed.flag, agreed.unacknowledged), (1, vec![]));
+    ///     Ok(())
+    /// });
+    /// assert!(ran.unwrap_err().to_string().contains("on purpose"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer) at all ranks when some call [`shrink`](Self::shrink) instead;
+    /// [`World`](crate::communicator::ErrorKind::World) for lack of memory, or when the world's memory is broken.
+    pub fn agree(&self, flag: u64) -> Result<Agreement> {
+        let Decision { flag, unacknowledged, .. } = self.decide(AGREE, flag)?;
+        Ok(Agreement { flag, unacknowledged })
+    }
+
+    fn decide(&self, called: u64, flag: u64) -> Result<Decision> {
+        let (rank, unused, board) = {
+            let engine = self.engine.work();
+            let board = engine.board(self.context, &self.members)?;
+            (engine.rank.clone(), engine.next_context, board)
+        };
+        let members = &*self.members;
+        let acknowledged = set_of(members.len(), |member| {
+            members.world(member).is_some_and(|world| members.has_acknowledged(world))
+        });
+        let contribution = [vec![called, flag, u64::from(unused)], acknowledged].concat();
+        let decided = board.decide(&contribution, |contributions| {
+            propose(&rank, members, |member| board.is_gone(member), contributions)
+        })?;
+        let (&[flag, context], sets) = decided.split_at(2) else {
+            return misuse("a decision without words");
+        };
+        let mut sets = sets.chunks(set_words(members.len())).map(ranks_of);
+        let mut next = || sets.next().unwrap_or_default();
+        let (group, shrink, unacknowledged) = (next(), next(), next());
+        if !shrink.is_empty() && shrink != group {
+            let agree = group.iter().copied().filter(|rank| !shrink.contains(rank)).collect();
+            let callers = |call, ranks| Callers { call: Call::new(call), ranks };
+            let mut groups = vec![callers("shrink", shrink), callers("agree", agree)];
+            groups.sort_by_key(|callers| std::cmp::Reverse(callers.ranks.len()));
+            return Err(ErrorKind::CallsDiffer(Box::new(Calls::of(groups))).into());
+        }
+        Ok(Decision { flag, context, group, unacknowledged })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_words() {
+        for members in [1, 63, 64, 65, 200] {
+            let third = |rank: usize| rank.is_multiple_of(3);
+            let set = set_of(members, third);
+            assert_eq!(set.len(), set_words(members));
+            assert_eq!(
+                ranks_of(&set),
+                (0..members).filter(|&rank| third(rank)).collect::<Vec<_>>()
+            );
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The ranks of the world that belong to a communicator, in their order, and what is known of those that were lost.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::communicator::{agreement::board::Board, error::Result};
+
+/// World ranks by rank of the communicator, and the other way round.
+pub(crate) struct Members {
+    world: Vec<u32>,
+    /// The rank in the communicator, indexed by world rank. Ranks that are not members have `NOBODY`.
+    local: Vec<u32>,
+    /// Ranks below this one have the same number in the world, so no table has to be read for them.
+    alike: usize,
+    pub(crate) me: usize,
+    known: Mutex<Known>,
+}
+
+/// What is known about the communicator to the rank, or to the thread that its engine is lent to.
+#[derive(Default)]
+struct Known {
+    /// World ranks that are lost and that this rank has acknowledged, in ascending order.
+    acknowledged: Vec<u32>,
+    /// Whether it is revoked.
+    revoked: bool,
+    /// Opened when it is first needed, closed with the communicator.
+    board: Option<Arc<Board>>,
+}
+
+const NOBODY: u32 = u32::MAX;
+
+impl Members {
+    /// Makes the members in their order, of a world of `size`, as seen by world rank `me`.
+    pub(crate) fn new(world: Vec<u32>, size: usize, me: u32) -> Self {
+        let mut local = vec![NOBODY; size];
+        for (rank, &member) in world.iter().enumerate() {
+            local[member as usize] = rank as u32;
+        }
+        let me = local[me as usize] as usize;
+        Self::of(world, local, me)
+    }
+
+    fn of(world: Vec<u32>, local: Vec<u32>, me: usize) -> Self {
+        let alike = world.iter().zip(0..).take_while(|&(&world, rank)| world == rank).count();
+        Self { world, local, alike, me, known: Mutex::default() }
+    }
+
+    /// Returns the same members for another communicator.
+    pub(crate) fn anew(&self) -> Self {
+        Self::of(self.world.clone(), self.local.clone(), self.me)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops waiting for messages of these lost ranks of the world in receives from any source.
+    pub(crate) fn acknowledge(&self, lost: &[u32]) {
+        let acknowledged = &mut self.known().acknowledged;
+        acknowledged.extend(lost);
+        acknowledged.sort_unstable();
+        acknowledged.dedup();
+    }
+
+    pub(crate) fn has_acknowledged(&self, world: u32) -> bool {
+        self.known().acknowledged.binary_search(&world).is_ok()
+    }
+
+    /// Returns whether this rank has heard that the communicator is revoked.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.known().revoked
+    }
+
+    pub(crate) fn set_revoked(&self) {
+        self.known().revoked = true;
+    }
+
+    /// Returns the board, and opens it if it is not open.
+    pub(crate) fn board(&self, open: impl FnOnce() -> Result<Board>) -> Result<Arc<Board>> {
+        let board = &mut self.known().board;
+        Ok(Arc::clone(match board {
+            Some(board) => board,
+            None => board.insert(Arc::new(open()?)),
+        }))
+    }
+
+    /// Returns the board, if it is open here.
+    pub(crate) fn open_board(&self) -> Option<Arc<Board>> {
+        self.known().board.clone()
+    }
+
+    /// Closes the board, if it is open.
+    pub(crate) fn take_board(&self) -> Option<Arc<Board>> {
+        self.known().board.take()
+    }
+
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.world.len()
+    }
+
+    #[inline(always)]
+    pub(crate) fn world(&self, rank: usize) -> Option<u32> {
+        self.world.get(rank).copied()
+    }
+
+    /// Returns how many of the first ranks have the same number in the world.
+    pub(crate) fn alike(&self) -> usize {
+        self.alike
+    }
+
+    pub(crate) fn all(&self) -> &[u32] {
+        &self.world
+    }
+
+    #[inline(always)]
+    pub(crate) fn local(&self, world: u32) -> Option<usize> {
+        if (world as usize) < self.alike {
+            return Some(world as usize);
+        }
+        let rank = *self.local.get(world as usize)?;
+        (rank != NOBODY).then_some(rank as usize)
+    }
+}
+
+impl std::fmt::Debug for Members {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Members").field("world", &self.world).finish_non_exhaustive()
+    }
+}

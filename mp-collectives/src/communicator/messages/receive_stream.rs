@@ -1,0 +1,708 @@
+//! The way from one rank: its two channels, and the message that is being received.
+
+use bytemuck::bytes_of;
+use mp_core::{
+    Message, Rank, Receiver, Result as CoreResult, Select, SharedBuffer, loan::Borrower,
+    requests::Landing,
+};
+
+use crate::communicator::{
+    ErrorKind,
+    error::Error,
+    members::Members,
+    messages::elements::ElementType,
+    messages::matching::{Matching, NOBODY},
+    messages::posted::Stage,
+    messages::send_queue::{End, LINE_CHANNEL, chunk_channel, names},
+    messages::store::{Arrived, Content, Pattern},
+    messages::wire::{Envelope, FIRST, Kind, LINE, Line, Words},
+};
+
+/// What a call provides to the engine that brings messages in while the call lasts.
+pub(crate) struct Call<'c, 'b> {
+    /// Where the messages of its own receives can be written directly: see [`Matching::expect`].
+    pub(crate) landings: &'c mut [(usize, &'b mut dyn Landing)],
+    /// What it wants to see, but not to take.
+    pub(crate) probe: Option<Pattern>,
+    /// Whether the only work left is to wait for the message that is coming.
+    pub(crate) alone: bool,
+}
+
+impl Call<'_, '_> {
+    fn landing(&mut self, place: usize, matching: &Matching) -> Option<&mut dyn Landing> {
+        if self.landings.is_empty() {
+            return None;
+        }
+        let (_, landing) = self.landings.get_mut(matching.landing_of(place)?)?;
+        Some(&mut **landing)
+    }
+
+    /// Returns whether it can sleep until this message is complete.
+    fn waits_for(&mut self, to: To, matching: &Matching) -> bool {
+        self.alone && matches!(to, To::Receive(place) if self.landing(place, matching).is_some())
+    }
+
+    fn probes(&self, source: u32) -> bool {
+        self.probe.is_some_and(|pattern| pattern.looks_at(source))
+    }
+}
+
+/// A message that is longer than its first line.
+struct Body {
+    envelope: Envelope,
+    kind: Kind,
+    to: To,
+    got: usize,
+    /// The number of bytes that went where they belong; after them, `rest`. `None` if nothing was prepared.
+    landed: Option<usize>,
+    rest: Vec<u8>,
+    moved: Option<SharedBuffer<u8>>,
+}
+
+/// The number of messages of one rank that are brought in at a time.
+const BURST: u32 = 64;
+
+/// The destination of the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum To {
+    Receive(usize),
+    /// No receive has matched it yet.
+    Store,
+    /// It is the name of a type.
+    Types,
+    /// It says why nothing more comes.
+    End,
+}
+
+impl Body {
+    /// Takes the next piece to its place, as long as the call that knows the place lasts.
+    fn take(&mut self, piece: &[u8], matching: &Matching, call: &mut Call<'_, '_>) {
+        let piece = &piece[..piece.len().min(self.envelope.bytes - self.got)];
+        self.got += piece.len();
+        let To::Receive(place) = self.to else { return self.rest.extend_from_slice(piece) };
+        let wanted =
+            matching.receives.get(place).is_some_and(|posted| posted.stage() != Stage::Abandoned);
+        if !wanted {
+            return;
+        }
+        if let Some(landed) = &mut self.landed
+            && self.rest.is_empty()
+            && let Some(landing) = call.landing(place, matching)
+        {
+            mp_core::copy(piece, &mut landing.bytes()[*landed..][..piece.len()]);
+            *landed += piece.len();
+            return;
+        }
+        self.rest.extend_from_slice(piece);
+    }
+
+    fn is_whole(&self) -> bool {
+        match self.kind {
+            Kind::Moved => self.moved.is_some(),
+            _ => self.got == self.envelope.bytes,
+        }
+    }
+
+    /// Returns the memory of this rank that it takes as an unexpected message.
+    fn unexpected_bytes(&self) -> usize {
+        let counts = self.to == To::Store && self.kind != Kind::Moved;
+        if counts { self.envelope.bytes } else { 0 }
+    }
+
+    fn deliver(self, matching: &mut Matching) {
+        let unexpected = self.unexpected_bytes();
+        let Self { envelope, to, landed, rest, moved, .. } = self;
+        let content = match moved {
+            Some(buffer) => Content::Moved(buffer),
+            None => Content::Bytes { landed, rest },
+        };
+        match to {
+            To::Receive(place) => matching.complete(place, Arrived { envelope, content }),
+            To::Types => {
+                let Content::Bytes { rest, .. } = content else { return };
+                let name = String::from_utf8_lossy(&rest).into_owned();
+                let (size, align) = (envelope.context as usize, envelope.tag as usize);
+                matching.learn(envelope.fingerprint, ElementType { name, size, align });
+            }
+            // The way itself has taken it.
+            To::End => {}
+            To::Store => matching.arrived(Arrived { envelope, content }, unexpected),
+        }
+    }
+}
+
+/// See the [module](self).
+pub(crate) struct ReceiveStream {
+    pub(crate) from: u32,
+    serial: u64,
+    pub(crate) lines: Receiver<Words>,
+    chunks: Option<Receiver<[u8]>>,
+    loans: Loans,
+    /// A message that was taken off the channel and is not matched yet.
+    head: Option<Line>,
+    body: Option<Body>,
+    pub(crate) end: Option<End>,
+    /// Whether the matching knows of the end.
+    end_is_known: bool,
+    /// Whether the other rank matches nothing any more, and sends only payloads.
+    finalized: bool,
+    /// The notice that the other rank has of what may come.
+    notice: u64,
+}
+
+impl ReceiveStream {
+    pub(crate) fn open(
+        rank: &Rank,
+        from: u32,
+        serial: u64,
+        matching: &Matching,
+    ) -> CoreResult<Self> {
+        let [name, _] = names(serial);
+        let lines = rank.receiver(&name, from as usize, LINE_CHANNEL)?;
+        let mut way = Self {
+            from,
+            serial,
+            lines,
+            chunks: None,
+            loans: Loans::default(),
+            head: None,
+            body: None,
+            end: None,
+            end_is_known: false,
+            finalized: false,
+            notice: 0,
+        };
+        way.set_notice(matching);
+        Ok(way)
+    }
+
+    /// Tells the other rank how long a message that comes eagerly may be.
+    #[inline]
+    pub(crate) fn set_notice(&mut self, matching: &Matching) {
+        let notice = matching.backlog.notice();
+        if self.notice != notice {
+            self.notice = notice;
+            self.lines.set_notice(notice);
+        }
+    }
+
+    /// Returns whether the next line of the channel begins a message and nothing comes before it.
+    #[inline(always)]
+    pub(crate) fn is_clear(&self) -> bool {
+        self.head.is_none() && self.body.is_none() && self.end.is_none() && !self.finalized
+    }
+
+    /// Returns whether a part of a message has come.
+    pub(crate) fn is_in_a_message(&self) -> bool {
+        self.body.is_some()
+    }
+
+    /// Puts back a line that was taken off the channel.
+    pub(crate) fn put_back(&mut self, line: Line) {
+        self.head = Some(line);
+    }
+
+    /// Takes the line that was put back, if nothing comes before its message.
+    pub(crate) fn take_head(&mut self) -> Option<Line> {
+        match self.body.is_none() && !self.finalized {
+            true => self.head.take(),
+            false => None,
+        }
+    }
+
+    /// Keeps the error of the channel, unless it only says that there is news.
+    #[cold]
+    pub(crate) fn note(&mut self, error: mp_core::Error) {
+        if !matches!(error.kind(), mp_core::ErrorKind::Timeout { .. }) {
+            self.end = Some(error.into());
+        }
+    }
+
+    /// Returns the message that was not matched yet, if there is one.
+    pub(crate) fn head(&self, matching: &Matching) -> Option<Envelope> {
+        let (_, envelope) = self.read_head(matching)?.ok()?;
+        Some(envelope)
+    }
+
+    /// Returns why nothing more comes from this rank, when everything that came was looked at.
+    pub(crate) fn has_ended(&self) -> Option<&End> {
+        self.end.as_ref().filter(|_| self.head.is_none())
+    }
+
+    /// Works like [`has_ended`](Self::has_ended), for messages and acknowledgements; payloads that were asked for may
+    /// still come.
+    pub(crate) fn has_finalized(&self) -> Option<&End> {
+        self.has_ended().or_else(|| self.finalized.then_some(&End::Ended))
+    }
+
+    /// Returns what the head says, with its bytes, once its type is known.
+    fn read_head(&self, matching: &Matching) -> Option<Result<(Kind, Envelope), String>> {
+        let line = self.head.as_ref()?;
+        let Some((kind, mut envelope)) = line.read(self.from) else {
+            return Some(Err("a message of no known kind".to_owned()));
+        };
+        if !kind.is_message() {
+            return Some(Ok((kind, envelope)));
+        }
+        let bytes = matching
+            .known(envelope.fingerprint)
+            .and_then(|element| envelope.count.checked_mul(element.size));
+        match (kind, bytes) {
+            (Kind::Inline, Some(bytes)) if bytes <= line.inline_bytes().len() => {
+                envelope.bytes = bytes;
+            }
+            (Kind::Lines | Kind::Chunks | Kind::Moved | Kind::Lent, Some(bytes))
+                if bytes == envelope.bytes => {}
+            (Kind::Rendezvous, Some(bytes)) if bytes == envelope.bytes && envelope.sync != 0 => {}
+            _ => return Some(Err("a message whose length and type do not fit".to_owned())),
+        }
+        Some(Ok((kind, envelope)))
+    }
+
+    /// Brings in what has come, up to a message that no receive waits for and that need not be passed over. Returns
+    /// whether there was anything.
+    pub(crate) fn pump(
+        &mut self,
+        rank: &Rank,
+        matching: &mut Matching,
+        call: &mut Call<'_, '_>,
+    ) -> bool {
+        let moved = self.bring_in(rank, matching, call);
+        let Some(end) = self.end.as_ref().filter(|_| !self.end_is_known) else { return moved };
+        matching.source_has_ended(self.from, end);
+        self.end_is_known = true;
+        true
+    }
+
+    fn bring_in(&mut self, rank: &Rank, matching: &mut Matching, call: &mut Call<'_, '_>) -> bool {
+        let mut moved = false;
+        // Not for ever, behind a sender that is as fast: what was waited for may have come.
+        for _ in 0..BURST {
+            self.set_notice(matching);
+            if self.body.is_some() {
+                moved |= self.pull_body(rank, matching, call);
+                match self.body.take_if(|body| body.is_whole()) {
+                    Some(Body { to: To::End, rest, .. }) => {
+                        let reason = String::from_utf8_lossy(&rest).into_owned();
+                        self.end = Some(End::Broken(reason));
+                    }
+                    Some(body) => body.deliver(matching),
+                    None => return moved,
+                }
+            }
+            if self.head.is_none() {
+                if !self.pull_line(matching) {
+                    return moved;
+                }
+                moved = true;
+            }
+            let Some(line) = self.head else { continue };
+            let (kind, mut envelope) = match self.read_head(matching) {
+                Some(Ok(head)) => head,
+                Some(Err(reason)) => {
+                    self.head = None;
+                    self.end = Some(End::Broken(reason));
+                    return moved;
+                }
+                None => return moved,
+            };
+            let to = match kind {
+                Kind::Ack => {
+                    matching.answered(self.from, envelope.sync, envelope.answer());
+                    self.head = None;
+                    moved = true;
+                    continue;
+                }
+                Kind::Finalize => {
+                    self.finalized = true;
+                    self.head = None;
+                    moved = true;
+                    continue;
+                }
+                Kind::Type => To::Types,
+                Kind::Farewell => To::End,
+                Kind::Payload => match matching.invited(self.from, envelope.sync) {
+                    Some((of, place)) if of.bytes == envelope.bytes => {
+                        envelope = of;
+                        To::Receive(place)
+                    }
+                    // The receive that had asked for it failed when its communicator was revoked.
+                    None if matching.has_revoked() => To::Receive(NOBODY),
+                    other => {
+                        self.head = None;
+                        let end = End::Broken("a payload that was not asked for".to_owned());
+                        if let Some((_, place)) = other {
+                            matching.fail(place, end.error(self.from));
+                        }
+                        self.end = Some(end);
+                        return true;
+                    }
+                },
+                Kind::Rendezvous if matching.is_revoked(envelope.context) => {
+                    matching.refuse(&envelope);
+                    self.head = None;
+                    moved = true;
+                    continue;
+                }
+                _ if matching.is_revoked(envelope.context) => {
+                    matching.refuse(&envelope);
+                    To::Receive(NOBODY)
+                }
+                _ => match matching.offer(&envelope) {
+                    Some(place) => To::Receive(place),
+                    // The first that a probe would take is not passed over.
+                    None if call.probe.is_some_and(|probe| probe.takes(&envelope)) => return moved,
+                    None if matching.looks_at(self.from) || call.probes(self.from) => To::Store,
+                    None => return moved,
+                },
+            };
+            self.head = None;
+            moved = true;
+            self.begin(rank, (kind, envelope), to, &line, matching, call);
+        }
+        moved
+    }
+
+    /// Begins a message whose first line is known.
+    fn begin(
+        &mut self,
+        rank: &Rank,
+        (kind, envelope): (Kind, Envelope),
+        to: To,
+        line: &Line,
+        matching: &mut Matching,
+        call: &mut Call<'_, '_>,
+    ) {
+        match (kind, to) {
+            (Kind::Rendezvous, To::Receive(place)) => {
+                return self.begin_rendezvous(rank, &envelope, place, line, matching, call);
+            }
+            (Kind::Rendezvous, _) => {
+                return matching.store(Arrived { envelope, content: Content::Away });
+            }
+            // Matched when its envelope was.
+            (Kind::Payload, _) => {}
+            (_, To::Receive(place)) if place != NOBODY => matching.matched(&envelope),
+            _ => {}
+        }
+        if kind == Kind::Inline {
+            let arrived = Arrived { envelope, content: Content::Inline(line.inline_words()) };
+            match to {
+                To::Receive(place) => matching.complete(place, arrived),
+                _ => matching.store(arrived),
+            }
+            return;
+        }
+        let (rest, moved) = (Vec::new(), None);
+        let kind = if matches!(kind, Kind::Lent | Kind::Payload) { Kind::Chunks } else { kind };
+        let mut body = Body { envelope, kind, to, got: 0, landed: None, rest, moved };
+        matching.backlog.add(body.unexpected_bytes());
+        if let To::Receive(place) = to
+            && kind != Kind::Moved
+            && let Some(landing) = call.landing(place, matching)
+        {
+            match landing.begin(envelope.count) {
+                Ok(()) => {
+                    let whole = &mut landing.bytes()[..envelope.bytes];
+                    let taken = self.loans.take(rank, self.from, self.serial, line, whole);
+                    body.got = if taken { envelope.bytes } else { 0 };
+                    body.landed = Some(body.got);
+                }
+                // Its message is passed over.
+                Err(error) => {
+                    matching.fail(place, error.into());
+                    body.to = To::Receive(NOBODY);
+                }
+            }
+        }
+        if matches!(kind, Kind::Lines | Kind::Type | Kind::Farewell) {
+            let here = envelope.bytes.min(FIRST);
+            body.take(&line.first_bytes()[..here], matching, call);
+        }
+        self.body = Some(body);
+    }
+
+    /// Takes a message on loan whose receive was found, or asks for its payload.
+    fn begin_rendezvous(
+        &mut self,
+        rank: &Rank,
+        envelope: &Envelope,
+        place: usize,
+        line: &Line,
+        matching: &mut Matching,
+        call: &mut Call<'_, '_>,
+    ) {
+        if line.loan().is_some()
+            && let Some(landing) = call.landing(place, matching)
+        {
+            if let Err(error) = landing.begin(envelope.count) {
+                matching.fail(place, error.into());
+                return matching.invite(envelope, NOBODY);
+            }
+            let whole = &mut landing.bytes()[..envelope.bytes];
+            if self.loans.take(rank, self.from, self.serial, line, whole) {
+                let content = Content::Bytes { landed: Some(envelope.bytes), rest: Vec::new() };
+                return matching.complete(place, Arrived { envelope: *envelope, content });
+            }
+        }
+        matching.invite(envelope, place);
+    }
+
+    /// Takes the next line off the channel, if there is one. The line then becomes the head, unless a receive has got
+    /// it.
+    fn pull_line(&mut self, matching: &mut Matching) -> bool {
+        if self.end.is_some() {
+            return false;
+        }
+        match self.lines.try_receive() {
+            Ok(Some(words)) => {
+                let line = Line::of(&words);
+                if !matching.take_line(self.from, line) {
+                    self.head = Some(*line);
+                }
+                true
+            }
+            Ok(None) => false,
+            Err(error) => {
+                self.end = Some(error.into());
+                false
+            }
+        }
+    }
+
+    /// Waits for the whole message that begins with this line, which is as long as `into`, and for nothing else.
+    /// Returns whether it has come: a message that has to be asked for has not.
+    #[inline(never)]
+    pub(crate) fn pull_directly(
+        &mut self,
+        rank: &Rank,
+        line: &Line,
+        into: &mut [u8],
+    ) -> Result<bool, End> {
+        if self.loans.take(rank, self.from, self.serial, line, into) {
+            return Ok(true);
+        }
+        if line.is_rendezvous() {
+            return Ok(false);
+        }
+        let pulled = match line.is_in_chunks() {
+            true => chunks_of(&mut self.chunks, rank, self.from, self.serial)
+                .and_then(|chunks| fill(into, chunks, |chunk| chunk)),
+            false => {
+                let (here, rest) = into.split_at_mut(into.len().min(FIRST));
+                here.copy_from_slice(&line.first_bytes()[..here.len()]);
+                fill(rest, &self.lines, bytes_of)
+            }
+        };
+        pulled.map(|()| true).inspect_err(|end| self.end = Some(end.clone()))
+    }
+
+    /// Takes the available part of the message that is coming. If there is nothing else to do, waits for all of it.
+    fn pull_body(&mut self, rank: &Rank, matching: &mut Matching, call: &mut Call<'_, '_>) -> bool {
+        let mut moved = false;
+        let pulled = self.try_pull_body(rank, matching, call, &mut moved);
+        if let Err(end) = pulled {
+            // It will never be whole.
+            if let Some(body) = self.body.take() {
+                matching.backlog.remove(body.unexpected_bytes());
+                if let To::Receive(place) = body.to {
+                    matching.fail(place, end.error(self.from));
+                }
+            }
+            self.end = Some(end);
+        }
+        moved
+    }
+
+    fn try_pull_body(
+        &mut self,
+        rank: &Rank,
+        matching: &Matching,
+        call: &mut Call<'_, '_>,
+        moved: &mut bool,
+    ) -> Result<(), End> {
+        let Some(body) = &mut self.body else { return Ok(()) };
+        let alone = call.waits_for(body.to, matching);
+        if !matches!(body.kind, Kind::Chunks | Kind::Moved) {
+            return pull(&self.lines, bytes_of, body, matching, call, moved);
+        }
+        let chunks = chunks_of(&mut self.chunks, rank, self.from, self.serial)?;
+        if body.kind == Kind::Chunks {
+            return pull(chunks, |chunk| chunk, body, matching, call, moved);
+        }
+        let buffer = match alone {
+            true => Some(chunks.receive_buffer()?),
+            false => chunks.try_receive_buffer()?,
+        };
+        if let Some(buffer) = buffer {
+            if buffer.len() != body.envelope.bytes {
+                return Err(End::Broken("a moved buffer of another length".to_owned()));
+            }
+            body.moved = Some(buffer);
+            *moved = true;
+        }
+        Ok(())
+    }
+
+    /// Adds to a wait what would allow progress.
+    pub(crate) fn wait_in<'a>(&'a self, select: &mut Select<'a>) {
+        match (&self.body, &self.chunks) {
+            _ if self.end.is_some() => {}
+            (Some(Body { kind: Kind::Chunks | Kind::Moved, .. }), Some(chunks)) => {
+                select.add(chunks);
+            }
+            (Some(_), _) => {
+                select.add(&self.lines);
+            }
+            // One that nobody waits for stays where it is.
+            (None, _) if self.head.is_some() => {}
+            (None, _) => {
+                select.add(&self.lines);
+            }
+        }
+    }
+}
+
+/// What the other rank lends, if both are threads of one process.
+#[derive(Default)]
+struct Loans {
+    /// Looked up when the first loan comes; contains `None` if lending is not possible.
+    borrower: Option<Option<Borrower>>,
+}
+
+impl Loans {
+    /// Takes the message that begins with this line, if it is on loan and still available.
+    fn take(&mut self, rank: &Rank, from: u32, serial: u64, line: &Line, into: &mut [u8]) -> bool {
+        let Some(number) = line.loan() else { return false };
+        let borrower = self.borrower.get_or_insert_with(|| rank.borrower(from as usize, serial));
+        borrower.as_ref().is_some_and(|borrower| borrower.take(number, into))
+    }
+}
+
+/// Returns the channel of chunks, opened when the first chunk comes.
+fn chunks_of<'a>(
+    chunks: &'a mut Option<Receiver<[u8]>>,
+    rank: &Rank,
+    from: u32,
+    serial: u64,
+) -> Result<&'a Receiver<[u8]>, End> {
+    Ok(match chunks {
+        Some(chunks) => chunks,
+        closed => {
+            let [_, name] = names(serial);
+            closed.insert(rank.receiver(&name, from as usize, chunk_channel(rank)?)?)
+        }
+    })
+}
+
+/// Waits for a message's pieces; `bytes` finds them in those of the channel.
+fn fill<M: Message + ?Sized>(
+    mut into: &mut [u8],
+    channel: &Receiver<M>,
+    bytes: impl Fn(&M) -> &[u8],
+) -> Result<(), End> {
+    while !into.is_empty() {
+        let piece = channel.receive()?;
+        let piece = bytes(&piece);
+        if piece.is_empty() {
+            return Err(End::empty_piece());
+        }
+        let (here, rest) = into.split_at_mut(piece.len().min(into.len()));
+        mp_core::copy(&piece[..here.len()], here);
+        into = rest;
+    }
+    Ok(())
+}
+
+/// Takes pieces of a message out of a channel; `bytes` finds them in one of its messages.
+fn pull<M: Message + ?Sized>(
+    channel: &Receiver<M>,
+    bytes: impl Fn(&M) -> &[u8],
+    body: &mut Body,
+    matching: &Matching,
+    call: &mut Call<'_, '_>,
+    moved: &mut bool,
+) -> Result<(), End> {
+    let alone = call.waits_for(body.to, matching);
+    while body.got < body.envelope.bytes {
+        let piece = match alone {
+            true => Some(channel.receive()?),
+            false => channel.try_receive()?,
+        };
+        let Some(piece) = piece else { return Ok(()) };
+        let piece = bytes(&piece);
+        if piece.is_empty() {
+            return Err(End::empty_piece());
+        }
+        body.take(piece, matching, call);
+        *moved = true;
+    }
+    Ok(())
+}
+
+impl End {
+    fn empty_piece() -> Self {
+        Self::Broken("an empty piece of a message".to_owned())
+    }
+
+    /// Returns the error for what was to come from world rank `rank`, or go there.
+    pub(crate) fn error(&self, rank: u32) -> Error {
+        let rank = rank as usize;
+        match self {
+            Self::Lost => ErrorKind::PeerLost { rank, world_rank: rank }.into(),
+            Self::Ended => ErrorKind::Ended { rank }.into(),
+            Self::Broken(reason) => ErrorKind::Broken { rank, reason: reason.clone() }.into(),
+        }
+    }
+}
+
+/// Returns whether only rank `me` itself can send what the pattern takes; from any source, it is `among` these.
+pub(crate) fn only_from_itself(pattern: Pattern, among: Option<&Members>, me: u32) -> bool {
+    match pattern.source() {
+        Some(source) => source == me,
+        None => among.is_some_and(|members| members.all().iter().all(|&rank| rank == me)),
+    }
+}
+
+/// Returns why no message that `pattern` takes can come any more from ranks that have ended. A receive from any source
+/// `among` these also fails if one of the `lost` ranks, or of those that can send nothing more, is a member that was
+/// not acknowledged, and everything that it had sent was looked at.
+pub(crate) fn hopeless<'a>(
+    pattern: Pattern,
+    among: Option<&Members>,
+    me: u32,
+    mut lost: impl Iterator<Item = u32>,
+    end: impl Fn(u32) -> Option<&'a End>,
+) -> Option<Error> {
+    if let Some(source) = pattern.source() {
+        return end(source).map(|end| end.error(source));
+    }
+    let members = among?;
+    let not_known = |&rank: &u32| {
+        members.local(rank).is_some()
+            && !members.has_acknowledged(rank)
+            && matches!(end(rank), Some(End::Lost | End::Broken(_)))
+    };
+    if let Some(error) = lost.find(not_known).and_then(|rank| Some(end(rank)?.error(rank))) {
+        return Some(error);
+    }
+    if only_from_itself(pattern, among, me) {
+        return None;
+    }
+    let mut first = None;
+    for rank in members.all().iter().copied().filter(|&rank| rank != me) {
+        let end = end(rank)?;
+        let is_known = match end {
+            End::Ended => true,
+            // The channel of a rank that panics says so before its world does.
+            End::Lost | End::Broken(_) => members.has_acknowledged(rank),
+        };
+        if !is_known {
+            first.get_or_insert_with(|| end.error(rank));
+        }
+    }
+    Some(first.unwrap_or_else(|| ErrorKind::NobodyLeft.into()))
+}
+
+/// Bytes of a whole line.
+const _: () = assert!(size_of::<Line>() == LINE);

@@ -1,0 +1,5 @@
+//! Operations that go on after the call: requests, persistent requests, exchanges.
+
+pub(crate) mod exchange;
+pub(crate) mod persistent;
+pub(crate) mod request;

@@ -1,0 +1,26 @@
+//! Communicators through the public interface, on ranks of every kind.
+
+#[path = "../../../mp-core/tests/support/mod.rs"]
+#[macro_use]
+mod support;
+
+mod acknowledgements;
+mod callers;
+mod calls;
+mod communicators;
+mod ends;
+mod garbage;
+mod grids;
+mod loans;
+mod memory;
+mod messages;
+mod requests;
+mod survivors;
+mod unexpected;
+
+/// Something is not there that should be.
+fn missing() -> mp_collectives::communicator::Error {
+    mp_collectives::communicator::Error::from(mp_collectives::communicator::ErrorKind::Misuse(
+        "missing".to_owned(),
+    ))
+}

@@ -1,0 +1,469 @@
+//! Single messages: lengths, types, order, errors that keep the message, probes.
+
+use std::time::{Duration, Instant};
+
+use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Error, ErrorKind};
+use mp_core::{Channel, Plain, Result, SharedBuffer};
+
+use crate::support::{SIZES, on_all};
+
+/// Around every border between the ways in which messages go.
+pub const LENGTHS: [usize; 17] =
+    [0, 1, 4, 5, 6, 7, 12, 40, 41, 59, 60, 255, 511, 513, 2048, 8193, 70_001];
+
+pub fn numbers(len: usize, seed: u64) -> Vec<u64> {
+    (0..len as u64).map(|i| i.wrapping_mul(0x9e37_79b9) ^ seed).collect()
+}
+
+fn there_and_back<T: Plain + PartialEq + std::fmt::Debug>(
+    world: &Communicator,
+    make: impl Fn(usize) -> T,
+) -> Result<()> {
+    let other = 1 - world.rank();
+    for len in LENGTHS {
+        let wanted: Vec<T> = (0..len).map(&make).collect();
+        let tag = len as u32;
+        if world.rank() == 0 {
+            world.send(&wanted, other, tag)?;
+            let (back, status) = world.receive_vec::<T>(other, tag)?;
+            ensure!(back == wanted, "{len} elements came back otherwise");
+            ensure!((status.source, status.tag) == (other, tag), "{status:?}");
+            ensure!(
+                (status.count, status.bytes) == (len, len * size_of::<T>()),
+                "{len}: {status:?}"
+            );
+        } else {
+            let mut got = vec![make(7); len + 1];
+            let status = world.receive_into(&mut got, other, tag)?;
+            ensure!(status.count == len && got[..len] == wanted, "{len}: {status:?}");
+            ensure!(got[len] == make(7), "what lies beyond the message was changed");
+            world.send(&got[..len], other, tag)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn messages_of_every_length_and_type() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        there_and_back(&world, |i| i as u8)?;
+        there_and_back(&world, |i| i as u16)?;
+        there_and_back(&world, |i| i as f64 * 0.5)?;
+        there_and_back(&world, |i| [i as u8, 1, 2])?;
+        there_and_back(&world, |i| [i as u64; 9])?;
+        there_and_back(&world, |_| ())?;
+        there_and_back(&world, |i| i as u128)
+    });
+}
+
+/// What is sent and received in one way can be received in every other one.
+#[test]
+fn moved_and_copied_messages_are_alike() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        for len in LENGTHS {
+            let wanted = numbers(len, 3);
+            if world.rank() == 0 {
+                for copied in [false, true, false, true] {
+                    if copied {
+                        world.send(&wanted, 1, 0)?;
+                    } else {
+                        world.send_buffer(rank.buffer_from(&wanted)?, 1, 0)?;
+                    }
+                }
+                let buffer = rank.buffer_from(&wanted)?;
+                let place = buffer.as_ptr() as usize;
+                world.send_buffer(buffer, 1, 1)?;
+                let (back, _): (SharedBuffer<u64>, _) = world.receive_buffer(1, 1)?;
+                ensure!(back.as_ptr() as usize == place, "the buffer was copied on its way");
+            } else {
+                let (one, status) = world.receive_buffer::<u64>(0, 0)?;
+                ensure!(one[..] == wanted[..] && status.count == len, "{len}: {status:?}");
+                let (two, _) = world.receive_buffer::<u64>(ANY_SOURCE, ANY_TAG)?;
+                ensure!(two[..] == wanted[..], "{len}: a copied one");
+                let (three, _) = world.receive_vec::<u64>(0, 0)?;
+                ensure!(three == wanted, "{len}: a moved one");
+                let mut four = vec![0; len];
+                world.receive_into(&mut four, 0, 0)?;
+                ensure!(four == wanted, "{len}");
+                let (buffer, _) = world.receive_buffer::<u64>(0, 1)?;
+                world.send_buffer(buffer, 0, 1)?;
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Between two ranks in one context, whatever the sizes, and whatever was probed between.
+#[test]
+fn no_message_overtakes_another() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        const ROUNDS: usize = 40;
+        let lengths = || LENGTHS.into_iter().filter(|&len| len > 0).cycle().take(ROUNDS);
+        if world.rank() == 0 {
+            for (i, len) in lengths().enumerate() {
+                let message = vec![i as u64; len];
+                match i % 3 {
+                    0 => world.send(&message, 1, 5)?,
+                    1 => world.send_buffer(rank.buffer_from(&message)?, 1, 5)?,
+                    _ => world.buffered_send(&message, 1, 5)?,
+                }
+            }
+        } else {
+            for (i, len) in lengths().enumerate() {
+                if i % 4 == 1 {
+                    let status = world.probe(0, ANY_TAG)?;
+                    ensure!(status.count == len, "{i}: {status:?} probed, {len} sent");
+                }
+                let (message, _) = world.receive_vec::<u64>(ANY_SOURCE, 5)?;
+                ensure!(message == vec![i as u64; len], "message {i} came out of turn");
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn tags_are_told_apart_and_wildcards_take_the_oldest() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        if world.rank() == 0 {
+            for (tag, len) in [(1, 1), (2, 5000), (u32::MAX, 2), (1, 20_000), (0, 6)] {
+                world.send(&vec![tag; len], 1, tag)?;
+            }
+            return Ok(());
+        }
+        let take = |tag, len: usize| -> Result<()> {
+            let (message, status) = world.receive_vec::<u32>(0, tag)?;
+            ensure!(message == vec![status.tag; len], "{len} expected: {status:?}");
+            Ok(())
+        };
+        take(0.into(), 6)?;
+        take(ANY_TAG, 1)?;
+        take(1.into(), 20_000)?;
+        take(ANY_TAG, 5000)?;
+        take(u32::MAX.into(), 2)
+    });
+}
+
+#[test]
+fn a_message_that_is_too_long_stays() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        for len in [1, 5, 6, 60, 513, 3000, 100_000] {
+            let wanted = numbers(len, 1);
+            if world.rank() == 0 {
+                world.send(&wanted, 1, 9)?;
+                world.send_buffer(rank.buffer_from(&wanted)?, 1, 9)?;
+                world.send(&[1u64], 1, 10)?;
+                continue;
+            }
+            for _ in 0..2 {
+                let mut short = vec![u64::MAX; len - 1];
+                for source in [ANY_SOURCE, 0.into()] {
+                    let error = world.receive_into(&mut short, source, 9).unwrap_err();
+                    let &ErrorKind::Truncated { source_rank: 0, tag: 9, count, room } =
+                        error.kind()
+                    else {
+                        return Err(error.into());
+                    };
+                    ensure!((count, room) == (len, len - 1), "{count} for {room}");
+                }
+                ensure!(short.iter().all(|&n| n == u64::MAX), "the short buffer was written");
+                if len != 1 {
+                    let error = world.receive::<u64>(0, 9).unwrap_err();
+                    ensure!(
+                        matches!(error.kind(), ErrorKind::Truncated { room: 1, .. }),
+                        "{error}"
+                    );
+                }
+                let mut right = vec![0; len];
+                world.receive_into(&mut right, 0, 9)?;
+                ensure!(right == wanted, "the message was damaged");
+            }
+            // Those behind it come, too.
+            ensure!(world.receive::<u64>(0, 10)?.0 == 1, "another message");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn other_types_are_told_with_both_views() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        for len in [0, 1, 30, 30_000] {
+            if world.rank() == 0 {
+                world.send(&vec![1.0f32; len], 1, 0)?;
+                continue;
+            }
+            for tag in [ANY_TAG, 0.into()] {
+                let error = world.receive_into(&mut vec![0u32; len], 0, tag).unwrap_err();
+                let text = error.to_string();
+                ensure!(text.contains("f32 (4 bytes") && text.contains("u32 (4 bytes"), "{text}");
+                let ErrorKind::OtherElements { count, ours, theirs, .. } = error.kind() else {
+                    return Err(error.into());
+                };
+                ensure!(
+                    (*count, &*ours.name, &*theirs.name) == (len, "u32", "f32"),
+                    "{count} {ours} {theirs}"
+                );
+            }
+            ensure!(world.receive_vec::<f64>(0, 0).is_err(), "f64 for f32");
+            let (got, _) = world.receive_vec::<f32>(0, 0)?;
+            ensure!(got == vec![1.0; len], "{len} elements");
+        }
+        // One element, and not none of them.
+        if world.rank() == 0 {
+            world.send::<u8>(&[], 1, 0)?;
+        } else {
+            let error = world.receive::<u8>(0, 0).unwrap_err();
+            ensure!(matches!(error.kind(), ErrorKind::OtherElements { count: 0, .. }), "{error}");
+            ensure!(world.receive_vec::<u8>(0, 0)?.0.is_empty(), "a message of none");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn probes_say_what_comes_and_take_nothing() {
+    on_all(3, |rank| {
+        let world = Communicator::world(rank);
+        let me = world.rank();
+        if me > 0 {
+            world.send(&vec![me as u16; 3 * me], 0, me as u32)?;
+            world.send(&vec![me as u16; 10_000 * me], 0, 9)?;
+            return Ok(());
+        }
+        let status = world.probe(2, ANY_TAG)?;
+        ensure!(
+            (status.source, status.tag, status.count, status.bytes) == (2, 2, 6, 12),
+            "{status:?}"
+        );
+        ensure!(world.probe(2, 2)? == status, "another one at the second look");
+        let status = world.probe(1, 9)?;
+        ensure!((status.count, status.bytes) == (10_000, 20_000), "{status:?}");
+        for _ in 0..2 {
+            let status = world.probe(ANY_SOURCE, 9)?;
+            let (message, got) = world.receive_vec::<u16>(status.source, 9)?;
+            ensure!(got == status && message.len() == status.count, "{got:?} for {status:?}");
+        }
+        ensure!(!matches!(world.try_probe(ANY_SOURCE, 77), Ok(Some(_))), "nobody sent it");
+        for source in [1, 2] {
+            let (message, _) = world.receive_vec::<u16>(source, ANY_TAG)?;
+            ensure!(message == vec![source as u16; 3 * source], "the message before");
+        }
+        Ok(())
+    });
+}
+
+/// In a ring, with messages that no channel has room for.
+#[test]
+fn everybody_sends_and_receives_at_once() {
+    for size in SIZES {
+        on_all(size, |rank| {
+            let world = Communicator::world(rank);
+            let (me, size) = (world.rank(), world.size());
+            let (next, before) = ((me + 1) % size, (me + size - 1) % size);
+            for len in [0, 1, 100, 5000, 200_000] {
+                let mine = numbers(len, me as u64);
+                let mut got = vec![0u64; len];
+                let status = world.send_receive(&mine, next, 3, &mut got, before, ANY_TAG)?;
+                ensure!((status.source, status.count) == (before, len), "{status:?}");
+                ensure!(got == numbers(len, before as u64), "{len} from {before}");
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn synchronous_sends_wait_for_their_receive() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        const DELAY: Duration = Duration::from_millis(20);
+        for len in [0, 3, 100, 5000, 100_000] {
+            let wanted = numbers(len, 5);
+            if world.rank() == 0 {
+                world.send(&[1u8], 1, 1)?;
+                let started = Instant::now();
+                world.synchronous_send(&wanted, 1, 2)?;
+                ensure!(started.elapsed() >= DELAY / 2, "it did not wait");
+            } else {
+                world.receive::<u8>(0, 1)?;
+                // A probe is no receive.
+                ensure!(world.probe(0, ANY_TAG)?.count == len, "{len}");
+                std::thread::sleep(DELAY);
+                let (got, _) = world.receive_vec::<u64>(0, 2)?;
+                ensure!(got == wanted, "{len}");
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn buffered_sends_do_not_wait() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        let other = 1 - world.rank();
+        let wanted = |i: u64| numbers(3000 * i as usize, i);
+        for i in 0..40 {
+            world.buffered_send(&wanted(i), other, 0)?;
+        }
+        for i in 0..20 {
+            let (got, _) = world.receive_vec::<u64>(other, 0)?;
+            ensure!(got == wanted(i), "message {i}");
+        }
+        // The others go and come while the communicator is dropped, or after.
+        if world.rank() == 1 {
+            for i in 20..40 {
+                let (got, _) = world.receive_vec::<u64>(other, 0)?;
+                ensure!(got == wanted(i), "message {i}");
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_rank_talks_to_itself() {
+    on_all(1, |rank| {
+        for own in [Communicator::own(rank), Communicator::world(rank)] {
+            for len in LENGTHS {
+                own.send(&numbers(len, 1), 0, 1)?;
+                own.send_buffer(rank.buffer_from(&numbers(len, 2))?, 0, 2)?;
+                ensure!(own.probe(0, 1)?.count == len, "{len}");
+                let error = own.receive_into(&mut [0u8; 3], 0, 2).unwrap_err();
+                ensure!(matches!(error.kind(), ErrorKind::OtherElements { .. }), "{error}");
+                ensure!(own.receive_vec::<u64>(ANY_SOURCE, 2)?.0 == numbers(len, 2), "{len}");
+                let mut got = vec![0; len];
+                own.receive_into(&mut got, 0, ANY_TAG)?;
+                ensure!(got == numbers(len, 1), "{len}");
+                let mut got = vec![0; len];
+                own.send_receive(&numbers(len, 3), 0, 1, &mut got, 0, 1)?;
+                ensure!(got == numbers(len, 3), "{len}");
+            }
+            for source in [ANY_SOURCE, 0.into()] {
+                let error = own.receive::<u8>(source, 1).unwrap_err();
+                ensure!(matches!(error.kind(), ErrorKind::WaitsForItself), "{error}");
+                ensure!(own.try_probe(source, 1)?.is_none(), "nothing was sent");
+            }
+            let error = own.synchronous_send(&[1u8], 0, 1).unwrap_err();
+            ensure!(matches!(error.kind(), ErrorKind::WaitsForItself), "{error}");
+            own.receive::<u8>(0, 1)?;
+            let posted = own.immediate_receive([0u8], 0, 1);
+            own.synchronous_send(&[7u8], 0, 1)?;
+            ensure!(posted.wait()?.0 == [7], "another message");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_limit_ends_a_receive_and_nothing_else() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        const LIMIT: Duration = Duration::from_millis(5);
+        let mut message = vec![0u64; 50_000];
+        if world.rank() == 0 {
+            let started = Instant::now();
+            let error = world.receive_timeout(&mut message, 1, 0, LIMIT).unwrap_err();
+            ensure!(matches!(error.kind(), ErrorKind::Timeout(LIMIT)), "{error}");
+            ensure!(started.elapsed() >= LIMIT, "sooner than the limit");
+            world.send(&[0u8], 1, 0)?;
+            while let Err(error) = world.receive_timeout(&mut message, ANY_SOURCE, 0, LIMIT) {
+                ensure!(matches!(error.kind(), ErrorKind::Timeout(_)), "{error}");
+            }
+            ensure!(message == numbers(50_000, 8), "a damaged message");
+        } else {
+            world.receive::<u8>(0, 0)?;
+            world.send(&numbers(50_000, 8), 0, 0)?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn ranks_that_are_not_there_are_named() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        let errors = [
+            world.send(&[1u8], 2, 0).err(),
+            world.buffered_send(&[1u8], 2, 0).err(),
+            world.synchronous_send(&[1u8], 2, 0).err(),
+            world.receive::<u8>(2, 0).err(),
+            world.probe(2, 0).err(),
+            world.world_rank(2).err(),
+            world.immediate_send(vec![1u8], 2, 0).wait().err().map(Error::from),
+            world.immediate_receive(vec![1u8], 2, 0).wait().err().map(Error::from),
+            world.send_buffer(rank.buffer_from(&[1u8])?, 2, 0).err().map(Error::from),
+            {
+                let mut exchange = world.exchange();
+                exchange.send(&[1u8], 0, 0).send(&[1u8], 2, 0);
+                exchange.run().err()
+            },
+        ];
+        for error in errors {
+            ensure!(
+                matches!(
+                    error.as_ref().map(Error::kind),
+                    Some(ErrorKind::NoSuchRank { rank: 2, size: 2 })
+                ),
+                "{error:?}"
+            );
+        }
+        // Of an exchange with such a rank nothing is done.
+        world.send(&[2u8], 1 - rank.id(), 0)?;
+        ensure!(world.receive::<u8>(ANY_SOURCE, 0)?.0 == 2, "what can't be was begun");
+        Ok(())
+    });
+}
+
+/// And no more, while the receiver is elsewhere.
+#[test]
+fn channels_have_the_room_that_is_promised() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        let one = Channel::degree(1);
+        if world.rank() == 0 {
+            let (mut small, mut large) = (0, 0);
+            loop {
+                let mut sent = world.immediate_send([1u64; 5], 1, 0);
+                if !sent.test()? {
+                    ensure!(sent.cancel().is_ok(), "nothing of it can have gone");
+                    break;
+                }
+                small += 1;
+            }
+            // The first line was the type's name.
+            ensure!(small == 127, "{small} messages of one line");
+            rank.sender("go", 1, one)?.send(&small)?;
+            rank.receiver::<u8>("gone", 1, one)?.receive()?;
+            let mut last = loop {
+                let mut sent = world.immediate_send(vec![2u64; 512], 1, 0);
+                if !sent.test()? {
+                    break sent;
+                }
+                large += 1;
+            };
+            ensure!(large == 8, "{large} messages of one chunk");
+            rank.sender("go", 1, one)?.send(&(large + 1))?;
+            ensure!(last.wait_timeout(Duration::from_secs(20))?, "there is room by now");
+            last.wait()?;
+        } else {
+            for len in [5, 512] {
+                let count = *rank.receiver::<i32>("go", 0, one)?.receive()?;
+                for _ in 0..count {
+                    ensure!(world.receive_vec::<u64>(0, 0)?.1.count == len, "of {len}");
+                }
+                if len == 5 {
+                    rank.sender("gone", 0, one)?.send(&0u8)?;
+                }
+            }
+        }
+        Ok(())
+    });
+}
