@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use mp_delegate::trace::{Detail, Kind, Recording, Trace, Track};
+use onchip::trace::{Detail, Kind, Recording, Trace, Track};
 
 use super::harness::{Done, mprun};
 
