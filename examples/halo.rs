@@ -5,7 +5,7 @@
 //! mprun -n 4 target/release/examples/halo
 //! ```
 
-use onchip::communicator::{balanced, share};
+use onchip::communicator::{dims_create, share};
 use onchip::prelude::*;
 use onchip::reduce::Sum;
 
@@ -15,7 +15,7 @@ const STEPS: usize = 200;
 fn main() -> onchip::Result<()> {
     let heat = World::threads(4).run(|rank| {
         let world = Communicator::world(rank);
-        let dimensions = balanced(world.size(), &[0, 0])?;
+        let dimensions = dims_create(world.size(), &[0, 0])?;
         let grid = world.cartesian(&dimensions, &[false, false])?.expect("a place for every rank");
         let place = grid.coordinates(grid.rank())?;
         let own = [0, 1].map(|d| share(SIDE, dimensions[d], place[d]));

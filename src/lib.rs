@@ -29,7 +29,7 @@
 //! | let other threads send in the background | [`CommThreads`](comm::CommThreads), [`comm`] |
 //! | know when that pays | [`comm::pays`] |
 //! | see what was hidden behind computation | [`overlap`], [`trace`] |
-//! | share a queue among several ranks | [`Rank::shared_sender`], [`Parties`] |
+//! | share a queue among several ranks | [`Rank::shared_sender`], [`Endpoints`] |
 //! | send tagged messages, as with MPI | [`Communicator`], [`communicator`] |
 //! | put ranks into a grid, exchange borders | [`Cartesian`](communicator::Cartesian), [`Halo`](communicator::Halo) |
 //! | do something with all ranks of a communicator | [`Collectives`](collectives::Collectives) |
@@ -54,8 +54,8 @@
 pub use mp_collectives::communicator::{self, ANY_SOURCE, ANY_TAG, Communicator};
 pub use mp_collectives::{CHOICE_TARGET, Members, calibration, collectives, near};
 pub use mp_core::{
-    Bind, Buffer, BufferMut, Cause, Channel, ChannelSpec, Error, ErrorKind, Guard, MemoryUse,
-    Message, Messages, Operation, Parties, Pending, Plain, Rank, RankFailure, RanksFailed,
+    Bind, Buffer, BufferMut, Cause, Channel, ChannelSpec, Endpoints, Error, ErrorKind, Guard,
+    MemoryUse, Message, Messages, Operation, Pending, Plain, Rank, RankFailure, RanksFailed,
     Receiver, Request, Result, SegmentError, Select, SendError, Sender, SharedBuffer, Slot,
     UnknownWaitPolicy, WAIT_VARIABLE, Wait, WaitPolicy, World, caller, launch, launched, mpb,
     report, test_all, test_any, test_some, topology, wait_all, wait_any, wait_some,
@@ -206,7 +206,7 @@ pub mod prelude {
     pub use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
     pub use mp_collectives::immediate::ImmediateCollectives;
     pub use mp_core::{
-        Bind, Channel, Error, ErrorKind, Guard, Parties, Pending, Plain, Rank, Receiver, Request,
+        Bind, Channel, Endpoints, Error, ErrorKind, Guard, Pending, Plain, Rank, Receiver, Request,
         Select, SendError, Sender, SharedBuffer, Slot, Wait, WaitPolicy, World, wait_all, wait_any,
         wait_some,
     };

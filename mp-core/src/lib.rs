@@ -114,4 +114,4 @@ pub use segment::SegmentError;
 pub use topology::Bind;
 pub use wait::{Operation, UnknownWaitPolicy, Wait, WaitPolicy};
 pub use world::report;
-pub use world::{MemoryUse, Parties, Rank, WAIT_VARIABLE, World, caller, launched};
+pub use world::{Endpoints, MemoryUse, Rank, WAIT_VARIABLE, World, caller, launched};

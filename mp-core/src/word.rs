@@ -37,7 +37,7 @@ impl Word {
 
     /// Reads the word, without ordering.
     #[inline(always)]
-    pub fn peek(&self) -> u64 {
+    pub fn load_relaxed(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
@@ -62,7 +62,7 @@ impl Word {
 
     /// Writes the word, without ordering.
     #[inline(always)]
-    pub fn set(&self, value: u64) {
+    pub fn store_relaxed(&self, value: u64) {
         if arrives() {
             self.0.store(value, Ordering::Relaxed);
         }
@@ -90,13 +90,13 @@ impl Word {
     /// comes after everything that was done before, as do the other methods that change the word.
     #[inline(always)]
     pub fn swap(&self, value: u64) -> u64 {
-        if arrives() { self.0.swap(value, Ordering::AcqRel) } else { self.peek() }
+        if arrives() { self.0.swap(value, Ordering::AcqRel) } else { self.load_relaxed() }
     }
 
     /// Adds to the word, and returns its old value.
     #[inline(always)]
-    pub fn add(&self, value: u64) -> u64 {
-        if arrives() { self.0.fetch_add(value, Ordering::AcqRel) } else { self.peek() }
+    pub fn fetch_add(&self, value: u64) -> u64 {
+        if arrives() { self.0.fetch_add(value, Ordering::AcqRel) } else { self.load_relaxed() }
     }
 
     /// Sets the word if it is `current`.
@@ -104,7 +104,7 @@ impl Word {
     /// # Errors
     /// The value that the word had instead.
     #[inline(always)]
-    pub fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
+    pub fn compare_exchange(&self, current: u64, new: u64) -> Result<(), u64> {
         if !arrives() {
             // A ghost waits for nobody.
             return Ok(());
@@ -144,9 +144,9 @@ mod tests {
         let word = Word::new(3);
         word.stream(4);
         settle();
-        assert_eq!((word.swap(5), word.add(2), word.peek()), (4, 5, 7));
-        assert_eq!((word.exchange(6, 9), word.exchange(7, 9)), (Err(7), Ok(())));
-        word.set(1);
+        assert_eq!((word.swap(5), word.fetch_add(2), word.load_relaxed()), (4, 5, 7));
+        assert_eq!((word.compare_exchange(6, 9), word.compare_exchange(7, 9)), (Err(7), Ok(())));
+        word.store_relaxed(1);
         word.note(word.load() + 1);
         assert_eq!(word.load(), 2);
     }

@@ -3,7 +3,7 @@
 
 use std::{mem::forget, sync::Mutex, time::Duration};
 
-use mp_core::{Channel, Error, ErrorKind, Parties, Select, Wait, WaitPolicy, World};
+use mp_core::{Channel, Endpoints, Error, ErrorKind, Select, Wait, WaitPolicy, World};
 
 const LONG: Duration = Duration::from_secs(10);
 
@@ -44,9 +44,9 @@ fn what_a_program_writes_into_a_slot_is_never_taken_for_a_moved_buffer() {
 #[test]
 fn a_leaked_slot_of_a_shared_channel_is_used_by_the_next_send() {
     let rank = World::solo().unwrap();
-    let parties = Parties::new([0], [0]);
-    let mut sender = rank.shared_sender::<u64>("queue", &parties, Channel::degree(2)).unwrap();
-    let receiver = rank.shared_receiver::<u64>("queue", &parties, Channel::degree(2)).unwrap();
+    let endpoints = Endpoints::new([0], [0]);
+    let mut sender = rank.shared_sender::<u64>("queue", &endpoints, Channel::degree(2)).unwrap();
+    let receiver = rank.shared_receiver::<u64>("queue", &endpoints, Channel::degree(2)).unwrap();
     for message in 0..10 {
         forget(sender.reserve().unwrap());
         sender.send(&message).unwrap();
@@ -80,9 +80,9 @@ fn a_leaked_slot_of_a_rendezvous_is_used_by_the_next_send() {
 #[test]
 fn slots_that_are_given_up_leave_a_shared_channel_empty() {
     let rank = World::solo().unwrap();
-    let parties = Parties::new([0], [0]);
-    let mut sender = rank.shared_sender::<u64>("queue", &parties, Channel::degree(2)).unwrap();
-    let receiver = rank.shared_receiver::<u64>("queue", &parties, Channel::degree(2)).unwrap();
+    let endpoints = Endpoints::new([0], [0]);
+    let mut sender = rank.shared_sender::<u64>("queue", &endpoints, Channel::degree(2)).unwrap();
+    let receiver = rank.shared_receiver::<u64>("queue", &endpoints, Channel::degree(2)).unwrap();
     for round in 0..5 {
         for _ in 0..5 {
             drop(sender.try_reserve().expect("the channel is empty"));

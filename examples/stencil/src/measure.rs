@@ -4,7 +4,7 @@
 //! a ratio is taken within a round before its median is. Every mode's matrix is compared with the
 //! sequential one.
 
-use onchip::communicator::balanced;
+use onchip::communicator::dims_create;
 
 use crate::error::StencilError;
 use crate::modes::{self, Job, Mode, Ranks, Run};
@@ -39,7 +39,7 @@ impl Plan {
                         cells.push((mode, ranks, [workers, 1]));
                         continue;
                     }
-                    let grid = balanced(workers, &[0, 0]).map_err(onchip::Error::from)?;
+                    let grid = dims_create(workers, &[0, 0]).map_err(onchip::Error::from)?;
                     if grid[0] <= self.job.init.size() {
                         cells.push((mode, ranks, [grid[0], grid[1]]));
                     }

@@ -14,11 +14,11 @@ use crate::communicator::{
 /// changes fastest. It can be used as a [`Communicator`].
 ///
 /// ```
-/// use onchip::communicator::{Communicator, balanced};
+/// use onchip::communicator::{Communicator, dims_create};
 ///
 /// onchip::World::threads(6).run(|rank| {
 ///     let world = Communicator::world(rank);
-///     let grid = world.cartesian(&balanced(6, &[0, 0])?, &[true, false])?;
+///     let grid = world.cartesian(&dims_create(6, &[0, 0])?, &[true, false])?;
 ///     let grid = grid.expect("the grid has a place for every rank");
 ///     assert_eq!(grid.dimensions(), [3, 2]);
 ///     let [row, column] = grid.coordinates(grid.rank())?[..] else { unreachable!() };
@@ -193,15 +193,15 @@ impl Cartesian {
 /// (`MPI_Dims_create`). Dimensions that are not 0 stay as they are.
 ///
 /// ```
-/// assert_eq!(onchip::communicator::balanced(12, &[0, 0])?, [4, 3]);
-/// assert_eq!(onchip::communicator::balanced(12, &[0, 2, 0])?, [3, 2, 2]);
-/// assert!(onchip::communicator::balanced(12, &[5, 0]).is_err());
+/// assert_eq!(onchip::communicator::dims_create(12, &[0, 0])?, [4, 3]);
+/// assert_eq!(onchip::communicator::dims_create(12, &[0, 2, 0])?, [3, 2, 2]);
+/// assert!(onchip::communicator::dims_create(12, &[5, 0]).is_err());
 /// # Ok::<(), onchip::communicator::Error>(())
 /// ```
 ///
 /// # Errors
 /// [`Misuse`](crate::communicator::ErrorKind::Misuse) when the given dimensions don't divide the number of ranks.
-pub fn balanced(ranks: usize, dimensions: &[usize]) -> Result<Vec<usize>> {
+pub fn dims_create(ranks: usize, dimensions: &[usize]) -> Result<Vec<usize>> {
     let mut given = dimensions.iter().filter(|&&extent| extent > 0);
     let given = given.try_fold(1usize, |all, &one| all.checked_mul(one));
     let free = dimensions.iter().filter(|&&extent| extent == 0).count();
@@ -261,10 +261,10 @@ mod tests {
             (60, &[0, 10, 0], &[3, 10, 2]),
             (6, &[6], &[6]),
         ] {
-            assert_eq!(balanced(ranks, dimensions).unwrap(), wanted);
+            assert_eq!(dims_create(ranks, dimensions).unwrap(), wanted);
         }
         for (ranks, dimensions) in [(0, &[0][..]), (6, &[4, 0]), (6, &[3]), (6, &[])] {
-            assert!(balanced(ranks, dimensions).is_err());
+            assert!(dims_create(ranks, dimensions).is_err());
         }
     }
 

@@ -24,7 +24,7 @@
 //!
 //! | MPI | here |
 //! |---|---|
-//! | `MPI_COMM_WORLD`, `MPI_COMM_SELF` | [`Communicator::world`], [`Communicator::own`] |
+//! | `MPI_COMM_WORLD`, `MPI_COMM_SELF` | [`Communicator::world`], [`Communicator::comm_self`] |
 //! | `MPI_Comm_rank`, `_size`, `_group` | [`rank`](Communicator::rank), [`size`](Communicator::size), [`group`](Communicator::group) |
 //! | `MPI_Comm_split`, `_split_type`, `_dup`, `_create` | [`split`](Communicator::split), [`split_shared`](Communicator::split_shared), [`duplicate`](Communicator::duplicate), [`create`](Communicator::create) |
 //! | `MPI_Send`, `MPI_Ssend`, `MPI_Bsend` | [`send`](Communicator::send), [`synchronous_send`](Communicator::synchronous_send), [`buffered_send`](Communicator::buffered_send) |
@@ -43,7 +43,7 @@
 //! | `MPI_Comm_get_failed`, `_ack_failed` | [`failed_ranks`](Communicator::failed_ranks), [`acknowledge`](Communicator::acknowledge) |
 //! | `MPI_Comm_revoke`, `_is_revoked`, `_agree`, `_shrink` | [`revoke`](Communicator::revoke), [`is_revoked`](Communicator::is_revoked), [`agree`](Communicator::agree), [`shrink`](Communicator::shrink) |
 //! | `MPI_ERR_PROC_FAILED`, `MPI_ERR_REVOKED` | [`PeerLost`](ErrorKind::PeerLost), [`Revoked`](ErrorKind::Revoked) |
-//! | `MPI_Cart_*`, `MPI_Dims_create` | [`Cartesian`], [`balanced`] |
+//! | `MPI_Cart_*`, `MPI_Dims_create` | [`Cartesian`], [`dims_create`] |
 //!
 //! Two features are not in MPI: [buffers that move](Communicator::send_buffer) instead of being copied, and the
 //! exchange of [borders](Halo) between the blocks of a grid.
@@ -112,7 +112,7 @@ pub use agreement::check::{CHECK_VARIABLE, Check};
 pub use agreement::joint::Joint;
 pub use agreement::ledger::{Entered, Ledger, Missing};
 pub use agreement::survivors::Agreement;
-pub use cartesian::{Cartesian, balanced, share};
+pub use cartesian::{Cartesian, dims_create, share};
 pub use error::{Error, ErrorKind, Failed, Result};
 pub use group::Group;
 pub use halo::Halo;

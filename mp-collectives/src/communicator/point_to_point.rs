@@ -84,7 +84,7 @@ impl Communicator {
     }
 
     /// Returns a communicator of this rank alone (`MPI_COMM_SELF`).
-    pub fn own(rank: &Rank) -> Self {
+    pub fn comm_self(rank: &Rank) -> Self {
         let me = rank.id() as u32;
         let engine = Owner::new(rank, OWN);
         let members = Members::new(vec![me], rank.size(), me);

@@ -295,7 +295,7 @@ fn communicators_check_as_those_they_were_made_of() {
         ensure!(checks == [false, true, true, true, true, true, true], "{checks:?}");
         half.joint().set_check(Check::Off);
         ensure!(!half.duplicate()?.joint().checks() && copy.joint().checks(), "it is said later");
-        ensure!(!Communicator::own(rank).joint().checks(), "nobody to compare with");
+        ensure!(!Communicator::comm_self(rank).joint().checks(), "nobody to compare with");
         Ok(())
     });
 }

@@ -1,6 +1,6 @@
 //! Grids of ranks, and the exchange of borders against one sequential block.
 
-use mp_collectives::communicator::{Cartesian, Communicator, ErrorKind, balanced, share};
+use mp_collectives::communicator::{Cartesian, Communicator, ErrorKind, dims_create, share};
 use mp_core::Result;
 
 use crate::{missing, support::on_all};
@@ -169,7 +169,7 @@ fn borders_are_those_of_the_whole() {
         on_all(ranks, |rank| {
             let world = Communicator::world(rank);
             for whole in [&[17][..], &[11, 9], &[9, 10, 7]] {
-                let dimensions = balanced(ranks, &vec![0; whole.len()])?;
+                let dimensions = dims_create(ranks, &vec![0; whole.len()])?;
                 for closed in 0..1 << whole.len() {
                     let periodic: Vec<bool> =
                         (0..whole.len()).map(|i| closed >> i & 1 == 1).collect();

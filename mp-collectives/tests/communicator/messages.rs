@@ -331,7 +331,7 @@ fn buffered_sends_do_not_wait() {
 #[test]
 fn a_rank_talks_to_itself() {
     on_all(1, |rank| {
-        for own in [Communicator::own(rank), Communicator::world(rank)] {
+        for own in [Communicator::comm_self(rank), Communicator::world(rank)] {
             for len in LENGTHS {
                 own.send(&numbers(len, 1), 0, 1)?;
                 own.send_buffer(rank.buffer_from(&numbers(len, 2))?, 0, 2)?;

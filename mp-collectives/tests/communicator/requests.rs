@@ -126,7 +126,7 @@ fn requests_of_all_kinds_together() {
         ensure!(two.wait()?.0 == [1; 3] && lent[99_999] == 2.5, "another message");
         send.wait()?;
         // Those of communicators that were not made from one another can be waited for along with them.
-        let (alien, second) = (Communicator::own(rank), Communicator::world(rank));
+        let (alien, second) = (Communicator::comm_self(rank), Communicator::world(rank));
         alien.send(&[7u8], 0, 9)?;
         second.send(&vec![8u8; 100_000], other, 9)?;
         world.send(&[9u8], other, 9)?;

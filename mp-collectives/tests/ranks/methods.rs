@@ -204,7 +204,7 @@ fn all_kinds_in_communicators_of_all_kinds() {
     for size in SIZES {
         on_all(size, |rank| {
             let world = Communicator::world(rank);
-            let own = Communicator::own(rank);
+            let own = Communicator::comm_self(rank);
             let again = Communicator::world(rank);
             let half = world.split(Some(rank.id() as u64 % 2), -(rank.id() as i64))?;
             let half = half.ok_or_else(missing)?;

@@ -163,7 +163,7 @@ fn requests_of_two_ranks_are_not_waited_for_together() {
     World::threads(2)
         .run(|rank| {
             let solo = World::solo()?;
-            let (here, there) = (Communicator::world(rank), Communicator::own(&solo));
+            let (here, there) = (Communicator::world(rank), Communicator::comm_self(&solo));
             here.set_immediate(Progress::InCalls, Settings::default())?;
             let mut received = here.immediate_receive([0u8], 1 - rank.id(), 1);
             if rank.id() == 0 {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Bell, Gauge, Outgoing, Progress, Submitted};
 use crate::{
-    Channel, Parties, Rank, WaitPolicy, World,
+    Channel, Endpoints, Rank, WaitPolicy, World,
     context::Context,
     segment::Segment,
     sync::Ordering,
@@ -16,7 +16,7 @@ use crate::{
 #[test]
 fn positions_far_apart() {
     let rank = World::solo().unwrap();
-    let to_itself = Parties::new([0], [0]);
+    let to_itself = Endpoints::new([0], [0]);
     let channel = Channel::degree(2);
     let from = rank.shared_receiver::<u64>("far", &to_itself, channel).unwrap();
     let sender = rank.shared_sender::<u64>("far", &to_itself, channel).unwrap();

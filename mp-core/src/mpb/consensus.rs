@@ -91,7 +91,7 @@ impl<'a> Consensus<'a> {
     pub fn contribute(&self, round: u64, contribution: &[u64]) {
         let area = self.area(self.me, round);
         for (word, &value) in area[1..=self.contribution].iter().zip(contribution) {
-            word.set(value);
+            word.store_relaxed(value);
         }
         // After the contribution: pairs with the `load` in `contribution_of`.
         area[0].store(round);
@@ -101,7 +101,7 @@ impl<'a> Consensus<'a> {
         let area = self.area(member, round);
         // Sees the contribution: pairs with the `store` in `contribute`.
         (area[0].load() == round)
-            .then(|| area[1..=self.contribution].iter().map(Word::peek).collect())
+            .then(|| area[1..=self.contribution].iter().map(Word::load_relaxed).collect())
     }
 
     /// Returns what was decided in a round, if it was.
@@ -113,7 +113,7 @@ impl<'a> Consensus<'a> {
             return None;
         }
         let proposal = &self.area(by, round)[1 + self.contribution..];
-        Some(proposal.iter().map(Word::peek).collect())
+        Some(proposal.iter().map(Word::load_relaxed).collect())
     }
 
     /// Returns the decision of a round to which this member has contributed, or `None` while contributions are missing
@@ -140,10 +140,10 @@ impl<'a> Consensus<'a> {
         }
         let area = &self.area(self.me, round)[1 + self.contribution..];
         for (word, value) in area.iter().zip(propose(&contributions)) {
-            word.set(value);
+            word.store_relaxed(value);
         }
         // After the proposal: pairs with the `load` in `decision`. Where another one was first, this fails.
-        let _ = self.words[0].exchange(before, round << PLACE_BITS | self.me as u64);
+        let _ = self.words[0].compare_exchange(before, round << PLACE_BITS | self.me as u64);
         self.decision(round)
     }
 }

@@ -420,14 +420,14 @@ mod tests {
         for (words, bytes) in [(0, 0), (1, 0), (15, 1), (16, 127), (17, 128), (1000, 100_000)] {
             let region = Region::open(&rank, NAMES, "region", words, bytes).unwrap();
             assert_eq!(region.words().len(), words);
-            assert!(region.words().iter().all(|word| word.peek() == 0));
+            assert!(region.words().iter().all(|word| word.load_relaxed() == 0));
             let (first, len) = region.bytes();
             assert_eq!((first.addr().get() % GRAIN, len), (0, bytes));
             let behind = region.words().as_ptr_range().end as usize;
             assert!((behind..behind + GRAIN).contains(&first.addr().get()));
             // SAFETY: the bytes are the region's, and nobody else has them.
             unsafe { first.write_bytes(0xee, len) };
-            assert!(region.words().iter().all(|word| word.peek() == 0));
+            assert!(region.words().iter().all(|word| word.load_relaxed() == 0));
             assert_eq!(region.name(), "region");
         }
         for (words, bytes) in [(usize::MAX, 0), (1 << 61, 0), (8, usize::MAX)] {

@@ -5,7 +5,7 @@ use std::{hint::black_box, sync::Arc};
 
 use super::*;
 use crate::{
-    Channel, Parties, Receiver, Select, Sender, SharedBuffer,
+    Channel, Endpoints, Receiver, Select, Sender, SharedBuffer,
     lane::{Bell, Gauge, Outgoing, Submitted},
     mpb::{Line, Mpbs},
 };
@@ -84,10 +84,10 @@ fn of_slices_and_moved_buffers() {
 #[test]
 fn of_shared_channels() {
     in_a_world(|ranks| {
-        let parties = Parties::new([0, 1], [0, 1]);
+        let endpoints = Endpoints::new([0, 1], [0, 1]);
         let channel = Channel::degree(3).max_len(5);
-        let mut to = ranks[0].shared_sender::<[u32]>("queue", &parties, channel).unwrap();
-        let from = ranks[1].shared_receiver::<[u32]>("queue", &parties, channel).unwrap();
+        let mut to = ranks[0].shared_sender::<[u32]>("queue", &endpoints, channel).unwrap();
+        let from = ranks[1].shared_receiver::<[u32]>("queue", &endpoints, channel).unwrap();
         to.send(&[1, 2]).unwrap();
         to.send_buffer(ranks[0].buffer_from(&[3; 30]).unwrap()).unwrap();
         assert_eq!(*from.receive().unwrap(), [1, 2]);

@@ -8,7 +8,7 @@ use proptest::{prelude::*, sample::Index};
 
 use super::*;
 use crate::{
-    Channel, Message, Parties, Receiver, Select, Sender, SharedBuffer,
+    Channel, Endpoints, Message, Receiver, Select, Sender, SharedBuffer,
     mpb::{Line, Mpb, Mpbs},
     segment::{BlockInfo, BlockKind},
     sync::{AtomicU32, Ordering},
@@ -48,10 +48,10 @@ impl Busy {
             let sender = ranks[0].sender(name, 1, channel).unwrap();
             (sender, ranks[1].receiver(name, 0, channel).unwrap())
         }
-        let parties = Parties::new([0, 1], [0, 1]);
+        let endpoints = Endpoints::new([0, 1], [0, 1]);
         let shared = (
-            ranks[0].shared_sender("shared", &parties, channel).unwrap(),
-            ranks[1].shared_receiver("shared", &parties, channel).unwrap(),
+            ranks[0].shared_sender("shared", &endpoints, channel).unwrap(),
+            ranks[1].shared_receiver("shared", &endpoints, channel).unwrap(),
         );
         let mut busy = Self {
             numbers: pair(&ranks, "numbers", channel),

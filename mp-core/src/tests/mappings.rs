@@ -5,7 +5,7 @@ use std::{thread, time::Duration};
 
 use super::*;
 use crate::{
-    Channel, Error, ErrorKind, Parties, Select,
+    Channel, Endpoints, Error, ErrorKind, Select,
     mpb::{Line, Mpbs},
 };
 
@@ -45,7 +45,7 @@ fn two_mappings_talk() {
                 }
             }
         }
-        let both = Parties::new([0, 1], [0, 1]);
+        let both = Endpoints::new([0, 1], [0, 1]);
         let mut sender = rank.shared_sender::<u64>("shared", &both, Channel::degree(2))?;
         let receiver = rank.shared_receiver::<u64>("shared", &both, Channel::degree(2))?;
         sender.send(&(rank.id() as u64))?;

@@ -3,7 +3,7 @@
 
 use std::{cell::Cell, sync::Arc, time::Duration};
 
-use super::{Parties, Rank, burial, outcome};
+use super::{Endpoints, Rank, burial, outcome};
 use crate::{
     buffer::SharedBuffer,
     channel::{Channel, Receiver, Sender},
@@ -632,10 +632,10 @@ fn while_it_wants_other_message_passing_buffers() {
 }
 
 fn shared(rank: &Rank) -> Ends {
-    let parties = Parties::new([0, 1], [0, 1]);
+    let endpoints = Endpoints::new([0, 1], [0, 1]);
     (
-        rank.shared_sender("queue", &parties, channel()).unwrap(),
-        rank.shared_receiver("queue", &parties, channel()).unwrap(),
+        rank.shared_sender("queue", &endpoints, channel()).unwrap(),
+        rank.shared_receiver("queue", &endpoints, channel()).unwrap(),
     )
 }
 
@@ -683,10 +683,10 @@ fn while_it_uses_a_shared_channel() {
 
 #[test]
 fn while_it_only_sends_into_a_shared_channel() {
-    let parties = Parties::new([0, 1], [0]);
-    let sender = |rank: &Rank| rank.shared_sender::<[u64]>("queue", &parties, channel()).unwrap();
+    let endpoints = Endpoints::new([0, 1], [0]);
+    let sender = |rank: &Rank| rank.shared_sender::<[u64]>("queue", &endpoints, channel()).unwrap();
     at_every_store(
-        |rank, _| (sender(rank), rank.shared_receiver("queue", &parties, channel()).unwrap()),
+        |rank, _| (sender(rank), rank.shared_receiver("queue", &endpoints, channel()).unwrap()),
         |rank, _| {
             let mut to = sender(rank);
             // Nobody receives: it clears the slots that it gives up.
@@ -716,10 +716,10 @@ fn while_others_wait_behind_its_slot() {
 
 #[test]
 fn while_it_clears_the_slot_of_another_dead_rank() {
-    let parties = Parties::new([0, 1, 2], [0, 1]);
-    let sender = |rank: &Rank| rank.shared_sender::<[u64]>("queue", &parties, channel()).unwrap();
+    let endpoints = Endpoints::new([0, 1, 2], [0, 1]);
+    let sender = |rank: &Rank| rank.shared_sender::<[u64]>("queue", &endpoints, channel()).unwrap();
     let receiver =
-        |rank: &Rank| rank.shared_receiver::<[u64]>("queue", &parties, channel()).unwrap();
+        |rank: &Rank| rank.shared_receiver::<[u64]>("queue", &endpoints, channel()).unwrap();
     for stores in 0.. {
         let lived = Cell::new(false);
         at_every_store(

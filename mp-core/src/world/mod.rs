@@ -44,7 +44,7 @@ pub(crate) use burial::bury;
 pub use launch::{Ending, Stream, see_children};
 pub use launched::Launched;
 pub use pump::{Piece, RanksOutput};
-pub use rank::{MemoryUse, Parties, Rank};
+pub use rank::{Endpoints, MemoryUse, Rank};
 
 use crate::{
     channel,

@@ -32,12 +32,12 @@ pub struct Rank {
 /// The ranks at the two ends of a shared channel, for [`Rank::shared_sender`] and [`Rank::shared_receiver`]. All of
 /// these ranks must name the same senders and receivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parties {
+pub struct Endpoints {
     senders: Vec<usize>,
     receivers: Vec<usize>,
 }
 
-impl Parties {
+impl Endpoints {
     /// Names the ranks at both ends, in any order. Naming a rank twice is the same as naming it once.
     pub fn new(
         senders: impl IntoIterator<Item = usize>,
@@ -47,13 +47,13 @@ impl Parties {
             ranks.sort_unstable();
             ranks.dedup();
         };
-        let mut parties = Self {
+        let mut endpoints = Self {
             senders: senders.into_iter().collect(),
             receivers: receivers.into_iter().collect(),
         };
-        sorted(&mut parties.senders);
-        sorted(&mut parties.receivers);
-        parties
+        sorted(&mut endpoints.senders);
+        sorted(&mut endpoints.receivers);
+        endpoints
     }
 }
 
@@ -247,10 +247,10 @@ impl Rank {
     /// the one that takes it first, as in the queue of a task farm.
     ///
     /// ```
-    /// use onchip::{Channel, Parties, World};
+    /// use onchip::{Channel, Endpoints, World};
     ///
     /// let sums = World::threads(3).run(|rank| {
-    ///     let queue = Parties::new([0], [1, 2]);
+    ///     let queue = Endpoints::new([0], [1, 2]);
     ///     if rank.id() == 0 {
     ///         let mut tasks = rank.shared_sender::<u64>("tasks", &queue, Channel::degree(8))?;
     ///         (1..=100).try_for_each(|task| tasks.send(&task))?;
@@ -269,10 +269,10 @@ impl Rank {
     pub fn shared_sender<M: Message + ?Sized>(
         &self,
         name: &str,
-        parties: &Parties,
+        endpoints: &Endpoints,
         channel: Channel,
     ) -> Result<Sender<M>> {
-        let agreement = self.agree_shared::<M>(name, parties, channel)?;
+        let agreement = self.agree_shared::<M>(name, endpoints, channel)?;
         self.check_member(&agreement, &agreement.senders, "senders")?;
         Ok(Sender::new(self.open(agreement, End::Sender)?))
     }
@@ -284,10 +284,10 @@ impl Rank {
     pub fn shared_receiver<M: Message + ?Sized>(
         &self,
         name: &str,
-        parties: &Parties,
+        endpoints: &Endpoints,
         channel: Channel,
     ) -> Result<Receiver<M>> {
-        let agreement = self.agree_shared::<M>(name, parties, channel)?;
+        let agreement = self.agree_shared::<M>(name, endpoints, channel)?;
         self.check_member(&agreement, &agreement.receivers, "receivers")?;
         Ok(Receiver::new(self.open(agreement, End::Receiver)?))
     }
@@ -295,13 +295,13 @@ impl Rank {
     fn agree_shared<M: Message + ?Sized>(
         &self,
         name: &str,
-        parties: &Parties,
+        endpoints: &Endpoints,
         channel: Channel,
     ) -> Result<Agreement> {
         let checked = |ranks: &[usize]| -> Result<Vec<u32>> {
             ranks.iter().map(|&rank| self.context.check_rank(rank)).collect()
         };
-        let (senders, receivers) = (checked(&parties.senders)?, checked(&parties.receivers)?);
+        let (senders, receivers) = (checked(&endpoints.senders)?, checked(&endpoints.receivers)?);
         let bad = |reason: &str| {
             Err(ErrorKind::BadChannel { channel: name.into(), reason: reason.to_owned() }.into())
         };

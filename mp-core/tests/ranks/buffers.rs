@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mp_core::{Channel, Error, ErrorKind, Parties, Plain, Rank, Result, SegmentError, World};
+use mp_core::{Channel, Endpoints, Error, ErrorKind, Plain, Rank, Result, SegmentError, World};
 
 use crate::{
     support::{Random, SIZES, Together, on_all, on_all_with},
@@ -184,7 +184,7 @@ fn work(rank: &Rank, together: &mut Together, random: &mut Random) -> Result<()>
                 stranded.send_buffer(rank.buffer(100)?)?;
             }
             _ => {
-                let me = Parties::new([me], [me]);
+                let me = Endpoints::new([me], [me]);
                 let mut stranded = rank.shared_sender::<[u64]>("stranded", &me, WORK)?;
                 let end = rank.shared_receiver::<[u64]>("stranded", &me, WORK)?;
                 stranded.send_buffer(buffer)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mp_core::{Cause, Channel, Error, ErrorKind, Parties, Rank, Result, Select, World};
+use mp_core::{Cause, Channel, Endpoints, Error, ErrorKind, Rank, Result, Select, World};
 
 use crate::support::{
     Watchdog, on_all,
@@ -17,7 +17,7 @@ fn what_the_dead_had_published_is_delivered() {
         let _watchdog = Watchdog::start();
         let result = World::processes(3).run(|rank| {
             let channel = Channel::degree(7).max_len(3);
-            let shared = Parties::new([0], [1, 2]);
+            let shared = Endpoints::new([0], [1, 2]);
             match rank.id() {
                 0 => {
                     let mut one = rank.sender::<[u64]>("one", 1, channel)?;
@@ -73,10 +73,10 @@ fn begin(rank: &Rank) -> Result<()> {
 
 /// Rank 0 claims a slot and never fills it; rank 1 goes on sending to rank 2.
 fn pass_over(rank: &Rank, degree: u32, select: bool, leave: impl Fn()) -> Result<()> {
-    let parties = Parties::new([0, 1], [2]);
+    let endpoints = Endpoints::new([0, 1], [2]);
     let channel = Channel::degree(degree).max_len(2);
     if rank.id() < 2 {
-        let mut sender = rank.shared_sender::<[u64]>("queue", &parties, channel)?;
+        let mut sender = rank.shared_sender::<[u64]>("queue", &endpoints, channel)?;
         if rank.id() == 0 {
             let slot = sender.reserve(1)?;
             begin(rank)?;
@@ -90,7 +90,7 @@ fn pass_over(rank: &Rank, degree: u32, select: bool, leave: impl Fn()) -> Result
         }
         return Ok(());
     }
-    let receiver = rank.shared_receiver::<[u64]>("queue", &parties, channel)?;
+    let receiver = rank.shared_receiver::<[u64]>("queue", &endpoints, channel)?;
     begin(rank)?;
     for i in 0..50 {
         let message = loop {
@@ -135,11 +135,11 @@ fn a_slot_whose_writer_forgot_it_is_passed_over_when_it_has_closed() {
 
 /// Rank 0 takes a message and never gives its slot back; rank 1 goes on receiving from rank 2.
 fn give_back(rank: &Rank, degree: u32, leave: impl Fn()) -> Result<()> {
-    let parties = Parties::new([2], [0, 1]);
+    let endpoints = Endpoints::new([2], [0, 1]);
     let channel = Channel::degree(degree).max_len(2);
     match rank.id() {
         0 => {
-            let receiver = rank.shared_receiver::<[u64]>("queue", &parties, channel)?;
+            let receiver = rank.shared_receiver::<[u64]>("queue", &endpoints, channel)?;
             std::mem::forget(receiver.receive_timeout(LONG)?);
             begin(rank)?;
             leave();
@@ -147,7 +147,7 @@ fn give_back(rank: &Rank, degree: u32, leave: impl Fn()) -> Result<()> {
         }
         1 => {
             begin(rank)?;
-            let receiver = rank.shared_receiver::<[u64]>("queue", &parties, channel)?;
+            let receiver = rank.shared_receiver::<[u64]>("queue", &endpoints, channel)?;
             for i in 1..50 {
                 let message = receiver.receive_timeout(LONG)?;
                 ensure!(*message == [i], "{message:?} instead of {i}");
@@ -155,7 +155,7 @@ fn give_back(rank: &Rank, degree: u32, leave: impl Fn()) -> Result<()> {
             Ok(())
         }
         _ => {
-            let mut sender = rank.shared_sender::<[u64]>("queue", &parties, channel)?;
+            let mut sender = rank.shared_sender::<[u64]>("queue", &endpoints, channel)?;
             sender.send(&[0])?;
             begin(rank)?;
             (1..50).try_for_each(|i| sender.send_with(&[i], LONG))

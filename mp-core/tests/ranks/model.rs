@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use mp_core::{Channel, Error, ErrorKind, Guard, Parties, Receiver, Sender, SharedBuffer, World};
+use mp_core::{Channel, Endpoints, Error, ErrorKind, Guard, Receiver, Sender, SharedBuffer, World};
 use proptest::prelude::*;
 
 const MAX: usize = 5;
@@ -83,10 +83,10 @@ fn check(shared: bool, degree: usize, calls: Vec<Call>) -> Result<(), TestCaseEr
     drop(rank.buffer::<u8>(1).unwrap());
     let start = rank.memory().in_use;
     let channel = Channel::degree(degree as u32).max_len(MAX);
-    let parties = Parties::new([0], [0]);
+    let endpoints = Endpoints::new([0], [0]);
     let (sender, receiver): (Sender<[u32]>, Receiver<[u32]>) = if shared {
-        let sender = rank.shared_sender("x", &parties, channel).unwrap();
-        (sender, rank.shared_receiver("x", &parties, channel).unwrap())
+        let sender = rank.shared_sender("x", &endpoints, channel).unwrap();
+        (sender, rank.shared_receiver("x", &endpoints, channel).unwrap())
     } else {
         (rank.sender("x", 0, channel).unwrap(), rank.receiver("x", 0, channel).unwrap())
     };

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_core::{Channel, Error, ErrorKind, Parties, Receiver, Result, Select, WaitPolicy};
+use mp_core::{Channel, Endpoints, Error, ErrorKind, Receiver, Result, Select, WaitPolicy};
 
 use crate::support::{SIZES, on_all, on_all_with};
 
@@ -144,7 +144,7 @@ fn channels_of_all_kinds_wake_a_sleeping_selection() {
             3,
             |world| world.wait(policy),
             |rank| {
-                let parties = Parties::new([0, 1], [2]);
+                let endpoints = Endpoints::new([0, 1], [2]);
                 let pause = || sleep(Duration::from_millis(3));
                 match rank.id() {
                     0 => {
@@ -161,7 +161,7 @@ fn channels_of_all_kinds_wake_a_sleeping_selection() {
                     1 => {
                         let mut numbers = rank.sender::<f64>("numbers", 2, Channel::degree(1))?;
                         let mut shared =
-                            rank.shared_sender::<u8>("shared", &parties, Channel::degree(2))?;
+                            rank.shared_sender::<u8>("shared", &endpoints, Channel::degree(2))?;
                         for i in 0..5 {
                             pause();
                             numbers.send(&f64::from(i))?;
@@ -175,7 +175,7 @@ fn channels_of_all_kinds_wake_a_sleeping_selection() {
                         let meeting = rank.receiver::<u64>("meeting", 0, Channel::degree(0))?;
                         let numbers = rank.receiver::<f64>("numbers", 1, Channel::degree(1))?;
                         let shared =
-                            rank.shared_receiver::<u8>("shared", &parties, Channel::degree(2))?;
+                            rank.shared_receiver::<u8>("shared", &endpoints, Channel::degree(2))?;
                         let mut select = Select::new();
                         select.add(&words);
                         select.add(&meeting);
@@ -235,12 +235,12 @@ fn room_can_be_waited_for_along_with_messages() {
         on_all(2, |rank| {
             const MESSAGES: u64 = 200;
             let other = 1 - rank.id();
-            let parties = Parties::new([0, 1], [0, 1]);
+            let endpoints = Endpoints::new([0, 1], [0, 1]);
             let mut to = rank.sender::<u64>("both ways", other, Channel::degree(degree))?;
             let from = rank.receiver::<u64>("both ways", other, Channel::degree(degree))?;
             // And one that is always full, which is never ready.
-            let mut full = rank.shared_sender::<u64>("full", &parties, Channel::degree(1))?;
-            let none = rank.shared_receiver::<u64>("full", &parties, Channel::degree(1))?;
+            let mut full = rank.shared_sender::<u64>("full", &endpoints, Channel::degree(1))?;
+            let none = rank.shared_receiver::<u64>("full", &endpoints, Channel::degree(1))?;
             while !matches!(
                 full.try_send(&0).as_ref().map_err(Error::kind),
                 Err(ErrorKind::Full { .. })

@@ -1,6 +1,6 @@
 //! Channels of several senders and receivers.
 
-use mp_core::{Channel, Error, ErrorKind, Parties, Rank, Result, Select};
+use mp_core::{Channel, Endpoints, Error, ErrorKind, Rank, Result, Select};
 
 use crate::support::{Random, SIZES, on_all};
 
@@ -33,20 +33,20 @@ fn message(sender: usize, number: u64) -> u64 {
 #[test]
 fn every_message_reaches_one_receiver_once() {
     on_all(6, |rank| {
-        let mut parties = Vec::new();
+        let mut endpoints = Vec::new();
         for senders in 1..=3 {
             for receivers in 1..=3 {
-                parties.push((senders, receivers));
+                endpoints.push((senders, receivers));
             }
         }
-        for (senders, receivers) in parties {
+        for (senders, receivers) in endpoints {
             for degree in [1, 2, 3, 8] {
                 let name = format!("{senders} {receivers} {degree}");
-                let parties = Parties::new(0..senders, 3..3 + receivers);
+                let endpoints = Endpoints::new(0..senders, 3..3 + receivers);
                 let channel = Channel::degree(degree);
                 let (mut sent, mut received) = (Vec::new(), Vec::new());
                 if rank.id() < senders {
-                    let mut sender = rank.shared_sender::<u64>(&name, &parties, channel)?;
+                    let mut sender = rank.shared_sender::<u64>(&name, &endpoints, channel)?;
                     for i in 0..60 {
                         let message = message(rank.id(), i);
                         match i % 4 {
@@ -71,7 +71,7 @@ fn every_message_reaches_one_receiver_once() {
                         sent.push(message);
                     }
                 } else if (3..3 + receivers).contains(&rank.id()) {
-                    let receiver = rank.shared_receiver::<u64>(&name, &parties, channel)?;
+                    let receiver = rank.shared_receiver::<u64>(&name, &endpoints, channel)?;
                     received =
                         receiver.iter().map(|message| Ok(*message?)).collect::<Result<_>>()?;
                     let end = receiver.receive().err();
@@ -103,11 +103,11 @@ fn everybody_sends_and_receives() {
     for size in SIZES {
         on_all(size, |rank| {
             for degree in [1, 3] {
-                let parties = Parties::new(0..size, 0..size);
+                let endpoints = Endpoints::new(0..size, 0..size);
                 let name = format!("all {degree}");
                 let channel = Channel::degree(degree).max_len(3);
-                let mut sender = Some(rank.shared_sender::<[u64]>(&name, &parties, channel)?);
-                let receiver = rank.shared_receiver::<[u64]>(&name, &parties, channel)?;
+                let mut sender = Some(rank.shared_sender::<[u64]>(&name, &endpoints, channel)?);
+                let receiver = rank.shared_receiver::<[u64]>(&name, &endpoints, channel)?;
                 let (mut sent, mut received) = (Vec::new(), Vec::new());
                 loop {
                     if let Some(open) = &mut sender {
@@ -143,12 +143,12 @@ fn everybody_sends_and_receives() {
 #[test]
 fn guards_and_slots_are_held_by_several_at_once() {
     on_all(4, |rank| {
-        let parties = Parties::new([0, 1], [2, 3]);
+        let endpoints = Endpoints::new([0, 1], [2, 3]);
         let channel = Channel::degree(7);
         let (mut sent, mut received) = (Vec::new(), Vec::new());
         let mut random = Random::new(rank.id() as u64);
         if rank.id() < 2 {
-            let mut sender = rank.shared_sender::<u64>("held", &parties, channel)?;
+            let mut sender = rank.shared_sender::<u64>("held", &endpoints, channel)?;
             for i in 0..500 {
                 let mut slot = sender.reserve()?;
                 *slot = message(rank.id(), i);
@@ -159,7 +159,7 @@ fn guards_and_slots_are_held_by_several_at_once() {
                 sent.push(message(rank.id(), i));
             }
         } else {
-            let receiver = rank.shared_receiver::<u64>("held", &parties, channel)?;
+            let receiver = rank.shared_receiver::<u64>("held", &endpoints, channel)?;
             let mut held = Vec::new();
             loop {
                 match receiver.try_receive().map_err(Error::into_kind) {
@@ -185,24 +185,24 @@ fn guards_and_slots_are_held_by_several_at_once() {
 #[test]
 fn ranks_leave_early() {
     on_all(5, |rank| {
-        let parties = Parties::new([0, 1, 2], [3, 4]);
+        let endpoints = Endpoints::new([0, 1, 2], [3, 4]);
         let channel = Channel::degree(2);
         let mut sum = 0;
         match rank.id() {
-            0 => drop(rank.shared_sender::<u64>("left", &parties, channel)?),
+            0 => drop(rank.shared_sender::<u64>("left", &endpoints, channel)?),
             // One never opens its end: the end of its code closes it.
             1 => {}
             2 => {
-                let mut sender = rank.shared_sender::<u64>("left", &parties, channel)?;
+                let mut sender = rank.shared_sender::<u64>("left", &endpoints, channel)?;
                 (1..=200).try_for_each(|i| sender.send(&i))?;
             }
             3 => {
-                let receiver = rank.shared_receiver::<u64>("left", &parties, channel)?;
+                let receiver = rank.shared_receiver::<u64>("left", &endpoints, channel)?;
                 // Fewer when the other receiver was fast.
                 sum = receiver.iter().take(5).map(|i| Ok(*i?)).sum::<Result<u64>>()?;
             }
             _ => {
-                let receiver = rank.shared_receiver::<u64>("left", &parties, channel)?;
+                let receiver = rank.shared_receiver::<u64>("left", &endpoints, channel)?;
                 sum = receiver.iter().map(|i| Ok(*i?)).sum::<Result<u64>>()?;
             }
         }
@@ -224,14 +224,14 @@ fn ranks_leave_early() {
 #[test]
 fn all_receivers_gone_is_told_to_every_sender() {
     on_all(4, |rank| {
-        let parties = Parties::new([0, 1], [2, 3]);
+        let endpoints = Endpoints::new([0, 1], [2, 3]);
         let channel = Channel::degree(2);
         if rank.id() >= 2 {
-            let receiver = rank.shared_receiver::<u64>("deaf", &parties, channel)?;
+            let receiver = rank.shared_receiver::<u64>("deaf", &endpoints, channel)?;
             receiver.receive()?;
             return Ok(());
         }
-        let mut sender = rank.shared_sender::<u64>("deaf", &parties, channel)?;
+        let mut sender = rank.shared_sender::<u64>("deaf", &endpoints, channel)?;
         let error = loop {
             if let Err(error) = sender.send(&1) {
                 break error;
@@ -245,18 +245,18 @@ fn all_receivers_gone_is_told_to_every_sender() {
 #[test]
 fn moved_buffers_go_to_one_of_several() {
     on_all(4, |rank| {
-        let parties = Parties::new([0, 1], [2, 3]);
+        let endpoints = Endpoints::new([0, 1], [2, 3]);
         let channel = Channel::degree(3);
         let (mut sent, mut received) = (Vec::new(), Vec::new());
         if rank.id() < 2 {
-            let mut sender = rank.shared_sender::<[u64]>("moved", &parties, channel)?;
+            let mut sender = rank.shared_sender::<[u64]>("moved", &endpoints, channel)?;
             for i in 0..200 {
                 let len = 1 + i as usize % 50;
                 sender.send_buffer(rank.buffer_from(&vec![message(rank.id(), i); len])?)?;
                 sent.push(message(rank.id(), i));
             }
         } else {
-            let receiver = rank.shared_receiver::<[u64]>("moved", &parties, channel)?;
+            let receiver = rank.shared_receiver::<[u64]>("moved", &endpoints, channel)?;
             while let Ok(buffer) = receiver.receive_buffer() {
                 let len = 1 + (buffer[0] & 0xffff_ffff) as usize % 50;
                 ensure!(*buffer == vec![buffer[0]; len], "{buffer:?}");
@@ -273,13 +273,13 @@ fn impatient_ends_lose_and_double_nothing() {
     on_all(5, |rank| {
         for degree in [1, 2, 5] {
             let name = format!("impatient {degree}");
-            let parties = Parties::new([0, 1], [2, 3, 4]);
+            let endpoints = Endpoints::new([0, 1], [2, 3, 4]);
             let channel = Channel::degree(degree);
             let mut random = Random::new(u64::from(degree) * 100 + rank.id() as u64);
             let limit = |random: &mut Random| std::time::Duration::from_micros(random.below(100));
             let (mut sent, mut received) = (Vec::new(), Vec::new());
             if rank.id() < 2 {
-                let mut sender = rank.shared_sender::<u64>(&name, &parties, channel)?;
+                let mut sender = rank.shared_sender::<u64>(&name, &endpoints, channel)?;
                 for i in 0..500 {
                     match sender
                         .send_timeout(&message(rank.id(), i), limit(&mut random))
@@ -291,7 +291,7 @@ fn impatient_ends_lose_and_double_nothing() {
                     }
                 }
             } else {
-                let receiver = rank.shared_receiver::<u64>(&name, &parties, channel)?;
+                let receiver = rank.shared_receiver::<u64>(&name, &endpoints, channel)?;
                 let mut select = Select::new();
                 select.add(&receiver);
                 loop {
@@ -326,15 +326,16 @@ fn shared_channels_that_can_not_be_are_errors() {
                 other => Err(Error::other(format!("{what}: {other:?}"))),
             }
         };
-        let sender =
-            |parties: &Parties, channel| rank.shared_sender::<u64>("x", parties, channel).map(drop);
-        let all = Parties::new(0..3, 0..3);
+        let sender = |endpoints: &Endpoints, channel| {
+            rank.shared_sender::<u64>("x", endpoints, channel).map(drop)
+        };
+        let all = Endpoints::new(0..3, 0..3);
         bad(sender(&all, Channel::degree(0)), "degree")?;
-        bad(sender(&Parties::new([], [1]), one), "at either end")?;
-        bad(sender(&Parties::new([1], []), one), "at either end")?;
-        let others = Parties::new((0..3).filter(|&r| r != rank.id()), 0..3);
+        bad(sender(&Endpoints::new([], [1]), one), "at either end")?;
+        bad(sender(&Endpoints::new([1], []), one), "at either end")?;
+        let others = Endpoints::new((0..3).filter(|&r| r != rank.id()), 0..3);
         bad(sender(&others, one), "not among")?;
-        let error = sender(&Parties::new([0, 3], [1]), one).err();
+        let error = sender(&Endpoints::new([0, 3], [1]), one).err();
         ensure!(
             matches!(
                 error.as_ref().map(Error::kind),
@@ -343,10 +344,10 @@ fn shared_channels_that_can_not_be_are_errors() {
             "{error:?}"
         );
         // Order and repetition do not matter.
-        let mut sender = rank.shared_sender::<u64>("y", &Parties::new([2, 1, 0], [0, 0]), one)?;
+        let mut sender = rank.shared_sender::<u64>("y", &Endpoints::new([2, 1, 0], [0, 0]), one)?;
         if rank.id() == 0 {
-            let y = rank.shared_receiver::<u64>("y", &Parties::new([1, 0, 2, 2], [0]), one)?;
-            let receiver = rank.shared_receiver::<u64>("z", &Parties::new(0..3, [0]), one);
+            let y = rank.shared_receiver::<u64>("y", &Endpoints::new([1, 0, 2, 2], [0]), one)?;
+            let receiver = rank.shared_receiver::<u64>("z", &Endpoints::new(0..3, [0]), one);
             ensure!(receiver.is_ok(), "another name");
             drop(sender);
             let mut got = y.iter().map(|m| Ok(*m?)).collect::<Result<Vec<u64>>>()?;

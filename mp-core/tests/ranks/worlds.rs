@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mp_core::{
-    Bind, Cause, Channel, Error, ErrorKind, Parties, Rank, RanksFailed, Result, WaitPolicy, World,
+    Bind, Cause, Channel, Endpoints, Error, ErrorKind, Rank, RanksFailed, Result, WaitPolicy, World,
 };
 
 use crate::support::{SIZES, Together, Watchdog, on_all, on_all_with, run_on_all_with};
@@ -188,7 +188,7 @@ fn wait_for_rank_0(rank: &Rank) -> Result<()> {
     let meeting = rank.receiver::<u64>("meeting", 0, Channel::degree(0))?;
     let mut full = rank.sender::<u64>("full", 0, Channel::degree(1))?;
     let mut never_met = rank.sender::<u64>("never met", 0, Channel::degree(0))?;
-    let shared = Parties::new([0], 1..rank.size());
+    let shared = Endpoints::new([0], 1..rank.size());
     let shared = rank.shared_receiver::<u64>("shared", &shared, Channel::degree(1))?;
     // Published before the end, so it is delivered.
     for expected in 0..3 {
@@ -267,7 +267,7 @@ fn a_panic_is_told_to_all_who_wait() {
 #[test]
 fn ends_that_a_panic_drops_are_lost_and_not_closed() {
     let channel = Channel::degree(1);
-    let both = Parties::new([0], [1, 2]);
+    let both = Endpoints::new([0], [1, 2]);
     let all = run_on_all_with(
         3,
         |world| world,
@@ -474,16 +474,17 @@ fn every_policy_does_the_same() {
                 size,
                 |world| world.wait(policy),
                 |rank| {
-                    let parties = Parties::new(1..size, [0]);
+                    let endpoints = Endpoints::new(1..size, [0]);
                     if rank.id() > 0 {
                         let mut to =
-                            rank.shared_sender::<u64>("sum", &parties, Channel::degree(2))?;
+                            rank.shared_sender::<u64>("sum", &endpoints, Channel::degree(2))?;
                         for i in 0..100 {
                             to.send_with(&i, WaitPolicy::Park)?;
                         }
                         return Ok(0);
                     }
-                    let from = rank.shared_receiver::<u64>("sum", &parties, Channel::degree(2))?;
+                    let from =
+                        rank.shared_receiver::<u64>("sum", &endpoints, Channel::degree(2))?;
                     from.iter().map(|i| Ok(*i?)).sum()
                 },
             );

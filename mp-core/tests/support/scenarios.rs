@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_core::{Cause, Channel, Error, ErrorKind, Parties, Rank, Receiver, Result, Select};
+use mp_core::{Cause, Channel, Endpoints, Error, ErrorKind, Rank, Receiver, Result, Select};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -115,7 +115,7 @@ pub fn farm(rank: &Rank, seed: u64) -> Result<()> {
     if rank.id() == victim {
         die_after(delay);
     }
-    let queue = Parties::new([0], [1, 2]);
+    let queue = Endpoints::new([0], [1, 2]);
     let (tasks, results) = (Channel::degree(3), Channel::degree(2));
     // Whom the death leaves alone: the victim's peers see it, the others see those leave.
     let ended = |error: Error| match error.into_kind() {
@@ -274,10 +274,10 @@ pub fn crowd(rank: &Rank, seed: u64) -> Result<()> {
         die_after(delay);
     }
     let mut random = Random::new(seed ^ (me as u64 + 1) << 32);
-    let parties = Parties::new([0, 1, 2], [3, 4, 5]);
+    let endpoints = Endpoints::new([0, 1, 2], [3, 4, 5]);
     let channel = Channel::degree(1 + (seed % 6) as u32).max_len(4);
     if me < 3 {
-        let mut sender = rank.shared_sender::<[u64]>("crowd", &parties, channel)?;
+        let mut sender = rank.shared_sender::<[u64]>("crowd", &endpoints, channel)?;
         for i in 0..CROWD_MESSAGES {
             let message = (me as u64) << 32 | i;
             loop {
@@ -310,7 +310,7 @@ pub fn crowd(rank: &Rank, seed: u64) -> Result<()> {
             }
         }
     } else {
-        let receiver = rank.shared_receiver::<[u64]>("crowd", &parties, channel)?;
+        let receiver = rank.shared_receiver::<[u64]>("crowd", &endpoints, channel)?;
         let mut received = Vec::new();
         let mut held = None;
         let mut select = Select::new();

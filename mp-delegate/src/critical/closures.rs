@@ -160,7 +160,7 @@ impl<T: Send> Caller<T> {
     fn new(object: Protected<Calls>, cell: Arc<Shared<T>>, bound: Arc<Bound>) -> Result<Self> {
         let too_many = || Error::bad(&object.name(), "there are too many callers in this process");
         let own = Own::take().ok_or_else(too_many)?;
-        own.record.object.set(Arc::as_ptr(&cell) as usize as u64);
+        own.record.object.store_relaxed(Arc::as_ptr(&cell) as usize as u64);
         // Those of the callers before are over.
         let turn = own.record.turn.load() >> STATE_BITS;
         Ok(Self { object, cell, bound, own, turn: Cell::new(turn), runs: Cell::new(false) })
@@ -184,8 +184,8 @@ impl<T: Send> Caller<T> {
         let number = self.turn.get() + 1;
         self.turn.set(number);
         let Record { turn, code, task: at, .. } = self.own.record;
-        code.set(call::<T, R, F> as fn(*mut ()) as usize as u64);
-        at.set((&raw mut task).expose_provenance() as u64);
+        code.store_relaxed(call::<T, R, F> as fn(*mut ()) as usize as u64);
+        at.store_relaxed((&raw mut task).expose_provenance() as u64);
         turn.store(number << STATE_BITS | READY);
         // Whatever happens below, nobody has the task's address afterwards.
         let end = End(&self.own.record.turn, number);
@@ -252,7 +252,7 @@ impl Drop for End<'_> {
             return;
         }
         // Once it is taken back, whoever gets to the operation sees that its turn is over.
-        if turn.exchange(mine | READY, mine | OVER).is_err() {
+        if turn.compare_exchange(mine | READY, mine | OVER).is_err() {
             let mut backoff = Backoff::new();
             while turn.load() != mine | OVER {
                 backoff.pause();
@@ -291,11 +291,11 @@ impl Object for Calls {
 
     fn apply(object: &mut u64, [number, turn]: [u64; 2]) {
         let Some(record) = records::find(number) else { return };
-        if record.object.peek() != *object {
+        if record.object.load_relaxed() != *object {
             return;
         }
         let mine = turn << STATE_BITS;
-        if record.turn.exchange(mine | READY, mine | RUNNING).is_err() {
+        if record.turn.compare_exchange(mine | READY, mine | RUNNING).is_err() {
             return;
         }
         /// Ends the turn, also when the closure panics.
@@ -306,10 +306,10 @@ impl Object for Calls {
             }
         }
         let _over = Over(&record.turn, mine | OVER);
-        let code = std::ptr::with_exposed_provenance::<()>(record.code.peek() as usize);
+        let code = std::ptr::with_exposed_provenance::<()>(record.code.load_relaxed() as usize);
         // SAFETY: `Caller::run` wrote it before the turn was ready.
         let code = unsafe { std::mem::transmute::<*const (), fn(*mut ())>(code) };
-        code(std::ptr::with_exposed_provenance_mut(record.task.peek() as usize));
+        code(std::ptr::with_exposed_provenance_mut(record.task.load_relaxed() as usize));
     }
 }
 
@@ -325,8 +325,8 @@ mod tests {
         }
         let own = Own::take().unwrap();
         let Record { turn, object, code, .. } = own.record;
-        object.set(3);
-        code.set(never as fn(*mut ()) as usize as u64);
+        object.store_relaxed(3);
+        code.store_relaxed(never as fn(*mut ()) as usize as u64);
         let next = 1 + (turn.load() >> STATE_BITS);
         turn.store(next << STATE_BITS | OVER);
         Calls::apply(&mut 3, [own.number, next]);

@@ -104,7 +104,7 @@ pub(super) fn heal<S: Mortal>(
             Turn::Heal(before) => {
                 // First, so that there is always somebody to look for.
                 site.approach(me);
-                if site.healer().exchange(before, someone(me)).is_ok() {
+                if site.healer().compare_exchange(before, someone(me)).is_ok() {
                     // Another one may have healed it since the look. Nobody but the healer forgets.
                     let is_ill = site.is_stuck() || site.void().load() != 0;
                     let healed = !is_ill || renew(ward, site, me, &mut asked, limit)?;

@@ -125,7 +125,7 @@ impl Model {
             }
         };
         if !lived {
-            self.0.dead.add(1 << me);
+            self.0.dead.fetch_add(1 << me);
             self.wake_all();
         }
         lived
@@ -133,7 +133,7 @@ impl Model {
 
     /// Makes the seat's rank go, whatever the seat is in the middle of.
     pub(super) fn go(&self, seat: Seat) {
-        self.0.gone.add(1 << seat);
+        self.0.gone.fetch_add(1 << seat);
         self.wake_all();
     }
 
@@ -145,9 +145,9 @@ impl Model {
             self.0.overtaken.set(self.0.overtaken.get().max(before - since));
         }
         let [first, second] = &self.0.value;
-        assert_eq!(first.peek(), second.peek(), "half a value, before {op}");
-        first.set(first.peek() + 1);
-        second.set(second.peek() + 1);
+        assert_eq!(first.load_relaxed(), second.load_relaxed(), "half a value, before {op}");
+        first.store_relaxed(first.load_relaxed() + 1);
+        second.store_relaxed(second.load_relaxed() + 1);
     }
 
     /// Repairs the value. The seat may die before or after that.
@@ -155,7 +155,7 @@ impl Model {
         self.0.protected.writing();
         self.0.repairs.set(self.0.repairs.get() + 1);
         let [first, second] = &self.0.value;
-        second.set(first.peek());
+        second.store_relaxed(first.load_relaxed());
     }
 
     pub(super) fn repairs(&self) -> usize {
@@ -228,7 +228,7 @@ impl Mortal for Model {
         let entered = |seat: Seat| seat::kind(self.mark(seat).load()) == seat::ENTERED;
         let lost = |&seat: &Seat| missing >> seat & 1 != 0 && entered(seat);
         let seat = (0..self.seats()).find(lost)?;
-        if self.0.given_up.exchange(0, seat as u64 + 1).is_ok() {
+        if self.0.given_up.compare_exchange(0, seat as u64 + 1).is_ok() {
             self.wake_all();
         }
         Some(Stop::Lost(seat))

@@ -97,12 +97,12 @@ pub(super) const fn words_of<T>() -> usize {
 pub(super) fn put<T: Plain>(value: &T, to: &[impl AnyWord]) {
     let (whole, rest) = bytemuck::bytes_of(value).as_chunks::<WORD>();
     for (bytes, word) in whole.iter().zip(to) {
-        word.set(u64::from_ne_bytes(*bytes));
+        word.store_relaxed(u64::from_ne_bytes(*bytes));
     }
     if let Some(word) = to.get(whole.len()).filter(|_| !rest.is_empty()) {
         let mut last = [0; WORD];
         last[..rest.len()].copy_from_slice(rest);
-        word.set(u64::from_ne_bytes(last));
+        word.store_relaxed(u64::from_ne_bytes(last));
     }
 }
 
@@ -113,11 +113,11 @@ pub(super) fn get<T: Plain>(from: &[impl AnyWord]) -> T {
     let (whole, rest) = bytemuck::bytes_of_mut(&mut value).as_chunks_mut::<WORD>();
     let last = whole.len();
     for (bytes, word) in whole.iter_mut().zip(from) {
-        *bytes = word.peek().to_ne_bytes();
+        *bytes = word.load_relaxed().to_ne_bytes();
     }
     if let Some(word) = from.get(last).filter(|_| !rest.is_empty()) {
         let len = rest.len();
-        rest.copy_from_slice(&word.peek().to_ne_bytes()[..len]);
+        rest.copy_from_slice(&word.load_relaxed().to_ne_bytes()[..len]);
     }
     value
 }
@@ -173,7 +173,7 @@ mod tests {
         let words: Vec<Word> = (0..=words_of::<T>()).map(|_| Word::new(!0)).collect();
         put(&value, &words);
         assert_eq!(get::<T>(&words), value);
-        assert_eq!(words[words_of::<T>()].peek(), !0, "a word too much");
+        assert_eq!(words[words_of::<T>()].load_relaxed(), !0, "a word too much");
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(super) fn once<S: Site>(
     act: impl FnOnce(),
 ) -> Result<(), Stop> {
     // In one step, so that there is always somebody to look for.
-    if state.exchange(0, someone(me)).is_ok() {
+    if state.compare_exchange(0, someone(me)).is_ok() {
         act();
         state.store(DONE);
         site.wake_all();

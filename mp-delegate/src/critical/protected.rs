@@ -284,7 +284,7 @@ impl<O: Object> Protected<O> {
         let region = open_region(rank, namespace, name, words, bytes)?;
         let place = Place::new(region, seats);
         let spec = fingerprint::<O>(&section, identity);
-        if let Err(other) = place.head(head::SPEC).exchange(0, spec)
+        if let Err(other) = place.head(head::SPEC).compare_exchange(0, spec)
             && other != spec
         {
             return Err(ErrorKind::Mismatch { object: name.to_owned() }.into());
@@ -785,7 +785,7 @@ impl<O: Object> Core<O> {
         let seats = place.head(head::SEATS);
         let mut seen = seats.load();
         while seen <= me as u64 {
-            match seats.exchange(seen, me as u64 + 1) {
+            match seats.compare_exchange(seen, me as u64 + 1) {
                 Ok(()) => break,
                 Err(other) => seen = other,
             }

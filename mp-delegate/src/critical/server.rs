@@ -124,7 +124,7 @@ impl Server {
             _ => return Err(Error::bad(place.region.name(), "it is not to be served")),
         }
         if let Some(object) = self.objects.last() {
-            object.place().serves().add(1);
+            object.place().serves().fetch_add(1);
             self.waker.places().push(object.place().clone());
         }
         // Not before the rank is counted as one that serves.
@@ -283,13 +283,13 @@ impl Drop for Server {
         self.waker.places().clear();
         for object in &self.objects {
             let place = object.place();
-            place.serves().add(1u64.wrapping_neg());
+            place.serves().fetch_add(1u64.wrapping_neg());
             let (server, me) = (place.head(head::SERVER), place.region.rank() as u64 + 1);
             // From now on another may serve.
             if object.is_serving() {
-                let _ = server.exchange(me, me | head::LEFT);
+                let _ = server.compare_exchange(me, me | head::LEFT);
             } else if object.may_begin() {
-                let _ = server.exchange(0, head::LEFT);
+                let _ = server.compare_exchange(0, head::LEFT);
             }
             // It may have been the last that stood by.
             place.region.wake_all();
@@ -333,7 +333,7 @@ impl Waker {
     }
 
     fn was_called(&self) -> bool {
-        self.0.called.peek() != 0 && self.0.called.swap(0) != 0
+        self.0.called.load_relaxed() != 0 && self.0.called.swap(0) != 0
     }
 
     fn places(&self) -> MutexGuard<'_, Vec<Place>> {
@@ -385,7 +385,7 @@ fn begin(place: &Place, may_begin: impl FnOnce() -> bool) -> Option<u64> {
         rank => place.region.is_dead(rank as usize - 1),
     };
     let me = place.region.rank() as u64 + 1;
-    (is_free && server.exchange(seen, me).is_ok()).then_some(seen)
+    (is_free && server.compare_exchange(seen, me).is_ok()).then_some(seen)
 }
 
 struct Slots<O: Object, D> {
@@ -402,7 +402,7 @@ struct Slots<O: Object, D> {
 #[cold]
 fn withdraw(place: &Place) {
     let me = place.region.rank() as u64 + 1;
-    let _ = place.head(head::SERVER).exchange(me, me | head::LEFT);
+    let _ = place.head(head::SERVER).compare_exchange(me, me | head::LEFT);
     place.region.wake_all();
 }
 
@@ -454,7 +454,7 @@ impl<O: Object, D: slot::Order> Serving for Slots<O, D> {
         let Self { order, place, value, served, .. } = self;
         let Some(served) = served else { return self.take_over() };
         let _inside = Inside::enter(place.region.id(), true);
-        let seats = place.head(head::SEATS).peek() as usize;
+        let seats = place.head(head::SEATS).load_relaxed() as usize;
         served.round(place, order, seats, &mut value.runner(place))
     }
 

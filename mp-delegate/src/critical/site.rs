@@ -29,14 +29,14 @@ pub(super) type Seat = usize;
 /// The operations of an algorithm on a word: see [`Word`], which is the real implementation.
 pub(super) trait AnyWord {
     fn load(&self) -> u64;
-    fn peek(&self) -> u64;
+    fn load_relaxed(&self) -> u64;
     fn store(&self, value: u64);
     fn note(&self, value: u64);
-    fn set(&self, value: u64);
+    fn store_relaxed(&self, value: u64);
     fn stream(&self, value: u64);
     fn swap(&self, value: u64) -> u64;
-    fn add(&self, value: u64) -> u64;
-    fn exchange(&self, current: u64, new: u64) -> Result<(), u64>;
+    fn fetch_add(&self, value: u64) -> u64;
+    fn compare_exchange(&self, current: u64, new: u64) -> Result<(), u64>;
 }
 
 macro_rules! forward {
@@ -51,14 +51,14 @@ macro_rules! forward {
 impl AnyWord for Word {
     forward! {
         load() -> u64;
-        peek() -> u64;
+        load_relaxed() -> u64;
         store(value);
         note(value);
-        set(value);
+        store_relaxed(value);
         stream(value);
         swap(value) -> u64;
-        add(value) -> u64;
-        exchange(current, new) -> Result<(), u64>;
+        fetch_add(value) -> u64;
+        compare_exchange(current, new) -> Result<(), u64>;
     }
 }
 
@@ -442,7 +442,7 @@ impl Place {
 
     /// Notes that a handle of this rank is opened.
     pub(super) fn join(&self) {
-        self.crew().add(seat::HANDLE);
+        self.crew().fetch_add(seat::HANDLE);
     }
 
     /// Notes that it is closed. A server of this rank may have waited for that. If no server has come yet, all ranks
@@ -450,7 +450,7 @@ impl Place {
     pub(super) fn part(&self) {
         // A future that was leaked waits no longer.
         let waits = u64::from(self.awaits_first.take() > 0);
-        self.crew().add(seat::HANDLE.wrapping_neg().wrapping_sub(waits));
+        self.crew().fetch_add(seat::HANDLE.wrapping_neg().wrapping_sub(waits));
         self.region.fence();
         match self.head(head::SERVER).load() {
             0 => self.region.wake_all(),
@@ -476,7 +476,7 @@ impl Place {
         let waits = self.awaits_first.get();
         self.awaits_first.set(waits + 1);
         if waits == 0 {
-            self.crew().add(1);
+            self.crew().fetch_add(1);
             self.region.fence();
             self.region.wake_all();
         }
@@ -521,7 +521,7 @@ impl Place {
         if !is_missing && !ranks().filter(here).all(all_wait) || !self.nobody_serves(0) {
             return false;
         }
-        match self.head(head::SERVER).exchange(0, head::LEFT) {
+        match self.head(head::SERVER).compare_exchange(0, head::LEFT) {
             Ok(()) => self.region.wake_all(),
             Err(server) => return self.nobody_serves(server),
         }
@@ -535,19 +535,19 @@ impl Place {
         while !message.is_char_boundary(end) {
             end -= 1;
         }
-        words[seat::MESSAGE].set(end as u64);
+        words[seat::MESSAGE].store_relaxed(end as u64);
         for (bytes, word) in message.as_bytes()[..end].chunks(8).zip(&words[seat::TEXT..]) {
             let mut whole = [0; 8];
             whole[..bytes.len()].copy_from_slice(bytes);
-            word.set(u64::from_ne_bytes(whole));
+            word.store_relaxed(u64::from_ne_bytes(whole));
         }
     }
 
     pub(super) fn message(&self, seat: Seat) -> String {
         let words = self.seat(seat);
-        let len = (words[seat::MESSAGE].peek() as usize).min(8 * seat::TEXT_WORDS);
+        let len = (words[seat::MESSAGE].load_relaxed() as usize).min(8 * seat::TEXT_WORDS);
         let bytes: Vec<u8> =
-            words[seat::TEXT..].iter().flat_map(|word| word.peek().to_ne_bytes()).collect();
+            words[seat::TEXT..].iter().flat_map(|word| word.load_relaxed().to_ne_bytes()).collect();
         String::from_utf8_lossy(&bytes[..len]).into_owned()
     }
 
@@ -781,7 +781,7 @@ impl Site for Place {
     fn wake_server(&self) {
         // Whoever begins to serve now sees the request, or is seen.
         self.region.fence();
-        let server = self.head(head::SERVER).peek();
+        let server = self.head(head::SERVER).load_relaxed();
         if server == 0 {
             self.first_seat(self.region.rank())[seat::ASKED].store(1);
         } else if server & head::LEFT == 0 {
@@ -803,7 +803,7 @@ impl Site for Place {
 
     #[inline(always)]
     fn begin_wait(&self) -> bool {
-        self.head(head::SERVER).peek() == 0 && self.wait_for_the_first()
+        self.head(head::SERVER).load_relaxed() == 0 && self.wait_for_the_first()
     }
 
     #[cold]
@@ -811,7 +811,7 @@ impl Site for Place {
         let waits = self.awaits_first.get().saturating_sub(1);
         self.awaits_first.set(waits);
         if waits == 0 {
-            self.crew().add(1u64.wrapping_neg());
+            self.crew().fetch_add(1u64.wrapping_neg());
         }
     }
 

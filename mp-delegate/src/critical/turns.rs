@@ -155,7 +155,7 @@ impl Observed {
         let now = now();
         let took = now.saturating_sub(self.began);
         // Who waits outside of operations waits for another one to come.
-        let inside = place.seat(me)[seat::MARK].peek() != 0;
+        let inside = place.seat(me)[seat::MARK].load_relaxed() != 0;
         let is_shared = || place.waits.is_long(took) || preemptions() > self.preemptions;
         if inside && self.looks > place.waits.few && is_shared() {
             go_over(place, now, took);
@@ -179,21 +179,21 @@ fn preemptions() -> i64 {
 fn go_over(place: &Place, now: u64, waited: u64) {
     let [until, time, end] =
         [head::TURNS, head::TURNS_TIME, head::TURNS_END].map(|at| place.head(at));
-    if until.peek() > now {
+    if until.load_relaxed() > now {
         return;
     }
-    let (before, ended) = (time.peek(), end.peek());
+    let (before, ended) = (time.load_relaxed(), end.load_relaxed());
     let soon = now.saturating_sub(ended) < before.saturating_mul(SOON);
     let least = if soon { before.saturating_mul(2) } else { 0 };
     let length = waited.saturating_mul(WHILE).max(least).min(MOST);
-    time.set(length);
-    until.set(now.saturating_add(length));
+    time.store_relaxed(length);
+    until.store_relaxed(now.saturating_add(length));
 }
 
 /// Returns whether turns are taken.
 #[inline(always)]
 pub(super) fn are_taken(place: &Place, until: &Word) -> bool {
-    until.peek() != 0 || !place.spins()
+    until.load_relaxed() != 0 || !place.spins()
 }
 
 /// Checks whether turns are still taken.
@@ -201,10 +201,10 @@ pub(super) fn are_taken(place: &Place, until: &Word) -> bool {
 #[inline(never)]
 fn look_at_the_clock(place: &Place) {
     let until = place.head(head::TURNS);
-    let end = until.peek();
+    let end = until.load_relaxed();
     if end != 0 && now() >= end {
-        place.head(head::TURNS_END).set(end);
-        until.set(0);
+        place.head(head::TURNS_END).store_relaxed(end);
+        until.store_relaxed(0);
     }
 }
 
@@ -233,12 +233,12 @@ pub(super) fn take(place: &Place, turn: &Word, me: Seat) {
     waits.has_turn.set(true);
     let operations = waits.operations.get().wrapping_add(1);
     waits.operations.set(operations);
-    let (seen, mine) = (turn.peek(), me as u64 + 1);
+    let (seen, mine) = (turn.load_relaxed(), me as u64 + 1);
     if operations.is_multiple_of(OPERATIONS) || seen != 0 && seen != mine {
         look_up(place, seen != 0 && seen != mine);
     }
     if seen != mine {
-        turn.set(mine);
+        turn.store_relaxed(mine);
     }
 }
 
@@ -248,8 +248,8 @@ pub(super) fn end(place: &Place, turn: &Word, me: Seat) {
     place.waits.has_turn.set(false);
     // Somebody may have taken it, and has to be left with it: two who take it from each other would
     // both be in the middle of something ever after.
-    if turn.peek() == me as u64 + 1 {
-        turn.set(0);
+    if turn.load_relaxed() == me as u64 + 1 {
+        turn.store_relaxed(0);
     }
 }
 
@@ -267,7 +267,7 @@ fn look_up(place: &Place, is_taken: bool) {
 #[cold]
 #[inline(never)]
 fn give_way(place: &Place) {
-    let is_over = || place.head(head::TURN).peek() == 0;
+    let is_over = || place.head(head::TURN).load_relaxed() == 0;
     for _ in 0..if place.spins() { 0 } else { LOOKS } {
         yield_now();
         if is_over() {
@@ -361,18 +361,18 @@ mod tests {
         assert!(!taken(&place), "not long");
         wait(&place, place.waits.few + 1, 1_000_000);
         assert!(taken(&place));
-        let first = place.head(head::TURNS_TIME).peek();
+        let first = place.head(head::TURNS_TIME).load_relaxed();
         assert!(first >= 1_000_000 * WHILE, "{first}");
 
         while taken(&place) {
             place.take_turn(0);
-            assert_eq!(place.head(head::TURN).peek(), 1);
+            assert_eq!(place.head(head::TURN).load_relaxed(), 1);
             place.end_turn(0);
         }
-        assert!(now() >= place.head(head::TURNS_END).peek());
+        assert!(now() >= place.head(head::TURNS_END).load_relaxed());
         // As if at once, however long this thread did not run.
-        place.head(head::TURNS_END).set(now());
+        place.head(head::TURNS_END).store_relaxed(now());
         wait(&place, place.waits.few + 1, 100_000);
-        assert!(place.head(head::TURNS_TIME).peek() >= 2 * first, "soon again");
+        assert!(place.head(head::TURNS_TIME).load_relaxed() >= 2 * first, "soon again");
     }
 }

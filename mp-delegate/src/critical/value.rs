@@ -104,7 +104,7 @@ impl<O: Object> Value<O> {
     ) -> impl FnMut(Seat, O::Op) -> Outcome<O::Ret> + 'a {
         move |seat, op| {
             let poisoned = place.head(head::POISONED);
-            if poisoned.peek() != 0 {
+            if poisoned.load_relaxed() != 0 {
                 return Outcome::without(Fate::Poisoned);
             }
             // SAFETY: algorithms call this in mutual exclusion; the reference ends with the call.

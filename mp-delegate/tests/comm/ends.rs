@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use mp_core::{Cause, Channel, Error, ErrorKind, Parties, Rank, Result, Select, Sender, World};
+use mp_core::{Cause, Channel, Endpoints, Error, ErrorKind, Rank, Result, Select, Sender, World};
 use mp_delegate::comm::{Choice, CommThreads};
 
 use crate::{
@@ -203,7 +203,7 @@ fn a_sender_that_dies_between_two_messages() {
 
 /// As many channels as there are kinds.
 fn kinds(rank: &Rank) -> Result<Vec<Sender<[u64]>>> {
-    let all = Parties::new([0], [1]);
+    let all = Endpoints::new([0], [1]);
     Ok(vec![
         rank.sender("kind 0", 1, Channel::degree(0).max_len(4))?,
         rank.sender("kind 1", 1, Channel::degree(1).max_len(4))?,
@@ -213,7 +213,7 @@ fn kinds(rank: &Rank) -> Result<Vec<Sender<[u64]>>> {
 }
 
 fn receive_kinds(rank: &Rank) -> Result<Vec<mp_core::Receiver<[u64]>>> {
-    let all = Parties::new([0], [1]);
+    let all = Endpoints::new([0], [1]);
     Ok(vec![
         rank.receiver("kind 0", 0, Channel::degree(0).max_len(4))?,
         rank.receiver("kind 1", 0, Channel::degree(1).max_len(4))?,

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use mp_core::{
-    Channel, Error, ErrorKind, Parties, Rank, Result, World,
+    Channel, Endpoints, Error, ErrorKind, Rank, Result, World,
     topology::{Bind, KtPlacement, KtPlan, Role, Topology},
 };
 use mp_delegate::comm::{Choice, CommThreads, Delegated};
@@ -68,12 +68,12 @@ impl Farm {
         Channel::degree(self.degree).max_len(LEN as usize + 3)
     }
 
-    fn tasks_for(&self) -> Parties {
-        Parties::new([0], 1..=self.workers)
+    fn tasks_for(&self) -> Endpoints {
+        Endpoints::new([0], 1..=self.workers)
     }
 
-    fn results_of(&self) -> Parties {
-        Parties::new(1..=self.workers, [self.workers + 1])
+    fn results_of(&self) -> Endpoints {
+        Endpoints::new(1..=self.workers, [self.workers + 1])
     }
 
     fn delegate(

@@ -1,6 +1,6 @@
 //! Messages arrive in the order of the calls, all of them, and whole.
 
-use mp_core::{Channel, Error, ErrorKind, Parties, Rank, Result, World};
+use mp_core::{Channel, Endpoints, Error, ErrorKind, Rank, Result, World};
 use mp_delegate::comm::{Choice, CommThreads, Delegated};
 
 use crate::support::{Random, Watchdog, on_all, run_on_all_with};
@@ -80,16 +80,16 @@ fn own_channels(rank: &Rank, threads: usize, choice: Choice, count: u64) -> Resu
 /// One channel for all producers.
 fn one_channel(rank: &Rank, threads: usize, count: u64) -> Result<()> {
     let last = rank.size() - 1;
-    let parties = Parties::new(0..last, [last]);
+    let endpoints = Endpoints::new(0..last, [last]);
     for degree in [1, 4] {
         let channel = Channel::degree(degree).max_len(LEN + 2);
         if rank.id() < last {
             let threads = CommThreads::start(threads)?;
-            let sender = rank.shared_sender::<[u64]>("all", &parties, channel)?;
+            let sender = rank.shared_sender::<[u64]>("all", &endpoints, channel)?;
             produce(rank, &mut threads.delegate(sender), count)?;
             continue;
         }
-        let from = rank.shared_receiver::<[u64]>("all", &parties, channel)?;
+        let from = rank.shared_receiver::<[u64]>("all", &endpoints, channel)?;
         let mut next = vec![0; last];
         for _ in 0..count * last as u64 {
             let got = from.receive()?;
@@ -136,15 +136,15 @@ fn one_channel_for_several_producers() {
 /// Several producers and several receivers at one channel; what each receiver got.
 fn among_several(rank: &Rank, producers: usize, threads: usize, degree: u32) -> Result<Vec<u64>> {
     const COUNT: u64 = 40;
-    let parties = Parties::new(0..producers, producers..producers + 2);
+    let endpoints = Endpoints::new(0..producers, producers..producers + 2);
     let channel = Channel::degree(degree).max_len(LEN + 2);
     if rank.id() < producers {
         let threads = CommThreads::start(threads)?;
-        let sender = rank.shared_sender::<[u64]>("several", &parties, channel)?;
+        let sender = rank.shared_sender::<[u64]>("several", &endpoints, channel)?;
         produce(rank, &mut threads.delegate(sender), COUNT)?;
         return Ok(Vec::new());
     }
-    let from = rank.shared_receiver::<[u64]>("several", &parties, channel)?;
+    let from = rank.shared_receiver::<[u64]>("several", &endpoints, channel)?;
     let mut next = vec![0; producers];
     let mut got = Vec::new();
     // The channel is full by then.

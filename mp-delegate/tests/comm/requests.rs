@@ -13,7 +13,7 @@ use std::{
 };
 
 use mp_core::wait_any;
-use mp_core::{Channel, Parties, Rank, Result, World};
+use mp_core::{Channel, Endpoints, Rank, Result, World};
 use mp_delegate::comm::{CommThreads, Delegated, Request};
 
 use crate::{
@@ -125,7 +125,7 @@ fn taken_back_at_any_moment() {
             if shared && degree == 0 {
                 continue;
             }
-            let all = Parties::new([0], [1]);
+            let all = Endpoints::new([0], [1]);
             let run = World::threads(2).run(|rank| {
                 let channel = Channel::degree(degree).max_len(4);
                 if rank.id() == 1 {

@@ -107,7 +107,7 @@ impl<const REPAIRS: bool> Object for Ledger<REPAIRS> {
         }
         LOG.with_borrow_mut(|log| {
             let Some(log) = log else { return };
-            log.word(client, id, 0).add(1);
+            log.word(client, id, 0).fetch_add(1);
             match &mut log.left {
                 Some(0) => drop(die()),
                 Some(left) => *left -= 1,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use onchip::{Channel, Error, ErrorKind, Parties, Result};
+use onchip::{Channel, Endpoints, Error, ErrorKind, Result};
 
 use super::Work;
 use crate::content::wrong;
@@ -46,7 +46,7 @@ impl Queue {
 pub(super) fn run(mut work: Work<'_>) -> Result<()> {
     let (me, ranks) = (work.me(), work.ranks());
     let Queue { senders, count } = Queue::draw(&mut work.random, ranks);
-    let parties = Parties::new(0..senders, senders..ranks);
+    let endpoints = Endpoints::new(0..senders, senders..ranks);
     let longest = work.random.pick(&[1, 50, 2000]);
     let moved = work.random.percent(50);
     let channel = Channel::degree(work.random.pick(&[1, 2, 5, 32])).max_len(HEAD + longest);
@@ -54,7 +54,7 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
     let mut own = work.own_random();
     work.call()?;
     if me < senders {
-        let mut sender = work.rank.shared_sender::<[u64]>(&name, &parties, channel)?;
+        let mut sender = work.rank.shared_sender::<[u64]>(&name, &endpoints, channel)?;
         for number in 0..count {
             let len = own.index(longest + 1);
             let mut message = vec![me as u64, number, len as u64];
@@ -70,7 +70,7 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
         }
         return Ok(());
     }
-    let receiver = work.rank.shared_receiver::<[u64]>(&name, &parties, channel)?;
+    let receiver = work.rank.shared_receiver::<[u64]>(&name, &endpoints, channel)?;
     let (mut things, mut last) = (Vec::new(), vec![None; senders]);
     let ended = loop {
         work.call()?;

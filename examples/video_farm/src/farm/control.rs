@@ -29,10 +29,10 @@ fn from_plain([width, height, frames, seconds, count]: PlainFormat) -> Result<Fo
 }
 
 /// The workers' requests for frames, when they are on demand.
-fn requests(job: &Job) -> (Parties, Channel) {
+fn requests(job: &Job) -> (Endpoints, Channel) {
     let workers = (0..job.workers).map(worker_rank);
     let degree = job.workers * job.requests_of_a_worker();
-    (Parties::new(workers, [EMITTER]), Channel::degree(degree as u32))
+    (Endpoints::new(workers, [EMITTER]), Channel::degree(degree as u32))
 }
 
 /// In the stream of worker numbers from emitter to collector: the stream is whole.
@@ -62,8 +62,8 @@ impl Dispatch {
         let requests = match job.schedule {
             Schedule::RoundRobin => None,
             Schedule::OnDemand => {
-                let (parties, channel) = requests(job);
-                Some(rank.shared_receiver("requests", &parties, channel)?)
+                let (endpoints, channel) = requests(job);
+                Some(rank.shared_receiver("requests", &endpoints, channel)?)
             }
         };
         Ok(Self {
@@ -121,8 +121,8 @@ impl Desk {
         let requests = match job.schedule {
             Schedule::RoundRobin => None,
             Schedule::OnDemand => {
-                let (parties, channel) = requests(job);
-                Some(rank.shared_sender("requests", &parties, channel)?)
+                let (endpoints, channel) = requests(job);
+                Some(rank.shared_sender("requests", &endpoints, channel)?)
             }
         };
         let number = rank.id() - worker_rank(0);

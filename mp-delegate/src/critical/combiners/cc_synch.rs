@@ -94,8 +94,8 @@ impl List {
         let taken = nodes.collect::<Result<Vec<_>, Stop>>()?;
         let free = (0..=self.seats).find(|node| !taken.contains(node)).ok_or(Stop::Corrupt)?;
         let node = site.words(self.node(free), OP)?;
-        [WAIT, COMPLETED, NEXT, OWNER].into_iter().for_each(|word| node[word].set(0));
-        Ok(site.word(self.tail)?.exchange(CLOSED, free as u64).is_ok())
+        [WAIT, COMPLETED, NEXT, OWNER].into_iter().for_each(|word| node[word].store_relaxed(0));
+        Ok(site.word(self.tail)?.compare_exchange(CLOSED, free as u64).is_ok())
     }
 }
 
@@ -137,10 +137,10 @@ impl CcSynch {
     #[inline(always)]
     fn renew<S: Site, Op, Ret>(&self, site: &S, held: u64) -> Result<(), Stop> {
         let next = self.node::<_, Op, Ret>(site, node_in(held))?;
-        next[NEXT].set(0);
-        next[OWNER].set(0);
-        next[COMPLETED].set(0);
-        next[WAIT].set(1);
+        next[NEXT].store_relaxed(0);
+        next[OWNER].store_relaxed(0);
+        next[COMPLETED].store_relaxed(0);
+        next[WAIT].store_relaxed(1);
         Ok(())
     }
 
@@ -148,7 +148,7 @@ impl CcSynch {
     #[inline(always)]
     fn ask<Op: Plain>(&self, node: &[impl AnyWord], op: &Op, held: u64) {
         put(op, &node[OP..]);
-        node[OWNER].set(someone(self.me));
+        node[OWNER].store_relaxed(someone(self.me));
         node[NEXT].store(held & NODES);
     }
 
@@ -169,12 +169,12 @@ impl CcSynch {
             let _ = lock.release(site);
         }
         let (outcome, last) = combined?;
-        own.set(taken_over(current));
+        own.store_relaxed(taken_over(current));
         // Not before the lock is free: another group's turn comes first.
         let last = self.node::<_, Op, Ret>(site, last)?;
         last[WAIT].store(0);
         site.fence();
-        let owner = last[OWNER].peek();
+        let owner = last[OWNER].load_relaxed();
         if owner != 0 {
             site.wake(who(owner));
         }
@@ -196,7 +196,7 @@ impl CcSynch {
         for _ in 0..self.max_ops {
             let node = self.node::<_, Op, Ret>(site, last)?;
             let Some(next) = node[NEXT].load().checked_sub(1) else { break };
-            let owner = node[OWNER].peek();
+            let owner = node[OWNER].load_relaxed();
             if owner == 0 {
                 return Err(Stop::Corrupt);
             }
@@ -228,7 +228,7 @@ fn tell<S: Site, Op: Plain, Ret: Plain>(
     node: &[S::Word],
     Outcome { fate, ret }: Outcome<Ret>,
 ) {
-    let owner = who(node[OWNER].peek());
+    let owner = who(node[OWNER].load_relaxed());
     put(&ret, &node[ret_at::<Op>()..]);
     // After the result and all that the operation has written, for those who find this rank dead.
     node[COMPLETED].store(1 + fate as u64);
@@ -270,7 +270,7 @@ impl Combiner for CcSynch {
         // Who is before may live, and come to it.
         turn.map_err(Stop::unsure)?;
         if let Some(outcome) = told::<S, Op, Ret>(mine) {
-            own.set(taken_over(current));
+            own.store_relaxed(taken_over(current));
             return Ok(outcome);
         }
         if let Some(lock) = &self.lock {
@@ -305,7 +305,7 @@ impl Combiner for CcSynch {
         let held = held(own, self.me);
         self.renew::<_, Op, Ret>(site, held)?;
         // If it is unchanged, nobody has used that node since the look.
-        if tail.exchange(seen, held - 1).is_err() {
+        if tail.compare_exchange(seen, held - 1).is_err() {
             if let Some(lock) = &self.lock {
                 lock.release(site)?;
             }
@@ -325,7 +325,7 @@ impl Combiner for CcSynch {
         };
         let outcome = told::<S, Op, Ret>(self.node::<_, Op, Ret>(site, node_of(current))?);
         if outcome.is_some() {
-            site.word(self.list.own(self.me))?.set(taken_over(current));
+            site.word(self.list.own(self.me))?.store_relaxed(taken_over(current));
         }
         Ok(outcome)
     }

@@ -165,7 +165,7 @@ impl HybComb {
 
     /// Returns whether no seat can register in the node.
     fn is_closed(&self, node: &[impl AnyWord]) -> bool {
-        !self.is_open(node[N_OPS].peek())
+        !self.is_open(node[N_OPS].load_relaxed())
     }
 
     fn is_open(&self, n_ops: u64) -> bool {
@@ -176,9 +176,9 @@ impl HybComb {
     /// Prepares this seat's node to be the last in the queue.
     #[inline(always)]
     fn prepare(&self, mine: &[impl AnyWord]) {
-        mine[WAITER].set(0);
-        mine[COMBINING].set(1);
-        mine[OWNER].set(someone(self.me));
+        mine[WAITER].store_relaxed(0);
+        mine[COMBINING].store_relaxed(1);
+        mine[OWNER].store_relaxed(someone(self.me));
     }
 
     /// Lines 16, 17.
@@ -192,15 +192,15 @@ impl HybComb {
     ) -> Result<Outcome<Ret>, Stop> {
         let answer = self.line_of(site, self.me)?;
         let answered = &answer[ANSWERED];
-        let number = (answered.peek() >> FATE_BITS) + 1;
+        let number = (answered.load_relaxed() >> FATE_BITS) + 1;
         let line = self.line(node, place);
         put(op, &line[OP..]);
-        line[SENDER].set(someone(self.me));
-        line[NUMBER].set(number);
-        lemma!(node[COMBINING].peek() != 0, "lemma 4: a request to one who left the queue");
+        line[SENDER].store_relaxed(someone(self.me));
+        line[NUMBER].store_relaxed(number);
+        lemma!(node[COMBINING].load_relaxed() != 0, "lemma 4: a request to one who left the queue");
         line[ROUND].store(round.into());
         self.asked.set(number);
-        let combiner = who(node[OWNER].peek().max(1));
+        let combiner = who(node[OWNER].load_relaxed().max(1));
         site.wake(combiner);
         let fate = site.wait(self.me, Some(combiner), answered, || {
             let answer = answered.load();
@@ -259,15 +259,18 @@ impl HybComb {
         }
         // 41–46
         let departed = site.word(self.departed)?;
-        let next = departed.peek();
-        departed.set(my_id as u64);
+        let next = departed.load_relaxed();
+        departed.store_relaxed(my_id as u64);
         self.left.set(my_id);
-        self.own(site, self.me)?.set(someone(next as usize));
-        lemma!(mine[COMBINING].peek() != 0, "lemma 1: the departing one is not in the queue");
+        self.own(site, self.me)?.store_relaxed(someone(next as usize));
+        lemma!(
+            mine[COMBINING].load_relaxed() != 0,
+            "lemma 1: the departing one is not in the queue"
+        );
         lemma!(self.is_closed(mine), "lemma 2: one that is open leaves the queue");
         mine[COMBINING].store(0);
         site.fence();
-        let waiter = mine[WAITER].peek();
+        let waiter = mine[WAITER].load_relaxed();
         if waiter != 0 {
             site.wake(who(waiter));
         }
@@ -286,7 +289,7 @@ impl HybComb {
         let (sender, number) = request(line)?;
         lemma!(sender != self.me, "lemma 5: a combiner's own request");
         lemma!(
-            self.line_of(site, sender)?[ANSWERED].peek() >> FATE_BITS == number - 1,
+            self.line_of(site, sender)?[ANSWERED].load_relaxed() >> FATE_BITS == number - 1,
             "lemma 3: nobody waits for this request"
         );
         site.begin(self.me, (self.nodes + node * self.node + NODE + place * self.line) as u64);
@@ -323,7 +326,7 @@ impl Combiner for HybComb {
     ) -> Result<Outcome<Ret>, Stop> {
         let last = site.word(self.last)?;
         let own = self.own(site, self.me)?;
-        let my_id = if own.peek() == 0 { self.me + 1 } else { who(own.peek()) };
+        let my_id = if own.load_relaxed() == 0 { self.me + 1 } else { who(own.load_relaxed()) };
         let mine = self.node(site, my_id)?;
         let mut failed = 0;
         // 11–24
@@ -336,9 +339,12 @@ impl Combiner for HybComb {
             // 14
             // Where nobody has come since, the node is closed, and the line at hand: a look is enough.
             let is_left = node_of(seen) == self.left.get() && self.is_closed(node);
-            let (round, place) = if is_left { (0, 0) } else { split(node[N_OPS].add(1)) };
+            let (round, place) = if is_left { (0, 0) } else { split(node[N_OPS].fetch_add(1)) };
             if round != 0 && place < self.max_ops {
-                lemma!(node[COMBINING].peek() != 0, "lemma 2: what is open is in the queue");
+                lemma!(
+                    node[COMBINING].load_relaxed() != 0,
+                    "lemma 2: what is open is in the queue"
+                );
                 lemma!(self.is_closed(mine), "lemma 5: requests to one that is not in the queue");
                 return self.send(site, node, (round, place), op);
             }
@@ -347,7 +353,7 @@ impl Combiner for HybComb {
             if failed >= self.failures {
                 break last.swap(me_in(my_id, mine));
             }
-            if last.exchange(seen, me_in(my_id, mine)).is_ok() {
+            if last.compare_exchange(seen, me_in(my_id, mine)).is_ok() {
                 break seen;
             }
             failed += 1;
@@ -368,7 +374,7 @@ impl Combiner for HybComb {
             site.wait(self.me, None, combining, || (combining.load() == 0).then_some(()))?;
         }
         lemma!(
-            site.word(self.departed)?.peek() == before as u64,
+            site.word(self.departed)?.load_relaxed() == before as u64,
             "lemma 1: the head of the queue is the departed one"
         );
         self.combine(site, (my_id, mine), round, op, run)
@@ -389,7 +395,7 @@ impl Combiner for HybComb {
             return Ok(None);
         }
         let own = self.own(site, self.me)?;
-        let my_id = if own.peek() == 0 { self.me + 1 } else { who(own.peek()) };
+        let my_id = if own.load_relaxed() == 0 { self.me + 1 } else { who(own.load_relaxed()) };
         // In the queue already is what this seat has left there: see `combine`.
         if node_of(seen) == my_id {
             return Err(Stop::Void);
@@ -397,7 +403,7 @@ impl Combiner for HybComb {
         let mine = self.node(site, my_id)?;
         self.prepare(mine);
         // If it is unchanged, nobody has combined with that node since the look.
-        if last.exchange(seen, me_in(my_id, mine)).is_err() {
+        if last.compare_exchange(seen, me_in(my_id, mine)).is_err() {
             return Ok(None);
         }
         let round = open(mine);
@@ -449,7 +455,7 @@ impl Combiner for HybComb {
             while self.is_open(seen) {
                 was_closed = false;
                 let closed = u64::from(split(seen).0) << ROUND_AT | self.max_ops as u64;
-                match n_ops.exchange(seen, closed) {
+                match n_ops.compare_exchange(seen, closed) {
                     Ok(()) => break,
                     Err(other) => seen = other,
                 }
@@ -467,18 +473,18 @@ impl Combiner for HybComb {
         let taken = nodes.collect::<Result<Vec<_>, Stop>>()?;
         let free = (0..=self.seats).find(|node| !taken.contains(node)).ok_or(Stop::Corrupt)?;
         let node = self.node(site, free)?;
-        node[COMBINING].set(0);
-        node[WAITER].set(0);
-        site.word(self.departed)?.set(free as u64);
-        Ok(site.word(self.last)?.exchange(CLOSED, free as u64).is_ok())
+        node[COMBINING].store_relaxed(0);
+        node[WAITER].store_relaxed(0);
+        site.word(self.departed)?.store_relaxed(free as u64);
+        Ok(site.word(self.last)?.compare_exchange(CLOSED, free as u64).is_ok())
     }
 }
 
 /// Returns the seat whose request a line holds, and the request's number.
 #[inline(always)]
 fn request(line: &[impl AnyWord]) -> Result<(Seat, u64), Stop> {
-    let sender = line[SENDER].peek().checked_sub(1).ok_or(Stop::Corrupt)? as usize;
-    Ok((sender, line[NUMBER].peek()))
+    let sender = line[SENDER].load_relaxed().checked_sub(1).ok_or(Stop::Corrupt)? as usize;
+    Ok((sender, line[NUMBER].load_relaxed()))
 }
 
 /// Returns the word for a node that is the last one in the queue, in a round that is to be opened. No word of an
@@ -496,7 +502,7 @@ fn node_of(last: u64) -> usize {
 
 #[inline(always)]
 fn next_round(words: &[impl AnyWord]) -> u32 {
-    match split(words[N_OPS].peek()).0 {
+    match split(words[N_OPS].load_relaxed()).0 {
         u32::MAX => 1,
         round => round + 1,
     }

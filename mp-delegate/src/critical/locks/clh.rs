@@ -70,10 +70,10 @@ impl Clh {
     fn prepare<S: Site>(&self, site: &S, own: &S::Word) -> Result<u64, Stop> {
         let held = held(own, self.me);
         let node = self.node(site, node_in(held))?;
-        own.set(held);
+        own.store_relaxed(held);
         self.locked.set(node_in(held));
-        node[WAITER].set(0);
-        node[LOCKED].set(1);
+        node[WAITER].store_relaxed(0);
+        node[LOCKED].store_relaxed(1);
         Ok(held)
     }
 }
@@ -118,7 +118,7 @@ impl Lock for Clh {
         }
         let held = self.prepare(site, site.word(self.own)?)?;
         // If it is unchanged, nobody has used that node since the look.
-        if tail.exchange(seen, held - 1).is_err() {
+        if tail.compare_exchange(seen, held - 1).is_err() {
             return Ok(false);
         }
         self.before.set(seen);
@@ -132,9 +132,9 @@ impl Lock for Clh {
         let Ok(node) = self.node(site, self.locked.get()) else { return false };
         node[LOCKED].store(0);
         site.fence();
-        let waiter = node[WAITER].peek();
+        let waiter = node[WAITER].load_relaxed();
         // The node before is nobody's any more.
-        own.set(taken_over(self.before.get()));
+        own.store_relaxed(taken_over(self.before.get()));
         if waiter != 0 {
             site.wake(who(waiter));
         }
@@ -158,8 +158,8 @@ impl Lock for Clh {
         let taken =
             (0..self.seats).map(|seat| self.node_of(site, seat)).collect::<Result<Vec<_>, _>>()?;
         let free = (0..=self.seats).find(|node| !taken.contains(node)).ok_or(Stop::Corrupt)?;
-        self.node(site, free)?[LOCKED].set(0);
-        Ok(site.word(self.tail)?.exchange(CLOSED, free as u64).is_ok())
+        self.node(site, free)?[LOCKED].store_relaxed(0);
+        Ok(site.word(self.tail)?.compare_exchange(CLOSED, free as u64).is_ok())
     }
 }
 

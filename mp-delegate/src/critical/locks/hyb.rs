@@ -92,7 +92,7 @@ impl Lock for Hyb {
             return Err(Stop::Corrupt);
         };
         // 10
-        let number = allow.peek().wrapping_add(1) & NUMBERS;
+        let number = allow.load_relaxed().wrapping_add(1) & NUMBERS;
         self.send(site, before, SUCCESSOR, number << NUMBER_AT | someone(self.me))?;
         // 11–14
         let mut next = 0;
@@ -100,7 +100,7 @@ impl Lock for Hyb {
             if next == 0 {
                 next = successor.load();
                 if next != 0 {
-                    successor.set(0);
+                    successor.store_relaxed(0);
                 }
             }
             (allow.load() == number).then_some(())
@@ -111,7 +111,8 @@ impl Lock for Hyb {
 
     fn try_acquire<S: Site>(&self, site: &S) -> Result<bool, Stop> {
         let lock = site.word(self.lock)?;
-        Ok(lock.peek() == UNLOCKED && lock.exchange(UNLOCKED, someone(self.me)).is_ok())
+        Ok(lock.load_relaxed() == UNLOCKED
+            && lock.compare_exchange(UNLOCKED, someone(self.me)).is_ok())
     }
 
     /// Lines 20 to 22.
@@ -119,7 +120,7 @@ impl Lock for Hyb {
     fn go<S: Site>(&self, _site: &S, [lock, successor, _]: [&S::Word; 3]) -> bool {
         self.next.get() == 0
             && successor.load() == 0
-            && lock.exchange(someone(self.me), UNLOCKED).is_ok()
+            && lock.compare_exchange(someone(self.me), UNLOCKED).is_ok()
     }
 
     /// Lines 16 to 19, 23 and 24.
@@ -133,7 +134,7 @@ impl Lock for Hyb {
             next = site.wait(self.me, None, successor, || {
                 Some(successor.load()).filter(|&next| next != 0)
             })?;
-            successor.set(0);
+            successor.store_relaxed(0);
         }
         // 17, 24
         let seat = (next & NUMBERS).checked_sub(1).ok_or(Stop::Corrupt)?;
@@ -148,9 +149,9 @@ impl Lock for Hyb {
     fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
         for seat in 0..site.seats() {
             for message in [SUCCESSOR, ALLOW] {
-                site.word(self.mailbox(seat) + message)?.set(0);
+                site.word(self.mailbox(seat) + message)?.store_relaxed(0);
             }
         }
-        Ok(site.word(self.lock)?.exchange(CLOSED, UNLOCKED).is_ok())
+        Ok(site.word(self.lock)?.compare_exchange(CLOSED, UNLOCKED).is_ok())
     }
 }

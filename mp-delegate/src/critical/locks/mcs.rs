@@ -41,8 +41,8 @@ impl Lock for Mcs {
 
     #[inline(always)]
     fn come<S: Site>(&self, _site: &S, [tail, next, locked]: [&S::Word; 3]) -> Result<(), u64> {
-        next.set(0);
-        locked.set(1);
+        next.store_relaxed(0);
+        locked.store_relaxed(1);
         match tail.swap(someone(self.me)) {
             0 => Ok(()),
             before => Err(before),
@@ -64,18 +64,18 @@ impl Lock for Mcs {
 
     fn try_acquire<S: Site>(&self, site: &S) -> Result<bool, Stop> {
         let tail = site.word(self.tail)?;
-        if tail.peek() != 0 {
+        if tail.load_relaxed() != 0 {
             return Ok(false);
         }
         let mine = site.words(self.node(self.me), 2)?;
-        mine[NEXT].set(0);
-        mine[LOCKED].set(1);
-        Ok(tail.exchange(0, someone(self.me)).is_ok())
+        mine[NEXT].store_relaxed(0);
+        mine[LOCKED].store_relaxed(1);
+        Ok(tail.compare_exchange(0, someone(self.me)).is_ok())
     }
 
     #[inline(always)]
     fn go<S: Site>(&self, _site: &S, [tail, next, _]: [&S::Word; 3]) -> bool {
-        next.load() == 0 && tail.exchange(someone(self.me), 0).is_ok()
+        next.load() == 0 && tail.compare_exchange(someone(self.me), 0).is_ok()
     }
 
     #[cold]
@@ -98,9 +98,9 @@ impl Lock for Mcs {
     /// the node since.
     fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
         for seat in 0..site.seats() {
-            site.word(self.node(seat) + NEXT)?.set(0);
+            site.word(self.node(seat) + NEXT)?.store_relaxed(0);
         }
-        Ok(site.word(self.tail)?.exchange(CLOSED, 0).is_ok())
+        Ok(site.word(self.tail)?.compare_exchange(CLOSED, 0).is_ok())
     }
 }
 
@@ -122,8 +122,8 @@ mod tests {
         tail.store(CLOSED);
         // The seat comes again, has made its node new, and has not queued up.
         let node = place.words(lock.node(0), 2).unwrap();
-        node[NEXT].set(0);
-        node[LOCKED].set(1);
+        node[NEXT].store_relaxed(0);
+        node[LOCKED].store_relaxed(1);
         // Who was behind it in the queue that is void writes, and leaves.
         node[NEXT].store(someone(1));
         assert!(lock.reopen(&place).unwrap());

@@ -291,7 +291,7 @@ pub(super) const MOST_SEATS: usize = NODES as usize - 2;
 /// that is the seat's own node, after node 0.
 #[inline(always)]
 pub(super) fn held(own: &impl AnyWord, me: Seat) -> u64 {
-    let held = own.peek();
+    let held = own.load_relaxed();
     if held == 0 { someone(me + 1) } else { held }
 }
 

@@ -67,6 +67,6 @@ impl Quick {
     /// Returns whether an operation did not finish. Only the lock holder may call this.
     #[inline(always)]
     pub(in crate::critical) fn is_poisoned(&self) -> bool {
-        self.poisoned.peek() != 0
+        self.poisoned.load_relaxed() != 0
     }
 }

@@ -35,7 +35,7 @@ impl Lock for Tas {
 
     #[inline(always)]
     fn come<S: Site>(&self, _site: &S, [word, ..]: [&S::Word; 3]) -> Result<(), u64> {
-        word.exchange(0, someone(self.me))
+        word.compare_exchange(0, someone(self.me))
     }
 
     #[cold]
@@ -49,10 +49,12 @@ impl Lock for Tas {
                 let seen = word.load();
                 if seen & !SLEEPERS == 0 {
                     // Others may sleep, and nobody knows: whoever has waited says so.
-                    if word.exchange(seen, mine | SLEEPERS).is_ok() {
+                    if word.compare_exchange(seen, mine | SLEEPERS).is_ok() {
                         return Some(());
                     }
-                } else if seen & SLEEPERS != 0 || word.exchange(seen, seen | SLEEPERS).is_ok() {
+                } else if seen & SLEEPERS != 0
+                    || word.compare_exchange(seen, seen | SLEEPERS).is_ok()
+                {
                     return None;
                 }
                 // Changed meanwhile, perhaps by somebody who saw no sleeper.
@@ -61,7 +63,7 @@ impl Lock for Tas {
     }
 
     fn try_acquire<S: Site>(&self, site: &S) -> Result<bool, Stop> {
-        Ok(site.word(self.word)?.exchange(0, someone(self.me)).is_ok())
+        Ok(site.word(self.word)?.compare_exchange(0, someone(self.me)).is_ok())
     }
 
     #[inline(always)]
@@ -91,7 +93,7 @@ impl Lock for Tas {
             return Err(Stop::Corrupt);
         }
         let is_left = site.is_dead(owner) && seat::kind(site.mark(owner).load()) != seat::ENTERED;
-        if is_left && word.exchange(seen, 0).is_err() {
+        if is_left && word.compare_exchange(seen, 0).is_err() {
             return Ok(false);
         }
         site.wake_all();

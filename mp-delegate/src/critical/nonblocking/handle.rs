@@ -56,7 +56,7 @@ impl Handle {
         let mut hasher = DefaultHasher::new();
         (kind, capacity, handles).hash(&mut hasher);
         let spec = hasher.finish().max(1);
-        match region.words()[SPEC].exchange(0, spec) {
+        match region.words()[SPEC].compare_exchange(0, spec) {
             Err(other) if other != spec => {
                 Err(ErrorKind::Mismatch { object: name.to_owned() }.into())
             }

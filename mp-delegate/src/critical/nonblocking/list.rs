@@ -49,7 +49,7 @@ impl List {
                 continue;
             }
             mine.store((count + 1) << NUMBER_BITS | below);
-            match top.exchange(seen, after(seen) | number) {
+            match top.compare_exchange(seen, after(seen) | number) {
                 Ok(()) => return Ok(true),
                 Err(now) => seen = now,
             }
@@ -71,9 +71,9 @@ impl List {
             if number == 0 {
                 return Ok(None);
             }
-            let below = self.link(words, number)?.peek() & NUMBERS;
+            let below = self.link(words, number)?.load_relaxed() & NUMBERS;
             let looked = look(number);
-            match top.exchange(seen, after(seen) | below) {
+            match top.compare_exchange(seen, after(seen) | below) {
                 Ok(()) => return Ok(Some((number, looked))),
                 Err(now) => seen = now,
             }

@@ -56,7 +56,7 @@ fn a_node_that_comes_back_is_not_taken_for_what_it_was() {
     explore(5, || {
         let (stack, words) = stack(2, 2);
         (1..=2).for_each(|value| stack.push(&words, value).unwrap().unwrap());
-        words[USED].set(4);
+        words[USED].store_relaxed(4);
         let pop = move |words: &[Word]| Vec::from_iter(stack.pop(words).unwrap());
         let shuffle = move |words: &[Word]| {
             let taken: Vec<_> = (0..2).filter_map(|_| stack.pop(words).unwrap()).collect();
@@ -154,14 +154,14 @@ fn who_comes_late_to_a_marked_entry_goes_elsewhere() {
     explore(4, || {
         let (ring, words) = (Ring::new(0, 2), zeros(Ring::words(2)));
         (1..=2).for_each(|number| ring.put(&words, number));
-        let late = words[HEAD].add(1);
+        let late = words[HEAD].fetch_add(1);
         assert_eq!(ring.take(&words).unwrap(), Some(2));
         // All other entries of this lap.
         (0..2).for_each(|_| assert_eq!(ring.take(&words).unwrap(), None));
         let common = Arc::clone(&words);
         let putter = thread::spawn(move || ring.put(&common, 2));
         let take_late = move |words: &[Word]| {
-            ring.entry(words, late).0.add(1u64.wrapping_neg());
+            ring.entry(words, late).0.fetch_add(1u64.wrapping_neg());
             None
         };
         let [_, taken] = both(&words, take_late, move |words| ring.take(words).unwrap());

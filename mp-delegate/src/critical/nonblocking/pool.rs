@@ -42,7 +42,7 @@ impl Pool {
 pub(super) fn first_use(used: &impl AnyWord, numbers: u64) -> Option<u64> {
     let mut seen = used.load();
     while seen < numbers {
-        match used.exchange(seen, seen + 1) {
+        match used.compare_exchange(seen, seen + 1) {
             Ok(()) => return Some(seen + 1),
             Err(now) => seen = now,
         }

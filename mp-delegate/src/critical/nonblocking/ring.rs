@@ -79,7 +79,7 @@ impl Ring {
     pub(super) fn put(&self, words: &[impl AnyWord], number: u64) {
         let [head, tail, budget] = [HEAD, TAIL, BUDGET].map(|at| &words[self.first + at]);
         loop {
-            let ticket = tail.add(1);
+            let ticket = tail.fetch_add(1);
             let (entry, lap) = self.entry(words, ticket);
             let mut seen = entry.load();
             while is_before(seen >> LAP, lap)
@@ -87,10 +87,10 @@ impl Ring {
                 // Who marked it has drawn its ticket before.
                 && (seen & UNSAFE == 0 || is_drawn_up_to(head, ticket))
             {
-                match entry.exchange(seen, lap << LAP | number) {
+                match entry.compare_exchange(seen, lap << LAP | number) {
                     Ok(()) => {
                         // Adding nothing: what it is now, and not before the entry was written.
-                        if budget.add(0) != self.budget() {
+                        if budget.fetch_add(0) != self.budget() {
                             budget.swap(self.budget());
                         }
                         return;
@@ -109,7 +109,7 @@ impl Ring {
             return Ok(None);
         }
         loop {
-            let ticket = head.add(1);
+            let ticket = head.fetch_add(1);
             let (entry, lap) = self.entry(words, ticket);
             let mut seen = entry.load();
             loop {
@@ -119,7 +119,7 @@ impl Ring {
                         return Err(Stop::Corrupt);
                     }
                     // Nobody else writes the number; others may mark the entry meanwhile.
-                    entry.add(number.wrapping_neg());
+                    entry.fetch_add(number.wrapping_neg());
                     return Ok(Some(number));
                 }
                 if !is_before(seen >> LAP, lap) {
@@ -127,7 +127,7 @@ impl Ring {
                 }
                 // Also where it is marked already: who finds the mark is to see this ticket, too.
                 let left = if number == 0 { lap << LAP | seen & UNSAFE } else { seen | UNSAFE };
-                match entry.exchange(seen, left) {
+                match entry.compare_exchange(seen, left) {
                     Ok(()) => break,
                     Err(now) => seen = now,
                 }
@@ -136,10 +136,10 @@ impl Ring {
             let drawn = tail.load();
             if drawn.wrapping_sub(next) as i64 <= 0 {
                 catch_up(tail, head, drawn, next);
-                budget.add(u64::MAX);
+                budget.fetch_add(u64::MAX);
                 return Ok(None);
             }
-            if budget.add(u64::MAX) as i64 <= 1 {
+            if budget.fetch_add(u64::MAX) as i64 <= 1 {
                 return Ok(None);
             }
         }
@@ -164,7 +164,7 @@ fn is_drawn_up_to(end: &impl AnyWord, ticket: u64) -> bool {
 /// Skips the tickets that were drawn in vain, for a putter.
 #[cold]
 fn catch_up<W: AnyWord>(tail: &W, head: &W, mut drawn: u64, mut next: u64) {
-    while let Err(now) = tail.exchange(drawn, next) {
+    while let Err(now) = tail.compare_exchange(drawn, next) {
         drawn = now;
         next = head.load();
         if drawn.wrapping_sub(next) as i64 >= 0 {
@@ -228,11 +228,11 @@ mod tests {
         for drawn in [LAPS * entries, (LAPS / 2) * entries, 0] {
             let words = words(numbers);
             let drawn = u64::wrapping_sub(drawn, 3 * entries);
-            words[HEAD].set(drawn);
-            words[TAIL].set(drawn);
+            words[HEAD].store_relaxed(drawn);
+            words[TAIL].store_relaxed(drawn);
             for ticket in 0..entries {
                 let (entry, lap) = ring.entry(&words, drawn + ticket);
-                entry.set((lap.wrapping_sub(1) & LAPS) << LAP);
+                entry.store_relaxed((lap.wrapping_sub(1) & LAPS) << LAP);
             }
             for round in 0..100 {
                 assert_eq!(ring.take(&words).unwrap(), None);
@@ -248,11 +248,11 @@ mod tests {
     fn a_late_one_goes_elsewhere() {
         let (ring, words) = (Ring::new(0, 1), words(1));
         // Somebody has drawn a ticket, and is late. The budget is there from others.
-        words[BUDGET].set(ring.budget());
-        words[TAIL].set(1);
+        words[BUDGET].store_relaxed(ring.budget());
+        words[TAIL].store_relaxed(1);
         assert_eq!(ring.take(&words).unwrap(), None);
         let (entry, lap) = ring.entry(&words, 0);
-        assert_eq!(entry.peek(), lap << LAP);
+        assert_eq!(entry.load_relaxed(), lap << LAP);
         ring.put(&words, 1);
         assert_eq!(ring.take(&words).unwrap(), Some(1));
     }
@@ -262,20 +262,20 @@ mod tests {
     fn an_unsafe_entry_is_used_only_ahead_of_takers() {
         let (ring, words) = (Ring::new(0, 1), words(1));
         ring.put(&words, 1);
-        let late = words[HEAD].add(1);
+        let late = words[HEAD].fetch_add(1);
         let (entry, lap) = ring.entry(&words, late);
         // Of the next ones, one comes to the same entry.
-        while words[HEAD].peek() <= 2 {
+        while words[HEAD].load_relaxed() <= 2 {
             assert_eq!(ring.take(&words).unwrap(), None);
-            words[BUDGET].set(ring.budget());
+            words[BUDGET].store_relaxed(ring.budget());
         }
-        assert_eq!(entry.peek(), lap << LAP | UNSAFE | 1);
-        entry.add(1u64.wrapping_neg());
+        assert_eq!(entry.load_relaxed(), lap << LAP | UNSAFE | 1);
+        entry.fetch_add(1u64.wrapping_neg());
         // It is used again, but not for a ticket that takers have behind them.
         for _ in 0..4 {
             ring.put(&words, 1);
             assert_eq!(ring.take(&words).unwrap(), Some(1));
         }
-        assert_eq!(entry.peek() & UNSAFE, 0);
+        assert_eq!(entry.load_relaxed() & UNSAFE, 0);
     }
 }

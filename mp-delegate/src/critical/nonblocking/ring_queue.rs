@@ -144,7 +144,7 @@ impl Rings {
                 None => return Ok(Err(Full(value))),
             },
         };
-        self.value(words, number)?.set(value);
+        self.value(words, number)?.store_relaxed(value);
         self.filled.put(words, number);
         Ok(Ok(()))
     }
@@ -152,7 +152,7 @@ impl Rings {
     #[inline]
     pub(in crate::critical) fn dequeue(&self, words: &[impl AnyWord]) -> Result<Option<u64>, Stop> {
         let Some(number) = self.filled.take(words)? else { return Ok(None) };
-        let value = self.value(words, number)?.peek();
+        let value = self.value(words, number)?.load_relaxed();
         self.free.put(words, number);
         Ok(Some(value))
     }
@@ -172,7 +172,7 @@ mod tests {
             let words: Vec<_> = (0..queue.words()).map(|_| Word::new(0)).collect();
             queue.filled.put(&words, number);
             assert!(queue.dequeue(&words).is_err());
-            words[USED].set(2);
+            words[USED].store_relaxed(2);
             queue.free.put(&words, number);
             assert!(queue.enqueue(&words, 7).is_err());
         }

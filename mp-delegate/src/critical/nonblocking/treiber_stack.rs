@@ -120,7 +120,7 @@ impl Nodes {
     ) -> Result<Result<(), Full>, Stop> {
         let number = self.pool.take(words)?;
         // The pool's numbers are nodes: it has looked at their links.
-        words.get(place(number)).ok_or(Stop::Corrupt)?.set(value);
+        words.get(place(number)).ok_or(Stop::Corrupt)?.store_relaxed(value);
         if self.list.push(words, number, self.capacity)? {
             return Ok(Ok(()));
         }
@@ -130,7 +130,7 @@ impl Nodes {
 
     #[inline]
     pub(in crate::critical) fn pop(&self, words: &[impl AnyWord]) -> Result<Option<u64>, Stop> {
-        let look = |number| words.get(place(number)).map_or(0, AnyWord::peek);
+        let look = |number| words.get(place(number)).map_or(0, AnyWord::load_relaxed);
         let Some((number, value)) = self.list.pop(words, look)? else { return Ok(None) };
         self.pool.give(words, number)?;
         Ok(Some(value))
@@ -153,8 +153,8 @@ mod tests {
         let stack = Nodes::new(2, 3);
         for (word, bits) in [(TOP, 4), (TOP, NUMBERS), (FREE, 4), (FREE, NUMBERS)] {
             let words: Vec<_> = (0..Nodes::words(3)).map(|_| Word::new(0)).collect();
-            words[USED].set(3);
-            words[word].set(bits);
+            words[USED].store_relaxed(3);
+            words[word].store_relaxed(bits);
             // There is no node left to push where that is not what shows it.
             assert!(stack.pop(&words).is_err() || stack.push(&words, 1).is_err(), "{word}: {bits}");
         }

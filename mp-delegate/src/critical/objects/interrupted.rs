@@ -90,7 +90,7 @@ mod tests {
     impl Clone for TwoEnds {
         fn clone(&self) -> Self {
             let Self { tail, head, .. } = *self;
-            let nodes = self.nodes.iter().map(|word| Word::new(word.peek())).collect();
+            let nodes = self.nodes.iter().map(|word| Word::new(word.load_relaxed())).collect();
             Self { tail, head, nodes }
         }
     }

@@ -60,7 +60,7 @@ impl Object for Enqueuers {
     fn apply_beside(tail: &mut u64, value: u64, nodes: &[Word]) -> Answer {
         match node(nodes, *tail) {
             Some((mark, place, free)) if mark.load() == free => {
-                place.set(value);
+                place.store_relaxed(value);
                 mark.store(free | 1);
                 settle(tail);
                 *tail = tail.wrapping_add(1);
@@ -98,7 +98,7 @@ impl Object for Dequeuers {
     fn apply_beside(head: &mut u64, (): (), nodes: &[Word]) -> Answer {
         match node(nodes, *head) {
             Some((mark, place, free)) if mark.load() == free | 1 => {
-                let value = place.peek();
+                let value = place.load_relaxed();
                 mark.store(free.wrapping_add(2));
                 settle(head);
                 *head = head.wrapping_add(1);

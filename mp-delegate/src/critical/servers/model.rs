@@ -85,7 +85,7 @@ fn ask(model: &Model, slots: Slots, me: Seat, times: u64, at_once: u64) {
 }
 
 fn leave(model: &Model, slots: Slots) {
-    gone(model, slots).add(1);
+    gone(model, slots).fetch_add(1);
     model.wake_server();
 }
 

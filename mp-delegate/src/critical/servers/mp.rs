@@ -446,7 +446,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         let Some((ask, told)) = followed else { return Ok(false) };
         (self.ask, self.told) = (ask, told);
         // Operations are counted anew, and none of them is what was taken back before.
-        site.word(self.wish)?.set(0);
+        site.word(self.wish)?.store_relaxed(0);
         self.earlier = self.answers.sent;
         self.room = self.in_flight as u64;
         Ok(true)
@@ -648,23 +648,24 @@ fn wish(number: u64, state: u64) -> u64 {
 
 /// Offers operation `number`, before its message is sent.
 pub(in crate::critical) fn make_wish(word: &impl AnyWord, number: u64) {
-    word.set(wish(number, OFFERED));
+    word.store_relaxed(wish(number, OFFERED));
 }
 
 /// Takes the operation back. Returns whether the server has not begun with it, and never will.
 pub(in crate::critical) fn take_wish_back(word: &impl AnyWord, number: u64) -> bool {
-    word.exchange(wish(number, OFFERED), wish(number, TAKEN_BACK)).is_ok()
+    word.compare_exchange(wish(number, OFFERED), wish(number, TAKEN_BACK)).is_ok()
 }
 
 /// Returns whether a server may begin with operation `number` of a client with this wish.
 #[inline(always)]
 pub(in crate::critical) fn may_begin(wish: &impl AnyWord, number: u64) -> bool {
-    wish.peek() >> STATE_BITS != number || accept(wish, number)
+    wish.load_relaxed() >> STATE_BITS != number || accept(wish, number)
 }
 
 #[cold]
 fn accept(word: &impl AnyWord, number: u64) -> bool {
-    word.exchange(wish(number, OFFERED), wish(number, ACCEPTED)) != Err(wish(number, TAKEN_BACK))
+    word.compare_exchange(wish(number, OFFERED), wish(number, ACCEPTED))
+        != Err(wish(number, TAKEN_BACK))
 }
 
 /// Writes word by word, since the compiler does not know how many words there are.

@@ -256,7 +256,7 @@ impl Client {
         let number = self.published + 1;
         let line = self.slots.request(site, self.me, number)?;
         for (word, &content) in line[1..].iter().zip(&self.draft[..self.filled * self.slots.unit]) {
-            word.set(content);
+            word.store_relaxed(content);
         }
         line[0].store(number << COUNT_BITS | self.filled as u64);
         (self.filled, self.published) = (0, number);
@@ -305,7 +305,7 @@ impl Client {
         let number = ticket.number();
         let head = &self.slots.request(site, self.me, number)?[0];
         let empty = number << COUNT_BITS;
-        Ok(head.exchange(empty | OFFERED | 1, empty).is_ok())
+        Ok(head.compare_exchange(empty | OFFERED | 1, empty).is_ok())
     }
 
     /// Takes back an operation that was handed over last, and is not published yet.
@@ -445,7 +445,7 @@ impl Client {
 #[inline(never)]
 fn streamed<Ret: Plain>(line: &[impl AnyWord], head: u64, number: u64) -> Outcome<Ret> {
     if line[1].load() >> COUNT_BITS == number {
-        return Outcome::without(Fate::from_bits(line[1].peek()));
+        return Outcome::without(Fate::from_bits(line[1].load_relaxed()));
     }
     let mut ret = Ret::zeroed();
     let bytes = bytemuck::bytes_of_mut(&mut ret);
@@ -591,17 +591,17 @@ impl Served {
         };
         // The results of those before lie in the draft.
         if fated.load() != progress(seat, 0, next) {
-            fates.set(0);
+            fates.store_relaxed(0);
             fated.store(progress(seat, 0, next));
         }
         let at = FATE_BITS * index as u64;
         let others = fates.load() & !(((1 << FATE_BITS) - 1) << at);
         let mut is_first = again(&get(op));
         let from = if is_first {
-            fates.set(others);
+            fates.store_relaxed(others);
             index
         } else {
-            fates.set(others | (Fate::Unknown as u64) << at);
+            fates.store_relaxed(others | (Fate::Unknown as u64) << at);
             index + 1
         };
         let mut finish = |seat, op| match (run(seat, op), std::mem::take(&mut is_first)) {
@@ -630,7 +630,7 @@ impl Served {
             return Err(Stop::Corrupt);
         };
         let count = count.min(slots.per_line);
-        let mut bad = if from > 0 { fates.peek() } else { 0 };
+        let mut bad = if from > 0 { fates.load_relaxed() } else { 0 };
         let mut streamed = 0;
         for index in from..count {
             at.note(progress(seat, index, number));
@@ -638,7 +638,7 @@ impl Served {
             let outcome = run(seat, get(&request[words..]));
             if outcome.fate != Fate::Done {
                 bad |= (outcome.fate as u64) << (FATE_BITS * index as u64);
-                fates.set(bad);
+                fates.store_relaxed(bad);
                 fated.store(progress(seat, 0, number));
             } else if slots.streaming {
                 streamed = short(&outcome.ret);
@@ -652,7 +652,7 @@ impl Served {
             // All at once: the client may be looking, and takes the line away.
             let words = 1..1 + count * slots.unit;
             for (word, result) in response[words.clone()].iter().zip(&draft[words]) {
-                word.set(result.peek());
+                word.store_relaxed(result.load_relaxed());
             }
             response[0].store(half | bad << COUNT_BITS | count as u64);
         } else if bad == 0 {
@@ -671,7 +671,7 @@ impl Served {
 /// was first.
 #[cold]
 fn accept(request: &impl AnyWord, head: u64) -> u64 {
-    match request.exchange(head, head & !OFFERED) {
+    match request.compare_exchange(head, head & !OFFERED) {
         Ok(()) => head & !OFFERED,
         Err(taken_back) => taken_back,
     }

@@ -83,7 +83,7 @@ impl<'e> OutOf<'e> {
         let words = head as usize & ((1 << LEN_BITS) - 1);
         let message = message.get_mut(..words).ok_or(Stop::Corrupt)?;
         for (content, word) in message.iter_mut().zip(&slot[1..]) {
-            *content = word.peek();
+            *content = word.load_relaxed();
         }
         let answer = read(message);
         self.position += 1;
@@ -105,7 +105,7 @@ impl Outlet for Into<'_> {
         write(message.get_mut(..words).ok_or(Stop::Corrupt)?);
         let slot = self.core.words(self.ring.slot(self.position), SLOT)?;
         for (word, &content) in slot[1..].iter().zip(&message[..words]) {
-            word.set(content);
+            word.store_relaxed(content);
         }
         self.position += 1;
         slot[0].store(self.position << LEN_BITS | words as u64);

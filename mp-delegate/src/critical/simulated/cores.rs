@@ -347,7 +347,7 @@ impl AnyWord for SimulatedWord<'_> {
         self.engine.access(self.index as usize, Access::Load, |value| *value)
     }
 
-    fn peek(&self) -> u64 {
+    fn load_relaxed(&self) -> u64 {
         self.load()
     }
 
@@ -359,7 +359,7 @@ impl AnyWord for SimulatedWord<'_> {
         self.store(value);
     }
 
-    fn set(&self, value: u64) {
+    fn store_relaxed(&self, value: u64) {
         self.store(value);
     }
 
@@ -372,12 +372,12 @@ impl AnyWord for SimulatedWord<'_> {
         self.engine.access(self.index as usize, Access::Change, swap)
     }
 
-    fn add(&self, value: u64) -> u64 {
+    fn fetch_add(&self, value: u64) -> u64 {
         let add = |old: &mut u64| std::mem::replace(old, old.wrapping_add(value));
         self.engine.access(self.index as usize, Access::Change, add)
     }
 
-    fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
+    fn compare_exchange(&self, current: u64, new: u64) -> Result<(), u64> {
         let exchange = |old: &mut u64| match *old == current {
             true => {
                 *old = new;

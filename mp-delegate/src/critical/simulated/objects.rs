@@ -166,6 +166,6 @@ impl<'e> Place<'e> {
 
     /// Adds by the processor's own instruction, without a critical section.
     pub(super) fn fetch_add(&self) -> u64 {
-        self.word(0).add(1)
+        self.word(0).fetch_add(1)
     }
 }

@@ -182,8 +182,8 @@ fn computing_takes_time_and_memory_goes_by_times() {
         }
         _ => {
             core.pause(20);
-            assert_eq!(core.at(8).add(2), 0);
-            assert_eq!(core.at(8).exchange(3, 4), Err(2));
+            assert_eq!(core.at(8).fetch_add(2), 0);
+            assert_eq!(core.at(8).compare_exchange(3, 4), Err(2));
         }
     })
     .unwrap();

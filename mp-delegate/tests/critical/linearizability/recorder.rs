@@ -209,14 +209,14 @@ struct Common {
 impl Common {
     /// A time that nobody else has.
     fn now(&self) -> u64 {
-        self.region.words()[CLOCK].add(1)
+        self.region.words()[CLOCK].fetch_add(1)
     }
 
     /// Returns when all clients have called it as often as this one.
     fn meet(&self, me: usize, times: u64) -> Result<()> {
         let arrived = &self.region.words()[ARRIVED];
         let wanted = times * self.clients as u64;
-        if arrived.add(1) + 1 >= wanted {
+        if arrived.fetch_add(1) + 1 >= wanted {
             self.region.wake_all();
             return Ok(());
         }
@@ -237,7 +237,7 @@ impl Common {
         let ready = &self.region.words()[READY];
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let wanted = (round * self.clients + cores.min(self.clients)) as u64;
-        ready.add(1);
+        ready.fetch_add(1);
         for _ in 0..20_000 {
             if ready.load() >= wanted {
                 return;
