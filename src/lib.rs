@@ -26,8 +26,8 @@
 //! | start ranks | [`World::threads`], [`World::processes`], [`World::solo`] |
 //! | send | [`Sender::send`], [`Sender::reserve`] to write in place, [`Sender::send_buffer`] |
 //! | receive | [`Receiver::receive`] to read in place, [`Receiver::receive_buffer`], [`Select`] |
-//! | let other threads send in the background | [`CommThreads`](comm::CommThreads), [`comm`] |
-//! | know when that pays | [`comm::pays`] |
+//! | let other threads send in the background | [`CommThreads`](threads::CommThreads), [`threads`] |
+//! | know when that pays | [`threads::pays`] |
 //! | see what was hidden behind computation | [`overlap`], [`trace`] |
 //! | share a queue among several ranks | [`Rank::shared_sender`], [`Endpoints`] |
 //! | send tagged messages, as with MPI | [`Communicator`], [`communicator`] |
@@ -49,7 +49,7 @@
 //! The README describes how to launch programs with `mprun`, and what the limits are.
 #![forbid(unsafe_code)]
 
-// All but `mp_core::delegate`, which is for `comm` alone, `mp_core::memory`, for `critical`, `mp_core::waits`,
+// All but `mp_core::delegate`, which is for `threads` alone, `mp_core::memory`, for `critical`, `mp_core::waits`,
 // for `trace`, and `mp_core::names`, `progress` and `requests`, for the library's own crates.
 pub use mp_collectives::communicator::{self, ANY_SOURCE, ANY_TAG, Communicator};
 pub use mp_collectives::{CHOICE_TARGET, Members, calibration, collectives, near};
@@ -60,7 +60,7 @@ pub use mp_core::{
     UnknownWaitPolicy, WAIT_VARIABLE, Wait, WaitPolicy, World, caller, launch, launched, mpb,
     report, test_all, test_any, test_some, topology, wait_all, wait_any, wait_some,
 };
-pub use mp_delegate::{comm, critical, overlap, trace};
+pub use mp_delegate::{critical, overlap, threads, trace};
 
 /// Broadcasts: one rank's message goes to all ranks.
 ///
@@ -149,7 +149,7 @@ pub mod reduce {
 /// use onchip::{immediate::{Immediate, Settings}, prelude::*, reduce::Sum};
 ///
 /// World::threads(3).run(|rank| {
-///     // Where there is no core to spare: `comm::Progress::InCalls`.
+///     // Where there is no core to spare: `threads::Progress::InCalls`.
 ///     let threads = CommThreads::start(1)?;
 ///     let mut immediate = Immediate::open(rank, "steps", &threads, Settings::default())?;
 ///     let mut sums = vec![0.0; 1_000];
@@ -168,7 +168,7 @@ pub mod reduce {
 /// all others with [`PeerLost`](ErrorKind::PeerLost).
 pub mod immediate {
     pub use mp_collectives::immediate::*;
-    pub use mp_delegate::comm::Progress;
+    pub use mp_delegate::threads::Progress;
 }
 
 /// Exchanges of blocks between ranks: gather, scatter, all-gather, all-to-all.
@@ -210,7 +210,7 @@ pub mod prelude {
         Select, SendError, Sender, SharedBuffer, Slot, Wait, WaitPolicy, World, wait_all, wait_any,
         wait_some,
     };
-    pub use mp_delegate::comm::{self, Choice, CommThreads, Delegated};
+    pub use mp_delegate::threads::{self, Choice, CommThreads, Delegated};
 }
 
 /// Compiles and runs what the README shows.

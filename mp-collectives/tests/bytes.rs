@@ -10,7 +10,7 @@ use mp_collectives::{
     reduce::Sum,
 };
 use mp_core::{Channel, Rank, Result, SharedBuffer, World};
-use mp_delegate::comm::Progress;
+use mp_delegate::threads::Progress;
 
 const SEGMENT: usize = 8 << 20;
 

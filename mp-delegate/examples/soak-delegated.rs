@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use farm::Farm;
 use mp_core::{Channel, Error, ErrorKind, Rank, Result, World, topology::KtPlacement};
-use mp_delegate::comm::{Choice, CommThreads, Request};
+use mp_delegate::threads::{Choice, CommThreads, Request};
 use support::{Random, Watchdog};
 
 /// Messages of one world.

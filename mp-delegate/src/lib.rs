@@ -3,9 +3,9 @@
 #![deny(unsafe_code)]
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
-pub mod comm;
 pub mod critical;
 #[cfg(doctest)]
 mod must_not_compile;
 pub mod overlap;
+pub mod threads;
 pub mod trace;

@@ -7,14 +7,14 @@
 /// The thread would count its references beside the caller.
 ///
 /// ```no_run
-/// # use onchip::comm::Delegated;
+/// # use onchip::threads::Delegated;
 /// fn send(to: &mut Delegated<[u8]>, row: std::sync::Arc<[u8]>) {
 ///     drop(to.send(row));
 /// }
 /// ```
 ///
 /// ```compile_fail,E0277
-/// # use onchip::comm::Delegated;
+/// # use onchip::threads::Delegated;
 /// fn send(to: &mut Delegated<[u8]>, row: std::rc::Rc<[u8]>) {
 ///     drop(to.send(row));
 /// }
@@ -24,14 +24,14 @@ struct AMessageOfAnotherThread;
 /// A channel carries one type.
 ///
 /// ```no_run
-/// # use onchip::comm::Delegated;
+/// # use onchip::threads::Delegated;
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     drop(to.send(vec![1u8]));
 /// }
 /// ```
 ///
 /// ```compile_fail,E0277
-/// # use onchip::comm::Delegated;
+/// # use onchip::threads::Delegated;
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     drop(to.send(vec![1.5f64]));
 /// }
@@ -41,7 +41,7 @@ struct AMessageOfAnotherType;
 /// A request could be leaked, and the thread read what is gone.
 ///
 /// ```no_run
-/// # use onchip::comm::Delegated;
+/// # use onchip::threads::Delegated;
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     let local = &[1, 2, 3];
 ///     drop(to.send(&local[..]));
@@ -49,7 +49,7 @@ struct AMessageOfAnotherType;
 /// ```
 ///
 /// ```compile_fail,E0597
-/// # use onchip::comm::Delegated;
+/// # use onchip::threads::Delegated;
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     let local = [1, 2, 3];
 ///     drop(to.send(&local[..]));
@@ -60,19 +60,19 @@ struct ABorrowWithoutAScope;
 /// The scope joins at its end; what is lent must live until then.
 ///
 /// ```no_run
-/// # use onchip::comm::{self, Delegated};
+/// # use onchip::threads::{self, Delegated};
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     let local = [1, 2, 3];
-///     comm::scope(|scope| {
+///     threads::scope(|scope| {
 ///         scope.send(to, &local[..]);
 ///     });
 /// }
 /// ```
 ///
 /// ```compile_fail,E0597
-/// # use onchip::comm::{self, Delegated};
+/// # use onchip::threads::{self, Delegated};
 /// fn send(to: &mut Delegated<[u8]>) {
-///     comm::scope(|scope| {
+///     threads::scope(|scope| {
 ///         let local = [1, 2, 3];
 ///         scope.send(to, &local[..]);
 ///     });
@@ -83,10 +83,10 @@ struct ABorrowThatEndsBeforeTheScope;
 /// Its answer holds a borrow that ends with the scope.
 ///
 /// ```no_run
-/// # use onchip::comm::{self, Delegated};
+/// # use onchip::threads::{self, Delegated};
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     let row = [1, 2, 3];
-///     comm::scope(|scope| {
+///     threads::scope(|scope| {
 ///         let request = scope.send(to, &row[..]);
 ///         drop(request.wait());
 ///     });
@@ -94,10 +94,10 @@ struct ABorrowThatEndsBeforeTheScope;
 /// ```
 ///
 /// ```compile_fail
-/// # use onchip::comm::{self, Delegated};
+/// # use onchip::threads::{self, Delegated};
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     let row = [1, 2, 3];
-///     let request = comm::scope(|scope| {
+///     let request = threads::scope(|scope| {
 ///         scope.send(to, &row[..])
 ///     });
 ///     drop(request.wait());
@@ -108,10 +108,10 @@ struct ARequestThatLeavesItsScope;
 /// The thread may be reading it.
 ///
 /// ```no_run
-/// # use onchip::comm::{self, Delegated};
+/// # use onchip::threads::{self, Delegated};
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     let mut row = [1, 2, 3];
-///     comm::scope(|scope| {
+///     threads::scope(|scope| {
 ///         scope.send(to, &row[..]);
 ///     });
 ///     row[0] = 7;
@@ -119,10 +119,10 @@ struct ARequestThatLeavesItsScope;
 /// ```
 ///
 /// ```compile_fail,E0506
-/// # use onchip::comm::{self, Delegated};
+/// # use onchip::threads::{self, Delegated};
 /// fn send(to: &mut Delegated<[u8]>) {
 ///     let mut row = [1, 2, 3];
-///     comm::scope(|scope| {
+///     threads::scope(|scope| {
 ///         scope.send(to, &row[..]);
 ///         row[0] = 7;
 ///     });
@@ -133,7 +133,7 @@ struct AChangeWhileItIsLent;
 /// The request owns it until `wait` gives it back.
 ///
 /// ```no_run
-/// # use onchip::comm::Delegated;
+/// # use onchip::threads::Delegated;
 /// fn send(to: &mut Delegated<[u8]>, row: Vec<u8>) -> onchip::Result<()> {
 ///     let request = to.send(row);
 ///     let mut row = request.wait()?;
@@ -143,7 +143,7 @@ struct AChangeWhileItIsLent;
 /// ```
 ///
 /// ```compile_fail,E0382
-/// # use onchip::comm::Delegated;
+/// # use onchip::threads::Delegated;
 /// fn send(to: &mut Delegated<[u8]>, mut row: Vec<u8>) -> onchip::Result<()> {
 ///     let request = to.send(row);
 ///     row[0] = 7;
@@ -157,7 +157,7 @@ struct AChangeWhileItIsDelegated;
 ///
 /// ```no_run
 /// # use onchip::SharedBuffer;
-/// # use onchip::comm::Delegated;
+/// # use onchip::threads::Delegated;
 /// fn send(to: &mut Delegated<[u8]>, buffer: SharedBuffer<u8>) {
 ///     assert_eq!(buffer.len(), 3);
 ///     let request = to.send_buffer(buffer);
@@ -167,7 +167,7 @@ struct AChangeWhileItIsDelegated;
 ///
 /// ```compile_fail,E0382
 /// # use onchip::SharedBuffer;
-/// # use onchip::comm::Delegated;
+/// # use onchip::threads::Delegated;
 /// fn send(to: &mut Delegated<[u8]>, buffer: SharedBuffer<u8>) {
 ///     let request = to.send_buffer(buffer);
 ///     assert_eq!(buffer.len(), 3);

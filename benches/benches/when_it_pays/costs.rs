@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use onchip::comm::pays::{Copying, Costs};
+use onchip::threads::pays::{Copying, Costs};
 
 use crate::rounds::{Kt, Rounds, Times, take};
 
@@ -54,7 +54,7 @@ pub fn measure(cpus: [usize; 2], quick: bool) -> onchip::Result<Costs> {
 
 pub fn show(costs: &Costs) -> String {
     let Costs { inline, delegated, delegating, waking, coming, slowed, switching, .. } = costs;
-    let from = |break_even: Option<onchip::comm::pays::BreakEven>| match break_even {
+    let from = |break_even: Option<onchip::threads::pays::BreakEven>| match break_even {
         Some(from) => {
             format!("{} B to a KT that is awake, {} B to one that sleeps", from.awake, from.asleep)
         }
@@ -74,6 +74,6 @@ pub fn show(costs: &Costs) -> String {
         delegated.fixed,
         delegated.per_kib,
         delegated.per_kib_beyond,
-        from(costs.break_even(onchip::comm::Spare::Core)),
+        from(costs.break_even(onchip::threads::Spare::Core)),
     )
 }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use onchip::WaitPolicy;
-use onchip::comm::Spare;
-use onchip::comm::pays::Costs;
+use onchip::threads::Spare;
+use onchip::threads::pays::Costs;
 
 use crate::rounds::{Kt, Rounds, Times, take};
 

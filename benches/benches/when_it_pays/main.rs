@@ -1,4 +1,4 @@
-//! When a communication thread pays: the model of `onchip::comm::pays` beside what this machine
+//! When a communication thread pays: the model of `onchip::threads::pays` beside what this machine
 //! does.
 //!
 //! `cargo bench --bench when_it_pays -- [--csv FILE] [--svg FILE] [--quick]`

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use onchip::comm::Spare;
 use onchip::prelude::*;
+use onchip::threads::Spare;
 use onchip_benches::work::Work;
 
 /// What the rounds are made of.
@@ -105,7 +105,7 @@ struct Sending {
     to: Delegated<[u64]>,
     from: Receiver<[u64]>,
     spare: Vec<Vec<u64>>,
-    under_way: Option<comm::Request<Vec<u64>>>,
+    under_way: Option<threads::Request<Vec<u64>>>,
     number: u64,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::communicator::{Call, Entered, Ledger, Missing};
 use mp_core::names::Namespace;
 use mp_core::{Error, Plain, Rank, Result};
-use mp_delegate::comm::{Errands, Progress};
+use mp_delegate::threads::{Errands, Progress};
 use mp_model::mpb::Mpb;
 
 use super::front::{BoxFuture, Front};
@@ -51,7 +51,7 @@ impl<T, B: AsRef<[T]> + AsMut<[T]> + Send + 'static> Buffer<T> for B {}
 /// use onchip::immediate::{Immediate, Settings};
 /// use onchip::reduce::Max;
 /// use onchip::World;
-/// use onchip::comm::Progress;
+/// use onchip::threads::Progress;
 ///
 /// let got = World::threads(3).run(|rank| {
 ///     // By a thread where there is a core for it, else within these calls.

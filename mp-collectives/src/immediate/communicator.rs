@@ -4,7 +4,7 @@ use std::cell::{RefCell, RefMut};
 use std::sync::Arc;
 
 use crate::communicator::{Communicator, Error, ErrorKind, Result};
-use mp_delegate::comm::Progress;
+use mp_delegate::threads::Progress;
 
 use super::{Failed, Immediate, Settings};
 use crate::calls::Board;
@@ -76,7 +76,7 @@ pub trait ImmediateCollectives {
     /// ```
     /// use onchip::immediate::ImmediateCollectives;
     /// use onchip::Communicator;
-    /// use onchip::comm::CommThreads;
+    /// use onchip::threads::CommThreads;
     ///
     /// onchip::World::threads(2).run(|rank| {
     ///     let world = Communicator::world(rank);
@@ -95,7 +95,7 @@ pub trait ImmediateCollectives {
     /// ```
     ///
     /// # Errors
-    /// The errors of [`CommThreads::start`](mp_delegate::comm::CommThreads::start), for an automatic thread;
+    /// The errors of [`CommThreads::start`](mp_delegate::threads::CommThreads::start), for an automatic thread;
     /// [`Misuse`](crate::communicator::ErrorKind::Misuse) while the value that [`immediate`](Self::immediate) returned earlier is
     /// still kept.
     fn set_progress(&self, progress: impl Into<Progress>) -> Result<()>;

@@ -11,7 +11,7 @@ use std::thread::{self, ThreadId};
 
 use mp_core::delegate::{Backoff, discard};
 use mp_core::{Error, ErrorKind, Operation, Rank, Result, Wait, mpb::Polled};
-use mp_delegate::comm::{About, Errand, Errands, Progress, Step};
+use mp_delegate::threads::{About, Errand, Errands, Progress, Step};
 
 use super::polled::{Left, Waits};
 use super::request::{CollectiveOperation, CollectiveRequest, ImmediateError, Reply};
@@ -25,7 +25,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// ```
 /// use onchip::immediate::{Front, PolledMpb};
 /// use onchip::{World, mpb::Mpbs};
-/// use onchip::comm::Progress;
+/// use onchip::threads::Progress;
 /// use mp_model::mpb::{Line, Mpb};
 ///
 /// let got = World::threads(3).run(|rank| {

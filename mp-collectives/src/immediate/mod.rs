@@ -4,7 +4,7 @@
 //! use onchip::immediate::{Immediate, Settings};
 //! use onchip::reduce::Sum;
 //! use onchip::World;
-//! use onchip::comm::CommThreads;
+//! use onchip::threads::CommThreads;
 //!
 //! let sums = World::threads(2).run(|rank| {
 //!     let threads = CommThreads::start(1)?;
@@ -32,7 +32,7 @@
 //! | `blocks` | the operations with a block for each rank: gather, scatter, all-to-all, reduce-scatter |
 //! | `communicator` | the same operations for communicators |
 //!
-//! **What advances them** is set by [`Progress`](mp_delegate::comm::Progress): a communication thread, while the rank
+//! **What advances them** is set by [`Progress`](mp_delegate::threads::Progress): a communication thread, while the rank
 //! computes; or, where there is no core for that, the rank itself, within any call of the library in which it waits.
 //! Ranks need not choose the same. Peers that call the blocking forms of the same algorithms are in other fronts.
 //!

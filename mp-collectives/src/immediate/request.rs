@@ -10,7 +10,7 @@ use mp_core::delegate::Backoff;
 use mp_core::mpb::{Polled, Tick};
 use mp_core::requests::{Operation, UnderWay, Watch};
 use mp_core::{Error, Pending, Rank, Request, Result, Wait};
-use mp_delegate::comm::{Awaiting, Errands};
+use mp_delegate::threads::{Awaiting, Errands};
 use thiserror::Error;
 
 /// Why an operation was not carried out, besides the errors of its MPBs.

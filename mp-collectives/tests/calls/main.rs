@@ -13,7 +13,7 @@ use mp_collectives::{
 };
 use mp_core::{Error as CoreError, Rank, Result, World};
 
-use mp_delegate::comm::Progress;
+use mp_delegate::threads::Progress;
 
 use crate::support::on_all;
 

@@ -15,7 +15,7 @@ mod traces;
 use mp_collectives::Members;
 use mp_collectives::immediate::{Immediate, Settings};
 use mp_core::{Rank, Result};
-use mp_delegate::comm::{CommThreads, Progress};
+use mp_delegate::threads::{CommThreads, Progress};
 
 /// How a rank's operations are carried on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use mp_collectives::{
     reduce::Sum,
 };
 use mp_core::{Error, Rank, Result, World, report};
-use mp_delegate::comm::{CommThreads, Progress};
+use mp_delegate::threads::{CommThreads, Progress};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::{

@@ -17,7 +17,7 @@ use mp_core::{
     mpb::{Line, Mpbs},
     test_all, test_any, test_some, wait_all, wait_any, wait_some,
 };
-use mp_delegate::comm::{CommThreads, Progress};
+use mp_delegate::threads::{CommThreads, Progress};
 
 use crate::{
     ALL, By, open,

@@ -9,8 +9,8 @@ use mp_collectives::{
 };
 use mp_core::{Rank, Result};
 use mp_delegate::{
-    comm::CommThreads,
     overlap::OverlapReport,
+    threads::CommThreads,
     trace::{Kind, Lane, Recording, Span, Trace, Track},
 };
 

@@ -12,7 +12,7 @@ use mp_core::{
     mpb::{Line, Mpb, Mpbs},
 };
 use mp_delegate::{
-    comm::{CommThreads, Progress},
+    threads::{CommThreads, Progress},
     trace::{Recording, Track},
 };
 

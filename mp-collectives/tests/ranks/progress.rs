@@ -12,8 +12,8 @@ use mp_collectives::{
 };
 use mp_core::{Channel, Pending, Rank, Result, wait_all, wait_some};
 use mp_delegate::{
-    comm::Progress,
     critical::{Scheme, Server, objects::Counter},
+    threads::Progress,
 };
 
 use crate::support::on_all;

@@ -16,7 +16,7 @@ use mp_core::{
     Channel, Error, ErrorKind, Pending, Rank, Result, World, test_all, test_some, wait_all,
     wait_any, wait_some,
 };
-use mp_delegate::comm::{CommThreads, Progress};
+use mp_delegate::threads::{CommThreads, Progress};
 
 use crate::support::{Watchdog, on_all};
 

@@ -8,7 +8,7 @@ use mp_collectives::{
     reduce::Sum,
 };
 use mp_core::{Channel, Sender, World};
-use mp_delegate::comm::Progress;
+use mp_delegate::threads::Progress;
 
 use crate::support::{on_all_with, starve};
 

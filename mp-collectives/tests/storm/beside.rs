@@ -10,8 +10,8 @@ use std::{
 
 use mp_core::{Channel, Rank, Receiver, Result, Sender};
 use mp_delegate::{
-    comm::{CommThreads, Delegated},
     critical::{self, Protected, Section, Server, objects::Counter},
+    threads::{CommThreads, Delegated},
 };
 
 use super::{

@@ -17,7 +17,7 @@ use mp_collectives::communicator::{
 };
 use mp_collectives::immediate::CollectiveRequest;
 use mp_core::Rank;
-use mp_delegate::comm::Request as DelegatedRequest;
+use mp_delegate::threads::Request as DelegatedRequest;
 
 /// With the number of the message or the receive, or what must come of it.
 pub enum Request<'a> {

@@ -17,7 +17,7 @@ use mp_collectives::{
     reduce::Sum,
 };
 use mp_core::{Rank, Result};
-use mp_delegate::comm::{CommThreads, Progress};
+use mp_delegate::threads::{CommThreads, Progress};
 
 use super::{
     beside::{Channels, Counters, Handles},

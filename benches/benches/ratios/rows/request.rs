@@ -71,7 +71,7 @@ pub fn rows() -> Vec<Row> {
 pub fn perform(rank: &Rank, life: Life) -> onchip::Result<Vec<f64>> {
     let plan = Tagged { trips: 500, ..Tagged::pingpong(8) };
     let world = Communicator::world(rank);
-    world.set_immediate(comm::Progress::InCalls, Settings::default())?;
+    world.set_immediate(threads::Progress::InCalls, Settings::default())?;
     let (me, peer) = (rank.id(), 1 - rank.id());
     let mut checked = Checked::default();
     let mut number = 0u64;

@@ -3,7 +3,7 @@
 //! A border is lent to the thread where it lies; it copies it into the neighbour's channel while
 //! the inner rows are computed.
 
-use onchip::comm::{self, Choice, CommThreads};
+use onchip::threads::{self, Choice, CommThreads};
 use onchip::trace::{Detail, Kind, Recording, Track};
 
 use super::lanes::{Neighbours, borders, with_received};
@@ -40,7 +40,7 @@ pub(super) fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, StencilErr
         let change = kernel::largest_change;
         let (steps, seconds) = seat.steps(&mut block, change, |Block { now, next }| {
             let now = &*now;
-            comm::scope(|scope| {
+            threads::scope(|scope| {
                 let [first, last] = borders(now, size);
                 let north = neighbours.north.as_mut().map(|north| scope.send(&mut north.to, first));
                 let south = neighbours.south.as_mut().map(|south| scope.send(&mut south.to, last));

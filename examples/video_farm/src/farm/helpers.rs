@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use onchip::comm::{Choice, CommThreads, Delegated};
 use onchip::prelude::Sender;
+use onchip::threads::{Choice, CommThreads, Delegated};
 use onchip::topology::{Bind, Error, KtPlacement, KtPlan, Role, Topology, pin_current_thread};
 use onchip::trace::{Recording, Track};
 

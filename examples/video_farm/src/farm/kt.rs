@@ -41,7 +41,7 @@ fn frames_of_the_emitter(job: &Job) -> usize {
 
 /// Sends that were handed over, at most so many.
 struct UnderWay<B> {
-    requests: VecDeque<comm::Request<B>>,
+    requests: VecDeque<threads::Request<B>>,
     most: usize,
 }
 
@@ -56,11 +56,11 @@ impl<B> UnderWay<B> {
         if self.requests.len() < self.most {
             return Ok(None);
         }
-        let done = self.requests.iter().position(comm::Request::is_done).unwrap_or(0);
+        let done = self.requests.iter().position(threads::Request::is_done).unwrap_or(0);
         self.requests.remove(done).map(|request| wait(seat, request)).transpose()
     }
 
-    fn add(&mut self, request: comm::Request<B>) {
+    fn add(&mut self, request: threads::Request<B>) {
         self.requests.push_back(request);
     }
 
@@ -70,7 +70,7 @@ impl<B> UnderWay<B> {
     }
 }
 
-fn wait<B>(seat: &Seat, request: comm::Request<B>) -> Result<B, Stop> {
+fn wait<B>(seat: &Seat, request: threads::Request<B>) -> Result<B, Stop> {
     let open = (!request.is_done()).then(|| seat.recorder.begin(Kind::Wait));
     let message = request.wait().map_err(|unsent| unsent.error)?;
     if let Some(open) = open {

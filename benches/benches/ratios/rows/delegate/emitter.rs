@@ -88,7 +88,7 @@ pub fn perform(rank: &Rank, setup: &Setup, plan: Emitting) -> onchip::Result<Vec
 struct Helper {
     to: Delegated<[u64]>,
     from: Receiver<[u64]>,
-    under_way: VecDeque<comm::Request<Vec<u64>>>,
+    under_way: VecDeque<threads::Request<Vec<u64>>>,
     /// Messages that have arrived.
     arrived: u64,
     checked: Checked,
@@ -121,7 +121,7 @@ impl Helper {
         self.under_way.push_back(self.to.send(message));
     }
 
-    fn accept(&mut self, request: comm::Request<Vec<u64>>) -> onchip::Result<Vec<u64>> {
+    fn accept(&mut self, request: threads::Request<Vec<u64>>) -> onchip::Result<Vec<u64>> {
         let message = request.wait()?;
         self.checked.holds(is_marked(&self.from.receive()?, self.words, self.arrived));
         self.arrived += 1;
@@ -131,7 +131,7 @@ impl Helper {
     /// Accepts what was sent and gives the KT as much to send; how many that were.
     fn look(&mut self) -> onchip::Result<u64> {
         let before = self.arrived;
-        while self.under_way.front().is_some_and(comm::Request::is_done) {
+        while self.under_way.front().is_some_and(threads::Request::is_done) {
             let Some(request) = self.under_way.pop_front() else { break };
             let message = self.accept(request)?;
             self.send(message);

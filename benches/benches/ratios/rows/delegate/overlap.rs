@@ -125,7 +125,7 @@ struct Sending {
     to: Delegated<[u64]>,
     from: Receiver<[u64]>,
     spare: Vec<Vec<u64>>,
-    under_way: Option<comm::Request<Vec<u64>>>,
+    under_way: Option<threads::Request<Vec<u64>>>,
     number: u64,
     checked: Checked,
     plan: Overlap,

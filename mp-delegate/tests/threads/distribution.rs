@@ -1,7 +1,7 @@
 //! Scatter and multicast.
 
 use mp_core::{Channel, Error, ErrorKind, Rank, Result};
-use mp_delegate::comm::{CommThreads, Delegated, multicast, scatter};
+use mp_delegate::threads::{CommThreads, Delegated, multicast, scatter};
 
 use crate::support::on_all;
 

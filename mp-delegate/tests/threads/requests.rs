@@ -14,7 +14,7 @@ use std::{
 
 use mp_core::wait_any;
 use mp_core::{Channel, Endpoints, Rank, Result, World};
-use mp_delegate::comm::{CommThreads, Delegated, Request};
+use mp_delegate::threads::{CommThreads, Delegated, Request};
 
 use crate::{
     stray::{Stray, until},

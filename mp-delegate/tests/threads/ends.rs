@@ -12,7 +12,7 @@ use std::{
 };
 
 use mp_core::{Cause, Channel, Endpoints, Error, ErrorKind, Rank, Result, Select, Sender, World};
-use mp_delegate::comm::{Choice, CommThreads};
+use mp_delegate::threads::{Choice, CommThreads};
 
 use crate::{
     stray::{Stray, until},

@@ -7,7 +7,7 @@ use std::{
 };
 
 use mp_core::{Channel, Pending, Result, World, wait_all};
-use mp_delegate::comm::{self, CommThreads};
+use mp_delegate::threads::{self, CommThreads};
 
 use crate::{
     stray::until,
@@ -23,7 +23,7 @@ fn rows_of_a_matrix() {
             let mut to = threads.delegate(rank.sender::<[u64]>("rows", 1, channel)?);
             let mut matrix: Vec<u64> = (0..10_000).collect();
             for round in 0..5 {
-                comm::scope(|scope| {
+                threads::scope(|scope| {
                     for (i, row) in matrix.chunks(100).enumerate() {
                         let request = scope.send(&mut to, row);
                         match i % 3 {
@@ -60,7 +60,7 @@ fn what_was_lent_can_be_taken_back() {
         let mut to = threads.delegate(rank.sender::<[u64]>("self", 0, channel)?);
         let from = rank.receiver::<[u64]>("self", 0, channel)?;
         let rows = [[0, 0, 0], [1, 1, 1], [2, 2, 2]];
-        comm::scope(|scope| {
+        threads::scope(|scope| {
             let first = scope.send(&mut to, &rows[0][..]);
             until("there is room for one", || first.is_done());
             let (second, third) =
@@ -88,7 +88,7 @@ fn scoped_sends_are_requests_like_others() {
             let mut owned = threads.delegate(rank.sender::<[u64]>("owned", 1, channel)?);
             let mut go = rank.sender::<u8>(go, 1, tell)?;
             let rows = [[0, 0, 0], [1, 1, 1], [2, 2, 2]];
-            return comm::scope(|scope| {
+            return threads::scope(|scope| {
                 let [mut first, mut second, third] =
                     rows.each_ref().map(|row| scope.send(&mut to, &row[..]));
                 let mut other = owned.send(vec![3, 3, 3]);
@@ -149,7 +149,7 @@ fn a_scope_joins_whatever_happens_in_it() {
         let dropped = AtomicUsize::new(0);
         let rows: Vec<[u64; 4]> = (0..10).map(|n| [n; 4]).collect();
         let caught = catch_unwind(AssertUnwindSafe(|| {
-            comm::scope(|scope| {
+            threads::scope(|scope| {
                 for (n, row) in rows.iter().enumerate() {
                     let request = scope.send(&mut to, Counted(row, &dropped));
                     if n == 5 {
@@ -181,7 +181,7 @@ fn without_threads_the_caller_sends() {
         }
         let mut to = CommThreads::start(0)?.delegate(rank.sender::<[u64]>("inline", 1, channel)?);
         let numbers = [0, 1, 2, 3];
-        comm::scope(|scope| {
+        threads::scope(|scope| {
             for number in numbers.chunks(1) {
                 let request = scope.send(&mut to, number);
                 ensure!(request.is_done(), "it was sent at once");

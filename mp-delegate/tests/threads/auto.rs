@@ -14,7 +14,7 @@ use mp_core::{
     Channel, WaitPolicy, World,
     topology::{Bind, KtPlacement, KtPlan, Role, Topology},
 };
-use mp_delegate::comm::{Choice, CommThreads, Spare, pays::BreakEven};
+use mp_delegate::threads::{Choice, CommThreads, Spare, pays::BreakEven};
 
 use crate::support::{Watchdog, on_all};
 

@@ -13,8 +13,8 @@ use mp_core::{
 
 use super::{
     errand::Task,
+    pool::{SetLane, Station},
     record::{Details, Log},
-    threads::{SetLane, Station},
 };
 
 /// Serves lanes until the thread is to end, then hands them on.

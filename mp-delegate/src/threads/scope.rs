@@ -22,7 +22,7 @@ use super::Delegated;
 ///
 /// ```
 /// use onchip::{Channel, World};
-/// use onchip::comm::{self, CommThreads};
+/// use onchip::threads::{self, CommThreads};
 ///
 /// World::threads(2).run(|rank| {
 ///     let channel = Channel::degree(2).max_len(100);
@@ -30,7 +30,7 @@ use super::Delegated;
 ///         let threads = CommThreads::start(1)?;
 ///         let mut rows = threads.delegate(rank.sender::<[u32]>("rows", 1, channel)?);
 ///         let row = [7; 100];
-///         comm::scope(|scope| {
+///         threads::scope(|scope| {
 ///             scope.send(&mut rows, &row[..]);
 ///             assert_eq!(row.iter().sum::<u32>(), 700); // meanwhile
 ///         });

@@ -125,7 +125,7 @@ impl<M: Message + ?Sized> Delegated<M> {
     }
 
     /// Delegates a message: a thread of the set copies what `message` lends into the channel, as
-    /// soon as there is room. Returns at once, unless the set [chooses](crate::comm::Choice) to send inline, or no thread
+    /// soon as there is room. Returns at once, unless the set [chooses](crate::threads::Choice) to send inline, or no thread
     /// of it is on: then this call sends, and waits while there is no room.
     ///
     /// A message is a plain value, or anything that can be borrowed as the channel's message: a `Vec`, a `Box` or an

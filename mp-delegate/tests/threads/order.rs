@@ -1,7 +1,7 @@
 //! Messages arrive in the order of the calls, all of them, and whole.
 
 use mp_core::{Channel, Endpoints, Error, ErrorKind, Rank, Result, World};
-use mp_delegate::comm::{Choice, CommThreads, Delegated};
+use mp_delegate::threads::{Choice, CommThreads, Delegated};
 
 use crate::support::{Random, Watchdog, on_all, run_on_all_with};
 use crate::wait_each;

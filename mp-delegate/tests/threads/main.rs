@@ -10,6 +10,7 @@ mod ends;
 mod farm;
 mod order;
 mod placements;
+mod pool;
 mod recording;
 mod refused;
 mod requests;
@@ -17,11 +18,10 @@ mod requests;
 mod sandbox;
 mod scopes;
 mod stray;
-mod threads;
 
 /// Waits for several sends; what came of each, in the same order.
 fn wait_each<S, U>(
-    requests: impl IntoIterator<Item = mp_delegate::comm::Request<S, U>>,
+    requests: impl IntoIterator<Item = mp_delegate::threads::Request<S, U>>,
 ) -> Vec<mp_core::Result<S, mp_core::SendError<U>>> {
     let mut requests: Vec<_> = requests.into_iter().collect();
     mp_core::wait_all(&mut requests).expect("they are of one rank");

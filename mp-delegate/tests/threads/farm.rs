@@ -7,7 +7,7 @@ use mp_core::{
     Channel, Endpoints, Error, ErrorKind, Rank, Result, World,
     topology::{Bind, KtPlacement, KtPlan, Role, Topology},
 };
-use mp_delegate::comm::{Choice, CommThreads, Delegated};
+use mp_delegate::threads::{Choice, CommThreads, Delegated};
 
 use crate::support::{Random, Watchdog};
 

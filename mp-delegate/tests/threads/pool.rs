@@ -10,7 +10,7 @@ use std::{
 };
 
 use mp_core::{Channel, ErrorKind, Result, WaitPolicy, World, report};
-use mp_delegate::comm::{Choice, CommThreads, Delegated};
+use mp_delegate::threads::{Choice, CommThreads, Delegated};
 use std::future::Future;
 
 use crate::{

@@ -4,8 +4,8 @@ use std::{thread, time::Duration};
 
 use mp_core::{Channel, Wait};
 use mp_delegate::{
-    comm::{self, Choice, CommThreads},
     overlap::OverlapReport,
+    threads::{self, Choice, CommThreads},
     trace::{Detail, Kind, Lane, Recording, Span, Trace, Track},
 };
 
@@ -40,7 +40,9 @@ fn every_send_is_delegated_and_copied_once() {
             let len = n % 7;
             match n % 4 {
                 0 => drop(to.send(vec![1; len]).wait()?),
-                1 => comm::scope(|scope| scope.send(&mut to, &borrowed[..len]).wait().map(drop))?,
+                1 => {
+                    threads::scope(|scope| scope.send(&mut to, &borrowed[..len]).wait().map(drop))?
+                }
                 2 => drop(to.send_buffer(rank.buffer_zeroed::<u16>(len)?)),
                 _ => drop(to.send_here(&mut borrowed[..len])?),
             }

@@ -14,7 +14,7 @@ use super::{Delegated, Request};
 ///
 /// ```
 /// use onchip::{Channel, World};
-/// use onchip::comm::{CommThreads, scatter};
+/// use onchip::threads::{CommThreads, scatter};
 ///
 /// let sums = World::threads(4).run(|rank| {
 ///     let channel = Channel::degree(1).max_len(100);

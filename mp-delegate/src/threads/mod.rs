@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use onchip::{Channel, World};
-//! use onchip::comm::CommThreads;
+//! use onchip::threads::CommThreads;
 //!
 //! World::threads(2).run(|rank| {
 //!     let channel = Channel::degree(4).max_len(1000);
@@ -28,7 +28,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `threads` | the threads: their number and placement, switching them on and off, ending them |
+//! | `pool` | the threads: their number and placement, switching them on and off, ending them |
 //! | `worker` | the work of one of these threads |
 //! | `delegated` | a sender that the threads serve |
 //! | `choice` | the choice of a thread for each send |
@@ -57,10 +57,10 @@ mod delegated;
 mod distribute;
 mod errand;
 pub mod pays;
+mod pool;
 mod record;
 mod request;
 mod scope;
-mod threads;
 mod worker;
 
 pub use choice::Choice;
@@ -68,7 +68,7 @@ pub use delegated::Delegated;
 pub use distribute::{Distribution, Part, Undistributed, multicast, scatter};
 pub use errand::{Awaiting, Errand, Errands, Progress, Step};
 pub use pays::Spare;
+pub use pool::{Builder, CommThreads};
 pub use record::About;
 pub use request::{DelegatedSend, Request};
 pub use scope::{Scope, ScopedRequest, ScopedSend, scope};
-pub use threads::{Builder, CommThreads};
