@@ -39,7 +39,7 @@
 //! | send one message to all ranks | [`broadcast`] |
 //! | wait until all ranks have arrived | [`barrier`] |
 //! | combine the elements of all ranks | [`reduce`] |
-//! | run collective operations in the background | [`immediate`] |
+//! | run collective operations in the background | [`nonblocking`] |
 //! | gather, scatter, exchange blocks between all ranks | [`exchange`] |
 //! | change a value that ranks share, one rank at a time | [`critical`] |
 //! | read and write the memory of all ranks | [`mpb`], [`Rank::mpb`] |
@@ -146,15 +146,15 @@ pub mod reduce {
 /// Collective operations that go on while a rank does something else.
 ///
 /// ```
-/// use onchip::{immediate::{Immediate, Settings}, prelude::*, reduce::Sum};
+/// use onchip::{nonblocking::{Nonblocking, Settings}, prelude::*, reduce::Sum};
 ///
 /// World::threads(3).run(|rank| {
 ///     // Where there is no core to spare: `threads::Progress::InCalls`.
 ///     let threads = CommThreads::start(1)?;
-///     let mut immediate = Immediate::open(rank, "steps", &threads, Settings::default())?;
+///     let mut nonblocking = Nonblocking::open(rank, "steps", &threads, Settings::default())?;
 ///     let mut sums = vec![0.0; 1_000];
 ///     for step in 0..10 {
-///         let request = immediate.all_reduce(sums, Sum);
+///         let request = nonblocking.all_reduce(sums, Sum);
 ///         let own = (0..1_000).map(|n| f64::from(n * step)); // meanwhile
 ///         sums = request.wait()?;
 ///         sums.iter_mut().zip(own).for_each(|(sum, own)| *sum = own);
@@ -164,10 +164,10 @@ pub mod reduce {
 /// # Ok::<(), onchip::Error>(())
 /// ```
 ///
-/// Communicators have [these operations](immediate::ImmediateCollectives), too. A rank that dies ends the requests of
+/// Communicators have [these operations](nonblocking::NonblockingCollectives), too. A rank that dies ends the requests of
 /// all others with [`PeerLost`](ErrorKind::PeerLost).
-pub mod immediate {
-    pub use mp_collectives::immediate::*;
+pub mod nonblocking {
+    pub use mp_collectives::nonblocking::*;
     pub use mp_delegate::threads::Progress;
 }
 
@@ -204,7 +204,7 @@ pub mod exchange {
 pub mod prelude {
     pub use mp_collectives::collectives::Collectives;
     pub use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
-    pub use mp_collectives::immediate::ImmediateCollectives;
+    pub use mp_collectives::nonblocking::NonblockingCollectives;
     pub use mp_core::{
         Bind, Channel, Endpoints, Error, ErrorKind, Guard, Pending, Plain, Rank, Receiver, Request,
         Select, SendError, Sender, SharedBuffer, Slot, Wait, WaitPolicy, World, wait_all, wait_any,

@@ -9,7 +9,7 @@
 //!    more when the rank's last calls are all the same ([`Mpb::announce_news`](mp_model::mpb::Mpb::announce_news)):
 //!    reading what is beside a flag takes a tenth of the time of a barrier of two ranks.
 //! 4. Calls that never meet in a line, such as a broadcast and a barrier, wait for ever. In a communicator, a rank that
-//!    waits long puts its history on a [`Board`] and looks at those of the others. Blocking and immediate operations
+//!    waits long puts its history on a [`Board`] and looks at those of the others. Blocking and nonblocking operations
 //!    each have a board.
 //!
 //! A rank that finds a call different from its own ends with [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer). In a

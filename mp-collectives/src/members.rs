@@ -97,8 +97,8 @@ pub(crate) mod names {
     pub(crate) const ASYNCHRONOUS: Namespace = Namespace::new("async-bc");
     pub(crate) const REDUCTIONS: Namespace = Namespace::new("reduces");
     pub(crate) const EXCHANGES: Namespace = Namespace::new("exchange");
-    /// The namespace of everything that is part of immediate operations.
-    pub(crate) const IMMEDIATE: Namespace = Namespace::new("immed");
+    /// The namespace of everything that is part of nonblocking operations.
+    pub(crate) const NONBLOCKING: Namespace = Namespace::new("nonbl");
     /// The namespace of everything that is part of a communicator, whose names say what it is.
     pub(crate) const COMMUNICATORS: Namespace = Namespace::new("comm");
 }

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use mp_collectives::communicator::Communicator;
 use mp_collectives::{
     collectives::Collectives,
-    immediate::{Immediate, Settings},
+    nonblocking::{Nonblocking, Settings},
     reduce::Sum,
 };
 use mp_core::{Channel, Rank, Result, SharedBuffer, World};
@@ -25,7 +25,7 @@ fn collectives_leave_bytes() {
             let all = Communicator::world(rank);
             broadcasts_and_reductions(&all)?;
             exchanges(&all)?;
-            immediate_ones(rank)?;
+            nonblocking_ones(rank)?;
             drop(all);
             read_all(rank)
         })
@@ -86,13 +86,13 @@ fn exchanges(all: &Communicator) -> Result<()> {
     Ok(())
 }
 
-fn immediate_ones(rank: &Rank) -> Result<()> {
-    let mut immediate = Immediate::open(rank, "all", Progress::InCalls, Settings::default())?;
+fn nonblocking_ones(rank: &Rank) -> Result<()> {
+    let mut nonblocking = Nonblocking::open(rank, "all", Progress::InCalls, Settings::default())?;
     for len in LENGTHS {
-        let broadcast = immediate.broadcast(vec![1u8; len], 1);
-        let sum = immediate.all_reduce(vec![1u8; len], Sum);
-        let scan = immediate.scan(vec![1u8; len], Sum);
-        let gather = immediate.all_gather(vec![1u8; len], vec![0u8; 2 * len]);
+        let broadcast = nonblocking.broadcast(vec![1u8; len], 1);
+        let sum = nonblocking.all_reduce(vec![1u8; len], Sum);
+        let scan = nonblocking.scan(vec![1u8; len], Sum);
+        let gather = nonblocking.all_gather(vec![1u8; len], vec![0u8; 2 * len]);
         assert_eq!(gather.wait()?.1, vec![1; 2 * len]);
         assert_eq!(scan.wait()?, vec![rank.id() as u8 + 1; len]);
         assert_eq!(sum.wait()?, vec![2; len]);

@@ -112,7 +112,7 @@ fn messages_past_the_limit(
     world.set_unexpected_limit(500);
     world.send_receive(&[0u8], other, 1, &mut [0u8], other, 1)?;
     if other == 1 {
-        let sends = LENGTHS.map(|len| world.immediate_send(vec![7u8; len], other, 2));
+        let sends = LENGTHS.map(|len| world.nonblocking_send(vec![7u8; len], other, 2));
         world.send(&[9u16], other, 100)?;
         sends.into_iter().try_for_each(|send| send.wait().map(drop).map_err(|f| f.error))
     } else {
@@ -130,10 +130,10 @@ fn requests(
     other: usize,
 ) -> mp_collectives::communicator::Result<()> {
     for (tag, len) in (0u32..5).zip(LENGTHS) {
-        let into = world.immediate_receive(vec![0u8; len], other, tag);
-        let send = world.immediate_send(vec![7u8; len], other, tag);
-        let second = world.immediate_receive(vec![0u8; len], other, tag);
-        let met = world.immediate_synchronous_send(vec![8u8; len], other, tag);
+        let into = world.nonblocking_receive(vec![0u8; len], other, tag);
+        let send = world.nonblocking_send(vec![7u8; len], other, tag);
+        let second = world.nonblocking_receive(vec![0u8; len], other, tag);
+        let met = world.nonblocking_synchronous_send(vec![8u8; len], other, tag);
         assert_eq!(into.wait().map_err(|f| f.error)?.0, vec![7; len]);
         assert_eq!(second.wait().map_err(|f| f.error)?.0, vec![8; len]);
         send.wait().map_err(|f| f.error)?;

@@ -9,7 +9,7 @@
 #[path = "../../mp-core/tests/support/mod.rs"]
 #[macro_use]
 mod support;
-#[path = "../tests/comm/farm.rs"]
+#[path = "../tests/threads/farm.rs"]
 mod farm;
 
 use std::time::{Duration, Instant};

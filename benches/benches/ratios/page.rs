@@ -26,7 +26,7 @@ const HEADLINES: [(&str, &str); 12] = [
     ("1 MB moved with its buffer, processes", "buffer.1MiB.iceoryx2"),
     ("8 bytes with a tag, processes", "tagged.8B.processes"),
     ("64 KB with a tag, processes", "tagged.64KB.processes"),
-    ("one of 64 immediate sends and receives of 8 bytes, processes", "requests.64.processes"),
+    ("one of 64 nonblocking sends and receives of 8 bytes, processes", "requests.64.processes"),
     ("all-reduce of 8 bytes, 2 processes", "all-reduce.8B.loop.processes"),
     ("broadcast of 1 MB, 2 processes", "broadcast.1MB.loop.processes"),
     ("counter, one client with 32 operations in flight", "critical.in-flight.slot-server.threads"),

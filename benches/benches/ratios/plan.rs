@@ -378,7 +378,7 @@ impl Tagged {
     }
 }
 
-/// Immediate sends to receives that are posted, as many under way as a window holds.
+/// Nonblocking sends to receives that are posted, as many under way as a window holds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Requests {
     pub window: u64,

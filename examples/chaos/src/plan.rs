@@ -68,7 +68,7 @@ pub enum Operation {
     /// Collective operations that block.
     Blocking,
     /// Collective operations that go on meanwhile.
-    Immediate,
+    Nonblocking,
     /// Broadcasts that call handlers.
     Asynchronous,
     /// A counter in a critical section.
@@ -88,7 +88,7 @@ impl Operation {
         Self::Tagged,
         Self::Parts,
         Self::Blocking,
-        Self::Immediate,
+        Self::Nonblocking,
         Self::Asynchronous,
         Self::Critical,
         Self::Healing,
@@ -240,7 +240,7 @@ impl fmt::Display for Operation {
             Self::Tagged => "tagged messages",
             Self::Parts => "parts of the ranks",
             Self::Blocking => "blocking collectives",
-            Self::Immediate => "immediate collectives",
+            Self::Nonblocking => "nonblocking collectives",
             Self::Asynchronous => "asynchronous broadcast",
             Self::Critical => "critical section",
             Self::Healing => "healing critical section",

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use onchip::critical;
-use onchip::immediate::ImmediateError;
+use onchip::nonblocking::NonblockingError;
 use onchip::{Error, ErrorKind, Rank, Result, communicator};
 
 use crate::content::Wrong;
@@ -88,7 +88,7 @@ pub fn told(error: &Error) -> Told {
         });
         // An operation before it has failed.
         found = found.or_else(|| match error.downcast_ref()? {
-            ImmediateError::Broken(_) => Some(Told::Closed),
+            NonblockingError::Broken(_) => Some(Told::Closed),
             _ => None,
         });
         next = error.source();

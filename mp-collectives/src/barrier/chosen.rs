@@ -13,9 +13,9 @@ use super::dissemination::rounds;
 use super::{BarrierError, Central, Dissemination, proposal};
 use crate::calibration;
 use crate::calls::{Board, Mark};
-use crate::immediate::{PolledMpb, Waits};
 use crate::members::{Members, names};
 use crate::near::Places;
+use crate::nonblocking::{PolledMpb, Waits};
 use crate::real::{RealError, RealMpb};
 use crate::told::CHOICE_TARGET;
 

@@ -85,7 +85,7 @@ pub enum ErrorKind {
         /// What is wrong.
         reason: String,
     },
-    /// An immediate or buffered send failed for a reason that lies in this rank, usually for lack of memory. This error
+    /// A nonblocking or buffered send failed for a reason that lies in this rank, usually for lack of memory. This error
     /// is returned by another call, which would otherwise wait, perhaps for an answer to that message. It can be any
     /// call of this library that waits, including one for a channel, a flag or a collective operation; the error is
     /// then [`Other`](mp_core::ErrorKind::Other), with this one inside. Exceptions are the wait of a critical section,

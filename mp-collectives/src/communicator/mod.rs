@@ -34,7 +34,7 @@
 //! | `MPI_Sendrecv` | [`send_receive`](Communicator::send_receive) |
 //! | `MPI_Probe`, `MPI_Iprobe`, `MPI_Get_count` | [`probe`](Communicator::probe), [`try_probe`](Communicator::try_probe), [`Status::count`] |
 //! | `MPI_ANY_SOURCE`, `MPI_ANY_TAG`, `MPI_PROC_NULL` | [`ANY_SOURCE`], [`ANY_TAG`], `None` where there is no neighbour |
-//! | `MPI_Isend`, `MPI_Issend`, `MPI_Irecv` | [`immediate_send`](Communicator::immediate_send), [`immediate_synchronous_send`](Communicator::immediate_synchronous_send), [`immediate_receive`](Communicator::immediate_receive); [`exchange`](Communicator::exchange) of what is borrowed |
+//! | `MPI_Isend`, `MPI_Issend`, `MPI_Irecv` | [`nonblocking_send`](Communicator::nonblocking_send), [`nonblocking_synchronous_send`](Communicator::nonblocking_synchronous_send), [`nonblocking_receive`](Communicator::nonblocking_receive); [`exchange`](Communicator::exchange) of what is borrowed |
 //! | `MPI_Wait`, `MPI_Test`, `MPI_Cancel` | [`Request::wait`], [`test`](Request::test), [`cancel`](Request::cancel) |
 //! | `MPI_Waitall`, `any`, `some`; `MPI_Testall`, `any`, `some` | [`wait_all`], [`wait_any`], [`wait_some`]; [`test_all`], [`test_any`], [`test_some`] |
 //! | `MPI_Send_init`, `MPI_Recv_init`, `MPI_Start`, `MPI_Startall` | [`persistent_send`](Communicator::persistent_send), [`persistent_receive`](Communicator::persistent_receive), [`start`](PersistentSend::start), [`start_all`] |

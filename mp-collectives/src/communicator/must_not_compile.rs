@@ -10,7 +10,7 @@
 /// # use onchip::Communicator;
 /// fn send(world: &Communicator) {
 ///     let local = [1, 2, 3];
-///     drop(world.immediate_send(local, 0, 0));
+///     drop(world.nonblocking_send(local, 0, 0));
 /// }
 /// ```
 ///
@@ -18,7 +18,7 @@
 /// # use onchip::Communicator;
 /// fn send(world: &Communicator) {
 ///     let local = [1, 2, 3];
-///     drop(world.immediate_send(&local[..], 0, 0));
+///     drop(world.nonblocking_send(&local[..], 0, 0));
 /// }
 /// ```
 struct ASendOfWhatIsBorrowed;
@@ -29,7 +29,7 @@ struct ASendOfWhatIsBorrowed;
 /// # use onchip::Communicator;
 /// fn receive(world: &Communicator) {
 ///     let mut local = [0; 3];
-///     let request = world.immediate_receive(&mut local[..], 0, 0);
+///     let request = world.nonblocking_receive(&mut local[..], 0, 0);
 ///     drop(request);
 ///     local[0] = 1;
 /// }
@@ -39,7 +39,7 @@ struct ASendOfWhatIsBorrowed;
 /// # use onchip::Communicator;
 /// fn receive(world: &Communicator) {
 ///     let mut local = [0; 3];
-///     let request = world.immediate_receive(&mut local[..], 0, 0);
+///     let request = world.nonblocking_receive(&mut local[..], 0, 0);
 ///     local[0] = 1;
 ///     drop(request);
 /// }

@@ -222,7 +222,7 @@ impl Communicator {
     /// If there is room for the message, it is copied and this call returns. Between any two ranks there is room for
     /// 128 lines of 56 bytes (a message of up to 40 bytes is one line) and for 8 chunks of up to 32 KiB. A longer
     /// message, or one more, waits until the receiver has taken earlier messages. Receives that were
-    /// [posted](Self::immediate_receive) here make progress meanwhile. Between threads, a receiver that waits for a
+    /// [posted](Self::nonblocking_receive) here make progress meanwhile. Between threads, a receiver that waits for a
     /// long message copies it directly from `elements`. A message waits for its receive if it is longer than an eighth
     /// of the receiver's [limit](Self::set_unexpected_limit) on unexpected messages, or if it is longer than 40 bytes
     /// and the receiver exceeds the limit.
@@ -336,7 +336,7 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`send`](Self::send); and [`WaitsForItself`](crate::communicator::ErrorKind::WaitsForItself) if a rank sends a message to
-    /// itself and has [posted](Self::immediate_receive) no receive for it. The message can still be received.
+    /// itself and has [posted](Self::nonblocking_receive) no receive for it. The message can still be received.
     pub fn synchronous_send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         let to = self.destination(to)?;
         let context = self.context_of(Stream::Program);
@@ -453,7 +453,7 @@ impl Communicator {
     ///
     /// A message of more than an eighth of the limit comes as an envelope alone. While the rank keeps more bytes than
     /// the limit, so does any message of more than 40 bytes. The payload stays with its sender until a receive takes
-    /// the message: [`send`](Self::send) waits until then, an immediate send keeps its buffer, and a buffered send
+    /// the message: [`send`](Self::send) waits until then, a nonblocking send keeps its buffer, and a buffered send
     /// keeps its copy. Senders return to normal operation when the bytes have fallen to half the limit. With a limit of
     /// 0, every message of more than 40 bytes comes as an envelope.
     ///
@@ -473,7 +473,7 @@ impl Communicator {
     ///     world.set_unexpected_limit(1 << 20);
     ///     if world.rank() == 0 {
     ///         let sent: Vec<_> =
-    ///             (0..100).map(|i| world.immediate_send(vec![i; 10_000], 1, 0)).collect();
+    ///             (0..100).map(|i| world.nonblocking_send(vec![i; 10_000], 1, 0)).collect();
     ///         world.send(&[1u8], 1, 1)?;
     ///         for sent in sent {
     ///             sent.wait()?;

@@ -19,8 +19,8 @@ use super::{
 use crate::broadcast::Machine;
 use crate::calibration;
 use crate::calls::{Board, Kind, Mark};
-use crate::immediate::{PolledMpb, Waits};
 use crate::members::{Members, names};
+use crate::nonblocking::{PolledMpb, Waits};
 use crate::pairs::Pairs;
 use crate::real::{RealError, RealMpb};
 use crate::rings;

@@ -8,7 +8,7 @@ use mp_collectives::communicator::{Communicator, Error, ErrorKind};
 use mp_collectives::{
     collectives::{Check, Collectives, Settings},
     exchange,
-    immediate::{self, Failed, Immediate, ImmediateCollectives},
+    nonblocking::{self, Failed, Nonblocking, NonblockingCollectives},
     reduce::{self, Sum},
 };
 use mp_core::{Error as CoreError, Rank, Result, World};
@@ -198,10 +198,10 @@ fn what_is_sent_and_what_is_expected_are_compared_in_full_checks() {
     }
 }
 
-type Begun = fn(&mut Immediate) -> mp_collectives::communicator::Result<()>;
+type Begun = fn(&mut Nonblocking) -> mp_collectives::communicator::Result<()>;
 
-/// As [`WRONG`], of immediate operations.
-const WRONG_IMMEDIATE: [(&str, Begun); 6] = [
+/// As [`WRONG`], of nonblocking operations.
+const WRONG_NONBLOCKING: [(&str, Begun); 6] = [
     ("broadcast of 4 f64 with root 1", |of| of.broadcast([0.0; 4], 1).wait().ended()),
     ("broadcast of 4 u64 with root 0", |of| of.broadcast([0u64; 4], 0).wait().ended()),
     ("all_reduce of 4 f64", |of| of.all_reduce([0.0; 4], Sum).wait().ended()),
@@ -222,8 +222,8 @@ impl<B> Ended for std::result::Result<B, Failed<B>> {
 
 /// Makes the call, and others until one fails: what the difference is said to be.
 fn told_later(
-    of: &mut Immediate,
-    call: impl FnOnce(&mut Immediate) -> mp_collectives::communicator::Result<()>,
+    of: &mut Nonblocking,
+    call: impl FnOnce(&mut Nonblocking) -> mp_collectives::communicator::Result<()>,
 ) -> Result<String> {
     let mut result = call(of);
     for _ in 0..5 {
@@ -243,15 +243,15 @@ fn told_later(
 }
 
 #[test]
-fn immediate_operations_compare_as_well() {
+fn nonblocking_operations_compare_as_well() {
     for size in [2, 3, 5] {
         on_all(size, |rank| {
             let world = Communicator::world(rank);
             for progress in [Progress::InCalls, Progress::Automatic] {
-                for (number, (what, wrong)) in WRONG_IMMEDIATE.iter().enumerate() {
+                for (number, (what, wrong)) in WRONG_NONBLOCKING.iter().enumerate() {
                     let of = unchecked(&world, Settings::default())?;
-                    of.set_immediate(progress.clone(), immediate::Settings::default())?;
-                    let mut of = of.immediate()?;
+                    of.set_nonblocking(progress.clone(), nonblocking::Settings::default())?;
+                    let mut of = of.nonblocking()?;
                     for root in 0..size {
                         of.broadcast([1u8, 2], root).wait()?;
                     }

@@ -27,7 +27,7 @@ fn a_posted_receive_is_matched_in_the_middle_of_a_blocking_send() {
             let other = 1 - world.rank();
             let count = 128 + 9;
             if world.rank() == 0 {
-                let posted = world.immediate_receive(vec![0u8; 1], other, 5);
+                let posted = world.nonblocking_receive(vec![0u8; 1], other, 5);
                 for number in 0..count {
                     world.send(&content(bytes, number), other, 1)?;
                 }
@@ -55,7 +55,7 @@ fn a_posted_receive_is_matched_in_the_middle_of_an_exchange() {
             let other = 1 - world.rank();
             let contents: Vec<_> = (0..128 + 9).map(|number| content(bytes, number)).collect();
             if world.rank() == 0 {
-                let posted = world.immediate_receive(vec![0u8; 1], other, 5);
+                let posted = world.nonblocking_receive(vec![0u8; 1], other, 5);
                 let mut exchange = world.exchange();
                 for content in &contents {
                     exchange.send(content, other, 1);
@@ -84,7 +84,7 @@ fn many_acknowledgements_become_due_during_one_send() {
         let long = numbers(400_000, 1);
         if world.rank() == 0 {
             let mut posted: Vec<_> =
-                (0..400).map(|_| world.immediate_receive([0u32], other, 5)).collect();
+                (0..400).map(|_| world.nonblocking_receive([0u32], other, 5)).collect();
             world.send(&long, other, 1)?;
             wait_all(&mut posted)?;
             for (number, posted) in posted.into_iter().enumerate() {
@@ -94,7 +94,7 @@ fn many_acknowledgements_become_due_during_one_send() {
         }
         std::thread::sleep(Duration::from_millis(20));
         let mut sent: Vec<_> =
-            (0..400u32).map(|i| world.immediate_synchronous_send([i], other, 5)).collect();
+            (0..400u32).map(|i| world.nonblocking_synchronous_send([i], other, 5)).collect();
         wait_all(&mut sent)?;
         ensure!(world.receive_vec::<u64>(other, 1)?.0 == long, "damaged");
         Ok(())
@@ -117,10 +117,10 @@ fn send_many_synchronously(rank: &Rank) -> Result<()> {
     if world.rank() == 0 {
         // Of one line, and of several; those that exceed 16 bits are of both.
         let mut short: Vec<_> =
-            (0..COUNT).map(|i| world.immediate_synchronous_send([i], other, 0)).collect();
+            (0..COUNT).map(|i| world.nonblocking_synchronous_send([i], other, 0)).collect();
         let mut long: Vec<_> =
-            (0..100).map(|i| world.immediate_synchronous_send([i as u64; 9], other, 1)).collect();
-        let chunks = world.immediate_synchronous_send(numbers(20_000, 1), other, 2);
+            (0..100).map(|i| world.nonblocking_synchronous_send([i as u64; 9], other, 1)).collect();
+        let chunks = world.nonblocking_synchronous_send(numbers(20_000, 1), other, 2);
         // One that does not wait for its receiver is not held up.
         world.send(&[1u8], other, 3)?;
         ensure!(!short[COUNT as usize - 1].test()?, "nobody has received it");

@@ -29,7 +29,7 @@ fn from_any(world: &Communicator, how: usize, before: usize) -> Result<()> {
             }
         }
         _ => {
-            let mut posted = world.immediate_receive([0u64], ANY_SOURCE, 1);
+            let mut posted = world.nonblocking_receive([0u64], ANY_SOURCE, 1);
             while !posted.test()? {
                 std::thread::yield_now();
             }
@@ -157,7 +157,7 @@ fn silent(how: Goes, late: bool, rank: &Rank, world: Communicator) -> Result<()>
     if !late {
         std::thread::sleep(Duration::from_millis(30));
     }
-    let mut posted = world.immediate_receive([0u64], ANY_SOURCE, 1);
+    let mut posted = world.nonblocking_receive([0u64], ANY_SOURCE, 1);
     for _ in 0..2 {
         match (world.receive::<u64>(ANY_SOURCE, ANY_TAG).map_err(Error::into_kind), how) {
             (Err(ErrorKind::NobodyLeft), Goes::Returns | Goes::Drops) => {}
@@ -270,7 +270,7 @@ fn who_waits_to_send_hears_callers() {
     on_all(2, |rank| {
         let world = Communicator::world(rank);
         let other = 1 - world.rank();
-        let posted = world.immediate_receive(vec![0u64; 500_000], ANY_SOURCE, 1);
+        let posted = world.nonblocking_receive(vec![0u64; 500_000], ANY_SOURCE, 1);
         world.send(&vec![world.rank() as u64; 500_000], other, 1)?;
         let got = posted.wait()?.0;
         ensure!(got == vec![other as u64; 500_000], "damaged");

@@ -265,7 +265,7 @@ fn messages_go_on_during_a_check() {
         world.joint().set_check(Check::On);
         let long = vec![rank.id() as u64; 1 << 20];
         if rank.id() == 0 {
-            let sent = world.immediate_send(long, 1, 0);
+            let sent = world.nonblocking_send(long, 1, 0);
             world.duplicate()?;
             sent.wait()?;
         } else {

@@ -85,7 +85,7 @@ fn a_death_in_the_middle_of_a_message() {
     with_a_death(2, |rank, world| {
         let long = numbers(500_000, 1);
         if world.rank() == 0 {
-            drop(world.immediate_send(long, 1, 1));
+            drop(world.nonblocking_send(long, 1, 1));
             match die() {}
         }
         until_lost(rank, 0);
@@ -114,8 +114,8 @@ fn whoever_waits_for_the_dead_hears_of_it() {
                 2 => lost(world.send(&long, 0, 1), 0),
                 3 => lost(world.synchronous_send(&[1u8], 0, 1), 0),
                 4 => {
-                    let one = world.immediate_receive(into, 0, 1);
-                    let two = world.immediate_send(long, 0, 1);
+                    let one = world.nonblocking_receive(into, 0, 1);
+                    let two = world.nonblocking_send(long, 0, 1);
                     lost(one.wait(), 0)?;
                     lost(two.wait(), 0)
                 }
@@ -194,14 +194,14 @@ fn ranks_that_have_ended_send_and_receive_nothing_more() {
             ensure!(got == vec![other as u8; 5000], "from {other}");
             ended(world.receive::<u8>(other, ANY_TAG), other)?;
             ended(world.send(&[1u8], other, 1), other)?;
-            ended(world.immediate_receive([0u8], other, 1).wait(), other)?;
-            ended(world.immediate_send([0u8], other, 1).wait(), other)?;
+            ended(world.nonblocking_receive([0u8], other, 1).wait(), other)?;
+            ended(world.nonblocking_send([0u8], other, 1).wait(), other)?;
         }
         let error = world.receive::<u8>(ANY_SOURCE, ANY_TAG).unwrap_err();
         ensure!(matches!(error.kind(), ErrorKind::NobodyLeft), "{error}");
         let error = world.probe(ANY_SOURCE, 3).unwrap_err();
         ensure!(matches!(error.kind(), ErrorKind::NobodyLeft), "{error}");
-        let mut posted = [world.immediate_receive([0u8], ANY_SOURCE, 1)];
+        let mut posted = [world.nonblocking_receive([0u8], ANY_SOURCE, 1)];
         ensure!(wait_any(&mut posted)? == 0, "it has its answer");
         Ok(())
     });
@@ -266,9 +266,9 @@ fn an_error_with_a_send_under_way_ends_the_rank() {
                 world.buffered_send(&[1u8], 1, 1)?;
                 // Kept until the error has dropped the communicator, or dropped before it.
                 let _sent = match how {
-                    0 => Some(world.immediate_send(numbers(500_000, 1), 1, 5)),
+                    0 => Some(world.nonblocking_send(numbers(500_000, 1), 1, 5)),
                     1 => {
-                        drop(world.immediate_send(numbers(500_000, 1), 1, 5));
+                        drop(world.nonblocking_send(numbers(500_000, 1), 1, 5));
                         None
                     }
                     _ => {
@@ -306,7 +306,7 @@ fn what_is_under_way_outlives_its_communicator() {
             return Ok(());
         }
         let mut into = vec![0u64; 500_000];
-        let posted = first.immediate_receive(&mut into[..], 1, 1);
+        let posted = first.nonblocking_receive(&mut into[..], 1, 1);
         drop(first);
         let next = Communicator::world(rank);
         next.receive::<u8>(1, 2)?;
@@ -360,8 +360,8 @@ fn a_dropped_communicator_has_ended_for_all() {
         ended(world.send(&[1u8], 0, 1), 0)?;
         ended(world.send(&long, 0, 1), 0)?;
         ended(world.synchronous_send(&[1u8], 0, 1), 0)?;
-        ended(world.immediate_send(long, 0, 1).wait(), 0)?;
-        ended(world.immediate_receive([0u8], 0, 1).wait(), 0)?;
+        ended(world.nonblocking_send(long, 0, 1).wait(), 0)?;
+        ended(world.nonblocking_receive([0u8], 0, 1).wait(), 0)?;
         ended(world.duplicate(), 0)?;
         tell.send(&1)
     });

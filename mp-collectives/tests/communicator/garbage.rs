@@ -67,7 +67,7 @@ fn listen(seed: u64) {
                 1 => world.receive_vec::<u64>(ANY_SOURCE, 0).err(),
                 2 => world.receive_buffer::<u8>(0, ANY_TAG).err(),
                 3 => world.probe(ANY_SOURCE, ANY_TAG).err(),
-                _ => world.immediate_receive([0u32; 3], 0, ANY_TAG).wait().err().map(Into::into),
+                _ => world.nonblocking_receive([0u32; 3], 0, ANY_TAG).wait().err().map(Into::into),
             };
             match error.map(Error::into_kind) {
                 Some(ErrorKind::Broken { rank: 0, .. } | ErrorKind::Ended { rank: 0 }) => {

@@ -50,7 +50,7 @@ fn back_and_forth(limit: usize) {
                 2 => world.receive_into(&mut got, ANY_SOURCE, ANY_TAG)?,
                 3 => world.receive_timeout(&mut got, other, 3, Duration::from_secs(20))?,
                 4 => {
-                    let posted = world.immediate_receive(std::mem::take(&mut got), other, 3);
+                    let posted = world.nonblocking_receive(std::mem::take(&mut got), other, 3);
                     let (back, status) = posted.wait()?;
                     got = back;
                     status

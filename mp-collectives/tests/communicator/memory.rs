@@ -63,14 +63,14 @@ fn starved(ranks: usize, sender: impl Fn(&Communicator) -> Result<()> + Sync) {
                 ensure!(world.receive::<u64>(0, 0)?.0 == 3, "what was sent before");
                 names_the_memory(world.receive_vec::<u64>(0, 1), false)?;
                 // Also what is posted later, what would be answered, and any source where there is no other.
-                names_the_memory(world.immediate_receive([0u64], 0, 2).wait(), false)?;
+                names_the_memory(world.nonblocking_receive([0u64], 0, 2).wait(), false)?;
                 names_the_memory(world.probe(0, 3), false)?;
                 names_the_memory(world.synchronous_send(&[1u64], 0, 9), false)?;
                 // Until it is acknowledged that nothing comes from there, where others are left.
-                names_the_memory(world.immediate_receive([0u64], ANY_SOURCE, 4).wait(), false)?;
+                names_the_memory(world.nonblocking_receive([0u64], ANY_SOURCE, 4).wait(), false)?;
                 names_the_memory(world.receive_vec::<u64>(ANY_SOURCE, 1), false)?;
                 ensure!(world.acknowledge().is_empty(), "nobody is lost");
-                let any = world.immediate_receive([0u64], ANY_SOURCE, 4);
+                let any = world.nonblocking_receive([0u64], ANY_SOURCE, 4);
                 match ranks {
                     2 => {
                         let nobody = any.wait().map_err(|failed| failed.error);
@@ -100,7 +100,7 @@ fn starved(ranks: usize, sender: impl Fn(&Communicator) -> Result<()> + Sync) {
 fn a_wait_for_the_answer_to_what_could_not_be_sent_fails() {
     for ranks in [2, 3] {
         starved(ranks, |world| {
-            let request = world.immediate_send(numbers(30_000, 1), 1, 1);
+            let request = world.nonblocking_send(numbers(30_000, 1), 1, 1);
             names_the_memory(world.receive::<u64>(1, 5), true)?;
             let failed = request.wait().unwrap_err();
             ensure!(failed.buffer == numbers(30_000, 1), "another buffer came back");
@@ -112,8 +112,8 @@ fn a_wait_for_the_answer_to_what_could_not_be_sent_fails() {
 #[test]
 fn so_does_one_that_waits_for_all() {
     starved(2, |world| {
-        let mut request = world.immediate_send(numbers(30_000, 1), 1, 1);
-        let mut answer = world.immediate_receive([0u64], 1, 5);
+        let mut request = world.nonblocking_send(numbers(30_000, 1), 1, 1);
+        let mut answer = world.nonblocking_receive([0u64], 1, 5);
         names_the_memory(
             wait_all::<&mut dyn mp_collectives::communicator::Pending>(&mut [
                 &mut request,
@@ -135,7 +135,7 @@ fn so_does_a_wait_outside_of_communicators() {
             let mut full = rank.sender::<u8>("full", 1, Channel::degree(1))?;
             full.send(&1)?;
             let empty = rank.receiver::<u8>("empty", 1, Channel::degree(1))?;
-            let request = world.immediate_send(numbers(30_000, 1), 1, 1);
+            let request = world.nonblocking_send(numbers(30_000, 1), 1, 1);
             let waited = match wait {
                 0 => full.send(&2),
                 1 => empty.receive().map(drop),
@@ -168,7 +168,7 @@ fn so_does_a_wait_outside_of_communicators() {
 #[test]
 fn a_request_that_was_let_go_of_is_told_of() {
     starved(2, |world| {
-        drop(world.immediate_synchronous_send(numbers(30_000, 1), 1, 1));
+        drop(world.nonblocking_synchronous_send(numbers(30_000, 1), 1, 1));
         names_the_memory(world.probe(ANY_SOURCE, 5), true)
     });
 }
@@ -177,10 +177,10 @@ fn a_request_that_was_let_go_of_is_told_of() {
 #[test]
 fn it_is_told_once() {
     starved(3, |world| {
-        names_the_memory(world.immediate_send(numbers(30_000, 1), 1, 1).wait(), false)?;
+        names_the_memory(world.nonblocking_send(numbers(30_000, 1), 1, 1).wait(), false)?;
         names_the_memory(world.send(&numbers(30_000, 1), 1, 1), false)?;
         names_the_memory(world.send(&[1u64], 1, 1), false)?;
-        let mut one = world.immediate_receive([0u64], 2, 5);
+        let mut one = world.nonblocking_receive([0u64], 2, 5);
         ensure!(!one.wait_timeout(std::time::Duration::from_millis(1))?, "nothing was sent");
         Ok(())
     });
@@ -209,9 +209,9 @@ fn what_is_half_sent_to_another_rank_goes_on() {
                     world.send(&[1u64], other, 0)?;
                     world.receive::<u64>(other, 0)?;
                 }
-                let half = world.immediate_send(numbers(200_000, 5), 2, 7);
+                let half = world.nonblocking_send(numbers(200_000, 5), 2, 7);
                 let taken = starve(rank);
-                drop(world.immediate_send(numbers(30_000, 1), 1, 1));
+                drop(world.nonblocking_send(numbers(30_000, 1), 1, 1));
                 let failed = half.wait().unwrap_err();
                 ensure!(failed.buffer == numbers(200_000, 5), "another buffer came back");
                 names_the_memory(Err::<(), _>(failed), true)?;

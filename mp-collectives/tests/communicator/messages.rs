@@ -354,7 +354,7 @@ fn a_rank_talks_to_itself() {
             let error = own.synchronous_send(&[1u8], 0, 1).unwrap_err();
             ensure!(matches!(error.kind(), ErrorKind::WaitsForItself), "{error}");
             own.receive::<u8>(0, 1)?;
-            let posted = own.immediate_receive([0u8], 0, 1);
+            let posted = own.nonblocking_receive([0u8], 0, 1);
             own.synchronous_send(&[7u8], 0, 1)?;
             ensure!(posted.wait()?.0 == [7], "another message");
         }
@@ -397,8 +397,8 @@ fn ranks_that_are_not_there_are_named() {
             world.receive::<u8>(2, 0).err(),
             world.probe(2, 0).err(),
             world.world_rank(2).err(),
-            world.immediate_send(vec![1u8], 2, 0).wait().err().map(Error::from),
-            world.immediate_receive(vec![1u8], 2, 0).wait().err().map(Error::from),
+            world.nonblocking_send(vec![1u8], 2, 0).wait().err().map(Error::from),
+            world.nonblocking_receive(vec![1u8], 2, 0).wait().err().map(Error::from),
             world.send_buffer(rank.buffer_from(&[1u8])?, 2, 0).err().map(Error::from),
             {
                 let mut exchange = world.exchange();
@@ -431,7 +431,7 @@ fn channels_have_the_room_that_is_promised() {
         if world.rank() == 0 {
             let (mut small, mut large) = (0, 0);
             loop {
-                let mut sent = world.immediate_send([1u64; 5], 1, 0);
+                let mut sent = world.nonblocking_send([1u64; 5], 1, 0);
                 if !sent.test()? {
                     ensure!(sent.cancel().is_ok(), "nothing of it can have gone");
                     break;
@@ -443,7 +443,7 @@ fn channels_have_the_room_that_is_promised() {
             rank.sender("go", 1, one)?.send(&small)?;
             rank.receiver::<u8>("gone", 1, one)?.receive()?;
             let mut last = loop {
-                let mut sent = world.immediate_send(vec![2u64; 512], 1, 0);
+                let mut sent = world.nonblocking_send(vec![2u64; 512], 1, 0);
                 if !sent.test()? {
                     break sent;
                 }

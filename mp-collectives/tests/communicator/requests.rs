@@ -27,8 +27,8 @@ fn everybody_to_everybody() {
             let mut sends = Vec::new();
             for other in 0..size {
                 for len in LENGTHS {
-                    receives.push(world.immediate_receive(vec![0u64; len], other, len as u32));
-                    sends.push(world.immediate_send(message(me, len), other, len as u32));
+                    receives.push(world.nonblocking_receive(vec![0u64; len], other, len as u32));
+                    sends.push(world.nonblocking_send(message(me, len), other, len as u32));
                 }
             }
             wait_all(&mut receives)?;
@@ -50,14 +50,14 @@ fn everybody_to_everybody() {
     }
 }
 
-/// A long immediate send goes on in whatever call its rank is.
+/// A long nonblocking send goes on in whatever call its rank is.
 #[test]
 fn sends_go_on_during_other_calls() {
     on_all(2, |rank| {
         let world = Communicator::world(rank);
         let other = 1 - world.rank();
-        let sent = world.immediate_send(numbers(300_000, 1), other, 1);
-        let more = world.immediate_synchronous_send(numbers(300_000, 2), other, 2);
+        let sent = world.nonblocking_send(numbers(300_000, 1), other, 1);
+        let more = world.nonblocking_synchronous_send(numbers(300_000, 2), other, 2);
         world.send(&[1u8], other, 3)?;
         let (two, _) = world.receive_vec::<u64>(other, 2)?;
         let (one, _) = world.receive_vec::<u64>(other, 1)?;
@@ -80,7 +80,7 @@ fn waiting_for_some_of_them() {
             }
             return Ok(());
         }
-        let post = |tag| world.immediate_receive(vec![0u64; 2], ANY_SOURCE, tag);
+        let post = |tag| world.nonblocking_receive(vec![0u64; 2], ANY_SOURCE, tag);
         let mut posted: Vec<ReceiveRequest<Vec<u64>>> = (1..=8).map(post).collect();
         ensure!(test_any(&mut posted)?.is_none() && test_some(&mut posted)?.is_empty(), "none");
         ensure!(!test_all(&mut posted)?, "none is done");
@@ -114,11 +114,11 @@ fn requests_of_all_kinds_together() {
     on_all(2, |rank| {
         let world = Communicator::world(rank);
         let other = 1 - world.rank();
-        let mut send = world.immediate_send(vec![2.5f64; 100_000], other, 1);
-        let mut small = world.immediate_send([1u8; 3], other, 2);
+        let mut send = world.nonblocking_send(vec![2.5f64; 100_000], other, 1);
+        let mut small = world.nonblocking_send([1u8; 3], other, 2);
         let mut lent = vec![0.0f64; 100_000];
-        let mut one = world.immediate_receive(&mut lent[..], other, 1);
-        let mut two = world.immediate_receive([0u8; 3], ANY_SOURCE, ANY_TAG);
+        let mut one = world.nonblocking_receive(&mut lent[..], other, 1);
+        let mut two = world.nonblocking_receive([0u8; 3], ANY_SOURCE, ANY_TAG);
         let mut all: [&mut dyn Pending; 4] = [&mut send, &mut small, &mut one, &mut two];
         wait_all(&mut all)?;
         ensure!(test_all(&mut all)?, "they are done");
@@ -131,9 +131,9 @@ fn requests_of_all_kinds_together() {
         second.send(&vec![8u8; 100_000], other, 9)?;
         world.send(&[9u8], other, 9)?;
         let mut mixed = [
-            world.immediate_receive(vec![0u8], other, 9),
-            alien.immediate_receive(vec![0u8], 0, 9),
-            second.immediate_receive(vec![0u8; 100_000], other, 9),
+            world.nonblocking_receive(vec![0u8], other, 9),
+            alien.nonblocking_receive(vec![0u8], 0, 9),
+            second.nonblocking_receive(vec![0u8; 100_000], other, 9),
         ];
         wait_all(&mut mixed)?;
         for (request, wanted) in mixed.into_iter().zip([9, 7, 8]) {
@@ -184,13 +184,13 @@ fn what_is_cancelled_was_never_there() {
         let world = Communicator::world(rank);
         let other = 1 - world.rank();
         if world.rank() == 0 {
-            let posted = world.immediate_receive(vec![1u64; 4], 1, 1);
+            let posted = world.nonblocking_receive(vec![1u64; 4], 1, 1);
             let back = posted.cancel().map_err(|_| missing())?;
             ensure!(back == [1; 4], "another buffer");
-            let dropped = world.immediate_receive(vec![1u64; 4], 1, 1);
+            let dropped = world.nonblocking_receive(vec![1u64; 4], 1, 1);
             drop(dropped);
             world.send(&[0u8], 1, 0)?;
-            let mut one = world.immediate_receive(vec![0u64; 4], 1, 1);
+            let mut one = world.nonblocking_receive(vec![0u64; 4], 1, 1);
             ensure!(one.wait_timeout(Duration::from_secs(20))?, "a cancelled one took it");
             let (got, _) = match one.cancel() {
                 Ok(_) => return Err(mp_core::Error::other("its message was there")),
@@ -204,9 +204,9 @@ fn what_is_cancelled_was_never_there() {
         // Sends: the channel's room is for the first; the others wait, as long as nobody receives.
         if world.rank() == 0 {
             let mut go = rank.sender::<u8>("go", 1, Channel::degree(1))?;
-            let first = world.immediate_send(numbers(500_000, 1), other, 2);
-            let second = world.immediate_send(numbers(500_000, 2), other, 2);
-            let third = world.immediate_send(numbers(10, 3), other, 2);
+            let first = world.nonblocking_send(numbers(500_000, 1), other, 2);
+            let second = world.nonblocking_send(numbers(500_000, 2), other, 2);
+            let third = world.nonblocking_send(numbers(10, 3), other, 2);
             let first = match first.cancel() {
                 Ok(_) => return Err(mp_core::Error::other("it had begun to go")),
                 Err(first) => first,
@@ -249,7 +249,7 @@ fn the_last_send_that_waits_can_be_cancelled() {
         let mut go = rank.sender::<u64>("go", 1, together)?;
         let mut sent = 0;
         let last = loop {
-            let mut request = world.immediate_send([sent], 1, 0);
+            let mut request = world.nonblocking_send([sent], 1, 0);
             if !request.test()? {
                 break request;
             }
@@ -269,17 +269,17 @@ fn requests_can_be_leaked() {
         let other = 1 - world.rank();
         {
             let mut local = vec![7u64; 20_000];
-            forget(world.immediate_receive(&mut local[..], other, 1));
-            forget(world.immediate_receive(vec![0u64; 3], other, 2));
-            forget(world.immediate_send(numbers(20_000, 1), other, 1));
-            forget(world.immediate_synchronous_send(numbers(3, 2), other, 2));
+            forget(world.nonblocking_receive(&mut local[..], other, 1));
+            forget(world.nonblocking_receive(vec![0u64; 3], other, 2));
+            forget(world.nonblocking_send(numbers(20_000, 1), other, 1));
+            forget(world.nonblocking_synchronous_send(numbers(3, 2), other, 2));
             // Nobody has the lent one any more.
             ensure!(local == vec![7; 20_000], "it was written");
             local.fill(8);
         }
         // They took what came first.
         for seed in [3, 4] {
-            forget(world.immediate_send(numbers(20_000, seed), other, 1));
+            forget(world.nonblocking_send(numbers(20_000, seed), other, 1));
         }
         ensure!(world.receive_vec::<u64>(other, 1)?.0 == numbers(20_000, 3), "the second one");
         ensure!(world.receive_vec::<u64>(other, ANY_TAG)?.0 == numbers(20_000, 4), "the third");
@@ -295,7 +295,7 @@ fn requests_can_be_dropped_at_any_time() {
         let other = 1 - world.rank();
         for tests in 0..4 {
             if world.rank() == 0 {
-                let mut dropped = world.immediate_receive(vec![0u64; 400_000], other, 1);
+                let mut dropped = world.nonblocking_receive(vec![0u64; 400_000], other, 1);
                 world.send(&[0u8], other, 0)?;
                 for _ in 0..tests {
                     dropped.wait_timeout(Duration::from_micros(300))?;
@@ -329,10 +329,10 @@ fn posted_receives_that_do_not_fit_leave_the_message_to_others() {
         let world = Communicator::world(rank);
         let other = 1 - world.rank();
         for len in [4, 50, 5000] {
-            let short = world.immediate_receive(vec![0u64; len - 1], other, 1);
-            let alien = world.immediate_receive(vec![0i64; len], ANY_SOURCE, 1);
-            let right = world.immediate_receive(vec![0u64; len], other, ANY_TAG);
-            let send = world.immediate_send(numbers(len, 3), other, 1);
+            let short = world.nonblocking_receive(vec![0u64; len - 1], other, 1);
+            let alien = world.nonblocking_receive(vec![0i64; len], ANY_SOURCE, 1);
+            let right = world.nonblocking_receive(vec![0u64; len], other, ANY_TAG);
+            let send = world.nonblocking_send(numbers(len, 3), other, 1);
             let error = short.wait().unwrap_err();
             ensure!(error.buffer.len() == len - 1, "another buffer came back");
             ensure!(matches!(error.error.kind(), ErrorKind::Truncated { .. }), "{error}");

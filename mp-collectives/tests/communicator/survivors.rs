@@ -43,7 +43,7 @@ fn any_source_fails_until_a_death_is_acknowledged() {
                 return Ok(());
             }
             ensure!(world.receive::<u8>(ANY_SOURCE, 5)?.0 == 5, "what the dead one had sent");
-            let posted = world.immediate_receive([0u8], ANY_SOURCE, 1);
+            let posted = world.nonblocking_receive([0u8], ANY_SOURCE, 1);
             let mut into = [0u8];
             if waits_already {
                 lost(posted.wait(), 0)?;
@@ -60,7 +60,7 @@ fn any_source_fails_until_a_death_is_acknowledged() {
             exchange.receive(&mut into, ANY_SOURCE, 1);
             lost(exchange.run(), 0)?;
             ensure!(world.failed_ranks() == [0] && world.acknowledge() == [0], "the dead one");
-            let posted = world.immediate_receive([0u8], ANY_SOURCE, 1);
+            let posted = world.nonblocking_receive([0u8], ANY_SOURCE, 1);
             ensure!(world.try_probe(ANY_SOURCE, 1)?.is_none(), "a message from nobody");
             world.send(&[0u8], 2, 0)?;
             ensure!(posted.wait()?.0 == [7], "from the one that lives");
@@ -204,10 +204,10 @@ fn wait_in_vain(how: usize, world: &Communicator, other: usize) -> Result<()> {
         }
         4 => revoked(world.synchronous_send(&[1u8], other, 1)),
         5 => {
-            let posted = world.immediate_receive(into, other, 1);
+            let posted = world.nonblocking_receive(into, other, 1);
             // Half of it goes.
-            let sent = world.immediate_send(long.clone(), other, 2);
-            let synchronous = world.immediate_synchronous_send(long, other, 3);
+            let sent = world.nonblocking_send(long.clone(), other, 2);
+            let synchronous = world.nonblocking_synchronous_send(long, other, 3);
             revoked(posted.wait())?;
             let back = match sent.wait() {
                 Ok(buffer) => buffer,
@@ -248,8 +248,8 @@ fn all_is_refused(world: &Communicator) -> Result<()> {
     let mut into = [0u64];
     revoked(world.send(&[1u64], other, 1))?;
     revoked(world.buffered_send(&[1u64], other, 1))?;
-    revoked(world.immediate_send([1u64], other, 1).wait())?;
-    revoked(world.immediate_receive([1u64], other, 1).wait())?;
+    revoked(world.nonblocking_send([1u64], other, 1).wait())?;
+    revoked(world.nonblocking_receive([1u64], other, 1).wait())?;
     revoked(world.receive_into(&mut into, other, 1))?;
     revoked(world.receive_vec::<u64>(ANY_SOURCE, 1))?;
     revoked(world.try_probe(other, 1))?;
@@ -352,15 +352,16 @@ fn numbers_of_revoked_sends_are_not_used_again() {
             let mut meet = Together::new(rank)?;
             let numbers = |round: u64| vec![round; len];
             if rank.id() == 0 {
-                let sends: Vec<_> =
-                    (0..3).map(|tag| copy.immediate_synchronous_send(numbers(0), 1, tag)).collect();
+                let sends: Vec<_> = (0..3)
+                    .map(|tag| copy.nonblocking_synchronous_send(numbers(0), 1, tag))
+                    .collect();
                 // Rank 1 says meanwhile that it has a receive for them.
                 meet.wait()?;
                 meet.wait()?;
                 copy.revoke()?;
                 drop(sends);
                 let mut later: Vec<_> = (0..3)
-                    .map(|tag| world.immediate_synchronous_send(numbers(1), 1, tag))
+                    .map(|tag| world.nonblocking_synchronous_send(numbers(1), 1, tag))
                     .collect();
                 for _ in 0..100 {
                     for send in &mut later {
@@ -375,7 +376,7 @@ fn numbers_of_revoked_sends_are_not_used_again() {
             }
             meet.wait()?;
             let receives: Vec<_> =
-                (0..3).map(|tag| copy.immediate_receive(vec![0u64; len], 0, tag)).collect();
+                (0..3).map(|tag| copy.nonblocking_receive(vec![0u64; len], 0, tag)).collect();
             // Brings on what those need.
             world.try_probe(0, 9)?;
             meet.wait()?;
@@ -416,16 +417,16 @@ fn the_number_of_a_dropped_send_is_not_used_again() {
         if rank.id() == 0 {
             until_told(1)?;
             // The first of its chunks go at once.
-            drop(copy.immediate_synchronous_send(long(), 1, 0));
+            drop(copy.nonblocking_synchronous_send(long(), 1, 0));
             tell(1, 1)?;
             until_told(2)?;
             copy.revoke()?;
-            let mut later = world.immediate_synchronous_send([7u64], 1, 5);
+            let mut later = world.nonblocking_synchronous_send([7u64], 1, 5);
             ensure!(!later.wait_timeout(SHORT)?, "it was received before its receive");
             tell(1, 2)?;
             return Ok(later.wait().map(drop)?);
         }
-        let mut receive = copy.immediate_receive(long(), 0, 0);
+        let mut receive = copy.nonblocking_receive(long(), 0, 0);
         tell(0, 1)?;
         until_told(1)?;
         // Says that it has a receive for it.
@@ -570,7 +571,7 @@ fn a_survivor_that_gives_up_holds_nobody_up() {
             lost(world.receive::<u8>(0, 1), 0)?;
             let told = [elsewhere(2)?, elsewhere(3)?];
             // What was posted goes with it.
-            drop(world.immediate_receive([0u8], 2, 9));
+            drop(world.nonblocking_receive([0u8], 2, 9));
             drop(world);
             return told.iter().try_for_each(|told| told.receive().map(drop));
         }

@@ -78,7 +78,7 @@ fn look_past_messages(world: &Communicator, from: usize, messages: usize) -> Res
 #[derive(Clone, Copy, Debug)]
 enum Stream {
     Send,
-    Immediate,
+    Nonblocking,
     Synchronous,
     Buffered,
     Exchange,
@@ -95,16 +95,16 @@ fn stream(ranks: usize, how: Stream, bytes: usize, limit: usize) {
                 Stream::Send => {
                     contents.into_iter().try_for_each(|content| world.send(&content, 0, 1))?;
                 }
-                Stream::Immediate => {
+                Stream::Nonblocking => {
                     let sent: Vec<_> =
-                        contents.map(|content| world.immediate_send(content, 0, 1)).collect();
+                        contents.map(|content| world.nonblocking_send(content, 0, 1)).collect();
                     for (number, sent) in sent.into_iter().enumerate() {
                         ensure!(sent.wait()? == content(bytes, number), "another came back");
                     }
                 }
                 Stream::Synchronous => {
                     let sent: Vec<_> = contents
-                        .map(|content| world.immediate_synchronous_send(content, 0, 1))
+                        .map(|content| world.nonblocking_synchronous_send(content, 0, 1))
                         .collect();
                     for sent in sent {
                         sent.wait()?;
@@ -162,7 +162,7 @@ fn stream(ranks: usize, how: Stream, bytes: usize, limit: usize) {
 #[test]
 fn a_stream_that_is_looked_past_is_bounded() {
     for how in
-        [Stream::Send, Stream::Immediate, Stream::Synchronous, Stream::Buffered, Stream::Exchange]
+        [Stream::Send, Stream::Nonblocking, Stream::Synchronous, Stream::Buffered, Stream::Exchange]
     {
         stream(2, how, 30_000, 1 << 20);
     }
@@ -177,7 +177,7 @@ fn so_are_those_of_many_ranks_and_of_any_length() {
         (5, 5000, 300_000),
         (8, 41_000, 600_000),
     ] {
-        stream(ranks, Stream::Immediate, bytes, limit);
+        stream(ranks, Stream::Nonblocking, bytes, limit);
         stream(ranks, Stream::Send, bytes, limit);
     }
 }
@@ -193,7 +193,7 @@ fn a_long_stream_is_bounded() {
         let len = |number: usize| lengths[number % lengths.len()];
         if world.rank() == 0 {
             // What was sent blocks until it is received; the word that ends the wait overtakes it.
-            let done = world.immediate_send([7u8], 1, 2);
+            let done = world.nonblocking_send([7u8], 1, 2);
             for number in 0..count {
                 world.send(&content(len(number), number), 1, 1)?;
             }
@@ -224,7 +224,7 @@ fn there_is_room_again_at_half_the_limit() {
         for _ in 0..5 {
             if world.rank() == 0 {
                 let sent: Vec<_> =
-                    (0..40).map(|i| world.immediate_send(vec![i as u8; 40_000], 1, 1)).collect();
+                    (0..40).map(|i| world.nonblocking_send(vec![i as u8; 40_000], 1, 1)).collect();
                 world.receive::<u8>(1, 3)?;
                 for sent in sent {
                     sent.wait()?;
@@ -251,10 +251,10 @@ fn send_somehow(world: &Communicator, rank: &Rank, how: usize, content: &[u8]) -
         0 => world.send(content, 1, 1)?,
         1 => world.synchronous_send(content, 1, 1)?,
         2 => world.buffered_send(content, 1, 1)?,
-        3 => ensure!(world.immediate_send(content.to_vec(), 1, 1).wait()? == content, "back"),
-        4 => drop(world.immediate_synchronous_send(content.to_vec(), 1, 1).wait()?),
-        5 => drop(world.immediate_send(content.to_vec(), 1, 1)),
-        6 => drop(world.immediate_synchronous_send(content.to_vec(), 1, 1)),
+        3 => ensure!(world.nonblocking_send(content.to_vec(), 1, 1).wait()? == content, "back"),
+        4 => drop(world.nonblocking_synchronous_send(content.to_vec(), 1, 1).wait()?),
+        5 => drop(world.nonblocking_send(content.to_vec(), 1, 1)),
+        6 => drop(world.nonblocking_synchronous_send(content.to_vec(), 1, 1)),
         7 => {
             let mut send = [world.persistent_send(content.to_vec(), 1, 1)];
             start_all(&mut send)?;
@@ -283,7 +283,7 @@ fn receive_somehow(world: &Communicator, how: usize, bytes: usize) -> Result<Vec
             status
         }
         4 => {
-            let (got, status) = world.immediate_receive(into, 0, ANY_TAG).wait()?;
+            let (got, status) = world.nonblocking_receive(into, 0, ANY_TAG).wait()?;
             into = got;
             status
         }
@@ -348,7 +348,7 @@ fn everybody_holds_for_everybody() {
         on_all(ranks, |rank| {
             let world = holding(rank);
             let sent: Vec<_> = (0..ranks)
-                .map(|to| world.immediate_send(content(50_000, world.rank() + to), to, 1))
+                .map(|to| world.nonblocking_send(content(50_000, world.rank() + to), to, 1))
                 .collect();
             (0..ranks).try_for_each(|to| world.buffered_send(&content(900, to), to, 2))?;
             for from in (0..ranks).rev() {
@@ -389,7 +389,7 @@ fn what_is_refused_stays() {
             };
             is(world.receive_into(&mut [0u64; 4999], 0, 1), truncated)?;
             is(world.receive_into(&mut [0i64; 5000], 0, 1), other)?;
-            is(world.immediate_receive([0u64; 100], 0, 1).wait(), truncated)?;
+            is(world.nonblocking_receive([0u64; 100], 0, 1).wait(), truncated)?;
             is(world.receive::<u64>(0, 1), truncated)?;
             ensure!(world.unexpected().bytes == 0, "a payload that nobody can receive");
             ensure!(world.receive_vec::<u64>(0, 1)?.0 == numbers(5000, 1), "the message");
@@ -435,14 +435,14 @@ fn receives_are_dropped_and_cancelled() {
         let world = holding(rank);
         for round in 0..20 {
             if world.rank() == 0 {
-                let sent = world.immediate_send(numbers(20_000, 1), 1, 1);
+                let sent = world.nonblocking_send(numbers(20_000, 1), 1, 1);
                 world.receive::<u8>(1, 2)?;
                 sent.wait()?;
                 world.send(&numbers(6, round), 1, 1)?;
                 continue;
             }
             look_past_messages(&world, 0, 1)?;
-            let asked = world.immediate_receive(vec![0u64; 20_000], 0, 1);
+            let asked = world.nonblocking_receive(vec![0u64; 20_000], 0, 1);
             let Err(mut asked) = asked.cancel() else {
                 return Err(mp_core::Error::other("its message is asked for"));
             };
@@ -464,12 +464,12 @@ fn sends_are_cancelled_before_their_envelopes_go() {
     on_all(2, |rank| {
         let world = holding(rank);
         if world.rank() == 0 {
-            let gone = world.immediate_send(numbers(1000, 0), 1, 1);
+            let gone = world.nonblocking_send(numbers(1000, 0), 1, 1);
             let Err(gone) = gone.cancel() else {
                 return Err(mp_core::Error::other("its envelope has gone"));
             };
             let mut waiting: Vec<_> =
-                (1..300).map(|i| world.immediate_send(numbers(1000, i), 1, 1)).collect();
+                (1..300).map(|i| world.nonblocking_send(numbers(1000, i), 1, 1)).collect();
             let last = waiting.pop().unwrap();
             let Ok(back) = last.cancel() else {
                 return Err(mp_core::Error::other("there is no room for its envelope"));
@@ -503,7 +503,7 @@ fn limits_differ() {
         world.receive::<u8>(other, 0)?;
         world.send(&[1u8], other, 0)?;
         world.receive::<u8>(other, 0)?;
-        let sent = world.immediate_send(numbers(1000, 1), other, 1);
+        let sent = world.nonblocking_send(numbers(1000, 1), other, 1);
         world.send(&[1u8], other, 2)?;
         world.receive::<u8>(other, 2)?;
         let bytes = world.unexpected().bytes;
@@ -524,11 +524,11 @@ fn what_is_held_at_the_end_is_received() {
                 return match how {
                     0 => world.buffered_send(&numbers(5000, 1), 1, 1).map_err(Into::into),
                     1 => {
-                        drop(world.immediate_send(numbers(5000, 1), 1, 1));
+                        drop(world.nonblocking_send(numbers(5000, 1), 1, 1));
                         Ok(())
                     }
                     2 => {
-                        drop(world.immediate_synchronous_send(numbers(5000, 1), 1, 1));
+                        drop(world.nonblocking_synchronous_send(numbers(5000, 1), 1, 1));
                         Ok(())
                     }
                     _ => {
@@ -563,7 +563,7 @@ fn what_is_held_goes_during_calls_of_other_sets() {
         let (next, before) = ((rank.id() + 1) % 3, (rank.id() + 2) % 3);
         for round in 0..10 {
             one.buffered_send(&numbers(100, round), next, 1)?;
-            let sent = two.immediate_send(numbers(200, round), next, 1);
+            let sent = two.nonblocking_send(numbers(200, round), next, 1);
             let (first, then) = if rank.id() == 0 { (&one, &two) } else { (&two, &one) };
             for from in [first, then] {
                 let (got, _) = from.receive_vec::<u64>(before, ANY_TAG)?;
@@ -605,7 +605,7 @@ fn what_is_posted_outlives_its_communicator() {
         let other = 1 - rank.id();
         let long = numbers(50_000, rank.id() as u64);
         world.buffered_send(&long, other, 1)?;
-        let posted = world.immediate_receive(vec![0u64; 50_000], other, 1);
+        let posted = world.nonblocking_receive(vec![0u64; 50_000], other, 1);
         drop(world);
         let (got, _) = posted.wait()?;
         ensure!(got == numbers(50_000, other as u64), "damaged");
@@ -632,7 +632,7 @@ fn what_is_held_for_who_ends_is_given_up() {
             match how {
                 0 => is(world.send(&long, 1, 1), ended),
                 1 => {
-                    let failed = world.immediate_send(long.clone(), 1, 1).wait().unwrap_err();
+                    let failed = world.nonblocking_send(long.clone(), 1, 1).wait().unwrap_err();
                     ensure!(failed.buffer == long, "another buffer came back");
                     is(Err::<(), _>(failed), ended)
                 }
@@ -664,7 +664,7 @@ fn a_sender_dies_with_what_it_holds() {
         with_a_death(|rank, world| {
             let long = numbers(500_000, 1);
             if world.rank() == 0 {
-                let _sent = world.immediate_send(long, 1, 1);
+                let _sent = world.nonblocking_send(long, 1, 1);
                 world.send(&[1u8], 1, 2)?;
                 world.receive::<u8>(1, 3)?;
                 if how == 4 {
@@ -677,7 +677,7 @@ fn a_sender_dies_with_what_it_holds() {
             world.receive::<u8>(0, 2)?;
             ensure!(world.probe(0, 1)?.count == 500_000, "the message is announced");
             if how == 0 || how == 4 {
-                let asked = world.immediate_receive(into, 0, 1);
+                let asked = world.nonblocking_receive(into, 0, 1);
                 world.send(&[1u8], 0, 3)?;
                 until_lost(rank, 0);
                 return is(asked.wait(), lost);
@@ -705,7 +705,7 @@ fn a_receiver_dies_that_a_message_is_held_for() {
                 look_past_messages(world, 1, 1)?;
                 if how == 6 {
                     // It has asked for the message, and does not take it.
-                    let _asked = world.immediate_receive(vec![0u64; 500_000], 1, 1);
+                    let _asked = world.nonblocking_receive(vec![0u64; 500_000], 1, 1);
                     world.send(&[1u8], 1, 3)?;
                     match die() {}
                 }
@@ -714,7 +714,7 @@ fn a_receiver_dies_that_a_message_is_held_for() {
             match how {
                 0 => is(world.send(&long, 0, 1), lost),
                 1 => is(world.synchronous_send(&long, 0, 1), lost),
-                2 => is(world.immediate_synchronous_send(long, 0, 1).wait(), lost),
+                2 => is(world.nonblocking_synchronous_send(long, 0, 1).wait(), lost),
                 3 => {
                     world.buffered_send(&long, 0, 1)?;
                     world.flush().map_err(Into::into)
@@ -724,7 +724,7 @@ fn a_receiver_dies_that_a_message_is_held_for() {
                     is(world.send_receive(&long, 0, 1, &mut into, 0, 1), lost)
                 }
                 _ => {
-                    let failed = world.immediate_send(long.clone(), 0, 1).wait().unwrap_err();
+                    let failed = world.nonblocking_send(long.clone(), 0, 1).wait().unwrap_err();
                     ensure!(failed.buffer == long, "another buffer came back");
                     is(Err::<(), _>(failed), lost)
                 }

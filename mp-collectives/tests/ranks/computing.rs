@@ -6,7 +6,7 @@
 use std::{mem, time::Duration};
 
 use mp_collectives::communicator::{ANY_SOURCE, Communicator, Error, ErrorKind};
-use mp_collectives::{collectives::Collectives, immediate::ImmediateCollectives};
+use mp_collectives::{collectives::Collectives, nonblocking::NonblockingCollectives};
 use mp_core::{
     Channel, Rank, Result, World,
     mpb::{Line, Mpb, Mpbs},
@@ -119,11 +119,11 @@ fn sent<R>(
 }
 
 #[test]
-fn immediate_sends_go_on_while_their_rank_computes() {
+fn nonblocking_sends_go_on_while_their_rank_computes() {
     for limit in [None, Some(0)] {
         sent(
             limit,
-            |world, numbers, to, tag| world.immediate_send(numbers, to, tag),
+            |world, numbers, to, tag| world.nonblocking_send(numbers, to, tag),
             |sending| sending.wait().map(drop).map_err(Into::into),
         );
     }
@@ -137,7 +137,7 @@ fn many_short_sends_go_on_while_their_rank_computes() {
         if rank.id() == 0 {
             let all = || (0..count).flat_map(|number| (1..rank.size()).map(move |to| (number, to)));
             let sent: Vec<_> =
-                all().map(|(number, to)| world.immediate_send([number], to, 0)).collect();
+                all().map(|(number, to)| world.nonblocking_send([number], to, 0)).collect();
             computing.until_told(1..rank.size(), 1)?;
             sent.into_iter().try_for_each(|sent| sent.wait().map(drop))?;
         } else {
@@ -151,10 +151,10 @@ fn many_short_sends_go_on_while_their_rank_computes() {
 }
 
 #[test]
-fn immediate_synchronous_sends_go_on_while_their_rank_computes() {
+fn nonblocking_synchronous_sends_go_on_while_their_rank_computes() {
     sent(
         None,
-        |world, numbers, to, tag| world.immediate_synchronous_send(numbers, to, tag),
+        |world, numbers, to, tag| world.nonblocking_synchronous_send(numbers, to, tag),
         |sending| sending.wait().map(drop).map_err(Into::into),
     );
 }
@@ -172,7 +172,11 @@ fn buffered_sends_go_on_while_their_rank_computes() {
 
 #[test]
 fn dropped_sends_go_on_while_their_rank_computes() {
-    sent(None, |world, numbers, to, tag| drop(world.immediate_send(numbers, to, tag)), |()| Ok(()));
+    sent(
+        None,
+        |world, numbers, to, tag| drop(world.nonblocking_send(numbers, to, tag)),
+        |()| Ok(()),
+    );
 }
 
 /// A rank sends, drops its last communicator, and computes.
@@ -214,8 +218,10 @@ fn posted_receives_go_on_while_their_rank_computes() {
             for (tag, len) in LENGTHS.into_iter().enumerate() {
                 for from in 1..size {
                     let source = if any { ANY_SOURCE } else { from.into() };
-                    posted
-                        .push((len, world.immediate_receive(vec![0u64; len], source, tag as u32)));
+                    posted.push((
+                        len,
+                        world.nonblocking_receive(vec![0u64; len], source, tag as u32),
+                    ));
                 }
             }
             computing.until_told(1..size, 1)?;
@@ -270,10 +276,10 @@ fn messages_between_ranks_that_all_compute_arrive() {
         let others = || (0..size).filter(|&other| other != me);
         for round in 0..3 {
             let mut sends: Vec<_> = others()
-                .map(|to| world.immediate_synchronous_send(numbers(me + round, LONG), to, 0))
+                .map(|to| world.nonblocking_synchronous_send(numbers(me + round, LONG), to, 0))
                 .collect();
             let receives: Vec<_> =
-                others().map(|from| world.immediate_receive(vec![0u64; LONG], from, 0)).collect();
+                others().map(|from| world.nonblocking_receive(vec![0u64; LONG], from, 0)).collect();
             while !sends.iter().all(|send| send.is_done()) {
                 compute();
             }
@@ -296,16 +302,16 @@ fn messages_go_on_between_many_calls() {
         let (me, size) = (rank.id(), rank.size());
         let (left, right) = ((me + size - 1) % size, (me + 1) % size);
         for round in 1..20 {
-            let sending = world.immediate_send(numbers(me, LONG), right, 0);
-            let receiving = world.immediate_receive(vec![0u64; LONG], left, 0);
-            let second = world.immediate_receive([0u64; 2], left, 2);
+            let sending = world.nonblocking_send(numbers(me, LONG), right, 0);
+            let receiving = world.nonblocking_receive(vec![0u64; LONG], left, 0);
+            let second = world.nonblocking_receive([0u64; 2], left, 2);
             for call in 0..20u64 {
                 world.send(&[round, call], right, 1)?;
                 let mut got = [0u64; 2];
                 world.receive_into(&mut got, left, 1)?;
                 ensure!(got == [round, call], "{got:?} in round {round}, call {call}");
                 if call % 4 == 0 {
-                    world.immediate()?.barrier().wait()?;
+                    world.nonblocking()?.barrier().wait()?;
                 }
                 ensure!(world.try_probe(left, 3)?.is_none(), "a message that nobody sent");
                 compute();
@@ -344,7 +350,7 @@ fn the_overlap_report_shows_who_moved_tagged_messages() {
         world.set_progress(&threads)?;
         // A thread may move it before the rank goes on from the call that begins it.
         let sending = recorder.compute(1.0, || {
-            let sending = world.immediate_send(numbers(0, LONG), 1, 0);
+            let sending = world.nonblocking_send(numbers(0, LONG), 1, 0);
             computing.tell(1, 1)?;
             computing.until_told([1], 1).map(|()| sending)
         })?;
@@ -355,7 +361,7 @@ fn the_overlap_report_shows_who_moved_tagged_messages() {
         ensure!(by_thread.messages_delegated_ns > 0, "{by_thread:?}");
         ensure!(by_thread.hidden_ns.is_some_and(|hidden| hidden > 0), "{by_thread:?}");
         // The receiver takes it later, so that the call that begins it can't send all of it.
-        let sending = world.immediate_send(numbers(0, LONG), 1, 0);
+        let sending = world.nonblocking_send(numbers(0, LONG), 1, 0);
         computing.tell(1, 2)?;
         sending.wait()?;
         let in_calls = recording.overlap().ranks[0].clone();
@@ -380,7 +386,7 @@ fn probes_see_what_threads_bring_in() {
             return Ok(world.send(&[0u64], 0, 9)?);
         }
         // Which looks past all others.
-        let posted = world.immediate_receive([0u64], 1, 9);
+        let posted = world.nonblocking_receive([0u64], 1, 9);
         for round in 0..rounds {
             for from in 1..rank.size() {
                 let status = world.probe(from, 0)?;
@@ -413,9 +419,9 @@ fn others_hear_that_a_rank_that_computes_has_let_go() {
             );
             return computing.tell(0, 2);
         }
-        let posted = all.immediate_receive([0u64], 1, 2);
+        let posted = all.nonblocking_receive([0u64], 1, 2);
         for to in 1..size {
-            drop(all.immediate_send(numbers(to, LONG), to, 0));
+            drop(all.nonblocking_send(numbers(to, LONG), to, 0));
         }
         drop(all);
         computing.until_told(1..size, 1)?;
@@ -438,7 +444,7 @@ fn lent_messages_go_on_in_waits_of_every_kind() {
                 continue;
             }
             let sent: Vec<_> =
-                others().map(|to| world.immediate_send(numbers(round, LONG), to, 0)).collect();
+                others().map(|to| world.nonblocking_send(numbers(round, LONG), to, 0)).collect();
             for from in others() {
                 rank.receiver::<u8>("got it", from, Channel::degree(1))?.receive()?;
             }
@@ -457,7 +463,7 @@ fn nothing_goes_on_in_calls_while_a_rank_computes() {
         world.set_progress(Progress::InCalls)?;
         let computing = Computing::new(rank)?;
         if rank.id() == 0 {
-            let sending = world.immediate_send(numbers(0, LONG), 1, 0);
+            let sending = world.nonblocking_send(numbers(0, LONG), 1, 0);
             computing.tell(1, 1)?;
             computing.until_told([1], 1)?;
             sending.wait()?;
@@ -465,7 +471,7 @@ fn nothing_goes_on_in_calls_while_a_rank_computes() {
         }
         // A receiver that takes it meanwhile would let the call that begins it send all of it.
         computing.until_told([0], 1)?;
-        let mut receiving = world.immediate_receive(vec![0u64; LONG], 0, 0);
+        let mut receiving = world.nonblocking_receive(vec![0u64; LONG], 0, 0);
         ensure!(!receiving.wait_timeout(Duration::from_millis(30))?, "it went by itself");
         computing.tell(0, 1)?;
         ensure!(receiving.wait()?.0 == numbers(0, LONG), "another message");
@@ -490,7 +496,7 @@ fn what_a_thread_leaves_goes_on() {
                     continue;
                 }
                 let sent: Vec<_> = (1..ranks)
-                    .map(|to| world.immediate_send(numbers(round, LONG), to, 0))
+                    .map(|to| world.nonblocking_send(numbers(round, LONG), to, 0))
                     .collect();
                 match change {
                     "off" => threads.switch(0, false),
@@ -523,7 +529,7 @@ fn the_threads_can_be_changed_while_messages_are_under_way() {
                 continue;
             }
             let sent: Vec<_> =
-                (1..3).map(|to| world.immediate_send(numbers(round, LONG), to, 0)).collect();
+                (1..3).map(|to| world.nonblocking_send(numbers(round, LONG), to, 0)).collect();
             for _ in 0..round {
                 world.set_progress(Progress::InCalls)?;
                 world.set_progress(CommThreads::start(1)?)?;
@@ -547,9 +553,9 @@ fn a_peer_that_is_lost_ends_what_a_computing_rank_has_begun_with_it() {
             let computing = Computing::new(rank)?;
             match rank.id() {
                 0 => {
-                    let sending = world.immediate_send(numbers(0, LONG), 1, 0);
-                    let receiving = world.immediate_receive(vec![0u64; LONG], 1, 0);
-                    let other = world.immediate_send(numbers(0, LONG), 2, 0);
+                    let sending = world.nonblocking_send(numbers(0, LONG), 1, 0);
+                    let receiving = world.nonblocking_receive(vec![0u64; LONG], 1, 0);
+                    let other = world.nonblocking_send(numbers(0, LONG), 2, 0);
                     // The flags of MPBs go on being readable.
                     while !rank.is_lost(1) {
                         compute();
@@ -590,8 +596,8 @@ fn a_rank_fails_while_its_messages_are_lent() {
                 let world = Communicator::world(rank);
                 world.set_progress(CommThreads::start(1)?)?;
                 if rank.id() == 0 {
-                    let _sending = world.immediate_send(numbers(0, LONG), 1, 0);
-                    let _receiving = world.immediate_receive(vec![0u64; LONG], 1, 0);
+                    let _sending = world.nonblocking_send(numbers(0, LONG), 1, 0);
+                    let _receiving = world.nonblocking_receive(vec![0u64; LONG], 1, 0);
                     world.receive::<u64>(1, 1)?;
                     ensure!(!panics || std::hint::black_box(false), "{}", panic_or_fail(panics));
                     return Err(mp_core::Error::other("failed on purpose"));
@@ -630,8 +636,8 @@ fn a_request_that_is_leaked_while_its_message_is_lent_does_no_harm() {
         let world = Communicator::world(rank);
         world.set_progress(&threads)?;
         if rank.id() == 0 {
-            mem::forget(world.immediate_send(numbers(0, LONG), 1, 0));
-            mem::forget(world.immediate_receive(vec![0u64; LONG], 1, 0));
+            mem::forget(world.nonblocking_send(numbers(0, LONG), 1, 0));
+            mem::forget(world.nonblocking_receive(vec![0u64; LONG], 1, 0));
         } else {
             let (got, _) = world.receive_vec::<u64>(0, 0)?;
             ensure!(got == numbers(0, LONG), "another message");
@@ -651,8 +657,8 @@ fn threads_serve_one_world_after_another() {
             world.set_progress(&threads)?;
             let computing = Computing::new(rank)?;
             let other = 1 - rank.id();
-            let sending = world.immediate_send(numbers(round, LONG), other, 0);
-            let receiving = world.immediate_receive(vec![0u64; LONG], other, 0);
+            let sending = world.nonblocking_send(numbers(round, LONG), other, 0);
+            let receiving = world.nonblocking_receive(vec![0u64; LONG], other, 0);
             while !receiving.is_done() {
                 compute();
             }
@@ -675,9 +681,9 @@ fn a_revocation_ends_what_a_computing_rank_has_begun() {
         let part = world.duplicate()?;
         let computing = Computing::new(rank)?;
         if rank.id() == 0 {
-            let receiving = part.immediate_receive(vec![0u64; LONG], 1, 0);
-            let sending = part.immediate_synchronous_send(numbers(0, LONG), 2, 0);
-            let other = world.immediate_send(numbers(0, LONG), 2, 1);
+            let receiving = part.nonblocking_receive(vec![0u64; LONG], 1, 0);
+            let sending = part.nonblocking_synchronous_send(numbers(0, LONG), 2, 0);
+            let other = world.nonblocking_send(numbers(0, LONG), 2, 1);
             computing.tell(1, 1)?;
             while !(receiving.is_done() && sending.is_done()) {
                 compute();

@@ -1,5 +1,5 @@
 //! Whatever a rank waits in brings on everything else that it has under way: tagged messages during
-//! collective operations and critical sections, immediate collective operations during messages.
+//! collective operations and critical sections, nonblocking collective operations during messages.
 //!
 //! Each program here is legal MPI. Each hung while a call brought on nothing but its own kind; the comment
 //! of each says which cycle of waits `mprun report` showed then.
@@ -7,7 +7,7 @@
 use mp_collectives::communicator::{ANY_SOURCE, Communicator};
 use mp_collectives::{
     collectives::{Check, Collectives, Settings},
-    immediate::{ImmediateCollectives, Settings as ImmediateSettings},
+    nonblocking::{NonblockingCollectives, Settings as NonblockingSettings},
     reduce::Sum,
 };
 use mp_core::{Channel, Pending, Rank, Result, wait_all, wait_some};
@@ -61,10 +61,10 @@ fn receives_first(_: &Rank, world: &Communicator, other: usize) -> Result<()> {
 
 /// Cycle: the even rank waits for a flag of the odd one, which waits for a message of the even one.
 #[test]
-fn an_immediate_send_goes_on_in_a_barrier() {
+fn a_nonblocking_send_goes_on_in_a_barrier() {
     pairs(
         |rank, world, other| {
-            let sending = world.immediate_send(numbers(rank.id()), other, 3);
+            let sending = world.nonblocking_send(numbers(rank.id()), other, 3);
             world.barrier()?;
             sending.wait()?;
             Ok(())
@@ -75,12 +75,12 @@ fn an_immediate_send_goes_on_in_a_barrier() {
 
 /// Cycle: the even rank waits for a flag of the odd one, which waits for room in the channel to the even one.
 #[test]
-fn an_immediate_receive_goes_on_in_a_barrier() {
+fn a_nonblocking_receive_goes_on_in_a_barrier() {
     for any in [false, true] {
         pairs(
             |rank, world, other| {
                 let from = if any { ANY_SOURCE } else { other.into() };
-                let receiving = world.immediate_receive(vec![0u64; LONG], from, 3);
+                let receiving = world.nonblocking_receive(vec![0u64; LONG], from, 3);
                 world.barrier()?;
                 let (got, status) = receiving.wait()?;
                 ensure!(status.source == rank.id() ^ 1, "from {}", status.source);
@@ -99,7 +99,7 @@ fn an_immediate_receive_goes_on_in_a_barrier() {
 fn a_synchronous_send_is_matched_in_a_barrier() {
     pairs(
         |_, world, other| {
-            let receiving = world.immediate_receive([0u64], other, 3);
+            let receiving = world.nonblocking_receive([0u64], other, 3);
             world.barrier()?;
             ensure!(receiving.wait()?.0 == [7], "another number");
             Ok(())
@@ -125,23 +125,23 @@ fn a_buffered_send_goes_on_in_a_barrier() {
 
 /// Cycle: the even rank waits for a flag of the odd one, which waits for a message of the even one.
 #[test]
-fn an_immediate_send_goes_on_in_the_wait_for_an_immediate_barrier() {
+fn a_nonblocking_send_goes_on_in_the_wait_for_an_nonblocking_barrier() {
     for progress in [Progress::InCalls, Progress::Automatic] {
         pairs(
             |rank, world, other| {
-                world.set_immediate(progress.clone(), ImmediateSettings::default())?;
-                let sending = world.immediate_send(numbers(rank.id()), other, 3);
-                let barrier = world.immediate()?.barrier();
+                world.set_nonblocking(progress.clone(), NonblockingSettings::default())?;
+                let sending = world.nonblocking_send(numbers(rank.id()), other, 3);
+                let barrier = world.nonblocking()?.barrier();
                 barrier.wait()?;
                 sending.wait()?;
                 Ok(())
             },
             |_, world, other| {
-                world.set_immediate(progress.clone(), ImmediateSettings::default())?;
+                world.set_nonblocking(progress.clone(), NonblockingSettings::default())?;
                 let mut got = vec![0u64; LONG];
                 world.receive_into(&mut got, other, 3)?;
                 received(&got, other)?;
-                let barrier = world.immediate()?.barrier();
+                let barrier = world.nonblocking()?.barrier();
                 barrier.wait()?;
                 Ok(())
             },
@@ -150,17 +150,17 @@ fn an_immediate_send_goes_on_in_the_wait_for_an_immediate_barrier() {
 }
 
 /// Cycle: the last rank waits in a blocking call for the others, and they wait for flags of its part in the
-/// immediate operation.
+/// nonblocking operation.
 #[test]
-fn an_immediate_all_reduce_goes_on_in_blocking_calls() {
+fn a_nonblocking_all_reduce_goes_on_in_blocking_calls() {
     for (ranks, length) in [(2, 1), (4, 1), (4, 100_000), (5, 3_000)] {
         for blocking in ["receive", "receive from any source", "barrier", "all-reduce"] {
             on_all(ranks, |rank| {
                 let world = Communicator::world(rank);
                 let none = Settings { check: Check::Off, ..Settings::default() };
                 world.set_collectives(none)?;
-                world.set_immediate(Progress::InCalls, ImmediateSettings::default())?;
-                let sum = world.immediate()?.all_reduce(vec![1 + rank.id() as u64; length], Sum);
+                world.set_nonblocking(Progress::InCalls, NonblockingSettings::default())?;
+                let sum = world.nonblocking()?.all_reduce(vec![1 + rank.id() as u64; length], Sum);
                 let total = (ranks * (ranks + 1) / 2) as u64;
                 let last = ranks - 1;
                 let meet = || -> Result<()> {
@@ -205,7 +205,7 @@ fn a_message_goes_on_while_its_rank_waits_on_a_channel_or_for_a_critical_section
     pairs(
         |rank, world, other| {
             let from = rank.receiver::<u8>("own", other, Channel::degree(1))?;
-            let sending = world.immediate_send(numbers(rank.id()), other, 3);
+            let sending = world.nonblocking_send(numbers(rank.id()), other, 3);
             ensure!(*from.receive()? == 1, "another byte");
             sending.wait()?;
             Ok(())
@@ -222,7 +222,7 @@ fn a_message_goes_on_while_its_rank_waits_on_a_channel_or_for_a_critical_section
         let world = Communicator::world(rank);
         let hits = Counter::open(rank, "hits", Scheme::SlotServer)?;
         if rank.id() == 0 {
-            let sending = world.immediate_send(numbers(0), 1, 3);
+            let sending = world.nonblocking_send(numbers(0), 1, 3);
             // Nobody serves before rank 1 has received.
             hits.fetch_add(1)?;
             sending.wait()?;
@@ -261,9 +261,9 @@ fn messages_collectives_and_critical_sections_are_waited_for_together() {
             let (next, before) = ((me + 1) % size, (me + size - 1) % size);
             for round in 0..20u64 {
                 let mut hit = hits.submit(1)?;
-                let mut receiving = world.immediate_receive([0u64], before, 3);
-                let mut sending = world.immediate_send([round], next, 3);
-                let mut sum = world.immediate()?.all_reduce([1u64], Sum);
+                let mut receiving = world.nonblocking_receive([0u64], before, 3);
+                let mut sending = world.nonblocking_send([round], next, 3);
+                let mut sum = world.nonblocking()?.all_reduce([1u64], Sum);
                 let mut all: [&mut dyn Pending; 4] =
                     [&mut hit, &mut receiving, &mut sending, &mut sum];
                 if round % 2 == 0 {
@@ -289,7 +289,7 @@ fn calls_of_one_set_of_communicators_bring_on_the_receives_of_another() {
     pairs(
         |rank, world, other| {
             let second = Communicator::world(rank);
-            let receiving = second.immediate_receive(vec![0u64; LONG], other, 3);
+            let receiving = second.nonblocking_receive(vec![0u64; LONG], other, 3);
             world.receive_into(&mut [0u8], other, 4)?;
             received(&receiving.wait()?.0, other)
         },

@@ -9,7 +9,7 @@ use std::{
 
 use mp_collectives::communicator::{ANY_SOURCE, Communicator};
 use mp_collectives::{
-    immediate::{ImmediateCollectives, Settings},
+    nonblocking::{NonblockingCollectives, Settings},
     reduce::Sum,
 };
 use mp_core::{
@@ -44,22 +44,22 @@ fn one_of_each(rank: &Rank, waited: Waited, by_thread: bool) -> Result<()> {
         true => CommThreads::start(1)?.into(),
         false => Progress::InCalls,
     };
-    world.set_immediate(progress, Settings::default())?;
+    world.set_nonblocking(progress, Settings::default())?;
     let threads = CommThreads::start(1)?;
     let channel = Channel::degree(1).max_len(LONG);
     let mut to = threads.delegate(rank.sender::<[u64]>("delegated", next, channel)?);
     let from = rank.receiver::<[u64]>("delegated", before, channel)?;
 
     let mut lent = vec![0u64; LONG];
-    let mut small = world.immediate_receive([0u8; 3], ANY_SOURCE, 1);
-    let mut borrowed = second.immediate_receive(&mut lent[..], before, 2);
+    let mut small = world.nonblocking_receive([0u8; 3], ANY_SOURCE, 1);
+    let mut borrowed = second.nonblocking_receive(&mut lent[..], before, 2);
     let mut again = world.persistent_receive(vec![0u16; 7], before, 3);
     again.start()?;
-    let mut sum = world.immediate()?.all_reduce(vec![me as u64; LONG], Sum);
-    let mut barrier = world.immediate()?.barrier();
+    let mut sum = world.nonblocking()?.all_reduce(vec![me as u64; LONG], Sum);
+    let mut barrier = world.nonblocking()?.barrier();
     let mut delegated = to.send(vec![me as u64; LONG]);
-    let mut matched = second.immediate_synchronous_send(vec![me as u64; LONG], next, 2);
-    let mut sent = world.immediate_send([me as u8; 3], next, 1);
+    let mut matched = second.nonblocking_synchronous_send(vec![me as u64; LONG], next, 2);
+    let mut sent = world.nonblocking_send([me as u8; 3], next, 1);
     let mut sent_again = world.persistent_send(vec![me as u16; 7], next, 3);
     sent_again.start()?;
     {
@@ -141,11 +141,11 @@ fn requests_of_every_kind_are_awaited() {
             let (me, size) = (rank.id(), rank.size());
             let (next, before) = ((me + 1) % size, (me + size - 1) % size);
             let world = Communicator::world(rank);
-            world.set_immediate(Progress::InCalls, Settings::default())?;
+            world.set_nonblocking(Progress::InCalls, Settings::default())?;
             let (sum, (got, status), sent) = block_on(async {
-                let received = world.immediate_receive(vec![0u64; LONG], before, 0);
-                let sent = world.immediate_send(vec![me as u64; LONG], next, 0);
-                let sum = world.immediate()?.all_reduce([me as u64], Sum);
+                let received = world.nonblocking_receive(vec![0u64; LONG], before, 0);
+                let sent = world.nonblocking_send(vec![me as u64; LONG], next, 0);
+                let sum = world.nonblocking()?.all_reduce([me as u64], Sum);
                 Ok::<_, Error>((sum.await?, received.await?, sent.await?))
             })?;
             ensure!(sum == [(size * (size - 1) / 2) as u64], "a sum of {sum:?}");
@@ -164,12 +164,12 @@ fn requests_of_two_ranks_are_not_waited_for_together() {
         .run(|rank| {
             let solo = World::solo()?;
             let (here, there) = (Communicator::world(rank), Communicator::comm_self(&solo));
-            here.set_immediate(Progress::InCalls, Settings::default())?;
-            let mut received = here.immediate_receive([0u8], 1 - rank.id(), 1);
+            here.set_nonblocking(Progress::InCalls, Settings::default())?;
+            let mut received = here.nonblocking_receive([0u8], 1 - rank.id(), 1);
             if rank.id() == 0 {
                 // Nothing of this is done before rank 1 goes on.
-                let mut barrier = here.immediate()?.barrier();
-                let mut elsewhere = there.immediate_receive([0u8], 0, 1);
+                let mut barrier = here.nonblocking()?.barrier();
+                let mut elsewhere = there.nonblocking_receive([0u8], 0, 1);
                 refused(&mut [&mut received, &mut elsewhere])?;
                 refused(&mut [&mut elsewhere, &mut received])?;
                 refused(&mut [&mut barrier, &mut elsewhere])?;
@@ -181,7 +181,7 @@ fn requests_of_two_ranks_are_not_waited_for_together() {
             }
             ensure!(received.wait()?.0 == [7], "the message");
             here.send(&[8u8], 0, 1)?;
-            Ok(here.immediate()?.barrier().wait()?)
+            Ok(here.nonblocking()?.barrier().wait()?)
         })
         .unwrap();
 }
@@ -208,9 +208,9 @@ fn requests_that_are_not_started_are_passed_over() {
             let mut sent = world.persistent_send(vec![me as u16; 7], next, 3);
             for round in 0..3 {
                 started.start()?;
-                let mut received = world.immediate_receive([0u8; 3], before, 1);
+                let mut received = world.nonblocking_receive([0u8; 3], before, 1);
                 sent.start()?;
-                let mut small = world.immediate_send([round as u8; 3], next, 1);
+                let mut small = world.nonblocking_send([round as u8; 3], next, 1);
                 let [first, second, third] = &mut idle;
                 wait_all::<&mut dyn Pending>(&mut [
                     first,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mp_collectives::communicator::{ANY_SOURCE, Communicator, Error, ErrorKind, Result};
 use mp_collectives::{
     collectives::Collectives,
-    immediate::ImmediateCollectives,
+    nonblocking::NonblockingCollectives,
     reduce::{Max, Sum},
 };
 use mp_core::{Cause, Rank, World};
@@ -59,18 +59,18 @@ fn work(of: &Communicator, seed: u64, step: u64) -> Result<()> {
             check(right, "an exchange")
         }
         5 => {
-            let first = of.immediate()?.all_reduce(vector(me, step, len), Sum);
-            let second = of.immediate()?.broadcast(vector(me, step, 3), root);
+            let first = of.nonblocking()?.all_reduce(vector(me, step, len), Sum);
+            let second = of.nonblocking()?.broadcast(vector(me, step, 3), root);
             let first = first.wait();
             let second = second.wait()?;
-            check(second == vector(root, step, 3), "an immediate broadcast")?;
-            check(first?[len - 1] == sum(len - 1), "an immediate sum")
+            check(second == vector(root, step, 3), "a nonblocking broadcast")?;
+            check(first?[len - 1] == sum(len - 1), "a nonblocking sum")
         }
         6 => {
             // Everybody's to everybody, in any order.
             let sent: Vec<_> = (0..ranks)
                 .filter(|&other| other != me)
-                .map(|other| of.immediate_send(vector(me, step, len), other, step as u32))
+                .map(|other| of.nonblocking_send(vector(me, step, len), other, step as u32))
                 .collect();
             for _ in 1..ranks {
                 let (got, status) = of.receive_vec::<u64>(ANY_SOURCE, step as u32)?;
@@ -130,7 +130,7 @@ fn survive(rank: &Rank, seed: u64, is_process: bool) -> mp_core::Result<()> {
         match went.as_ref().map_err(Error::kind) {
             Ok(()) => {}
             Err(ErrorKind::PeerLost { .. } | ErrorKind::Revoked) => current.revoke()?,
-            // Of an immediate operation.
+            // Of a nonblocking operation.
             Err(ErrorKind::World(error))
                 if matches!(error.kind(), mp_core::ErrorKind::PeerLost { .. }) =>
             {
@@ -200,7 +200,7 @@ fn a_revocation_ends_collective_operations() {
                 // Open already.
                 world.barrier()?;
                 world.all_reduce(&mut one, Sum)?;
-                world.immediate()?.barrier().wait()?;
+                world.nonblocking()?.barrier().wait()?;
             }
             if rank.id() == 2 {
                 std::thread::sleep(Duration::from_millis(10));
@@ -210,8 +210,8 @@ fn a_revocation_ends_collective_operations() {
                     0 => world.barrier(),
                     1 => world.all_reduce(&mut one, Sum),
                     _ => world
-                        .immediate()
-                        .and_then(|mut immediate| Ok(immediate.barrier().wait().map(drop)?)),
+                        .nonblocking()
+                        .and_then(|mut nonblocking| Ok(nonblocking.barrier().wait().map(drop)?)),
                 };
                 ensure!(
                     matches!(waited.as_ref().map_err(Error::kind), Err(ErrorKind::Revoked)),
@@ -229,10 +229,10 @@ fn a_revocation_ends_collective_operations() {
                 );
                 ensure!(
                     matches!(
-                        world.immediate().map(drop).as_ref().map_err(Error::kind),
+                        world.nonblocking().map(drop).as_ref().map_err(Error::kind),
                         Err(ErrorKind::Revoked)
                     ),
-                    "immediate"
+                    "nonblocking"
                 );
             }
             copy.barrier()?;

@@ -4,7 +4,7 @@
 use mp_collectives::communicator::{ANY_SOURCE, Communicator, Error, ErrorKind, wait_any};
 use mp_collectives::{
     collectives::Collectives,
-    immediate::{ImmediateCollectives, Settings},
+    nonblocking::{NonblockingCollectives, Settings},
     reduce::Sum,
 };
 use mp_core::{Channel, Sender, World};
@@ -30,11 +30,11 @@ fn starved(
         |world: World| world.segment_size(8 << 20),
         |rank| {
             let world = Communicator::world(rank);
-            world.set_immediate(Progress::InCalls, Settings::default())?;
+            world.set_nonblocking(Progress::InCalls, Settings::default())?;
             // Opens all that is needed.
             world.barrier()?;
             world.all_reduce(&mut [1u64], Sum)?;
-            world.immediate()?.barrier().wait()?;
+            world.nonblocking()?.barrier().wait()?;
             let mut end = rank.sender::<u8>("end", (rank.id() + 1) % 3, Channel::degree(1))?;
             let ended = rank.receiver::<u8>("end", (rank.id() + 2) % 3, Channel::degree(1))?;
             for other in (0..3).filter(|&other| other != rank.id()) {
@@ -45,7 +45,7 @@ fn starved(
             }
             if rank.id() == 0 {
                 let taken = starve(rank);
-                let request = world.immediate_send(vec![7u64; 30_000], 1, 1);
+                let request = world.nonblocking_send(vec![7u64; 30_000], 1, 1);
                 wait(&world, &mut end)?;
                 ensure!(request.wait().is_err(), "a message that could not be sent");
                 drop(taken);
@@ -100,12 +100,12 @@ fn a_blocking_collective_fails() {
 fn a_wait_for_several_requests_fails() {
     starved(
         |world, go| {
-            let mut barrier = world.immediate()?.barrier();
+            let mut barrier = world.nonblocking()?.barrier();
             let waited = wait_any(&mut [&mut barrier]).map(drop).map_err(Error::from);
             assert!(is_unsent(&waited), "{waited:?}");
             go.send(&1)?;
             Ok(barrier.wait().map(drop)?)
         },
-        |world| Ok(world.immediate()?.barrier().wait().map(drop)?),
+        |world| Ok(world.nonblocking()?.barrier().wait().map(drop)?),
     );
 }

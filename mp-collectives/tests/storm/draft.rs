@@ -535,7 +535,7 @@ impl Draft {
     fn send_later(&mut self, message: Message) {
         let (comm, from) = (message.comm, message.from);
         let hows = [
-            Later::Immediate,
+            Later::Nonblocking,
             Later::Synchronous,
             Later::Persistent,
             Later::Buffered,
@@ -584,7 +584,8 @@ impl Draft {
         let from = self.member(comm);
         for _ in 0..self.burst() {
             let (receive, needs) = self.some_receive(comm, at, from);
-            let hows = [Posted::Immediate, Posted::Immediate, Posted::Persistent, Posted::Again];
+            let hows =
+                [Posted::Nonblocking, Posted::Nonblocking, Posted::Persistent, Posted::Again];
             let how = self.of(&hows);
             let request = self.opened(at, Some(comm), Open::Receive(receive, needs));
             self.act(at, Act::Post { receive, how, request });
@@ -694,7 +695,7 @@ impl Draft {
         for _ in 0..1 + self.below(4) {
             let (receive, needs) = self.some_receive(comm, one, other);
             let request = self.opened(one, Some(comm), Open::Receive(receive, needs));
-            self.act(one, Act::Post { receive, how: Posted::Immediate, request });
+            self.act(one, Act::Post { receive, how: Posted::Nonblocking, request });
         }
         self.program.acts[other].push(Act::Delay(500));
         self.send_to_all_posted(comm, other, one);

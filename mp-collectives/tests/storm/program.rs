@@ -69,13 +69,13 @@ pub struct Beside {
 /// How something is sent that waits for nobody.
 #[derive(Clone, Copy, Debug)]
 pub enum Later {
-    Immediate,
+    Nonblocking,
     Synchronous,
     Persistent,
-    /// Immediate, and nobody asks what became of it.
+    /// Nonblocking, and nobody asks what became of it.
     Dropped,
     Buffered,
-    /// Immediate, taken back, and sent again if that was in time.
+    /// Nonblocking, taken back, and sent again if that was in time.
     Again,
 }
 
@@ -90,9 +90,9 @@ pub enum Blocking {
 /// How a receive is posted.
 #[derive(Clone, Copy, Debug)]
 pub enum Posted {
-    Immediate,
+    Nonblocking,
     Persistent,
-    /// Immediate, taken back, and posted again if that was in time.
+    /// Nonblocking, taken back, and posted again if that was in time.
     Again,
 }
 

@@ -15,7 +15,7 @@ use mp_collectives::communicator::{
     Error, Pending, PersistentReceive, PersistentSend, ReceiveRequest, SendRequest, Status,
     test_any,
 };
-use mp_collectives::immediate::CollectiveRequest;
+use mp_collectives::nonblocking::CollectiveRequest;
 use mp_core::Rank;
 use mp_delegate::threads::Request as DelegatedRequest;
 
@@ -58,7 +58,7 @@ fn received<'a>(received: Received, number: usize) -> Done<'a> {
     Done::Receive(received.map_err(|failed| failed.error), number)
 }
 
-fn world_error<B>(failed: mp_collectives::immediate::Failed<B>) -> Error {
+fn world_error<B>(failed: mp_collectives::nonblocking::Failed<B>) -> Error {
     failed.error.into()
 }
 

@@ -13,7 +13,7 @@ use mp_collectives::communicator::{
 };
 use mp_collectives::{
     collectives::{Check, Collectives, Settings},
-    immediate::{self, ImmediateCollectives},
+    nonblocking::{self, NonblockingCollectives},
     reduce::Sum,
 };
 use mp_core::{Rank, Result};
@@ -69,7 +69,7 @@ pub fn run(rank: &Rank, seed: u64, limit: Limit) -> Result<()> {
         }
     }
     // Some compare all that they call, some have a thread that carries on between their calls what they have
-    // begun: everything, or immediate operations alone.
+    // begun: everything, or nonblocking operations alone.
     let check = if seed.is_multiple_of(2) { Check::On } else { Check::Off };
     let progress: Progress = match seed % 4 {
         2 => Progress::InCalls,
@@ -179,7 +179,7 @@ impl<'a> Part<'a> {
             (0..comm.size()).map(|rank| comm.world_rank(rank)).collect();
         ensure!(world? == *members, "communicator {number}, {comm:?}, has others than {members:?}");
         comm.set_collectives(Settings { check: self.check, ..Settings::default() })?;
-        comm.set_immediate(self.progress.clone(), immediate::Settings::default())?;
+        comm.set_nonblocking(self.progress.clone(), nonblocking::Settings::default())?;
         ensure!(self.comms[number].set(comm).is_ok(), "communicator {number} is made twice");
         Ok(())
     }
@@ -235,7 +235,7 @@ impl<'a> Part<'a> {
             Act::Wait { how, ref sure, ref more } => self.wait(how, sure, more)?,
             Act::Cancel { comm, source } => {
                 let source = self.local(comm, source);
-                let posted = self.comm(comm)?.immediate_receive(vec![0u8], source, NO_TAG);
+                let posted = self.comm(comm)?.nonblocking_receive(vec![0u8], source, NO_TAG);
                 ensure!(posted.cancel().is_ok(), "a receive of nothing can't be taken back");
             }
             Act::Duplicate { comm, to } => {
@@ -285,12 +285,12 @@ impl<'a> Part<'a> {
                 posted.start()?;
                 Request::PersistentReceive(posted, number)
             }
-            Posted::Immediate => {
-                Request::Receive(comm.immediate_receive(buffer, source, tag), number)
+            Posted::Nonblocking => {
+                Request::Receive(comm.nonblocking_receive(buffer, source, tag), number)
             }
             Posted::Again => {
-                let again = match comm.immediate_receive(buffer, source, tag).cancel() {
-                    Ok(back) => comm.immediate_receive(back, source, tag),
+                let again = match comm.nonblocking_receive(buffer, source, tag).cancel() {
+                    Ok(back) => comm.nonblocking_receive(back, source, tag),
                     Err(posted) => posted,
                 };
                 Request::Receive(again, number)
@@ -351,7 +351,7 @@ impl<'a> Part<'a> {
         let all = comm.shrink()?;
         ensure!(comm.is_revoked(), "{comm:?} is not revoked");
         revoked(comm.try_probe(other, NO_TAG))?;
-        revoked(comm.immediate_send([0u8], other, NO_TAG).wait())?;
+        revoked(comm.nonblocking_send([0u8], other, NO_TAG).wait())?;
         self.put_comm(to, all)
     }
 
@@ -360,19 +360,19 @@ impl<'a> Part<'a> {
         let sent = match how {
             Later::Buffered => return Ok(comm.buffered_send(&content, to, tag)?),
             Later::Dropped => {
-                drop(comm.immediate_send(content, to, tag));
+                drop(comm.nonblocking_send(content, to, tag));
                 return Ok(());
             }
-            Later::Immediate => Request::Send(comm.immediate_send(content, to, tag), number),
+            Later::Nonblocking => Request::Send(comm.nonblocking_send(content, to, tag), number),
             Later::Synchronous => {
-                Request::Send(comm.immediate_synchronous_send(content, to, tag), number)
+                Request::Send(comm.nonblocking_synchronous_send(content, to, tag), number)
             }
             Later::Again => {
                 let wanted = content.clone();
-                let again = match comm.immediate_send(content, to, tag).cancel() {
+                let again = match comm.nonblocking_send(content, to, tag).cancel() {
                     Ok(back) => {
                         ensure!(back == wanted, "another buffer came back");
-                        comm.immediate_send(back, to, tag)
+                        comm.nonblocking_send(back, to, tag)
                     }
                     Err(sent) => sent,
                 };
@@ -597,7 +597,7 @@ impl<'a> Part<'a> {
     fn begin(&mut self, comm: usize, operation: Collective) -> Result<Request<'a>> {
         let comm = self.comm(comm)?;
         let (mine, wanted) = Self::elements(comm, operation);
-        let mut front = comm.immediate()?;
+        let mut front = comm.nonblocking()?;
         Ok(match operation {
             Collective::Barrier => Request::Barrier(front.barrier()),
             Collective::Broadcast { root, .. } => {

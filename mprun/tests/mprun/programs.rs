@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use onchip::{Pending, RanksFailed, immediate, mpb::Mpbs, prelude::*, wait_any};
+use onchip::{Pending, RanksFailed, mpb::Mpbs, nonblocking, prelude::*, wait_any};
 
 pub fn run(name: &str, args: &[String]) -> ExitCode {
     let number = |index: usize| args[index].parse::<usize>().unwrap();
@@ -354,10 +354,10 @@ fn beside(kind: &str, what: &str, third: &str) -> onchip::Result<()> {
         let two = all.split((me < 2).then_some(1), 0)?;
         let progress = match what {
             "thread" => CommThreads::start(1)?.into(),
-            _ => immediate::Progress::InCalls,
+            _ => nonblocking::Progress::InCalls,
         };
-        all.set_immediate(progress, immediate::Settings::default())?;
-        let begin = || -> onchip::Result<_> { Ok(all.immediate()?.barrier()) };
+        all.set_nonblocking(progress, nonblocking::Settings::default())?;
+        let begin = || -> onchip::Result<_> { Ok(all.nonblocking()?.barrier()) };
         let is_request = matches!(what, "thread" | "calls");
         // All have what these calls open.
         begin()?.wait()?;
@@ -381,7 +381,7 @@ fn beside(kind: &str, what: &str, third: &str) -> onchip::Result<()> {
             return from.receive().map(drop);
         }
         let to = if what == "barrier beside 2" { 2 } else { 0 };
-        let _sent = all.immediate_synchronous_send([1u8], to, UNWANTED);
+        let _sent = all.nonblocking_synchronous_send([1u8], to, UNWANTED);
         match (what, &two) {
             ("any", _) => {
                 let threads = CommThreads::start(1)?;
@@ -389,7 +389,7 @@ fn beside(kind: &str, what: &str, third: &str) -> onchip::Result<()> {
                 let mut to = threads.delegate(rank.sender::<u8>("delegated", 2, channel)?);
                 to.send(1).wait()?;
                 let mut sent = to.send(2);
-                let mut got = all.immediate_receive([0u8], 0, LATER);
+                let mut got = all.nonblocking_receive([0u8], 0, LATER);
                 let mut both: [&mut dyn Pending; 2] = [&mut got, &mut sent];
                 wait_any(&mut both)?;
             }

@@ -1,6 +1,6 @@
 //! What a request costs from its start to the end of the wait for it.
 
-use onchip::immediate::{ImmediateCollectives, Settings};
+use onchip::nonblocking::{NonblockingCollectives, Settings};
 use onchip::prelude::*;
 use onchip::reduce::Sum;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ impl Life {
     fn what(self) -> &'static str {
         match self {
             Self::Each => {
-                "8 bytes by a posted receive and an immediate send, each waited for, beside blocking calls"
+                "8 bytes by a posted receive and a nonblocking send, each waited for, beside blocking calls"
             }
             Self::Together => "the same, both waited for together, beside blocking calls",
             Self::Mixed => {
@@ -71,30 +71,30 @@ pub fn rows() -> Vec<Row> {
 pub fn perform(rank: &Rank, life: Life) -> onchip::Result<Vec<f64>> {
     let plan = Tagged { trips: 500, ..Tagged::pingpong(8) };
     let world = Communicator::world(rank);
-    world.set_immediate(threads::Progress::InCalls, Settings::default())?;
+    world.set_nonblocking(threads::Progress::InCalls, Settings::default())?;
     let (me, peer) = (rank.id(), 1 - rank.id());
     let mut checked = Checked::default();
     let mut number = 0u64;
     let mut trip = || -> onchip::Result<()> {
         number += 1;
-        let mut receive = world.immediate_receive([0u64], peer, Tagged::TAG);
+        let mut receive = world.nonblocking_receive([0u64], peer, Tagged::TAG);
         let got = match life {
             Life::Each => {
                 if me == 0 {
-                    world.immediate_send([number], peer, Tagged::TAG).wait()?;
+                    world.nonblocking_send([number], peer, Tagged::TAG).wait()?;
                 }
                 let ([got], _) = receive.wait()?;
                 if me == 1 {
-                    world.immediate_send([!got], peer, Tagged::TAG).wait()?;
+                    world.nonblocking_send([!got], peer, Tagged::TAG).wait()?;
                 }
                 got
             }
             // Both send and receive at the same time: half a round trip takes as long as the whole.
             Life::Together | Life::Mixed => {
                 let message = if me == 0 { number } else { !number };
-                let mut send = world.immediate_send([message], peer, Tagged::TAG);
+                let mut send = world.nonblocking_send([message], peer, Tagged::TAG);
                 if life == Life::Mixed {
-                    let mut sum = world.immediate()?.all_reduce([number], Sum);
+                    let mut sum = world.nonblocking()?.all_reduce([number], Sum);
                     let mut all: [&mut dyn Pending; 3] = [&mut receive, &mut send, &mut sum];
                     wait_all(&mut all)?;
                     checked.equal(sum.wait()?[0], 2 * number);

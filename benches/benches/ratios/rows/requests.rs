@@ -22,7 +22,7 @@ const USUAL: u64 = 64;
 /// requests for each of them costs hundreds of times more.
 const GROWS: [(u64, f64); 2] = [(1000, 2.0), (100_000, 5.0)];
 
-/// Windows of immediate sends to posted receives, all of them waited for together.
+/// Windows of nonblocking sends to posted receives, all of them waited for together.
 pub fn together(ranks: Ranks, window: u64) -> Side {
     let job = Job::Requests(Requests::of(window));
     ours::side(ranks, Task::pinned(Waits::Spin, job), |results| median(&results[0]))
@@ -58,7 +58,7 @@ pub fn rows() -> Vec<Row> {
         rows.extend(BOTH.map(|ranks| {
             row(
                 format!("{window}.{}", ranks.name()),
-                "immediate sends of 8 bytes to posted receives, so many before all are waited for, time of one, \
+                "nonblocking sends of 8 bytes to posted receives, so many before all are waited for, time of one, \
                  beside the best of the MPIs",
                 together(ranks, window),
                 Contest::side(&contest, 0),
@@ -147,7 +147,7 @@ fn windows_sent(world: &Communicator, peer: usize, plan: Requests) -> onchip::Re
     let mut number = 0u64;
     let took = timed(plan.batches, plan.windows, || -> onchip::Result<()> {
         for _ in 0..plan.window {
-            requests.push(world.immediate_send([number], peer, Tagged::TAG));
+            requests.push(world.nonblocking_send([number], peer, Tagged::TAG));
             number += 1;
         }
         wait_all(&mut requests)?;
@@ -176,7 +176,7 @@ fn windows_received(
     let mut number = 0u64;
     for _ in 0..plan.all_windows() {
         for _ in 0..plan.window {
-            requests.push(world.immediate_receive([0u64], peer, Tagged::TAG));
+            requests.push(world.nonblocking_receive([0u64], peer, Tagged::TAG));
         }
         let mut sum = 0u64;
         wait(&mut requests, &mut sum)?;

@@ -9,7 +9,7 @@
 //! | `tagged` | messages with tags |
 //! | `parts` | communicators of some of the ranks |
 //! | `blocking` | collective operations that block |
-//! | `immediate` | collective operations that go on meanwhile |
+//! | `nonblocking` | collective operations that go on meanwhile |
 //! | `asynchronous` | broadcasts that call handlers |
 //! | `critical` | a counter in a critical section |
 //! | `healing` | a set in a critical section, used after ranks were killed |
@@ -20,7 +20,7 @@ mod blocking;
 mod critical;
 mod delegated;
 mod healing;
-mod immediate;
+mod nonblocking;
 mod pairs;
 mod parts;
 mod queue;
@@ -105,7 +105,7 @@ pub fn run(step: Step, work: Work<'_>) -> Result<()> {
         Operation::Tagged => tagged::run(work),
         Operation::Parts => parts::run(work),
         Operation::Blocking => blocking::run(work),
-        Operation::Immediate => immediate::run(work),
+        Operation::Nonblocking => nonblocking::run(work),
         Operation::Asynchronous => asynchronous::run(work),
         Operation::Critical => critical::run(work),
         Operation::Healing => healing::run(work),

@@ -158,8 +158,8 @@ fn under_way(work: &Work<'_>, of: &Communicator, number: u64, len: usize) -> Res
     let (me, size) = (of.rank(), of.size());
     let others = || (0..size).filter(|&other| other != me);
     work.call()?;
-    let barrier = of.immediate()?.barrier();
-    let sum = of.immediate()?.all_reduce(small(me, number, len), Sum);
+    let barrier = of.nonblocking()?.barrier();
+    let sum = of.nonblocking()?.all_reduce(small(me, number, len), Sum);
     let mut receives: Vec<_> =
         others().map(|from| of.persistent_receive(vec![0u64; len], from, 3)).collect();
     let mut started: communicator::Result<()> = Ok(());
@@ -171,8 +171,8 @@ fn under_way(work: &Work<'_>, of: &Communicator, number: u64, len: usize) -> Res
         work.call()?;
         let words = words(work, of, me, number, len)?;
         sends.push(match to % 2 {
-            0 => of.immediate_send(words, to, 3),
-            _ => of.immediate_synchronous_send(words, to, 3),
+            0 => of.nonblocking_send(words, to, 3),
+            _ => of.nonblocking_synchronous_send(words, to, 3),
         });
     }
     started?;
@@ -323,7 +323,7 @@ fn master_of_each(work: &Work<'_>, of: &Communicator, tasks: u64) -> Result<()> 
     let mut posted: Vec<(usize, ReceiveRequest<[u64; 2]>)> = Vec::new();
     while master.done < tasks {
         for worker in master.give()? {
-            posted.push((worker, of.immediate_receive([0; 2], worker, ANSWER)));
+            posted.push((worker, of.nonblocking_receive([0; 2], worker, ANSWER)));
         }
         if posted.is_empty() {
             continue;

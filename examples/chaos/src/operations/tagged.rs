@@ -33,14 +33,14 @@ fn storm(work: &mut Work<'_>, round: u64) -> Result<()> {
     for &(to, tag) in &all {
         let words = work.label(me, round * 10 + tag).words(lengths[tag as usize]);
         work.call()?;
-        sends.push(work.world().immediate_send(words, to, tag as u32));
+        sends.push(work.world().nonblocking_send(words, to, tag as u32));
     }
     own.shuffle(&mut all);
     let mut receives = Vec::new();
     for &(from, tag) in &all {
         work.call()?;
         let into = vec![0u64; lengths[tag as usize]];
-        receives.push((from, tag, work.world().immediate_receive(into, from, tag as u32)));
+        receives.push((from, tag, work.world().nonblocking_receive(into, from, tag as u32)));
     }
     own.shuffle(&mut receives);
     for (from, tag, receive) in receives {

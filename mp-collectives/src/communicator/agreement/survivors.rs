@@ -141,7 +141,7 @@ impl Communicator {
     /// way, and can [`shrink`](Self::shrink) the communicator together. The other ranks need not call it. Communicators
     /// that were made from this one, or that it was made from, go on.
     ///
-    /// Sends, receives and probes fail, blocking and immediate, including those that already wait. All collective
+    /// Sends, receives and probes fail, blocking and nonblocking, including those that already wait. All collective
     /// operations fail, too. A receive whose message has begun to arrive still gets it. Messages that were not received
     /// are dropped. `shrink` and [`agree`](Self::agree) continue to work.
     ///

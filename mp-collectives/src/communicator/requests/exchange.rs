@@ -15,7 +15,7 @@ use crate::communicator::{
 };
 
 /// Sends and receives that [`run`](Self::run) carries out together, each as soon as it can make progress. They are like
-/// immediate sends and receives, but of borrowed elements, and are done when the borrow ends.
+/// nonblocking sends and receives, but of borrowed elements, and are done when the borrow ends.
 ///
 /// ```
 /// use onchip::Communicator;

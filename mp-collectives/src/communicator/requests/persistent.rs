@@ -137,7 +137,7 @@ impl<B: Buffer + 'static> PersistentSend<'_, B> {
     /// [`Misuse`](crate::communicator::ErrorKind::Misuse) when it was started and not waited for.
     pub fn start(&mut self) -> Result<()> {
         let Self { communicator, to, tag, state } = self;
-        state.start(|buffer| communicator.immediate_send(buffer, *to, *tag))
+        state.start(|buffer| communicator.nonblocking_send(buffer, *to, *tag))
     }
 
     /// Waits until the send is done, if it was started.
@@ -164,7 +164,7 @@ impl<B: BufferMut> PersistentReceive<'_, B> {
     /// [`Misuse`](crate::communicator::ErrorKind::Misuse) when it was started and not waited for.
     pub fn start(&mut self) -> Result<()> {
         let Self { communicator, source, tag, state } = self;
-        state.start(|buffer| communicator.immediate_receive(buffer, *source, *tag))
+        state.start(|buffer| communicator.nonblocking_receive(buffer, *source, *tag))
     }
 
     /// Waits for the message.

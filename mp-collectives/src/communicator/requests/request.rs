@@ -74,7 +74,7 @@ impl Drop for Ticket {
     }
 }
 
-/// An immediate send. It owns what is sent until that is on its way, and then returns it.
+/// A nonblocking send. It owns what is sent until that is on its way, and then returns it.
 ///
 /// The request is done when its message is on its way or, if it is synchronous, when its receiver has a receive for it.
 /// A message that the receiver's [limit](Communicator::set_unexpected_limit) keeps here is on its way when it is
@@ -84,7 +84,7 @@ impl Drop for Ticket {
 /// those of [`Communicator::send`].
 pub type SendRequest<B> = Request<SendOperation<B>>;
 
-/// An immediate receive. It owns the buffer, and returns it with the status of the message.
+/// A nonblocking receive. It owns the buffer, and returns it with the status of the message.
 ///
 /// The request can be cancelled until its message begins to arrive. Dropping a request cancels it; a message that has
 /// come for it is dropped with it. A leaked request stays, and takes a message. Its errors are those of
@@ -131,8 +131,8 @@ impl Communicator {
     /// onchip::World::threads(2).run(|rank| {
     ///     let world = Communicator::world(rank);
     ///     let other = 1 - world.rank();
-    ///     let sent = world.immediate_send(vec![world.rank() as u64; 100_000], other, 0);
-    ///     let received = world.immediate_receive(vec![0u64; 100_000], other, ANY_TAG);
+    ///     let sent = world.nonblocking_send(vec![world.rank() as u64; 100_000], other, 0);
+    ///     let received = world.nonblocking_receive(vec![0u64; 100_000], other, ANY_TAG);
     ///     let (numbers, status) = received.wait()?;
     ///     assert_eq!((numbers[99_999], status.count), (other as u64, 100_000));
     ///     assert_eq!(sent.wait()?.len(), 100_000);
@@ -141,7 +141,7 @@ impl Communicator {
     /// # Ok::<(), onchip::Error>(())
     /// ```
     #[inline]
-    pub fn immediate_send<B: Buffer + 'static>(
+    pub fn nonblocking_send<B: Buffer + 'static>(
         &self,
         buffer: B,
         to: usize,
@@ -158,9 +158,9 @@ impl Communicator {
         self.send_meanwhile(buffer, to, tag, false)
     }
 
-    /// Works like [`immediate_send`](Self::immediate_send), but the request is done when the receiver has a receive for
+    /// Works like [`nonblocking_send`](Self::nonblocking_send), but the request is done when the receiver has a receive for
     /// the message (`MPI_Issend`).
-    pub fn immediate_synchronous_send<B: Buffer + 'static>(
+    pub fn nonblocking_synchronous_send<B: Buffer + 'static>(
         &self,
         buffer: B,
         to: usize,
@@ -258,7 +258,7 @@ impl Communicator {
     /// Receives get their messages in the order in which they are posted. All errors, including those of this call, are
     /// returned by [`wait`](Request::wait).
     #[inline]
-    pub fn immediate_receive<B: BufferMut>(
+    pub fn nonblocking_receive<B: BufferMut>(
         &self,
         buffer: B,
         source: impl Into<Source>,

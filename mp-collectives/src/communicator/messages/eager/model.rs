@@ -17,11 +17,11 @@ const LIMIT: usize = 2;
 /// code.
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    /// An immediate send.
+    /// A nonblocking send.
     Later(usize),
     /// A send, which waits.
     Send(usize),
-    /// An immediate receive.
+    /// A nonblocking receive.
     Post {
         from: usize,
         tag: u8,

@@ -1,16 +1,16 @@
 //! Collective operations that continue while the rank does something else (such as `MPI_Ibcast`).
 //!
 //! ```
-//! use onchip::immediate::{Immediate, Settings};
+//! use onchip::nonblocking::{Nonblocking, Settings};
 //! use onchip::reduce::Sum;
 //! use onchip::World;
 //! use onchip::threads::CommThreads;
 //!
 //! let sums = World::threads(2).run(|rank| {
 //!     let threads = CommThreads::start(1)?;
-//!     let mut immediate = Immediate::open(rank, "step", &threads, Settings::default())?;
-//!     let sum = immediate.all_reduce(vec![rank.id() as f64; 1000], Sum);
-//!     let all_there = immediate.barrier();
+//!     let mut nonblocking = Nonblocking::open(rank, "step", &threads, Settings::default())?;
+//!     let sum = nonblocking.all_reduce(vec![rank.id() as f64; 1000], Sum);
+//!     let all_there = nonblocking.barrier();
 //!     let own: u64 = (0..1000).sum(); // meanwhile
 //!     let sum = sum.wait()?; // the vector is ours again
 //!     all_there.wait()?;
@@ -56,8 +56,8 @@ mod front;
 mod polled;
 mod request;
 
-pub use collectives::{Buffer, Element, Immediate, Settings};
-pub use communicator::ImmediateCollectives;
+pub use collectives::{Buffer, Element, Nonblocking, Settings};
+pub use communicator::NonblockingCollectives;
 pub use front::{BoxFuture, Front};
 pub use polled::{PolledMpb, Waits};
-pub use request::{CollectiveOperation, CollectiveRequest, Failed, ImmediateError};
+pub use request::{CollectiveOperation, CollectiveRequest, Failed, NonblockingError};

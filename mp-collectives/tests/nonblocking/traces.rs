@@ -1,10 +1,10 @@
-//! What a trace shows of immediate collectives.
+//! What a trace shows of nonblocking collectives.
 
 use std::{thread, time::Duration};
 
 use mp_collectives::{
     barrier::{self, Barriers},
-    immediate::{Immediate, Settings},
+    nonblocking::{Nonblocking, Settings},
     reduce::Sum,
 };
 use mp_core::{Rank, Result};
@@ -26,17 +26,17 @@ fn traced(rank: &Rank, recording: &Recording) -> Result<()> {
     let me = rank.id();
     let recorder = recording.recorder(Track::rank(me));
     let threads = CommThreads::builder(1).record([recording.recorder(Track::kt(me))]).start()?;
-    let mut immediate = Immediate::open(rank, "traced", &threads, Settings::default())?;
+    let mut nonblocking = Nonblocking::open(rank, "traced", &threads, Settings::default())?;
     for round in 0..10u64 {
-        let weights = immediate.broadcast(vec![round; 3000], 0);
-        let sums = immediate.all_reduce([1u32; 25], Sum);
-        let barrier = immediate.barrier();
+        let weights = nonblocking.broadcast(vec![round; 3000], 0);
+        let sums = nonblocking.all_reduce([1u32; 25], Sum);
+        let barrier = nonblocking.barrier();
         let busy = recorder.compute(1.0, || (0..1000 * round).sum::<u64>());
         ensure!(busy < u64::MAX && weights.wait()?[2999] == round, "round {round}");
         ensure!(sums.wait()? == [rank.size() as u32; 25], "round {round}");
         barrier.wait()?;
     }
-    drop(immediate);
+    drop(nonblocking);
     threads.shutdown();
     Ok(())
 }
@@ -58,9 +58,9 @@ fn a_trace_shows_what_threads_did_for_collectives() {
         };
         // One at least for each, and no others.
         let [weights, sums, barriers] = [
-            named("immediate broadcast", 24_000),
-            named("immediate all_reduce", 100),
-            named("immediate barrier", 0),
+            named("nonblocking broadcast", 24_000),
+            named("nonblocking all_reduce", 100),
+            named("nonblocking barrier", 0),
         ];
         ensure!([weights, sums, barriers].iter().all(|&steps| steps >= 10), "{steps:?}");
         ensure!(weights + sums + barriers == steps.len(), "{steps:?}");
@@ -76,7 +76,7 @@ fn a_trace_shows_what_threads_did_for_collectives() {
         trace.write_chrome(&mut json)?;
         let json = String::from_utf8(json).map_err(mp_core::Error::other)?;
         ensure!(json.contains(r#""name":"collective""#), "{json}");
-        ensure!(json.contains(r#""operation":"immediate broadcast""#), "{json}");
+        ensure!(json.contains(r#""operation":"nonblocking broadcast""#), "{json}");
         Ok(())
     });
 }
@@ -88,7 +88,7 @@ fn who_waits_for_others_in_a_collective_is_seen_to_wait() {
         let recorder = recording.recorder(Track::rank(rank.id()));
         let threads = CommThreads::builder(1).start()?;
         let mut barriers = Barriers::open(rank, "waits", barrier::Settings::default())?;
-        let mut immediate = Immediate::open(rank, "waits", &threads, Settings::default())?;
+        let mut nonblocking = Nonblocking::open(rank, "waits", &threads, Settings::default())?;
         let mut waited = 0;
         for round in 0..2 {
             recorder.compute(1.0, || -> Result<()> {
@@ -97,7 +97,7 @@ fn who_waits_for_others_in_a_collective_is_seen_to_wait() {
                 }
                 match round {
                     0 => barriers.wait(),
-                    _ => Ok(immediate.barrier().wait()?),
+                    _ => Ok(nonblocking.barrier().wait()?),
                 }
             })?;
             let report = recording.overlap();
@@ -105,7 +105,7 @@ fn who_waits_for_others_in_a_collective_is_seen_to_wait() {
             ensure!(rank.id() == 1 || now > waited, "round {round}: {report}");
             waited = now;
         }
-        drop(immediate);
+        drop(nonblocking);
         threads.shutdown();
         Ok(())
     });

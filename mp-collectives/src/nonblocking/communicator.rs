@@ -1,4 +1,4 @@
-//! Immediate collectives of communicators.
+//! Nonblocking collectives of communicators.
 
 use std::cell::{RefCell, RefMut};
 use std::sync::Arc;
@@ -6,22 +6,22 @@ use std::sync::Arc;
 use crate::communicator::{Communicator, Error, ErrorKind, Result};
 use mp_delegate::threads::Progress;
 
-use super::{Failed, Immediate, Settings};
+use super::{Failed, Nonblocking, Settings};
 use crate::calls::Board;
 use crate::members::{Members, names};
 
 /// Collective operations of a communicator's ranks that continue while the ranks do something else.
 ///
 /// ```
-/// use onchip::immediate::ImmediateCollectives;
+/// use onchip::nonblocking::NonblockingCollectives;
 /// use onchip::reduce::Sum;
 /// use onchip::Communicator;
 ///
 /// onchip::World::threads(4).run(|rank| {
 ///     let world = Communicator::world(rank);
 ///     let half = world.split(Some(rank.id() as u64 % 2), 0)?.expect("a color was named");
-///     let sum = half.immediate()?.all_reduce(vec![rank.id(); 100], Sum);
-///     let weights = world.immediate()?.broadcast([0.5 * rank.id() as f64], 3);
+///     let sum = half.nonblocking()?.all_reduce(vec![rank.id(); 100], Sum);
+///     let weights = world.nonblocking()?.broadcast([0.5 * rank.id() as f64], 3);
 ///     // Tagged messages, computation, then:
 ///     assert_eq!(weights.wait()?, [1.5]);
 ///     assert_eq!(sum.wait()?[99], 2 + 2 * (rank.id() % 2));
@@ -34,21 +34,21 @@ use crate::members::{Members, names};
 /// operations of several communicators do not wait for each other. Rank numbers in a request's errors are those of the
 /// world. Dropping a communicator waits for the operations that were called.
 ///
-/// The ranks always compare kind, type, length and root of immediate operations. If these differ, the requests of all
+/// The ranks always compare kind, type, length and root of nonblocking operations. If these differ, the requests of all
 /// ranks fail with [`CallsDiffer`](ErrorKind::CallsDiffer), at the latest some time after one rank waits.
 ///
 /// Where the ranks [check](crate::collectives::Check) all their calls, a request fails if the ranks have not all made
 /// the same call at that place among all calls of the communicator, including blocking calls. The error names which
 /// ranks called what; it becomes [`CallsDiffer`](ErrorKind::CallsDiffer) when `?` converts it to an error of
 /// communicators. The operation is then not carried out. The call itself does not wait for other ranks.
-pub trait ImmediateCollectives {
-    /// Returns the operations. The first call opens them as [set](Self::set_immediate) for this communicator or the one
+pub trait NonblockingCollectives {
+    /// Returns the operations. The first call opens them as [set](Self::set_nonblocking) for this communicator or the one
     /// that it was made from, or else with [`Progress::Automatic`].
     ///
     /// # Errors
-    /// The errors of [`Immediate::open`]; [`Misuse`](crate::communicator::ErrorKind::Misuse) while the value that an earlier call
+    /// The errors of [`Nonblocking::open`]; [`Misuse`](crate::communicator::ErrorKind::Misuse) while the value that an earlier call
     /// returned is still kept.
-    fn immediate(&self) -> Result<RefMut<'_, Immediate>>;
+    fn nonblocking(&self) -> Result<RefMut<'_, Nonblocking>>;
 
     /// Sets what advances the operations and how they are done, from the next call on. All ranks must call this with
     /// the same settings, between the same operations; each rank chooses for itself what advances its operations. Waits
@@ -58,14 +58,14 @@ pub trait ImmediateCollectives {
     /// [`set_collectives`](crate::collectives::Collectives::set_collectives).
     ///
     /// # Errors
-    /// The same as for [`immediate`](Self::immediate).
-    fn set_immediate(&self, progress: impl Into<Progress>, settings: Settings) -> Result<()>;
+    /// The same as for [`nonblocking`](Self::nonblocking).
+    fn set_nonblocking(&self, progress: impl Into<Progress>, settings: Settings) -> Result<()>;
 
     /// Sets what advances, between the calls of this rank, the operations that it began with non-blocking calls: tagged
-    /// messages of all communicators made from the same [`world`](Communicator::world), and immediate operations of
+    /// messages of all communicators made from the same [`world`](Communicator::world), and nonblocking operations of
     /// this communicator and of those that are made from it afterwards. Each rank chooses this for itself.
     ///
-    /// Without this call, tagged messages use [`Progress::InCalls`] and immediate operations use
+    /// Without this call, tagged messages use [`Progress::InCalls`] and nonblocking operations use
     /// [`Progress::Automatic`]. The reason is that each call that leaves messages pending hands them over to the
     /// thread, and the next call takes them back. This costs some microseconds, about as much as a short message. It
     /// pays off where the rank computes for longer than that while long messages are pending.
@@ -74,7 +74,7 @@ pub trait ImmediateCollectives {
     /// request is waited for.
     ///
     /// ```
-    /// use onchip::immediate::ImmediateCollectives;
+    /// use onchip::nonblocking::NonblockingCollectives;
     /// use onchip::Communicator;
     /// use onchip::threads::CommThreads;
     ///
@@ -82,8 +82,8 @@ pub trait ImmediateCollectives {
     ///     let world = Communicator::world(rank);
     ///     world.set_progress(CommThreads::start(1)?)?;
     ///     let other = 1 - world.rank();
-    ///     let sent = world.immediate_send(vec![world.rank(); 125_000], other, 0);
-    ///     let received = world.immediate_receive(vec![0; 125_000], other, 0);
+    ///     let sent = world.nonblocking_send(vec![world.rank(); 125_000], other, 0);
+    ///     let received = world.nonblocking_receive(vec![0; 125_000], other, 0);
     ///     // The messages go while this computes.
     ///     let sum: u64 = (0..1_000_000).sum();
     ///     assert_eq!(received.wait()?.0[124_999], other);
@@ -96,28 +96,28 @@ pub trait ImmediateCollectives {
     ///
     /// # Errors
     /// The errors of [`CommThreads::start`](mp_delegate::threads::CommThreads::start), for an automatic thread;
-    /// [`Misuse`](crate::communicator::ErrorKind::Misuse) while the value that [`immediate`](Self::immediate) returned earlier is
+    /// [`Misuse`](crate::communicator::ErrorKind::Misuse) while the value that [`nonblocking`](Self::nonblocking) returned earlier is
     /// still kept.
     fn set_progress(&self, progress: impl Into<Progress>) -> Result<()>;
 }
 
 /// The operations, which are opened at the first call and closed with the communicator.
 #[derive(Default)]
-struct Slot(RefCell<Option<Immediate>>);
+struct Slot(RefCell<Option<Nonblocking>>);
 
-fn slot(of: &Communicator) -> Result<RefMut<'_, Option<Immediate>>> {
+fn slot(of: &Communicator) -> Result<RefMut<'_, Option<Nonblocking>>> {
     let slot = of.joint().keep(|_| Ok(Slot::default()))?;
-    let busy = "immediate operations are borrowed by another call";
+    let busy = "nonblocking operations are borrowed by another call";
     slot.0.try_borrow_mut().map_err(|_| Error::from(ErrorKind::Misuse(busy.to_owned())))
 }
 
-fn open(of: &Communicator, progress: Progress, settings: Settings) -> Result<Immediate> {
+fn open(of: &Communicator, progress: Progress, settings: Settings) -> Result<Nonblocking> {
     let joint = of.joint();
     let (rank, ranks) = (joint.rank(), joint.world_ranks());
-    let name = joint.name("immediate");
+    let name = joint.name("nonblocking");
     let members = Members::of(&rank, &ranks).within(names::COMMUNICATORS);
-    let board = Board::new(rank.clone(), ranks.clone(), joint.name("called immediate"));
-    let opened = Immediate::open_with(members, &name, progress, settings, Some(Arc::new(board)))?;
+    let board = Board::new(rank.clone(), ranks.clone(), joint.name("called nonblocking"));
+    let opened = Nonblocking::open_with(members, &name, progress, settings, Some(Arc::new(board)))?;
     joint.check_revoked()?;
     Ok(opened)
 }
@@ -138,8 +138,8 @@ fn inherited(of: &Communicator) -> (Progress, Settings) {
     }
 }
 
-impl ImmediateCollectives for Communicator {
-    fn immediate(&self) -> Result<RefMut<'_, Immediate>> {
+impl NonblockingCollectives for Communicator {
+    fn nonblocking(&self) -> Result<RefMut<'_, Nonblocking>> {
         self.joint().check_revoked()?;
         let mut slot = slot(self)?;
         if slot.is_none() {
@@ -147,12 +147,12 @@ impl ImmediateCollectives for Communicator {
             *slot = Some(open(self, progress, settings)?);
         }
         let gone = || Error::from(ErrorKind::Misuse("what was opened is gone".to_owned()));
-        let mut immediate = RefMut::filter_map(slot, Option::as_mut).map_err(|_| gone())?;
-        immediate.ledger = self.joint().ledger()?;
-        Ok(immediate)
+        let mut nonblocking = RefMut::filter_map(slot, Option::as_mut).map_err(|_| gone())?;
+        nonblocking.ledger = self.joint().ledger()?;
+        Ok(nonblocking)
     }
 
-    fn set_immediate(&self, progress: impl Into<Progress>, settings: Settings) -> Result<()> {
+    fn set_nonblocking(&self, progress: impl Into<Progress>, settings: Settings) -> Result<()> {
         let (mut slot, progress) = (slot(self)?, progress.into());
         slot.take();
         *slot = Some(open(self, progress.clone(), settings.clone())?);
@@ -162,8 +162,8 @@ impl ImmediateCollectives for Communicator {
 
     fn set_progress(&self, progress: impl Into<Progress>) -> Result<()> {
         let (joint, progress) = (self.joint(), progress.into());
-        if let Some(immediate) = &mut *slot(self)? {
-            immediate.set_progress(progress.clone())?;
+        if let Some(nonblocking) = &mut *slot(self)? {
+            nonblocking.set_progress(progress.clone())?;
         }
         joint.lend_messages_to(progress.clone().helper(&joint.rank())?);
         let (_, settings) = inherited(self);

@@ -1,4 +1,4 @@
-//! Immediate collectives on real ranks: threads, processes, threads on the heap.
+//! Nonblocking collectives on real ranks: threads, processes, threads on the heap.
 
 #[path = "../../../mp-core/tests/support/mod.rs"]
 #[macro_use]
@@ -13,7 +13,7 @@ mod requests;
 mod traces;
 
 use mp_collectives::Members;
-use mp_collectives::immediate::{Immediate, Settings};
+use mp_collectives::nonblocking::{Nonblocking, Settings};
 use mp_core::{Rank, Result};
 use mp_delegate::threads::{CommThreads, Progress};
 
@@ -39,6 +39,10 @@ impl By {
     }
 }
 
-fn open<'a>(members: impl Into<Members<'a>>, name: &str, progress: &Progress) -> Result<Immediate> {
-    Immediate::open(members, name, progress.clone(), Settings::default())
+fn open<'a>(
+    members: impl Into<Members<'a>>,
+    name: &str,
+    progress: &Progress,
+) -> Result<Nonblocking> {
+    Nonblocking::open(members, name, progress.clone(), Settings::default())
 }

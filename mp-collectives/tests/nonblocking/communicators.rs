@@ -1,10 +1,10 @@
-//! Immediate collectives of communicators.
+//! Nonblocking collectives of communicators.
 
 use mp_collectives::communicator::{Communicator, Error, ErrorKind, Result};
 use mp_collectives::{
     barrier,
     collectives::Collectives,
-    immediate::{ImmediateCollectives, Settings},
+    nonblocking::{NonblockingCollectives, Settings},
     reduce::{self, Order, Sum},
 };
 use mp_core::{Rank, wait_all};
@@ -32,7 +32,7 @@ fn several(rank: &Rank, by: By) -> Result<()> {
     let all: Vec<_> = [Some(world), Some(twin), part].into_iter().flatten().collect();
     let ranks = all.iter().map(members).collect::<Result<Vec<_>>>()?;
     for of in &all[1..] {
-        of.set_immediate(by.progress(rank)?, Settings::default())?;
+        of.set_nonblocking(by.progress(rank)?, Settings::default())?;
     }
     let mut random = Random::new(rank.id() as u64);
     for round in 0..20 {
@@ -44,17 +44,17 @@ fn several(rank: &Rank, by: By) -> Result<()> {
             let length = [1, 40, 3000][(round + which) % 3];
             let mine = vec![rank.id() + 100 * which + round; length];
             let sum: usize = ranks.iter().map(|id| id + 100 * which + round).sum();
-            under_way.push((of.immediate()?.all_reduce(mine, Sum), vec![sum; length]));
+            under_way.push((of.nonblocking()?.all_reduce(mine, Sum), vec![sum; length]));
             let root = round % of.size();
             let sent = vec![rank.id() + 100 * which; length];
             let got = vec![ranks[root] + 100 * which; length];
-            under_way.push((of.immediate()?.broadcast(sent, root), got));
+            under_way.push((of.nonblocking()?.broadcast(sent, root), got));
         }
         // All members are in their turn here, whatever goes on meanwhile.
         all[0].barrier()?;
         let neighbour = rank.id() ^ 1;
         if neighbour < rank.size() {
-            let sent = all[1].immediate_send(vec![round; 500], neighbour, 1);
+            let sent = all[1].nonblocking_send(vec![round; 500], neighbour, 1);
             let mut got = vec![0; 500];
             all[1].receive_into(&mut got, neighbour, 1)?;
             assert_eq!(got, sent.wait()?);
@@ -88,9 +88,9 @@ fn communicators_are_dropped() {
         for by in ALL {
             let world = Communicator::world(rank);
             let part = world.duplicate()?;
-            part.set_immediate(by.progress(rank)?, Settings::default())?;
-            let sum = part.immediate()?.all_reduce([rank.id()], Sum);
-            let forgotten = part.immediate()?.barrier();
+            part.set_nonblocking(by.progress(rank)?, Settings::default())?;
+            let sum = part.nonblocking()?.all_reduce([rank.id()], Sum);
+            let forgotten = part.nonblocking()?.barrier();
             drop(forgotten);
             drop(part);
             ensure!(sum.wait()? == [3], "{by:?}");
@@ -106,12 +106,12 @@ fn settings_are_followed() {
         let world = Communicator::world(rank);
         let reductions = reduce::Settings { order: Order::Ranks, ..reduce::Settings::default() };
         let settings = Settings { reductions, ..Settings::default() };
-        world.set_immediate(By::Threads(1).progress(rank)?, settings)?;
+        world.set_nonblocking(By::Threads(1).progress(rank)?, settings)?;
         let mine = 0.1f64.powi(rank.id() as i32);
-        let sum = world.immediate()?.all_reduce([mine], Sum).wait()?[0];
-        let held = world.immediate()?;
+        let sum = world.nonblocking()?.all_reduce([mine], Sum).wait()?[0];
+        let held = world.nonblocking()?;
         ensure!(
-            matches!(world.immediate().as_ref().map_err(Error::kind), Err(ErrorKind::Misuse(_))),
+            matches!(world.nonblocking().as_ref().map_err(Error::kind), Err(ErrorKind::Misuse(_))),
             "it is borrowed"
         );
         drop(held);
@@ -135,13 +135,13 @@ fn reductions_go_along_trees() {
             };
             let settings = Settings { reductions, ..Settings::default() };
             for by in ALL {
-                world.set_immediate(by.progress(rank)?, settings.clone())?;
-                let mut immediate = world.immediate()?;
+                world.set_nonblocking(by.progress(rank)?, settings.clone())?;
+                let mut nonblocking = world.nonblocking()?;
                 for number in 0..60 {
                     let root = number % 6;
                     let mine = vec![rank.id() + number; 1 + number];
-                    let sum = immediate.reduce(mine.clone(), Sum, root);
-                    let greatest = immediate.reduce(mine, reduce::Max, 5 - root);
+                    let sum = nonblocking.reduce(mine.clone(), Sum, root);
+                    let greatest = nonblocking.reduce(mine, reduce::Max, 5 - root);
                     let (sum, greatest) = (sum.wait()?, greatest.wait()?);
                     let all = |got: &[usize], each| got.iter().all(|&got| got == each);
                     ensure!(rank.id() != root || all(&sum, 15 + 6 * number), "{sum:?}");
@@ -169,17 +169,17 @@ fn settings_are_handed_down() {
             ..barrier::Settings::default()
         };
         let settings = Settings { reductions, barriers, ..Settings::default() };
-        world.set_immediate(By::Threads(1).progress(rank)?, settings)?;
+        world.set_nonblocking(By::Threads(1).progress(rank)?, settings)?;
         let half = world.split(Some(rank.id() as u64 / 2), 0)?.into_iter();
         let parts: Vec<_> = half.chain([world.duplicate()?]).collect();
         for of in &parts {
-            of.immediate()?.barrier().wait()?;
-            let threads = of.immediate()?.errands().threads().map(|threads| threads.len());
+            of.nonblocking()?.barrier().wait()?;
+            let threads = of.nonblocking()?.errands().threads().map(|threads| threads.len());
             ensure!(threads == Some(1), "{threads:?}");
-            let refused = of.immediate()?.all_reduce(vec![1u8; 1 << 20], Sum).wait();
+            let refused = of.nonblocking()?.all_reduce(vec![1u8; 1 << 20], Sum).wait();
             ensure!(refused.is_err(), "a vector too long for what was forced");
         }
-        before.immediate()?.all_reduce(vec![1u8; 1 << 20], Sum).wait()?;
+        before.nonblocking()?.all_reduce(vec![1u8; 1 << 20], Sum).wait()?;
         Ok(())
     });
 }

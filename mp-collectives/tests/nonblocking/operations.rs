@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use mp_collectives::{
     Members,
     exchange::packed,
-    immediate::{CollectiveRequest, Immediate},
+    nonblocking::{CollectiveRequest, Nonblocking},
     reduce::{Max, Sum},
 };
 use mp_core::{Rank, Result, SharedBuffer};
@@ -50,7 +50,7 @@ fn expect<B: 'static, F: FnOnce(B) -> bool + 'static>(
 /// Begins the operation that a seed chooses: the same in all ranks.
 fn begin(
     rank: &Rank,
-    immediate: &mut Immediate,
+    nonblocking: &mut Nonblocking,
     me: usize,
     ranks: usize,
     call: u64,
@@ -64,40 +64,40 @@ fn begin(
     let shared: SharedBuffer<u64> = rank.buffer_from(&mine)?;
     let all: Vec<u64> = (0..ranks).flat_map(|rank| own(call, rank, length)).collect();
     Ok(match kind {
-        0 => expect(what, immediate.barrier(), |()| true),
-        1 => {
-            expect(what, immediate.broadcast(mine, root), move |got| got == own(call, root, length))
-        }
-        2 => expect(what, immediate.broadcast(shared, root), move |got| {
+        0 => expect(what, nonblocking.barrier(), |()| true),
+        1 => expect(what, nonblocking.broadcast(mine, root), move |got| {
+            got == own(call, root, length)
+        }),
+        2 => expect(what, nonblocking.broadcast(shared, root), move |got| {
             *got == *own(call, root, length)
         }),
-        3 => expect(what, immediate.all_reduce(mine, Sum), move |got| {
+        3 => expect(what, nonblocking.all_reduce(mine, Sum), move |got| {
             got == sum(call, 0..ranks, length)
         }),
-        4 => expect(what, immediate.all_reduce(shared, u64::wrapping_add), move |got| {
+        4 => expect(what, nonblocking.all_reduce(shared, u64::wrapping_add), move |got| {
             *got == *sum(call, 0..ranks, length)
         }),
-        5 => expect(what, immediate.reduce(mine, Sum, root), move |got| {
+        5 => expect(what, nonblocking.reduce(mine, Sum, root), move |got| {
             me != root || got == sum(call, 0..ranks, length)
         }),
-        6 => expect(what, immediate.scan(mine.into_boxed_slice(), Sum), move |got| {
+        6 => expect(what, nonblocking.scan(mine.into_boxed_slice(), Sum), move |got| {
             *got == *sum(call, 0..=me, length)
         }),
-        7 => expect(what, immediate.exclusive_scan(mine, Sum), move |got| {
+        7 => expect(what, nonblocking.exclusive_scan(mine, Sum), move |got| {
             me == 0 && got == own(call, 0, length) || me > 0 && got == sum(call, 0..me, length)
         }),
-        8 => expect(what, immediate.all_reduce([me, ranks - me], Max), move |got| {
+        8 => expect(what, nonblocking.all_reduce([me, ranks - me], Max), move |got| {
             got == [ranks - 1, ranks]
         }),
         9 => {
             let room = if me == root { vec![0; all.len()] } else { Vec::new() };
-            expect(what, immediate.gather(mine.clone(), room, root), move |(back, got)| {
+            expect(what, nonblocking.gather(mine.clone(), room, root), move |(back, got)| {
                 back == mine && (me != root || got == all)
             })
         }
         10 => {
             let from = if me == root { all } else { Vec::new() };
-            expect(what, immediate.scatter(from, vec![0; length], root), move |(_, got)| {
+            expect(what, nonblocking.scatter(from, vec![0; length], root), move |(_, got)| {
                 got == own(call, root, length * ranks)[me * length..][..length]
                     || got == own(call, me, length)
             })
@@ -108,13 +108,13 @@ fn begin(
             let all: Vec<u64> = (0..ranks).flat_map(|rank| own(call, rank, length(rank))).collect();
             let (mine, blocks) = (own(call, me, length(me)), packed((0..ranks).map(length)));
             let room = vec![0; all.len()];
-            expect(what, immediate.all_gather_varying(mine, room, blocks), move |(_, got)| {
+            expect(what, nonblocking.all_gather_varying(mine, room, blocks), move |(_, got)| {
                 got == all
             })
         }
         12 => {
             let (send, room) = (own(call, me, length * ranks), vec![0; length * ranks]);
-            expect(what, immediate.all_to_all(send, room), move |(_, got)| {
+            expect(what, nonblocking.all_to_all(send, room), move |(_, got)| {
                 (0..ranks).all(|from| {
                     got[from * length..][..length]
                         == own(call, from, length * ranks)[me * length..][..length]
@@ -123,7 +123,7 @@ fn begin(
         }
         _ => {
             let (send, room) = (own(call, me, length * ranks), vec![0; length]);
-            expect(what, immediate.reduce_scatter(send, room, Sum), move |(_, got)| {
+            expect(what, nonblocking.reduce_scatter(send, room, Sum), move |(_, got)| {
                 got == sum(call, 0..ranks, length * ranks)[me * length..][..length]
             })
         }
@@ -133,11 +133,11 @@ fn begin(
 /// So many operations, of which up to `most` are under way at a time; waited for in any order.
 fn storm(rank: &Rank, by: By, calls: u64, most: usize) -> Result<()> {
     let progress = by.progress(rank)?;
-    let mut immediate = open(rank, "storm", &progress)?;
+    let mut nonblocking = open(rank, "storm", &progress)?;
     let mut random = Random::new(rank.id() as u64);
     let mut under_way = VecDeque::new();
     for call in 0..calls {
-        under_way.push_back(begin(rank, &mut immediate, rank.id(), rank.size(), call)?);
+        under_way.push_back(begin(rank, &mut nonblocking, rank.id(), rank.size(), call)?);
         while under_way.len() > random.below(1 + most as u64) as usize {
             let which = random.below(under_way.len() as u64) as usize;
             under_way.swap_remove_back(which).map_or(Ok(()), |check| check())?;

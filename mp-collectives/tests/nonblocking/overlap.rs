@@ -6,7 +6,7 @@ use std::{
 };
 
 use mp_collectives::{
-    immediate::{CollectiveRequest, Failed, Immediate},
+    nonblocking::{CollectiveRequest, Failed, Nonblocking},
     reduce::Sum,
 };
 use mp_core::{Error, Rank, Result, World, report};
@@ -29,7 +29,7 @@ fn processor_time() -> Duration {
 /// tells it past the library.
 fn completes_meanwhile<B: Send + 'static>(
     threads: impl Fn() -> Result<CommThreads> + Sync,
-    begin: impl Fn(&mut Immediate, usize) -> CollectiveRequest<B> + Sync,
+    begin: impl Fn(&mut Nonblocking, usize) -> CollectiveRequest<B> + Sync,
 ) {
     for ranks in [2, 3, 5] {
         let _watchdog = Watchdog::start();
@@ -37,9 +37,9 @@ fn completes_meanwhile<B: Send + 'static>(
         let (done, all_done) = (Mutex::new(done), Mutex::new(all_done));
         let result = World::threads(ranks).run(|rank| {
             let threads = threads()?;
-            let mut immediate = open(rank, "overlap", &Progress::from(threads))?;
+            let mut nonblocking = open(rank, "overlap", &Progress::from(threads))?;
             if rank.id() > 0 {
-                let waited = begin(&mut immediate, rank.id()).wait().map_err(Failed::into);
+                let waited = begin(&mut nonblocking, rank.id()).wait().map_err(Failed::into);
                 let waited: Result<B> = waited;
                 done.lock()
                     .map_err(|_| Error::other("poisoned"))?
@@ -47,7 +47,7 @@ fn completes_meanwhile<B: Send + 'static>(
                     .map_err(Error::other)?;
                 return waited.map(drop);
             }
-            let mut request = begin(&mut immediate, 0);
+            let mut request = begin(&mut nonblocking, 0);
             let others = all_done.lock().map_err(|_| Error::other("poisoned"))?;
             (1..ranks).try_for_each(|_| others.recv()).map_err(Error::other)?;
             let limit = Duration::from_secs(20);

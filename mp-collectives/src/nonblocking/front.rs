@@ -14,7 +14,7 @@ use mp_core::{Error, ErrorKind, Operation, Rank, Result, Wait, mpb::Polled};
 use mp_delegate::threads::{About, Errand, Errands, Progress, Step};
 
 use super::polled::{Left, Waits};
-use super::request::{CollectiveOperation, CollectiveRequest, ImmediateError, Reply};
+use super::request::{CollectiveOperation, CollectiveRequest, NonblockingError, Reply};
 
 /// A future of any type that can be sent to another thread.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -23,7 +23,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Use it to write your own collective operations on a [`PolledMpb`](super::PolledMpb).
 ///
 /// ```
-/// use onchip::immediate::{Front, PolledMpb};
+/// use onchip::nonblocking::{Front, PolledMpb};
 /// use onchip::{World, mpb::Mpbs};
 /// use onchip::threads::Progress;
 /// use mp_model::mpb::{Line, Mpb};
@@ -100,7 +100,7 @@ impl Broken {
 
     fn error(self) -> Error {
         match self {
-            Broken::Here(why) => ImmediateError::Broken(why).into(),
+            Broken::Here(why) => NonblockingError::Broken(why).into(),
             Broken::Lost { rank, operation, channel } => {
                 Error::from(ErrorKind::PeerLost { rank, operation, channel })
             }
@@ -171,7 +171,7 @@ where
             let (outcome, panicked) = match outcome {
                 Ok(outcome) => (outcome, None),
                 Err(message) => {
-                    let error = ImmediateError::Panicked(Arc::clone(&message));
+                    let error = NonblockingError::Panicked(Arc::clone(&message));
                     (Err(error.into()), Some(message))
                 }
             };

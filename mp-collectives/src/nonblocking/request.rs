@@ -16,7 +16,7 @@ use thiserror::Error;
 /// Why an operation was not carried out, besides the errors of its MPBs.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum ImmediateError {
+pub enum NonblockingError {
     /// The program's own code panicked, with this message.
     #[error("an operation panicked: {0}")]
     Panicked(Arc<str>),
@@ -25,8 +25,8 @@ pub enum ImmediateError {
     Broken(Arc<str>),
 }
 
-impl From<ImmediateError> for Error {
-    fn from(error: ImmediateError) -> Self {
+impl From<NonblockingError> for Error {
+    fn from(error: NonblockingError) -> Self {
         Self::other(error)
     }
 }
@@ -108,7 +108,7 @@ impl<B> Reply<B> {
 ///
 /// The request is done when this rank's part in the operation is done. It can't be cancelled. When a request is
 /// dropped, its operation continues, so that the other ranks are not kept waiting. Leaking it has no worse effect. Its
-/// errors are those of the operation's blocking form, and [`ImmediateError`].
+/// errors are those of the operation's blocking form, and [`NonblockingError`].
 pub type CollectiveRequest<B> = Request<CollectiveOperation<B>>;
 
 /// The operation of a [`CollectiveRequest`].

@@ -1,4 +1,4 @@
-//! Immediate collectives: broadcasts, barriers, reductions and scans.
+//! Nonblocking collectives: broadcasts, barriers, reductions and scans.
 
 use std::sync::Arc;
 
@@ -48,18 +48,18 @@ impl<T, B: AsRef<[T]> + AsMut<[T]> + Send + 'static> Buffer<T> for B {}
 /// All ranks make the same calls in the same order. Their arguments must agree as in the blocking forms.
 ///
 /// ```
-/// use onchip::immediate::{Immediate, Settings};
+/// use onchip::nonblocking::{Nonblocking, Settings};
 /// use onchip::reduce::Max;
 /// use onchip::World;
 /// use onchip::threads::Progress;
 ///
 /// let got = World::threads(3).run(|rank| {
 ///     // By a thread where there is a core for it, else within these calls.
-///     let mut immediate = Immediate::open(rank, "a", Progress::Automatic, Settings::default())?;
+///     let mut nonblocking = Nonblocking::open(rank, "a", Progress::Automatic, Settings::default())?;
 ///     let weights = if rank.id() == 1 { vec![0.5; 10_000] } else { vec![0.0; 10_000] };
-///     let weights = immediate.broadcast(weights, 1);
-///     let greatest = immediate.reduce([rank.id()], Max, 0);
-///     let below = immediate.exclusive_scan(rank.buffer_from(&[1u64, 2])?, |a, b| a + b);
+///     let weights = nonblocking.broadcast(weights, 1);
+///     let greatest = nonblocking.reduce([rank.id()], Max, 0);
+///     let below = nonblocking.exclusive_scan(rank.buffer_from(&[1u64, 2])?, |a, b| a + b);
 ///     let sum: f64 = weights.wait()?.iter().sum();
 ///     Ok((sum, greatest.wait()?[0], below.wait()?[1]))
 /// })?;
@@ -68,7 +68,7 @@ impl<T, B: AsRef<[T]> + AsMut<[T]> + Send + 'static> Buffer<T> for B {}
 /// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Immediate {
+pub struct Nonblocking {
     front: Front<Algorithms>,
     settings: Settings,
     /// Where the ranks compare their calls.
@@ -190,7 +190,7 @@ impl Settings {
     }
 }
 
-impl Immediate {
+impl Nonblocking {
     /// Opens the operations of this name for the given ranks, or for all ranks of the world. No rank waits for the
     /// others to do so. Each rank chooses for itself what advances its operations.
     ///
@@ -203,8 +203,8 @@ impl Immediate {
         name: &str,
         progress: impl Into<Progress>,
         settings: Settings,
-    ) -> Result<Immediate> {
-        Self::open_with(members.into().within(names::IMMEDIATE), name, progress, settings, None)
+    ) -> Result<Nonblocking> {
+        Self::open_with(members.into().within(names::NONBLOCKING), name, progress, settings, None)
     }
 
     /// Does what [`open`](Self::open) does, for ranks that publish their calls on a board.
@@ -214,7 +214,7 @@ impl Immediate {
         progress: impl Into<Progress>,
         settings: Settings,
         board: Option<Arc<Board>>,
-    ) -> Result<Immediate> {
+    ) -> Result<Nonblocking> {
         let rank = members.rank();
         let mut barriers = Barriers::open(members, name, settings.barriers.clone())?;
         board.iter().for_each(|board| barriers.watch(board));
@@ -224,7 +224,7 @@ impl Immediate {
             serial: own.mpb().serial(),
             rank: rank.clone(),
             members: members.named().map(<[usize]>::to_vec),
-            namespace: members.namespace_or(names::IMMEDIATE),
+            namespace: members.namespace_or(names::NONBLOCKING),
             name: name.to_owned(),
             settings: settings.clone(),
             waits: Arc::clone(&waits),
@@ -236,7 +236,7 @@ impl Immediate {
         };
         let front = Front::open(rank, progress, waits, algorithms)?;
         let (rank, ranks) = (own.mpb().rank(), own.mpb().ranks());
-        Ok(Immediate { front, settings, ledger: None, rank, ranks })
+        Ok(Nonblocking { front, settings, ledger: None, rank, ranks })
     }
 
     /// Submits an operation. Where the ranks compare their calls, it begins when all have made the same call.
@@ -294,7 +294,7 @@ impl Immediate {
 
     /// Begins a [barrier](Barriers::wait) (`MPI_Ibarrier`).
     pub fn barrier(&mut self) -> CollectiveRequest<()> {
-        let told = Told::new::<u8>("immediate barrier", 0, |name, settings| {
+        let told = Told::new::<u8>("nonblocking barrier", 0, |name, settings| {
             said::barrier(name, &settings.barriers)
         });
         self.submit(told, (), |all, _| Box::pin(all.barriers.run()))
@@ -307,7 +307,7 @@ impl Immediate {
         B: Buffer<T>,
     {
         let count = message.as_ref().len();
-        let told = Told::new::<T>("immediate broadcast", count, move |name, settings| {
+        let told = Told::new::<T>("nonblocking broadcast", count, move |name, settings| {
             said::broadcast::<T>(name, count, root, &settings.broadcasts)
         });
         self.submit(told, message, move |all, message| {
@@ -322,7 +322,7 @@ impl Immediate {
         B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
-        let told = reduction::<T, O>("immediate all_reduce", vector.as_ref().len(), None);
+        let told = reduction::<T, O>("nonblocking all_reduce", vector.as_ref().len(), None);
         self.submit(told, vector, move |all, vector| {
             Box::pin(
                 async move { all.reductions()?.run_all_reduce(vector.as_mut(), &operation).await },
@@ -337,7 +337,7 @@ impl Immediate {
         B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
-        let told = reduction::<T, O>("immediate reduce", vector.as_ref().len(), Some(root));
+        let told = reduction::<T, O>("nonblocking reduce", vector.as_ref().len(), Some(root));
         self.submit(told, vector, move |all, vector| {
             Box::pin(async move {
                 all.reductions()?.run_reduce(vector.as_mut(), &operation, root).await
@@ -372,8 +372,8 @@ impl Immediate {
         O: Operation<T> + Send + Sync + 'static,
     {
         let name = match prefix {
-            Prefix::Inclusive => "immediate scan",
-            Prefix::Exclusive => "immediate exclusive_scan",
+            Prefix::Inclusive => "nonblocking scan",
+            Prefix::Exclusive => "nonblocking exclusive_scan",
         };
         let told = reduction::<T, O>(name, vector.as_ref().len(), None);
         self.submit(told, vector, move |all, vector| {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use mp_collectives::{
-    immediate::{Failed, Front, ImmediateError, PolledMpb},
+    nonblocking::{Failed, Front, NonblockingError, PolledMpb},
     reduce::Sum,
 };
 use mp_core::{
@@ -26,7 +26,7 @@ fn is_lost<B>(failed: &Result<B, Failed<B>>, victim: usize) -> bool {
         if matches!(error.kind(), ErrorKind::PeerLost { rank, .. } if *rank == victim))
 }
 
-fn immediate_error<B>(failed: Result<B, Failed<B>>) -> Option<ImmediateError> {
+fn nonblocking_error<B>(failed: Result<B, Failed<B>>) -> Option<NonblockingError> {
     match failed.map_err(|failed| failed.error.into_kind()) {
         Err(ErrorKind::Other(error)) => error.downcast_ref().cloned(),
         _ => None,
@@ -65,13 +65,13 @@ fn a_panic_is_an_error() {
                 if victim {
                     ensure!(failed.as_ref().is_err_and(|f| f.buffer.len() == length), "its buffer");
                     let said = "as it was to be 2";
-                    let (error, after) = (immediate_error(failed), immediate_error(after));
+                    let (error, after) = (nonblocking_error(failed), nonblocking_error(after));
                     ensure!(
-                        matches!(&error, Some(ImmediateError::Panicked(why)) if **why == *said),
+                        matches!(&error, Some(NonblockingError::Panicked(why)) if **why == *said),
                         "{by:?}: {error:?}"
                     );
                     ensure!(
-                        matches!(&after, Some(ImmediateError::Broken(why)) if **why == *said),
+                        matches!(&after, Some(NonblockingError::Broken(why)) if **why == *said),
                         "{by:?}: {after:?}"
                     );
                 } else {

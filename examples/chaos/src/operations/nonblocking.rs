@@ -1,7 +1,7 @@
 //! Collective operations that go on while the rank does something else.
 
 use onchip::Result;
-use onchip::immediate::Settings;
+use onchip::nonblocking::Settings;
 use onchip::prelude::*;
 use onchip::reduce::Sum;
 
@@ -13,9 +13,9 @@ type Finish<'a> = Box<dyn FnOnce() -> Result<()> + 'a>;
 pub(super) fn run(mut work: Work<'_>) -> Result<()> {
     work.call()?;
     let threads = work.random.percent(50).then(|| CommThreads::start(1)).transpose()?;
-    let progress = threads.as_ref().map_or(onchip::immediate::Progress::InCalls, |t| t.into());
+    let progress = threads.as_ref().map_or(onchip::nonblocking::Progress::InCalls, |t| t.into());
     work.call()?;
-    work.world().set_immediate(progress, Settings::default())?;
+    work.world().set_nonblocking(progress, Settings::default())?;
     let choices: Vec<_> = (0..1 + work.random.below(16))
         .map(|_| (work.random.below(6), work.random.pick(&LENGTHS), work.random.number()))
         .collect();
@@ -46,34 +46,34 @@ fn begin<'a>(
     root: usize,
 ) -> Result<Finish<'a>> {
     let (me, ranks) = (work.me(), work.ranks());
-    let mut immediate = work.world().immediate()?;
+    let mut nonblocking = work.world().nonblocking()?;
     Ok(match which {
         0 => {
-            let request = immediate.barrier();
+            let request = nonblocking.barrier();
             Box::new(move || Ok(request.wait()?))
         }
         1 => {
             let label = work.label(root, number);
             let message = if me == root { label.words(len) } else { vec![0; len] };
-            let request = immediate.broadcast(message, root);
+            let request = nonblocking.broadcast(message, root);
             Box::new(move || label.check(&request.wait()?, len))
         }
         2 => {
-            let request = immediate.all_reduce(small(me, number, len), Sum);
+            let request = nonblocking.all_reduce(small(me, number, len), Sum);
             Box::new(move || is_sum(&request.wait()?, 0..ranks, number))
         }
         3 => {
-            let request = immediate.scan(small(me, number, len), Sum);
+            let request = nonblocking.scan(small(me, number, len), Sum);
             Box::new(move || is_sum(&request.wait()?, 0..me + 1, number))
         }
         4 => {
             let own = work.label(me, number).words(len);
-            let request = immediate.all_gather(own, vec![0u64; len * ranks]);
+            let request = nonblocking.all_gather(own, vec![0u64; len * ranks]);
             Box::new(move || are_of_all(work, &request.wait()?.1, number, len))
         }
         _ => {
             let all = if me == root { of_all(work, number, len) } else { Vec::new() };
-            let request = immediate.scatter(all, vec![0u64; len], root);
+            let request = nonblocking.scatter(all, vec![0u64; len], root);
             Box::new(move || work.label(me, number).check(&request.wait()?.1, len))
         }
     })

@@ -1,9 +1,9 @@
-//! Immediate operations that not all ranks call alike: who differs is named, and nobody waits for ever.
+//! Nonblocking operations that not all ranks call alike: who differs is named, and nobody waits for ever.
 
 use mp_collectives::communicator::{Communicator, Error, ErrorKind, Result};
 use mp_collectives::{
     collectives::{Check, Collectives, Settings as Blocking},
-    immediate::{ImmediateCollectives, Settings},
+    nonblocking::{NonblockingCollectives, Settings},
     reduce::{self, Max, Order, Sum},
 };
 use mp_core::{Error as CoreError, Rank, World};
@@ -15,44 +15,46 @@ use crate::{
 
 type Called = fn(&Communicator) -> Result<()>;
 
-/// What one rank calls instead of `immediate broadcast of 4 f64 with root 0`, and how that is told.
+/// What one rank calls instead of `nonblocking broadcast of 4 f64 with root 0`, and how that is told.
 const WRONG: [(&str, Called); 20] = [
-    ("immediate broadcast of 4 f64 with root 1", |of| {
-        begun(of.immediate()?.broadcast([0.0; 4], 1))
+    ("nonblocking broadcast of 4 f64 with root 1", |of| {
+        begun(of.nonblocking()?.broadcast([0.0; 4], 1))
     }),
-    ("immediate broadcast of 3 f64 with root 0", |of| {
-        begun(of.immediate()?.broadcast([0.0; 3], 0))
+    ("nonblocking broadcast of 3 f64 with root 0", |of| {
+        begun(of.nonblocking()?.broadcast([0.0; 3], 0))
     }),
-    ("immediate broadcast of 4 f32 with root 0", |of| {
-        begun(of.immediate()?.broadcast([0f32; 4], 0))
+    ("nonblocking broadcast of 4 f32 with root 0", |of| {
+        begun(of.nonblocking()?.broadcast([0f32; 4], 0))
     }),
-    ("immediate broadcast of 4 u64 with root 0", |of| {
-        begun(of.immediate()?.broadcast([0u64; 4], 0))
+    ("nonblocking broadcast of 4 u64 with root 0", |of| {
+        begun(of.nonblocking()?.broadcast([0u64; 4], 0))
     }),
-    ("immediate barrier", |of| begun(of.immediate()?.barrier())),
-    ("immediate reduce of 4 f64 with Sum and root 0", |of| {
-        begun(of.immediate()?.reduce([0.0; 4], Sum, 0))
+    ("nonblocking barrier", |of| begun(of.nonblocking()?.barrier())),
+    ("nonblocking reduce of 4 f64 with Sum and root 0", |of| {
+        begun(of.nonblocking()?.reduce([0.0; 4], Sum, 0))
     }),
-    ("immediate all_reduce of 4 f64 with Max", |of| {
-        begun(of.immediate()?.all_reduce([0.0; 4], Max))
+    ("nonblocking all_reduce of 4 f64 with Max", |of| {
+        begun(of.nonblocking()?.all_reduce([0.0; 4], Max))
     }),
-    ("immediate scan of 4 f64 with Sum", |of| begun(of.immediate()?.scan([0.0; 4], Sum))),
-    ("immediate exclusive_scan of 1 i8 with Max", |of| {
-        begun(of.immediate()?.exclusive_scan([0i8], Max))
+    ("nonblocking scan of 4 f64 with Sum", |of| begun(of.nonblocking()?.scan([0.0; 4], Sum))),
+    ("nonblocking exclusive_scan of 1 i8 with Max", |of| {
+        begun(of.nonblocking()?.exclusive_scan([0i8], Max))
     }),
-    ("immediate gather of 2 u8 with root 0", |of| {
+    ("nonblocking gather of 2 u8 with root 0", |of| {
         let all = vec![0; 2 * of.size()];
-        begun(of.immediate()?.gather([1u8; 2], all, 0))
+        begun(of.nonblocking()?.gather([1u8; 2], all, 0))
     }),
-    ("immediate scatter_varying of u8 with root 1", |of| {
-        begun(of.immediate()?.scatter_in_place_varying([1u8], vec![], 1))
+    ("nonblocking scatter_varying of u8 with root 1", |of| {
+        begun(of.nonblocking()?.scatter_in_place_varying([1u8], vec![], 1))
     }),
-    ("immediate all_gather of 1 u8", |of| {
-        begun(of.immediate()?.all_gather_in_place(vec![0u8; of.size()]))
+    ("nonblocking all_gather of 1 u8", |of| {
+        begun(of.nonblocking()?.all_gather_in_place(vec![0u8; of.size()]))
     }),
-    ("immediate all_to_all of 0 u8", |of| begun(of.immediate()?.all_to_all::<u8, _, _>([], []))),
-    ("immediate reduce_scatter of 0 u8 with Sum", |of| {
-        begun(of.immediate()?.reduce_scatter::<u8, _, _, _>([], [], Sum))
+    ("nonblocking all_to_all of 0 u8", |of| {
+        begun(of.nonblocking()?.all_to_all::<u8, _, _>([], []))
+    }),
+    ("nonblocking reduce_scatter of 0 u8 with Sum", |of| {
+        begun(of.nonblocking()?.reduce_scatter::<u8, _, _, _>([], [], Sum))
     }),
     // Calls that block, in place of one that does not.
     ("broadcast of 4 f64 with root 0", |of| of.broadcast(&mut [0.0; 4], 0)),
@@ -63,15 +65,15 @@ const WRONG: [(&str, Called); 20] = [
     ("cartesian", |of| of.cartesian(&[1], &[false]).map(drop)),
 ];
 
-const RIGHT: &str = "called immediate broadcast of 4 f64 with root 0";
+const RIGHT: &str = "called nonblocking broadcast of 4 f64 with root 0";
 
-fn begun<B>(request: mp_collectives::immediate::CollectiveRequest<B>) -> Result<()> {
+fn begun<B>(request: mp_collectives::nonblocking::CollectiveRequest<B>) -> Result<()> {
     Ok(request.wait().map(drop)?)
 }
 
 fn right(of: &Communicator) -> Result<()> {
     let mine = if of.rank() == 0 { [1.5; 4] } else { [0.0; 4] };
-    let request = of.immediate()?.broadcast(mine, 0);
+    let request = of.nonblocking()?.broadcast(mine, 0);
     match request.wait()? {
         got if got == [1.5; 4] => Ok(()),
         got => Err(ErrorKind::Misuse(format!("{got:?}")).into()),
@@ -88,7 +90,7 @@ fn differ(result: Result<()>) -> Result<String> {
 fn checked(rank: &Rank, by: By) -> Result<Communicator> {
     let world = Communicator::world(rank);
     world.set_collectives(Blocking { check: Check::On, ..Blocking::default() })?;
-    world.set_immediate(by.progress(rank)?, Settings::default())?;
+    world.set_nonblocking(by.progress(rank)?, Settings::default())?;
     Ok(world)
 }
 
@@ -129,7 +131,7 @@ fn one_of_many_is_named() {
             let mut requests = Vec::new();
             for number in 0..100usize {
                 let root = if rank.id() == 1 && number == 60 { 2 } else { 0 };
-                requests.push(world.immediate()?.broadcast([rank.id() + number], root));
+                requests.push(world.nonblocking()?.broadcast([rank.id() + number], root));
             }
             for (number, request) in requests.into_iter().enumerate() {
                 match (
@@ -158,7 +160,7 @@ fn what_is_right_stays_right() {
             let twin = world.duplicate()?;
             for round in 0..50 {
                 let sum = |of: &Communicator| -> Result<_> {
-                    Ok(of.immediate()?.all_reduce(vec![me + round; 5], Sum))
+                    Ok(of.nonblocking()?.all_reduce(vec![me + round; 5], Sum))
                 };
                 let (first, second) = match me {
                     // Nobody has called anything when this rank goes on.
@@ -198,16 +200,16 @@ fn orders_that_differ_are_told() {
         let world = checked(rank, By::Calls)?;
         let (first, second) = match rank.id() {
             0 => {
-                let request = world.immediate()?.all_reduce([1], Sum);
+                let request = world.nonblocking()?.all_reduce([1], Sum);
                 (world.barrier(), request.wait().map(drop).map_err(Error::from))
             }
             _ => {
                 let barrier = world.barrier();
-                (barrier, begun(world.immediate()?.all_reduce([1], Sum)))
+                (barrier, begun(world.nonblocking()?.all_reduce([1], Sum)))
             }
         };
         for told in [differ(first)?, differ(second)?] {
-            ensure!(told.contains("immediate all_reduce of 1 i32 with Sum"), "{told}");
+            ensure!(told.contains("nonblocking all_reduce of 1 i32 with Sum"), "{told}");
             ensure!(told.contains("called barrier"), "{told}");
         }
         Ok(())
@@ -222,15 +224,15 @@ fn settings_and_places_of_blocks_are_told() {
         let order = if rank.id() == 2 { Order::Ranks } else { Order::Algorithm };
         let reductions = reduce::Settings { order, ..reduce::Settings::default() };
         let settings = Settings { reductions, ..Settings::default() };
-        world.set_immediate(By::Threads(1).progress(rank)?, settings)?;
-        let told = differ(begun(world.immediate()?.all_reduce([1u8], Sum)))?;
-        ensure!(told.starts_with("rank 2 called immediate all_reduce of 1 u8"), "{told}");
+        world.set_nonblocking(By::Threads(1).progress(rank)?, settings)?;
+        let told = differ(begun(world.nonblocking()?.all_reduce([1u8], Sum)))?;
+        ensure!(told.starts_with("rank 2 called nonblocking all_reduce of 1 u8"), "{told}");
         ensure!(told.contains("order: Ranks") && told.contains("order: Algorithm"), "{told}");
         let world = checked(rank, By::Mixed)?;
         let blocks = if rank.id() == 0 { [0..1, 1..2, 2..3] } else { [0..1, 1..1, 1..3] };
         let result = vec![0; blocks[rank.id()].len()];
         let request =
-            world.immediate()?.reduce_scatter_varying(vec![1; 3], blocks.to_vec(), result, Sum);
+            world.nonblocking()?.reduce_scatter_varying(vec![1; 3], blocks.to_vec(), result, Sum);
         let told = differ(begun(request))?;
         ensure!(
             told.contains("[0..1, 1..2, 2..3]") && told.contains("[0..1, 1..1, 1..3]"),
@@ -238,8 +240,8 @@ fn settings_and_places_of_blocks_are_told() {
         );
         // In place or not is no difference.
         let request = match rank.id() {
-            1 => world.immediate()?.gather_in_place(vec![1u8; 6], 1),
-            _ => world.immediate()?.gather_in_place(vec![rank.id() as u8; 2], 1),
+            1 => world.nonblocking()?.gather_in_place(vec![1u8; 6], 1),
+            _ => world.nonblocking()?.gather_in_place(vec![rank.id() as u8; 2], 1),
         };
         let got = request.wait()?;
         ensure!(rank.id() != 1 || got == [0, 0, 1, 1, 2, 2], "{got:?}");
@@ -258,7 +260,7 @@ fn who_does_not_come_is_named() {
         if rank.id() == 1 {
             together.wait()?;
         }
-        let request = world.immediate()?.all_reduce([rank.id()], Sum);
+        let request = world.nonblocking()?.all_reduce([rank.id()], Sum);
         let named = match world.barrier().map_err(Error::into_kind) {
             Err(ErrorKind::NotCome { rank, .. }) => rank,
             other => return Err(CoreError::other(format!("{other:?}"))),

@@ -1,11 +1,11 @@
-//! Immediate exchanges of blocks: to one rank, from one rank, between all ranks.
+//! Nonblocking exchanges of blocks: to one rank, from one rank, between all ranks.
 
 use std::ops::Range;
 
 use crate::communicator::Call;
 use mp_core::Plain;
 
-use super::collectives::{Buffer, Element, Immediate, Settings, Told};
+use super::collectives::{Buffer, Element, Nonblocking, Settings, Told};
 use super::request::CollectiveRequest;
 use crate::calls::{Kind, Mark};
 use crate::exchange::{AllGather, AllToAll, Gather, Scatter};
@@ -57,8 +57,8 @@ impl Layout {
         count: usize,
     ) -> Told<impl FnOnce(&'static str, &Settings) -> Call + use<T, O>> {
         let (name, blocks) = match self {
-            Layout::Equal => ("immediate reduce_scatter", None),
-            Layout::At(ranges) => ("immediate reduce_scatter_varying", Some(ranges.clone())),
+            Layout::Equal => ("nonblocking reduce_scatter", None),
+            Layout::At(ranges) => ("nonblocking reduce_scatter_varying", Some(ranges.clone())),
         };
         Told::new::<T>(name, count, move |name, settings| {
             let (blocks, settings) = (blocks.as_deref(), &settings.reductions);
@@ -68,13 +68,13 @@ impl Layout {
 }
 
 // Operations' names for blocks that are equally long, and for those that need not be.
-const GATHER: [&str; 2] = ["immediate gather", "immediate gather_varying"];
-const SCATTER: [&str; 2] = ["immediate scatter", "immediate scatter_varying"];
-const ALL_GATHER: [&str; 2] = ["immediate all_gather", "immediate all_gather_varying"];
-const ALL_TO_ALL: [&str; 2] = ["immediate all_to_all", "immediate all_to_all_varying"];
+const GATHER: [&str; 2] = ["nonblocking gather", "nonblocking gather_varying"];
+const SCATTER: [&str; 2] = ["nonblocking scatter", "nonblocking scatter_varying"];
+const ALL_GATHER: [&str; 2] = ["nonblocking all_gather", "nonblocking all_gather_varying"];
+const ALL_TO_ALL: [&str; 2] = ["nonblocking all_to_all", "nonblocking all_to_all_varying"];
 
 /// Operations with a block for each rank. Each returns all buffers that it was given.
-impl Immediate {
+impl Nonblocking {
     /// Begins a [gather](crate::exchange::Exchanges::gather) (`MPI_Igather`).
     pub fn gather<T, S, R>(&mut self, own: S, all: R, root: usize) -> CollectiveRequest<(S, R)>
     where
