@@ -5,7 +5,7 @@
 //! mprun -n 2 target/release/examples/sort
 //! ```
 
-use onchip::exchange::packed;
+use onchip::collectives::{At, packed};
 use onchip::prelude::*;
 
 const KEYS: usize = 250_000; // of each rank
@@ -33,7 +33,7 @@ fn main() -> onchip::Result<()> {
         let mut incoming = vec![0; size];
         world.all_to_all(&counts, &mut incoming)?;
         let mut part = vec![0; incoming.iter().sum()];
-        world.all_to_all_varying(&keys, &blocks, &mut part, &packed(incoming))?;
+        world.all_to_all(At(&keys, &blocks), At(&mut part, packed(incoming)))?;
         part.sort_unstable();
         Ok((part.len(), part.first().copied(), part.last().copied()))
     })?;

@@ -32,7 +32,7 @@
 //! | share a queue among several ranks | [`Rank::shared_sender`], [`Endpoints`] |
 //! | send tagged messages, as with MPI | [`Communicator`], [`communicator`] |
 //! | put ranks into a grid, exchange borders | [`Cartesian`](communicator::Cartesian), [`Halo`](communicator::Halo) |
-//! | do something with all ranks of a communicator | [`Collectives`](collectives::Collectives) |
+//! | do something with all ranks of a communicator | [`collectives`] |
 //! | find the rank that calls a different operation | [`Check`](collectives::Check) |
 //! | see which algorithms are chosen | [`CHOICE_TARGET`] |
 //! | change how calls wait | [`WaitPolicy`], [`Wait`] for one call |
@@ -164,7 +164,7 @@ pub mod reduce {
 /// # Ok::<(), onchip::Error>(())
 /// ```
 ///
-/// Communicators have [these operations](nonblocking::NonblockingCollectives), too. A rank that dies ends the requests of
+/// Communicators have [these operations](Communicator::nonblocking), too. A rank that dies ends the requests of
 /// all others with [`PeerLost`](ErrorKind::PeerLost).
 pub mod nonblocking {
     pub use mp_collectives::nonblocking::*;
@@ -174,7 +174,7 @@ pub mod nonblocking {
 /// Exchanges of blocks between ranks: gather, scatter, all-gather, all-to-all.
 ///
 /// ```
-/// use onchip::{exchange::{Exchanges, Settings, packed}, prelude::*};
+/// use onchip::{exchange::{At, Exchanges, Settings, packed}, prelude::*};
 ///
 /// let found = World::threads(4).run(|rank| {
 ///     let mut exchanges = Exchanges::open(rank, "primes", Settings::default())?;
@@ -187,7 +187,7 @@ pub mod nonblocking {
 ///     let mut counts = vec![0; rank.size()];
 ///     exchanges.all_gather(&[primes.len()], &mut counts)?;
 ///     let mut all = vec![0; counts.iter().sum()];
-///     exchanges.gather_varying(&primes, &mut all, &packed(counts), 0)?;
+///     exchanges.gather(&primes, At(&mut all, packed(counts)), 0)?;
 ///     Ok(all)
 /// })?;
 /// assert_eq!(found[0], [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41]);
@@ -202,9 +202,7 @@ pub mod exchange {
 
 /// What programs need: `use onchip::prelude::*;`
 pub mod prelude {
-    pub use mp_collectives::collectives::Collectives;
     pub use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
-    pub use mp_collectives::nonblocking::NonblockingCollectives;
     pub use mp_core::{
         Bind, Channel, Endpoints, Error, ErrorKind, Guard, Pending, Plain, Rank, Receiver, Request,
         Select, SendError, Sender, SharedBuffer, Slot, Wait, WaitPolicy, World, wait_all, wait_any,

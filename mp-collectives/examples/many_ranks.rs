@@ -12,7 +12,7 @@
 
 use std::time::Instant;
 
-use mp_collectives::collectives::{Check, Collectives, Settings};
+use mp_collectives::collectives::{Check, Settings};
 use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
 use mp_collectives::reduce::Sum;
 use mp_core::{Error, Rank, Result, World};

@@ -58,26 +58,31 @@ pub(crate) enum Kind {
     Scan,
     ExclusiveScan,
     ReduceScatter,
-    ReduceScatterVarying,
+    ReduceScatterVarcount,
     Gather,
-    GatherVarying,
+    GatherVarcount,
     Scatter,
-    ScatterVarying,
+    ScatterVarcount,
     AllGather,
-    AllGatherVarying,
+    AllGatherVarcount,
     AllToAll,
-    AllToAllVarying,
+    AllToAllVarcount,
 }
 
 impl Kind {
+    /// Returns the name of the operation.
+    pub(crate) fn name(self) -> &'static str {
+        NAMES[self as usize - 1]
+    }
+
     /// Returns the same kind for blocks that may differ in length.
-    pub(crate) fn varying(self) -> Self {
+    pub(crate) fn varcount(self) -> Self {
         match self {
-            Kind::ReduceScatter => Kind::ReduceScatterVarying,
-            Kind::Gather => Kind::GatherVarying,
-            Kind::Scatter => Kind::ScatterVarying,
-            Kind::AllGather => Kind::AllGatherVarying,
-            Kind::AllToAll => Kind::AllToAllVarying,
+            Kind::ReduceScatter => Kind::ReduceScatterVarcount,
+            Kind::Gather => Kind::GatherVarcount,
+            Kind::Scatter => Kind::ScatterVarcount,
+            Kind::AllGather => Kind::AllGatherVarcount,
+            Kind::AllToAll => Kind::AllToAllVarcount,
             other => other,
         }
     }
@@ -92,15 +97,15 @@ const NAMES: [&str; 16] = [
     "scan",
     "exclusive_scan",
     "reduce_scatter",
-    "reduce_scatter_varying",
+    "reduce_scatter_varcount",
     "gather",
-    "gather_varying",
+    "gather_varcount",
     "scatter",
-    "scatter_varying",
+    "scatter_varcount",
     "all_gather",
-    "all_gather_varying",
+    "all_gather_varcount",
     "all_to_all",
-    "all_to_all_varying",
+    "all_to_all_varcount",
 ];
 
 /// The types that a mark names. Others are distinguished by a number made from their names.
@@ -178,6 +183,20 @@ impl Mark {
         let root = root.map_or(0, |root| 1 + (root % ROOTS) as u64);
         let parts = (kind as u64) << KIND_SHIFT | code_of::<T>() << TYPE_SHIFT;
         Self(parts | root << ROOT_SHIFT | count)
+    }
+
+    /// Creates the mark of an exchange: with the length of the blocks where all have the same.
+    #[inline(always)]
+    pub(crate) fn of_blocks<T>(
+        kind: Kind,
+        blocks_differ: bool,
+        count: usize,
+        root: Option<usize>,
+    ) -> Self {
+        match blocks_differ {
+            false => Self::new::<T>(kind, Some(count), root),
+            true => Self::new::<T>(kind.varcount(), None, root),
+        }
     }
 
     /// Creates the mark of a call without elements.
@@ -651,7 +670,7 @@ mod tests {
         );
         assert_eq!(of(Mark::barrier()), "barrier");
         assert_eq!(
-            of(Mark::new::<i64>(Kind::GatherVarying, None, Some(0))),
+            of(Mark::new::<i64>(Kind::GatherVarcount, None, Some(0))),
             "gather_varying of i64 with root 0"
         );
         let many = |count| Mark::new::<u8>(Kind::Gather, Some(count), None);
@@ -660,7 +679,7 @@ mod tests {
             assert!(all[..place].iter().all(|other| other != one), "{one:?}");
             assert!(one.0 <= MARK);
         }
-        assert!(NAMES[Kind::AllToAllVarying as usize - 1].ends_with("all_varying"));
+        assert!(NAMES[Kind::AllToAllVarcount as usize - 1].ends_with("all_varcount"));
         for (code, (name, size)) in TYPES.iter().enumerate() {
             let call = Mark((code as u64 + 1) << TYPE_SHIFT).call(2);
             assert_eq!(call.element.map(|e| (e.name, e.size)), Some(((*name).to_owned(), *size)));

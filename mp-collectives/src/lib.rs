@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arguments;
 pub mod barrier;
 pub mod broadcast;
 pub mod calibration;

@@ -3,9 +3,9 @@
 
 use std::hint::black_box;
 
+use mp_collectives::collectives::InPlace;
 use mp_collectives::communicator::Communicator;
 use mp_collectives::{
-    collectives::Collectives,
     nonblocking::{Nonblocking, Settings},
     reduce::Sum,
 };
@@ -75,7 +75,7 @@ fn exchanges(all: &Communicator) -> Result<()> {
         let (own, mut both) = (vec![1u8; len], vec![0u8; 2 * len]);
         all.all_gather(&own, &mut both)?;
         assert_eq!(both, vec![1; 2 * len]);
-        all.all_to_all_in_place(&mut both)?;
+        all.all_to_all(InPlace, &mut both)?;
         let mut own = own;
         all.reduce_scatter(&both, &mut own, Sum)?;
         assert_eq!(own, vec![2; len]);

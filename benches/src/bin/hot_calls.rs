@@ -12,16 +12,14 @@
 //! makes of anybody's.
 #![forbid(unsafe_code)]
 
-use std::collections::VecDeque;
-use std::hint::black_box;
-use std::process::ExitCode;
-use std::time::Instant;
-
-use onchip::collectives::Collectives;
 use onchip::critical::objects::Counter;
 use onchip::critical::{Protected, Scheme, Section, Server};
 use onchip::prelude::*;
 use onchip::reduce::Sum;
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::time::Instant;
 
 const BATCHES: usize = 11;
 const TAG: u32 = 1;

@@ -39,7 +39,7 @@
 //! | `MPI_Waitall`, `any`, `some`; `MPI_Testall`, `any`, `some` | [`wait_all`], [`wait_any`], [`wait_some`]; [`test_all`], [`test_any`], [`test_some`] |
 //! | `MPI_Send_init`, `MPI_Recv_init`, `MPI_Start`, `MPI_Startall` | [`persistent_send`](Communicator::persistent_send), [`persistent_receive`](Communicator::persistent_receive), [`start`](PersistentSend::start), [`start_all`] |
 //! | `MPI_Group_*` | [`Group`] |
-//! | `MPI_Barrier`, `MPI_Bcast`, `MPI_Reduce`, `MPI_Gather` and the other collective operations | the methods of `onchip::collectives::Collectives` |
+//! | `MPI_Barrier`, `MPI_Bcast`, `MPI_Reduce`, `MPI_Gather` and the other collective operations | methods of [`Communicator`], see [`collectives`](crate::collectives) |
 //! | `MPI_Comm_get_failed`, `_ack_failed` | [`failed_ranks`](Communicator::failed_ranks), [`acknowledge`](Communicator::acknowledge) |
 //! | `MPI_Comm_revoke`, `_is_revoked`, `_agree`, `_shrink` | [`revoke`](Communicator::revoke), [`is_revoked`](Communicator::is_revoked), [`agree`](Communicator::agree), [`shrink`](Communicator::shrink) |
 //! | `MPI_ERR_PROC_FAILED`, `MPI_ERR_REVOKED` | [`PeerLost`](ErrorKind::PeerLost), [`Revoked`](ErrorKind::Revoked) |

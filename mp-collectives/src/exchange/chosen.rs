@@ -1,6 +1,5 @@
 //! Exchanges that send each block by the way that suits it.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
@@ -10,6 +9,7 @@ use mp_model::mpb::{Mpb, complete};
 use super::traffic::{AllGather, AllToAll, Gather, Scatter, Traffic};
 use super::ways::Rings;
 use super::{Blocks, Explanation, Machine, Settings, Way, WayToAll, Ways};
+use crate::arguments::{AllBlocksMut, Cut, OwnBlock, OwnPlace, SentBlocks, at_root};
 use crate::calls::{Board, Kind, Mark};
 use crate::members::{Members, names};
 use crate::nonblocking::{PolledMpb, Waits};
@@ -19,11 +19,10 @@ use crate::told::Told;
 
 /// One rank's part in the exchanges of its world, or of [some ranks](Members).
 ///
-/// In buffers for all ranks, the blocks lie one after the other. In the `_varying` forms, the call gives the place of
-/// each rank's block as a range of elements ([`packed`](super::packed) makes ranges from counts).
+/// In buffers for all ranks, the blocks lie one after the other, or [`At`](super::At) ranges of elements.
 ///
 /// ```
-/// use onchip::exchange::{Exchanges, Settings, packed};
+/// use onchip::exchange::{At, Exchanges, InPlace, Settings, packed};
 /// use onchip::World;
 ///
 /// let got = World::threads(3).run(|rank| {
@@ -35,10 +34,10 @@ use crate::told::Told;
 ///     // As many letters as the rank has above it, at rank 2.
 ///     let letters = vec![b'a' + me as u8; ranks - 1 - me];
 ///     let mut text = [b'.'; 3];
-///     exchanges.gather_varying(&letters, &mut text, &packed([2, 1, 0]), 2)?;
+///     exchanges.gather(&letters, At(&mut text, packed([2, 1, 0])), 2)?;
 ///     // What rank i gets from here is in block i, and then what came from rank i.
 ///     let mut blocks = [10 * me, 10 * me + 1, 10 * me + 2];
-///     exchanges.all_to_all_in_place(&mut blocks)?;
+///     exchanges.all_to_all(InPlace, &mut blocks)?;
 ///     Ok((all, String::from_utf8_lossy(&text).into_owned(), blocks))
 /// })?;
 /// assert_eq!(got[0], ([0, 0, 1, 1, 2, 4], "...".into(), [0, 10, 20]));
@@ -104,262 +103,123 @@ impl Exchanges {
         self.mpb.get_mut().set_wait(wait);
     }
 
-    /// Gathers the blocks of all ranks at the root. All ranks call this with the same number of elements of their own.
-    /// When the root's call returns, its `all` holds the blocks of all ranks, in rank order. At the other ranks, `all`
-    /// is ignored and may be empty; their calls may return before the root's.
+    /// Gathers the blocks of all ranks at the root. All ranks call this with the same number of elements of their own,
+    /// unless the root's blocks lie [`At`](super::At) ranges. When the root's call returns, its `all` holds the blocks
+    /// of all ranks. At the other ranks, `all` is ignored and may be empty; their calls may return before the root's.
     ///
     /// # Errors
     /// See [above](Exchanges#errors).
     #[inline]
     pub fn gather<T: Plain>(
         &mut self,
-        own: &[T],
+        own: impl OwnBlock<T>,
+        mut all: impl AllBlocksMut<T>,
+        root: usize,
+    ) -> mp_core::Result<()> {
+        let (all, blocks) = all.all_blocks_mut();
+        self.gather_of(own.own_block(), all, blocks, root)
+    }
+
+    #[inline(always)]
+    pub(crate) fn gather_of<T: Plain>(
+        &mut self,
+        own: Option<&[T]>,
         all: &mut [T],
+        blocks: Blocks<'_>,
         root: usize,
     ) -> mp_core::Result<()> {
-        self.mpb.begin(Mark::new::<T>(Kind::Gather, Some(own.len()), Some(root)));
-        let mut traffic = Gather::new(&self.mpb, own, all, Blocks::Equal, root)?;
+        let count = own.map_or_else(|| self.at_root(all.len(), root), <[T]>::len);
+        self.begin(Mark::of_blocks::<T>(Kind::Gather, blocks.may_differ(), count, Some(root)));
+        let mut traffic = Gather::of(&self.mpb, own, all, blocks, root)?;
         self.exchange(&mut traffic)
     }
 
-    /// Does what [`gather`](Exchanges::gather) does, for blocks that may differ in length. The root gives their places
-    /// in its `all`; `all` and `blocks` are ignored at the other ranks.
+    /// Scatters the root's blocks to the ranks. All ranks call this with room for the same number of elements, unless
+    /// the root's blocks lie [`At`](super::At) ranges. At the other ranks, `all` is ignored and may be empty. The
+    /// root's call may return before the others'.
     ///
     /// # Errors
     /// See [above](Exchanges#errors).
     #[inline]
-    pub fn gather_varying<T: Plain>(
+    pub fn scatter<T: Plain, A>(
         &mut self,
-        own: &[T],
-        all: &mut [T],
-        blocks: &[Range<usize>],
+        mut all: A,
+        mut own: impl OwnPlace<T, A>,
         root: usize,
     ) -> mp_core::Result<()> {
-        self.mpb.begin(Mark::new::<T>(Kind::GatherVarying, None, Some(root)));
-        let mut traffic = Gather::new(&self.mpb, own, all, Blocks::At(blocks), root)?;
-        self.exchange(&mut traffic)
+        let (cut, blocks) = own.cut(&mut all);
+        self.scatter_of(cut, blocks, root)
     }
 
-    /// Does what [`gather`](Exchanges::gather) does, with one buffer. The root's buffer has room for the blocks of all
-    /// ranks and already holds the root's own block in its place. The buffer of any other rank is its own block, which
-    /// is only read.
-    ///
-    /// # Errors
-    /// See [above](Exchanges#errors).
-    #[inline]
-    pub fn gather_in_place<T: Plain>(
+    #[inline(always)]
+    pub(crate) fn scatter_of<T: Plain>(
         &mut self,
-        buffer: &mut [T],
+        cut: Cut<'_, T>,
+        blocks: Blocks<'_>,
         root: usize,
     ) -> mp_core::Result<()> {
-        let count = self.at_root(buffer, root);
-        self.mpb.begin(Mark::new::<T>(Kind::Gather, Some(count), Some(root)));
-        let mut traffic = Gather::in_place(&self.mpb, buffer, Blocks::Equal, root)?;
-        self.exchange(&mut traffic)
-    }
-
-    /// Does what [`gather_in_place`](Exchanges::gather_in_place) does, for blocks that may differ in length. The root
-    /// gives their places in its buffer; `blocks` is ignored at the other ranks.
-    ///
-    /// # Errors
-    /// See [above](Exchanges#errors).
-    #[inline]
-    pub fn gather_in_place_varying<T: Plain>(
-        &mut self,
-        buffer: &mut [T],
-        blocks: &[Range<usize>],
-        root: usize,
-    ) -> mp_core::Result<()> {
-        self.mpb.begin(Mark::new::<T>(Kind::GatherVarying, None, Some(root)));
-        let mut traffic = Gather::in_place(&self.mpb, buffer, Blocks::At(blocks), root)?;
-        self.exchange(&mut traffic)
-    }
-
-    /// Scatters the root's blocks to the ranks, in rank order. All ranks call this with room for the same number of
-    /// elements. At the other ranks, `all` is ignored and may be empty. The root's call may return before the others'.
-    ///
-    /// # Errors
-    /// See [above](Exchanges#errors).
-    #[inline]
-    pub fn scatter<T: Plain>(
-        &mut self,
-        all: &[T],
-        own: &mut [T],
-        root: usize,
-    ) -> mp_core::Result<()> {
-        self.mpb.begin(Mark::new::<T>(Kind::Scatter, Some(own.len()), Some(root)));
-        let mut traffic = Scatter::new(&self.mpb, all, own, Blocks::Equal, root)?;
-        self.exchange(&mut traffic)
-    }
-
-    /// Does what [`scatter`](Exchanges::scatter) does, for blocks that may differ in length. The root gives their
-    /// places in its `all`; `all` and `blocks` are ignored at the other ranks.
-    ///
-    /// # Errors
-    /// See [above](Exchanges#errors).
-    #[inline]
-    pub fn scatter_varying<T: Plain>(
-        &mut self,
-        all: &[T],
-        blocks: &[Range<usize>],
-        own: &mut [T],
-        root: usize,
-    ) -> mp_core::Result<()> {
-        self.mpb.begin(Mark::new::<T>(Kind::ScatterVarying, None, Some(root)));
-        let mut traffic = Scatter::new(&self.mpb, all, own, Blocks::At(blocks), root)?;
-        self.exchange(&mut traffic)
-    }
-
-    /// Does what [`scatter`](Exchanges::scatter) does, with one buffer. The root's buffer holds the blocks of all
-    /// ranks; it is only read, and the root's own block stays in it. The buffer of any other rank receives its own
-    /// block.
-    ///
-    /// # Errors
-    /// See [above](Exchanges#errors).
-    #[inline]
-    pub fn scatter_in_place<T: Plain>(
-        &mut self,
-        buffer: &mut [T],
-        root: usize,
-    ) -> mp_core::Result<()> {
-        let count = self.at_root(buffer, root);
-        self.mpb.begin(Mark::new::<T>(Kind::Scatter, Some(count), Some(root)));
-        let mut traffic = Scatter::in_place(&self.mpb, buffer, Blocks::Equal, root)?;
-        self.exchange(&mut traffic)
-    }
-
-    /// Does what [`scatter_in_place`](Exchanges::scatter_in_place) does, for blocks that may differ in length. The root
-    /// gives their places in its buffer; `blocks` is ignored at the other ranks.
-    ///
-    /// # Errors
-    /// See [above](Exchanges#errors).
-    #[inline]
-    pub fn scatter_in_place_varying<T: Plain>(
-        &mut self,
-        buffer: &mut [T],
-        blocks: &[Range<usize>],
-        root: usize,
-    ) -> mp_core::Result<()> {
-        self.mpb.begin(Mark::new::<T>(Kind::ScatterVarying, None, Some(root)));
-        let mut traffic = Scatter::in_place(&self.mpb, buffer, Blocks::At(blocks), root)?;
+        let count = match &cut {
+            Cut::Apart { own, .. } => own.len(),
+            Cut::InPlace(buffer) => self.at_root(buffer.len(), root),
+        };
+        self.begin(Mark::of_blocks::<T>(Kind::Scatter, blocks.may_differ(), count, Some(root)));
+        let mut traffic = Scatter::of(&self.mpb, cut, blocks, root)?;
         self.exchange(&mut traffic)
     }
 
     /// Gathers the blocks of all ranks at every rank. All ranks call this with the same number of elements of their
-    /// own. When the call returns, `all` holds the blocks of all ranks, in rank order.
+    /// own, unless the blocks lie [`At`](super::At) ranges, of which all ranks know the lengths. When the call returns,
+    /// `all` holds the blocks of all ranks.
     ///
     /// # Errors
     /// See [above](Exchanges#errors).
     #[inline]
-    pub fn all_gather<T: Plain>(&mut self, own: &[T], all: &mut [T]) -> mp_core::Result<()> {
-        self.mpb.begin(Mark::new::<T>(Kind::AllGather, Some(own.len()), None));
-        let traffic = AllGather::new(&self.mpb, own, all, Blocks::Equal)?;
-        self.exchange_to_all(traffic)
-    }
-
-    /// Does what [`all_gather`](Exchanges::all_gather) does, for blocks that may differ in length. Each rank gives
-    /// their places in its `all`; all ranks know the length of each block.
-    ///
-    /// # Errors
-    /// See [above](Exchanges#errors).
-    #[inline]
-    pub fn all_gather_varying<T: Plain>(
+    pub fn all_gather<T: Plain>(
         &mut self,
-        own: &[T],
-        all: &mut [T],
-        blocks: &[Range<usize>],
+        own: impl OwnBlock<T>,
+        mut all: impl AllBlocksMut<T>,
     ) -> mp_core::Result<()> {
-        self.mpb.begin(Mark::new::<T>(Kind::AllGatherVarying, None, None));
-        let traffic = AllGather::new(&self.mpb, own, all, Blocks::At(blocks))?;
-        self.exchange_to_all(traffic)
+        let (all, blocks) = all.all_blocks_mut();
+        self.all_gather_of(own.own_block(), all, blocks)
     }
 
-    /// Does what [`all_gather`](Exchanges::all_gather) does, with each rank's own block already in its place.
-    ///
-    /// # Errors
-    /// See [above](Exchanges#errors).
-    #[inline]
-    pub fn all_gather_in_place<T: Plain>(&mut self, all: &mut [T]) -> mp_core::Result<()> {
-        let count = all.len() / self.mpb.ranks();
-        self.mpb.begin(Mark::new::<T>(Kind::AllGather, Some(count), None));
-        let traffic = AllGather::in_place(&self.mpb, all, Blocks::Equal)?;
-        self.exchange_to_all(traffic)
-    }
-
-    /// Does what [`all_gather_varying`](Exchanges::all_gather_varying) does, with each rank's own block already in its
-    /// place.
-    ///
-    /// # Errors
-    /// See [above](Exchanges#errors).
-    #[inline]
-    pub fn all_gather_in_place_varying<T: Plain>(
+    #[inline(always)]
+    pub(crate) fn all_gather_of<T: Plain>(
         &mut self,
+        own: Option<&[T]>,
         all: &mut [T],
-        blocks: &[Range<usize>],
+        blocks: Blocks<'_>,
     ) -> mp_core::Result<()> {
-        self.mpb.begin(Mark::new::<T>(Kind::AllGatherVarying, None, None));
-        let traffic = AllGather::in_place(&self.mpb, all, Blocks::At(blocks))?;
+        let count = own.map_or_else(|| all.len() / self.mpb.ranks(), <[T]>::len);
+        self.begin(Mark::of_blocks::<T>(Kind::AllGather, blocks.may_differ(), count, None));
+        let traffic = AllGather::of(&self.mpb, own, all, blocks)?;
         self.exchange_to_all(traffic)
     }
 
     /// Exchanges blocks between all ranks: block i of `send` goes to rank i, and block i of `receive` comes from rank
-    /// i. All ranks call this with the same number of elements.
+    /// i. All ranks call this with the same number of elements, unless the blocks lie [`At`](super::At) ranges. A block
+    /// sent to a rank must be as long as the block that the rank expects.
     ///
     /// # Errors
     /// See [above](Exchanges#errors).
     #[inline]
-    pub fn all_to_all<T: Plain>(&mut self, send: &[T], receive: &mut [T]) -> mp_core::Result<()> {
-        self.mpb.begin(Mark::new::<T>(Kind::AllToAll, Some(send.len()), None));
-        let (send, receive) = ((send, Blocks::Equal), (receive, Blocks::Equal));
-        let mut traffic = AllToAll::new(&self.mpb, send, receive)?;
-        self.exchange(&mut traffic)
-    }
-
-    /// Does what [`all_to_all`](Exchanges::all_to_all) does, for blocks that may differ in length. Each rank gives
-    /// their places in its buffers. A block sent to a rank must be as long as the block that the rank expects.
-    ///
-    /// # Errors
-    /// See [above](Exchanges#errors).
-    #[inline]
-    pub fn all_to_all_varying<T: Plain>(
+    pub fn all_to_all<T: Plain>(
         &mut self,
-        send: &[T],
-        send_blocks: &[Range<usize>],
-        receive: &mut [T],
-        receive_blocks: &[Range<usize>],
+        send: impl SentBlocks<T>,
+        mut receive: impl AllBlocksMut<T>,
     ) -> mp_core::Result<()> {
-        self.mpb.begin(Mark::new::<T>(Kind::AllToAllVarying, None, None));
-        let (send, receive) =
-            ((send, Blocks::At(send_blocks)), (receive, Blocks::At(receive_blocks)));
-        let mut traffic = AllToAll::new(&self.mpb, send, receive)?;
-        self.exchange(&mut traffic)
+        self.all_to_all_of(send.sent_blocks(), receive.all_blocks_mut())
     }
 
-    /// Does what [`all_to_all`](Exchanges::all_to_all) does, with one buffer: block i goes to rank i, and the block
-    /// that comes from rank i takes its place.
-    ///
-    /// # Errors
-    /// See [above](Exchanges#errors).
-    #[inline]
-    pub fn all_to_all_in_place<T: Plain>(&mut self, buffer: &mut [T]) -> mp_core::Result<()> {
-        self.mpb.begin(Mark::new::<T>(Kind::AllToAll, Some(buffer.len()), None));
-        let mut traffic = AllToAll::in_place(&self.mpb, buffer, Blocks::Equal)?;
-        self.exchange(&mut traffic)
-    }
-
-    /// Does what [`all_to_all_in_place`](Exchanges::all_to_all_in_place) does, for blocks that may differ in length.
-    /// The blocks that two ranks have for each other are equally long.
-    ///
-    /// # Errors
-    /// See [above](Exchanges#errors).
-    #[inline]
-    pub fn all_to_all_in_place_varying<T: Plain>(
+    #[inline(always)]
+    pub(crate) fn all_to_all_of<T: Plain>(
         &mut self,
-        buffer: &mut [T],
-        blocks: &[Range<usize>],
+        sent: Option<(&[T], Blocks<'_>)>,
+        received: (&mut [T], Blocks<'_>),
     ) -> mp_core::Result<()> {
-        self.mpb.begin(Mark::new::<T>(Kind::AllToAllVarying, None, None));
-        let mut traffic = AllToAll::in_place(&self.mpb, buffer, Blocks::At(blocks))?;
+        let (count, differ) = all_to_all_blocks(&sent, &received);
+        self.begin(Mark::of_blocks::<T>(Kind::AllToAll, differ, count, None));
+        let mut traffic = AllToAll::of(&self.mpb, sent, received)?;
         self.exchange(&mut traffic)
     }
 
@@ -379,8 +239,13 @@ impl Exchanges {
     }
 
     /// Returns the number of elements in a block, where only the root's buffer has room for the blocks of all ranks.
-    fn at_root<T>(&self, buffer: &[T], root: usize) -> usize {
-        if self.mpb.rank() == root { buffer.len() / self.mpb.ranks() } else { buffer.len() }
+    fn at_root(&self, all: usize, root: usize) -> usize {
+        at_root(all, (self.mpb.rank(), self.mpb.ranks()), root)
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, mark: Mark) {
+        self.mpb.begin(mark);
     }
 
     #[inline]
@@ -424,7 +289,7 @@ impl Exchanges<PolledMpb> {
     }
 
     /// Begins a call, before its [traffic](Self::run) is known to be valid.
-    pub(crate) fn begin(&mut self, mark: Mark) {
+    pub(crate) fn note(&mut self, mark: Mark) {
         self.mpb.begin(mark);
     }
 
@@ -444,5 +309,17 @@ impl Exchanges<PolledMpb> {
             (choice.bytes, choice.way, choice)
         });
         Ok(ways.all_gather(mpb, &mut traffic).await?)
+    }
+}
+
+/// Returns the number of elements that an all-to-all sends, and whether blocks may differ in length.
+#[inline(always)]
+pub(crate) fn all_to_all_blocks<T>(
+    sent: &Option<(&[T], Blocks<'_>)>,
+    (received, blocks): &(&mut [T], Blocks<'_>),
+) -> (usize, bool) {
+    match sent {
+        Some((sent, outgoing)) => (sent.len(), outgoing.may_differ() || blocks.may_differ()),
+        None => (received.len(), blocks.may_differ()),
     }
 }

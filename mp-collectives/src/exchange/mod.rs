@@ -13,19 +13,9 @@
 //! nothing for it, or until another rank has got what it sent: it waits only for room.
 //!
 //! # Blocks
-//! In a buffer for all ranks, the blocks lie one after the other and are equally long; in the *varying* forms, each
-//! call gives their places. MPI describes these places by counts and displacements. Here they are ranges of elements,
-//! which [`packed`] makes from counts alone.
-//!
-//! # In place
-//! | | the buffer of | holds before | holds after |
-//! |---|---|---|---|
-//! | gather | the root | its own block in its place | the blocks of all |
-//! | | another rank | its own block | the same |
-//! | scatter | the root | the blocks of all | the same |
-//! | | another rank | anything | its own block |
-//! | all-gather | each rank | its own block in its place | the blocks of all |
-//! | all-to-all | each rank | as block i, the block for rank i | as block i, the block from rank i |
+//! In a buffer for all ranks, the blocks lie one after the other and are equally long, or they lie [`At`] ranges of
+//! elements. MPI describes these places by counts and displacements; [`packed`] makes ranges from counts alone.
+//! [`InPlace`] says that a rank's own block is in that buffer.
 
 mod all_gather;
 mod choice;
@@ -35,12 +25,16 @@ mod lines;
 mod traffic;
 mod ways;
 
+pub use crate::arguments::{
+    AllBlocks, AllBlocksMut, At, Cut, InPlace, OwnBlock, OwnPlace, SentBlocks,
+};
 pub use crate::broadcast::{LineOptionsError, Machine};
 pub use crate::layout::{Blocks, Extremes, LayoutError, packed};
 pub use crate::reduce::ReduceOptionsError;
 pub use all_gather::SharedAllGather;
 pub use choice::{Explanation, Reason, Way, WayToAll, choose, choose_to_all};
 pub use chosen::Exchanges;
+pub(crate) use chosen::all_to_all_blocks;
 pub use chunks::{ChunkExchange, ChunkOptions};
 pub use lines::LineExchange;
 pub use traffic::{AllGather, AllToAll, ExchangeError, Gather, Scatter, Traffic};

@@ -4,6 +4,7 @@ use mp_core::Plain;
 use mp_model::mpb::Mpb;
 use thiserror::Error;
 
+use crate::arguments::Cut;
 use crate::layout::{Blocks, Extremes, Layout, LayoutError};
 
 /// The blocks that a rank has for each other rank, and the places for the blocks that come from them.
@@ -103,6 +104,23 @@ impl<'a> Gather<'a> {
     }
 }
 
+impl<'a> Gather<'a> {
+    /// Creates a gather of the rank's own block, or in place if there is none.
+    #[inline(always)]
+    pub(crate) fn of<T: Plain>(
+        mpb: &impl Mpb,
+        own: Option<&'a [T]>,
+        all: &'a mut [T],
+        blocks: Blocks<'a>,
+        root: usize,
+    ) -> Result<Self, ExchangeError> {
+        match own {
+            Some(own) => Self::new(mpb, own, all, blocks, root),
+            None => Self::in_place(mpb, all, blocks, root),
+        }
+    }
+}
+
 impl Traffic for Gather<'_> {
     #[inline]
     fn outgoing(&self, rank: usize) -> &[u8] {
@@ -194,6 +212,22 @@ impl<'a> Scatter<'a> {
     }
 }
 
+impl<'a> Scatter<'a> {
+    /// Creates a scatter to a buffer of the rank's own, or in place.
+    #[inline(always)]
+    pub(crate) fn of<T: Plain>(
+        mpb: &impl Mpb,
+        cut: Cut<'a, T>,
+        blocks: Blocks<'a>,
+        root: usize,
+    ) -> Result<Self, ExchangeError> {
+        match cut {
+            Cut::Apart { all, own } => Self::new(mpb, all, own, blocks, root),
+            Cut::InPlace(buffer) => Self::in_place(mpb, buffer, blocks, root),
+        }
+    }
+}
+
 impl Traffic for Scatter<'_> {
     #[inline]
     fn outgoing(&self, rank: usize) -> &[u8] {
@@ -273,6 +307,22 @@ impl<'a> AllGather<'a> {
     #[inline]
     pub(super) fn own(&self) -> &[u8] {
         self.own.unwrap_or(&self.all[self.layout.block(self.me)])
+    }
+}
+
+impl<'a> AllGather<'a> {
+    /// Creates an all-gather of the rank's own block, or in place if there is none.
+    #[inline(always)]
+    pub(crate) fn of<T: Plain>(
+        mpb: &impl Mpb,
+        own: Option<&'a [T]>,
+        all: &'a mut [T],
+        blocks: Blocks<'a>,
+    ) -> Result<Self, ExchangeError> {
+        match own {
+            Some(own) => Self::new(mpb, own, all, blocks),
+            None => Self::in_place(mpb, all, blocks),
+        }
     }
 }
 
@@ -356,6 +406,21 @@ impl<'a> AllToAll<'a> {
         let layout = Layout::of_buffer(blocks, mpb.ranks(), buffer.len(), size_of::<T>())?;
         let receive = bytemuck::cast_slice_mut(buffer);
         Ok(AllToAll { me: mpb.rank(), send: None, receive, layout })
+    }
+}
+
+impl<'a> AllToAll<'a> {
+    /// Creates an all-to-all of the blocks sent, or in place if there are none.
+    #[inline(always)]
+    pub(crate) fn of<T: Plain>(
+        mpb: &impl Mpb,
+        sent: Option<(&'a [T], Blocks<'a>)>,
+        received: (&'a mut [T], Blocks<'a>),
+    ) -> Result<Self, ExchangeError> {
+        match sent {
+            Some(sent) => Self::new(mpb, sent, received),
+            None => Self::in_place(mpb, received.0, received.1),
+        }
     }
 }
 

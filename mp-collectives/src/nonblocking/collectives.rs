@@ -268,14 +268,9 @@ impl Nonblocking {
         })
     }
 
-    /// Returns the number of elements in a block, where only the root's buffer has room for the blocks of all ranks.
-    pub(super) fn at_root(&self, length: usize, root: usize) -> usize {
-        if self.rank == root { length / self.ranks } else { length }
-    }
-
-    /// Returns the number of elements in a block, where the buffer has room for the blocks of all ranks.
-    pub(super) fn of_all(&self, length: usize) -> usize {
-        length / self.ranks
+    /// Returns this rank's number, and the number of ranks.
+    pub(super) fn place(&self) -> (usize, usize) {
+        (self.rank, self.ranks)
     }
 
     /// Returns what advances the operations.

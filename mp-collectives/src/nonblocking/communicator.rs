@@ -1,4 +1,35 @@
 //! Nonblocking collectives of communicators.
+//!
+//! Collective operations of a communicator's ranks that continue while the ranks do something else.
+//!
+//! ```
+//! use onchip::reduce::Sum;
+//! use onchip::Communicator;
+//!
+//! onchip::World::threads(4).run(|rank| {
+//!     let world = Communicator::world(rank);
+//!     let half = world.split(Some(rank.id() as u64 % 2), 0)?.expect("a color was named");
+//!     let sum = half.nonblocking()?.all_reduce(vec![rank.id(); 100], Sum);
+//!     let weights = world.nonblocking()?.broadcast([0.5 * rank.id() as f64], 3);
+//!     // Tagged messages, computation, then:
+//!     assert_eq!(weights.wait()?, [1.5]);
+//!     assert_eq!(sum.wait()?[99], 2 + 2 * (rank.id() % 2));
+//!     Ok(())
+//! })?;
+//! # Ok::<(), onchip::Error>(())
+//! ```
+//!
+//! Each communicator is a [front](super) of its own: all its ranks call its operations in the same order, and the
+//! operations of several communicators do not wait for each other. Rank numbers in a request's errors are those of the
+//! world. Dropping a communicator waits for the operations that were called.
+//!
+//! The ranks always compare kind, type, length and root of nonblocking operations. If these differ, the requests of all
+//! ranks fail with [`CallsDiffer`](ErrorKind::CallsDiffer), at the latest some time after one rank waits.
+//!
+//! Where the ranks [check](crate::collectives::Check) all their calls, a request fails if the ranks have not all made
+//! the same call at that place among all calls of the communicator, including blocking calls. The error names which
+//! ranks called what; it becomes [`CallsDiffer`](ErrorKind::CallsDiffer) when `?` converts it to an error of
+//! communicators. The operation is then not carried out. The call itself does not wait for other ranks.
 
 use std::cell::{RefCell, RefMut};
 use std::sync::Arc;
@@ -9,97 +40,6 @@ use mp_delegate::threads::Progress;
 use super::{Failed, Nonblocking, Settings};
 use crate::calls::Board;
 use crate::members::{Members, names};
-
-/// Collective operations of a communicator's ranks that continue while the ranks do something else.
-///
-/// ```
-/// use onchip::nonblocking::NonblockingCollectives;
-/// use onchip::reduce::Sum;
-/// use onchip::Communicator;
-///
-/// onchip::World::threads(4).run(|rank| {
-///     let world = Communicator::world(rank);
-///     let half = world.split(Some(rank.id() as u64 % 2), 0)?.expect("a color was named");
-///     let sum = half.nonblocking()?.all_reduce(vec![rank.id(); 100], Sum);
-///     let weights = world.nonblocking()?.broadcast([0.5 * rank.id() as f64], 3);
-///     // Tagged messages, computation, then:
-///     assert_eq!(weights.wait()?, [1.5]);
-///     assert_eq!(sum.wait()?[99], 2 + 2 * (rank.id() % 2));
-///     Ok(())
-/// })?;
-/// # Ok::<(), onchip::Error>(())
-/// ```
-///
-/// Each communicator is a [front](super) of its own: all its ranks call its operations in the same order, and the
-/// operations of several communicators do not wait for each other. Rank numbers in a request's errors are those of the
-/// world. Dropping a communicator waits for the operations that were called.
-///
-/// The ranks always compare kind, type, length and root of nonblocking operations. If these differ, the requests of all
-/// ranks fail with [`CallsDiffer`](ErrorKind::CallsDiffer), at the latest some time after one rank waits.
-///
-/// Where the ranks [check](crate::collectives::Check) all their calls, a request fails if the ranks have not all made
-/// the same call at that place among all calls of the communicator, including blocking calls. The error names which
-/// ranks called what; it becomes [`CallsDiffer`](ErrorKind::CallsDiffer) when `?` converts it to an error of
-/// communicators. The operation is then not carried out. The call itself does not wait for other ranks.
-pub trait NonblockingCollectives {
-    /// Returns the operations. The first call opens them as [set](Self::set_nonblocking) for this communicator or the one
-    /// that it was made from, or else with [`Progress::Automatic`].
-    ///
-    /// # Errors
-    /// The errors of [`Nonblocking::open`]; [`Misuse`](crate::communicator::ErrorKind::Misuse) while the value that an earlier call
-    /// returned is still kept.
-    fn nonblocking(&self) -> Result<RefMut<'_, Nonblocking>>;
-
-    /// Sets what advances the operations and how they are done, from the next call on. All ranks must call this with
-    /// the same settings, between the same operations; each rank chooses for itself what advances its operations. Waits
-    /// for the operations that were called before.
-    ///
-    /// Communicators that are made from this one afterwards inherit this to the same extent as with
-    /// [`set_collectives`](crate::collectives::Collectives::set_collectives).
-    ///
-    /// # Errors
-    /// The same as for [`nonblocking`](Self::nonblocking).
-    fn set_nonblocking(&self, progress: impl Into<Progress>, settings: Settings) -> Result<()>;
-
-    /// Sets what advances, between the calls of this rank, the operations that it began with non-blocking calls: tagged
-    /// messages of all communicators made from the same [`world`](Communicator::world), and nonblocking operations of
-    /// this communicator and of those that are made from it afterwards. Each rank chooses this for itself.
-    ///
-    /// Without this call, tagged messages use [`Progress::InCalls`] and nonblocking operations use
-    /// [`Progress::Automatic`]. The reason is that each call that leaves messages pending hands them over to the
-    /// thread, and the next call takes them back. This costs some microseconds, about as much as a short message. It
-    /// pays off where the rank computes for longer than that while long messages are pending.
-    ///
-    /// A message for which a receive is posted arrives in memory of the library and is copied once more when the
-    /// request is waited for.
-    ///
-    /// ```
-    /// use onchip::nonblocking::NonblockingCollectives;
-    /// use onchip::Communicator;
-    /// use onchip::threads::CommThreads;
-    ///
-    /// onchip::World::threads(2).run(|rank| {
-    ///     let world = Communicator::world(rank);
-    ///     world.set_progress(CommThreads::start(1)?)?;
-    ///     let other = 1 - world.rank();
-    ///     let sent = world.nonblocking_send(vec![world.rank(); 125_000], other, 0);
-    ///     let received = world.nonblocking_receive(vec![0; 125_000], other, 0);
-    ///     // The messages go while this computes.
-    ///     let sum: u64 = (0..1_000_000).sum();
-    ///     assert_eq!(received.wait()?.0[124_999], other);
-    ///     sent.wait()?;
-    ///     assert_eq!(sum, 499_999_500_000);
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), onchip::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The errors of [`CommThreads::start`](mp_delegate::threads::CommThreads::start), for an automatic thread;
-    /// [`Misuse`](crate::communicator::ErrorKind::Misuse) while the value that [`nonblocking`](Self::nonblocking) returned earlier is
-    /// still kept.
-    fn set_progress(&self, progress: impl Into<Progress>) -> Result<()>;
-}
 
 /// The operations, which are opened at the first call and closed with the communicator.
 #[derive(Default)]
@@ -138,8 +78,14 @@ fn inherited(of: &Communicator) -> (Progress, Settings) {
     }
 }
 
-impl NonblockingCollectives for Communicator {
-    fn nonblocking(&self) -> Result<RefMut<'_, Nonblocking>> {
+impl Communicator {
+    /// Returns the operations. The first call opens them as [set](Communicator::set_nonblocking) for this communicator or the one
+    /// that it was made from, or else with [`Progress::Automatic`].
+    ///
+    /// # Errors
+    /// The errors of [`Nonblocking::open`]; [`Misuse`](crate::communicator::ErrorKind::Misuse) while the value that an earlier call
+    /// returned is still kept.
+    pub fn nonblocking(&self) -> Result<RefMut<'_, Nonblocking>> {
         self.joint().check_revoked()?;
         let mut slot = slot(self)?;
         if slot.is_none() {
@@ -152,7 +98,16 @@ impl NonblockingCollectives for Communicator {
         Ok(nonblocking)
     }
 
-    fn set_nonblocking(&self, progress: impl Into<Progress>, settings: Settings) -> Result<()> {
+    /// Sets what advances the operations and how they are done, from the next call on. All ranks must call this with
+    /// the same settings, between the same operations; each rank chooses for itself what advances its operations. Waits
+    /// for the operations that were called before.
+    ///
+    /// Communicators that are made from this one afterwards inherit this to the same extent as with
+    /// [`set_collectives`](Communicator::set_collectives).
+    ///
+    /// # Errors
+    /// The same as for [`nonblocking`](Communicator::nonblocking).
+    pub fn set_nonblocking(&self, progress: impl Into<Progress>, settings: Settings) -> Result<()> {
         let (mut slot, progress) = (slot(self)?, progress.into());
         slot.take();
         *slot = Some(open(self, progress.clone(), settings.clone())?);
@@ -160,7 +115,43 @@ impl NonblockingCollectives for Communicator {
         Ok(())
     }
 
-    fn set_progress(&self, progress: impl Into<Progress>) -> Result<()> {
+    /// Sets what advances, between the calls of this rank, the operations that it began with non-blocking calls: tagged
+    /// messages of all communicators made from the same [`world`](Communicator::world), and nonblocking operations of
+    /// this communicator and of those that are made from it afterwards. Each rank chooses this for itself.
+    ///
+    /// Without this call, tagged messages use [`Progress::InCalls`] and nonblocking operations use
+    /// [`Progress::Automatic`]. The reason is that each call that leaves messages pending hands them over to the
+    /// thread, and the next call takes them back. This costs some microseconds, about as much as a short message. It
+    /// pays off where the rank computes for longer than that while long messages are pending.
+    ///
+    /// A message for which a receive is posted arrives in memory of the library and is copied once more when the
+    /// request is waited for.
+    ///
+    /// ```
+    /// use onchip::Communicator;
+    /// use onchip::threads::CommThreads;
+    ///
+    /// onchip::World::threads(2).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     world.set_progress(CommThreads::start(1)?)?;
+    ///     let other = 1 - world.rank();
+    ///     let sent = world.nonblocking_send(vec![world.rank(); 125_000], other, 0);
+    ///     let received = world.nonblocking_receive(vec![0; 125_000], other, 0);
+    ///     // The messages go while this computes.
+    ///     let sum: u64 = (0..1_000_000).sum();
+    ///     assert_eq!(received.wait()?.0[124_999], other);
+    ///     sent.wait()?;
+    ///     assert_eq!(sum, 499_999_500_000);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), onchip::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`CommThreads::start`](mp_delegate::threads::CommThreads::start), for an automatic thread;
+    /// [`Misuse`](crate::communicator::ErrorKind::Misuse) while the value that [`nonblocking`](Communicator::nonblocking) returned earlier is
+    /// still kept.
+    pub fn set_progress(&self, progress: impl Into<Progress>) -> Result<()> {
         let (joint, progress) = (self.joint(), progress.into());
         if let Some(nonblocking) = &mut *slot(self)? {
             nonblocking.set_progress(progress.clone())?;

@@ -56,8 +56,8 @@ mod front;
 mod polled;
 mod request;
 
+pub use crate::arguments::{At, InPlace};
 pub use collectives::{Buffer, Element, Nonblocking, Settings};
-pub use communicator::NonblockingCollectives;
 pub use front::{BoxFuture, Front};
 pub use polled::{PolledMpb, Waits};
 pub use request::{CollectiveOperation, CollectiveRequest, Failed, NonblockingError};

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use std::ops::Range;
-
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
 use mp_model::mpb::{Mpb, complete};
@@ -16,6 +14,7 @@ use super::operations::Operation;
 use super::{
     BlockOptions, BlockReduce, Blocks, ChunkOptions, ChunkReduce, LineReduce, Meeting, Parts, Trees,
 };
+use crate::arguments::{Cut, OwnPlace};
 use crate::broadcast::Machine;
 use crate::calibration;
 use crate::calls::{Board, Kind, Mark};
@@ -279,72 +278,32 @@ impl Reductions {
     /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
+    /// The blocks of the vector are equally long, unless they lie [`At`](super::At) ranges, the same at all ranks. With
+    /// [`InPlace`](super::InPlace), the result takes the place of the rank's block (MPI moves it to the front), and
+    /// everything else stays as it is.
+    ///
     /// # Errors
     /// The same as for [`all_reduce`](Reductions::all_reduce). Also fails when the blocks do not fit the buffers.
-    pub fn reduce_scatter<T: Plain>(
+    pub fn reduce_scatter<T: Plain, A>(
         &mut self,
-        vector: &[T],
-        result: &mut [T],
+        mut vector: A,
+        mut result: impl OwnPlace<T, A>,
         operation: impl Operation<T>,
     ) -> mp_core::Result<()> {
-        self.mpb.begin(Mark::new::<T>(Kind::ReduceScatter, Some(vector.len()), None));
-        let parts = Parts::new(&self.mpb, vector, result, Blocks::Equal)?;
-        self.reduce_scatter_of(parts, &operation)
+        let (cut, blocks) = result.cut(&mut vector);
+        self.reduce_scatter_of(cut, blocks, &operation)
     }
 
-    /// Does what [`reduce_scatter`](Reductions::reduce_scatter) does, for blocks that may differ in length. Each block
-    /// is a range of the vector, the same at all ranks ([`packed`](super::packed) makes ranges from counts).
-    ///
-    /// # Errors
-    /// The same as for [`reduce_scatter`](Reductions::reduce_scatter).
-    pub fn reduce_scatter_varying<T: Plain>(
+    pub(crate) fn reduce_scatter_of<T: Plain, O: Operation<T>>(
         &mut self,
-        vector: &[T],
-        blocks: &[Range<usize>],
-        result: &mut [T],
-        operation: impl Operation<T>,
-    ) -> mp_core::Result<()> {
-        self.mpb.begin(Mark::new::<T>(Kind::ReduceScatterVarying, Some(vector.len()), None));
-        let parts = Parts::new(&self.mpb, vector, result, Blocks::At(blocks))?;
-        self.reduce_scatter_of(parts, &operation)
-    }
-
-    /// Does what [`reduce_scatter`](Reductions::reduce_scatter) does, with one buffer: the result takes the place of
-    /// the rank's block (MPI moves it to the front), and everything else stays as it is.
-    ///
-    /// # Errors
-    /// The same as for [`reduce_scatter`](Reductions::reduce_scatter).
-    pub fn reduce_scatter_in_place<T: Plain>(
-        &mut self,
-        vector: &mut [T],
-        operation: impl Operation<T>,
-    ) -> mp_core::Result<()> {
-        self.mpb.begin(Mark::new::<T>(Kind::ReduceScatter, Some(vector.len()), None));
-        let parts = Parts::in_place(&self.mpb, vector, Blocks::Equal)?;
-        self.reduce_scatter_of(parts, &operation)
-    }
-
-    /// Does what [`reduce_scatter_in_place`](Reductions::reduce_scatter_in_place) does, for blocks that may differ in
-    /// length.
-    ///
-    /// # Errors
-    /// The same as for [`reduce_scatter`](Reductions::reduce_scatter).
-    pub fn reduce_scatter_in_place_varying<T: Plain>(
-        &mut self,
-        vector: &mut [T],
-        blocks: &[Range<usize>],
-        operation: impl Operation<T>,
-    ) -> mp_core::Result<()> {
-        self.mpb.begin(Mark::new::<T>(Kind::ReduceScatterVarying, Some(vector.len()), None));
-        let parts = Parts::in_place(&self.mpb, vector, Blocks::At(blocks))?;
-        self.reduce_scatter_of(parts, &operation)
-    }
-
-    fn reduce_scatter_of<T: Plain, O: Operation<T>>(
-        &mut self,
-        mut parts: Parts<'_, T>,
+        cut: Cut<'_, T>,
+        blocks: Blocks<'_>,
         operation: &O,
     ) -> mp_core::Result<()> {
+        let kind = Kind::ReduceScatter;
+        let kind = if blocks.may_differ() { kind.varcount() } else { kind };
+        self.mpb.begin(Mark::new::<T>(kind, Some(cut.all()), None));
+        let mut parts = Parts::of(&self.mpb, cut, blocks)?;
         let (mpb, parts) = (&mut self.mpb, &mut parts);
         let bytes = parts.longest().saturating_mul(size_of::<T>());
         let (most, forced) = (self.lines.most_bytes(), self.settings.reduce_scatter);

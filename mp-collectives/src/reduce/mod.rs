@@ -37,6 +37,7 @@ mod scratch;
 mod trees;
 mod vectors;
 
+pub use crate::arguments::{AllBlocks, AllBlocksMut, At, Cut, InPlace, OwnPlace};
 pub use crate::broadcast::{LineOptionsError, Machine};
 pub use crate::layout::{Blocks, LayoutError, packed};
 pub use blocks::{BlockOptions, BlockReduce};

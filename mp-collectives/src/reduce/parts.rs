@@ -3,21 +3,16 @@
 use mp_core::Plain;
 use mp_model::mpb::Mpb;
 
+use crate::arguments::Cut;
 use crate::layout::{Blocks, Layout, LayoutError};
 
 /// One rank's vector, cut into a block for each rank, and the place for the result of its own block.
 #[derive(Debug)]
 pub struct Parts<'a, T> {
     me: usize,
-    memory: Memory<'a, T>,
+    memory: Cut<'a, T>,
     /// The layout, in elements.
     layout: Layout<'a>,
-}
-
-#[derive(Debug)]
-enum Memory<'a, T> {
-    Apart { vector: &'a [T], result: &'a mut [T] },
-    InPlace(&'a mut [T]),
 }
 
 impl<'a, T: Plain> Parts<'a, T> {
@@ -31,9 +26,7 @@ impl<'a, T: Plain> Parts<'a, T> {
         result: &'a mut [T],
         blocks: Blocks<'a>,
     ) -> Result<Self, LayoutError> {
-        let (me, lengths) = (mpb.rank(), (result.len(), vector.len()));
-        let layout = Layout::with_own(blocks, (me, mpb.ranks()), lengths, 1)?;
-        Ok(Parts { me, memory: Memory::Apart { vector, result }, layout })
+        Self::of(mpb, Cut::Apart { all: vector, own: result }, blocks)
     }
 
     /// Creates the parts of a vector in which the result takes the place of the rank's block. The blocks of the other
@@ -46,8 +39,22 @@ impl<'a, T: Plain> Parts<'a, T> {
         vector: &'a mut [T],
         blocks: Blocks<'a>,
     ) -> Result<Self, LayoutError> {
-        let layout = Layout::of_buffer(blocks, mpb.ranks(), vector.len(), 1)?;
-        Ok(Parts { me: mpb.rank(), memory: Memory::InPlace(vector), layout })
+        Self::of(mpb, Cut::InPlace(vector), blocks)
+    }
+
+    pub(crate) fn of(
+        mpb: &impl Mpb,
+        memory: Cut<'a, T>,
+        blocks: Blocks<'a>,
+    ) -> Result<Self, LayoutError> {
+        let (me, ranks) = (mpb.rank(), mpb.ranks());
+        let layout = match &memory {
+            Cut::Apart { all, own } => {
+                Layout::with_own(blocks, (me, ranks), (own.len(), all.len()), 1)
+            }
+            Cut::InPlace(vector) => Layout::of_buffer(blocks, ranks, vector.len(), 1),
+        }?;
+        Ok(Parts { me, memory, layout })
     }
 
     /// Returns the number of elements in the longest block.
@@ -58,24 +65,24 @@ impl<'a, T: Plain> Parts<'a, T> {
     /// Returns this rank's elements of a rank's block.
     pub(super) fn block(&self, rank: usize) -> &[T] {
         let vector = match &self.memory {
-            Memory::Apart { vector, .. } => vector,
-            Memory::InPlace(vector) => &**vector,
+            Cut::Apart { all, .. } => all,
+            Cut::InPlace(vector) => &**vector,
         };
         &vector[self.layout.block(rank)]
     }
 
     /// Copies this rank's elements to the place for the result.
     pub(super) fn begin(&mut self) {
-        if let Memory::Apart { vector, result } = &mut self.memory {
-            result.copy_from_slice(&vector[self.layout.block(self.me)]);
+        if let Cut::Apart { all, own } = &mut self.memory {
+            own.copy_from_slice(&all[self.layout.block(self.me)]);
         }
     }
 
     /// Returns the place for the result.
     pub(super) fn own(&mut self) -> &mut [T] {
         match &mut self.memory {
-            Memory::Apart { result, .. } => result,
-            Memory::InPlace(vector) => &mut vector[self.layout.block(self.me)],
+            Cut::Apart { own, .. } => own,
+            Cut::InPlace(vector) => &mut vector[self.layout.block(self.me)],
         }
     }
 }

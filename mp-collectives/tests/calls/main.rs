@@ -4,11 +4,12 @@
 #[macro_use]
 mod support;
 
+use mp_collectives::collectives::{At, InPlace};
 use mp_collectives::communicator::{Communicator, Error, ErrorKind};
 use mp_collectives::{
-    collectives::{Check, Collectives, Settings},
+    collectives::{Check, Settings},
     exchange,
-    nonblocking::{self, Failed, Nonblocking, NonblockingCollectives},
+    nonblocking::{self, Failed, Nonblocking},
     reduce::{self, Sum},
 };
 use mp_core::{Error as CoreError, Rank, Result, World};
@@ -27,11 +28,11 @@ const WRONG: [(&str, Called); 11] = [
     ("reduce of 4 f64 with root 0", |of| of.reduce(&mut [0.0; 4], Sum, 0)),
     ("all_reduce of 4 f64", |of| of.all_reduce(&mut [0.0; 4], Sum)),
     ("barrier", |of| of.barrier()),
-    ("gather of 2 u8 with root 0", |of| of.gather(&[1u8; 2], &mut vec![0; 2 * of.size()], 0)),
-    ("all_gather of 1 u8", |of| of.all_gather_in_place(&mut vec![0u8; of.size()])),
+    ("gather of 2 u8 with root 0", |of| of.gather([1u8; 2], &mut vec![0; 2 * of.size()], 0)),
+    ("all_gather of 1 u8", |of| of.all_gather(InPlace, &mut vec![0u8; of.size()])),
     ("all_to_all of 0 u8", |of| of.all_to_all::<u8>(&[], &mut [])),
     ("scan of 300 u16", |of| of.scan(&mut [0u16; 300], Sum)),
-    ("reduce_scatter of 0 u8", |of| of.reduce_scatter::<u8>(&[], &mut [], Sum)),
+    ("reduce_scatter of 0 u8", |of| of.reduce_scatter(&[0u8; 0], &mut [], Sum)),
 ];
 
 fn unchecked(
@@ -156,8 +157,8 @@ fn forced_algorithms_compare_as_well() {
             both_named(&reduced, "all_reduce of 2 f32", "all_reduce of 2 u32")?;
             let of = unchecked(&world, settings)?;
             let exchanged = told(&of, |of| match odd {
-                true => of.all_to_all(&[1i64; 9], &mut [0; 9]),
-                false => of.all_to_all(&[1u64; 9], &mut [0; 9]),
+                true => of.all_to_all([1i64; 9], &mut [0; 9]),
+                false => of.all_to_all([1u64; 9], &mut [0; 9]),
             })?;
             both_named(&exchanged, "all_to_all of 9 u64", "all_to_all of 9 i64")?;
         }
@@ -179,9 +180,9 @@ fn what_is_sent_and_what_is_expected_are_compared_in_full_checks() {
             }
             let wrong = exchange::packed(wrong);
             let (send, mut receive) = (vec![7u8; 2 * size], vec![0; 2 * size]);
-            world.all_to_all_varying(&send, &blocks, &mut receive, &blocks)?;
+            world.all_to_all(At(&send, &blocks), At(&mut receive, &blocks))?;
             let error = match world
-                .all_to_all_varying(&send, &wrong, &mut receive, &blocks)
+                .all_to_all(At(&send, &wrong), At(&mut receive, &blocks))
                 .map_err(Error::into_kind)
             {
                 Err(ErrorKind::CallsDiffer(calls)) => calls.to_string(),
@@ -191,7 +192,7 @@ fn what_is_sent_and_what_is_expected_are_compared_in_full_checks() {
                  rank 0 called all_to_all_varying that expects 2 elements from rank 1 of u8";
             ensure!(error == wanted, "{error}");
             // Nobody went on.
-            world.all_to_all_varying(&send, &blocks, &mut receive, &blocks)?;
+            world.all_to_all(At(&send, &blocks), At(&mut receive, &blocks))?;
             ensure!(receive == send, "{receive:?}");
             Ok(())
         });

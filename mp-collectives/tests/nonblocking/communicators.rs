@@ -3,8 +3,7 @@
 use mp_collectives::communicator::{Communicator, Error, ErrorKind, Result};
 use mp_collectives::{
     barrier,
-    collectives::Collectives,
-    nonblocking::{NonblockingCollectives, Settings},
+    nonblocking::Settings,
     reduce::{self, Order, Sum},
 };
 use mp_core::{Rank, wait_all};

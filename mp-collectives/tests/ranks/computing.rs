@@ -6,7 +6,6 @@
 use std::{mem, time::Duration};
 
 use mp_collectives::communicator::{ANY_SOURCE, Communicator, Error, ErrorKind};
-use mp_collectives::{collectives::Collectives, nonblocking::NonblockingCollectives};
 use mp_core::{
     Channel, Rank, Result, World,
     mpb::{Line, Mpb, Mpbs},

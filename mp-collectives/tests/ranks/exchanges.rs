@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mp_collectives::collectives::{At, InPlace};
 use mp_collectives::{
     RealMpb, complete,
     exchange::{
@@ -65,15 +66,15 @@ fn exchange(all: &mut Exchanges, ranks: usize, step: Step) -> Result<()> {
         Operation::Gather if in_place => {
             let mut buffer = if here { to } else { own.clone() };
             match varying {
-                false => all.gather_in_place(&mut buffer, root)?,
-                true => all.gather_in_place_varying(&mut buffer, blocks, root)?,
+                false => all.gather(InPlace, &mut buffer, root)?,
+                true => all.gather(InPlace, At(&mut buffer, blocks), root)?,
             }
             same(&buffer, if here { &receiving.after } else { &own }, step)
         }
         Operation::Gather => {
             match varying {
                 false => all.gather(&own, &mut to, root)?,
-                true => all.gather_varying(&own, &mut to, blocks, root)?,
+                true => all.gather(&own, At(&mut to, blocks), root)?,
             }
             same(&to, &receiving.after, step)
         }
@@ -83,23 +84,23 @@ fn exchange(all: &mut Exchanges, ranks: usize, step: Step) -> Result<()> {
             if in_place {
                 let mut buffer = if here { from.before } else { own };
                 match varying {
-                    false => all.scatter_in_place(&mut buffer, root)?,
-                    true => all.scatter_in_place_varying(&mut buffer, &from.blocks, root)?,
+                    false => all.scatter(&mut buffer, InPlace, root)?,
+                    true => all.scatter(At(&mut buffer, &from.blocks), InPlace, root)?,
                 }
                 return same(&buffer, if here { &from.after } else { &after }, step);
             }
             match varying {
                 false => all.scatter(&from.before, &mut own, root)?,
-                true => all.scatter_varying(&from.before, &from.blocks, &mut own, root)?,
+                true => all.scatter(At(&from.before, &from.blocks), &mut own, root)?,
             }
             same(&own, &after, step)
         }
         Operation::AllGather => {
             match (in_place, varying) {
                 (false, false) => all.all_gather(&own, &mut to)?,
-                (false, true) => all.all_gather_varying(&own, &mut to, blocks)?,
-                (true, false) => all.all_gather_in_place(&mut to)?,
-                (true, true) => all.all_gather_in_place_varying(&mut to, blocks)?,
+                (false, true) => all.all_gather(&own, At(&mut to, blocks))?,
+                (true, false) => all.all_gather(InPlace, &mut to)?,
+                (true, true) => all.all_gather(InPlace, At(&mut to, blocks))?,
             }
             same(&to, &receiving.after, step)
         }
@@ -108,10 +109,10 @@ fn exchange(all: &mut Exchanges, ranks: usize, step: Step) -> Result<()> {
             match (in_place, varying) {
                 (false, false) => all.all_to_all(&from.before, &mut to)?,
                 (false, true) => {
-                    all.all_to_all_varying(&from.before, &from.blocks, &mut to, blocks)?;
+                    all.all_to_all(At(&from.before, &from.blocks), At(&mut to, blocks))?;
                 }
-                (true, false) => all.all_to_all_in_place(&mut to)?,
-                (true, true) => all.all_to_all_in_place_varying(&mut to, blocks)?,
+                (true, false) => all.all_to_all(InPlace, &mut to)?,
+                (true, true) => all.all_to_all(InPlace, At(&mut to, blocks))?,
             }
             same(&to, &receiving.after, step)
         }
@@ -214,22 +215,22 @@ fn elements_of_all_types() {
         let me = rank.id();
         let mut all = Exchanges::open(rank, "types", Settings::default())?;
         let mut wide = [[0_u64; 9]; 3];
-        all.all_gather(&[[me as u64; 9]], &mut wide)?;
+        all.all_gather([[me as u64; 9]], &mut wide)?;
         ensure!(wide == [[0; 9], [1; 9], [2; 9]], "{wide:?}");
         let mut floats = [me as f64, 10.0 + me as f64, 20.0 + me as f64];
-        all.all_to_all_in_place(&mut floats)?;
+        all.all_to_all(InPlace, &mut floats)?;
         let ten = 10.0 * me as f64;
         ensure!(floats == [ten, ten + 1.0, ten + 2.0], "{floats:?}");
         let mut odd = [[0_u8; 3]; 5];
         let own = vec![[me as u8 + 1; 3]; 2 - me];
         let blocks = packed([2, 1, 0]);
-        all.all_gather_varying(&own, &mut odd, &blocks)?;
+        all.all_gather(&own, At(&mut odd, &blocks))?;
         ensure!(odd == [[1; 3], [1; 3], [2; 3], [0; 3], [0; 3]], "{odd:?}");
         let mut nothing = [(); 6];
-        all.all_gather(&[(); 2], &mut nothing)?;
-        all.all_to_all_in_place(&mut nothing)?;
-        all.gather(&[(); 2], &mut nothing, 1)?;
-        all.all_to_all(&[(); 3], &mut [(); 3])
+        all.all_gather([(); 2], &mut nothing)?;
+        all.all_to_all(InPlace, &mut nothing)?;
+        all.gather([(); 2], &mut nothing, 1)?;
+        all.all_to_all([(); 3], &mut [(); 3])
     });
 }
 
@@ -246,41 +247,41 @@ fn what_is_refused() {
         };
         let (mut five, mut six) = ([0_u16; 5], [0_u16; 6]);
         let root = "the root of an exchange: rank 3 of 3";
-        check(all.gather(&[0_u16], &mut six, 3), root)?;
-        check(all.gather_in_place(&mut six, 3), root)?;
+        check(all.gather([0_u16], &mut six, 3), root)?;
+        check(all.gather(InPlace, &mut six, 3), root)?;
         check(all.scatter(&six, &mut [0], 3), root)?;
-        check(all.scatter_in_place(&mut six, 3), root)?;
+        check(all.scatter(&mut six, InPlace, 3), root)?;
         if me == 1 {
             let short = "a buffer of 5 elements where there are to be 6";
-            check(all.gather(&[0_u16; 2], &mut five, 1), short)?;
+            check(all.gather([0_u16; 2], &mut five, 1), short)?;
             check(all.scatter(&five, &mut [0; 2], 1), short)?;
             let uneven = "a buffer of 5 elements in equal blocks for 3 ranks";
-            check(all.gather_in_place(&mut five, 1), uneven)?;
-            check(all.scatter_in_place(&mut five, 1), uneven)?;
+            check(all.gather(InPlace, &mut five, 1), uneven)?;
+            check(all.scatter(&mut five, InPlace, 1), uneven)?;
         }
         check(
-            all.all_gather(&[0_u16; 2], &mut five),
+            all.all_gather([0_u16; 2], &mut five),
             "a buffer of 5 elements where there are to be 6",
         )?;
         let uneven = "a buffer of 5 elements in equal blocks for 3 ranks";
-        check(all.all_gather_in_place(&mut five), uneven)?;
-        check(all.all_to_all_in_place(&mut five), uneven)?;
-        check(all.all_to_all(&five, &mut six), uneven)?;
+        check(all.all_gather(InPlace, &mut five), uneven)?;
+        check(all.all_to_all(InPlace, &mut five), uneven)?;
+        check(all.all_to_all(five, &mut six), uneven)?;
         let short = "a buffer of 3 elements where there are to be 6";
-        check(all.all_to_all(&six, &mut [0; 3]), short)?;
+        check(all.all_to_all(six, &mut [0; 3]), short)?;
         let blocks = packed([2, 2, 2]);
         let outside = "a block for rank 2, elements 4 to 6, in a buffer of 5";
-        check(all.all_gather_varying(&[0_u16; 2], &mut five, &blocks), outside)?;
-        check(all.all_to_all_in_place_varying(&mut five, &blocks), outside)?;
+        check(all.all_gather([0_u16; 2], At(&mut five, &blocks)), outside)?;
+        check(all.all_to_all(InPlace, At(&mut five, &blocks)), outside)?;
         let count = "2 blocks for 3 ranks";
-        check(all.all_gather_in_place_varying(&mut six, &blocks[..2]), count)?;
+        check(all.all_gather(InPlace, At(&mut six, &blocks[..2])), count)?;
         let own = "a buffer of 1 elements where there are to be 2";
-        check(all.all_gather_varying(&[0_u16], &mut six, &blocks), own)?;
+        check(all.all_gather([0_u16], At(&mut six, &blocks)), own)?;
         // What a rank has for itself, on both sides.
         let other = packed([1, 1, 1]);
-        check(all.all_to_all_varying(&six, &blocks, &mut five, &other), own)?;
+        check(all.all_to_all(At(&six, &blocks), At(&mut five, &other)), own)?;
         for _ in 0..3 {
-            all.all_gather(&[me as u16; 2], &mut six)?;
+            all.all_gather([me as u16; 2], &mut six)?;
             ensure!(six == [0, 0, 1, 1, 2, 2], "{six:?}");
         }
         for settings in [
@@ -320,7 +321,7 @@ fn an_exchange_has_its_limit() {
             return Ok(());
         }
         for count in [1, 1_000] {
-            let never = all.all_gather(&vec![0_u8; count], &mut vec![0; 2 * count]);
+            let never = all.all_gather(vec![0_u8; count], &mut vec![0; 2 * count]);
             ensure!(
                 matches!(never.as_ref().map_err(Error::kind), Err(ErrorKind::Timeout { .. })),
                 "{never:?}"

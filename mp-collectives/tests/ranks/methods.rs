@@ -7,12 +7,13 @@ use std::{
     time::Duration,
 };
 
+use mp_collectives::collectives::{At, InPlace};
 use mp_collectives::communicator::{Communicator, Error, ErrorKind, Shared};
 use mp_collectives::{
     CHOICE_TARGET,
     barrier::{self, Barrier, Placement},
     broadcast::{self, Algorithm},
-    collectives::{CHECK_VARIABLE, Check, Collectives, Settings},
+    collectives::{CHECK_VARIABLE, Check, Settings},
     exchange::{self, packed},
     reduce::{self, AllReduce, Max, Min, Operation, Order, Reduce, Sum},
 };
@@ -116,13 +117,13 @@ fn exchanges(of: &Communicator, all: &[Vec<u64>], root: usize) -> Result<()> {
     of.gather(&all[me], &mut got, root)?;
     same(&got, if at_root { &whole } else { &[] }, "gather")?;
     let mut got = nothing(together.len());
-    of.gather_varying(parts[me], &mut got, &blocks, root)?;
+    of.gather(parts[me], At(&mut got, &blocks), root)?;
     same(&got, if at_root { &together } else { &[] }, "gather, varying")?;
     let mut got = if at_root { mine() } else { all[me].clone() };
-    of.gather_in_place(&mut got, root)?;
+    of.gather(InPlace, &mut got, root)?;
     same(&got, if at_root { &whole } else { &all[me] }, "gather in place")?;
     let mut got = if at_root { my_part() } else { parts[me].to_vec() };
-    of.gather_in_place_varying(&mut got, &blocks, root)?;
+    of.gather(InPlace, At(&mut got, &blocks), root)?;
     same(&got, if at_root { &together } else { parts[me] }, "gather in place, varying")?;
 
     let source = |of_root: &[u64]| if at_root { of_root.to_vec() } else { Vec::new() };
@@ -130,26 +131,26 @@ fn exchanges(of: &Communicator, all: &[Vec<u64>], root: usize) -> Result<()> {
     of.scatter(&source(&whole), &mut got, root)?;
     same(&got, &all[me], "scatter")?;
     let mut got = vec![0; lengths[me]];
-    of.scatter_varying(&source(&together), &blocks, &mut got, root)?;
+    of.scatter(At(&source(&together), &blocks), &mut got, root)?;
     same(&got, parts[me], "scatter, varying")?;
     let mut got = if at_root { whole.clone() } else { vec![0; length] };
-    of.scatter_in_place(&mut got, root)?;
+    of.scatter(&mut got, InPlace, root)?;
     same(&got, if at_root { &whole } else { &all[me] }, "scatter in place")?;
     let mut got = if at_root { together.clone() } else { vec![0; lengths[me]] };
-    of.scatter_in_place_varying(&mut got, &blocks, root)?;
+    of.scatter(At(&mut got, &blocks), InPlace, root)?;
     same(&got, if at_root { &together } else { parts[me] }, "scatter in place, varying")?;
 
     let mut got = vec![0; whole.len()];
     of.all_gather(&all[me], &mut got)?;
     same(&got, &whole, "all-gather")?;
     let mut got = vec![0; together.len()];
-    of.all_gather_varying(parts[me], &mut got, &blocks)?;
+    of.all_gather(parts[me], At(&mut got, &blocks))?;
     same(&got, &together, "all-gather, varying")?;
     let mut got = mine();
-    of.all_gather_in_place(&mut got)?;
+    of.all_gather(InPlace, &mut got)?;
     same(&got, &whole, "all-gather in place")?;
     let mut got = my_part();
-    of.all_gather_in_place_varying(&mut got, &blocks)?;
+    of.all_gather(InPlace, At(&mut got, &blocks))?;
     same(&got, &together, "all-gather in place, varying")?;
 
     // What rank i has for rank j: as many of i's elements as fit, from a place that j says.
@@ -161,7 +162,7 @@ fn exchanges(of: &Communicator, all: &[Vec<u64>], root: usize) -> Result<()> {
     of.all_to_all(&send, &mut got)?;
     same(&got, &for_me, "all-to-all")?;
     let mut got = send.clone();
-    of.all_to_all_in_place(&mut got)?;
+    of.all_to_all(InPlace, &mut got)?;
     same(&got, &for_me, "all-to-all in place")?;
     // As long as both say together: the same in both directions.
     let shared = |rank: usize| (0..size).map(move |other| length / (1 + rank + other));
@@ -172,10 +173,10 @@ fn exchanges(of: &Communicator, all: &[Vec<u64>], root: usize) -> Result<()> {
     let wanted: Vec<u64> = (0..size).flat_map(|rank| sent(rank)[me].clone()).collect();
     let send = sent(me).concat();
     let mut got = vec![0; wanted.len()];
-    of.all_to_all_varying(&send, &shared_blocks, &mut got, &shared_blocks)?;
+    of.all_to_all(At(&send, &shared_blocks), At(&mut got, &shared_blocks))?;
     same(&got, &wanted, "all-to-all, varying")?;
     let mut got = send;
-    of.all_to_all_in_place_varying(&mut got, &shared_blocks)?;
+    of.all_to_all(InPlace, At(&mut got, &shared_blocks))?;
     same(&got, &wanted, "all-to-all in place, varying")?;
 
     // Sums of all, a block for each.
@@ -186,16 +187,16 @@ fn exchanges(of: &Communicator, all: &[Vec<u64>], root: usize) -> Result<()> {
     of.reduce_scatter(&all[me][..equal], &mut got, Sum)?;
     same(&got, &sums[own.clone()], "reduce-scatter")?;
     let mut got = all[me][..equal].to_vec();
-    of.reduce_scatter_in_place(&mut got, Sum)?;
+    of.reduce_scatter(&mut got, InPlace, Sum)?;
     same(&got[own.clone()], &sums[own], "reduce-scatter in place")?;
     let ends: Vec<usize> = (0..=size).map(|rank| length * rank * rank / (size * size)).collect();
     let uneven: Vec<_> = ends.windows(2).map(|ends| ends[0]..ends[1]).collect();
     let own = uneven[me].clone();
     let mut got = vec![0; own.len()];
-    of.reduce_scatter_varying(&all[me], &uneven, &mut got, Sum)?;
+    of.reduce_scatter(At(&all[me], &uneven), &mut got, Sum)?;
     same(&got, &sums[own.clone()], "reduce-scatter, varying")?;
     let mut got = all[me].clone();
-    of.reduce_scatter_in_place_varying(&mut got, &uneven, Sum)?;
+    of.reduce_scatter(At(&mut got, &uneven), InPlace, Sum)?;
     same(&got[own.clone()], &sums[own], "reduce-scatter in place, varying")
 }
 
@@ -527,11 +528,11 @@ const WRONG: [(&str, Called); 14] = [
     ("barrier", |of| of.barrier()),
     ("arrive", |of| of.arrive().map(drop)),
     ("split", |of| of.split(None, 0).map(drop)),
-    ("gather of 2 u8 with root 0", |of| of.gather(&[1u8; 2], &mut vec![0; 2 * of.size()], 0)),
-    ("scatter_varying of u8 with root 1", |of| of.scatter_in_place_varying(&mut [1u8], &[], 1)),
-    ("all_gather of 1 u8", |of| of.all_gather_in_place(&mut vec![0u8; of.size()])),
+    ("gather of 2 u8 with root 0", |of| of.gather([1u8; 2], &mut vec![0; 2 * of.size()], 0)),
+    ("scatter_varying of u8 with root 1", |of| of.scatter(At(&mut [1u8], &[]), InPlace, 1)),
+    ("all_gather of 1 u8", |of| of.all_gather(InPlace, &mut vec![0u8; of.size()])),
     ("all_to_all of 0 u8", |of| of.all_to_all::<u8>(&[], &mut [])),
-    ("reduce_scatter of 0 u8 with Sum", |of| of.reduce_scatter::<u8>(&[], &mut [], Sum)),
+    ("reduce_scatter of 0 u8 with Sum", |of| of.reduce_scatter(&[0u8; 0], &mut [], Sum)),
 ];
 
 fn right(of: &Communicator) -> mp_collectives::communicator::Result<()> {
@@ -603,13 +604,13 @@ fn other_operations_and_settings_are_told_apart() {
         checked(&world)?;
         let (mut whole, root) = ([rank.id(); 6], rank.id() == 1);
         match root {
-            true => world.gather_in_place(&mut whole, 1)?,
-            false => world.gather(&[rank.id(); 2], &mut [], 1)?,
+            true => world.gather(InPlace, &mut whole, 1)?,
+            false => world.gather([rank.id(); 2], &mut [], 1)?,
         }
         ensure!(!root || whole == [0, 0, 1, 1, 2, 2], "{whole:?}");
         let blocks = if rank.id() == 0 { [0..1, 1..2, 2..3] } else { [0..1, 1..1, 1..3] };
         let mut result = vec![0; blocks[rank.id()].len()];
-        let told = differ(world.reduce_scatter_varying(&[1, 1, 1], &blocks, &mut result, Sum))?;
+        let told = differ(world.reduce_scatter(At(&[1, 1, 1], &blocks), &mut result, Sum))?;
         ensure!(told.starts_with("rank 0 called reduce_scatter_varying of 3 i32"), "{told}");
         ensure!(
             told.contains("[0..1, 1..2, 2..3]") && told.contains("[0..1, 1..1, 1..3]"),
@@ -811,7 +812,7 @@ fn a_thousand_communicators_of_eight_ranks() {
                 of.broadcast(&mut message, root as usize)?;
                 ensure!(message == [number + round], "{message:?}");
                 let mut gathered = [0; 8];
-                of.all_gather(&[me * number], &mut gathered)?;
+                of.all_gather([me * number], &mut gathered)?;
                 ensure!(
                     (0..8).all(|rank| gathered[rank as usize] == rank * number),
                     "{gathered:?}"

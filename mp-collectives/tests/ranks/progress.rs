@@ -6,8 +6,8 @@
 
 use mp_collectives::communicator::{ANY_SOURCE, Communicator};
 use mp_collectives::{
-    collectives::{Check, Collectives, Settings},
-    nonblocking::{NonblockingCollectives, Settings as NonblockingSettings},
+    collectives::{Check, Settings},
+    nonblocking::Settings as NonblockingSettings,
     reduce::Sum,
 };
 use mp_core::{Channel, Pending, Rank, Result, wait_all, wait_some};

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use mp_collectives::collectives::{At, InPlace};
 use mp_collectives::{
     RealMpb, complete,
     reduce::{
@@ -158,7 +159,7 @@ fn large_elements<const N: usize>(rank: &Rank, settings: Settings) -> Result<()>
         check(&got, &expected(me + 1, count), "scan")?;
         if count > 1 {
             let mut got = own();
-            reductions.reduce_scatter_in_place(&mut got, add)?;
+            reductions.reduce_scatter(&mut got, InPlace, add)?;
             check(&got[2 * me..][..2], &all[2 * me..][..2], "reduce-scatter")?;
         }
     }
@@ -535,18 +536,17 @@ fn reduce_scatters() {
                             false => reductions.reduce_scatter(&vector, &mut got, product)?,
                             true => {
                                 let (all, to) = (&vector, &mut got);
-                                reductions.reduce_scatter_varying(all, &blocks, to, product)?;
+                                reductions.reduce_scatter(At(all, &blocks), to, product)?;
                             }
                         }
                         check(&got, &expected, what)?;
                     } else {
                         let mut got = vector.clone();
                         match varying {
-                            false => reductions.reduce_scatter_in_place(&mut got, product)?,
+                            false => reductions.reduce_scatter(&mut got, InPlace, product)?,
                             true => {
                                 let all = &mut got;
-                                reductions
-                                    .reduce_scatter_in_place_varying(all, &blocks, product)?;
+                                reductions.reduce_scatter(At(all, &blocks), InPlace, product)?;
                             }
                         }
                         check(&got[own.clone()], &expected, what)?;
@@ -678,7 +678,7 @@ fn what_is_told_of_the_choice_and_what_is_refused() {
             long == Err("a vector of 225 bytes in lines, which take up to 224".into()),
             "{long:?}"
         );
-        let uneven = all.reduce_scatter_in_place(&mut [0_u8; 3], Sum);
+        let uneven = all.reduce_scatter(&mut [0_u8; 3], InPlace, Sum);
         let uneven = uneven.map_err(|error| error.to_string());
         ensure!(
             uneven == Err("a buffer of 3 elements in equal blocks for 2 ranks".into()),

@@ -8,10 +8,7 @@ use std::{
 };
 
 use mp_collectives::communicator::{ANY_SOURCE, Communicator};
-use mp_collectives::{
-    nonblocking::{NonblockingCollectives, Settings},
-    reduce::Sum,
-};
+use mp_collectives::{nonblocking::Settings, reduce::Sum};
 use mp_core::{
     Channel, Error, ErrorKind, Pending, Rank, Result, World, test_all, test_some, wait_all,
     wait_any, wait_some,

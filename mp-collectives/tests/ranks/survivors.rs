@@ -4,11 +4,7 @@
 use std::time::Duration;
 
 use mp_collectives::communicator::{ANY_SOURCE, Communicator, Error, ErrorKind, Result};
-use mp_collectives::{
-    collectives::Collectives,
-    nonblocking::NonblockingCollectives,
-    reduce::{Max, Sum},
-};
+use mp_collectives::reduce::{Max, Sum};
 use mp_core::{Cause, Rank, World};
 
 use crate::support::{Random, Watchdog, on_all, scenarios::die};
@@ -47,14 +43,14 @@ fn work(of: &Communicator, seed: u64, step: u64) -> Result<()> {
         }
         3 => {
             let mut all = vec![0; len * ranks];
-            of.all_gather(&vector(me, step, len), &mut all)?;
+            of.all_gather(vector(me, step, len), &mut all)?;
             let right =
                 all.chunks(len).enumerate().all(|(rank, got)| *got == vector(rank, step, len));
             check(right, "a gather")
         }
         4 => {
             let mut got = vec![0; ranks];
-            of.all_to_all(&vector(me, step, ranks), &mut got)?;
+            of.all_to_all(vector(me, step, ranks), &mut got)?;
             let right = got.iter().enumerate().all(|(rank, &got)| got == element(rank, step, me));
             check(right, "an exchange")
         }

@@ -2,11 +2,7 @@
 //! waits for ever.
 
 use mp_collectives::communicator::{ANY_SOURCE, Communicator, Error, ErrorKind, wait_any};
-use mp_collectives::{
-    collectives::Collectives,
-    nonblocking::{NonblockingCollectives, Settings},
-    reduce::Sum,
-};
+use mp_collectives::{nonblocking::Settings, reduce::Sum};
 use mp_core::{Channel, Sender, World};
 use mp_delegate::threads::Progress;
 

@@ -12,8 +12,8 @@ use mp_collectives::communicator::{
     wait_any, wait_some,
 };
 use mp_collectives::{
-    collectives::{Check, Collectives, Settings},
-    nonblocking::{self, NonblockingCollectives},
+    collectives::{Check, Settings},
+    nonblocking::{self},
     reduce::Sum,
 };
 use mp_core::{Rank, Result};

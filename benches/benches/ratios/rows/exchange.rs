@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use onchip::collectives::InPlace;
 use onchip::exchange::{Exchanges, Settings};
 use onchip::prelude::*;
 use onchip_benches::content::{fill, is_filled, is_stamped, stamp};
@@ -150,7 +151,7 @@ pub fn gather(rank: &Rank, plan: Collective, timing: Timing) -> onchip::Result<V
     let all = row(rank.size(), words).map(|(from, at)| Block { at, from, to: ROOT });
     let gets = if me == ROOT { all.collect() } else { Vec::new() };
     let party = party(rank, plan, [gives, gets], false, |exchanges, buffer, _| {
-        exchanges.gather_in_place(buffer, ROOT)
+        exchanges.gather(InPlace, buffer, ROOT)
     })?;
     party::perform(rank, party, plan, timing)
 }
@@ -162,7 +163,7 @@ pub fn scatter(rank: &Rank, plan: Collective, timing: Timing) -> onchip::Result<
     let gives = if me == ROOT { all.collect() } else { Vec::new() };
     let gets = vec![Block { at: 0..words, from: ROOT, to: me }];
     let party = party(rank, plan, [gives, gets], false, |exchanges, buffer, _| {
-        exchanges.scatter_in_place(buffer, ROOT)
+        exchanges.scatter(buffer, InPlace, ROOT)
     })?;
     party::perform(rank, party, plan, timing)
 }
@@ -173,7 +174,7 @@ pub fn all_gather(rank: &Rank, plan: Collective, timing: Timing) -> onchip::Resu
     let all: Vec<Block> = row(rank.size(), plan.words()).map(block).collect();
     let own = vec![all[rank.id()].clone()];
     let party = party(rank, plan, [own, all], false, |exchanges, buffer, _| {
-        exchanges.all_gather_in_place(buffer)
+        exchanges.all_gather(InPlace, buffer)
     })?;
     party::perform(rank, party, plan, timing)
 }
@@ -186,7 +187,7 @@ pub fn all_to_all(rank: &Rank, plan: Collective, timing: Timing) -> onchip::Resu
     let gets = blocks().map(|(from, at)| Block { at, from, to: me }).collect();
     let party = party(rank, plan, [gives, gets], true, |exchanges, send, receive| match receive {
         Some(receive) => exchanges.all_to_all(send, receive),
-        None => exchanges.all_to_all_in_place(send),
+        None => exchanges.all_to_all(InPlace, send),
     })?;
     party::perform(rank, party, plan, timing)
 }

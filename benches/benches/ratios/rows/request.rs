@@ -1,6 +1,6 @@
 //! What a request costs from its start to the end of the wait for it.
 
-use onchip::nonblocking::{NonblockingCollectives, Settings};
+use onchip::nonblocking::Settings;
 use onchip::prelude::*;
 use onchip::reduce::Sum;
 use serde::{Deserialize, Serialize};

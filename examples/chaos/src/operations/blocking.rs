@@ -1,7 +1,6 @@
 //! Collective operations that block.
 
 use onchip::Result;
-use onchip::prelude::*;
 use onchip::reduce::Sum;
 
 use super::Work;
@@ -50,7 +49,7 @@ fn one(work: &Work<'_>, which: u64, number: u64, len: usize, root: usize) -> Res
         }
         5 => {
             let mut all = vec![0; if me == root { len * ranks } else { 0 }];
-            world.gather(&words(me), &mut all, root)?;
+            world.gather(words(me), &mut all, root)?;
             if me == root {
                 are_of_all(work, &all, number, len)?;
             }
@@ -63,7 +62,7 @@ fn one(work: &Work<'_>, which: u64, number: u64, len: usize, root: usize) -> Res
         }
         7 => {
             let mut all = vec![0; len * ranks];
-            world.all_gather(&words(me), &mut all)?;
+            world.all_gather(words(me), &mut all)?;
             are_of_all(work, &all, number, len)?;
         }
         _ => {

@@ -1,6 +1,5 @@
 //! Communicators of parts of the ranks, made and dropped again.
 
-use onchip::prelude::*;
 use onchip::{Error, Result};
 
 use super::Work;
