@@ -37,7 +37,7 @@ macro_rules! boxed_error {
 
         impl ::std::fmt::Debug for Error {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                ::std::fmt::Debug::fmt(&self.0, f)
+                ::std::fmt::Display::fmt(&self.0, f)
             }
         }
 
@@ -327,12 +327,28 @@ impl From<io::Error> for Error {
     }
 }
 
-/// The ranks of a world that failed, in the order of their numbers.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{}", .failures.iter().map(|f| f.to_string()).collect::<Vec<_>>().join("; "))]
+/// The ranks of a world that failed, in the order of their numbers. It is displayed with one line for each of them, also
+/// by `Debug`.
+#[derive(Clone, thiserror::Error)]
 pub struct RanksFailed {
     /// The failures, one for each failed rank.
     pub failures: Vec<RankFailure>,
+}
+
+impl fmt::Display for RanksFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [failure] = &self.failures[..] {
+            return write!(f, "{failure}");
+        }
+        write!(f, "{} ranks failed:", self.failures.len())?;
+        self.failures.iter().try_for_each(|failure| write!(f, "\n  {failure}"))
+    }
+}
+
+impl fmt::Debug for RanksFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// How one rank failed.
@@ -397,7 +413,7 @@ pub struct SendError<M> {
 
 impl<M> fmt::Debug for SendError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendError").field("error", &self.error).finish_non_exhaustive()
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -27,12 +27,13 @@ use support::{Watchdog, watchdog::children_of};
 /// A program, and what is expected of it.
 type Case = (&'static str, fn() -> Result<()>, fn());
 
-const CASES: [Case; 33] = [
+const CASES: [Case; 34] = [
     ("lines", lines, lines_stay_whole),
     ("long-lines", long_lines, long_lines_stay_whole),
     ("input", input, rank_0_has_the_input),
     ("before", before, what_comes_before_is_heard_once),
     ("statuses", statuses, statuses_reach_the_caller),
+    ("told", told, a_failure_is_told_once_and_in_words),
     ("arguments", arguments, ranks_get_their_own_arguments),
     ("wait", wait, the_environment_names_the_policy),
     ("leftovers", leftovers, nothing_is_left_behind),
@@ -273,6 +274,31 @@ fn statuses_reach_the_caller() {
     assert_eq!(code, Some(9));
     // The rank's own message came first, on the same standard error.
     assert!(text.ends_with("rank 1 panicked: it could not be\n"), "{text}");
+}
+
+/// Ends as a program does whose `main` returns the error.
+fn told() -> Result<()> {
+    let ranks = std::env::args().nth(2).map_or(0, |failing| failing.parse().unwrap());
+    let world = World::processes(3).run(|rank| match rank.id() {
+        id if id > ranks => Ok(()),
+        2 => Err(Error::other("no such picture")),
+        _ => std::process::exit(7),
+    });
+    if let Err(error) = world {
+        eprintln!("Error: {error:?}");
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+fn a_failure_is_told_once_and_in_words() {
+    let errors = |ranks: &str| text(&run(program("told").arg(ranks)).stderr).to_owned();
+    assert_eq!(errors("0"), "Error: rank 0 ended early with exit status 7\n");
+    assert_eq!(
+        errors("2"),
+        "Error: 3 ranks failed:\n  rank 0 ended early with exit status 7\n  \
+         rank 1 ended early with exit status 7\n  rank 2: no such picture\n"
+    );
 }
 
 fn arguments() -> Result<()> {

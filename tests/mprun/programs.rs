@@ -27,6 +27,7 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
         "end" => end(&args[0], number(1)),
         "among" => among(&args[0], &args[1], number(2)),
         "mended" => mended(),
+        "heard" => heard(),
         "hang" => hang(),
         "cycle" => cycle(&args[0], number(1), &args[2]),
         "beside" => beside(&args[0], &args[1], &args[2]),
@@ -304,6 +305,22 @@ fn mended() -> onchip::Result<()> {
     if onchip::caller() {
         println!("3 rounds");
     }
+    Ok(())
+}
+
+/// A world that fails, and one in which all ranks speak.
+fn heard() -> onchip::Result<()> {
+    let failed = world().run(|rank| match rank.id() {
+        1 => Err(Error::other("no more")),
+        _ => Ok(()),
+    });
+    assert!(failed.is_err());
+    eprintln!("another rank has failed");
+    world().run(|rank| {
+        // In one piece: nobody puts lines of standard error together.
+        let line = format!("rank {} in the next world\n", rank.id());
+        Ok(std::io::stderr().write_all(line.as_bytes())?)
+    })?;
     Ok(())
 }
 

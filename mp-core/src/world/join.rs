@@ -1,8 +1,9 @@
 //! A process that was started as a rank: detecting this, entering the world, and being the rank.
 
 use std::{
+    fs::File,
     io::Write,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     sync::{
         Arc, Condvar, Mutex, OnceLock, PoisonError, TryLockError,
         atomic::{AtomicBool, AtomicU32, Ordering as StdOrdering},
@@ -11,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use nix::unistd::dup2_stdout;
+use nix::unistd::{dup2_stderr, dup2_stdout};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
@@ -50,6 +51,8 @@ pub(crate) struct Assignment {
     round: Mutex<()>,
     /// Calls of `run` that this process has left, in a launched world.
     rounds: AtomicU32,
+    /// The rank's real standard error, while another rank speaks of a failure that all have in common.
+    hushed: Mutex<Option<OwnedFd>>,
 }
 
 /// Returns this process's assignment, if it was started as a rank.
@@ -87,6 +90,7 @@ fn find() -> Result<Option<Assignment>> {
         meant: Meant::default(),
         round: Mutex::new(()),
         rounds: AtomicU32::new(0),
+        hushed: Mutex::new(None),
     };
     assignment.claim()?;
     Ok(Some(assignment))
@@ -328,10 +332,12 @@ impl Assignment {
         std::process::exit(status)
     }
 
-    /// Runs the rank's code, and returns the outcomes of all ranks.
+    /// Runs the rank's code, and returns the outcomes of all ranks. With `one_report`, only one rank is heard on standard
+    /// error from a failure to the next call.
     pub(crate) fn run_as_member<T: Serialize + DeserializeOwned>(
         &self,
         own: WaitPolicy,
+        one_report: bool,
         code: impl Fn(&Rank) -> Result<T>,
     ) -> Result<Vec<outcome::Outcome<T>>> {
         let _round = match self.round.try_lock() {
@@ -345,6 +351,7 @@ impl Assignment {
                 ).into());
             }
         };
+        self.hush(false)?;
         let context = Arc::new(self.enter(own)?);
         self.await_round(&context)?;
         self.take_place(&context)?;
@@ -358,7 +365,34 @@ impl Assignment {
         }
         let results = self.gather(&context);
         self.depart(&context)?;
-        results
+        let results = results?;
+        if one_report {
+            // The same rank in the eyes of all: it has posted what became of its code, so that its process goes on.
+            let gone = |outcome: &outcome::Outcome<T>| {
+                matches!(outcome, Err(Cause::Exit(_) | Cause::Signal(_) | Cause::Vanished))
+            };
+            let speaker = results.iter().position(|outcome| !gone(outcome));
+            let failed = results.iter().any(|outcome| outcome.is_err());
+            self.hush(failed && speaker != Some(self.rank as usize))?;
+        }
+        Ok(results)
+    }
+
+    /// Discards what this process writes to its standard error from now on, or makes it heard again. All ranks of a
+    /// launched world return the same failures from `run`, and each program would tell the user of them.
+    fn hush(&self, hush: bool) -> Result<()> {
+        let mut hushed = self.hushed.lock().unwrap_or_else(PoisonError::into_inner);
+        match hushed.take() {
+            Some(real) if !hush => dup2_stderr(&real).map_err(Error::os("dup2"))?,
+            None if hush => {
+                let real = std::io::stderr().as_fd().try_clone_to_owned()?;
+                let null = File::options().write(true).open("/dev/null")?;
+                dup2_stderr(null).map_err(Error::os("dup2"))?;
+                *hushed = Some(real);
+            }
+            unchanged => *hushed = unchanged,
+        }
+        Ok(())
     }
 
     /// Waits until all ranks have read the last call's results.

@@ -209,7 +209,9 @@ impl World {
     /// Runs `code` as every rank, and returns all ranks' results in the order of the ranks.
     ///
     /// Under a launcher (`mprun -n N`) the call joins the launched world, of the launcher's size
-    /// and kind, and returns all ranks' results in every rank.
+    /// and kind, and returns all ranks' results in every rank. If ranks failed, every rank returns the same error, and
+    /// the user should read it once: until the next call, what ranks write to standard error is discarded, except for
+    /// the lowest rank whose process goes on.
     ///
     /// # Errors
     /// [`RanksFailed`](crate::ErrorKind::RanksFailed) with every rank that returned an error, panicked or died; another
@@ -220,7 +222,7 @@ impl World {
         T: Serialize + DeserializeOwned + Send,
         F: Fn(&Rank) -> Result<T> + Sync,
     {
-        outcome::gather(self.run_each(code)?)
+        outcome::gather(self.run_from(Location::caller(), true, code)?)
     }
 
     /// Runs `code` like [`run`](Self::run), but returns the outcome of each rank, in the order of the ranks. This is
@@ -245,11 +247,26 @@ impl World {
         T: Serialize + DeserializeOwned + Send,
         F: Fn(&Rank) -> Result<T> + Sync,
     {
+        self.run_from(Location::caller(), false, code)
+    }
+
+    /// Runs `code` as every rank, in a call from this place. With `one_report`, failed ranks are an error of the whole
+    /// call, which one process tells the user.
+    fn run_from<T, F>(
+        self,
+        place: &Location<'_>,
+        one_report: bool,
+        code: F,
+    ) -> Result<Vec<outcome::Outcome<T>>>
+    where
+        T: Serialize + DeserializeOwned + Send,
+        F: Fn(&Rank) -> Result<T> + Sync,
+    {
         let processes = self.kind == Kind::Processes;
         // What ranks of later worlds of processes will come by again, under the same name.
         let on_the_way =
             matches!(site::within(), site::Within::Program) && harness::thread_is_unique();
-        let call = site::call(Location::caller(), processes || on_the_way);
+        let call = site::call(place, processes || on_the_way);
         let assignment = join::assignment()?;
         if let Some(assignment) = assignment {
             match assignment.part(&call, processes)? {
@@ -261,7 +278,7 @@ impl World {
                 join::Part::Member => {
                     assignment.dump_segment(self.dump_segment);
                     assignment.confine_segment(self.segment_size)?;
-                    return assignment.run_as_member(self.policy()?, code);
+                    return assignment.run_as_member(self.policy()?, one_report, code);
                 }
                 join::Part::Replayed(result) => match outcome::decode(result) {
                     Ok(outcomes) => return Ok(outcomes),

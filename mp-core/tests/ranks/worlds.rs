@@ -63,7 +63,7 @@ fn every_error_comes_back_with_its_rank() {
         assert_eq!(
             text.as_deref(),
             Some(
-                "rank 1: the second fails; rank 3: the fourth fails; \
+                "3 ranks failed:\n  rank 1: the second fails\n  rank 3: the fourth fails\n  \
                  rank 4 panicked: the fifth panics with 5"
             ),
             "{kind}"
