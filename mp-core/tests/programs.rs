@@ -27,13 +27,14 @@ use support::{Watchdog, watchdog::children_of};
 /// A program, and what is expected of it.
 type Case = (&'static str, fn() -> Result<()>, fn());
 
-const CASES: [Case; 34] = [
+const CASES: [Case; 35] = [
     ("lines", lines, lines_stay_whole),
     ("long-lines", long_lines, long_lines_stay_whole),
     ("input", input, rank_0_has_the_input),
     ("before", before, what_comes_before_is_heard_once),
     ("statuses", statuses, statuses_reach_the_caller),
     ("told", told, a_failure_is_told_once_and_in_words),
+    ("named", named, ranks_are_named),
     ("arguments", arguments, ranks_get_their_own_arguments),
     ("wait", wait, the_environment_names_the_policy),
     ("leftovers", leftovers, nothing_is_left_behind),
@@ -299,6 +300,49 @@ fn a_failure_is_told_once_and_in_words() {
         "Error: 3 ranks failed:\n  rank 0 ended early with exit status 7\n  \
          rank 1 ended early with exit status 7\n  rank 2: no such picture\n"
     );
+}
+
+/// What the system calls this thread.
+fn comm() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/thread-self/comm")?.trim_end().to_owned())
+}
+
+/// Ranks under the names that the system has for them; those of processes panic.
+fn named() -> Result<()> {
+    let before = comm()?;
+    let own_hook = std::env::args().nth(2).is_some();
+    if own_hook {
+        std::panic::set_hook(Box::new(|_| eprintln!("the program's own words")));
+    }
+    let threads = World::threads(2).run(|_| Ok(comm()?))?;
+    assert_eq!(threads, ["rank 0", "rank 1"]);
+    World::processes(2)
+        .run(|rank| {
+            // Before `run` as well.
+            ensure!(comm()? == before, "{} is not {before}", comm()?);
+            let program = executable();
+            let program = program.file_name().unwrap().to_string_lossy().into_owned();
+            let expected = format!("{}:{}", &program[..13], rank.id());
+            ensure!(before == expected, "{before} is not {expected}");
+            if rank.id() == 1 { panic!("on purpose") } else { Ok(()) }
+        })
+        .map(drop)
+}
+
+fn ranks_are_named() {
+    let said = |command: &mut Command| {
+        let output = run(command);
+        assert_eq!(output.status.code(), Some(9));
+        text(&output.stderr).to_owned()
+    };
+    let name = executable();
+    let name = name.file_name().unwrap().to_string_lossy();
+    let heard = said(&mut program("named"));
+    assert!(heard.starts_with(&format!("rank 1 of {name}:\n")), "{heard}");
+    assert!(heard.ends_with("rank 1 panicked: on purpose\n"), "{heard}");
+    // Nothing else where the program has a hook of its own.
+    let heard = said(program("named").arg("hook"));
+    assert_eq!(heard, "the program's own words\nrank 1 panicked: on purpose\n");
 }
 
 fn arguments() -> Result<()> {

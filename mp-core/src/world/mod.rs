@@ -128,7 +128,8 @@ impl World {
     /// whatever the program does before that call: open files in rank code rather than before. Until the process
     /// reaches the call, its standard output is discarded. Earlier worlds, including worlds of threads, are not run
     /// again, but return what they returned to the caller. (Worlds of threads are run again when all their results take
-    /// more than 16 MiB, or when a thread other than the main one ran them.) Rank 0 has the caller's standard input.
+    /// more than 16 MiB, or when a thread other than the main one ran them.) Rank 0 has the caller's standard input. The
+    /// system names the processes after program and rank, such as `ring:2`.
     ///
     /// Several threads of a program can run worlds of processes at the same time, at different places in the source or
     /// under different names ([`Builder::name`](std::thread::Builder::name)). Calls at one place from two threads that
