@@ -11,6 +11,7 @@ super::trials![
     arguments_pass_through,
     rank_0_has_the_input,
     results_are_those_of_threads,
+    rank_0_makes_the_input_of_all,
     a_program_runs_one_world_after_another,
     many_worlds_take_no_more_memory_than_some,
     a_rank_that_leaves_early_is_lost_to_the_others,
@@ -99,6 +100,17 @@ fn results_are_those_of_threads() {
             assert_eq!(done.out, threads, "{kind} {option}");
         }
     }
+}
+
+fn rank_0_makes_the_input_of_all() {
+    let given = |ranks: &str, how: &str| launch(&["-n", ranks], &["given", how]).done();
+    for ranks in ["1", "4"] {
+        let done = given(ranks, "well").expect_code(0);
+        assert_eq!(done.out, "made once\n", "{done:#?}");
+    }
+    let done = given("3", "badly").expect_code(1).expect_err("mprun: rank 0 failed");
+    done.expect_err("rank 0: no such picture")
+        .expect_err("rank 2: rank 0 did not make the input of World::run_with: ");
 }
 
 fn a_program_runs_one_world_after_another() {

@@ -20,6 +20,7 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
         "stdin" => stdin(),
         "muted" => muted(),
         "sum" => sum(&args[0]),
+        "given" => given(&args[0]),
         "rounds" => rounds(&args[0]),
         "early" => early(),
         "churn" => churn(),
@@ -124,6 +125,23 @@ fn sum(kind: &str) -> onchip::Result<()> {
     })?;
     if onchip::caller() {
         println!("{results:?}");
+    }
+    Ok(())
+}
+
+/// Two worlds whose ranks are given rank 0's number among the processes, or nothing.
+fn given(how: &str) -> onchip::Result<()> {
+    let make = || match how {
+        "well" => Ok(std::process::id()),
+        _ => Err(Error::other("no such picture")),
+    };
+    for _ in 0..2 {
+        let pids = world().run_with(make, |_, &given| Ok((given, std::process::id())))?;
+        let first = pids[0].1;
+        assert!(pids.iter().all(|&(given, _)| given == first), "{pids:?}");
+    }
+    if onchip::caller() {
+        println!("made once");
     }
     Ok(())
 }

@@ -201,6 +201,11 @@ impl Assignment {
         .into())
     }
 
+    /// Returns what the caller hands to every rank.
+    pub(crate) fn input<I: DeserializeOwned>(&self) -> Result<I> {
+        Ok(postcard::from_bytes(&self.briefing.input)?)
+    }
+
     /// Sets whether this rank's core dump holds the world's memory.
     pub(crate) fn dump_segment(&self, dump: bool) {
         self.segment.dump(dump);
@@ -264,7 +269,7 @@ impl Assignment {
     fn perform<T: Serialize>(
         &self,
         context: &Arc<Context>,
-        code: impl Fn(&Rank) -> Result<T>,
+        code: impl FnOnce(&Rank) -> Result<T>,
     ) -> outcome::Outcome<()> {
         self.inside.store(true, StdOrdering::Relaxed);
         let before = site::set_within(Within::Process);
@@ -319,7 +324,7 @@ impl Assignment {
     pub(crate) fn run_and_exit<T: Serialize>(
         &self,
         own: WaitPolicy,
-        code: impl Fn(&Rank) -> Result<T>,
+        code: impl FnOnce(&Rank) -> Result<T>,
     ) -> Result<std::convert::Infallible> {
         let context = Arc::new(self.enter(own)?);
         self.take_place(&context)?;
@@ -338,7 +343,7 @@ impl Assignment {
         &self,
         own: WaitPolicy,
         one_report: bool,
-        code: impl Fn(&Rank) -> Result<T>,
+        code: impl FnOnce(&Rank) -> Result<T>,
     ) -> Result<Vec<outcome::Outcome<T>>> {
         let _round = match self.round.try_lock() {
             Ok(round) => round,

@@ -23,7 +23,7 @@ use nix::{
 };
 
 use super::{
-    site::{Call, Past},
+    site::{self, Call, Past},
     summons::{Descriptors, VARIABLE},
 };
 use crate::{
@@ -44,6 +44,9 @@ pub(crate) struct Briefing {
     pub(crate) any_call: bool,
     /// What earlier calls returned.
     pub(crate) past: Vec<Past>,
+    /// What the call hands to every rank, encoded.
+    #[serde(with = "site::bytes")]
+    pub(crate) input: Vec<u8>,
     /// How ranks wait. `None` under a launcher that leaves this to the program.
     pub(crate) policy: Option<Policy>,
     /// The number of threads that can run at the same time.

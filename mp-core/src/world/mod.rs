@@ -10,6 +10,7 @@
 //! | `at_end` | what rank code leaves to be done when it has returned |
 //! | `burial` | what happens when a rank ends |
 //! | `dumps` | ranks that crash, before their cores are written |
+//! | `input` | a value that is made once and handed to all ranks |
 //! | `outcome` | results and failures |
 //! | `launched` | another program as the ranks: what `mprun` is made of |
 //! | `report` | worlds seen from outside: which ranks wait for which |
@@ -20,6 +21,7 @@ mod burial;
 mod deaths;
 mod dumps;
 mod harness;
+mod input;
 mod join;
 mod launch;
 mod launched;
@@ -41,6 +43,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 #[cfg(all(test, not(loom), not(miri)))]
 pub(crate) use burial::bury;
+use input::Input;
 pub use launch::{Ending, Stream, see_children};
 pub use launched::Launched;
 pub use pump::{Piece, RanksOutput};
@@ -130,6 +133,24 @@ impl World {
     /// again, but return what they returned to the caller. (Worlds of threads are run again when all their results take
     /// more than 16 MiB, or when a thread other than the main one ran them.) Rank 0 has the caller's standard input. The
     /// system names the processes after program and rank, such as `ring:2`.
+    ///
+    /// So the variables that rank code captures are not copied from the caller: each process has computed them itself.
+    /// Whatever comes from time, chance, or a file that changes may differ between ranks. Make such a value in
+    /// [`run_with`](Self::run_with), which calls a function in the caller only. [`caller`] tells whether this process is
+    /// the caller, before `run` as well.
+    ///
+    /// ```
+    /// use onchip::World;
+    ///
+    /// let id = std::process::id();
+    /// // Each process has another one, and so has each rank.
+    /// let captured = World::processes(2).run(|_| Ok(id))?;
+    /// assert!(captured[0] != id && captured[1] != id && captured[0] != captured[1]);
+    /// // This is the caller's.
+    /// let given = World::processes(2).run_with(|| Ok(std::process::id()), |_, &given| Ok(given))?;
+    /// assert_eq!(given, [id; 2]);
+    /// # Ok::<(), onchip::Error>(())
+    /// ```
     ///
     /// Several threads of a program can run worlds of processes at the same time, at different places in the source or
     /// under different names ([`Builder::name`](std::thread::Builder::name)). Calls at one place from two threads that
@@ -223,7 +244,44 @@ impl World {
         T: Serialize + DeserializeOwned + Send,
         F: Fn(&Rank) -> Result<T> + Sync,
     {
-        outcome::gather(self.run_from(Location::caller(), true, code)?)
+        let code = |rank: &Rank, (): &()| code(rank);
+        outcome::gather(self.run_from(Location::caller(), true, input::Nothing, code)?)
+    }
+
+    /// Runs `code` like [`run`](Self::run), and hands it what `input` returns. `input` is called once, in the caller, and
+    /// every rank gets its result: threads share the value, and each process gets a copy by `serde`. What `code`
+    /// captures, on the other hand, each [process](Self::processes) computes anew.
+    ///
+    /// Under a launcher (`mprun -n N`), rank 0 calls `input`. `input` must not run worlds itself.
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use onchip::World;
+    ///
+    /// let times = World::processes(3).run_with(
+    ///     || Ok(SystemTime::now()), // once, whatever the number of ranks
+    ///     |rank, &start| {
+    ///         assert!(rank.id() < 3);
+    ///         Ok(start)
+    ///     },
+    /// )?;
+    /// assert!(times[0] == times[1] && times[1] == times[2]);
+    /// # Ok::<(), onchip::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `run`, and the error of `input`; under a launcher, this is a failure of rank 0.
+    #[track_caller]
+    pub fn run_with<I, T>(
+        self,
+        input: impl FnOnce() -> Result<I>,
+        code: impl Fn(&Rank, &I) -> Result<T> + Sync,
+    ) -> Result<Vec<T>>
+    where
+        I: Serialize + DeserializeOwned + Sync,
+        T: Serialize + DeserializeOwned + Send,
+    {
+        outcome::gather(self.run_from(Location::caller(), true, input::Made(input), code)?)
     }
 
     /// Runs `code` like [`run`](Self::run), but returns the outcome of each rank, in the order of the ranks. This is
@@ -248,20 +306,21 @@ impl World {
         T: Serialize + DeserializeOwned + Send,
         F: Fn(&Rank) -> Result<T> + Sync,
     {
-        self.run_from(Location::caller(), false, code)
+        let code = |rank: &Rank, (): &()| code(rank);
+        self.run_from(Location::caller(), false, input::Nothing, code)
     }
 
     /// Runs `code` as every rank, in a call from this place. With `one_report`, failed ranks are an error of the whole
     /// call, which one process tells the user.
-    fn run_from<T, F>(
+    fn run_from<I: Input, T>(
         self,
         place: &Location<'_>,
         one_report: bool,
-        code: F,
+        input: I,
+        code: impl Fn(&Rank, &I::Value) -> Result<T> + Sync,
     ) -> Result<Vec<outcome::Outcome<T>>>
     where
         T: Serialize + DeserializeOwned + Send,
-        F: Fn(&Rank) -> Result<T> + Sync,
     {
         let processes = self.kind == Kind::Processes;
         // What ranks of later worlds of processes will come by again, under the same name.
@@ -274,11 +333,13 @@ impl World {
                 join::Part::Own => {}
                 join::Part::Rank => {
                     assignment.dump_segment(self.dump_segment);
+                    let code = |rank: &Rank| code(rank, &assignment.input()?);
                     match assignment.run_and_exit(self.policy()?, code)? {}
                 }
                 join::Part::Member => {
                     assignment.dump_segment(self.dump_segment);
                     assignment.confine_segment(self.segment_size)?;
+                    let code = |rank: &Rank| code(rank, &input.make_among(rank)?);
                     return assignment.run_as_member(self.policy()?, one_report, code);
                 }
                 join::Part::Replayed(result) => match outcome::decode(result) {
@@ -293,10 +354,12 @@ impl World {
         let cores = Allowance::read()?.parallelism();
         let context = self.create(policy, cores)?;
         let cpus = self.seat(&context)?;
+        let input = input.make()?;
         if processes {
-            return processes::run(context, call, self.args, policy, cores, cpus);
+            let input = postcard::to_stdvec(&input)?;
+            return processes::run(context, call, self.args, input, policy, cores, cpus);
         }
-        let outcomes = threads::run(context, &call, &cpus, code)?;
+        let outcomes = threads::run(context, &call, &cpus, |rank| code(rank, &input))?;
         if assignment.is_none()
             && on_the_way
             && let Ok(Ok(result)) = outcome::caught(|| postcard::to_stdvec(&outcomes))
@@ -363,7 +426,8 @@ impl World {
 }
 
 /// Returns whether this process is the one whose calls of [`World::run`] return to the user. It is false in a process
-/// that was started as a rank, except that it is true in rank 0 under `mprun`. Use it for what a program should do
+/// that was started as a rank, except that it is true in rank 0 under `mprun`. It is known from the beginning of `main`,
+/// before any `run`. Use it for what a program should do
 /// once, like printing a table or writing a file after the run. It is also false in a process that was started as a
 /// rank and can't enter its world, so that `run` returns an error.
 pub fn caller() -> bool {

@@ -443,6 +443,44 @@ fn worlds_of_processes_follow_one_another() {
     assert_eq!(last, expected);
 }
 
+/// What ranks capture, each process makes itself; what they are given, the caller has made.
+#[test]
+fn an_input_is_made_once_and_handed_to_all_ranks() {
+    let _watchdog = Watchdog::start();
+    let me = std::process::id();
+    // Processes first: ranks would come by the other worlds with a number of their own.
+    for (world, is_process) in [
+        (World::processes(3), true),
+        (World::threads(3), false),
+        (World::threads_on_heap(3), false),
+    ] {
+        let made = std::sync::atomic::AtomicUsize::new(0);
+        let make = || {
+            made.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Ok((std::process::id(), "words".repeat(100_000)))
+        };
+        let got = world.run_with(make, |rank, (given, words)| {
+            ensure!(words.len() == 500_000 && words.ends_with("words"), "other words");
+            Ok((rank.id(), *given, me))
+        });
+        for (at, (rank, given, captured)) in got.unwrap().into_iter().enumerate() {
+            assert_eq!((rank, given, captured != me), (at, me, is_process));
+        }
+        assert_eq!(made.into_inner(), 1);
+    }
+}
+
+#[test]
+fn an_input_that_cannot_be_made_is_the_callers_error() {
+    let _watchdog = Watchdog::start();
+    for world in [World::threads(2), World::processes(2)] {
+        let make = || -> Result<u8> { Err(Error::other("no such picture")) };
+        let error = world.run_with(make, |_, _| -> Result<()> { unreachable!() }).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Other(_)), "{error}");
+        assert_eq!(error.to_string(), "no such picture");
+    }
+}
+
 #[test]
 fn more_ranks_than_cores() {
     for size in [16, 40] {
