@@ -724,7 +724,7 @@ fn wrapped() -> Result<()> {
             Ok(())
         }
         Some("rank") => {
-            let ids = World::processes(1).run(|rank| Ok(rank.id()))?;
+            let ids = World::processes(1).any_size().run(|rank| Ok(rank.id()))?;
             if mp_core::caller() {
                 println!("{ids:?}");
             }
@@ -733,6 +733,7 @@ fn wrapped() -> Result<()> {
         Some(_) => {
             let shell = std::env::args().nth(3).unwrap().parse().unwrap();
             World::processes(1)
+                .any_size()
                 .run(|rank| {
                     if rank.id() == 1 {
                         let shell = nix::unistd::Pid::from_raw(shell);
@@ -780,6 +781,7 @@ fn wrapped_orphans() -> Result<()> {
             launch_shells(3, &script).map(drop)
         }
         Some(_) => World::processes(1)
+            .any_size()
             .run(|_| -> Result<()> {
                 say_pid();
                 loop {

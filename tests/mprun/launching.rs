@@ -12,6 +12,7 @@ super::trials![
     rank_0_has_the_input,
     results_are_those_of_threads,
     rank_0_makes_the_input_of_all,
+    another_number_of_ranks_than_asked_for_is_an_error,
     a_program_runs_one_world_after_another,
     many_worlds_take_no_more_memory_than_some,
     a_rank_that_leaves_early_is_lost_to_the_others,
@@ -99,6 +100,21 @@ fn results_are_those_of_threads() {
             let done = launch(&["-n", "3", option], &["sum", kind]).done().expect_code(0);
             assert_eq!(done.out, threads, "{kind} {option}");
         }
+    }
+}
+
+fn another_number_of_ranks_than_asked_for_is_an_error() {
+    for kind in ["threads", "processes"] {
+        launch(&["-n", "3"], &["exactly", kind, "3"]).done().expect_code(0);
+        for runs in ["1", "4"] {
+            let done = launch(&["-n", runs], &["exactly", kind, "3"]).done().expect_code(1);
+            let told = format!(
+                "the program asks for a world of 3 ranks, but the launcher runs {runs}: start it by mprun -n 3"
+            );
+            assert_eq!(done.err.matches(&told).count(), 1, "{done:#?}");
+        }
+        let done = launch(&["-n", "1"], &["exactly", kind, "0"]).done().expect_code(1);
+        done.expect_err("a world needs at least one rank: 0 were asked for");
     }
 }
 

@@ -20,6 +20,7 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
         "stdin" => stdin(),
         "muted" => muted(),
         "sum" => sum(&args[0]),
+        "exactly" => exactly(&args[0], number(1)),
         "given" => given(&args[0]),
         "rounds" => rounds(&args[0]),
         "early" => early(),
@@ -49,7 +50,7 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
 }
 
 fn world() -> World {
-    World::processes(3)
+    World::processes(3).any_size()
 }
 
 fn world_of(kind: &str, ranks: usize) -> World {
@@ -127,6 +128,11 @@ fn sum(kind: &str) -> onchip::Result<()> {
         println!("{results:?}");
     }
     Ok(())
+}
+
+/// A world of so many ranks and no other number.
+fn exactly(kind: &str, ranks: usize) -> onchip::Result<()> {
+    world_of(kind, ranks).run(|_| Ok(())).map(drop)
 }
 
 /// Two worlds whose ranks are given rank 0's number among the processes, or nothing.

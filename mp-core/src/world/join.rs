@@ -211,9 +211,20 @@ impl Assignment {
         self.segment.dump(dump);
     }
 
-    /// Limits this rank to as much of the launched world's memory as the program asks for.
-    pub(crate) fn confine_segment(&self, asked: Option<u64>) -> Result<()> {
-        Ok(self.segment.confine(asked)?)
+    /// Refuses a program that asks for another number of ranks than the launcher runs, or for more memory than the
+    /// launcher's world has, and limits the rank to as much as it asks for. All ranks refuse, and rank 0 tells the user.
+    pub(crate) fn admit(&self, size: Option<usize>, segment_size: Option<u64>) -> Result<()> {
+        let runs = self.enter(WaitPolicy::default())?.size();
+        let admitted = match size {
+            Some(asked) if asked != runs => Err(ErrorKind::BadWorld(format!(
+                "the program asks for a world of {asked} ranks, but the launcher runs {runs}: start it by mprun -n \
+                 {asked}, or let the launcher choose by World::any_size"
+            ))
+            .into()),
+            _ => self.segment.confine(segment_size).map_err(Error::from),
+        };
+        self.hush(admitted.is_err() && self.rank != 0)?;
+        admitted
     }
 
     /// Makes this process the rank, if no other process is that rank.
@@ -356,7 +367,6 @@ impl Assignment {
                 ).into());
             }
         };
-        self.hush(false)?;
         let context = Arc::new(self.enter(own)?);
         self.await_round(&context)?;
         self.take_place(&context)?;

@@ -90,6 +90,7 @@ pub(crate) fn parts() -> u64 {
 #[must_use = "a world does nothing until it is run"]
 pub struct World {
     size: usize,
+    any_size: bool,
     kind: Kind,
     policy: Option<WaitPolicy>,
     bind: Bind,
@@ -109,6 +110,7 @@ impl World {
     fn new(size: usize, kind: Kind) -> Self {
         Self {
             size,
+            any_size: false,
             kind,
             policy: None,
             bind: Bind::None,
@@ -192,6 +194,21 @@ impl World {
         Ok(Rank::new(Arc::new(context)))
     }
 
+    /// Lets a launcher (`mprun -n N`) choose the number of ranks. The number that was asked for holds without a launcher.
+    /// A program that does not call this runs under a launcher only with the number that it asks for.
+    ///
+    /// ```
+    /// use onchip::World;
+    ///
+    /// // Four threads; or under `mprun -n 6` six processes.
+    /// let sizes = World::threads(4).any_size().run(|rank| Ok(rank.size()))?;
+    /// assert_eq!(sizes, [4; 4]);
+    /// # Ok::<(), onchip::Error>(())
+    /// ```
+    pub fn any_size(self) -> Self {
+        Self { any_size: true, ..self }
+    }
+
     /// Sets how blocked calls wait, unless the call itself or [`WAIT_VARIABLE`] says otherwise.
     pub fn wait(self, policy: WaitPolicy) -> Self {
         Self { policy: Some(policy), ..self }
@@ -230,8 +247,9 @@ impl World {
 
     /// Runs `code` as every rank, and returns all ranks' results in the order of the ranks.
     ///
-    /// Under a launcher (`mprun -n N`) the call joins the launched world, of the launcher's size
-    /// and kind, and returns all ranks' results in every rank. If ranks failed, every rank returns the same error, and
+    /// Under a launcher (`mprun -n N`) the call joins the launched world, whose ranks are processes, and returns all
+    /// ranks' results in every rank. If the launcher's number of ranks is not the one asked for, that is an error, unless
+    /// the program allows [any size](Self::any_size). If ranks failed, every rank returns the same error, and
     /// the user should read it once: until the next call, what ranks write to standard error is discarded, except for
     /// the lowest rank whose process goes on.
     ///
@@ -338,7 +356,8 @@ impl World {
                 }
                 join::Part::Member => {
                     assignment.dump_segment(self.dump_segment);
-                    assignment.confine_segment(self.segment_size)?;
+                    let size = self.checked_size()?;
+                    assignment.admit((!self.any_size).then_some(size), self.segment_size)?;
                     let code = |rank: &Rank| code(rank, &input.make_among(rank)?);
                     return assignment.run_as_member(self.policy()?, one_report, code);
                 }
@@ -392,32 +411,38 @@ impl World {
         Ok(cpus)
     }
 
+    fn checked_size(&self) -> Result<usize> {
+        let reason = match self.size {
+            0 => "a world needs at least one rank: 0 were asked for".to_owned(),
+            size if size > MAX_RANKS => {
+                format!("a world has 1 to {MAX_RANKS} ranks: {size} were asked for")
+            }
+            size => return Ok(size),
+        };
+        Err(ErrorKind::BadWorld(reason).into())
+    }
+
     fn create(&self, policy: WaitPolicy, cores: usize) -> Result<Context> {
-        if self.size == 0 || self.size > MAX_RANKS {
-            let size = self.size;
-            return Err(
-                ErrorKind::BadWorld(format!("a world of {size} ranks: 1 to {MAX_RANKS}")).into()
-            );
-        }
+        let size = self.checked_size()?;
         let asymmetry = Asymmetry::offered_here();
         let membarrier = asymmetry.uses_membarrier();
         let segment = match self.kind {
             Kind::HeapThreads => {
-                let size =
+                let bytes =
                     self.segment_size.unwrap_or(if cfg!(miri) { 4 << 20 } else { 256 << 20 });
-                Segment::on_heap(size, membarrier, parts())?
+                Segment::on_heap(bytes, membarrier, parts())?
             }
             Kind::Threads | Kind::Processes => {
-                let size = self.segment_size.unwrap_or_else(segment::default_size);
-                Segment::in_memfd(size, membarrier, parts())?
+                let bytes = self.segment_size.unwrap_or_else(segment::default_size);
+                Segment::in_memfd(bytes, membarrier, parts())?
             }
         };
         segment.dump(self.dump_segment);
         let line_wait = LineWait::detect();
-        let spare = Waiting::spare(cores, self.size);
+        let spare = Waiting::spare(cores, size);
         let waiting = Waiting { policy, asymmetry, line_wait, spare };
         let processes = self.kind == Kind::Processes;
-        let context = Context::create(Arc::new(segment), self.size as u32, processes, waiting)?;
+        let context = Context::create(Arc::new(segment), size as u32, processes, waiting)?;
         let program = std::env::args_os().next().unwrap_or_default();
         let name = std::path::Path::new(&program).file_name().unwrap_or_default();
         context.world()?.name.write(&name.to_string_lossy());
@@ -435,7 +460,7 @@ pub fn caller() -> bool {
 }
 
 /// Returns whether this process is a rank of a launcher (`mprun -n N`). Then every world it runs is the launcher's,
-/// with the launcher's number of processes, whatever the program asks for.
+/// with the launcher's number of processes; see [`World::any_size`].
 pub fn launched() -> bool {
     join::assignment().ok().flatten().is_some_and(join::Assignment::is_launched)
 }
