@@ -328,7 +328,7 @@ impl From<io::Error> for Error {
 }
 
 /// The ranks of a world that failed, in the order of their numbers. It is displayed with one line for each of them, also
-/// by `Debug`.
+/// by `Debug`. [`World::run_each`](crate::World::run_each) returns what the other ranks returned instead of this error.
 #[derive(Clone, thiserror::Error)]
 pub struct RanksFailed {
     /// The failures, one for each failed rank.
@@ -379,26 +379,27 @@ pub enum Cause {
 
 impl fmt::Display for RankFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rank = self.rank;
-        match &self.cause {
-            Cause::Error(error) => write!(f, "rank {rank}: {error}"),
-            Cause::Panic(message) => write!(f, "rank {rank} panicked: {message}"),
-            Cause::Exit(status) => {
-                write!(f, "rank {rank} ended early with exit status {status}")
-            }
-            Cause::Signal(signal) => {
-                write!(f, "rank {rank} was killed by ")?;
-                match nix::sys::signal::Signal::try_from(*signal) {
-                    Ok(signal) => f.write_str(signal.as_str()),
-                    Err(_) => write!(f, "signal {signal}"),
-                }
-            }
-            Cause::Vanished => {
-                write!(f, "rank {rank} vanished: how could not be seen (is SIGCHLD ignored?)")
-            }
+        let colon = if let Cause::Error(_) = self.cause { ":" } else { "" };
+        write!(f, "rank {}{colon} {}", self.rank, self.cause)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(error) => f.write_str(error),
+            Self::Panic(message) => write!(f, "panicked: {message}"),
+            Self::Exit(status) => write!(f, "ended early with exit status {status}"),
+            Self::Signal(signal) => match nix::sys::signal::Signal::try_from(*signal) {
+                Ok(signal) => write!(f, "was killed by {signal}"),
+                Err(_) => write!(f, "was killed by signal {signal}"),
+            },
+            Self::Vanished => f.write_str("vanished: how could not be seen (is SIGCHLD ignored?)"),
         }
     }
 }
+
+impl std::error::Error for Cause {}
 
 /// The error of a failed send, which returns the message to the sender.
 #[derive(thiserror::Error)]

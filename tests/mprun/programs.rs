@@ -146,6 +146,9 @@ fn given(how: &str) -> onchip::Result<()> {
         let first = pids[0].1;
         assert!(pids.iter().all(|&(given, _)| given == first), "{pids:?}");
     }
+    // Not the launcher's.
+    let own = World::threads(2).run_threads(|rank| Ok(rank.size()))?;
+    assert_eq!(own, [Ok(2), Ok(2)]);
     if onchip::caller() {
         println!("made once");
     }

@@ -254,8 +254,8 @@ impl World {
     /// the lowest rank whose process goes on.
     ///
     /// # Errors
-    /// [`RanksFailed`](crate::ErrorKind::RanksFailed) with every rank that returned an error, panicked or died; another
-    /// error when the world could not be made.
+    /// [`RanksFailed`](crate::ErrorKind::RanksFailed) with every rank that returned an error, panicked or died; what the
+    /// others returned is dropped ([`run_each`](Self::run_each) keeps it). Another error when the world could not be made.
     #[track_caller]
     pub fn run<T, F>(self, code: F) -> Result<Vec<T>>
     where
@@ -326,6 +326,39 @@ impl World {
     {
         let code = |rank: &Rank, (): &()| code(rank);
         self.run_from(Location::caller(), false, input::Nothing, code)
+    }
+
+    /// Runs `code` like [`run_each`](Self::run_each), always as threads of this process, so that results can be of types
+    /// that `serde` does not know.
+    ///
+    /// Under a launcher each process runs such a world of its own, of the number of ranks asked for. Ranks of later
+    /// [worlds of processes](Self::processes) run it again when they come by.
+    ///
+    /// ```
+    /// use std::time::Instant;
+    /// use onchip::World;
+    ///
+    /// let started = World::threads(2).run_threads(|_| Ok(Instant::now()))?;
+    /// assert!(started.iter().all(|instant| instant.is_ok()));
+    /// # Ok::<(), onchip::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of `run` that are not a rank's; [`BadWorld`](crate::ErrorKind::BadWorld) for a world of processes.
+    #[track_caller]
+    pub fn run_threads<T: Send>(
+        self,
+        code: impl Fn(&Rank) -> Result<T> + Sync,
+    ) -> Result<Vec<std::result::Result<T, Cause>>> {
+        if self.kind == Kind::Processes {
+            let reason = "World::run_threads runs threads, and a world of processes was asked for: \
+                          make it by World::threads, or run processes by World::run_each";
+            return Err(ErrorKind::BadWorld(reason.to_owned()).into());
+        }
+        let call = site::call(Location::caller(), false);
+        let context = self.create(self.policy()?, Allowance::read()?.parallelism())?;
+        let cpus = self.seat(&context)?;
+        threads::run(context, &call, &cpus, code)
     }
 
     /// Runs `code` as every rank, in a call from this place. With `one_report`, failed ranks are an error of the whole

@@ -71,6 +71,31 @@ fn every_error_comes_back_with_its_rank() {
     }
 }
 
+/// What threads return need not be carried to another process.
+#[test]
+fn threads_return_what_serde_does_not_know() {
+    let _watchdog = Watchdog::start();
+    let shared = std::sync::Arc::new(7);
+    for world in [World::threads(4), World::threads_on_heap(4)] {
+        let each = world.run_threads(|rank| match rank.id() {
+            1 => Err(Error::other("no such picture")),
+            2 => panic!("on purpose"),
+            _ => Ok(std::sync::Arc::clone(&shared)),
+        });
+        let each = each.unwrap();
+        let pointers =
+            [0, 3].map(|rank| std::sync::Arc::ptr_eq(each[rank].as_ref().unwrap(), &shared));
+        assert_eq!(pointers, [true; 2]);
+        assert_eq!(each[1], Err(Cause::Error("no such picture".to_owned())));
+        assert_eq!(each[2].as_ref().unwrap_err().to_string(), "panicked: on purpose");
+    }
+    let error = World::processes(2).run_threads(|_| Ok(())).unwrap_err();
+    assert!(error.to_string().contains("World::run_each"), "{error}");
+    // Ranks of processes come by, and run it again.
+    let ids = World::processes(2).run(|rank| Ok(rank.id())).unwrap();
+    assert_eq!(ids, [0, 1]);
+}
+
 /// Rank 0 ends in a way that runs code of the program once more, which panics; the others wait for it.
 fn ends_of_rank_0<T>(end: impl Fn() -> Result<T> + Sync) -> Vec<(&'static str, Vec<(usize, Cause)>)>
 where
