@@ -42,7 +42,7 @@ fn the_first_failed_rank_gives_the_status() {
         end("real-time")
             .expect_code(168)
             .expect_err(&format!("rank {who} was killed by signal 40"));
-        end("nothing").expect_code(1).expect_err("was closed by its other end");
+        end("nothing").expect_code(1).expect_err("nobody is left at the other end of");
     }
     let failing = |script: &str| mprun(&["-n", "2", "sh", "-c", script]).done();
     failing("exit 3").expect_code(3).expect_err("exit status 3, before it entered the world");

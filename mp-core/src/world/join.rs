@@ -159,7 +159,8 @@ impl Assignment {
         let in_rank_code = matches!(site::within(), Within::Process);
         if in_rank_code || launched && self.inside.load(StdOrdering::Relaxed) {
             return if processes {
-                Err(ErrorKind::BadWorld("a rank's code can't make a world of processes".to_owned())
+                Err(ErrorKind::BadWorld("a rank's code can't make a world of processes: make one of threads, or run it outside \
+                     of the code".to_owned())
                     .into())
             } else {
                 Ok(Part::Own)
@@ -167,7 +168,8 @@ impl Assignment {
         }
         if std::process::id() != self.process {
             return Err(ErrorKind::BadWorld(format!(
-                "this process was forked from rank {}, which alone can enter its world",
+                "this process was forked from rank {}, which alone can enter its world: start a \
+                 program instead of a fork",
                 self.rank
             ))
             .into());
@@ -195,7 +197,8 @@ impl Assignment {
         }
         Err(ErrorKind::BadWorld(format!(
             "rank {} took another path than the program that started it: it came to {call} \
-             instead of {meant}",
+             instead of {meant}. What a program does before `run` must be the same in every process: it must not depend \
+             on time, chance or standard input",
             self.rank
         ))
         .into())
@@ -264,7 +267,10 @@ impl Assignment {
         let control = context.rank(self.rank)?;
         if !control.claim() {
             let rank = self.rank;
-            return Err(ErrorKind::BadWorld(format!("somebody else is rank {rank} already")).into());
+            return Err(ErrorKind::BadWorld(format!(
+                "another process or thread is rank {rank} of this world already"
+            ))
+            .into());
         }
         control.pid.store(std::process::id(), Ordering::Relaxed);
         context.world()?.begin_round();
@@ -426,9 +432,11 @@ impl Assignment {
         };
         self.await_others(context, || open() || missing().is_some())?;
         match missing() {
-            Some(rank) if !open() => {
-                Err(ErrorKind::BadWorld(format!("rank {rank} of this world has ended")).into())
-            }
+            Some(rank) if !open() => Err(ErrorKind::BadWorld(format!(
+                "rank {rank} has ended, and can't take part in this call of `run`: every rank of a \
+                     launcher must make the same calls"
+            ))
+            .into()),
             _ => Ok(()),
         }
     }

@@ -251,7 +251,10 @@ pub(crate) fn spawn(
 
     let text = |s: &std::ffi::OsStr| {
         CString::new(s.as_bytes()).map_err(|_| {
-            Error::from(ErrorKind::BadWorld(format!("a zero byte in {}", s.display())))
+            Error::from(ErrorKind::BadWorld(format!(
+                "{} has a zero byte, and can't be an argument or a variable of a process",
+                s.display()
+            )))
         })
     };
     let mut args = vec![text(&program.name)?];
@@ -287,7 +290,7 @@ pub(crate) fn spawn(
     Ok(Spawned { pid, pidfd, out: out_read, err: errors.map(|(read, _)| read) })
 }
 
-const HEAP_ONLY: &str = "a world on the heap can have no process ranks";
+const HEAP_ONLY: &str = "processes can't share a world on the heap: make it by World::processes";
 
 /// Lets this process see how its children end, even if it was started by a process that ignored `SIGCHLD`, which is
 /// inherited. This is for the `main` of a launcher; a library must not decide that for its program.

@@ -201,7 +201,10 @@ fn process_name(program: &str, rank: u32) -> String {
 }
 
 fn malformed(text: &std::ffi::OsStr) -> Summons {
-    Summons::Refused(format!("{VARIABLE} has the value {}", text.display()))
+    Summons::Refused(format!(
+        "{VARIABLE} has the value {}, which no launcher has given it: remove the variable",
+        text.display()
+    ))
 }
 
 /// Returns whether the descriptors are what a launcher hands on, and not other descriptors with these numbers.
