@@ -355,8 +355,9 @@ impl From<io::Error> for Error {
     }
 }
 
-/// The ranks of a world that failed, in the order of their numbers. It is displayed with one line for each of them, also
-/// by `Debug`. [`World::run_each`](crate::World::run_each) returns what the other ranks returned instead of this error.
+/// The ranks of a world that failed, in the order of their numbers. It is displayed with one line for each of them,
+/// also by `Debug`. [`World::run_each`](crate::World::run_each) returns what the other ranks returned instead of this
+/// error.
 #[derive(Clone, thiserror::Error)]
 pub struct RanksFailed {
     /// The failures, one for each failed rank.

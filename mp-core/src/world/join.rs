@@ -159,9 +159,12 @@ impl Assignment {
         let in_rank_code = matches!(site::within(), Within::Process);
         if in_rank_code || launched && self.inside.load(StdOrdering::Relaxed) {
             return if processes {
-                Err(ErrorKind::BadWorld("a rank's code can't make a world of processes: make one of threads, or run it outside \
-                     of the code".to_owned())
-                    .into())
+                Err(ErrorKind::BadWorld(
+                    "a rank's code can't make a world of processes: make one of \
+                     threads, or run it outside of the code"
+                        .to_owned(),
+                )
+                .into())
             } else {
                 Ok(Part::Own)
             };
@@ -215,7 +218,8 @@ impl Assignment {
     }
 
     /// Refuses a program that asks for another number of ranks than the launcher runs, or for more memory than the
-    /// launcher's world has, and limits the rank to as much as it asks for. All ranks refuse, and rank 0 tells the user.
+    /// launcher's world has, and limits the rank to as much as it asks for. All ranks refuse, and rank 0 tells the
+    /// user.
     pub(crate) fn admit(&self, size: Option<usize>, segment_size: Option<u64>) -> Result<()> {
         let runs = self.enter(WaitPolicy::default())?.size();
         let admitted = match size {
@@ -354,8 +358,8 @@ impl Assignment {
         std::process::exit(status)
     }
 
-    /// Runs the rank's code, and returns the outcomes of all ranks. With `one_report`, only one rank is heard on standard
-    /// error from a failure to the next call.
+    /// Runs the rank's code, and returns the outcomes of all ranks. With `one_report`, only one rank is heard on
+    /// standard error from a failure to the next call.
     pub(crate) fn run_as_member<T: Serialize + DeserializeOwned>(
         &self,
         own: WaitPolicy,

@@ -133,13 +133,13 @@ impl World {
     /// whatever the program does before that call: open files in rank code rather than before. Until the process
     /// reaches the call, its standard output is discarded. Earlier worlds, including worlds of threads, are not run
     /// again, but return what they returned to the caller. (Worlds of threads are run again when all their results take
-    /// more than 16 MiB, or when a thread other than the main one ran them.) Rank 0 has the caller's standard input. The
-    /// system names the processes after program and rank, such as `ring:2`.
+    /// more than 16 MiB, or when a thread other than the main one ran them.) Rank 0 has the caller's standard input.
+    /// The system names the processes after program and rank, such as `ring:2`.
     ///
     /// So the variables that rank code captures are not copied from the caller: each process has computed them itself.
     /// Whatever comes from time, chance, or a file that changes may differ between ranks. Make such a value in
-    /// [`run_with`](Self::run_with), which calls a function in the caller only. [`caller`] tells whether this process is
-    /// the caller, before `run` as well.
+    /// [`run_with`](Self::run_with), which calls a function in the caller only. [`caller`] tells whether this process
+    /// is the caller, before `run` as well.
     ///
     /// ```
     /// use onchip::World;
@@ -194,8 +194,8 @@ impl World {
         Ok(Rank::new(Arc::new(context)))
     }
 
-    /// Lets a launcher (`mprun -n N`) choose the number of ranks. The number that was asked for holds without a launcher.
-    /// A program that does not call this runs under a launcher only with the number that it asks for.
+    /// Lets a launcher (`mprun -n N`) choose the number of ranks. The number that was asked for holds without a
+    /// launcher. A program that does not call this runs under a launcher only with the number that it asks for.
     ///
     /// ```
     /// use onchip::World;
@@ -248,8 +248,8 @@ impl World {
     /// Runs `code` as every rank, and returns all ranks' results in the order of the ranks.
     ///
     /// Under a launcher (`mprun -n N`) the call joins the launched world, whose ranks are processes, and returns all
-    /// ranks' results in every rank. If the launcher's number of ranks is not the one asked for, that is an error, unless
-    /// the program allows [any size](Self::any_size). If ranks failed, every rank returns the same error, and
+    /// ranks' results in every rank. If the launcher's number of ranks is not the one asked for, that is an error,
+    /// unless the program allows [any size](Self::any_size). If ranks failed, every rank returns the same error, and
     /// the user should read it once: until the next call, what ranks write to standard error is discarded, except for
     /// the lowest rank whose process goes on.
     ///
@@ -266,8 +266,8 @@ impl World {
         outcome::gather(self.run_from(Location::caller(), true, input::Nothing, code)?)
     }
 
-    /// Runs `code` like [`run`](Self::run), and hands it what `input` returns. `input` is called once, in the caller, and
-    /// every rank gets its result: threads share the value, and each process gets a copy by `serde`. What `code`
+    /// Runs `code` like [`run`](Self::run), and hands it what `input` returns. `input` is called once, in the caller,
+    /// and every rank gets its result: threads share the value, and each process gets a copy by `serde`. What `code`
     /// captures, on the other hand, each [process](Self::processes) computes anew.
     ///
     /// Under a launcher (`mprun -n N`), rank 0 calls `input`. `input` must not run worlds itself.
@@ -328,8 +328,8 @@ impl World {
         self.run_from(Location::caller(), false, input::Nothing, code)
     }
 
-    /// Runs `code` like [`run_each`](Self::run_each), always as threads of this process, so that results can be of types
-    /// that `serde` does not know.
+    /// Runs `code` like [`run_each`](Self::run_each), always as threads of this process, so that results can be of
+    /// types that `serde` does not know.
     ///
     /// Under a launcher each process runs such a world of its own, of the number of ranks asked for. Ranks of later
     /// [worlds of processes](Self::processes) run it again when they come by.
@@ -484,10 +484,10 @@ impl World {
 }
 
 /// Returns whether this process is the one whose calls of [`World::run`] return to the user. It is false in a process
-/// that was started as a rank, except that it is true in rank 0 under `mprun`. It is known from the beginning of `main`,
-/// before any `run`. Use it for what a program should do
-/// once, like printing a table or writing a file after the run. It is also false in a process that was started as a
-/// rank and can't enter its world, so that `run` returns an error.
+/// that was started as a rank, except that it is true in rank 0 under `mprun`. It is known from the beginning of
+/// `main`, before any `run`. Use it for what a program should do once, like printing a table or writing a file after
+/// the run. It is also false in a process that was started as a rank and can't enter its world, so that `run` returns
+/// an error.
 pub fn caller() -> bool {
     join::assignment().is_ok_and(|assignment| assignment.is_none_or(join::Assignment::speaks))
 }

@@ -23,8 +23,8 @@ use crate::{
     wait::WaitPolicy,
 };
 
-/// Starts this program again as every rank, hands the encoded input to each, and returns the outcomes of the ranks' code. Returns an error if the ranks
-/// succeeded but the caller's standard output did not take all that they printed.
+/// Starts this program again as every rank, hands the encoded input to each, and returns the outcomes of the ranks'
+/// code. Returns an error if the ranks succeeded but the caller's standard output did not take all that they printed.
 pub(crate) fn run<T: Serialize + DeserializeOwned>(
     context: Context,
     call: Call,

@@ -174,8 +174,8 @@ fn take() -> Summons {
 /// executed, `exe`, and in messages of panics, which name the main thread of every rank `main`.
 ///
 /// Rust lets nobody name that thread, and rank code must run in it. So a hook writes a line, and then does what would
-/// have been done without it. It is set before `main`, so that a program's own hook replaces or calls it, as it would the
-/// standard one.
+/// have been done without it. It is set before `main`, so that a program's own hook replaces or calls it, as it would
+/// the standard one.
 fn be_named(rank: u32) {
     let command = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let path = command.split(|&byte| byte == 0).next().unwrap_or_default();
