@@ -8,7 +8,7 @@ use onchip::reduce::Sum;
 const ROWS: usize = 3000;
 
 fn main() -> onchip::Result<()> {
-    let worlds = World::threads(3).run(|rank| {
+    let worlds = World::threads(3).any_size().run(|rank| {
         let world = Communicator::world(rank);
         let rows = share(ROWS, world.size(), world.rank()).len();
         let dot = |a: &[f64], b: &[f64]| -> onchip::Result<f64> {

@@ -13,7 +13,7 @@ const SIDE: usize = 240;
 const STEPS: usize = 200;
 
 fn main() -> onchip::Result<()> {
-    let heat = World::threads(4).run(|rank| {
+    let heat = World::threads(4).any_size().run(|rank| {
         let world = Communicator::world(rank);
         let dimensions = dims_create(world.size(), &[0, 0])?;
         let grid = world.cartesian(&dimensions, &[false, false])?.expect("a place for every rank");

@@ -10,8 +10,8 @@ use onchip::prelude::*;
 const STRIPES: usize = 20_000_000;
 
 fn main() -> onchip::Result<()> {
-    // What the ranks' code returns comes back in the order of the ranks.
-    let shares = World::threads(4).run(|rank| {
+    // Under mprun, as many ranks as it runs. What their code returns comes back in the order of the ranks.
+    let shares = World::threads(4).any_size().run(|rank| {
         let width = 1.0 / STRIPES as f64;
         let mine = (rank.id()..STRIPES).step_by(rank.size());
         let area = |stripe: usize| {

@@ -13,7 +13,8 @@ fn main() -> onchip::Result<()> {
         Some("processes") => World::processes(4),
         _ => World::threads(4),
     };
-    world.run(|rank| {
+    // Under mprun, as many as it runs.
+    world.any_size().run(|rank| {
         let (me, size) = (rank.id(), rank.size());
         let channel = Channel::degree(1).max_len(1000);
         let mut next = rank.sender::<[u8]>("ring", (me + 1) % size, channel)?;

@@ -11,7 +11,7 @@ use onchip::prelude::*;
 const KEYS: usize = 250_000; // of each rank
 
 fn main() -> onchip::Result<()> {
-    let parts = World::threads(4).run(|rank| {
+    let parts = World::threads(4).any_size().run(|rank| {
         let world = Communicator::world(rank);
         let size = world.size();
         let mut keys = random_keys(rank.id() as u64);

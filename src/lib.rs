@@ -23,7 +23,8 @@
 //!
 //! | task | items |
 //! |---|---|
-//! | start ranks | [`World::threads`], [`World::processes`], [`World::solo`] |
+//! | start ranks | [`World::threads`], [`World::processes`], [`World::solo`]; as many as `mprun` says: [`World::any_size`] |
+//! | run code as every rank | [`World::run`], [`World::run_with`] an input, [`World::run_each`] to keep what others return when one fails, [`World::run_threads`] without `serde` |
 //! | send | [`Sender::send`], [`Sender::reserve`] to write in place, [`Sender::send_buffer`] |
 //! | receive | [`Receiver::receive`] to read in place, [`Receiver::receive_buffer`], [`Select`] |
 //! | let other threads send in the background | [`CommThreads`](threads::CommThreads), [`threads`] |

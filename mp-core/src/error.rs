@@ -37,7 +37,7 @@ macro_rules! boxed_error {
 
         impl ::std::fmt::Debug for Error {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                ::std::fmt::Debug::fmt(&self.0, f)
+                ::std::fmt::Display::fmt(&self.0, f)
             }
         }
 
@@ -107,7 +107,10 @@ boxed_error!();
 pub enum ErrorKind {
     /// The rank at the other end panicked or died. When a flag was waited for, this can be any rank. What the rank had
     /// published before was delivered.
-    #[error("rank {rank} was lost ({operation} on {} {channel:?})", operation.medium())]
+    #[error(
+        "rank {rank} was lost ({operation} on {} {channel:?}): it panicked, or its process ended",
+        operation.medium()
+    )]
     PeerLost {
         /// The lost rank.
         rank: usize,
@@ -117,19 +120,22 @@ pub enum ErrorKind {
         channel: Arc<str>,
     },
     /// The other end was closed and all its messages were received, or no rank is left that could set a flag.
-    #[error("{channel:?} was closed by its other end")]
+    #[error(
+        "nobody is left at the other end of {channel:?}: the other rank has dropped its end or has returned, so that \
+         nothing more will be sent or received there"
+    )]
     Disconnected {
         /// The name of the channel or the MPBs.
         channel: Arc<str>,
     },
     /// A member has [revoked](crate::Rank::revoke_mpbs) the MPBs.
-    #[error("the MPBs {mpbs:?} were revoked")]
+    #[error("the MPBs {mpbs:?} were revoked by one of their ranks: open new ones to go on")]
     Revoked {
         /// The name of the MPBs.
         mpbs: Arc<str>,
     },
     /// The time limit of the call has expired.
-    #[error("{operation} on {} {channel:?} took longer than {limit:?}", operation.medium())]
+    #[error("{operation} on {} {channel:?} took longer than its limit of {limit:?}", operation.medium())]
     Timeout {
         /// The operation that failed.
         operation: Operation,
@@ -139,7 +145,10 @@ pub enum ErrorKind {
         limit: Duration,
     },
     /// All slots of the channel are taken. At degree 0: no receiver is waiting.
-    #[error("channel {channel:?} of degree {degree} is full")]
+    #[error(
+        "channel {channel:?} of degree {degree} is full: {}; try again, or send with a call that waits",
+        if *degree == 0 { "no receiver is waiting" } else { "its receivers have not taken what was sent" },
+    )]
     Full {
         /// The channel's name.
         channel: Arc<str>,
@@ -147,7 +156,10 @@ pub enum ErrorKind {
         degree: u64,
     },
     /// Guards of this receiver hold every slot of the channel, so that no message can arrive.
-    #[error("all {held} slots of channel {channel:?} are held by guards of this receiver")]
+    #[error(
+        "all {held} slots of channel {channel:?} are held by guards of this receiver: drop one before the next \
+         receive, or open the channel with a higher degree"
+    )]
     GuardsHeld {
         /// The channel's name.
         channel: Arc<str>,
@@ -156,7 +168,8 @@ pub enum ErrorKind {
     },
     /// The message is longer than the channel's slots.
     #[error(
-        "message of {len} elements on channel {channel:?}, which takes up to {max}: see Channel::max_len"
+        "a message of {len} elements is too long for channel {channel:?}, which takes up to {max}: allow more by \
+         Channel::max_len, or send it by send_buffer"
     )]
     TooLong {
         /// The channel's name.
@@ -175,7 +188,9 @@ pub enum ErrorKind {
         reason: String,
     },
     /// The two ends of a channel were opened with different types, degrees or lengths.
-    #[error("the ends of channel {channel:?} differ: here {ours}; there {theirs}")]
+    #[error(
+        "the ends of channel {channel:?} differ, and must be opened alike: here {ours}; there {theirs}"
+    )]
     Mismatch {
         /// The channel's name.
         channel: Arc<str>,
@@ -193,7 +208,9 @@ pub enum ErrorKind {
         reason: String,
     },
     /// Ranks asked for message passing buffers of different lengths.
-    #[error("the MPBs {mpbs:?} of the ranks differ: here {ours}; there {theirs}")]
+    #[error(
+        "the MPBs {mpbs:?} of the ranks differ, and must be opened alike: here {ours}; there {theirs}"
+    )]
     MpbMismatch {
         /// The name of the MPBs.
         mpbs: Arc<str>,
@@ -203,7 +220,10 @@ pub enum ErrorKind {
         theirs: Mpbs,
     },
     /// Ranks named different sets of ranks for the same message passing buffers.
-    #[error("the MPBs {mpbs:?} are of ranks {ours:?} here; of ranks {theirs:?} there")]
+    #[error(
+        "the MPBs {mpbs:?} are of ranks {ours:?} here, of ranks {theirs:?} there: all must name the same ranks in the \
+         same order"
+    )]
     MpbRanksMismatch {
         /// The name of the MPBs.
         mpbs: Arc<str>,
@@ -222,7 +242,9 @@ pub enum ErrorKind {
         reason: String,
     },
     /// The lines named are beyond the end of a message passing buffer.
-    #[error("{count} lines from line {first} on, in MPBs {mpbs:?} of {lines} lines")]
+    #[error(
+        "{count} lines from line {first} on are beyond the end of MPBs {mpbs:?}, which have {lines} lines each"
+    )]
     NoSuchLines {
         /// The name of the MPBs.
         mpbs: Arc<str>,
@@ -234,7 +256,10 @@ pub enum ErrorKind {
         lines: usize,
     },
     /// The payload has more bytes than a flag's line holds beside the flag.
-    #[error("{bytes} bytes beside a flag of MPBs {mpbs:?}, which takes up to {most}")]
+    #[error(
+        "a payload of {bytes} bytes is too long to be beside a flag of MPBs {mpbs:?}, where up to {most} fit: put it \
+         into lines of its own"
+    )]
     PayloadTooLong {
         /// The name of the MPBs.
         mpbs: Arc<str>,
@@ -244,7 +269,7 @@ pub enum ErrorKind {
         most: usize,
     },
     /// The named rank does not exist.
-    #[error("rank {rank} named, where there are {size}")]
+    #[error("there is no rank {rank}: there are {size}, numbered from 0")]
     NoSuchRank {
         /// The rank named.
         rank: usize,
@@ -264,7 +289,10 @@ pub enum ErrorKind {
     #[error(transparent)]
     Topology(#[from] topology::Error),
     /// A result could not be carried from one process to another.
-    #[error("a rank's result could not be encoded or decoded: {0}")]
+    #[error(
+        "a rank's result or input could not be carried between processes: {0} (postcard, which carries it, does not \
+         describe types: it can't read back a serde_json::Value or an untagged enum)"
+    )]
     Encoding(#[from] postcard::Error),
     /// The operating system refused a call.
     #[error("{call} failed: {source}")]
@@ -327,12 +355,29 @@ impl From<io::Error> for Error {
     }
 }
 
-/// The ranks of a world that failed, in the order of their numbers.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{}", .failures.iter().map(|f| f.to_string()).collect::<Vec<_>>().join("; "))]
+/// The ranks of a world that failed, in the order of their numbers. It is displayed with one line for each of them,
+/// also by `Debug`. [`World::run_each`](crate::World::run_each) returns what the other ranks returned instead of this
+/// error.
+#[derive(Clone, thiserror::Error)]
 pub struct RanksFailed {
     /// The failures, one for each failed rank.
     pub failures: Vec<RankFailure>,
+}
+
+impl fmt::Display for RanksFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [failure] = &self.failures[..] {
+            return write!(f, "{failure}");
+        }
+        write!(f, "{} ranks failed:", self.failures.len())?;
+        self.failures.iter().try_for_each(|failure| write!(f, "\n  {failure}"))
+    }
+}
+
+impl fmt::Debug for RanksFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// How one rank failed.
@@ -363,26 +408,27 @@ pub enum Cause {
 
 impl fmt::Display for RankFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rank = self.rank;
-        match &self.cause {
-            Cause::Error(error) => write!(f, "rank {rank}: {error}"),
-            Cause::Panic(message) => write!(f, "rank {rank} panicked: {message}"),
-            Cause::Exit(status) => {
-                write!(f, "rank {rank} ended early with exit status {status}")
-            }
-            Cause::Signal(signal) => {
-                write!(f, "rank {rank} was killed by ")?;
-                match nix::sys::signal::Signal::try_from(*signal) {
-                    Ok(signal) => f.write_str(signal.as_str()),
-                    Err(_) => write!(f, "signal {signal}"),
-                }
-            }
-            Cause::Vanished => {
-                write!(f, "rank {rank} vanished: how could not be seen (is SIGCHLD ignored?)")
-            }
+        let colon = if let Cause::Error(_) = self.cause { ":" } else { "" };
+        write!(f, "rank {}{colon} {}", self.rank, self.cause)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(error) => f.write_str(error),
+            Self::Panic(message) => write!(f, "panicked: {message}"),
+            Self::Exit(status) => write!(f, "ended early with exit status {status}"),
+            Self::Signal(signal) => match nix::sys::signal::Signal::try_from(*signal) {
+                Ok(signal) => write!(f, "was killed by {signal}"),
+                Err(_) => write!(f, "was killed by signal {signal}"),
+            },
+            Self::Vanished => f.write_str("vanished: how could not be seen (is SIGCHLD ignored?)"),
         }
     }
 }
+
+impl std::error::Error for Cause {}
 
 /// The error of a failed send, which returns the message to the sender.
 #[derive(thiserror::Error)]
@@ -397,12 +443,63 @@ pub struct SendError<M> {
 
 impl<M> fmt::Debug for SendError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendError").field("error", &self.error).finish_non_exhaustive()
+        fmt::Display::fmt(self, f)
     }
 }
 
 impl<M> From<SendError<M>> for Error {
     fn from(error: SendError<M>) -> Self {
         error.error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_what_is_wrong_where_and_what_to_do() {
+        let channel: Arc<str> = "pages".into();
+        let full = |degree| ErrorKind::Full { channel: channel.clone(), degree };
+        for (error, text) in [
+            (
+                ErrorKind::PeerLost {
+                    rank: 1,
+                    operation: Operation::Receive,
+                    channel: channel.clone(),
+                },
+                "rank 1 was lost (receive on channel \"pages\"): it panicked, or its process ended",
+            ),
+            (
+                ErrorKind::Disconnected { channel: channel.clone() },
+                "nobody is left at the other end of \"pages\": the other rank has dropped its end or has returned, so \
+                 that nothing more will be sent or received there",
+            ),
+            (
+                full(0),
+                "channel \"pages\" of degree 0 is full: no receiver is waiting; try again, or send with a call that \
+                 waits",
+            ),
+            (
+                full(2),
+                "channel \"pages\" of degree 2 is full: its receivers have not taken what was sent; try again, or send \
+                 with a call that waits",
+            ),
+            (
+                ErrorKind::GuardsHeld { channel: channel.clone(), held: 2 },
+                "all 2 slots of channel \"pages\" are held by guards of this receiver: drop one before the next \
+                 receive, or open the channel with a higher degree",
+            ),
+            (
+                ErrorKind::NoSuchRank { rank: 7, size: 3 },
+                "there is no rank 7: there are 3, numbered from 0",
+            ),
+        ] {
+            let error = Error::from(error);
+            assert_eq!(
+                (error.to_string(), format!("{error:?}")),
+                (text.to_owned(), text.to_owned())
+            );
+        }
     }
 }

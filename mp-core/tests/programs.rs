@@ -27,12 +27,14 @@ use support::{Watchdog, watchdog::children_of};
 /// A program, and what is expected of it.
 type Case = (&'static str, fn() -> Result<()>, fn());
 
-const CASES: [Case; 33] = [
+const CASES: [Case; 35] = [
     ("lines", lines, lines_stay_whole),
     ("long-lines", long_lines, long_lines_stay_whole),
     ("input", input, rank_0_has_the_input),
     ("before", before, what_comes_before_is_heard_once),
     ("statuses", statuses, statuses_reach_the_caller),
+    ("told", told, a_failure_is_told_once_and_in_words),
+    ("named", named, ranks_are_named),
     ("arguments", arguments, ranks_get_their_own_arguments),
     ("wait", wait, the_environment_names_the_policy),
     ("leftovers", leftovers, nothing_is_left_behind),
@@ -273,6 +275,74 @@ fn statuses_reach_the_caller() {
     assert_eq!(code, Some(9));
     // The rank's own message came first, on the same standard error.
     assert!(text.ends_with("rank 1 panicked: it could not be\n"), "{text}");
+}
+
+/// Ends as a program does whose `main` returns the error.
+fn told() -> Result<()> {
+    let ranks = std::env::args().nth(2).map_or(0, |failing| failing.parse().unwrap());
+    let world = World::processes(3).run(|rank| match rank.id() {
+        id if id > ranks => Ok(()),
+        2 => Err(Error::other("no such picture")),
+        _ => std::process::exit(7),
+    });
+    if let Err(error) = world {
+        eprintln!("Error: {error:?}");
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+fn a_failure_is_told_once_and_in_words() {
+    let errors = |ranks: &str| text(&run(program("told").arg(ranks)).stderr).to_owned();
+    assert_eq!(errors("0"), "Error: rank 0 ended early with exit status 7\n");
+    assert_eq!(
+        errors("2"),
+        "Error: 3 ranks failed:\n  rank 0 ended early with exit status 7\n  \
+         rank 1 ended early with exit status 7\n  rank 2: no such picture\n"
+    );
+}
+
+/// What the system calls this thread.
+fn comm() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/thread-self/comm")?.trim_end().to_owned())
+}
+
+/// Ranks under the names that the system has for them; those of processes panic.
+fn named() -> Result<()> {
+    let before = comm()?;
+    let own_hook = std::env::args().nth(2).is_some();
+    if own_hook {
+        std::panic::set_hook(Box::new(|_| eprintln!("the program's own words")));
+    }
+    let threads = World::threads(2).run(|_| Ok(comm()?))?;
+    assert_eq!(threads, ["rank 0", "rank 1"]);
+    World::processes(2)
+        .run(|rank| {
+            // Before `run` as well.
+            ensure!(comm()? == before, "{} is not {before}", comm()?);
+            let program = executable();
+            let program = program.file_name().unwrap().to_string_lossy().into_owned();
+            let expected = format!("{}:{}", &program[..13], rank.id());
+            ensure!(before == expected, "{before} is not {expected}");
+            if rank.id() == 1 { panic!("on purpose") } else { Ok(()) }
+        })
+        .map(drop)
+}
+
+fn ranks_are_named() {
+    let said = |command: &mut Command| {
+        let output = run(command);
+        assert_eq!(output.status.code(), Some(9));
+        text(&output.stderr).to_owned()
+    };
+    let name = executable();
+    let name = name.file_name().unwrap().to_string_lossy();
+    let heard = said(&mut program("named"));
+    assert!(heard.starts_with(&format!("rank 1 of {name}:\n")), "{heard}");
+    assert!(heard.ends_with("rank 1 panicked: on purpose\n"), "{heard}");
+    // Nothing else where the program has a hook of its own.
+    let heard = said(program("named").arg("hook"));
+    assert_eq!(heard, "the program's own words\nrank 1 panicked: on purpose\n");
 }
 
 fn arguments() -> Result<()> {
@@ -654,7 +724,7 @@ fn wrapped() -> Result<()> {
             Ok(())
         }
         Some("rank") => {
-            let ids = World::processes(1).run(|rank| Ok(rank.id()))?;
+            let ids = World::processes(1).any_size().run(|rank| Ok(rank.id()))?;
             if mp_core::caller() {
                 println!("{ids:?}");
             }
@@ -663,6 +733,7 @@ fn wrapped() -> Result<()> {
         Some(_) => {
             let shell = std::env::args().nth(3).unwrap().parse().unwrap();
             World::processes(1)
+                .any_size()
                 .run(|rank| {
                     if rank.id() == 1 {
                         let shell = nix::unistd::Pid::from_raw(shell);
@@ -710,6 +781,7 @@ fn wrapped_orphans() -> Result<()> {
             launch_shells(3, &script).map(drop)
         }
         Some(_) => World::processes(1)
+            .any_size()
             .run(|_| -> Result<()> {
                 say_pid();
                 loop {

@@ -54,10 +54,10 @@ pub fn run(plan: &Plan) -> Result<Outcome, KvError> {
         Ok(told)
     };
     let result = match plan.ranks {
-        Ranks::Threads => World::threads(size).run(code),
+        Ranks::Threads => World::threads(size).any_size().run(code),
         Ranks::Processes => {
             let json = serde_json::to_string(plan).map_err(onchip::Error::other)?;
-            World::processes(size).args([PLAN.to_owned(), json]).run(code)
+            World::processes(size).any_size().args([PLAN.to_owned(), json]).run(code)
         }
     };
     let victim = plan.victim(size);

@@ -193,7 +193,10 @@ impl Callers {
         let me = context.me;
         let (heap, key) = context.find_or_make(
             |heap| match of(&context, heap, (namespace, name), me)? {
-                Some(_) => Err(bad("this rank has its callers already".to_owned())),
+                Some(_) => Err(bad(
+                    "this rank has its callers of that name already: use them, or drop them first"
+                        .to_owned(),
+                )),
                 None => Ok(None),
             },
             || Ok(make(&context, namespace, name)?),

@@ -250,13 +250,13 @@ impl Agreement {
         };
         if self.spec.element_align > LINE {
             return Err(bad(format!(
-                "elements of alignment {}, {LINE} is the most",
+                "its elements are of alignment {}, and {LINE} is the most",
                 self.spec.element_align
             )));
         }
         if self.spec.max_len >= u32::MAX as usize {
             return Err(bad(format!(
-                "messages of {} elements, {} is the most",
+                "its messages are of up to {} elements (Channel::max_len), and {} is the most",
                 self.spec.max_len,
                 u32::MAX - 1
             )));
@@ -266,11 +266,17 @@ impl Agreement {
         } else {
             Layout::new::<SlotHeader>()
         };
-        let geometry = Geometry::of(&self.spec, header)
-            .ok_or_else(|| bad("its slots are larger than any memory".to_owned()))?;
+        let geometry = Geometry::of(&self.spec, header).ok_or_else(|| {
+            bad("its slots are larger than any memory: lower its degree or Channel::max_len"
+                .to_owned())
+        })?;
         // Sequence words are compared modulo 2³².
         if self.spec.degree > i32::MAX as u64 {
-            return Err(bad(format!("degree {}, {} is the most", self.spec.degree, i32::MAX)));
+            return Err(bad(format!(
+                "its degree is {}, and {} is the most",
+                self.spec.degree,
+                i32::MAX
+            )));
         }
         Ok(geometry)
     }

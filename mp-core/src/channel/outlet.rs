@@ -520,7 +520,8 @@ impl<T: Plain> Outlet<[T]> {
         if buffer.belongs_to(&self.opened.context) {
             return Ok(());
         }
-        let reason = "the buffer belongs to another world".to_owned();
+        let reason =
+            "the buffer belongs to another world: allocate it by a rank of this one".to_owned();
         Err(ErrorKind::BadChannel { channel: self.name().clone(), reason }.into())
     }
 

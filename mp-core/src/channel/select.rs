@@ -137,7 +137,10 @@ impl<'a> Select<'a> {
     pub fn ready_with(&mut self, wait: impl Into<Wait>) -> Result<usize> {
         let wait = wait.into();
         let Some(first) = self.ends.iter().flatten().next() else {
-            return Err(ErrorKind::BadWorld("nothing to select from".to_owned()).into());
+            return Err(ErrorKind::BadWorld(
+                "a Select has no receiver to wait for: add one first".to_owned(),
+            )
+            .into());
         };
         let doing = Doing { operation: Operation::Select, channel: first.channel() };
         let context = first.context();
@@ -147,7 +150,8 @@ impl<'a> Select<'a> {
         };
         if !self.ends.iter().flatten().all(same) {
             // Each would ring the doorbell of its own rank only.
-            let reason = "receivers of different ranks or worlds can't be selected from together";
+            let reason = "a Select has receivers of different ranks or worlds, which can't be waited \
+                          for together: make one for each";
             return Err(ErrorKind::BadWorld(reason.to_owned()).into());
         }
         let all = All(&self.ends);

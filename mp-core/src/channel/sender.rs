@@ -696,7 +696,9 @@ impl<T: Plain> Sender<[T]> {
             Ok(claim) => {
                 self.abandon(claim);
                 let channel = self.opened.agreement.name.clone();
-                let reason = "the buffer belongs to another world".to_owned();
+                let reason =
+                    "the buffer belongs to another world: allocate it by a rank of this one"
+                        .to_owned();
                 let error = Error::from(ErrorKind::BadChannel { channel, reason });
                 return Err(SendError { error, message: buffer });
             }

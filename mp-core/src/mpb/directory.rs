@@ -228,7 +228,9 @@ impl Opened {
         // So many that no sum of lengths overflows.
         let most = MOST_LINES.min((usize::MAX >> 16) / LINE_BYTES / members.world.len());
         if lines == 0 || lines > most {
-            return bad(format!("{lines} lines, of which there can be 1 to {most}"));
+            return bad(format!(
+                "they are of {lines} lines for each rank, and can be of 1 to {most}"
+            ));
         }
         let geometry = Geometry::near(members.world.len(), near);
         let named = (namespace, name);
@@ -623,12 +625,16 @@ fn check(context: &Context, named: &[usize]) -> Result<Result<Members, String>, 
     for &rank in named {
         world.push(context.check_rank(rank)?);
         if std::mem::replace(&mut known[rank], true) {
-            return Ok(Err(format!("rank {rank} is named twice")));
+            return Ok(Err(format!(
+                "rank {rank} is named twice among their ranks: name each once"
+            )));
         }
     }
     Ok(match world.iter().position(|&rank| rank == context.me) {
         Some(me) => Ok(Members { world: world.into(), me }),
-        None => Err(format!("rank {} is not among the ranks {named:?}", context.me)),
+        None => {
+            Err(format!("rank {} opens them and is not among their ranks {named:?}", context.me))
+        }
     })
 }
 

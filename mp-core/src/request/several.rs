@@ -52,7 +52,12 @@ pub fn wait_any<P: Pending>(requests: &mut [P]) -> Result<usize> {
     if let Some(place) = requests.iter_mut().position(is_known) {
         return Ok(place);
     }
-    let none = || Error::from(ErrorKind::BadWorld("there is no request to wait for".to_owned()));
+    let none = || {
+        Error::from(ErrorKind::BadWorld(
+            "wait_any has no request to wait for: none was given, or none of them is started"
+                .to_owned(),
+        ))
+    };
     wait_some(requests)?.first().copied().ok_or_else(none)
 }
 
@@ -271,7 +276,8 @@ impl<'a> Parted<'a> {
         if known.context().whose() == rank.context().whose() {
             return Ok(());
         }
-        let reason = "requests of different ranks or worlds can't be waited for together";
+        let reason = "requests of different ranks or worlds can't be waited for together: wait for those \
+                      of each rank by themselves";
         Err(ErrorKind::BadWorld(reason.to_owned()).into())
     }
 

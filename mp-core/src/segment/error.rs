@@ -7,7 +7,9 @@ use std::io;
 #[non_exhaustive]
 pub enum SegmentError {
     /// The file does not start with the mark of a segment.
-    #[error("not a segment: it starts with {found:#018x} instead of {expected:#018x}")]
+    #[error(
+        "not a segment of an Onchip world: it starts with {found:#018x} instead of {expected:#018x}"
+    )]
     NotASegment {
         /// The first eight bytes.
         found: u64,
@@ -15,7 +17,9 @@ pub enum SegmentError {
         expected: u64,
     },
     /// The file is shorter than a segment's header.
-    #[error("too small for a segment: {size} bytes, at least {least} are needed")]
+    #[error(
+        "too small for a segment of an Onchip world: the file has {size} bytes, and a segment has at least {least}"
+    )]
     TooSmall {
         /// Bytes in the file.
         size: u64,
@@ -23,7 +27,10 @@ pub enum SegmentError {
         least: u64,
     },
     /// The segment was made by another version of the library.
-    #[error("segment of version {found}, this program speaks version {expected}")]
+    #[error(
+        "the world's segment is of version {found}, and this program's Onchip of version {expected}: build all programs \
+         of a world with the same Onchip"
+    )]
     Version {
         /// The segment's version.
         found: u32,
@@ -31,7 +38,10 @@ pub enum SegmentError {
         expected: u32,
     },
     /// The layout of the segment's parts differs from this program's.
-    #[error("segment of layout {found:#018x}, this program's layout is {expected:#018x}")]
+    #[error(
+        "the world's segment is of layout {found:#018x}, and this program's Onchip of layout {expected:#018x}: build \
+         all programs of a world with the same Onchip"
+    )]
     Layout {
         /// The segment's fingerprint.
         found: u64,
@@ -39,7 +49,9 @@ pub enum SegmentError {
         expected: u64,
     },
     /// The size of the file is not the size that its header states.
-    #[error("truncated segment: its header states {stated} bytes, the file has {found}")]
+    #[error(
+        "the world's segment is truncated: its header states {stated} bytes, and the file has {found}"
+    )]
     Truncated {
         /// The size stated in the header, in bytes.
         stated: u64,
@@ -47,13 +59,18 @@ pub enum SegmentError {
         found: u64,
     },
     /// The segment's maker has not finished it yet.
-    #[error("the segment holds no world yet: it is still being made")]
+    #[error("the segment holds no world yet: the process that makes it is not done; try again")]
     Unfinished,
     /// The file is not sealed: it could shrink under its users, which would end them by SIGBUS.
-    #[error("the segment's size is not sealed")]
+    #[error(
+        "the segment's size is not sealed: the file could shrink while it is used, so it is no segment of an Onchip world"
+    )]
     NotSealed,
     /// A control word names a place that no segment of this size has.
-    #[error("corrupt segment: {what} at {offset:#x} (+{len} bytes) in a segment of {size} bytes")]
+    #[error(
+        "the world's segment is corrupt: {what} at {offset:#x} (+{len} bytes) in {size} bytes; some rank has overwritten \
+         memory that is not its own"
+    )]
     Corrupt {
         /// What was looked for.
         what: &'static str,
@@ -78,7 +95,9 @@ pub enum SegmentError {
         size: u64,
     },
     /// The elements' alignment is larger than that of the heap's blocks.
-    #[error("elements of alignment {asked} in shared memory, {most} is the most")]
+    #[error(
+        "elements of alignment {asked} can't be in shared memory, where {most} is the most: use a type of lower alignment"
+    )]
     Alignment {
         /// The element type's alignment.
         asked: usize,
@@ -86,7 +105,10 @@ pub enum SegmentError {
         most: usize,
     },
     /// The machine, or this process's control group, does not have enough memory left.
-    #[error("not enough memory: {asked} bytes asked for, {available} available ({limit})")]
+    #[error(
+        "not enough memory: {asked} bytes asked for, {available} available ({limit}); ask for less, or free buffers and \
+         close channels before"
+    )]
     OutOfMemory {
         /// Bytes asked for.
         asked: u64,
@@ -121,7 +143,10 @@ pub enum SegmentError {
         size: u64,
     },
     /// The world uses `membarrier`, which this process can't use.
-    #[error("the world was made with membarrier, which is not available in this process")]
+    #[error(
+        "the world was made with the system call membarrier, which this process may not use: start it without the \
+         filter (seccomp) that forbids this"
+    )]
     NoMembarrier,
     /// A system call failed.
     #[error("{call} failed: {source}")]

@@ -24,7 +24,11 @@ pub enum Error {
         root: PathBuf,
     },
     /// None of the CPUs that this process is confined to can be used.
-    #[error("no usable CPU: confined to {}, but there are {}", affinity.spelled(), online.spelled())]
+    #[error(
+        "no usable CPU: confined to {}, but there are {}; start the program with another affinity (taskset)",
+        affinity.spelled(),
+        online.spelled(),
+    )]
     NothingUsable {
         /// The CPUs the process is confined to.
         affinity: CpuSet,
@@ -63,7 +67,7 @@ pub enum Error {
         usable: CpuSet,
     },
     /// A list of CPUs to bind to names some more than once.
-    #[error("cannot bind two ranks to one CPU: {} named more than once", cpus.spelled())]
+    #[error("cannot bind two ranks to one CPU: {} named more than once; name each once", cpus.spelled())]
     BindRepeated {
         /// The CPUs named more than once.
         cpus: CpuSet,
@@ -92,13 +96,13 @@ pub enum Error {
         placement: &'static str,
     },
     /// More communication threads were asked for than any machine has CPUs.
-    #[error("{kts} communication threads are more than any machine has CPUs")]
+    #[error("{kts} communication threads are more than any machine has CPUs: ask for fewer")]
     TooManyKts {
         /// How many were asked for.
         kts: usize,
     },
     /// A number of communication threads was given for a placement that determines the number itself.
-    #[error("{placement} fixes the number of communication threads itself")]
+    #[error("{placement} fixes the number of communication threads itself: ask for no number")]
     FixedKts {
         /// The placement.
         placement: &'static str,

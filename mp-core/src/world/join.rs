@@ -1,8 +1,9 @@
 //! A process that was started as a rank: detecting this, entering the world, and being the rank.
 
 use std::{
+    fs::File,
     io::Write,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     sync::{
         Arc, Condvar, Mutex, OnceLock, PoisonError, TryLockError,
         atomic::{AtomicBool, AtomicU32, Ordering as StdOrdering},
@@ -11,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use nix::unistd::dup2_stdout;
+use nix::unistd::{dup2_stderr, dup2_stdout};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
@@ -50,6 +51,8 @@ pub(crate) struct Assignment {
     round: Mutex<()>,
     /// Calls of `run` that this process has left, in a launched world.
     rounds: AtomicU32,
+    /// The rank's real standard error, while another rank speaks of a failure that all have in common.
+    hushed: Mutex<Option<OwnedFd>>,
 }
 
 /// Returns this process's assignment, if it was started as a rank.
@@ -87,6 +90,7 @@ fn find() -> Result<Option<Assignment>> {
         meant: Meant::default(),
         round: Mutex::new(()),
         rounds: AtomicU32::new(0),
+        hushed: Mutex::new(None),
     };
     assignment.claim()?;
     Ok(Some(assignment))
@@ -155,15 +159,20 @@ impl Assignment {
         let in_rank_code = matches!(site::within(), Within::Process);
         if in_rank_code || launched && self.inside.load(StdOrdering::Relaxed) {
             return if processes {
-                Err(ErrorKind::BadWorld("a rank's code can't make a world of processes".to_owned())
-                    .into())
+                Err(ErrorKind::BadWorld(
+                    "a rank's code can't make a world of processes: make one of \
+                     threads, or run it outside of the code"
+                        .to_owned(),
+                )
+                .into())
             } else {
                 Ok(Part::Own)
             };
         }
         if std::process::id() != self.process {
             return Err(ErrorKind::BadWorld(format!(
-                "this process was forked from rank {}, which alone can enter its world",
+                "this process was forked from rank {}, which alone can enter its world: start a \
+                 program instead of a fork",
                 self.rank
             ))
             .into());
@@ -191,10 +200,16 @@ impl Assignment {
         }
         Err(ErrorKind::BadWorld(format!(
             "rank {} took another path than the program that started it: it came to {call} \
-             instead of {meant}",
+             instead of {meant}. What a program does before `run` must be the same in every process: it must not depend \
+             on time, chance or standard input",
             self.rank
         ))
         .into())
+    }
+
+    /// Returns what the caller hands to every rank.
+    pub(crate) fn input<I: DeserializeOwned>(&self) -> Result<I> {
+        Ok(postcard::from_bytes(&self.briefing.input)?)
     }
 
     /// Sets whether this rank's core dump holds the world's memory.
@@ -202,9 +217,21 @@ impl Assignment {
         self.segment.dump(dump);
     }
 
-    /// Limits this rank to as much of the launched world's memory as the program asks for.
-    pub(crate) fn confine_segment(&self, asked: Option<u64>) -> Result<()> {
-        Ok(self.segment.confine(asked)?)
+    /// Refuses a program that asks for another number of ranks than the launcher runs, or for more memory than the
+    /// launcher's world has, and limits the rank to as much as it asks for. All ranks refuse, and rank 0 tells the
+    /// user.
+    pub(crate) fn admit(&self, size: Option<usize>, segment_size: Option<u64>) -> Result<()> {
+        let runs = self.enter(WaitPolicy::default())?.size();
+        let admitted = match size {
+            Some(asked) if asked != runs => Err(ErrorKind::BadWorld(format!(
+                "the program asks for a world of {asked} ranks, but the launcher runs {runs}: start it by mprun -n \
+                 {asked}, or let the launcher choose by World::any_size"
+            ))
+            .into()),
+            _ => self.segment.confine(segment_size).map_err(Error::from),
+        };
+        self.hush(admitted.is_err() && self.rank != 0)?;
+        admitted
     }
 
     /// Makes this process the rank, if no other process is that rank.
@@ -244,7 +271,10 @@ impl Assignment {
         let control = context.rank(self.rank)?;
         if !control.claim() {
             let rank = self.rank;
-            return Err(ErrorKind::BadWorld(format!("somebody else is rank {rank} already")).into());
+            return Err(ErrorKind::BadWorld(format!(
+                "another process or thread is rank {rank} of this world already"
+            ))
+            .into());
         }
         control.pid.store(std::process::id(), Ordering::Relaxed);
         context.world()?.begin_round();
@@ -260,7 +290,7 @@ impl Assignment {
     fn perform<T: Serialize>(
         &self,
         context: &Arc<Context>,
-        code: impl Fn(&Rank) -> Result<T>,
+        code: impl FnOnce(&Rank) -> Result<T>,
     ) -> outcome::Outcome<()> {
         self.inside.store(true, StdOrdering::Relaxed);
         let before = site::set_within(Within::Process);
@@ -315,7 +345,7 @@ impl Assignment {
     pub(crate) fn run_and_exit<T: Serialize>(
         &self,
         own: WaitPolicy,
-        code: impl Fn(&Rank) -> Result<T>,
+        code: impl FnOnce(&Rank) -> Result<T>,
     ) -> Result<std::convert::Infallible> {
         let context = Arc::new(self.enter(own)?);
         self.take_place(&context)?;
@@ -328,11 +358,13 @@ impl Assignment {
         std::process::exit(status)
     }
 
-    /// Runs the rank's code, and returns the outcomes of all ranks.
+    /// Runs the rank's code, and returns the outcomes of all ranks. With `one_report`, only one rank is heard on
+    /// standard error from a failure to the next call.
     pub(crate) fn run_as_member<T: Serialize + DeserializeOwned>(
         &self,
         own: WaitPolicy,
-        code: impl Fn(&Rank) -> Result<T>,
+        one_report: bool,
+        code: impl FnOnce(&Rank) -> Result<T>,
     ) -> Result<Vec<outcome::Outcome<T>>> {
         let _round = match self.round.try_lock() {
             Ok(round) => round,
@@ -358,7 +390,34 @@ impl Assignment {
         }
         let results = self.gather(&context);
         self.depart(&context)?;
-        results
+        let results = results?;
+        if one_report {
+            // The same rank in the eyes of all: it has posted what became of its code, so that its process goes on.
+            let gone = |outcome: &outcome::Outcome<T>| {
+                matches!(outcome, Err(Cause::Exit(_) | Cause::Signal(_) | Cause::Vanished))
+            };
+            let speaker = results.iter().position(|outcome| !gone(outcome));
+            let failed = results.iter().any(|outcome| outcome.is_err());
+            self.hush(failed && speaker != Some(self.rank as usize))?;
+        }
+        Ok(results)
+    }
+
+    /// Discards what this process writes to its standard error from now on, or makes it heard again. All ranks of a
+    /// launched world return the same failures from `run`, and each program would tell the user of them.
+    fn hush(&self, hush: bool) -> Result<()> {
+        let mut hushed = self.hushed.lock().unwrap_or_else(PoisonError::into_inner);
+        match hushed.take() {
+            Some(real) if !hush => dup2_stderr(&real).map_err(Error::os("dup2"))?,
+            None if hush => {
+                let real = std::io::stderr().as_fd().try_clone_to_owned()?;
+                let null = File::options().write(true).open("/dev/null")?;
+                dup2_stderr(null).map_err(Error::os("dup2"))?;
+                *hushed = Some(real);
+            }
+            unchanged => *hushed = unchanged,
+        }
+        Ok(())
     }
 
     /// Waits until all ranks have read the last call's results.
@@ -377,9 +436,11 @@ impl Assignment {
         };
         self.await_others(context, || open() || missing().is_some())?;
         match missing() {
-            Some(rank) if !open() => {
-                Err(ErrorKind::BadWorld(format!("rank {rank} of this world has ended")).into())
-            }
+            Some(rank) if !open() => Err(ErrorKind::BadWorld(format!(
+                "rank {rank} has ended, and can't take part in this call of `run`: every rank of a \
+                     launcher must make the same calls"
+            ))
+            .into()),
             _ => Ok(()),
         }
     }

@@ -23,7 +23,7 @@ use nix::{
 };
 
 use super::{
-    site::{Call, Past},
+    site::{self, Call, Past},
     summons::{Descriptors, VARIABLE},
 };
 use crate::{
@@ -44,6 +44,9 @@ pub(crate) struct Briefing {
     pub(crate) any_call: bool,
     /// What earlier calls returned.
     pub(crate) past: Vec<Past>,
+    /// What the call hands to every rank, encoded.
+    #[serde(with = "site::bytes")]
+    pub(crate) input: Vec<u8>,
     /// How ranks wait. `None` under a launcher that leaves this to the program.
     pub(crate) policy: Option<Policy>,
     /// The number of threads that can run at the same time.
@@ -248,7 +251,10 @@ pub(crate) fn spawn(
 
     let text = |s: &std::ffi::OsStr| {
         CString::new(s.as_bytes()).map_err(|_| {
-            Error::from(ErrorKind::BadWorld(format!("a zero byte in {}", s.display())))
+            Error::from(ErrorKind::BadWorld(format!(
+                "{} has a zero byte, and can't be an argument or a variable of a process",
+                s.display()
+            )))
         })
     };
     let mut args = vec![text(&program.name)?];
@@ -284,7 +290,7 @@ pub(crate) fn spawn(
     Ok(Spawned { pid, pidfd, out: out_read, err: errors.map(|(read, _)| read) })
 }
 
-const HEAP_ONLY: &str = "a world on the heap can have no process ranks";
+const HEAP_ONLY: &str = "processes can't share a world on the heap: make it by World::processes";
 
 /// Lets this process see how its children end, even if it was started by a process that ignored `SIGCHLD`, which is
 /// inherited. This is for the `main` of a launcher; a library must not decide that for its program.

@@ -48,6 +48,7 @@ impl World {
             test: false,
             any_call: false,
             past: Vec::new(),
+            input: Vec::new(),
             policy: asked.map(Into::into),
             cores: cores as u32,
             cpus,

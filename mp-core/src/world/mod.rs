@@ -10,6 +10,7 @@
 //! | `at_end` | what rank code leaves to be done when it has returned |
 //! | `burial` | what happens when a rank ends |
 //! | `dumps` | ranks that crash, before their cores are written |
+//! | `input` | a value that is made once and handed to all ranks |
 //! | `outcome` | results and failures |
 //! | `launched` | another program as the ranks: what `mprun` is made of |
 //! | `report` | worlds seen from outside: which ranks wait for which |
@@ -20,6 +21,7 @@ mod burial;
 mod deaths;
 mod dumps;
 mod harness;
+mod input;
 mod join;
 mod launch;
 mod launched;
@@ -41,6 +43,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 #[cfg(all(test, not(loom), not(miri)))]
 pub(crate) use burial::bury;
+use input::Input;
 pub use launch::{Ending, Stream, see_children};
 pub use launched::Launched;
 pub use pump::{Piece, RanksOutput};
@@ -87,6 +90,7 @@ pub(crate) fn parts() -> u64 {
 #[must_use = "a world does nothing until it is run"]
 pub struct World {
     size: usize,
+    any_size: bool,
     kind: Kind,
     policy: Option<WaitPolicy>,
     bind: Bind,
@@ -106,6 +110,7 @@ impl World {
     fn new(size: usize, kind: Kind) -> Self {
         Self {
             size,
+            any_size: false,
             kind,
             policy: None,
             bind: Bind::None,
@@ -129,6 +134,25 @@ impl World {
     /// reaches the call, its standard output is discarded. Earlier worlds, including worlds of threads, are not run
     /// again, but return what they returned to the caller. (Worlds of threads are run again when all their results take
     /// more than 16 MiB, or when a thread other than the main one ran them.) Rank 0 has the caller's standard input.
+    /// The system names the processes after program and rank, such as `ring:2`.
+    ///
+    /// So the variables that rank code captures are not copied from the caller: each process has computed them itself.
+    /// Whatever comes from time, chance, or a file that changes may differ between ranks. Make such a value in
+    /// [`run_with`](Self::run_with), which calls a function in the caller only. [`caller`] tells whether this process
+    /// is the caller, before `run` as well.
+    ///
+    /// ```
+    /// use onchip::World;
+    ///
+    /// let id = std::process::id();
+    /// // Each process has another one, and so has each rank.
+    /// let captured = World::processes(2).run(|_| Ok(id))?;
+    /// assert!(captured[0] != id && captured[1] != id && captured[0] != captured[1]);
+    /// // This is the caller's.
+    /// let given = World::processes(2).run_with(|| Ok(std::process::id()), |_, &given| Ok(given))?;
+    /// assert_eq!(given, [id; 2]);
+    /// # Ok::<(), onchip::Error>(())
+    /// ```
     ///
     /// Several threads of a program can run worlds of processes at the same time, at different places in the source or
     /// under different names ([`Builder::name`](std::thread::Builder::name)). Calls at one place from two threads that
@@ -170,6 +194,21 @@ impl World {
         Ok(Rank::new(Arc::new(context)))
     }
 
+    /// Lets a launcher (`mprun -n N`) choose the number of ranks. The number that was asked for holds without a
+    /// launcher. A program that does not call this runs under a launcher only with the number that it asks for.
+    ///
+    /// ```
+    /// use onchip::World;
+    ///
+    /// // Four threads; or under `mprun -n 6` six processes.
+    /// let sizes = World::threads(4).any_size().run(|rank| Ok(rank.size()))?;
+    /// assert_eq!(sizes, [4; 4]);
+    /// # Ok::<(), onchip::Error>(())
+    /// ```
+    pub fn any_size(self) -> Self {
+        Self { any_size: true, ..self }
+    }
+
     /// Sets how blocked calls wait, unless the call itself or [`WAIT_VARIABLE`] says otherwise.
     pub fn wait(self, policy: WaitPolicy) -> Self {
         Self { policy: Some(policy), ..self }
@@ -208,19 +247,59 @@ impl World {
 
     /// Runs `code` as every rank, and returns all ranks' results in the order of the ranks.
     ///
-    /// Under a launcher (`mprun -n N`) the call joins the launched world, of the launcher's size
-    /// and kind, and returns all ranks' results in every rank.
+    /// Under a launcher (`mprun -n N`) the call joins the launched world, whose ranks are processes, and returns all
+    /// ranks' results in every rank. If the launcher's number of ranks is not the one asked for, that is an error,
+    /// unless the program allows [any size](Self::any_size). If ranks failed, every rank returns the same error, and
+    /// the user should read it once: until the next call, what ranks write to standard error is discarded, except for
+    /// the lowest rank whose process goes on.
     ///
     /// # Errors
-    /// [`RanksFailed`](crate::ErrorKind::RanksFailed) with every rank that returned an error, panicked or died; another
-    /// error when the world could not be made.
+    /// [`RanksFailed`](crate::ErrorKind::RanksFailed) with every rank that returned an error, panicked or died; what the
+    /// others returned is dropped ([`run_each`](Self::run_each) keeps it). Another error when the world could not be made.
     #[track_caller]
     pub fn run<T, F>(self, code: F) -> Result<Vec<T>>
     where
         T: Serialize + DeserializeOwned + Send,
         F: Fn(&Rank) -> Result<T> + Sync,
     {
-        outcome::gather(self.run_each(code)?)
+        let code = |rank: &Rank, (): &()| code(rank);
+        outcome::gather(self.run_from(Location::caller(), true, input::Nothing, code)?)
+    }
+
+    /// Runs `code` like [`run`](Self::run), and hands it what `input` returns. `input` is called once, in the caller,
+    /// and every rank gets its result: threads share the value, and each process gets a copy by `serde`. What `code`
+    /// captures, on the other hand, each [process](Self::processes) computes anew.
+    ///
+    /// Under a launcher (`mprun -n N`), rank 0 calls `input`. `input` must not run worlds itself.
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use onchip::World;
+    ///
+    /// let times = World::processes(3).run_with(
+    ///     || Ok(SystemTime::now()), // once, whatever the number of ranks
+    ///     |rank, &start| {
+    ///         assert!(rank.id() < 3);
+    ///         Ok(start)
+    ///     },
+    /// )?;
+    /// assert!(times[0] == times[1] && times[1] == times[2]);
+    /// # Ok::<(), onchip::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `run`, and the error of `input`; under a launcher, this is a failure of rank 0.
+    #[track_caller]
+    pub fn run_with<I, T>(
+        self,
+        input: impl FnOnce() -> Result<I>,
+        code: impl Fn(&Rank, &I) -> Result<T> + Sync,
+    ) -> Result<Vec<T>>
+    where
+        I: Serialize + DeserializeOwned + Sync,
+        T: Serialize + DeserializeOwned + Send,
+    {
+        outcome::gather(self.run_from(Location::caller(), true, input::Made(input), code)?)
     }
 
     /// Runs `code` like [`run`](Self::run), but returns the outcome of each rank, in the order of the ranks. This is
@@ -245,23 +324,75 @@ impl World {
         T: Serialize + DeserializeOwned + Send,
         F: Fn(&Rank) -> Result<T> + Sync,
     {
+        let code = |rank: &Rank, (): &()| code(rank);
+        self.run_from(Location::caller(), false, input::Nothing, code)
+    }
+
+    /// Runs `code` like [`run_each`](Self::run_each), always as threads of this process, so that results can be of
+    /// types that `serde` does not know.
+    ///
+    /// Under a launcher each process runs such a world of its own, of the number of ranks asked for. Ranks of later
+    /// [worlds of processes](Self::processes) run it again when they come by.
+    ///
+    /// ```
+    /// use std::time::Instant;
+    /// use onchip::World;
+    ///
+    /// let started = World::threads(2).run_threads(|_| Ok(Instant::now()))?;
+    /// assert!(started.iter().all(|instant| instant.is_ok()));
+    /// # Ok::<(), onchip::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of `run` that are not a rank's; [`BadWorld`](crate::ErrorKind::BadWorld) for a world of processes.
+    #[track_caller]
+    pub fn run_threads<T: Send>(
+        self,
+        code: impl Fn(&Rank) -> Result<T> + Sync,
+    ) -> Result<Vec<std::result::Result<T, Cause>>> {
+        if self.kind == Kind::Processes {
+            let reason = "World::run_threads runs threads, and a world of processes was asked for: \
+                          make it by World::threads, or run processes by World::run_each";
+            return Err(ErrorKind::BadWorld(reason.to_owned()).into());
+        }
+        let call = site::call(Location::caller(), false);
+        let context = self.create(self.policy()?, Allowance::read()?.parallelism())?;
+        let cpus = self.seat(&context)?;
+        threads::run(context, &call, &cpus, code)
+    }
+
+    /// Runs `code` as every rank, in a call from this place. With `one_report`, failed ranks are an error of the whole
+    /// call, which one process tells the user.
+    fn run_from<I: Input, T>(
+        self,
+        place: &Location<'_>,
+        one_report: bool,
+        input: I,
+        code: impl Fn(&Rank, &I::Value) -> Result<T> + Sync,
+    ) -> Result<Vec<outcome::Outcome<T>>>
+    where
+        T: Serialize + DeserializeOwned + Send,
+    {
         let processes = self.kind == Kind::Processes;
         // What ranks of later worlds of processes will come by again, under the same name.
         let on_the_way =
             matches!(site::within(), site::Within::Program) && harness::thread_is_unique();
-        let call = site::call(Location::caller(), processes || on_the_way);
+        let call = site::call(place, processes || on_the_way);
         let assignment = join::assignment()?;
         if let Some(assignment) = assignment {
             match assignment.part(&call, processes)? {
                 join::Part::Own => {}
                 join::Part::Rank => {
                     assignment.dump_segment(self.dump_segment);
+                    let code = |rank: &Rank| code(rank, &assignment.input()?);
                     match assignment.run_and_exit(self.policy()?, code)? {}
                 }
                 join::Part::Member => {
                     assignment.dump_segment(self.dump_segment);
-                    assignment.confine_segment(self.segment_size)?;
-                    return assignment.run_as_member(self.policy()?, code);
+                    let size = self.checked_size()?;
+                    assignment.admit((!self.any_size).then_some(size), self.segment_size)?;
+                    let code = |rank: &Rank| code(rank, &input.make_among(rank)?);
+                    return assignment.run_as_member(self.policy()?, one_report, code);
                 }
                 join::Part::Replayed(result) => match outcome::decode(result) {
                     Ok(outcomes) => return Ok(outcomes),
@@ -275,10 +406,12 @@ impl World {
         let cores = Allowance::read()?.parallelism();
         let context = self.create(policy, cores)?;
         let cpus = self.seat(&context)?;
+        let input = input.make()?;
         if processes {
-            return processes::run(context, call, self.args, policy, cores, cpus);
+            let input = postcard::to_stdvec(&input)?;
+            return processes::run(context, call, self.args, input, policy, cores, cpus);
         }
-        let outcomes = threads::run(context, &call, &cpus, code)?;
+        let outcomes = threads::run(context, &call, &cpus, |rank| code(rank, &input))?;
         if assignment.is_none()
             && on_the_way
             && let Ok(Ok(result)) = outcome::caught(|| postcard::to_stdvec(&outcomes))
@@ -311,32 +444,38 @@ impl World {
         Ok(cpus)
     }
 
+    fn checked_size(&self) -> Result<usize> {
+        let reason = match self.size {
+            0 => "a world needs at least one rank: 0 were asked for".to_owned(),
+            size if size > MAX_RANKS => {
+                format!("a world has 1 to {MAX_RANKS} ranks: {size} were asked for")
+            }
+            size => return Ok(size),
+        };
+        Err(ErrorKind::BadWorld(reason).into())
+    }
+
     fn create(&self, policy: WaitPolicy, cores: usize) -> Result<Context> {
-        if self.size == 0 || self.size > MAX_RANKS {
-            let size = self.size;
-            return Err(
-                ErrorKind::BadWorld(format!("a world of {size} ranks: 1 to {MAX_RANKS}")).into()
-            );
-        }
+        let size = self.checked_size()?;
         let asymmetry = Asymmetry::offered_here();
         let membarrier = asymmetry.uses_membarrier();
         let segment = match self.kind {
             Kind::HeapThreads => {
-                let size =
+                let bytes =
                     self.segment_size.unwrap_or(if cfg!(miri) { 4 << 20 } else { 256 << 20 });
-                Segment::on_heap(size, membarrier, parts())?
+                Segment::on_heap(bytes, membarrier, parts())?
             }
             Kind::Threads | Kind::Processes => {
-                let size = self.segment_size.unwrap_or_else(segment::default_size);
-                Segment::in_memfd(size, membarrier, parts())?
+                let bytes = self.segment_size.unwrap_or_else(segment::default_size);
+                Segment::in_memfd(bytes, membarrier, parts())?
             }
         };
         segment.dump(self.dump_segment);
         let line_wait = LineWait::detect();
-        let spare = Waiting::spare(cores, self.size);
+        let spare = Waiting::spare(cores, size);
         let waiting = Waiting { policy, asymmetry, line_wait, spare };
         let processes = self.kind == Kind::Processes;
-        let context = Context::create(Arc::new(segment), self.size as u32, processes, waiting)?;
+        let context = Context::create(Arc::new(segment), size as u32, processes, waiting)?;
         let program = std::env::args_os().next().unwrap_or_default();
         let name = std::path::Path::new(&program).file_name().unwrap_or_default();
         context.world()?.name.write(&name.to_string_lossy());
@@ -345,15 +484,16 @@ impl World {
 }
 
 /// Returns whether this process is the one whose calls of [`World::run`] return to the user. It is false in a process
-/// that was started as a rank, except that it is true in rank 0 under `mprun`. Use it for what a program should do
-/// once, like printing a table or writing a file after the run. It is also false in a process that was started as a
-/// rank and can't enter its world, so that `run` returns an error.
+/// that was started as a rank, except that it is true in rank 0 under `mprun`. It is known from the beginning of
+/// `main`, before any `run`. Use it for what a program should do once, like printing a table or writing a file after
+/// the run. It is also false in a process that was started as a rank and can't enter its world, so that `run` returns
+/// an error.
 pub fn caller() -> bool {
     join::assignment().is_ok_and(|assignment| assignment.is_none_or(join::Assignment::speaks))
 }
 
 /// Returns whether this process is a rank of a launcher (`mprun -n N`). Then every world it runs is the launcher's,
-/// with the launcher's number of processes, whatever the program asks for.
+/// with the launcher's number of processes; see [`World::any_size`].
 pub fn launched() -> bool {
     join::assignment().ok().flatten().is_some_and(join::Assignment::is_launched)
 }

@@ -23,12 +23,13 @@ use crate::{
     wait::WaitPolicy,
 };
 
-/// Starts this program again as every rank, and returns the outcomes of the ranks' code. Returns an error if the ranks
-/// succeeded but the caller's standard output did not take all that they printed.
+/// Starts this program again as every rank, hands the encoded input to each, and returns the outcomes of the ranks'
+/// code. Returns an error if the ranks succeeded but the caller's standard output did not take all that they printed.
 pub(crate) fn run<T: Serialize + DeserializeOwned>(
     context: Context,
     call: Call,
     args: Option<Vec<OsString>>,
+    input: Vec<u8>,
     policy: WaitPolicy,
     cores: usize,
     cpus: Vec<Option<usize>>,
@@ -41,6 +42,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
         test: test.is_some(),
         any_call: args.is_some(),
         past: site::past(&call, test.is_some()),
+        input,
         policy: Some(policy.into()),
         cores: cores as u32,
         cpus,

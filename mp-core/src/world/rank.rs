@@ -306,7 +306,9 @@ impl Rank {
             Err(ErrorKind::BadChannel { channel: name.into(), reason: reason.to_owned() }.into())
         };
         if senders.is_empty() || receivers.is_empty() {
-            return bad("a shared channel needs a rank at either end");
+            return bad(
+                "a shared channel needs a rank at either end: one that sends and one that receives",
+            );
         }
         if channel.degree == 0 {
             return bad("a shared channel has no rendezvous: its degree must be at least 1");
@@ -318,7 +320,8 @@ impl Rank {
         if side.contains(&self.context.me) {
             return Ok(());
         }
-        let reason = format!("rank {} is not among its {called} {side:?}", self.context.me);
+        let reason =
+            format!("rank {} opens it and is not among its {called} {side:?}", self.context.me);
         Err(ErrorKind::BadChannel { channel: agreement.name.clone(), reason }.into())
     }
 

@@ -69,14 +69,14 @@ pub(crate) struct Past {
 }
 
 /// Serializes as bytes, not element by element.
-mod bytes {
+pub(super) mod bytes {
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
         to.serialize_bytes(bytes)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
         // Out of the segment, where they lie in one piece.
         Ok(<&[u8]>::deserialize(from)?.to_vec())
     }

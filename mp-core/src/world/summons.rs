@@ -8,6 +8,8 @@
 //! a launcher. So a function that runs before `main` does it.
 
 use std::{
+    ffi::CString,
+    io::Write,
     os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd},
     sync::OnceLock,
 };
@@ -164,11 +166,45 @@ fn take() -> Summons {
     }
     // SAFETY: before `main` there are no other threads that could read the environment.
     unsafe { std::env::set_var(VARIABLE, format!("{rank}:{launcher}:{TAKEN}")) };
+    be_named(rank);
     Summons::Rank(rank, descriptors)
 }
 
+/// Shows which rank of which program this process is: to the system, which otherwise names it after the file that was
+/// executed, `exe`, and in messages of panics, which name the main thread of every rank `main`.
+///
+/// Rust lets nobody name that thread, and rank code must run in it. So a hook writes a line, and then does what would
+/// have been done without it. It is set before `main`, so that a program's own hook replaces or calls it, as it would
+/// the standard one.
+fn be_named(rank: u32) {
+    let command = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let path = command.split(|&byte| byte == 0).next().unwrap_or_default();
+    let program = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let program = String::from_utf8_lossy(program).into_owned();
+    if let Ok(name) = CString::new(process_name(&program, rank)) {
+        let _ = prctl::set_name(&name);
+    }
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        // In one piece: other ranks may write at the same time.
+        let _ = std::io::stderr().write_all(format!("rank {rank} of {program}:\n").as_bytes());
+        before(panic);
+    }));
+}
+
+/// Returns the name of a rank's process: as much of the program's name as there is room for, and the rank.
+fn process_name(program: &str, rank: u32) -> String {
+    const LONGEST: usize = 15;
+    let rank = format!(":{rank}");
+    let end = (0..=LONGEST - rank.len()).rev().find(|&end| program.is_char_boundary(end));
+    format!("{}{rank}", &program[..end.unwrap_or_default()])
+}
+
 fn malformed(text: &std::ffi::OsStr) -> Summons {
-    Summons::Refused(format!("{VARIABLE} has the value {}", text.display()))
+    Summons::Refused(format!(
+        "{VARIABLE} has the value {}, which no launcher has given it: remove the variable",
+        text.display()
+    ))
 }
 
 /// Returns whether the descriptors are what a launcher hands on, and not other descriptors with these numbers.
@@ -234,4 +270,18 @@ fn life(fd: RawFd) -> Life {
 pub(crate) fn descriptor(fd: RawFd) -> OwnedFd {
     // SAFETY: a summons was taken, so that it is open, and nobody else's.
     unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::process_name;
+
+    #[test]
+    fn a_process_is_named_after_its_program_and_rank() {
+        assert_eq!(process_name("ring", 2), "ring:2");
+        assert_eq!(process_name("", 0), ":0");
+        assert_eq!(process_name("conjugate_gradient", 1023), "conjugate_:1023");
+        // Not in the middle of a character.
+        assert_eq!(process_name("ééééééééé", 1), "éééééé:1");
+    }
 }

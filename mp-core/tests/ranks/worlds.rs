@@ -63,12 +63,37 @@ fn every_error_comes_back_with_its_rank() {
         assert_eq!(
             text.as_deref(),
             Some(
-                "rank 1: the second fails; rank 3: the fourth fails; \
+                "3 ranks failed:\n  rank 1: the second fails\n  rank 3: the fourth fails\n  \
                  rank 4 panicked: the fifth panics with 5"
             ),
             "{kind}"
         );
     }
+}
+
+/// What threads return need not be carried to another process.
+#[test]
+fn threads_return_what_serde_does_not_know() {
+    let _watchdog = Watchdog::start();
+    let shared = std::sync::Arc::new(7);
+    for world in [World::threads(4), World::threads_on_heap(4)] {
+        let each = world.run_threads(|rank| match rank.id() {
+            1 => Err(Error::other("no such picture")),
+            2 => panic!("on purpose"),
+            _ => Ok(std::sync::Arc::clone(&shared)),
+        });
+        let each = each.unwrap();
+        let pointers =
+            [0, 3].map(|rank| std::sync::Arc::ptr_eq(each[rank].as_ref().unwrap(), &shared));
+        assert_eq!(pointers, [true; 2]);
+        assert_eq!(each[1], Err(Cause::Error("no such picture".to_owned())));
+        assert_eq!(each[2].as_ref().unwrap_err().to_string(), "panicked: on purpose");
+    }
+    let error = World::processes(2).run_threads(|_| Ok(())).unwrap_err();
+    assert!(error.to_string().contains("World::run_each"), "{error}");
+    // Ranks of processes come by, and run it again.
+    let ids = World::processes(2).run(|rank| Ok(rank.id())).unwrap();
+    assert_eq!(ids, [0, 1]);
 }
 
 /// Rank 0 ends in a way that runs code of the program once more, which panics; the others wait for it.
@@ -441,6 +466,44 @@ fn worlds_of_processes_follow_one_another() {
     let expected: Vec<_> =
         (0..3).map(|id| format!("2 {id} [0, 10] rank 1: after [0, 10]")).collect();
     assert_eq!(last, expected);
+}
+
+/// What ranks capture, each process makes itself; what they are given, the caller has made.
+#[test]
+fn an_input_is_made_once_and_handed_to_all_ranks() {
+    let _watchdog = Watchdog::start();
+    let me = std::process::id();
+    // Processes first: ranks would come by the other worlds with a number of their own.
+    for (world, is_process) in [
+        (World::processes(3), true),
+        (World::threads(3), false),
+        (World::threads_on_heap(3), false),
+    ] {
+        let made = std::sync::atomic::AtomicUsize::new(0);
+        let make = || {
+            made.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Ok((std::process::id(), "words".repeat(100_000)))
+        };
+        let got = world.run_with(make, |rank, (given, words)| {
+            ensure!(words.len() == 500_000 && words.ends_with("words"), "other words");
+            Ok((rank.id(), *given, me))
+        });
+        for (at, (rank, given, captured)) in got.unwrap().into_iter().enumerate() {
+            assert_eq!((rank, given, captured != me), (at, me, is_process));
+        }
+        assert_eq!(made.into_inner(), 1);
+    }
+}
+
+#[test]
+fn an_input_that_cannot_be_made_is_the_callers_error() {
+    let _watchdog = Watchdog::start();
+    for world in [World::threads(2), World::processes(2)] {
+        let make = || -> Result<u8> { Err(Error::other("no such picture")) };
+        let error = world.run_with(make, |_, _| -> Result<()> { unreachable!() }).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Other(_)), "{error}");
+        assert_eq!(error.to_string(), "no such picture");
+    }
 }
 
 #[test]

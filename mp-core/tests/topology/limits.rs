@@ -178,5 +178,8 @@ fn a_mask_without_online_cpus_is_an_error() {
     machine.affinity("8-9");
     let error = machine.topology().unwrap_err();
     assert!(matches!(error, Error::NothingUsable { .. }));
-    assert_eq!(error.to_string(), "no usable CPU: confined to CPUs 8-9, but there are CPUs 0-7");
+    assert_eq!(
+        error.to_string(),
+        "no usable CPU: confined to CPUs 8-9, but there are CPUs 0-7; start the program with another affinity (taskset)"
+    );
 }

@@ -186,7 +186,10 @@ fn a_list_that_cannot_be_taken_names_what_is_wrong() {
          CPU 3, outside the affinity mask (usable: 0-1)"
     );
     let error = list(&topology, 2, &[0, 1, 1]).unwrap_err();
-    assert_eq!(error.to_string(), "cannot bind two ranks to one CPU: CPU 1 named more than once");
+    assert_eq!(
+        error.to_string(),
+        "cannot bind two ranks to one CPU: CPU 1 named more than once; name each once"
+    );
     let error = list(&topology, 3, &[0, 1]).unwrap_err();
     assert!(matches!(error, Error::BindTooShort { ranks: 3, cpus: 2 }), "{error}");
     assert!(matches!(list(&topology, 1, &[]), Err(Error::BindTooShort { .. })));

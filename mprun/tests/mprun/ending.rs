@@ -13,6 +13,7 @@ use super::harness::{Signal, kill, launch, marked, mprun, start, this_program, u
 super::trials![
     the_first_failed_rank_gives_the_status,
     a_failure_in_rank_code_is_told_with_its_words,
+    a_failure_is_told_by_one_rank,
     a_failure_in_rank_code_ends_those_that_compute_or_wait,
     a_failure_that_all_come_to_know_in_time_is_the_programs,
     a_rank_that_leaves_in_the_middle_is_named,
@@ -41,7 +42,7 @@ fn the_first_failed_rank_gives_the_status() {
         end("real-time")
             .expect_code(168)
             .expect_err(&format!("rank {who} was killed by signal 40"));
-        end("nothing").expect_code(1).expect_err("was closed by its other end");
+        end("nothing").expect_code(1).expect_err("nobody is left at the other end of");
     }
     let failing = |script: &str| mprun(&["-n", "2", "sh", "-c", script]).done();
     failing("exit 3").expect_code(3).expect_err("exit status 3, before it entered the world");
@@ -62,6 +63,21 @@ fn a_failure_in_rank_code_is_told_with_its_words() {
             "mprun: rank {who} panicked (exit status 101), before it entered the world"
         ));
     }
+}
+
+fn a_failure_is_told_by_one_rank() {
+    for who in ["0", "2"] {
+        for how in ["error", "panic", "exit-0"] {
+            let done = launch(&["-n", "4"], &["end", how, who]).done().expect_code(1);
+            assert_eq!(done.err.matches("the program failed: ").count(), 1, "{done:#?}");
+        }
+    }
+    // All are heard again in the next world.
+    let done = launch(&["-n", "3"], &["heard"]).done().expect_code(0);
+    for rank in 0..3 {
+        assert_eq!(done.err.matches(&format!("rank {rank} in the next world")).count(), 1);
+    }
+    assert_eq!(done.err.matches("another rank has failed").count(), 1, "{done:#?}");
 }
 
 fn a_rank_that_is_killed_at_any_moment_ends_the_others() {

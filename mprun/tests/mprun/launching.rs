@@ -11,6 +11,8 @@ super::trials![
     arguments_pass_through,
     rank_0_has_the_input,
     results_are_those_of_threads,
+    rank_0_makes_the_input_of_all,
+    another_number_of_ranks_than_asked_for_is_an_error,
     a_program_runs_one_world_after_another,
     many_worlds_take_no_more_memory_than_some,
     a_rank_that_leaves_early_is_lost_to_the_others,
@@ -99,6 +101,32 @@ fn results_are_those_of_threads() {
             assert_eq!(done.out, threads, "{kind} {option}");
         }
     }
+}
+
+fn another_number_of_ranks_than_asked_for_is_an_error() {
+    for kind in ["threads", "processes"] {
+        launch(&["-n", "3"], &["exactly", kind, "3"]).done().expect_code(0);
+        for runs in ["1", "4"] {
+            let done = launch(&["-n", runs], &["exactly", kind, "3"]).done().expect_code(1);
+            let told = format!(
+                "the program asks for a world of 3 ranks, but the launcher runs {runs}: start it by mprun -n 3"
+            );
+            assert_eq!(done.err.matches(&told).count(), 1, "{done:#?}");
+        }
+        let done = launch(&["-n", "1"], &["exactly", kind, "0"]).done().expect_code(1);
+        done.expect_err("a world needs at least one rank: 0 were asked for");
+    }
+}
+
+fn rank_0_makes_the_input_of_all() {
+    let given = |ranks: &str, how: &str| launch(&["-n", ranks], &["given", how]).done();
+    for ranks in ["1", "4"] {
+        let done = given(ranks, "well").expect_code(0);
+        assert_eq!(done.out, "made once\n", "{done:#?}");
+    }
+    let done = given("3", "badly").expect_code(1).expect_err("mprun: rank 0 failed");
+    done.expect_err("rank 0: no such picture")
+        .expect_err("rank 2: rank 0 did not make the input of World::run_with: ");
 }
 
 fn a_program_runs_one_world_after_another() {

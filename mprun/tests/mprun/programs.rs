@@ -20,6 +20,8 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
         "stdin" => stdin(),
         "muted" => muted(),
         "sum" => sum(&args[0]),
+        "exactly" => exactly(&args[0], number(1)),
+        "given" => given(&args[0]),
         "rounds" => rounds(&args[0]),
         "early" => early(),
         "churn" => churn(),
@@ -27,6 +29,7 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
         "end" => end(&args[0], number(1)),
         "among" => among(&args[0], &args[1], number(2)),
         "mended" => mended(),
+        "heard" => heard(),
         "hang" => hang(),
         "cycle" => cycle(&args[0], number(1), &args[2]),
         "beside" => beside(&args[0], &args[1], &args[2]),
@@ -47,7 +50,7 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
 }
 
 fn world() -> World {
-    World::processes(3)
+    World::processes(3).any_size()
 }
 
 fn world_of(kind: &str, ranks: usize) -> World {
@@ -123,6 +126,31 @@ fn sum(kind: &str) -> onchip::Result<()> {
     })?;
     if onchip::caller() {
         println!("{results:?}");
+    }
+    Ok(())
+}
+
+/// A world of so many ranks and no other number.
+fn exactly(kind: &str, ranks: usize) -> onchip::Result<()> {
+    world_of(kind, ranks).run(|_| Ok(())).map(drop)
+}
+
+/// Two worlds whose ranks are given rank 0's number among the processes, or nothing.
+fn given(how: &str) -> onchip::Result<()> {
+    let make = || match how {
+        "well" => Ok(std::process::id()),
+        _ => Err(Error::other("no such picture")),
+    };
+    for _ in 0..2 {
+        let pids = world().run_with(make, |_, &given| Ok((given, std::process::id())))?;
+        let first = pids[0].1;
+        assert!(pids.iter().all(|&(given, _)| given == first), "{pids:?}");
+    }
+    // Not the launcher's.
+    let own = World::threads(2).run_threads(|rank| Ok(rank.size()))?;
+    assert_eq!(own, [Ok(2), Ok(2)]);
+    if onchip::caller() {
+        println!("made once");
     }
     Ok(())
 }
@@ -304,6 +332,22 @@ fn mended() -> onchip::Result<()> {
     if onchip::caller() {
         println!("3 rounds");
     }
+    Ok(())
+}
+
+/// A world that fails, and one in which all ranks speak.
+fn heard() -> onchip::Result<()> {
+    let failed = world().run(|rank| match rank.id() {
+        1 => Err(Error::other("no more")),
+        _ => Ok(()),
+    });
+    assert!(failed.is_err());
+    eprintln!("another rank has failed");
+    world().run(|rank| {
+        // In one piece: nobody puts lines of standard error together.
+        let line = format!("rank {} in the next world\n", rank.id());
+        Ok(std::io::stderr().write_all(line.as_bytes())?)
+    })?;
     Ok(())
 }
 

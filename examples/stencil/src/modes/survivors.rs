@@ -64,8 +64,8 @@ pub(super) fn run(job: &Job, ranks: Ranks) -> Result<Run, StencilError> {
         Worker { rank, job, width: job.init.size() }.work()
     };
     let each = match ranks {
-        Ranks::Threads => World::threads(workers).run_each(code),
-        Ranks::Processes => World::processes(workers).run_each(code),
+        Ranks::Threads => World::threads(workers).any_size().run_each(code),
+        Ranks::Processes => World::processes(workers).any_size().run_each(code),
     }?;
     let mut run = Run { steps: job.steps, ..Run::default() };
     let size = job.init.size();

@@ -63,8 +63,8 @@ where
         Ok((part, trace))
     };
     let reports = match ranks {
-        Ranks::Threads => World::threads(size).run(code),
-        Ranks::Processes => World::processes(size).run(code),
+        Ranks::Threads => World::threads(size).any_size().run(code),
+        Ranks::Processes => World::processes(size).any_size().run(code),
     }?;
     let mut run = Run::default();
     let (mut blocks, mut traces) = (Vec::new(), Vec::new());

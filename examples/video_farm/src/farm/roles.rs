@@ -114,8 +114,8 @@ pub(super) fn run(
         Ok((outcome, recorded))
     };
     let reports = match ranks {
-        Ranks::Threads => World::threads(size).run(code),
-        Ranks::Processes => World::processes(size).run(code),
+        Ranks::Threads => World::threads(size).any_size().run(code),
+        Ranks::Processes => World::processes(size).any_size().run(code),
     };
     let reports = reports.map_err(lost)?;
     // Its threads record up to their end.

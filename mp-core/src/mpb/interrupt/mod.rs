@@ -147,7 +147,7 @@ impl Mpb {
     /// [`BadMpbs`](crate::ErrorKind::BadMpbs) when both seats are taken; [`Os`](crate::ErrorKind::Os).
     pub fn attendant(&self, notifier: Notifier) -> Result<Attendant<'_>> {
         let Some(seat) = self.seats.change(true, |_| true) else {
-            let reason = "no seat is left for another thread that attends to interrupts";
+            let reason = "two threads attend to interrupts already: end one before another begins";
             return Err(ErrorKind::BadMpbs {
                 mpbs: self.opened.name.clone(),
                 reason: reason.into(),
