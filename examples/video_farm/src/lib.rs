@@ -15,8 +15,7 @@
 //!
 //! A new mode is a new file in `farm/` and one line in [`farm::run`]; a new format is a new file
 //! in `input/` or `output/` and one line in [`input::Input::open`] or [`output::Output::open`].
-// The one exception is where the filter finds out what the processor offers.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod cli;
 pub mod clip;
