@@ -3,7 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use example_support::Error;
 use serde::{Deserialize, Serialize};
+
+/// Returns the error of a frame, counted from 0, of a file or stream.
+pub fn fault(place: impl fmt::Display, frame: u64, reason: impl fmt::Display) -> Error {
+    Error::at(place, format_args!("frame {frame}: {reason}"))
+}
 
 /// The width and height of a frame in pixels; neither is zero.
 ///

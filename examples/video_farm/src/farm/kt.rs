@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use example_support::Result;
 use onchip::prelude::*;
 use onchip::trace::{Detail, Kind};
 
@@ -19,7 +20,6 @@ use super::no_kt::{self, gray_channel, rgb_channel};
 use super::roles::{self, EMITTER, Roles, Stop, collector_rank, worker_rank};
 use super::seat::Seat;
 use super::{Job, Ranks, Run};
-use crate::error::FarmError;
 use crate::filter::gray;
 use crate::frame::Format;
 
@@ -27,7 +27,7 @@ use crate::frame::Format;
 ///
 /// # Errors
 /// A fault of the input or the output, or a rank that was lost.
-pub fn run(job: &Job, ranks: Ranks, helped: &Helped) -> Result<Run, FarmError> {
+pub fn run(job: &Job, ranks: Ranks, helped: &Helped) -> Result<Run> {
     roles::run(job, ranks, Some(helped), &Roles { emit, work, collect: no_kt::collect })
 }
 

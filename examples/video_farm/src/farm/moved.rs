@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use example_support::Result;
 use onchip::prelude::*;
 
 use super::collect::Collection;
@@ -12,14 +13,13 @@ use super::feed::Feed;
 use super::roles::{self, EMITTER, Roles, Stop, collector_rank, worker_rank};
 use super::seat::Seat;
 use super::{Job, Ranks, Run, lanes};
-use crate::error::FarmError;
 use crate::filter::gray_in_place;
 
 /// Runs the farm in a world of threads or processes.
 ///
 /// # Errors
 /// A fault of the input or the output, or a rank that was lost.
-pub fn run(job: &Job, ranks: Ranks) -> Result<Run, FarmError> {
+pub fn run(job: &Job, ranks: Ranks) -> Result<Run> {
     roles::run(job, ranks, None, &Roles { emit, work, collect })
 }
 

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use example_support::{Error, Result};
 use onchip::trace::{Detail, Kind, Recorder, Track};
 
 use super::collect::Collection;
@@ -12,7 +13,6 @@ use super::feed::Feed;
 use super::placement::take_place;
 use super::roles::{EMITTER, collector_rank, worker_rank};
 use super::{Job, Recorded, Run, Schedule};
-use crate::error::FarmError;
 use crate::filter::gray_in_place;
 use crate::frame::Format;
 
@@ -52,11 +52,11 @@ struct Collector {
 ///
 /// # Errors
 /// A fault of the input or the output.
-pub fn run(job: &Job) -> Result<Run, FarmError> {
+pub fn run(job: &Job) -> Result<Run> {
     let (emitter, workers, collector) = connect(job);
     let recording = job.record.recording();
     let recorder = |rank| recording.recorder(Track::rank(rank));
-    let lost = |name: &str| FarmError::World(format!("the {name} panicked"));
+    let lost = |name: &str| Error::new(format!("the {name} panicked"));
     let run = thread::scope(|scope| {
         let recorder = &recorder;
         let emitter = scope.spawn(move || {
@@ -82,7 +82,7 @@ pub fn run(job: &Job) -> Result<Run, FarmError> {
         let collected = collector.join().map_err(|_| lost("collector"));
         worked?;
         emitted??;
-        collected??.ok_or_else(|| FarmError::World("the stream broke off".to_owned()))
+        collected??.ok_or_else(|| Error::new("the stream broke off"))
     })?;
     Ok(Run { recorded: Recorded::take(&recording), ..run })
 }
@@ -115,19 +115,19 @@ fn connect(job: &Job) -> (Emitter, Vec<Worker>, Collector) {
 }
 
 impl Emitter {
-    fn run(self, job: &Job, recorder: &Recorder) -> Result<(), FarmError> {
+    fn run(self, job: &Job, recorder: &Recorder) -> Result<()> {
         let mut feed = Feed::open(job)?;
         let format = feed.format();
         let len = format.size.rgb_len();
         let mut buffers = VecDeque::new();
         if let Some(preload) = job.preload {
-            let new = |len| Ok::<_, FarmError>(vec![0; len].into_boxed_slice());
+            let new = |len| Ok::<_, Error>(vec![0; len].into_boxed_slice());
             buffers.extend(feed.preload(preload.frames, new)?);
         }
         let mut sent = 0;
         let mut allocated = 0;
         // A queue without the other end: someone has failed, and says so.
-        let mut send = || -> Option<Result<(), FarmError>> {
+        let mut send = || -> Option<Result<()>> {
             self.order.send(Order::Begin(format)).ok()?;
             loop {
                 let mut frame = match buffers.pop_front().or_else(|| self.free.try_recv().ok()) {
@@ -186,7 +186,7 @@ impl Worker {
 
 impl Collector {
     /// `None` when the emitter has stopped before the end of the stream.
-    fn run(self, job: &Job, recorder: &Recorder) -> Result<Option<Run>, FarmError> {
+    fn run(self, job: &Job, recorder: &Recorder) -> Result<Option<Run>> {
         let Ok(Order::Begin(format)) = self.order.recv() else {
             return Ok(None);
         };
