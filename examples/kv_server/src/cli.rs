@@ -190,76 +190,77 @@ impl Options {
         };
         let chosen: Option<Vec<Scheme>> = self.scheme.iter().map(one).collect();
         let chosen = chosen.filter(|chosen| !chosen.is_empty());
-        let all = chosen.is_none();
-        let schemes = chosen.unwrap_or_else(|| Scheme::ALL.to_vec());
         let clients = match self.clients {
             None if launched => None,
             // So that there are several others to see.
             clients if self.kill == Some(Victim::Client) => Some(clients.unwrap_or(cores().max(3))),
             clients => Some(clients.unwrap_or((cores() - 1).max(2))),
         };
-        if self.kill.is_some() {
-            if launched {
-                return Err(Error::new("--kill needs worlds of its own: not under a launcher"));
-            }
-            if self.ranks == Some(Ranks::Threads) {
-                return Err(Error::new(
-                    "--kill ends a process: it needs --ranks processes, not threads",
-                ));
-            }
-            if self.operations.is_some() {
-                return Err(Error::new("--kill comes after half of the time: it needs --seconds"));
-            }
-            if self.kill == Some(Victim::Client) && clients == Some(1) {
-                return Err(Error::new(
-                    "--kill client needs another client: --clients 2 at least, not 1",
-                ));
-            }
-        }
-        let kills_server = self.kill == Some(Victim::Server);
-        let without = schemes.iter().find(|scheme| !scheme.needs_server());
-        if let Some(scheme) = without.filter(|_| kills_server && !all) {
-            let reason = format!(
-                "--kill server needs a scheme with a server: slot-server or mp-server, not \
-                 {scheme}"
-            );
-            return Err(Error::new(reason));
-        }
+        self.check_kill(launched, clients, chosen.as_deref().unwrap_or_default())?;
+        let mut schemes = chosen.unwrap_or_else(|| Scheme::ALL.to_vec());
         let served = schemes.iter().any(|scheme| scheme.needs_server());
+        schemes.retain(|scheme| self.kill != Some(Victim::Server) || scheme.needs_server());
         let plan = |scheme: Scheme| {
-            let mut plan = Plan {
-                scheme,
-                // A launcher's ranks are processes, whatever is asked for.
-                ranks: match self.ranks {
-                    Some(ranks) if !launched => ranks,
-                    _ => Ranks::Processes,
-                },
-                clients,
-                others: 0,
-                keys: self.keys,
-                capacity: self.capacity.unwrap_or(self.keys + self.keys / 4 + 1),
-                value_bytes: self.value_bytes,
-                mix: self.mix(),
-                distribution: self.distribution,
-                // Otherwise operations are executed one by one, when they are asked for.
-                in_flight: if scheme.needs_server() { self.in_flight } else { 1 },
-                max_ops: self.max_ops,
-                backoff: self.backoff,
-                seed: self.seed,
-                limit: match self.operations {
-                    Some(operations) => Limit::Operations(operations as u64),
-                    None => Limit::Time(self.seconds),
-                },
-                kill: self.kill,
-                reports: None,
-            };
+            let mut plan = self.plan(scheme, launched, clients);
             // The worlds of a launcher have all the same size, and as many clients.
             let serves = if launched { served } else { scheme.needs_server() };
             plan.others = usize::from(serves) + usize::from(plan.has_stand_by());
             plan
         };
-        let chosen = schemes.into_iter().filter(|a| !kills_server || a.needs_server());
-        Ok(chosen.map(plan).collect())
+        Ok(schemes.into_iter().map(plan).collect())
+    }
+
+    /// Whether one can be killed with the other options, and with these schemes.
+    fn check_kill(&self, launched: bool, clients: Option<usize>, schemes: &[Scheme]) -> Result<()> {
+        let Some(victim) = self.kill else { return Ok(()) };
+        let without = schemes.iter().find(|scheme| !scheme.needs_server());
+        let reason = match (victim, without) {
+            _ if launched => "--kill needs worlds of its own: not under a launcher",
+            _ if self.ranks == Some(Ranks::Threads) => {
+                "--kill ends a process: it needs --ranks processes, not threads"
+            }
+            _ if self.operations.is_some() => {
+                "--kill comes after half of the time: it needs --seconds"
+            }
+            (Victim::Client, _) if clients == Some(1) => {
+                "--kill client needs another client: --clients 2 at least, not 1"
+            }
+            (Victim::Server, Some(scheme)) => {
+                return Err(Error::new(format!(
+                    "--kill server needs a scheme with a server: slot-server or mp-server, not \
+                     {scheme}"
+                )));
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::new(reason))
+    }
+
+    /// The plan for a scheme, but for the ranks that are no clients.
+    fn plan(&self, scheme: Scheme, launched: bool, clients: Option<usize>) -> Plan {
+        Plan {
+            scheme,
+            // A launcher's ranks are processes, whatever is asked for.
+            ranks: self.ranks.filter(|_| !launched).unwrap_or(Ranks::Processes),
+            clients,
+            others: 0,
+            keys: self.keys,
+            capacity: self.capacity.unwrap_or(self.keys + self.keys / 4 + 1),
+            value_bytes: self.value_bytes,
+            mix: self.mix(),
+            distribution: self.distribution,
+            // Otherwise operations are executed one by one, when they are asked for.
+            in_flight: if scheme.needs_server() { self.in_flight } else { 1 },
+            max_ops: self.max_ops,
+            backoff: self.backoff,
+            seed: self.seed,
+            limit: match self.operations {
+                Some(operations) => Limit::Operations(operations as u64),
+                None => Limit::Time(self.seconds),
+            },
+            kill: self.kill,
+            reports: None,
+        }
     }
 
     fn mix(&self) -> Mix {

@@ -147,26 +147,25 @@ impl Row {
 
     /// What somebody's death did, in words.
     fn told(&self) -> Option<String> {
-        let Death { victim, rank, afterwards, pause_ms, .. } = self.death.as_ref()?;
-        let Death { taken_over, repaired, stopped, reason, .. } = self.death.as_ref()?;
-        let who = victim_name(*victim);
-        let mut text = format!("{}: rank {rank}, {who}, was killed. ", self.scheme);
-        if *taken_over {
-            text += "Rank 1 took over";
-            text += match repaired {
-                false => "; no operation was cut short",
-                true => " in the middle of an operation, and repaired the store",
-            };
-            text += ". ";
-        }
-        let others = self.clients - usize::from(*victim == Victim::Client);
-        if let Some(reason) = reason {
-            let some = if *stopped == others { "All" } else { "Some" };
+        let death = self.death.as_ref()?;
+        let (rank, who) = (death.rank, victim_name(death.victim));
+        let taken_over = match (death.taken_over, death.repaired) {
+            (false, _) => "",
+            (true, false) => "Rank 1 took over; no operation was cut short. ",
+            (true, true) => {
+                "Rank 1 took over in the middle of an operation, and repaired the store. "
+            }
+        };
+        let mut text = format!("{}: rank {rank}, {who}, was killed. {taken_over}", self.scheme);
+        let others = self.clients - usize::from(death.victim == Victim::Client);
+        if let Some(reason) = &death.reason {
+            let some = if death.stopped == others { "All" } else { "Some" };
             text += &format!("{some} of the others had to stop: {reason}. ");
         }
-        if *stopped < others {
+        if death.stopped < others {
             text += &format!(
-                "The others had {afterwards} answers afterwards, and waited {pause_ms:.1} ms at most."
+                "The others had {} answers afterwards, and waited {:.1} ms at most.",
+                death.afterwards, death.pause_ms
             );
         }
         Some(text.trim_end().to_owned())

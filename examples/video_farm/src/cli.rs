@@ -135,14 +135,12 @@ impl Options {
     fn job(&self) -> Result<Job> {
         let input = Input::new(self.input.as_deref(), self.size)?;
         let clip_frames = matches!(input, Input::Clip(_)).then_some(300);
+        let output = Output::new(self.output.as_deref())?;
+        let workers = self.workers.first().copied().unwrap_or_else(|| cores().max(2));
         Ok(Job {
-            input,
-            output: Output::new(self.output.as_deref())?,
             frames: self.frames.or(clip_frames),
-            workers: self.workers.first().copied().unwrap_or_else(|| cores().max(2)),
             schedule: self.schedule,
             degree: self.degree,
-            preload: None,
             kts: self.kts,
             force_kts: self.force_kts,
             record: match (&self.trace, self.overlap) {
@@ -151,6 +149,7 @@ impl Options {
                 (None, false) => Record::Nothing,
             },
             progress: !self.quiet,
+            ..Job::new(input, output, workers)
         })
     }
 

@@ -156,24 +156,12 @@ pub fn run_once(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::farm::Schedule;
     use crate::input::Input;
 
     #[test]
     fn every_cell_has_a_row() {
-        let job = Job {
-            input: Input::Clip(Size::new(64, 8).unwrap()),
-            output: Output::Discard,
-            frames: Some(20),
-            workers: 1,
-            schedule: Schedule::RoundRobin,
-            degree: 1,
-            preload: None,
-            kts: None,
-            force_kts: true,
-            record: Record::Nothing,
-            progress: false,
-        };
+        let input = Input::Clip(Size::new(64, 8).unwrap());
+        let job = Job { frames: Some(20), force_kts: true, ..Job::new(input, Output::Discard, 1) };
         let columns = vec![
             (Mode::ShMem, Ranks::Threads),
             (Mode::NoKt, Ranks::Threads),

@@ -21,7 +21,7 @@ fn to_plain(format: Format) -> PlainFormat {
 }
 
 fn from_plain([width, height, frames, seconds, count]: PlainFormat) -> Result<Format, Stop> {
-    let size = Size::new(width, height).map_err(Error::new)?;
+    let size = Size::new(width, height)?;
     let part = |number: u64| u32::try_from(number).map_err(Error::new);
     let rate = Rate { frames: part(frames)?, seconds: part(seconds)? };
     Ok(Format { size, rate, frames: (count < u64::MAX).then_some(count) })

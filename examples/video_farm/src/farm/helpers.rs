@@ -232,7 +232,6 @@ mod tests {
     use onchip::topology::CpuSet;
 
     use super::*;
-    use crate::farm::{Record, Schedule};
     use crate::frame::Size;
     use crate::input::Input;
     use crate::output::Output;
@@ -258,19 +257,8 @@ mod tests {
     }
 
     fn job(workers: usize, kts: Option<usize>, force_kts: bool) -> Job {
-        Job {
-            input: Input::Clip(Size::ONE_PIXEL),
-            output: Output::Discard,
-            frames: None,
-            workers,
-            schedule: Schedule::RoundRobin,
-            degree: 1,
-            preload: None,
-            kts,
-            force_kts,
-            record: Record::Nothing,
-            progress: false,
-        }
+        let input = Input::Clip(Size::ONE_PIXEL);
+        Job { kts, force_kts, ..Job::new(input, Output::Discard, workers) }
     }
 
     fn plan(machine: &Topology, mode: Mode, ranks: Ranks, job: &Job) -> Result<Helped> {

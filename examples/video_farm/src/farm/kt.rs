@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use example_support::Result;
 use onchip::prelude::*;
-use onchip::trace::{Detail, Kind};
+use onchip::trace::Kind;
 
 use super::control::{Desk, Dispatch};
 use super::feed::Feed;
@@ -73,9 +73,7 @@ impl<B> UnderWay<B> {
 fn wait<B>(seat: &Seat, request: comm::Request<B>) -> Result<B, Stop> {
     let open = (!request.is_done()).then(|| seat.recorder.begin(Kind::Wait));
     let message = request.wait().map_err(|unsent| unsent.error)?;
-    if let Some(open) = open {
-        open.end(Detail::default());
-    }
+    drop(open);
     Ok(message)
 }
 

@@ -132,6 +132,23 @@ pub struct Preload {
 }
 
 impl Job {
+    /// All frames of an input, by so many workers in turn, with channels of one frame; more is for the caller to say.
+    pub fn new(input: Input, output: Output, workers: usize) -> Self {
+        Self {
+            input,
+            output,
+            frames: None,
+            workers,
+            schedule: Schedule::RoundRobin,
+            degree: 1,
+            preload: None,
+            kts: None,
+            force_kts: false,
+            record: Record::Nothing,
+            progress: false,
+        }
+    }
+
     /// Frames that can be between the emitter's hands and the collector's at one time: those in
     /// the channels of every worker and the one it is at.
     fn in_flight(&self) -> usize {
