@@ -1,18 +1,17 @@
 //! The command line.
 
-use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Parser;
 use clap::builder::PossibleValue;
-use clap::{Parser, ValueEnum};
+use example_support::files::ResultFile;
+use example_support::options::{OneOrAll, cores, number, one_or_all};
+use example_support::{Error, Result};
 use onchip::critical::Scheme;
-use tempfile::NamedTempFile;
 
 use crate::data::{LONGEST, SHORTEST};
-use crate::error::KvError;
 use crate::load::{Distribution, Mix};
 use crate::plan::{Limit, Pause, Plan, Ranks, Victim};
 use crate::report::{Report, Row};
@@ -27,8 +26,9 @@ use crate::world;
 #[command(name = "kv_server", version)]
 pub struct Options {
     /// Who executes operations: one scheme or several, like mcs,slot-server [default: all]
-    #[arg(short, long, value_enum, value_name = "SCHEME", value_delimiter = ',')]
-    pub scheme: Vec<Choice>,
+    #[arg(short, long, value_name = "SCHEME", value_delimiter = ',',
+          value_parser = one_or_all(schemes(), "All of them"))]
+    pub scheme: Vec<OneOrAll<Scheme>>,
 
     /// What clients and servers are [default: processes]
     #[arg(short, long, value_enum)]
@@ -108,35 +108,9 @@ pub struct Options {
     pub part: Option<String>,
 }
 
-/// A scheme, or all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// One.
-    One(Scheme),
-    /// Every one that the other options allow.
-    All,
-}
-
-impl ValueEnum for Choice {
-    fn value_variants<'a>() -> &'a [Self] {
-        const ALL: [Choice; Scheme::ALL.len() + 1] = {
-            let mut all = [Choice::All; Scheme::ALL.len() + 1];
-            let mut at = 0;
-            while at < Scheme::ALL.len() {
-                all[at] = Choice::One(Scheme::ALL[at]);
-                at += 1;
-            }
-            all
-        };
-        &ALL
-    }
-
-    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        match self {
-            Self::One(scheme) => Some(PossibleValue::new(scheme.name()).help(about(*scheme))),
-            Self::All => Some(PossibleValue::new("all").help("All of them")),
-        }
-    }
+fn schemes() -> impl Iterator<Item = (PossibleValue, Scheme)> {
+    let named = |scheme: Scheme| (PossibleValue::new(scheme.name()).help(about(scheme)), scheme);
+    Scheme::ALL.into_iter().map(named)
 }
 
 fn about(scheme: Scheme) -> &'static str {
@@ -151,13 +125,6 @@ fn about(scheme: Scheme) -> &'static str {
         Scheme::SlotServer => "A server that looks at lines of shared memory",
         Scheme::MpServer(_) => "A server at the other end of channels",
         _ => "",
-    }
-}
-
-fn number<const FROM: usize, const TO: usize>(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(number) if (FROM..=TO).contains(&number) => Ok(number),
-        _ => Err(format!("not a number from {FROM} to {TO}")),
     }
 }
 
@@ -177,43 +144,24 @@ fn pause(text: &str) -> Result<Pause, String> {
     }
 }
 
-/// A file that is to take this name when it is whole, and is gone otherwise.
-fn beside(path: &Path) -> Result<NamedTempFile, KvError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let mut file = tempfile::Builder::new();
-    // As other programs' files, less what the user's mask takes away.
-    let file = file.permissions(fs::Permissions::from_mode(0o666));
-    let file = file.tempfile_in(folder.unwrap_or(Path::new(".")));
-    file.map_err(|error| KvError::file(path.display(), error))
-}
-
-/// Cores that the program may use.
-pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
 impl Options {
     /// Does what the options ask for.
     ///
     /// # Errors
     /// Options that do not go together, and whatever keeps the store from being right.
-    pub fn run(&self) -> Result<(), KvError> {
+    pub fn run(&self) -> Result<()> {
         if let Some(plan) = &self.part {
-            let plan: Plan = serde_json::from_str(plan)
-                .map_err(|error| KvError::Usage(format!("{}: {error}", world::PLAN)))?;
+            let plan: Plan =
+                serde_json::from_str(plan).map_err(|error| Error::at(world::PLAN, error))?;
             return world::run(&plan).map(drop);
         }
         let plans = self.plans(onchip::launched())?;
-        // Known to be there before the work is done.
-        let json = match &self.json {
-            Some(path) if onchip::caller() => Some((beside(path)?, path)),
-            _ => None,
-        };
+        let json = ResultFile::create(&self.json)?;
         let mut rows = Vec::new();
         for mut plan in plans {
             let reports = { plan.kill.map(|_| tempfile::tempdir()) }
                 .transpose()
-                .map_err(|error| KvError::file(std::env::temp_dir().display(), error))?;
+                .map_err(|error| Error::at(std::env::temp_dir().display(), error))?;
             plan.reports = reports.as_ref().map(|folder| folder.path().to_owned());
             rows.push(Row::new(&plan, &world::run(&plan)?)?);
         }
@@ -227,106 +175,103 @@ impl Options {
         };
         io::stdout()
             .write_all(text.as_bytes())
-            .map_err(|error| KvError::file("standard output", error))?;
-        if let Some((mut file, path)) = json {
-            let written = serde_json::to_string_pretty(&report)
-                .map_err(io::Error::other)
-                .and_then(|text| file.write_all((text + "\n").as_bytes()))
-                .and_then(|()| file.persist(path).map_err(|error| error.error));
-            written.map_err(|error| KvError::file(path.display(), error))?;
-        }
-        Ok(())
+            .map_err(|error| Error::at("standard output", error))?;
+        json.write_json(&report)
     }
 
     /// One plan for each scheme.
     ///
     /// # Errors
     /// Options that do not go together.
-    pub fn plans(&self, launched: bool) -> Result<Vec<Plan>, KvError> {
-        let usage = |reason: &str| Err(KvError::Usage(reason.to_owned()));
-        let all = self.scheme.is_empty() || self.scheme.contains(&Choice::All);
-        let schemes: Vec<Scheme> = match all {
-            true => Scheme::ALL.to_vec(),
-            false => { self.scheme.iter() }
-                .filter_map(|choice| match choice {
-                    Choice::One(scheme) => Some(*scheme),
-                    Choice::All => None,
-                })
-                .collect(),
+    pub fn plans(&self, launched: bool) -> Result<Vec<Plan>> {
+        let one = |choice: &OneOrAll<Scheme>| match choice {
+            OneOrAll::One(scheme) => Some(*scheme),
+            OneOrAll::All => None,
         };
+        let chosen: Option<Vec<Scheme>> = self.scheme.iter().map(one).collect();
+        let chosen = chosen.filter(|chosen| !chosen.is_empty());
         let clients = match self.clients {
             None if launched => None,
             // So that there are several others to see.
             clients if self.kill == Some(Victim::Client) => Some(clients.unwrap_or(cores().max(3))),
             clients => Some(clients.unwrap_or((cores() - 1).max(2))),
         };
-        if self.kill.is_some() {
-            if launched {
-                return usage("--kill needs worlds of its own: not under a launcher");
-            }
-            if self.ranks == Some(Ranks::Threads) {
-                return usage("--kill ends a process: it needs --ranks processes, not threads");
-            }
-            if self.operations.is_some() {
-                return usage("--kill comes after half of the time: it needs --seconds");
-            }
-            if self.kill == Some(Victim::Client) && clients == Some(1) {
-                return usage("--kill client needs another client: --clients 2 at least, not 1");
-            }
-        }
-        let kills_server = self.kill == Some(Victim::Server);
-        let without = schemes.iter().find(|scheme| !scheme.needs_server());
-        if let Some(scheme) = without.filter(|_| kills_server && !all) {
-            let reason = format!(
-                "--kill server needs a scheme with a server: slot-server or mp-server, not \
-                 {scheme}"
-            );
-            return Err(KvError::Usage(reason));
-        }
+        self.check_kill(launched, clients, chosen.as_deref().unwrap_or_default())?;
+        let mut schemes = chosen.unwrap_or_else(|| Scheme::ALL.to_vec());
         let served = schemes.iter().any(|scheme| scheme.needs_server());
+        schemes.retain(|scheme| self.kill != Some(Victim::Server) || scheme.needs_server());
         let plan = |scheme: Scheme| {
-            let mut plan = Plan {
-                scheme,
-                // A launcher's ranks are processes, whatever is asked for.
-                ranks: match self.ranks {
-                    Some(ranks) if !launched => ranks,
-                    _ => Ranks::Processes,
-                },
-                clients,
-                others: 0,
-                keys: self.keys,
-                capacity: self.capacity.unwrap_or(self.keys + self.keys / 4 + 1),
-                value_bytes: self.value_bytes,
-                mix: self
-                    .mix
-                    .unwrap_or_else(|| Mix::reading(self.read_percent.unwrap_or(80) as u32)),
-                distribution: self.distribution,
-                // Otherwise operations are executed one by one, when they are asked for.
-                in_flight: if scheme.needs_server() { self.in_flight } else { 1 },
-                max_ops: self.max_ops,
-                backoff: self.backoff,
-                seed: self.seed,
-                limit: match self.operations {
-                    Some(operations) => Limit::Operations(operations as u64),
-                    None => Limit::Time(self.seconds),
-                },
-                kill: self.kill,
-                reports: None,
-            };
+            let mut plan = self.plan(scheme, launched, clients);
             // The worlds of a launcher have all the same size, and as many clients.
             let serves = if launched { served } else { scheme.needs_server() };
             plan.others = usize::from(serves) + usize::from(plan.has_stand_by());
             plan
         };
-        let chosen = schemes.into_iter().filter(|a| !kills_server || a.needs_server());
-        Ok(chosen.map(plan).collect())
+        Ok(schemes.into_iter().map(plan).collect())
+    }
+
+    /// Whether one can be killed with the other options, and with these schemes.
+    fn check_kill(&self, launched: bool, clients: Option<usize>, schemes: &[Scheme]) -> Result<()> {
+        let Some(victim) = self.kill else { return Ok(()) };
+        let without = schemes.iter().find(|scheme| !scheme.needs_server());
+        let reason = match (victim, without) {
+            _ if launched => "--kill needs worlds of its own: not under a launcher",
+            _ if self.ranks == Some(Ranks::Threads) => {
+                "--kill ends a process: it needs --ranks processes, not threads"
+            }
+            _ if self.operations.is_some() => {
+                "--kill comes after half of the time: it needs --seconds"
+            }
+            (Victim::Client, _) if clients == Some(1) => {
+                "--kill client needs another client: --clients 2 at least, not 1"
+            }
+            (Victim::Server, Some(scheme)) => {
+                return Err(Error::new(format!(
+                    "--kill server needs a scheme with a server: slot-server or mp-server, not \
+                     {scheme}"
+                )));
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::new(reason))
+    }
+
+    /// The plan for a scheme, but for the ranks that are no clients.
+    fn plan(&self, scheme: Scheme, launched: bool, clients: Option<usize>) -> Plan {
+        Plan {
+            scheme,
+            // A launcher's ranks are processes, whatever is asked for.
+            ranks: self.ranks.filter(|_| !launched).unwrap_or(Ranks::Processes),
+            clients,
+            others: 0,
+            keys: self.keys,
+            capacity: self.capacity.unwrap_or(self.keys + self.keys / 4 + 1),
+            value_bytes: self.value_bytes,
+            mix: self.mix(),
+            distribution: self.distribution,
+            // Otherwise operations are executed one by one, when they are asked for.
+            in_flight: if scheme.needs_server() { self.in_flight } else { 1 },
+            max_ops: self.max_ops,
+            backoff: self.backoff,
+            seed: self.seed,
+            limit: match self.operations {
+                Some(operations) => Limit::Operations(operations as u64),
+                None => Limit::Time(self.seconds),
+            },
+            kill: self.kill,
+            reports: None,
+        }
+    }
+
+    fn mix(&self) -> Mix {
+        self.mix.unwrap_or_else(|| Mix::reading(self.read_percent.unwrap_or(80) as u32))
     }
 
     /// What the store is under, in words.
     fn load(&self, rows: &[Row]) -> String {
         let clients = rows.first().map_or(0, |row| row.clients);
         let ranks = rows.first().map_or(Ranks::Processes, |row| row.ranks);
-        let mix = self.mix.unwrap_or_else(|| Mix::reading(self.read_percent.unwrap_or(80) as u32));
+        let mix = self.mix();
         let each = match self.operations {
             Some(1) => "1 operation each".to_owned(),
             Some(operations) => format!("{operations} operations each"),
@@ -354,14 +299,14 @@ impl Options {
 pub(crate) mod tests {
     use super::*;
 
-    fn plans(text: &str) -> Result<Vec<Plan>, KvError> {
+    fn plans(text: &str) -> Result<Vec<Plan>> {
         plans_of(text, false)
     }
 
-    fn plans_of(text: &str, launched: bool) -> Result<Vec<Plan>, KvError> {
+    fn plans_of(text: &str, launched: bool) -> Result<Vec<Plan>> {
         let arguments = ["kv_server"].into_iter().chain(text.split_whitespace());
         let options = Options::try_parse_from(arguments);
-        options.map_err(|error| KvError::Usage(error.to_string()))?.plans(launched)
+        options.map_err(Error::new)?.plans(launched)
     }
 
     /// What the tests begin with.

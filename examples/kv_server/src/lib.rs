@@ -22,7 +22,6 @@ pub mod check;
 pub mod cli;
 pub mod client;
 pub mod data;
-pub mod error;
 pub mod load;
 pub mod log;
 pub mod plan;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use example_support::display_as_on_the_command_line;
 use serde::{Deserialize, Serialize};
 
 /// An operation of a client.
@@ -83,11 +84,7 @@ pub enum Distribution {
     Zipf,
 }
 
-impl fmt::Display for Distribution {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(if *self == Self::Uniform { "uniform" } else { "zipf" })
-    }
-}
+display_as_on_the_command_line!(Distribution);
 
 /// Random numbers from a seed (splitmix64).
 #[derive(Clone, Debug)]

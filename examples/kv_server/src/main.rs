@@ -7,14 +7,5 @@ use clap::Parser;
 use kv_server::cli::Options;
 
 fn main() -> ExitCode {
-    match Options::parse().run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Of the ranks of a launched world, which all come here, one speaks.
-            if onchip::caller() {
-                eprintln!("kv_server: {error}");
-            }
-            ExitCode::FAILURE
-        }
-    }
+    example_support::end("kv_server", Options::parse().run())
 }

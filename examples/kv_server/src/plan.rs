@@ -1,30 +1,14 @@
 //! What is to be done, as all ranks get to know it.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+pub use example_support::options::Ranks;
 use onchip::critical::{Backoff, Scheme, Section};
 use serde::{Deserialize, Serialize};
 
 use crate::load::{Distribution, Mix};
-
-/// What ranks are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ranks {
-    /// Threads of one process
-    Threads,
-    /// Processes
-    Processes,
-}
-
-impl fmt::Display for Ranks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(if *self == Self::Threads { "threads" } else { "processes" })
-    }
-}
 
 /// Who is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]

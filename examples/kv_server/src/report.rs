@@ -1,13 +1,13 @@
 //! What came of all of it, as a table and as it goes into files.
 
-use comfy_table::{CellAlignment, Table, presets};
+use example_support::table::{or_dash, table};
+use example_support::{Error, Result};
 use hdrhistogram::Histogram;
 use onchip::critical::Scheme;
 use serde::{Deserialize, Serialize};
 
 use crate::check::{self, Verdict};
 use crate::client::{Fared, latencies};
-use crate::error::KvError;
 use crate::log::Counts;
 use crate::plan::{Plan, Ranks, Victim, by_name};
 use crate::world::{Outcome, victim_name};
@@ -86,9 +86,9 @@ impl Row {
     /// What came of one world.
     ///
     /// # Errors
-    /// [`KvError::Wrong`], when the store is not what the operations have made of it.
-    pub fn new(plan: &Plan, outcome: &Outcome) -> Result<Self, KvError> {
-        let wrong = |reason| KvError::Wrong(format!("{}: {reason}", plan.scheme));
+    /// A store that is not what the operations have made of it.
+    pub fn new(plan: &Plan, outcome: &Outcome) -> Result<Self> {
+        let wrong = |reason| Error::at(plan.scheme, reason);
         let clients = &outcome.clients;
         let found = clients.iter().find_map(|client| client.found.as_ref());
         let accounts: Vec<_> = clients.iter().map(|client| client.account.clone()).collect();
@@ -147,26 +147,25 @@ impl Row {
 
     /// What somebody's death did, in words.
     fn told(&self) -> Option<String> {
-        let Death { victim, rank, afterwards, pause_ms, .. } = self.death.as_ref()?;
-        let Death { taken_over, repaired, stopped, reason, .. } = self.death.as_ref()?;
-        let who = victim_name(*victim);
-        let mut text = format!("{}: rank {rank}, {who}, was killed. ", self.scheme);
-        if *taken_over {
-            text += "Rank 1 took over";
-            text += match repaired {
-                false => "; no operation was cut short",
-                true => " in the middle of an operation, and repaired the store",
-            };
-            text += ". ";
-        }
-        let others = self.clients - usize::from(*victim == Victim::Client);
-        if let Some(reason) = reason {
-            let some = if *stopped == others { "All" } else { "Some" };
+        let death = self.death.as_ref()?;
+        let (rank, who) = (death.rank, victim_name(death.victim));
+        let taken_over = match (death.taken_over, death.repaired) {
+            (false, _) => "",
+            (true, false) => "Rank 1 took over; no operation was cut short. ",
+            (true, true) => {
+                "Rank 1 took over in the middle of an operation, and repaired the store. "
+            }
+        };
+        let mut text = format!("{}: rank {rank}, {who}, was killed. {taken_over}", self.scheme);
+        let others = self.clients - usize::from(death.victim == Victim::Client);
+        if let Some(reason) = &death.reason {
+            let some = if death.stopped == others { "All" } else { "Some" };
             text += &format!("{some} of the others had to stop: {reason}. ");
         }
-        if *stopped < others {
+        if death.stopped < others {
             text += &format!(
-                "The others had {afterwards} answers afterwards, and waited {pause_ms:.1} ms at most."
+                "The others had {} answers afterwards, and waited {:.1} ms at most.",
+                death.afterwards, death.pause_ms
             );
         }
         Some(text.trim_end().to_owned())
@@ -193,33 +192,18 @@ impl Latency {
 impl Report {
     /// The rows beside each other, and what deaths did.
     pub fn table(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(presets::ASCII_MARKDOWN);
-        table.set_header([
-            "scheme",
-            "Mops/s",
-            "p50 µs",
-            "p90",
-            "p99",
-            "p99.9",
-            "max",
-            "fairness",
-            "the store at the end",
-        ]);
-        for row in &self.rows {
-            let mut cells = vec![row.scheme.to_string(), format!("{:.3}", row.rate / 1e6)];
-            cells.extend(row.latency_us.numbers().map(|us| match us {
+        let end = "the store at the end";
+        let head = ["scheme", "Mops/s", "p50 µs", "p90", "p99", "p99.9", "max", "fairness", end];
+        let rows = self.rows.iter().map(|row| {
+            let [p50, p90, p99, p99_9, max] = row.latency_us.numbers().map(|us| match us {
                 ..100.0 => format!("{us:.2}"),
                 _ => format!("{us:.0}"),
-            }));
-            cells.push(row.fairness.map_or("–".to_owned(), |fairness| format!("{fairness:.2}")));
-            cells.push(row.end());
-            table.add_row(cells);
-        }
-        for column in table.column_iter_mut().skip(1).take(7) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        let mut text = format!("{table}\n");
+            });
+            let rate = format!("{:.3}", row.rate / 1e6);
+            let fairness = or_dash(row.fairness);
+            [row.scheme.to_string(), rate, p50, p90, p99, p99_9, max, fairness, row.end()]
+        });
+        let mut text = table(head, 1..8, rows) + "\n";
         let ranks = self.rows.iter().filter(|row| row.scheme.needs_server());
         if let Some(ranks) = ranks.map(|row| row.clients + 1).max().filter(|&n| n > self.cores) {
             text += &format!(
@@ -243,12 +227,10 @@ impl Report {
             let Row { scheme, ranks, clients, operations, rate, .. } = row;
             let [p50, p90, p99, p99_9, max] = row.latency_us.numbers();
             let fairness = row.fairness.map_or(String::new(), |fairness| format!("{fairness:.3}"));
-            let [verified, unknown] = match row.verdict {
-                Some(Verdict { verified, unknown, .. }) => {
-                    [verified, unknown].map(|n| n.to_string())
-                }
-                None => [String::new(), String::new()],
+            let counted = |count: fn(Verdict) -> usize| {
+                row.verdict.map_or(String::new(), |verdict| count(verdict).to_string())
             };
+            let [verified, unknown] = [counted(|v| v.verified), counted(|v| v.unknown)];
             text += &format!(
                 "{scheme},{ranks},{clients},{operations},{rate:.0},{p50},{p90},{p99},{p99_9},\
                  {max},{fairness},{verified},{unknown}\n"

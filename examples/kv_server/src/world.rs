@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::Path;
 
+use example_support::{Error, Result};
 use onchip::critical::Protected;
 use onchip::prelude::*;
 use onchip::{Cause, ErrorKind};
 use serde::{Deserialize, Serialize};
 
 use crate::client::{self, Fared, Store, Together};
-use crate::error::KvError;
 use crate::plan::{Plan, Ranks, Role, Victim};
 use crate::server::{self, TakenOver};
 
@@ -44,7 +44,7 @@ pub const PLAN: &str = "--plan-of-rank";
 ///
 /// # Errors
 /// Whatever keeps the ranks from their work; that somebody was lost who was not to be killed.
-pub fn run(plan: &Plan) -> Result<Outcome, KvError> {
+pub fn run(plan: &Plan) -> Result<Outcome> {
     let size = plan.others + plan.clients.unwrap_or(1);
     let code = |rank: &Rank| -> onchip::Result<Told> {
         let told = work(rank, plan)?;
@@ -53,13 +53,12 @@ pub fn run(plan: &Plan) -> Result<Outcome, KvError> {
         }
         Ok(told)
     };
-    let result = match plan.ranks {
-        Ranks::Threads => World::threads(size).any_size().run(code),
-        Ranks::Processes => {
-            let json = serde_json::to_string(plan).map_err(onchip::Error::other)?;
-            World::processes(size).any_size().args([PLAN.to_owned(), json]).run(code)
-        }
-    };
+    let mut world = plan.ranks.world(size);
+    if plan.ranks == Ranks::Processes {
+        let json = serde_json::to_string(plan).map_err(Error::new)?;
+        world = world.args([PLAN.to_owned(), json]);
+    }
+    let result = world.run(code);
     let victim = plan.victim(size);
     let told = match (result.map_err(onchip::Error::into_kind), &plan.reports) {
         (Ok(told), None) => told,
@@ -68,11 +67,10 @@ pub fn run(plan: &Plan) -> Result<Outcome, KvError> {
                 .all(|f| Some(f.rank) == victim && f.cause == Cause::Signal(9)) =>
         {
             let all = (0..size).map(|rank| read(folder, rank));
-            all.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect()
+            all.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()
         }
         (Ok(_), Some(_)) => {
-            let reason = "the rank that was to be killed came to its end before";
-            return Err(KvError::World(reason.to_owned()));
+            return Err(Error::new("the rank that was to be killed came to its end before"));
         }
         (Err(kind), _) => return Err(onchip::Error::from(kind).into()),
     };
@@ -82,7 +80,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, KvError> {
             Told::Client(fared) => outcome.clients.push(*fared),
             Told::TakenOver(how) => outcome.taken_over = Some(how),
             Told::Nothing => {}
-            Told::Misfit(reason) => return Err(KvError::Usage(reason)),
+            Told::Misfit(reason) => return Err(Error::new(reason)),
         }
     }
     Ok(outcome)
@@ -139,14 +137,14 @@ fn leave(folder: &Path, rank: usize, told: &Told) -> onchip::Result<()> {
 }
 
 /// The report of a rank, if it left one.
-fn read(folder: &Path, rank: usize) -> Result<Option<Told>, KvError> {
+fn read(folder: &Path, rank: usize) -> Result<Option<Told>> {
     let file = folder.join(rank.to_string());
     if !file.exists() {
         return Ok(None);
     }
-    let json = fs::read(&file).map_err(|error| KvError::file(file.display(), error))?;
+    let json = fs::read(&file).map_err(|error| Error::at(file.display(), error))?;
     let told = serde_json::from_slice(&json);
-    told.map(Some).map_err(|error| KvError::file(file.display(), error))
+    told.map(Some).map_err(|error| Error::at(file.display(), error))
 }
 
 /// Who was killed, in words.

@@ -1,25 +1,13 @@
 //! Runs the built example as a user does.
 
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
+use example_support::program;
 use kv_server::report::{Report, Row};
 use onchip::critical::Scheme;
 
-fn run(arguments: &[&str]) -> Output {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(Path::parent).unwrap();
-    let example = profile.join("examples").join("kv_server");
-    assert!(example.exists(), "build it first: cargo build --example kv_server");
-    Command::new(example).args(arguments).stdin(Stdio::null()).output().unwrap()
-}
-
 /// Runs to a good end and returns standard output.
 fn run_well(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {complaint}");
-    assert_eq!(complaint, "", "{arguments:?}");
+    let output = program::run_well("kv_server", arguments);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -169,7 +157,7 @@ fn what_cannot_be_is_refused_with_the_reason() {
         (&["--kill", "client", "--ranks", "threads"], "processes, not threads"),
         (&["--json", "no/such/folder/file"], "no/such/folder/file: "),
     ] {
-        let output = run(arguments);
+        let output = program::run("kv_server", arguments);
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && said.contains(reason), "{arguments:?}: {said}");
         assert!(!said.contains("panicked") && output.stdout.is_empty(), "{said}");

@@ -1,19 +1,23 @@
 //! The command line.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Parser, ValueEnum};
-use onchip::trace::Trace;
+use clap::Parser;
+use example_support::files::ResultFile;
+use example_support::options::{OneOrAll, choices, cores, number, numbers_of_workers, one_or_all};
+use example_support::{Error, Result, say};
 
-use crate::error::StencilError;
-use crate::files::NewFile;
 use crate::init::{Init, LARGEST, USUAL};
-use crate::measure::{Plan, cores, remarks};
+use crate::measure::Plan;
 use crate::modes::{self, Job, Loss, Mode, Ranks, Run};
 use crate::picture;
 use crate::report::{Report, Row};
+
+const ALL: &str = "Measure every mode, compare the results, and print the times beside each other";
+
+const MOST_WORKERS: usize = 512;
 
 /// Averages every element of a matrix with its four neighbours, step by step, in blocks that
 /// exchange their borders; and measures what the exchange costs.
@@ -24,16 +28,16 @@ use crate::report::{Report, Row};
 #[command(name = "stencil", version)]
 pub struct Options {
     /// Rows of the matrix, and columns [default: 1080, or those of --init]
-    #[arg(short, long, value_name = "N", value_parser = parse_size)]
+    #[arg(short, long, value_name = "N", value_parser = number::<1, LARGEST>)]
     pub size: Option<usize>,
 
     /// How many steps to take, at most
-    #[arg(short = 't', long, value_name = "N", default_value_t = 100, value_parser = parse_steps)]
+    #[arg(short = 't', long, value_name = "N", default_value_t = 100, value_parser = number::<0, 1_000_000_000>)]
     pub steps: usize,
 
     /// How many workers [default: one a core, at least 2]; for --mode all several numbers, like
     /// 1,2,4 [default: up to twice the cores]
-    #[arg(short, long, value_name = "N", value_delimiter = ',', value_parser = parse_workers)]
+    #[arg(short, long, value_name = "N", value_delimiter = ',', value_parser = number::<1, MOST_WORKERS>)]
     pub workers: Vec<usize>,
 
     /// What workers are [default: threads; both for --mode all]
@@ -41,8 +45,8 @@ pub struct Options {
     pub ranks: Option<Ranks>,
 
     /// How borders get to the neighbours [default: all]
-    #[arg(short, long, value_enum)]
-    pub mode: Option<Choice>,
+    #[arg(short, long, value_parser = one_or_all(choices::<Mode>(), ALL))]
+    pub mode: Option<OneOrAll<Mode>>,
 
     /// Divide columns as well: so many blocks of rows by so many of columns, on a Cartesian
     /// communicator
@@ -55,11 +59,11 @@ pub struct Options {
     pub lose: Vec<Loss>,
 
     /// For --mode survivors: after how many steps workers keep what they have, and give a copy to the next
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = parse_checkpoint)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = number::<1, 1_000_000_000>)]
     pub checkpoint: usize,
 
     /// Stop after a step in which no element changed by more than this
-    #[arg(long, value_name = "X", value_parser = parse_tolerance, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", value_parser = tolerance, allow_negative_numbers = true)]
     pub tolerance: Option<f64>,
 
     /// Where the matrix comes from: a picture (PNG, PPM), stretched to --size; or size² raw
@@ -84,31 +88,12 @@ pub struct Options {
     pub trace: Option<PathBuf>,
 
     /// For --mode all: how often to measure every mode
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = parse_rounds)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::<1, 1000>)]
     pub rounds: usize,
 
     /// Print no heat map
     #[arg(short, long)]
     pub quiet: bool,
-}
-
-/// A mode, or all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Choice {
-    /// One worker
-    Sequential,
-    /// Read where they lie, with a barrier after each step: the baseline (threads only)
-    ShMem,
-    /// Sent by the workers
-    NoKt,
-    /// Sent by a communication thread for each worker
-    KtW,
-    /// Sent by one communication thread for all workers (threads only)
-    Skt,
-    /// Sent as tagged messages, by workers that go on when others are lost: see --lose
-    Survivors,
-    /// Measure every mode, compare the results, and print the times beside each other
-    All,
 }
 
 /// Blocks of rows, and blocks of columns.
@@ -130,36 +115,7 @@ impl FromStr for Grid {
     }
 }
 
-const MOST_WORKERS: usize = 512;
-
-fn parse_number(text: &str, from: usize, to: usize) -> Result<usize, String> {
-    match text.parse() {
-        Ok(number) if (from..=to).contains(&number) => Ok(number),
-        _ => Err(format!("not a number from {from} to {to}")),
-    }
-}
-
-fn parse_size(text: &str) -> Result<usize, String> {
-    parse_number(text, 1, LARGEST)
-}
-
-fn parse_steps(text: &str) -> Result<usize, String> {
-    parse_number(text, 0, 1_000_000_000)
-}
-
-fn parse_workers(text: &str) -> Result<usize, String> {
-    parse_number(text, 1, MOST_WORKERS)
-}
-
-fn parse_rounds(text: &str) -> Result<usize, String> {
-    parse_number(text, 1, 1000)
-}
-
-fn parse_checkpoint(text: &str) -> Result<usize, String> {
-    parse_number(text, 1, 1_000_000_000)
-}
-
-fn parse_tolerance(text: &str) -> Result<f64, String> {
+fn tolerance(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(number) if (0.0..f64::INFINITY).contains(&number) => Ok(number),
         _ => Err("not a number from 0".to_owned()),
@@ -171,205 +127,128 @@ impl Options {
     ///
     /// # Errors
     /// Options that do not go together, and whatever keeps the result from being there.
-    pub fn run(&self) -> Result<(), StencilError> {
+    pub fn run(&self) -> Result<()> {
         let init = match &self.init {
             Some(path) => Init::open(path, self.size)?,
             None => Init::pattern(self.size.unwrap_or(USUAL)),
         };
-        let mode = match (self.mode, self.grid) {
-            (_, Some(_)) => Some(Mode::Grid),
-            (Some(Choice::Sequential), _) => Some(Mode::Sequential),
-            (Some(Choice::ShMem), _) => Some(Mode::ShMem),
-            (Some(Choice::NoKt), _) => Some(Mode::NoKt),
-            (Some(Choice::KtW), _) => Some(Mode::KtW),
-            (Some(Choice::Skt), _) => Some(Mode::Skt),
-            (Some(Choice::Survivors), _) => Some(Mode::Survivors),
-            (Some(Choice::All) | None, _) => None,
+        let mode = match (self.grid, self.mode) {
+            (Some(_), _) => Some(Mode::Grid),
+            (None, Some(OneOrAll::One(mode))) => Some(mode),
+            (None, Some(OneOrAll::All) | None) => None,
         };
         if mode != Some(Mode::Survivors) && !self.lose.is_empty() {
-            return Err(StencilError::Usage("--lose needs --mode survivors".to_owned()));
+            return Err(Error::new("--lose needs --mode survivors"));
         }
         if mode == Some(Mode::Survivors) && (self.tolerance.is_some() || self.trace.is_some()) {
-            let reason = "mode survivors takes all steps, and records nothing: it goes without \
-                          --tolerance and --trace";
-            return Err(StencilError::Usage(reason.to_owned()));
+            return Err(Error::new(
+                "mode survivors takes all steps, and records nothing: it goes without --tolerance \
+                 and --trace",
+            ));
         }
-        // A rank that is a process passes here too, and must not touch the files.
-        let files = if onchip::caller() { self.create_files()? } else { Files::default() };
+        let [output, png, json, trace] = [&self.output, &self.png, &self.json, &self.trace];
+        let [output, png] = [ResultFile::create(output)?, ResultFile::create(png)?];
+        let [json, trace] = [ResultFile::create(json)?, ResultFile::create(trace)?];
         let (report, run) = match mode {
             Some(mode) => self.run_one(init, mode)?,
             None => self.run_all(init)?,
         };
-        if onchip::caller() { files.write(&report, &run) } else { Ok(()) }
+        output.write(|file| {
+            let bytes: Vec<[u8; 8]> = run.cells.iter().map(|cell| cell.to_le_bytes()).collect();
+            file.write_all(bytes.as_flattened())
+        })?;
+        png.write(|file| picture::png(&run.cells, report.size, file))?;
+        json.write_json(&report)?;
+        trace.write_trace(&run.trace)
     }
 
     fn job(&self, init: Init, grid: [usize; 2]) -> Job {
-        let (steps, tolerance) = (self.steps, self.tolerance);
-        let keep = self.output.is_some() || self.png.is_some();
-        let (trace, checkpoint, lose) = (self.trace.is_some(), self.checkpoint, self.lose.clone());
-        Job { init, steps, tolerance, grid, trace, keep, checkpoint, lose }
+        Job {
+            init,
+            steps: self.steps,
+            tolerance: self.tolerance,
+            grid,
+            trace: self.trace.is_some(),
+            keep: self.output.is_some() || self.png.is_some(),
+            checkpoint: self.checkpoint,
+            lose: self.lose.clone(),
+        }
     }
 
-    fn run_one(&self, init: Init, mode: Mode) -> Result<(Report, Run), StencilError> {
+    fn run_one(&self, init: Init, mode: Mode) -> Result<(Report, Run)> {
         if self.workers.len() > 1 {
             let reason = format!("several numbers of --workers are for --mode all, not {mode}");
-            return Err(StencilError::Usage(reason));
+            return Err(Error::new(reason));
         }
         let usual = if mode == Mode::Sequential { 1 } else { cores().max(2) };
         let workers = self.workers.first().copied().unwrap_or(usual);
-        let grid = self.grid.map_or([workers, 1], |grid| grid.0);
+        let job = self.job(init, self.grid.map_or([workers, 1], |grid| grid.0));
         // A launcher's ranks are processes, whatever is asked for.
         let ranks = match self.ranks {
             _ if onchip::launched() && mode != Mode::Sequential => Ranks::Processes,
             None if !self.lose.is_empty() => Ranks::Processes,
             ranks => ranks.unwrap_or(Ranks::Threads),
         };
-        let job = self.job(init, grid);
         let run = modes::run(&job, mode, ranks)?;
-        let time_ms = 1e3 * run.seconds;
-        let row = Row {
-            mode,
-            ranks,
-            workers: job.workers(),
-            grid,
-            time_ms,
-            shortest_ms: time_ms,
-            longest_ms: time_ms,
-            speed_up: None,
-            scalability: None,
-        };
-        let size = job.init.size();
-        let report = Report {
-            init: job.init.to_string(),
-            size,
-            steps: run.steps,
-            tolerance: job.tolerance,
-            cores: cores(),
-            rounds: 1,
-            compared: false,
-            rows: vec![row],
-            remarks: remarks(&[(mode, ranks, grid)], size),
-        };
+        let row = Row::new((mode, ranks, job.grid), &[1e3 * run.seconds]);
+        let report = Report::new(&job, run.steps, 1, false, vec![row]);
         for remark in report.remarks.iter().filter(|_| onchip::caller()) {
             eprintln!("stencil: {remark}");
         }
-        let workers = job.workers();
-        let by = if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
-        self.say(&format!(
-            "{}, {by}: {} of {size} by {size} elements in {time_ms:.2} ms",
-            report.rows[0].name(),
-            steps(run.steps)
+        let row = &report.rows[0];
+        say(format_args!(
+            "{}, {}: {} of {size} by {size} elements in {:.2} ms",
+            row.name(),
+            count(row.workers, "worker"),
+            count(run.steps, "step"),
+            row.time_ms,
+            size = report.size,
         ))?;
         if run.trace.dropped() > 0 {
-            self.say(&format!("the trace is without the last {} spans", run.trace.dropped()))?;
+            say(format_args!("the trace is without the last {} spans", run.trace.dropped()))?;
         }
         Ok((report, run))
     }
 
-    fn run_all(&self, init: Init) -> Result<(Report, Run), StencilError> {
-        let usage = |reason: &str| Err(StencilError::Usage(reason.to_owned()));
+    fn run_all(&self, init: Init) -> Result<(Report, Run)> {
         if self.trace.is_some() {
-            return usage("--trace shows one run: choose one mode");
+            return Err(Error::new("--trace shows one run: choose one mode"));
         }
         if onchip::launched() {
-            return usage("--mode all has worlds of many sizes, a launcher one: choose one mode");
+            let reason = "--mode all has worlds of many sizes, a launcher one: choose one mode";
+            return Err(Error::new(reason));
         }
-        let mut workers = self.workers.clone();
-        if workers.is_empty() {
-            workers = default_workers(cores());
-        }
-        let ranks = match self.ranks {
-            Some(ranks) => vec![ranks],
-            None => vec![Ranks::Threads, Ranks::Processes],
+        let workers = match &self.workers[..] {
+            [] => numbers_of_workers(cores()),
+            workers => workers.to_vec(),
         };
-        let job = self.job(init, [1, 1]);
-        let plan = Plan { job, ranks, workers, rounds: self.rounds };
+        let ranks = self.ranks.map_or(vec![Ranks::Threads, Ranks::Processes], |ranks| vec![ranks]);
+        let plan = Plan { job: self.job(init, [1, 1]), ranks, workers, rounds: self.rounds };
         let (report, run) = plan.run()?;
-        if onchip::caller() {
-            let size = report.size;
-            let rounds = match self.rounds {
-                1 => "one round".to_owned(),
-                rounds => format!("median of {rounds} rounds"),
-            };
-            self.say(&format!(
-                "Five-point stencil on {size} by {size} doubles ({}), {}, {} cores; {rounds}\n\n\
-                 {}\n\nEvery matrix is the sequential one, bit for bit{}",
-                report.init,
-                steps(report.steps),
-                report.cores,
-                report.table(),
-                if self.quiet { "." } else { ":" }
-            ))?;
-            if !self.quiet {
-                self.say(&format!("\n{}", picture::letters(&run.cells, size)))?;
-                self.say("(--png FILE draws it with a pixel for each element.)")?;
-            }
+        let rounds = match self.rounds {
+            1 => "one round".to_owned(),
+            rounds => format!("median of {rounds} rounds"),
+        };
+        say(format_args!(
+            "Five-point stencil on {size} by {size} doubles ({}), {}, {} cores; {rounds}\n\n\
+             {}\n\nEvery matrix is the sequential one, bit for bit{}",
+            report.init,
+            count(report.steps, "step"),
+            report.cores,
+            report.table(),
+            if self.quiet { "." } else { ":" },
+            size = report.size,
+        ))?;
+        if !self.quiet && onchip::caller() {
+            say(format_args!("\n{}", picture::letters(&run.cells, report.size)))?;
+            say("(--png FILE draws it with a pixel for each element.)")?;
         }
         Ok((report, run))
     }
-
-    fn say(&self, text: &str) -> Result<(), StencilError> {
-        if !onchip::caller() {
-            return Ok(());
-        }
-        writeln!(io::stdout(), "{text}")
-            .map_err(|error| StencilError::file("standard output", error))
-    }
-
-    /// Creates the files of results ahead, so that one that cannot be written is known before
-    /// the work is done.
-    fn create_files(&self) -> Result<Files, StencilError> {
-        let create = |path: &Option<PathBuf>| path.as_deref().map(NewFile::create).transpose();
-        Ok(Files {
-            output: create(&self.output)?,
-            png: create(&self.png)?,
-            json: create(&self.json)?,
-            trace: create(&self.trace)?,
-        })
-    }
 }
 
-#[derive(Default)]
-struct Files {
-    output: Option<NewFile>,
-    png: Option<NewFile>,
-    json: Option<NewFile>,
-    trace: Option<NewFile>,
-}
-
-impl Files {
-    fn write(self, report: &Report, run: &Run) -> Result<(), StencilError> {
-        let text = |error: &dyn std::fmt::Display| StencilError::Usage(error.to_string());
-        if let Some(file) = self.output {
-            let bytes: Vec<[u8; 8]> = run.cells.iter().map(|cell| cell.to_le_bytes()).collect();
-            file.finish(bytes.as_flattened())?;
-        }
-        if let Some(file) = self.png {
-            file.finish(&picture::png(&run.cells, report.size).map_err(|error| text(&error))?)?;
-        }
-        if let Some(file) = self.json {
-            let json = serde_json::to_string_pretty(report).map_err(|error| text(&error))?;
-            file.finish((json + "\n").as_bytes())?;
-        }
-        if let Some(file) = self.trace {
-            let mut json = Vec::new();
-            Trace::write_chrome(&run.trace, &mut json).map_err(|error| text(&error))?;
-            file.finish(&json)?;
-        }
-        Ok(())
-    }
-}
-
-fn steps(number: usize) -> String {
-    if number == 1 { "1 step".to_owned() } else { format!("{number} steps") }
-}
-
-/// 1, 2, 4 and so on up to the cores, the cores themselves, and twice as many.
-fn default_workers(cores: usize) -> Vec<usize> {
-    let mut workers: Vec<usize> =
-        std::iter::successors(Some(1), |n| Some(2 * n)).take_while(|&n| n < cores).collect();
-    workers.extend([cores, 2 * cores]);
-    workers
+fn count(number: usize, of: &str) -> String {
+    if number == 1 { format!("1 {of}") } else { format!("{number} {of}s") }
 }
 
 #[cfg(test)]

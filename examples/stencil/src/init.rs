@@ -6,10 +6,9 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use example_support::{Error, Result};
 use image::ImageReader;
 use image::imageops::{self, FilterType};
-
-use crate::error::StencilError;
 
 /// The most rows that a matrix can have: one of 8 GiB.
 pub const LARGEST: usize = 1 << 15;
@@ -47,47 +46,31 @@ impl Init {
     ///
     /// # Errors
     /// A file that cannot be read, is no picture after all, or has another number of doubles.
-    pub fn open(path: &Path, size: Option<usize>) -> Result<Self, StencilError> {
-        let fault = |error: &dyn std::fmt::Display| StencilError::file(path.display(), error);
-        let mut file = File::open(path).map_err(|error| fault(&error))?;
-        let bytes = file.metadata().map_err(|error| fault(&error))?.len();
-        let mut start = Vec::new();
-        file.by_ref().take(8).read_to_end(&mut start).map_err(|error| fault(&error))?;
-        if !is_picture(path, &start) {
-            let size = match size {
-                Some(size) if bytes == 8 * (size * size) as u64 => size,
-                Some(size) => {
-                    let wanted = 8 * size * size;
-                    let reason = format!(
-                        "no picture, and {bytes} bytes are not the {wanted} of {size} by {size} \
-                         doubles"
-                    );
-                    return Err(fault(&reason));
-                }
-                None => {
-                    let size = (bytes / 8).isqrt();
-                    if size == 0 || bytes != 8 * size * size || size > LARGEST as u64 {
-                        let reason = format!(
-                            "no picture, and {bytes} bytes are no square of doubles with 1 to \
-                             {LARGEST} rows"
-                        );
-                        return Err(fault(&reason));
-                    }
-                    size as usize
-                }
-            };
-            return Ok(Self { size, origin: Origin::Raw(path.to_owned()) });
+    pub fn open(path: &Path, size: Option<usize>) -> Result<Self> {
+        let start = |file: File| {
+            let (mut start, bytes) = (Vec::new(), file.metadata()?.len());
+            file.take(8).read_to_end(&mut start)?;
+            Ok((start, bytes))
+        };
+        let fault = |error| Error::at(path.display(), error);
+        let (start, bytes) = File::open(path).and_then(start).map_err(fault)?;
+        if is_picture(path, &start) {
+            return Self::picture(path, size);
         }
+        let size = raw_size(bytes, size).map_err(|reason| Error::at(path.display(), reason))?;
+        Ok(Self { size, origin: Origin::Raw(path.to_owned()) })
+    }
+
+    fn picture(path: &Path, size: Option<usize>) -> Result<Self> {
         let picture = ImageReader::open(path)
             .and_then(ImageReader::with_guessed_format)
             .map_err(image::ImageError::from)
             .and_then(ImageReader::decode)
-            .map_err(|error| fault(&error))?
+            .map_err(|error| Error::at(path.display(), error))?
             .into_luma16();
-        let shorter = picture.width().min(picture.height()) as usize;
-        let size = size.unwrap_or(shorter);
+        let size = size.unwrap_or(picture.width().min(picture.height()) as usize);
         if !(1..=LARGEST).contains(&size) {
-            return Err(fault(&format!("{size} rows, not 1 to {LARGEST}")));
+            return Err(Error::at(path.display(), format!("{size} rows, not 1 to {LARGEST}")));
         }
         let picture = match picture.dimensions() == (size as u32, size as u32) {
             true => picture,
@@ -107,11 +90,7 @@ impl Init {
     /// # Errors
     /// A file that cannot be read any more, or has values that are no numbers or too large to add
     /// five of them.
-    pub fn block(
-        &self,
-        rows: Range<usize>,
-        columns: Range<usize>,
-    ) -> Result<Vec<f64>, StencilError> {
+    pub fn block(&self, rows: Range<usize>, columns: Range<usize>) -> Result<Vec<f64>> {
         let mut block = Vec::with_capacity(rows.len() * columns.len());
         match &self.origin {
             _ if columns.is_empty() => {}
@@ -126,7 +105,7 @@ impl Init {
                 }
             }
             Origin::Raw(path) => {
-                let fault = |error| StencilError::file(path.display(), error);
+                let fault = |error| Error::at(path.display(), error);
                 let mut file = File::open(path).map_err(fault)?;
                 let mut bytes = vec![0; 8 * columns.len()];
                 for i in rows {
@@ -144,7 +123,7 @@ impl Init {
                             columns.start + bad + 1,
                             values[bad]
                         );
-                        return Err(StencilError::file(path.display(), reason));
+                        return Err(Error::at(path.display(), reason));
                     }
                 }
             }
@@ -155,6 +134,23 @@ impl Init {
     /// Where a row or column lies, from -1 to 1.
     fn place(&self, index: usize) -> f64 {
         (2 * index + 1) as f64 / self.size as f64 - 1.0
+    }
+}
+
+/// How many rows and columns of doubles so many bytes are.
+fn raw_size(bytes: u64, size: Option<usize>) -> Result<usize, String> {
+    match size {
+        Some(size) if bytes == 8 * (size * size) as u64 => Ok(size),
+        Some(size) => Err(format!(
+            "no picture, and {bytes} bytes are not the {} of {size} by {size} doubles",
+            8 * size * size
+        )),
+        None => match (bytes / 8).isqrt() {
+            size @ 1.. if bytes == 8 * size * size && size <= LARGEST as u64 => Ok(size as usize),
+            _ => Err(format!(
+                "no picture, and {bytes} bytes are no square of doubles with 1 to {LARGEST} rows"
+            )),
+        },
     }
 }
 

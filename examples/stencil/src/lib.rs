@@ -8,15 +8,13 @@
 //! | part | what it is |
 //! |---|---|
 //! | [`kernel`] | the arithmetic, in algorithm 1's order |
-//! | [`init`], [`picture`], [`files`] | where a matrix comes from, and where it goes |
+//! | [`init`], [`picture`] | where a matrix comes from, and what it looks like |
 //! | [`modes`] | algorithm 1, one file a mode |
 //! | [`measure`], [`report`] | table III of the paper for this machine |
 //! | [`cli`] | the command line |
 #![forbid(unsafe_code)]
 
 pub mod cli;
-pub mod error;
-pub mod files;
 pub mod init;
 pub mod kernel;
 pub mod measure;

@@ -7,14 +7,5 @@ use clap::Parser;
 use stencil::cli::Options;
 
 fn main() -> ExitCode {
-    match Options::parse().run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Of the ranks of a launched world, which all come here, one speaks.
-            if onchip::caller() {
-                eprintln!("stencil: {error}");
-            }
-            ExitCode::FAILURE
-        }
-    }
+    example_support::end("stencil", Options::parse().run())
 }

@@ -4,11 +4,12 @@
 //! a ratio is taken within a round before its median is. Every mode's matrix is compared with the
 //! sequential one.
 
+use example_support::measure::ratio;
+use example_support::{Error, Result};
 use onchip::communicator::dims_create;
 
-use crate::error::StencilError;
 use crate::modes::{self, Job, Mode, Ranks, Run};
-use crate::report::{Report, Row, median};
+use crate::report::{Cell, Report, Row};
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -23,25 +24,17 @@ pub struct Plan {
     pub rounds: usize,
 }
 
-/// A mode, what its workers are, and in which grid.
-type Cell = (Mode, Ranks, [usize; 2]);
-
 impl Plan {
-    fn cells(&self) -> Result<Vec<Cell>, StencilError> {
+    fn cells(&self) -> Result<Vec<Cell>> {
         let mut cells = vec![(Mode::Sequential, Ranks::Threads, [1, 1])];
         for &workers in &self.workers {
+            let grid = dims_create(workers, &[0, 0]).map_err(onchip::Error::from)?;
             for &ranks in &self.ranks {
-                for mode in Mode::PARALLEL {
-                    if !mode.works_with(ranks) {
-                        continue;
-                    }
-                    if mode != Mode::Grid {
-                        cells.push((mode, ranks, [workers, 1]));
-                        continue;
-                    }
-                    let grid = dims_create(workers, &[0, 0]).map_err(onchip::Error::from)?;
-                    if grid[0] <= self.job.init.size() {
-                        cells.push((mode, ranks, [grid[0], grid[1]]));
+                for mode in Mode::PARALLEL.into_iter().filter(|mode| mode.works_with(ranks)) {
+                    match mode {
+                        Mode::Grid if grid[0] > self.job.init.size() => {}
+                        Mode::Grid => cells.push((mode, ranks, [grid[0], grid[1]])),
+                        _ => cells.push((mode, ranks, [workers, 1])),
                     }
                 }
             }
@@ -53,120 +46,56 @@ impl Plan {
     ///
     /// # Errors
     /// The first run that fails, or gives another matrix than the sequential one.
-    pub fn run(&self) -> Result<(Report, Run), StencilError> {
+    pub fn run(&self) -> Result<(Report, Run)> {
         let cells = self.cells()?;
         let mut samples = vec![Vec::new(); cells.len()];
         for _ in 0..self.rounds {
             for (samples, &cell) in samples.iter_mut().zip(&cells) {
-                samples.push(1e3 * run_once(&self.job_of(cell, false), cell)?.seconds);
+                samples.push(1e3 * self.run_once(cell, false)?.seconds);
             }
         }
         // At the end: a rank that is a process gets the results of all worlds before its own.
-        let wanted = run_once(&self.job_of(cells[0], true), cells[0])?;
+        let wanted = self.run_once(cells[0], true)?;
         for &cell in &cells[1..] {
-            let got = run_once(&self.job_of(cell, true), cell)?;
+            let got = self.run_once(cell, true)?;
             if onchip::caller() {
                 compare(&wanted, &got, cell)?;
             }
         }
-
-        let ratio = |over: Option<usize>, under: usize| {
-            let pairs = samples[over?].iter().zip(&samples[under]);
-            // Without a step there is nothing to compare.
-            let ratios: Vec<f64> = pairs.map(|(over, under)| over / under).collect();
-            Some(median(&ratios)).filter(|_| self.job.steps > 0 && !ratios.is_empty())
-        };
-        let row = |index: usize| {
-            let (mode, ranks, grid) = cells[index];
-            let alone = cells.iter().position(|&cell| cell == (mode, ranks, [1, 1]));
-            let times = &samples[index];
-            Row {
-                mode,
-                ranks,
-                workers: grid[0] * grid[1],
-                grid,
-                time_ms: median(times),
-                shortest_ms: times.iter().copied().reduce(f64::min).unwrap_or(0.0),
-                longest_ms: times.iter().copied().reduce(f64::max).unwrap_or(0.0),
-                speed_up: ratio(Some(0), index),
-                scalability: ratio(alone, index),
-            }
-        };
-        let report = Report {
-            init: self.job.init.to_string(),
-            size: self.job.init.size(),
-            steps: wanted.steps,
-            tolerance: self.job.tolerance,
-            cores: cores(),
-            rounds: self.rounds,
-            compared: true,
-            rows: (0..cells.len()).map(row).collect(),
-            remarks: remarks(&cells, self.job.init.size()),
-        };
+        // Without a step there is nothing to compare.
+        let is_timed = self.job.steps > 0 && self.rounds > 0;
+        let rows = cells.iter().zip(&samples).map(|(&cell, times)| {
+            let alone = cells.iter().position(|&other| other == (cell.0, cell.1, [1, 1]));
+            let over = |other: usize| is_timed.then(|| ratio(&samples[other], times));
+            Row { speed_up: over(0), scalability: alone.and_then(over), ..Row::new(cell, times) }
+        });
+        let report = Report::new(&self.job, wanted.steps, self.rounds, true, rows.collect());
         Ok((report, wanted))
     }
 
-    fn job_of(&self, (_, _, grid): Cell, keep: bool) -> Job {
-        Job { grid, keep, trace: false, ..self.job.clone() }
+    fn run_once(&self, (mode, ranks, grid): Cell, keep: bool) -> Result<Run> {
+        if ranks.are_passed_by() {
+            return Ok(Run::default());
+        }
+        modes::run(&Job { grid, keep, trace: false, ..self.job.clone() }, mode, ranks)
     }
 }
 
 /// Whether a mode did what the sequential one does, bit for bit.
 ///
 /// # Errors
-/// [`StencilError::Different`], with the first element that is.
-fn compare(wanted: &Run, got: &Run, (mode, ranks, grid): Cell) -> Result<(), StencilError> {
+/// The first element that is different.
+fn compare(wanted: &Run, got: &Run, (mode, ranks, grid): Cell) -> Result<()> {
     let who = format!("{mode} with {} {ranks}", grid[0] * grid[1]);
-    let different = |what: String| Err(StencilError::Different(format!("{who}: {what}")));
     if (got.steps, got.cells.len()) != (wanted.steps, wanted.cells.len()) {
-        return different(format!("{} steps, not {}", got.steps, wanted.steps));
+        return Err(Error::at(who, format!("{} steps, not {}", got.steps, wanted.steps)));
     }
     let mut pairs = wanted.cells.iter().zip(&got.cells);
-    match pairs.position(|(wanted, got)| wanted.to_bits() != got.to_bits()) {
-        Some(at) => {
-            let (wanted, got) = (wanted.cells[at], got.cells[at]);
-            different(format!("number {at} of the matrix is {got:e} instead of {wanted:e}"))
-        }
-        None => Ok(()),
-    }
-}
-
-/// What is to be known of some runs, each thing once.
-pub fn remarks(cells: &[(Mode, Ranks, [usize; 2])], size: usize) -> Vec<String> {
-    let workers = |cell: &Cell| cell.2[0] * cell.2[1];
-    let mut remarks = Vec::new();
-    if let Some(workers) = cells.iter().filter(|cell| cell.2[0] > size).map(workers).min() {
-        remarks.push(format!(
-            "From N = {workers} on there are more workers than rows, and some have nothing to do."
-        ));
-    }
-    let crowded = |cell: &&Cell| {
-        let kts = cell.0.kts(workers(cell));
-        kts > 0 && workers(cell) + kts > cores()
+    let Some(at) = pairs.position(|(wanted, got)| wanted.to_bits() != got.to_bits()) else {
+        return Ok(());
     };
-    if let Some(workers) = cells.iter().filter(crowded).map(workers).min() {
-        remarks.push(format!(
-            "From N = {workers} on communication threads have no core of their own: they take \
-             their time from the workers."
-        ));
-    }
-    remarks
-}
-
-/// Runs a job in a program that runs several.
-///
-/// A rank that is a process executes the program again up to its own world. Earlier worlds of
-/// processes are replayed for it, and what threads did it has no use for: it gets nothing.
-fn run_once(job: &Job, (mode, ranks, _): Cell) -> Result<Run, StencilError> {
-    if ranks == Ranks::Threads && !onchip::caller() {
-        return Ok(Run::default());
-    }
-    modes::run(job, mode, ranks)
-}
-
-/// Cores that this program may use.
-pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    let (wanted, got) = (wanted.cells[at], got.cells[at]);
+    Err(Error::at(who, format!("number {at} of the matrix is {got:e} instead of {wanted:e}")))
 }
 
 #[cfg(test)]
@@ -213,15 +142,5 @@ mod tests {
             let error = compare(&wanted, &other, cell).unwrap_err().to_string();
             assert!(error.starts_with("no-kt with 2 threads: "), "{error}");
         }
-    }
-
-    #[test]
-    fn idle_workers_and_crowds_are_told_of() {
-        assert!(remarks(&[(Mode::NoKt, Ranks::Threads, [4, 1])], 4).is_empty());
-        let told = remarks(&[(Mode::NoKt, Ranks::Threads, [5, 1])], 4);
-        assert!(told[0].starts_with("From N = 5 on there are more workers"), "{told:?}");
-        let many = cores();
-        let told = remarks(&[(Mode::Skt, Ranks::Threads, [many, 1])], many);
-        assert!(told[0].contains("no core of their own"), "{told:?}");
     }
 }

@@ -1,7 +1,9 @@
 //! A matrix as something to look at.
 
+use std::io::{self, Write};
+
 use image::codecs::png::PngEncoder;
-use image::{ExtendedColorType, ImageEncoder, ImageResult};
+use image::{ExtendedColorType, ImageEncoder};
 use onchip::communicator::share;
 
 /// From the lowest value to the highest: black, red, yellow, white.
@@ -18,26 +20,20 @@ fn levels(cells: &[f64]) -> impl Fn(f64) -> f64 {
     move |cell| if range > 0.0 { (cell / 2.0 - lowest / 2.0) / range } else { 0.0 }
 }
 
-/// A heat map as a PNG file: one pixel an element.
+/// Writes a heat map as a PNG file: one pixel an element.
 ///
 /// # Errors
 /// Those of the encoder.
 ///
 /// # Panics
 /// When there are not `size` by `size` cells.
-pub fn png(cells: &[f64], size: usize) -> ImageResult<Vec<u8>> {
+pub fn png(cells: &[f64], size: usize, to: impl Write) -> io::Result<()> {
     assert_eq!(cells.len(), size * size, "a square");
     let level = levels(cells);
     let pixels: Vec<[u8; 3]> = cells.iter().map(|&cell| heat(level(cell))).collect();
-    let mut file = Vec::new();
-    let encoder = PngEncoder::new(&mut file);
-    encoder.write_image(
-        pixels.as_flattened(),
-        size as u32,
-        size as u32,
-        ExtendedColorType::Rgb8,
-    )?;
-    Ok(file)
+    let (side, colour) = (size as u32, ExtendedColorType::Rgb8);
+    let written = PngEncoder::new(to).write_image(pixels.as_flattened(), side, side, colour);
+    written.map_err(io::Error::other)
 }
 
 /// A heat map in letters, of up to 64 columns; every letter stands for the mean of what lies there.
@@ -83,11 +79,13 @@ mod tests {
 
     #[test]
     fn a_heat_map_has_a_pixel_for_each_element() {
-        let picture = image::load_from_memory(&png(&[-1.0, 1.0, 0.0, -1.0], 2).unwrap()).unwrap();
+        let mut file = Vec::new();
+        png(&[-1.0, 1.0, 0.0, -1.0], 2, &mut file).unwrap();
+        let picture = image::load_from_memory(&file).unwrap();
         let pixels = [[0, 0, 0], [255, 255, 255], [255, 128, 0], [0, 0, 0]];
         assert_eq!(picture.into_rgb8().into_raw(), pixels.as_flattened());
-        assert!(png(&[7.0], 1).is_ok());
-        assert!(png(&[f64::MAX, -f64::MAX, 0.0, 0.0], 2).is_ok());
+        assert!(png(&[7.0], 1, io::sink()).is_ok());
+        assert!(png(&[f64::MAX, -f64::MAX, 0.0, 0.0], 2, io::sink()).is_ok());
     }
 
     #[test]

@@ -1,9 +1,14 @@
 //! The results of one call of the program, as a table and as they go into a JSON file.
 
-use comfy_table::{CellAlignment, Table, presets};
+use example_support::measure::Spread;
+use example_support::options::cores;
+use example_support::table::{or_dash, table};
 use serde::{Deserialize, Serialize};
 
-use crate::modes::{Mode, Ranks};
+use crate::modes::{Job, Mode, Ranks};
+
+/// A mode, what its workers are, and in which grid.
+pub type Cell = (Mode, Ranks, [usize; 2]);
 
 /// What was computed, and how long it took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +57,26 @@ pub struct Row {
 }
 
 impl Row {
+    /// A row of a mode, of what its workers are and of their grid, with the times of all rounds in milliseconds.
+    pub fn new((mode, ranks, grid): Cell, times: &[f64]) -> Self {
+        let Spread { median, lowest, highest } = Spread::of(times);
+        Self {
+            mode,
+            ranks,
+            workers: grid[0] * grid[1],
+            grid,
+            time_ms: median,
+            shortest_ms: lowest,
+            longest_ms: highest,
+            speed_up: None,
+            scalability: None,
+        }
+    }
+
+    fn cell(&self) -> Cell {
+        (self.mode, self.ranks, self.grid)
+    }
+
     /// The name of the mode, and what its workers are.
     pub fn name(&self) -> String {
         match self.mode {
@@ -63,56 +88,69 @@ impl Row {
 }
 
 impl Report {
+    /// What came of a job, of which `compared` matrices were the same.
+    pub fn new(job: &Job, steps: usize, rounds: usize, compared: bool, rows: Vec<Row>) -> Self {
+        let size = job.init.size();
+        let remarks = remarks(&rows.iter().map(Row::cell).collect::<Vec<_>>(), size);
+        Self {
+            init: job.init.to_string(),
+            size,
+            steps,
+            tolerance: job.tolerance,
+            cores: cores(),
+            rounds,
+            compared,
+            rows,
+            remarks,
+        }
+    }
+
     /// The rows as the paper's table III, and the remarks.
     pub fn table(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(presets::ASCII_MARKDOWN);
-        let head = ["N", "mode", "T_C ms", "shortest – longest", "speed-up", "S"];
-        table.set_header(head);
-        let or_dash = |value: Option<f64>| value.map_or("–".to_owned(), |v| format!("{v:.2}"));
         let mut previous = None;
-        for row in &self.rows {
+        let rows = self.rows.iter().map(|row| {
             let first = previous.replace(row.workers) != Some(row.workers);
-            table.add_row([
+            [
                 if first { row.workers.to_string() } else { String::new() },
                 row.name(),
                 format!("{:.2}", row.time_ms),
                 format!("{:.2} – {:.2}", row.shortest_ms, row.longest_ms),
                 or_dash(row.speed_up),
                 or_dash(row.scalability),
-            ]);
-        }
-        for column in table.column_iter_mut().skip(2) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
+            ]
+        });
+        let head = ["N", "mode", "T_C ms", "shortest – longest", "speed-up", "S"];
+        let table = table(head, 2..6, rows);
         let remarks = self.remarks.iter().map(|remark| format!("\n{remark}"));
         format!("{table}\n{}", remarks.collect::<String>())
     }
 }
 
-/// The middle of some samples, or the mean of the two in the middle; zero when there are none.
-pub fn median(samples: &[f64]) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match (sorted.len() / 2, sorted.len() % 2) {
-        (0, 0) => 0.0,
-        (middle, 0) => (sorted[middle - 1] + sorted[middle]) / 2.0,
-        (middle, _) => sorted[middle],
-    }
+/// What is to be known of some runs, each thing once.
+fn remarks(cells: &[Cell], size: usize) -> Vec<String> {
+    let workers = |cell: &Cell| cell.2[0] * cell.2[1];
+    let idle = cells.iter().filter(|cell| cell.2[0] > size).map(workers).min();
+    let idle = idle.map(|workers| {
+        format!(
+            "From N = {workers} on there are more workers than rows, and some have nothing to do."
+        )
+    });
+    let is_crowded = |cell: &&Cell| {
+        let kts = cell.0.kts(workers(cell));
+        kts > 0 && workers(cell) + kts > cores()
+    };
+    let crowded = cells.iter().filter(is_crowded).map(workers).min().map(|workers| {
+        format!(
+            "From N = {workers} on communication threads have no core of their own: they take \
+             their time from the workers."
+        )
+    });
+    idle.into_iter().chain(crowded).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn medians() {
-        for (samples, want) in
-            [(&[][..], 0.0), (&[3.0], 3.0), (&[4.0, 1.0], 2.5), (&[9.0, 1.0, 2.0], 2.0)]
-        {
-            assert_eq!(median(samples), want);
-        }
-    }
 
     #[test]
     fn rows_are_grouped_by_workers() {
@@ -143,13 +181,20 @@ mod tests {
             remarks: vec!["to be known".to_owned()],
         };
         let text = report.table();
-        let cells = |line: &str| -> Vec<String> {
-            line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
-        };
-        let lines: Vec<_> = text.lines().filter(|line| line.starts_with('|')).map(cells).collect();
+        let lines = example_support::table::cells(&text);
         assert_eq!(lines[2], ["1", "sequential", "2.00", "1.50 – 3.00", "1.25", "–"]);
         assert_eq!(lines[3], ["", "sh-mem, threads", "2.00", "1.50 – 3.00", "1.25", "1.00"]);
         assert_eq!(lines[4], ["2", "grid 2x1, threads", "2.00", "1.50 – 3.00", "1.25", "1.50"]);
         assert!(text.ends_with("\nto be known"));
+    }
+
+    #[test]
+    fn idle_workers_and_crowds_are_told_of() {
+        assert!(remarks(&[(Mode::NoKt, Ranks::Threads, [4, 1])], 4).is_empty());
+        let told = remarks(&[(Mode::NoKt, Ranks::Threads, [5, 1])], 4);
+        assert!(told[0].starts_with("From N = 5 on there are more workers"), "{told:?}");
+        let many = cores();
+        let told = remarks(&[(Mode::Skt, Ranks::Threads, [many, 1])], many);
+        assert!(told[0].contains("no core of their own"), "{told:?}");
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
+use example_support::program;
 use stencil::init::Init;
 use stencil::report::Report;
 
@@ -17,29 +17,9 @@ const MODES: [(&str, &str); 6] = [
     ("skt", "threads"),
 ];
 
-fn run(arguments: &[&str]) -> Output {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(Path::parent).unwrap();
-    let example = profile.join("examples").join("stencil");
-    assert!(example.exists(), "build it first: cargo build --example stencil");
-    Command::new(example).args(arguments).stdin(Stdio::null()).output().unwrap()
-}
-
 /// Runs to a good end and returns standard output.
 fn run_well(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {complaint}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// Runs to a bad end and returns standard error.
-fn run_badly(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    let complaint = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success(), "{arguments:?} should fail");
-    assert!(!complaint.contains("panicked"), "{complaint}");
-    complaint
+    String::from_utf8(program::run_well("stencil", arguments).stdout).unwrap()
 }
 
 /// Algorithm 1 on one worker, with zeros around; stops when nothing changes by more than
@@ -325,13 +305,16 @@ fn what_cannot_be_is_refused_with_the_reason() {
         (&["--init", &cut], "cut.png: "),
         (&["--output", "no/such/folder/file"], "no/such/folder/file: "),
     ] {
-        let said = run_badly(&[arguments, &["--json", text(&out)]].concat());
+        let said = program::run_badly("stencil", &[arguments, &["--json", text(&out)]].concat());
         assert!(said.contains(reason), "{arguments:?}: {said}");
     }
     let alone = [("sequential", "threads")];
     for (mode, ranks) in alone.into_iter().chain(MODES) {
         let how = ["--mode", mode, "--ranks", ranks, "--init", &nan, "--output", text(&out)];
-        assert!(run_badly(&how).contains("nan: element 2, 2 is NaN"), "{mode}, {ranks}");
+        assert!(
+            program::run_badly("stencil", &how).contains("nan: element 2, 2 is NaN"),
+            "{mode}, {ranks}"
+        );
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), before, "nothing is left behind");
 }

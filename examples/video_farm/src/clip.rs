@@ -1,8 +1,8 @@
 //! A moving clip made on the spot, for when there is no video at hand.
 
+use example_support::Result;
 use multiversion::multiversion;
 
-use crate::error::StreamError;
 use crate::frame::{Format, Rate, Size};
 use crate::input::Source;
 
@@ -50,7 +50,7 @@ impl Source for Clip {
         Format { size: self.size, rate: Rate::default(), frames: None }
     }
 
-    fn read(&mut self, rgb: &mut [u8]) -> Result<bool, StreamError> {
+    fn read(&mut self, rgb: &mut [u8]) -> Result<bool> {
         self.draw(self.next, rgb);
         self.next += 1;
         Ok(true)

@@ -3,7 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use example_support::{Error, Result};
 use serde::{Deserialize, Serialize};
+
+/// Returns the error of a frame, counted from 0, of a file or stream.
+pub fn fault(place: impl fmt::Display, frame: u64, reason: impl fmt::Display) -> Error {
+    Error::at(place, format_args!("frame {frame}: {reason}"))
+}
 
 /// The width and height of a frame in pixels; neither is zero.
 ///
@@ -19,30 +25,6 @@ pub struct Size {
     height: u32,
 }
 
-/// Why a pair of numbers is no frame size.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SizeError {
-    /// One of the two is zero.
-    #[error("a frame of {width}x{height} has no pixels")]
-    Empty {
-        /// Pixels in a row.
-        width: u64,
-        /// Rows.
-        height: u64,
-    },
-    /// More than [`Size::MAX_PIXELS`].
-    #[error("a frame of {width}x{height} is larger than {} pixels", Size::MAX_PIXELS)]
-    TooLarge {
-        /// Pixels in a row.
-        width: u64,
-        /// Rows.
-        height: u64,
-    },
-    /// Not two numbers around an `x`.
-    #[error("`{0}` is not WIDTHxHEIGHT, like 1000x1000")]
-    Malformed(String),
-}
-
 impl Size {
     /// Larger frames are refused: a few bytes of a damaged header must not ask for all memory.
     pub const MAX_PIXELS: u64 = 1 << 28;
@@ -53,19 +35,19 @@ impl Size {
     /// A frame of `width` by `height` pixels.
     ///
     /// # Errors
-    /// [`SizeError`] for a size of zero or of more than [`Size::MAX_PIXELS`].
-    pub fn new(width: u64, height: u64) -> Result<Self, SizeError> {
+    /// A size of zero, or of more than [`Size::MAX_PIXELS`].
+    pub fn new(width: u64, height: u64) -> Result<Self> {
         if width == 0 || height == 0 {
-            return Err(SizeError::Empty { width, height });
+            return Err(Error::new(format_args!("a frame of {width}x{height} has no pixels")));
         }
-        let too_large = SizeError::TooLarge { width, height };
-        if width.checked_mul(height).is_none_or(|pixels| pixels > Self::MAX_PIXELS) {
-            return Err(too_large);
+        let pixels = width.checked_mul(height).filter(|&pixels| pixels <= Self::MAX_PIXELS);
+        if pixels.is_none() {
+            let most = Self::MAX_PIXELS;
+            let reason = format!("a frame of {width}x{height} is larger than {most} pixels");
+            return Err(Error::new(reason));
         }
-        match (u32::try_from(width), u32::try_from(height)) {
-            (Ok(width), Ok(height)) => Ok(Self { width, height }),
-            _ => Err(too_large),
-        }
+        // Neither is more than their product.
+        Ok(Self { width: width as u32, height: height as u32 })
     }
 
     /// Pixels in a row.
@@ -96,13 +78,15 @@ impl fmt::Display for Size {
 }
 
 impl FromStr for Size {
-    type Err = SizeError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, SizeError> {
-        let malformed = || SizeError::Malformed(text.to_owned());
-        let (width, height) = text.split_once(['x', 'X']).ok_or_else(malformed)?;
-        let number = |text: &str| text.parse::<u64>().map_err(|_| malformed());
-        Self::new(number(width)?, number(height)?)
+    fn from_str(text: &str) -> Result<Self> {
+        let sides =
+            text.split_once(['x', 'X']).map(|(width, height)| (width.parse(), height.parse()));
+        match sides {
+            Some((Ok(width), Ok(height))) => Self::new(width, height),
+            _ => Err(Error::new(format!("`{text}` is not WIDTHxHEIGHT, like 1000x1000"))),
+        }
     }
 }
 
@@ -142,12 +126,14 @@ mod tests {
         assert_eq!("3x2".parse::<Size>().unwrap().rgb_len(), 18);
         assert_eq!("3x2".parse::<Size>().unwrap().to_string(), "3x2");
         for text in ["", "x", "3", "3x", "x3", "-1x3", "3x2x1", "3.0x2", " 3x2"] {
-            assert!(matches!(text.parse::<Size>(), Err(SizeError::Malformed(_))), "{text:?}");
+            let error = text.parse::<Size>().unwrap_err().to_string();
+            assert!(error.ends_with("is not WIDTHxHEIGHT, like 1000x1000"), "{text:?}");
         }
-        assert_eq!(Size::new(0, 7), Err(SizeError::Empty { width: 0, height: 7 }));
+        assert_eq!(Size::new(0, 7), Err(Error::new("a frame of 0x7 has no pixels")));
         assert!(Size::new(1, Size::MAX_PIXELS).is_ok());
         for (width, height) in [(1, Size::MAX_PIXELS + 1), (u64::MAX, 2), (1 << 33, 1)] {
-            assert!(matches!(Size::new(width, height), Err(SizeError::TooLarge { .. })));
+            let error = Size::new(width, height).unwrap_err().to_string();
+            assert!(error.contains("is larger than 268435456 pixels"), "{error}");
         }
     }
 }

@@ -10,17 +10,15 @@
 //! | [`frame`], [`filter`], [`yuv`] | what a frame is, and the arithmetic on its pixels |
 //! | [`clip`], [`input`], [`output`] | where frames come from and where they go |
 //! | [`farm`] | emitter, workers and collector, one file a mode |
-//! | [`measure`], [`table`], [`plot`], [`report`] | Tables I and II of the paper for this machine |
+//! | [`measure`], [`report`], [`plot`] | Tables I and II of the paper for this machine |
 //! | [`cli`] | the command line |
 //!
 //! A new mode is a new file in `farm/` and one line in [`farm::run`]; a new format is a new file
 //! in `input/` or `output/` and one line in [`input::Input::open`] or [`output::Output::open`].
-// The one exception is where the filter finds out what the processor offers.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod cli;
 pub mod clip;
-pub mod error;
 pub mod farm;
 pub mod filter;
 pub mod frame;
@@ -29,5 +27,4 @@ pub mod measure;
 pub mod output;
 pub mod plot;
 pub mod report;
-pub mod table;
 pub mod yuv;

@@ -7,14 +7,5 @@ use clap::Parser;
 use video_farm::cli::Options;
 
 fn main() -> ExitCode {
-    match Options::parse().run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Of the ranks of a launched world, which all come here, one speaks.
-            if onchip::caller() {
-                eprintln!("video_farm: {error}");
-            }
-            ExitCode::FAILURE
-        }
-    }
+    example_support::end("video_farm", Options::parse().run())
 }

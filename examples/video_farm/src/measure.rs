@@ -4,12 +4,13 @@
 //! farm alone. The modes take turns in every round, so that a machine whose speed drifts treats
 //! them alike, and a ratio is taken within a round before its median is.
 
-use crate::error::FarmError;
+use example_support::measure::ratio;
+use example_support::{Error, Result};
+
 use crate::farm::{self, Helped, Job, Mode, Preload, Ranks, Record, Recorded, Run};
-use crate::filter::instruction_set;
 use crate::frame::Size;
 use crate::output::Output;
-use crate::report::{Report, Row, Spread, median};
+use crate::report::{Report, Row};
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -26,6 +27,9 @@ pub struct Plan {
     pub rounds: usize,
 }
 
+/// A number of workers, and a column of the plan.
+type Cell = (usize, Mode, Ranks);
+
 impl Plan {
     /// How many farms will run.
     pub fn passes(&self) -> usize {
@@ -37,89 +41,69 @@ impl Plan {
     ///
     /// # Errors
     /// The first farm that fails, or a frame that is not what the filter should give.
-    pub fn run(&self, mut passed: impl FnMut()) -> Result<Report, FarmError> {
-        let mut cells = Vec::new();
-        for &workers in &self.workers {
-            for &(mode, ranks) in &self.columns {
-                cells.push((workers, mode, ranks));
-            }
-        }
+    pub fn run(&self, mut passed: impl FnMut()) -> Result<Report> {
+        let columns =
+            |&workers| self.columns.iter().map(move |&(mode, ranks)| (workers, mode, ranks));
+        let cells: Vec<Cell> = self.workers.iter().flat_map(columns).collect();
         let mut size = None;
         for &(workers, mode, ranks) in &cells {
             let run = run_once(&self.checking(workers, mode), mode, ranks)?;
             size.get_or_insert(run.size);
             passed();
         }
+        let size = size.ok_or_else(|| Error::new("nothing to measure"))?;
         let mut samples = vec![Vec::new(); cells.len()];
         for _ in 0..self.rounds {
-            for (cell, &(workers, mode, ranks)) in cells.iter().enumerate() {
+            for (samples, &(workers, mode, ranks)) in samples.iter_mut().zip(&cells) {
                 let run = run_once(&self.measuring(workers, mode), mode, ranks)?;
-                samples[cell].push(run.service_time());
+                samples.push(run.service_time());
                 passed();
             }
         }
-        let Some(size) = size else {
-            return Err(FarmError::Usage("nothing to measure".to_owned()));
+        let helped = |&(workers, mode, ranks): &Cell| {
+            Helped::plan(&self.measuring(workers, mode), mode, ranks)
         };
+        let helped: Vec<_> = cells.iter().map(helped).collect::<Result<_>>()?;
 
-        let of = |workers, mode, ranks| {
-            let cell = cells.iter().position(|&cell| cell == (workers, mode, ranks))?;
-            Some(samples[cell].as_slice())
-        };
-        let ratio = |over: &[f64], under: &[f64]| {
-            median(&over.iter().zip(under).map(|(over, under)| over / under).collect::<Vec<_>>())
-        };
-        let mut helped = Vec::new();
-        for &(workers, mode, ranks) in &cells {
-            helped.push(Helped::plan(&self.measuring(workers, mode), mode, ranks)?);
-        }
         let row = |cell: usize| {
             let (workers, mode, ranks) = cells[cell];
-            let (times, helped) = (&samples[cell], helped[cell].as_ref());
+            let times = &samples[cell];
+            let kts = helped[cell].as_ref().map_or(0, Helped::threads);
+            let of = |cell: Cell| {
+                cells.iter().position(|&other| other == cell).map(|other| &samples[other])
+            };
+            let without = of((workers, Mode::NoKt, ranks)).filter(|_| kts > 0);
+            let sh_mem = of((workers, Mode::ShMem, Ranks::Threads));
             Row {
-                mode,
-                ranks,
-                workers,
-                service_time_us: Spread::of(times),
-                scalability: of(1, mode, ranks).map(|alone| ratio(alone, times)),
-                beside_sh_mem: of(workers, Mode::ShMem, Ranks::Threads)
-                    .map(|baseline| ratio(times, baseline)),
-                kts: helped.map_or(0, Helped::threads),
-                gain_of_kts: helped
-                    .filter(|helped| helped.threads() > 0)
-                    .and_then(|_| of(workers, Mode::NoKt, ranks))
-                    .map(|without| 1.0 - ratio(times, without)),
+                scalability: of((1, mode, ranks)).map(|alone| ratio(alone, times)),
+                beside_sh_mem: sh_mem.map(|baseline| ratio(times, baseline)),
+                kts,
+                gain_of_kts: without.map(|without| 1.0 - ratio(times, without)),
+                ..Row::new(mode, ranks, workers, times)
             }
         };
         Ok(Report {
-            input: self.job.input.to_string(),
-            size,
-            frames: self.job.frames.unwrap_or(self.preload as u64),
-            schedule: self.job.schedule,
-            degree: self.job.degree,
-            cores: cores(),
-            vectors: instruction_set().to_owned(),
             preloaded: true,
             rounds: self.rounds,
             rows: (0..cells.len()).map(row).collect(),
             remarks: remarks(&cells, &helped),
-            overlap: None,
+            ..Report::new(&self.job, size, self.frames())
         })
     }
 
-    /// A number of communication threads is for the modes that do not fix it.
-    fn kts(&self, mode: Mode) -> Option<usize> {
-        self.job.kts.filter(|_| matches!(mode, Mode::KtSpecialized | Mode::KtGeneralized))
+    /// In a pass that is measured.
+    fn frames(&self) -> u64 {
+        self.job.frames.unwrap_or(self.preload as u64)
     }
 
     fn checking(&self, workers: usize, mode: Mode) -> Job {
-        let frames = self.preload as u64;
         Job {
             workers,
             output: Output::Check(self.job.input.clone()),
-            frames: Some(self.job.frames.map_or(frames, |limit| limit.min(frames))),
+            frames: Some(self.frames().min(self.preload as u64)),
             preload: None,
-            kts: self.kts(mode),
+            // A number of communication threads is for the modes that do not fix it.
+            kts: self.job.kts.filter(|_| matches!(mode, Mode::KtSpecialized | Mode::KtGeneralized)),
             record: Record::Nothing,
             progress: false,
             ..self.job.clone()
@@ -131,20 +115,16 @@ impl Plan {
         // time, whose page table knows it after the warm-up.
         let frames = self.preload.next_multiple_of(workers);
         Job {
-            workers,
             output: Output::Discard,
-            frames: Some(self.job.frames.unwrap_or(self.preload as u64)),
+            frames: Some(self.frames()),
             preload: Some(Preload { frames, warm_up: 2 * frames as u64 }),
-            kts: self.kts(mode),
-            record: Record::Nothing,
-            progress: false,
-            ..self.job.clone()
+            ..self.checking(workers, mode)
         }
     }
 }
 
 /// What is to be known about the communication threads of some farms, each thing once.
-fn remarks(cells: &[(usize, Mode, Ranks)], helped: &[Option<Helped>]) -> Vec<String> {
+fn remarks(cells: &[Cell], helped: &[Option<Helped>]) -> Vec<String> {
     let all =
         || cells.iter().zip(helped).filter_map(|(cell, helped)| Some((cell, helped.as_ref()?)));
     // What is too many for few workers is too many for more.
@@ -161,48 +141,27 @@ fn remarks(cells: &[(usize, Mode, Ranks)], helped: &[Option<Helped>]) -> Vec<Str
     remarks
 }
 
-/// Runs a farm in a program that runs several.
-///
-/// A rank that is a process executes the program again up to its own world. Earlier worlds of
-/// processes are replayed for it, and those of threads, which would run again, are passed by: its
-/// program has no use for the numbers, which are zero.
+/// Runs a farm in a program that runs several. Where that is passed by, the numbers are zero.
 ///
 /// # Errors
 /// As [`farm::run`].
-pub fn run_once(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, FarmError> {
-    if ranks == Ranks::Threads && !onchip::caller() {
+pub fn run_once(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run> {
+    if ranks.are_passed_by() {
         let recorded = Recorded::default();
         return Ok(Run { size: Size::ONE_PIXEL, frames: 0, seconds: 0.0, recorded });
     }
     farm::run(job, mode, ranks)
 }
 
-/// Cores that this program may use.
-pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::farm::Schedule;
     use crate::input::Input;
 
     #[test]
     fn every_cell_has_a_row() {
-        let job = Job {
-            input: Input::Clip(Size::new(64, 8).unwrap()),
-            output: Output::Discard,
-            frames: Some(20),
-            workers: 1,
-            schedule: Schedule::RoundRobin,
-            degree: 1,
-            preload: None,
-            kts: None,
-            force_kts: true,
-            record: Record::Nothing,
-            progress: false,
-        };
+        let input = Input::Clip(Size::new(64, 8).unwrap());
+        let job = Job { frames: Some(20), force_kts: true, ..Job::new(input, Output::Discard, 1) };
         let columns = vec![
             (Mode::ShMem, Ranks::Threads),
             (Mode::NoKt, Ranks::Threads),

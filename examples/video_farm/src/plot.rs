@@ -1,11 +1,13 @@
 //! The service time over the number of workers, as the paper's figure 4 shows it, in SVG.
 
+use example_support::measure::Spread;
+use example_support::{Error, Result};
 use plotters::prelude::*;
 
-use crate::farm::{Mode, Ranks};
-use crate::report::{Report, Row, Spread};
+use crate::farm::Ranks;
+use crate::report::{Report, Row};
 
-/// Colours that people with any kind of colour vision tell apart (Okabe and Ito).
+/// Of each mode: colours that people with any kind of colour vision tell apart (Okabe and Ito).
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 0, 0),
     RGBColor(230, 159, 0),
@@ -18,26 +20,13 @@ const COLOURS: [RGBColor; 6] = [
 /// Room above the highest median, for the names of the lines.
 const HEADROOM: f64 = 1.5;
 
-/// What tells a line from the others: one colour for each mode, and dashes for processes.
-fn look(row: &Row) -> (RGBColor, bool) {
-    let index = match row.mode {
-        Mode::ShMem => 0,
-        Mode::NoKt => 1,
-        Mode::Moved => 2,
-        Mode::KtW => 3,
-        Mode::KtSpecialized => 4,
-        Mode::KtGeneralized => 5,
-    };
-    (COLOURS[index], row.ranks == Ranks::Processes)
-}
-
-/// Draws one line for each mode.
+/// Draws one line for each mode, in a colour of its own, with dashes for processes.
 ///
 /// # Errors
 /// What the drawing library has to complain about.
-pub fn svg(report: &Report) -> Result<String, String> {
+pub fn svg(report: &Report) -> Result<String> {
     let mut text = String::new();
-    draw(report, &mut text).map_err(|error| error.to_string())?;
+    draw(report, &mut text).map_err(Error::new)?;
     Ok(text)
 }
 
@@ -75,7 +64,8 @@ fn draw(report: &Report, text: &mut String) -> Result<(), Box<dyn std::error::Er
         }
     }
     for (index, (name, rows)) in series.iter().enumerate() {
-        let Some((colour, dashed)) = rows.first().map(|row| look(row)) else { continue };
+        let colour = COLOURS[rows[0].mode as usize];
+        let dashed = rows[0].ranks == Ranks::Processes;
         // A little apart, so that the spreads do not cover each other.
         let aside = 0.02 * (index as f64 - (series.len() - 1) as f64 / 2.0);
         let x = |row: &&Row| row.workers as f64 + aside;

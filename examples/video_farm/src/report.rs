@@ -1,9 +1,13 @@
-//! The results of one call of the program, as they go into a JSON file.
+//! The results of one call of the program, as they go into a JSON file, and as Tables I and II of the paper.
 
+use example_support::measure::Spread;
+use example_support::options::cores;
+use example_support::table::{or_dash, table};
 use onchip::overlap::OverlapReport;
 use serde::{Deserialize, Serialize};
 
-use crate::farm::{Mode, Ranks, Schedule};
+use crate::farm::{Job, Mode, Ranks, Schedule};
+use crate::filter::instruction_set;
 use crate::frame::Size;
 
 /// What was run, on what, and what came out.
@@ -67,55 +71,139 @@ pub struct Row {
 }
 
 impl Row {
+    /// A row with service times in microseconds, and nothing to compare them with.
+    pub fn new(mode: Mode, ranks: Ranks, workers: usize, times: &[f64]) -> Self {
+        Self {
+            mode,
+            ranks,
+            workers,
+            service_time_us: Spread::of(times),
+            scalability: None,
+            beside_sh_mem: None,
+            kts: 0,
+            gain_of_kts: None,
+        }
+    }
+
     /// The name of the mode and of its ranks.
     pub fn name(&self) -> String {
         format!("{}, {}", self.mode, self.ranks)
     }
 }
 
-/// A measure that was taken several times.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
-    /// The one in the middle.
-    pub median: f64,
-    /// The lowest.
-    pub lowest: f64,
-    /// The highest.
-    pub highest: f64,
-}
-
-impl Spread {
-    /// The spread of some samples; all zero when there are none.
-    pub fn of(samples: &[f64]) -> Self {
-        let lowest = samples.iter().copied().reduce(f64::min).unwrap_or(0.0);
-        let highest = samples.iter().copied().reduce(f64::max).unwrap_or(0.0);
-        Self { median: median(samples), lowest, highest }
+impl Report {
+    /// What came of one round of a job, without its rows.
+    pub fn new(job: &Job, size: Size, frames: u64) -> Self {
+        Self {
+            input: job.input.to_string(),
+            size,
+            frames,
+            schedule: job.schedule,
+            degree: job.degree,
+            cores: cores(),
+            vectors: instruction_set().to_owned(),
+            preloaded: false,
+            rounds: 1,
+            rows: Vec::new(),
+            remarks: Vec::new(),
+            overlap: None,
+        }
     }
-}
 
-/// The middle of some samples, or the mean of the two in the middle; zero when there are none.
-pub fn median(samples: &[f64]) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match (sorted.len() / 2, sorted.len() % 2) {
-        (0, 0) => 0.0,
-        (middle, 0) => (sorted[middle - 1] + sorted[middle]) / 2.0,
-        (middle, _) => sorted[middle],
+    /// The rows in the tables of the paper, and what is to be known about them.
+    pub fn tables(&self) -> String {
+        let mut text = format!(
+            "Table I: communication threads (KTs) beside the workers\n\n{}\n\n\
+             Table II: KTs for the emitter as well\n\n{}",
+            self.table(&Mode::TABLE_I),
+            self.table(&Mode::TABLE_II)
+        );
+        for remark in &self.remarks {
+            text += &format!("\n\n{remark}");
+        }
+        text
+    }
+
+    /// The rows of some modes, grouped by the number of workers.
+    fn table(&self, modes: &[Mode]) -> String {
+        let mut previous = None;
+        let rows = self.rows.iter().filter(|row| modes.contains(&row.mode)).map(|row| {
+            let Spread { median, lowest, highest } = row.service_time_us;
+            let first = previous.replace(row.workers) != Some(row.workers);
+            [
+                if first { row.workers.to_string() } else { String::new() },
+                row.name(),
+                format!("{median:.1}"),
+                format!("{lowest:.1} – {highest:.1}"),
+                or_dash(row.scalability),
+                or_dash(row.beside_sh_mem),
+                match row.kts {
+                    0 if row.mode.has_kts() => "inline".to_owned(),
+                    0 => "–".to_owned(),
+                    kts => kts.to_string(),
+                },
+                row.gain_of_kts.map_or("–".to_owned(), |gain| format!("{:+.1}%", 100.0 * gain)),
+            ]
+        });
+        let (spread, beside) = ("lowest – highest", "beside sh-mem");
+        table(["N", "mode", "T_S µs", spread, "S", beside, "KTs", "gain of KTs"], 2..8, rows)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use example_support::table::cells;
+
     use super::*;
 
     #[test]
-    fn medians() {
-        for (samples, want) in
-            [(&[][..], 0.0), (&[3.0], 3.0), (&[4.0, 1.0], 2.5), (&[9.0, 1.0, 2.0], 2.0)]
-        {
-            assert_eq!(median(samples), want);
-        }
-        let spread = Spread::of(&[9.0, 1.0, 2.0]);
-        assert_eq!((spread.lowest, spread.median, spread.highest), (1.0, 2.0, 9.0));
+    fn rows_are_grouped_by_workers() {
+        let row = |workers, mode, time: f64, kts, gain_of_kts| Row {
+            mode,
+            ranks: Ranks::Threads,
+            workers,
+            service_time_us: Spread { median: time, lowest: time - 1.0, highest: time + 1.0 },
+            scalability: (workers == 1).then_some(1.0),
+            beside_sh_mem: (mode != Mode::KtW).then_some(1.01),
+            kts,
+            gain_of_kts,
+        };
+        let report = Report {
+            input: "clip".to_owned(),
+            size: Size::new(4, 4).unwrap(),
+            frames: 10,
+            schedule: Schedule::RoundRobin,
+            degree: 2,
+            cores: 2,
+            vectors: "avx2".to_owned(),
+            preloaded: true,
+            rounds: 3,
+            rows: vec![
+                row(1, Mode::ShMem, 113.0, 0, None),
+                row(1, Mode::KtW, 114.25, 1, Some(0.0518)),
+                row(1, Mode::KtSpecialized, 120.0, 3, Some(-0.031)),
+                row(1, Mode::KtGeneralized, 121.0, 0, None),
+                row(2, Mode::ShMem, 57.0, 0, None),
+            ],
+            remarks: vec!["something to know".to_owned()],
+            overlap: None,
+        };
+        let text = report.tables();
+        assert!(text.ends_with("\n\nsomething to know"));
+        let tables: Vec<_> = text.split("Table ").skip(1).map(cells).collect();
+        assert_eq!((tables.len(), tables[0].len(), tables[1].len()), (2, 5, 6));
+        let sh_mem = ["1", "sh-mem, threads", "113.0", "112.0 – 114.0", "1.00", "1.01", "–", "–"];
+        assert_eq!(tables[0][2], sh_mem);
+        assert_eq!(tables[1][2], sh_mem);
+        assert_eq!(
+            tables[0][3],
+            ["", "kt-w, threads", "114.2", "113.2 – 115.2", "1.00", "–", "1", "+5.2%"]
+        );
+        assert_eq!(tables[1][3][6..], ["3", "-3.1%"]);
+        assert_eq!(tables[1][4][6..], ["inline", "–"]);
+        assert_eq!(
+            tables[0][4],
+            ["2", "sh-mem, threads", "57.0", "56.0 – 58.0", "–", "1.01", "–", "–"]
+        );
     }
 }

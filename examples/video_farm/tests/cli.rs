@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use example_support::program;
 use onchip::topology::{current_affinity, pin_current_thread};
 use video_farm::clip::Clip;
 use video_farm::filter::gray_reference;
@@ -34,36 +35,17 @@ fn farm(mode: &'static str, ranks: &'static str) -> Vec<&'static str> {
     options
 }
 
-/// The example, which cargo builds along with the tests of its package.
 fn video_farm() -> Command {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(Path::parent).unwrap();
-    let example = profile.join("examples").join("video_farm");
-    assert!(example.exists(), "build it first: cargo build --example video_farm");
-    let mut command = Command::new(example);
-    command.stdin(Stdio::null());
-    command
-}
-
-fn run(arguments: &[&str]) -> Output {
-    video_farm().args(arguments).output().unwrap()
+    program::command("video_farm")
 }
 
 /// Runs to a good end and returns standard output.
 fn run_well(arguments: &[&str]) -> Vec<u8> {
-    let output = run(arguments);
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {complaint}");
-    output.stdout
+    program::run_well("video_farm", arguments).stdout
 }
 
-/// Runs to a bad end and returns standard error.
 fn run_badly(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    let complaint = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success(), "{arguments:?} should fail");
-    assert!(!complaint.contains("panicked"), "{complaint}");
-    complaint
+    program::run_badly("video_farm", arguments)
 }
 
 fn run_with_input(arguments: &[&str], bytes: &[u8]) -> Output {
@@ -452,7 +434,10 @@ fn without_room_for_communication_threads_ranks_send_inline() {
     let json = folder.path().join("a.json");
     for (mode, ranks) in FARMS.into_iter().filter(|(mode, _)| mode.starts_with("kt-")) {
         let arguments = ["--size", "31x9", "-f", "7", "-w", "2", "-m", mode, "-r", ranks];
-        let output = run(&[&arguments[..], &["-o", "-", "--json", text(&json)]].concat());
+        let output = program::run(
+            "video_farm",
+            &[&arguments[..], &["-o", "-", "--json", text(&json)]].concat(),
+        );
         assert!(output.status.success() && output.stdout == expected, "{mode}, {ranks}");
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(said.matches("no spare hardware thread: 4 ranks on 1 CPU").count(), 1, "{said}");

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use clap::ValueEnum as _;
 use onchip_benches::cpus;
-use video_farm::farm::{Job, Mode, Preload, Ranks, Record, Run, Schedule};
+use video_farm::farm::{Job, Mode, Preload, Ranks, Run, Schedule};
 use video_farm::output::Output;
 
 use crate::plan::Farm;
@@ -52,18 +52,13 @@ pub fn child(arguments: &[String]) -> Result<(), Trouble> {
     let ranks = Ranks::from_str(ranks, false).map_err(failed)?;
     let input = farm::clip()?;
     let measured = what == "measured";
+    let output = if measured { Output::Discard } else { Output::Check(input.clone()) };
     let job = Job {
-        output: if measured { Output::Discard } else { Output::Check(input.clone()) },
-        input,
         frames: Some(if measured { PLAN.measured() } else { PLAN.held } as u64),
-        workers: PLAN.workers,
         schedule: Schedule::OnDemand,
         degree: PLAN.degree,
         preload: measured.then_some(Preload { frames: PLAN.held, warm_up: 2 * PLAN.held as u64 }),
-        kts: None,
-        force_kts: false,
-        record: Record::Nothing,
-        progress: false,
+        ..Job::new(input, output, PLAN.workers)
     };
     let run = video_farm::farm::run(&job, mode, ranks).map_err(failed)?;
     println!("{}", serde_json::to_string(&run).map_err(failed)?);

@@ -1,27 +1,21 @@
 //! `grid`: rows and columns are divided, and the blocks exchange borders as halos of a Cartesian
 //! communicator.
 
+use example_support::{Error, Result};
 use onchip::Communicator;
-use onchip::trace::Recording;
 
 use super::world::Seat;
 use super::{Block, Job, Ranks, Run, world};
-use crate::error::StencilError;
 use crate::kernel;
 
 /// Computes in a world of threads or processes.
-pub(super) fn run(job: &Job, ranks: Ranks) -> Result<Run, StencilError> {
+pub(super) fn run(job: &Job, ranks: Ranks) -> Result<Run> {
     let ([rows, columns], size) = (job.grid, job.init.size());
     if rows > size || columns > size {
         let reason = format!("a grid of {rows}x{columns} blocks for {size} by {size} elements");
-        return Err(StencilError::Usage(reason));
+        return Err(Error::new(reason));
     }
-    let recording = if job.trace { Recording::trace() } else { Recording::off() };
-    let mut run = world::run(job, ranks, &recording, |seat, block| work(seat, &block))?;
-    if ranks == Ranks::Threads {
-        run.trace = recording.take_trace();
-    }
-    Ok(run)
+    world::run(job, ranks, &job.recording(), |seat, block| work(seat, &block))
 }
 
 fn work(seat: &Seat, own: &[f64]) -> onchip::Result<(usize, f64, Vec<f64>)> {

@@ -3,18 +3,18 @@
 //! A border is lent to the thread where it lies; it copies it into the neighbour's channel while
 //! the inner rows are computed.
 
+use example_support::Result;
 use onchip::threads::{self, Choice, CommThreads};
-use onchip::trace::{Detail, Kind, Recording, Track};
+use onchip::trace::{Detail, Kind, Track};
 
 use super::lanes::{Neighbours, borders, with_received};
 use super::{Block, Job, Mode, Ranks, Run, world};
-use crate::error::StencilError;
 use crate::kernel;
 
 /// Computes in a world of threads or processes.
-pub(super) fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, StencilError> {
-    let recording = if job.trace { Recording::trace() } else { Recording::off() };
-    let start = |tracks: Vec<Track>| {
+pub(super) fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run> {
+    let recording = &job.recording();
+    let start = move |tracks: Vec<Track>| {
         let recorders = tracks.iter().map(|&track| recording.recorder(track));
         CommThreads::builder(tracks.len()).record(recorders).start()
     };
@@ -22,7 +22,8 @@ pub(super) fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, StencilErr
         Ranks::Threads => Some(start((0..mode.kts(job.workers())).map(Track::kt).collect())?),
         Ranks::Processes => None,
     };
-    let mut run = world::run(job, ranks, &recording, |seat, rows| {
+    // The threads of all are gone with this closure: they record up to their end.
+    world::run(job, ranks, recording, move |seat, rows| {
         let me = seat.rank.id();
         let (threads, mine) = match &shared {
             Some(threads) => (threads.clone(), me % threads.len()),
@@ -57,11 +58,5 @@ pub(super) fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, StencilErr
             })
         })?;
         Ok((steps, seconds, block.now.into_vec()))
-    })?;
-    // The threads record up to their end.
-    drop(shared);
-    if ranks == Ranks::Threads {
-        run.trace = recording.take_trace();
-    }
-    Ok(run)
+    })
 }

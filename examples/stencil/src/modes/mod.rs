@@ -27,33 +27,36 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use clap::ValueEnum;
+pub use example_support::options::Ranks;
+use example_support::{Error, Result, display_as_on_the_command_line};
 use onchip::communicator::share;
-use onchip::trace::Trace;
+use onchip::trace::{Recording, Trace};
 use serde::{Deserialize, Serialize};
 
 use self::rows::Rows;
-use crate::error::StencilError;
 use crate::init::Init;
 
 /// How a worker gets to know its neighbours' borders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// There are no neighbours: one worker has all rows.
+    /// One worker
     Sequential,
-    /// It reads them where they lie; a barrier ends each step.
+    /// Read where they lie, with a barrier after each step: the baseline (threads only)
     ShMem,
-    /// They come as messages, which the workers send by themselves.
+    /// Sent by the workers
     NoKt,
-    /// They come as messages, sent by a communication thread for each worker.
+    /// Sent by a communication thread for each worker
     KtW,
-    /// They come as messages, sent by one communication thread for all workers.
+    /// Sent by one communication thread for all workers (threads only)
     Skt,
-    /// Rows and columns are divided: borders come as tagged messages of a Cartesian communicator.
+    /// Rows and columns are divided: borders are halos of a Cartesian communicator
+    #[value(hide = true)]
     Grid,
-    /// They come as tagged messages; workers keep what they have, and go on when others are lost.
+    /// Sent as tagged messages, by workers that go on when others are lost: see --lose
     Survivors,
 }
+display_as_on_the_command_line!(Mode);
 
 impl Mode {
     /// Those with workers, in the order of the paper's table III.
@@ -72,39 +75,6 @@ impl Mode {
             Self::Skt => 1,
             _ => 0,
         }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Sequential => "sequential",
-            Self::ShMem => "sh-mem",
-            Self::NoKt => "no-kt",
-            Self::KtW => "kt-w",
-            Self::Skt => "skt",
-            Self::Grid => "grid",
-            Self::Survivors => "survivors",
-        })
-    }
-}
-
-/// What workers are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ranks {
-    /// Threads of one process.
-    Threads,
-    /// A process each.
-    Processes,
-}
-
-impl fmt::Display for Ranks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Threads => "threads",
-            Self::Processes => "processes",
-        })
     }
 }
 
@@ -127,8 +97,7 @@ impl FromStr for Loss {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split_once('@').map(|(rank, step)| (rank.parse(), step.parse()));
-        match parts {
+        match text.split_once('@').map(|(rank, step)| (rank.parse(), step.parse())) {
             Some((Ok(rank), Ok(step))) => Ok(Self { rank, step }),
             _ => Err("not a worker and a step, like 1@30".to_owned()),
         }
@@ -161,6 +130,10 @@ impl Job {
     /// How many workers there are.
     pub fn workers(&self) -> usize {
         self.grid[0] * self.grid[1]
+    }
+
+    fn recording(&self) -> Recording {
+        if self.trace { Recording::trace() } else { Recording::off() }
     }
 
     /// The rows and columns of a worker, row by row of the grid.
@@ -207,16 +180,16 @@ pub struct Run {
 ///
 /// # Errors
 /// A matrix that cannot be read, a rank that was lost, or a mode that does not work so.
-pub fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, StencilError> {
-    let usage = |reason: String| Err(StencilError::Usage(reason));
+pub fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run> {
     if job.workers() == 0 {
-        return usage("there is no worker".to_owned());
+        return Err(Error::new("there is no worker"));
     }
     if mode == Mode::Sequential && job.workers() > 1 {
-        return usage(format!("mode sequential has one worker, not {}", job.workers()));
+        let workers = job.workers();
+        return Err(Error::new(format!("mode sequential has one worker, not {workers}")));
     }
     if mode != Mode::Grid && job.grid[1] > 1 {
-        return usage(format!("mode {mode} divides rows, not columns"));
+        return Err(Error::new(format!("mode {mode} divides rows, not columns")));
     }
     if ranks == Ranks::Processes && !mode.works_with(ranks) {
         let why = match mode {
@@ -224,7 +197,7 @@ pub fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, StencilError> {
             Mode::ShMem => "reads borders where they lie",
             _ => "has one worker, which needs no other process",
         };
-        return usage(format!("mode {mode} {why}: it needs --ranks threads"));
+        return Err(Error::new(format!("mode {mode} {why}: it needs --ranks threads")));
     }
     match mode {
         Mode::Sequential => sequential::run(job),

@@ -3,17 +3,15 @@
 //! Borders go first, then the inner rows are computed, then the neighbours' borders are read in the
 //! very slots of the channels that they were written to.
 
-use onchip::trace::Recording;
+use example_support::Result;
 
 use super::lanes::{Neighbours, borders, with_received};
 use super::{Block, Job, Ranks, Run, world};
-use crate::error::StencilError;
 use crate::kernel;
 
 /// Computes in a world of threads or processes.
-pub(super) fn run(job: &Job, ranks: Ranks) -> Result<Run, StencilError> {
-    let recording = if job.trace { Recording::trace() } else { Recording::off() };
-    let mut run = world::run(job, ranks, &recording, |seat, rows| {
+pub(super) fn run(job: &Job, ranks: Ranks) -> Result<Run> {
+    world::run(job, ranks, &job.recording(), |seat, rows| {
         let size = job.init.size();
         let zeros = vec![0.0; size];
         let mut neighbours = Neighbours::open(seat, |sender, _| sender)?;
@@ -33,9 +31,5 @@ pub(super) fn run(job: &Job, ranks: Ranks) -> Result<Run, StencilError> {
             })
         })?;
         Ok((steps, seconds, block.now.into_vec()))
-    })?;
-    if ranks == Ranks::Threads {
-        run.trace = recording.take_trace();
-    }
-    Ok(run)
+    })
 }

@@ -2,18 +2,18 @@
 
 use std::time::Instant;
 
-use onchip::trace::{Recording, Track};
+use example_support::Result;
+use onchip::trace::Track;
 
 use super::{Block, Job, Run};
-use crate::error::StencilError;
 use crate::kernel;
 
 /// Computes in the calling thread.
-pub(super) fn run(job: &Job) -> Result<Run, StencilError> {
+pub(super) fn run(job: &Job) -> Result<Run> {
     let size = job.init.size();
     let Block { mut now, mut next } = Block::new(job.init.block(0..size, 0..size)?);
     let zeros = vec![0.0; size];
-    let recording = if job.trace { Recording::trace() } else { Recording::off() };
+    let recording = job.recording();
     let recorder = recording.recorder(Track::rank(0));
     let started = Instant::now();
     let mut steps = 0;

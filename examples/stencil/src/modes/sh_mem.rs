@@ -9,12 +9,12 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
-use onchip::trace::{Kind, Recorder, Recording, Track};
+use example_support::{Error, Result};
+use onchip::trace::{Kind, Recorder, Track};
 
 use super::barrier::Barrier;
 use super::rows::Rows;
 use super::{Block, Job, Run};
-use crate::error::StencilError;
 use crate::kernel;
 
 /// What all workers see.
@@ -23,7 +23,7 @@ struct Shared<'a> {
     barrier: Barrier,
     workers: Vec<CachePadded<Worker>>,
     /// Why a worker has no rows.
-    fault: OnceLock<StencilError>,
+    fault: OnceLock<Error>,
 }
 
 /// What the others see of a worker.
@@ -36,7 +36,7 @@ struct Worker {
 }
 
 /// Computes in as many threads as there are workers.
-pub(super) fn run(job: &Job) -> Result<Run, StencilError> {
+pub(super) fn run(job: &Job) -> Result<Run> {
     let workers = job.workers();
     let shared = Shared {
         job,
@@ -44,17 +44,16 @@ pub(super) fn run(job: &Job) -> Result<Run, StencilError> {
         workers: (0..workers).map(|_| CachePadded::default()).collect(),
         fault: OnceLock::new(),
     };
-    let recording = if job.trace { Recording::trace() } else { Recording::off() };
+    let recording = job.recording();
     let work = |me: usize| shared.work(me, &recording.recorder(Track::rank(me)));
     let results = std::thread::scope(|scope| {
         let work = &work;
         let others: Vec<_> = (1..workers).map(|me| scope.spawn(move || work(me))).collect();
         let mut results = vec![work(0)];
         for other in others {
-            let lost = || StencilError::World("a worker panicked".to_owned());
-            results.push(other.join().map_err(|_| lost())?);
+            results.push(other.join().map_err(|_| Error::new("a worker panicked"))?);
         }
-        Ok::<_, StencilError>(results)
+        Ok::<_, Error>(results)
     })?;
     if let Some(fault) = shared.fault.into_inner() {
         return Err(fault);

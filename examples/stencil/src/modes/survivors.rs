@@ -10,6 +10,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use example_support::{Error, Result};
 use onchip::Communicator;
 use onchip::communicator::{self, share};
 use onchip::prelude::*;
@@ -17,7 +18,6 @@ use onchip::{RankFailure, RanksFailed};
 
 use super::lanes::borders;
 use super::{Block, Job, Loss, Ranks, Run};
-use crate::error::StencilError;
 use crate::kernel;
 
 /// Rows of the matrix after a number of steps.
@@ -44,29 +44,26 @@ const PLACES: u32 = 4;
 const ROWS: u32 = 5;
 
 /// Computes in a world of threads or processes.
-pub(super) fn run(job: &Job, ranks: Ranks) -> Result<Run, StencilError> {
+pub(super) fn run(job: &Job, ranks: Ranks) -> Result<Run> {
     let workers = job.workers();
     if let Some(loss) = job.lose.iter().find(|loss| loss.rank >= workers || loss.step >= job.steps)
     {
         let reason = format!("nobody can lose {loss}: {workers} workers take {} steps", job.steps);
-        return Err(StencilError::Usage(reason));
+        return Err(Error::new(reason));
     }
     if !job.lose.is_empty() && (ranks == Ranks::Threads || onchip::launched()) {
         let reason = "to lose a worker it must be a process of the program's own world: it needs \
                       --ranks processes, and no launcher";
-        return Err(StencilError::Usage(reason.to_owned()));
+        return Err(Error::new(reason));
     }
-    let code = |rank: &Rank| -> onchip::Result<Result<Part, StencilError>> {
+    let code = |rank: &Rank| -> onchip::Result<Result<Part>> {
         if rank.size() != workers {
             let reason = format!("{workers} workers, but this world has {} ranks", rank.size());
-            return Ok(Err(StencilError::Usage(reason)));
+            return Ok(Err(Error::new(reason)));
         }
         Worker { rank, job, width: job.init.size() }.work()
     };
-    let each = match ranks {
-        Ranks::Threads => World::threads(workers).any_size().run_each(code),
-        Ranks::Processes => World::processes(workers).any_size().run_each(code),
-    }?;
+    let each = ranks.world(workers).run_each(code)?;
     let mut run = Run { steps: job.steps, ..Run::default() };
     let size = job.init.size();
     let mut cells = vec![0.0; if job.keep { size * size } else { 0 }];
@@ -99,7 +96,7 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    fn work(&self) -> onchip::Result<Result<Part, StencilError>> {
+    fn work(&self) -> onchip::Result<Result<Part>> {
         let mut workers = Communicator::world(self.rank);
         let mut kept = match self.begin(&workers) {
             Ok(kept) => kept,
@@ -147,7 +144,7 @@ impl Worker<'_> {
     }
 
     /// The matrix before the first step, which everybody can read.
-    fn begin(&self, workers: &Communicator) -> Result<Checkpoint, StencilError> {
+    fn begin(&self, workers: &Communicator) -> Result<Checkpoint> {
         let rows = self.rows_of(workers, workers.rank());
         let cells = self.job.init.block(rows.clone(), 0..self.width)?;
         Ok(Checkpoint { steps: 0, pieces: vec![Piece { rows, cells }] })

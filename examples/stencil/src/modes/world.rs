@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
+use example_support::{Error, Result};
 use onchip::prelude::*;
-use onchip::trace::{Detail, Kind, Recorder, Recording, Trace, Track};
+use onchip::trace::{Detail, Kind, Recorder, Recording, Trace};
 
 use super::reduce::Largest;
 use super::{Block, Job, Ranks, Run};
-use crate::error::StencilError;
 
 /// One rank at its work.
 pub(super) struct Seat<'a> {
@@ -18,17 +18,12 @@ pub(super) struct Seat<'a> {
 }
 
 /// How a rank ended: its steps, seconds and block, and what its process has recorded.
-type Report = (Result<Part, StencilError>, Trace);
+type Report = (Result<Part>, Trace);
 type Part = (usize, f64, Vec<f64>);
 
 /// Runs `work` on every rank of a world, and puts together what came of it. `work` gets a rank's
 /// block, takes the steps by [`Seat::steps`], and gives back its own part of the block.
-pub(super) fn run<W>(
-    job: &Job,
-    ranks: Ranks,
-    recording: &Recording,
-    work: W,
-) -> Result<Run, StencilError>
+pub(super) fn run<W>(job: &Job, ranks: Ranks, recording: &Recording, work: W) -> Result<Run>
 where
     W: Fn(&Seat, Vec<f64>) -> onchip::Result<Part> + Sync,
 {
@@ -36,13 +31,9 @@ where
     let code = |rank: &Rank| -> onchip::Result<Report> {
         if rank.size() != size {
             let reason = format!("{size} workers, but this world has {} ranks", rank.size());
-            return Ok((Err(StencilError::Usage(reason)), Trace::default()));
+            return Ok((Err(Error::new(reason)), Trace::default()));
         }
-        let track = match ranks {
-            Ranks::Threads => Track::rank(rank.id()),
-            Ranks::Processes => Track::rank(rank.id()).in_process_of(rank.id()),
-        };
-        let recorder = recording.recorder(track);
+        let recorder = recording.recorder(ranks.track(rank.id()));
         let seat = Seat { rank, job, largest: Largest::open(rank)?, recorder };
         let [rows, columns] = job.place(rank.id());
         let block = job.init.block(rows, columns);
@@ -62,12 +53,10 @@ where
         };
         Ok((part, trace))
     };
-    let reports = match ranks {
-        Ranks::Threads => World::threads(size).any_size().run(code),
-        Ranks::Processes => World::processes(size).any_size().run(code),
-    }?;
+    let reports = ranks.run(size, code)?;
+    drop(work);
     let mut run = Run::default();
-    let (mut blocks, mut traces) = (Vec::new(), Vec::new());
+    let (mut blocks, mut traces) = (Vec::new(), vec![recording.take_trace()]);
     for (part, trace) in reports {
         let (steps, seconds, block) = part?;
         run.steps = steps;

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
+use example_support::Result;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
-use crate::error::FarmError;
 use crate::farm::{Job, Recorded, Run};
 use crate::frame::Format;
 use crate::output::Sink;
@@ -20,16 +20,16 @@ pub(super) struct Collection {
 }
 
 impl Collection {
-    pub(super) fn open(job: &Job, format: Format) -> Result<Self, FarmError> {
-        let sink = job.output.open(format).map_err(FarmError::Output)?;
+    pub(super) fn open(job: &Job, format: Format) -> Result<Self> {
+        let sink = job.output.open(format)?;
         let warm_up = job.preload.map_or(0, |preload| preload.warm_up);
         let progress =
             if job.progress { progress_bar(format.frames) } else { ProgressBar::hidden() };
         Ok(Self { sink, format, warm_up, frames: 0, since: Instant::now(), progress })
     }
 
-    pub(super) fn take(&mut self, gray: &[u8]) -> Result<(), FarmError> {
-        self.sink.write(gray).map_err(FarmError::Output)?;
+    pub(super) fn take(&mut self, gray: &[u8]) -> Result<()> {
+        self.sink.write(gray)?;
         self.frames += 1;
         if self.frames == self.warm_up {
             self.since = Instant::now();
@@ -39,10 +39,10 @@ impl Collection {
     }
 
     /// Completes the output.
-    pub(super) fn finish(self) -> Result<Run, FarmError> {
+    pub(super) fn finish(self) -> Result<Run> {
         let seconds = self.since.elapsed().as_secs_f64();
         drop(self.progress);
-        self.sink.finish().map_err(FarmError::Output)?;
+        self.sink.finish()?;
         let frames = self.frames - self.warm_up;
         Ok(Run { size: self.format.size, frames, seconds, recorded: Recorded::default() })
     }

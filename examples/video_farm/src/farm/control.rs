@@ -1,13 +1,13 @@
 //! The small channels between the ranks that say what goes where. The frames themselves go
 //! through the [`lanes`](super::lanes).
 
+use example_support::{Error, Result};
 use onchip::prelude::*;
 use onchip::trace::{Kind, Recorder};
 
 use super::roles::{EMITTER, Stop, collector_rank, worker_rank};
 use super::seat::Seat;
 use super::{Job, Schedule};
-use crate::error::FarmError;
 use crate::frame::{Format, Rate, Size};
 
 /// A format as it goes through a channel: width, height, rate, and the frames or `u64::MAX`.
@@ -21,9 +21,8 @@ fn to_plain(format: Format) -> PlainFormat {
 }
 
 fn from_plain([width, height, frames, seconds, count]: PlainFormat) -> Result<Format, Stop> {
-    let broken = |error: &dyn std::fmt::Display| Stop::Farm(FarmError::World(error.to_string()));
-    let size = Size::new(width, height).map_err(|error| broken(&error))?;
-    let part = |number: u64| u32::try_from(number).map_err(|error| broken(&error));
+    let size = Size::new(width, height)?;
+    let part = |number: u64| u32::try_from(number).map_err(Error::new);
     let rate = Rate { frames: part(frames)?, seconds: part(seconds)? };
     Ok(Format { size, rate, frames: (count < u64::MAX).then_some(count) })
 }
@@ -193,7 +192,7 @@ impl Orders {
 }
 
 fn unknown_worker(worker: u64) -> Stop {
-    Stop::Farm(FarmError::World(format!("there is no worker {worker}")))
+    Stop::Farm(Error::new(format!("there is no worker {worker}")))
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use std::ops::DerefMut;
 
-use crate::error::{FarmError, StreamError};
+use example_support::{Error, Result};
+
 use crate::farm::Job;
 use crate::frame::Format;
 use crate::input::Source;
@@ -16,8 +17,8 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    pub(super) fn open(job: &Job) -> Result<Self, FarmError> {
-        let source = job.input.open().map_err(FarmError::Input)?;
+    pub(super) fn open(job: &Job) -> Result<Self> {
+        let source = job.input.open()?;
         let limit = job.frames.unwrap_or(u64::MAX);
         Ok(Self { source, place: job.input.to_string(), limit, frames: 0 })
     }
@@ -35,20 +36,20 @@ impl Feed {
     /// Reads the next frame into `rgb`; `false` when there is none left.
     ///
     /// An input without a single frame is an error: nothing can be written that a player takes.
-    pub(super) fn fill(&mut self, rgb: &mut [u8]) -> Result<bool, FarmError> {
+    pub(super) fn fill(&mut self, rgb: &mut [u8]) -> Result<bool> {
         if self.frames == self.limit {
             return Ok(false);
         }
-        let more = self.source.read(rgb).map_err(FarmError::Input)?;
+        let more = self.source.read(rgb)?;
         if !more && self.frames == 0 {
-            return Err(FarmError::Input(StreamError::new(&self.place, "holds no frames")));
+            return Err(Error::at(&self.place, "holds no frames"));
         }
         self.frames += u64::from(more);
         Ok(more)
     }
 
     /// The frames to send again and again, if the job asks for that, in memory of this rank.
-    pub(super) fn preloaded(&mut self, job: &Job) -> Result<Vec<Vec<u8>>, FarmError> {
+    pub(super) fn preloaded(&mut self, job: &Job) -> Result<Vec<Vec<u8>>> {
         match job.preload {
             Some(preload) => self.preload(preload.frames, |len| Ok(vec![0; len])),
             None => Ok(Vec::new()),
@@ -56,7 +57,7 @@ impl Feed {
     }
 
     /// Reads up to `count` frames into buffers made by `buffer`.
-    pub(super) fn preload<B: DerefMut<Target = [u8]>, E: From<FarmError>>(
+    pub(super) fn preload<B: DerefMut<Target = [u8]>, E: From<Error>>(
         &mut self,
         count: usize,
         mut buffer: impl FnMut(usize) -> Result<B, E>,

@@ -6,14 +6,14 @@
 
 use std::collections::BTreeSet;
 
+use example_support::{Error, Result};
 use onchip::prelude::Sender;
 use onchip::threads::{Choice, CommThreads, Delegated};
-use onchip::topology::{Bind, Error, KtPlacement, KtPlan, Role, Topology, pin_current_thread};
+use onchip::topology::{self, Bind, KtPlacement, KtPlan, Role, Topology, pin_current_thread};
 use onchip::trace::{Recording, Track};
 
 use super::roles::{EMITTER, collector_rank, worker_rank};
 use super::{Job, Mode, Ranks, placement};
-use crate::error::FarmError;
 
 /// Which communication threads a farm has.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,12 +43,10 @@ impl Helped {
     /// # Errors
     /// A mode that does not work with the kind of ranks, a number of threads that does not go with
     /// it, or a machine that does not tell what it is.
-    pub fn plan(job: &Job, mode: Mode, ranks: Ranks) -> Result<Option<Self>, FarmError> {
-        let topology = || Topology::read().map_err(|error| FarmError::World(error.to_string()));
-        match placement_of(mode) {
-            Some(placement) => Self::plan_on(&topology()?, job, mode, ranks, placement).map(Some),
-            None => Ok(None),
-        }
+    pub fn plan(job: &Job, mode: Mode, ranks: Ranks) -> Result<Option<Self>> {
+        let Some(placement) = placement_of(mode) else { return Ok(None) };
+        let topology = Topology::read().map_err(Error::new)?;
+        Self::plan_on(&topology, job, mode, ranks, placement).map(Some)
     }
 
     fn plan_on(
@@ -57,27 +55,25 @@ impl Helped {
         mode: Mode,
         ranks: Ranks,
         mut placement: KtPlacement,
-    ) -> Result<Self, FarmError> {
+    ) -> Result<Self> {
         if (mode, ranks) == (Mode::KtGeneralized, Ranks::Processes) {
-            return Err(FarmError::Usage(
+            return Err(Error::new(
                 "mode kt-generalized has threads that send for every rank of a core, which needs \
-                 one address space: it needs --ranks threads"
-                    .to_owned(),
+                 one address space: it needs --ranks threads",
             ));
         }
-        let usage = |error: Error| FarmError::Usage(error.to_string());
         let roles = Role::farm(job.workers);
         if let Some(kts) = job.kts {
-            placement = placement.with_kts(kts, roles.len()).map_err(usage)?;
+            placement = placement.with_kts(kts, roles.len()).map_err(Error::new)?;
         }
         let (plan, refused) = if job.force_kts {
             (KtPlan::forced(topology, &roles, &Bind::Auto, placement), None)
         } else {
             match KtPlan::new(topology, &roles, &Bind::Auto, placement) {
                 Err(
-                    error @ (Error::NoSibling { .. }
-                    | Error::TooFewThreads { .. }
-                    | Error::NoDedicatedCores { .. }),
+                    error @ (topology::Error::NoSibling { .. }
+                    | topology::Error::TooFewThreads { .. }
+                    | topology::Error::NoDedicatedCores { .. }),
                 ) => {
                     let automatic = KtPlacement::Automatic;
                     let plan = KtPlan::new(topology, &roles, &Bind::Auto, automatic);
@@ -86,7 +82,7 @@ impl Helped {
                 plan => (plan, None),
             }
         };
-        Ok(Self { mode, ranks, plan: plan.map_err(usage)?, refused })
+        Ok(Self { mode, ranks, plan: plan.map_err(Error::new)?, refused })
     }
 
     /// The communication threads for a channel.
@@ -236,7 +232,6 @@ mod tests {
     use onchip::topology::CpuSet;
 
     use super::*;
-    use crate::farm::{Record, Schedule};
     use crate::frame::Size;
     use crate::input::Input;
     use crate::output::Output;
@@ -262,22 +257,11 @@ mod tests {
     }
 
     fn job(workers: usize, kts: Option<usize>, force_kts: bool) -> Job {
-        Job {
-            input: Input::Clip(Size::ONE_PIXEL),
-            output: Output::Discard,
-            frames: None,
-            workers,
-            schedule: Schedule::RoundRobin,
-            degree: 1,
-            preload: None,
-            kts,
-            force_kts,
-            record: Record::Nothing,
-            progress: false,
-        }
+        let input = Input::Clip(Size::ONE_PIXEL);
+        Job { kts, force_kts, ..Job::new(input, Output::Discard, workers) }
     }
 
-    fn plan(machine: &Topology, mode: Mode, ranks: Ranks, job: &Job) -> Result<Helped, FarmError> {
+    fn plan(machine: &Topology, mode: Mode, ranks: Ranks, job: &Job) -> Result<Helped> {
         Helped::plan_on(machine, job, mode, ranks, placement_of(mode).unwrap())
     }
 

@@ -8,8 +8,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use example_support::Result;
 use onchip::prelude::*;
-use onchip::trace::{Detail, Kind};
+use onchip::trace::Kind;
 
 use super::control::{Desk, Dispatch};
 use super::feed::Feed;
@@ -19,7 +20,6 @@ use super::no_kt::{self, gray_channel, rgb_channel};
 use super::roles::{self, EMITTER, Roles, Stop, collector_rank, worker_rank};
 use super::seat::Seat;
 use super::{Job, Ranks, Run};
-use crate::error::FarmError;
 use crate::filter::gray;
 use crate::frame::Format;
 
@@ -27,7 +27,7 @@ use crate::frame::Format;
 ///
 /// # Errors
 /// A fault of the input or the output, or a rank that was lost.
-pub fn run(job: &Job, ranks: Ranks, helped: &Helped) -> Result<Run, FarmError> {
+pub fn run(job: &Job, ranks: Ranks, helped: &Helped) -> Result<Run> {
     roles::run(job, ranks, Some(helped), &Roles { emit, work, collect: no_kt::collect })
 }
 
@@ -73,9 +73,7 @@ impl<B> UnderWay<B> {
 fn wait<B>(seat: &Seat, request: threads::Request<B>) -> Result<B, Stop> {
     let open = (!request.is_done()).then(|| seat.recorder.begin(Kind::Wait));
     let message = request.wait().map_err(|unsent| unsent.error)?;
-    if let Some(open) = open {
-        open.end(Detail::default());
-    }
+    drop(open);
     Ok(message)
 }
 

@@ -1,5 +1,5 @@
-//! The channels that frames go through: from the emitter to each worker, from each worker to the
-//! collector, and back. What they hold is a mode's choice.
+//! The channels that frames go through: from the emitter to each worker, and from each worker to the
+//! collector. What they hold is a mode's choice.
 
 use onchip::prelude::*;
 
@@ -8,7 +8,6 @@ use super::roles::{EMITTER, Stop, collector_rank, worker_rank};
 
 pub(super) const FRAMES: &str = "frames";
 pub(super) const RESULTS: &str = "gray frames";
-const BACK: &str = "free buffers";
 
 /// From the emitter to each worker.
 pub(super) fn frames_out(
@@ -38,14 +37,4 @@ pub(super) fn results_in(
 ) -> Result<Vec<Receiver<[u8]>>, Stop> {
     let lanes = (0..job.workers).map(|from| rank.receiver(RESULTS, worker_rank(from), channel));
     Ok(lanes.collect::<Result<_, _>>()?)
-}
-
-/// From the collector to the emitter, seen from the collector.
-pub(super) fn back_out(rank: &Rank, channel: Channel) -> Result<Sender<[u8]>, Stop> {
-    Ok(rank.sender(BACK, EMITTER, channel)?)
-}
-
-/// From the collector to the emitter, seen from the emitter.
-pub(super) fn back_in(rank: &Rank, job: &Job, channel: Channel) -> Result<Receiver<[u8]>, Stop> {
-    Ok(rank.receiver(BACK, collector_rank(job), channel)?)
 }

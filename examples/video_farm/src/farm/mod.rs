@@ -29,15 +29,14 @@ mod roles;
 mod seat;
 pub mod sh_mem;
 
-use std::fmt;
-
 pub use helpers::Helped;
 pub use record::{Record, Recorded};
 
 use clap::ValueEnum;
+pub use example_support::options::Ranks;
+use example_support::{Error, Result, display_as_on_the_command_line};
 use serde::{Deserialize, Serialize};
 
-use crate::error::FarmError;
 use crate::frame::Size;
 use crate::input::Input;
 use crate::output::Output;
@@ -46,17 +45,17 @@ use crate::output::Output;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// As a pointer, through channels between threads: the shared-memory baseline.
+    /// Pointers, through channels between threads: the shared-memory baseline (threads only)
     ShMem,
-    /// By value, written by the sender into the slot that the receiver reads.
+    /// By value, without communication threads
     NoKt,
-    /// By value, copied by a communication thread for each worker.
-    KtW,
-    /// As a shared buffer whose ownership moves while the pixels stay.
+    /// Shared buffers whose ownership moves
     Moved,
-    /// By value, copied by communication threads for the emitter and for groups of workers.
+    /// By value, copied by a communication thread for each worker
+    KtW,
+    /// By value, copied by communication threads for the emitter and for groups of workers
     KtSpecialized,
-    /// By value, copied by a communication thread on each core for all who send from or to it.
+    /// By value, copied by one communication thread a core (threads only)
     KtGeneralized,
 }
 
@@ -78,16 +77,6 @@ impl Mode {
     }
 }
 
-/// What emitter, workers and collector are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ranks {
-    /// Threads of one process.
-    Threads,
-    /// A process each.
-    Processes,
-}
-
 /// To which worker the next frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -98,20 +87,7 @@ pub enum Schedule {
     OnDemand,
 }
 
-macro_rules! display_as_on_the_command_line {
-    ($($type:ty),*) => {$(
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self.to_possible_value() {
-                    Some(value) => f.pad(value.get_name()),
-                    None => fmt::Debug::fmt(self, f),
-                }
-            }
-        }
-    )*};
-}
-
-display_as_on_the_command_line!(Mode, Ranks, Schedule);
+display_as_on_the_command_line!(Mode, Schedule);
 
 /// One run of a farm.
 #[derive(Clone, Debug)]
@@ -156,6 +132,23 @@ pub struct Preload {
 }
 
 impl Job {
+    /// All frames of an input, by so many workers in turn, with channels of one frame; more is for the caller to say.
+    pub fn new(input: Input, output: Output, workers: usize) -> Self {
+        Self {
+            input,
+            output,
+            frames: None,
+            workers,
+            schedule: Schedule::RoundRobin,
+            degree: 1,
+            preload: None,
+            kts: None,
+            force_kts: false,
+            record: Record::Nothing,
+            progress: false,
+        }
+    }
+
     /// Frames that can be between the emitter's hands and the collector's at one time: those in
     /// the channels of every worker and the one it is at.
     fn in_flight(&self) -> usize {
@@ -204,13 +197,12 @@ impl Run {
 /// # Errors
 /// A fault of the input or the output, a rank that was lost, or a mode that does not work with
 /// the kind of ranks.
-pub fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run, FarmError> {
+pub fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run> {
     match (mode, ranks) {
         (Mode::ShMem, Ranks::Threads) => sh_mem::run(job),
-        (Mode::ShMem, Ranks::Processes) => Err(FarmError::Usage(
+        (Mode::ShMem, Ranks::Processes) => Err(Error::new(
             "mode sh-mem passes pointers, which mean nothing to another process: it needs \
-             --ranks threads"
-                .to_owned(),
+             --ranks threads",
         )),
         (Mode::NoKt, _) => no_kt::run(job, ranks),
         (Mode::Moved, _) => moved::run(job, ranks),

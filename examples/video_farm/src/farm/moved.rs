@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use example_support::Result;
 use onchip::prelude::*;
 
 use super::collect::Collection;
@@ -12,16 +13,18 @@ use super::feed::Feed;
 use super::roles::{self, EMITTER, Roles, Stop, collector_rank, worker_rank};
 use super::seat::Seat;
 use super::{Job, Ranks, Run, lanes};
-use crate::error::FarmError;
 use crate::filter::gray_in_place;
 
 /// Runs the farm in a world of threads or processes.
 ///
 /// # Errors
 /// A fault of the input or the output, or a rank that was lost.
-pub fn run(job: &Job, ranks: Ranks) -> Result<Run, FarmError> {
+pub fn run(job: &Job, ranks: Ranks) -> Result<Run> {
     roles::run(job, ranks, None, &Roles { emit, work, collect })
 }
+
+/// The channel of buffers from the collector to the emitter.
+const BACK: &str = "free buffers";
 
 /// From the emitter to a worker. A channel of moved buffers needs no room for frames.
 fn lane(job: &Job) -> Channel {
@@ -62,7 +65,7 @@ fn emit(seat: &Seat) -> Result<(), Stop> {
     let &Seat { rank, job, .. } = seat;
     let mut dispatch = Dispatch::open(seat)?;
     let mut lanes = lanes::frames_out(rank, job, lane(job))?;
-    let back = lanes::back_in(rank, job, unblocked(job))?;
+    let back = rank.receiver(BACK, collector_rank(job), unblocked(job))?;
     let mut buffers = Buffers { at_hand: VecDeque::new(), back, to_make: job.pool() };
     let mut feed = Feed::open(job)?;
     let format = feed.format();
@@ -107,7 +110,7 @@ fn collect(seat: &Seat) -> Result<Run, Stop> {
     let &Seat { rank, job, .. } = seat;
     let orders = Orders::open(seat)?;
     let results = lanes::results_in(rank, job, unblocked(job))?;
-    let mut back = lanes::back_out(rank, unblocked(job))?;
+    let mut back = rank.sender(BACK, EMITTER, unblocked(job))?;
     let format = orders.begin()?;
     let mut collection = Collection::open(job, format)?;
     while let Some(worker) = orders.next_worker()? {

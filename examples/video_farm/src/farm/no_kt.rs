@@ -4,6 +4,7 @@
 //! and the filter reads that slot and writes into one of the channel to the collector. Frames
 //! that are in memory already are copied once, as in the paper.
 
+use example_support::Result;
 use onchip::prelude::*;
 
 use super::collect::Collection;
@@ -12,7 +13,6 @@ use super::feed::Feed;
 use super::roles::{self, Roles, Stop, collector_rank, worker_rank};
 use super::seat::Seat;
 use super::{Job, Ranks, Run, lanes};
-use crate::error::FarmError;
 use crate::filter::gray;
 use crate::frame::{Format, Size};
 
@@ -20,7 +20,7 @@ use crate::frame::{Format, Size};
 ///
 /// # Errors
 /// A fault of the input or the output, or a rank that was lost.
-pub fn run(job: &Job, ranks: Ranks) -> Result<Run, FarmError> {
+pub fn run(job: &Job, ranks: Ranks) -> Result<Run> {
     roles::run(job, ranks, None, &Roles { emit, work, collect })
 }
 

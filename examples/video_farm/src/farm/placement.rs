@@ -42,25 +42,12 @@ fn place(rank: usize, job: &Job, cores: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::farm::{Record, Schedule};
     use crate::frame::Size;
     use crate::input::Input;
     use crate::output::Output;
 
     fn places(workers: usize, cores: usize) -> Vec<Option<usize>> {
-        let job = Job {
-            input: Input::Clip(Size::ONE_PIXEL),
-            output: Output::Discard,
-            frames: None,
-            workers,
-            schedule: Schedule::OnDemand,
-            degree: 1,
-            preload: None,
-            kts: None,
-            force_kts: false,
-            record: Record::Nothing,
-            progress: false,
-        };
+        let job = Job::new(Input::Clip(Size::ONE_PIXEL), Output::Discard, workers);
         (0..=collector_rank(&job)).map(|rank| place(rank, &job, cores)).collect()
     }
 

@@ -1,13 +1,12 @@
 //! Emitter, workers and collector as ranks of a world.
 
+use example_support::{Error, Result};
 use onchip::prelude::*;
-use onchip::trace::Track;
 use serde::{Deserialize, Serialize};
 
 use super::helpers::{Crew, Helped};
 use super::seat::Seat;
 use super::{Job, Ranks, Recorded, Run};
-use crate::error::FarmError;
 
 /// The rank of the emitter.
 pub(super) const EMITTER: usize = 0;
@@ -32,15 +31,15 @@ pub(super) struct Roles {
 /// Why a rank stops before its work is done.
 pub(super) enum Stop {
     /// Because of a fault that it has found.
-    Farm(FarmError),
+    Farm(Error),
     /// Because of a channel.
     Channel(onchip::Error),
     /// Because another rank did, which says why.
     Quiet,
 }
 
-impl From<FarmError> for Stop {
-    fn from(error: FarmError) -> Self {
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
         Stop::Farm(error)
     }
 }
@@ -61,39 +60,30 @@ type Report = (Outcome, Recorded);
 enum Outcome {
     Done,
     Collected(Run),
-    Failed(FarmError),
+    Failed(Error),
 }
 
 /// A launcher decides how many ranks there are.
-fn misfit(job: &Job, rank: &Rank) -> FarmError {
+fn misfit(job: &Job, rank: &Rank) -> Error {
     let (workers, needed, size) = (job.workers, collector_rank(job) + 1, rank.size());
-    FarmError::Usage(format!(
+    Error::new(format!(
         "a farm of {workers} workers has {needed} ranks with its emitter and collector, and this \
          world has {size}"
     ))
 }
 
 /// Runs a farm in a world of its own.
-pub(super) fn run(
-    job: &Job,
-    ranks: Ranks,
-    helped: Option<&Helped>,
-    roles: &Roles,
-) -> Result<Run, FarmError> {
+pub(super) fn run(job: &Job, ranks: Ranks, helped: Option<&Helped>, roles: &Roles) -> Result<Run> {
     let size = collector_rank(job) + 1;
-    let lost = |error: onchip::Error| FarmError::World(error.to_string());
     // A process that is a rank comes here as well, and has a recording of its own.
     let recording = job.record.recording();
-    let crew = Crew::hire(helped, &recording).map_err(lost)?;
+    let crew = Crew::hire(helped, &recording)?;
     let code = |rank: &Rank| -> onchip::Result<Report> {
         let fits = rank.size() == size;
-        let track = match ranks {
-            Ranks::Threads => Track::rank(rank.id()),
-            Ranks::Processes => Track::rank(rank.id()).in_process_of(rank.id()),
-        };
         let seat = || -> onchip::Result<Seat> {
             let helpers = crew.seat(rank.id(), job)?;
-            Ok(Seat { rank, job, recorder: recording.recorder(track), helpers })
+            let recorder = recording.recorder(ranks.track(rank.id()));
+            Ok(Seat { rank, job, recorder, helpers })
         };
         let outcome = match rank.id() {
             _ if !fits => Err(Stop::Farm(misfit(job, rank))),
@@ -113,15 +103,11 @@ pub(super) fn run(
         };
         Ok((outcome, recorded))
     };
-    let reports = match ranks {
-        Ranks::Threads => World::threads(size).any_size().run(code),
-        Ranks::Processes => World::processes(size).any_size().run(code),
-    };
-    let reports = reports.map_err(lost)?;
+    let reports = ranks.run(size, code)?;
     // Its threads record up to their end.
     drop(crew);
     let mut parts = vec![Recorded::take(&recording)];
-    let mut collected = Err(FarmError::World("the stream broke off".to_owned()));
+    let mut collected = Err(Error::new("the stream broke off"));
     for (outcome, recorded) in reports {
         parts.push(recorded);
         match outcome {

@@ -2,17 +2,17 @@
 //! library would use, and come back to be filled again.
 
 use std::collections::VecDeque;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use onchip::trace::{Detail, Kind, Recorder, Track};
+use example_support::{Error, Result};
+use onchip::trace::{Kind, Recorder, Track};
 
 use super::collect::Collection;
 use super::feed::Feed;
 use super::placement::take_place;
-use super::roles::{EMITTER, collector_rank, worker_rank};
+use super::roles::{EMITTER, Stop, collector_rank, worker_rank};
 use super::{Job, Recorded, Run, Schedule};
-use crate::error::FarmError;
 use crate::filter::gray_in_place;
 use crate::frame::Format;
 
@@ -52,47 +52,52 @@ struct Collector {
 ///
 /// # Errors
 /// A fault of the input or the output.
-pub fn run(job: &Job) -> Result<Run, FarmError> {
+pub fn run(job: &Job) -> Result<Run> {
     let (emitter, workers, collector) = connect(job);
     let recording = job.record.recording();
-    let recorder = |rank| recording.recorder(Track::rank(rank));
-    let lost = |name: &str| FarmError::World(format!("the {name} panicked"));
-    let run = thread::scope(|scope| {
-        let recorder = &recorder;
-        let emitter = scope.spawn(move || {
-            take_place(EMITTER, job);
-            emitter.run(job, &recorder(EMITTER))
-        });
-        let collector = scope.spawn(move || {
-            take_place(collector_rank(job), job);
-            collector.run(job, &recorder(collector_rank(job)))
-        });
-        let workers = workers.into_iter().map(|worker| {
-            scope.spawn(move || {
-                let rank = worker_rank(worker.id);
-                take_place(rank, job);
-                worker.run(job, &recorder(rank))
-            })
-        });
-        let workers: Vec<_> = workers.collect();
+    let begin = |rank| {
+        take_place(rank, job);
+        recording.recorder(Track::rank(rank))
+    };
+    let (worked, emitted, collected) = thread::scope(|scope| {
+        let begin = &begin;
+        let emitter = scope.spawn(move || emitter.run(job, &begin(EMITTER)));
+        let collector = scope.spawn(move || collector.run(job, &begin(collector_rank(job))));
+        let work = |worker: Worker| {
+            let rank = worker_rank(worker.id);
+            scope.spawn(move || worker.run(job, &begin(rank)))
+        };
+        let workers: Vec<_> = workers.into_iter().map(work).collect();
         // All are joined before any result is looked at, so that every panic is accounted for.
-        let emitted = emitter.join().map_err(|_| lost("emitter"));
-        let worked = workers.into_iter().map(|worker| worker.join().map_err(|_| lost("worker")));
-        let worked: Result<Vec<()>, _> = worked.collect();
-        let collected = collector.join().map_err(|_| lost("collector"));
-        worked?;
-        emitted??;
-        collected??.ok_or_else(|| FarmError::World("the stream broke off".to_owned()))
-    })?;
-    Ok(Run { recorded: Recorded::take(&recording), ..run })
+        let worked: Vec<_> = workers.into_iter().map(|worker| ended("worker", worker)).collect();
+        (worked, ended("emitter", emitter), ended("collector", collector))
+    });
+    for end in worked.into_iter().chain([emitted]) {
+        if let Err(Stop::Farm(error)) = end {
+            return Err(error);
+        }
+    }
+    match collected {
+        Ok(run) => Ok(Run { recorded: Recorded::take(&recording), ..run }),
+        Err(Stop::Farm(error)) => Err(error),
+        Err(_) => Err(Error::new("the stream broke off")),
+    }
 }
 
-/// Records what takes time: waiting, or work.
-fn during<T>(recorder: &Recorder, kind: Kind, what: impl FnOnce() -> T) -> T {
-    let open = recorder.begin(kind);
-    let result = what();
-    open.end(Detail::default());
-    result
+/// How a thread ended.
+fn ended<T>(name: &str, thread: ScopedJoinHandle<Result<T, Stop>>) -> Result<T, Stop> {
+    let lost = |_| Err(Stop::Farm(Error::new(format!("the {name} panicked"))));
+    thread.join().unwrap_or_else(lost)
+}
+
+/// Sends or receives. A channel without its other end: someone has failed, and says so.
+fn pass<T, E>(
+    recorder: &Recorder,
+    kind: Kind,
+    what: impl FnOnce() -> Result<T, E>,
+) -> Result<T, Stop> {
+    let _open = recorder.begin(kind);
+    what().map_err(|_| Stop::Quiet)
 }
 
 fn connect(job: &Job) -> (Emitter, Vec<Worker>, Collector) {
@@ -115,57 +120,50 @@ fn connect(job: &Job) -> (Emitter, Vec<Worker>, Collector) {
 }
 
 impl Emitter {
-    fn run(self, job: &Job, recorder: &Recorder) -> Result<(), FarmError> {
+    fn run(self, job: &Job, recorder: &Recorder) -> Result<(), Stop> {
         let mut feed = Feed::open(job)?;
         let format = feed.format();
-        let len = format.size.rgb_len();
+        let new = |len| vec![0; len].into_boxed_slice();
+        let mut to_make = job.pool();
         let mut buffers = VecDeque::new();
         if let Some(preload) = job.preload {
-            let new = |len| Ok::<_, FarmError>(vec![0; len].into_boxed_slice());
-            buffers.extend(feed.preload(preload.frames, new)?);
+            buffers.extend(feed.preload(preload.frames, |len| Ok::<_, Error>(new(len)))?);
+            to_make = 0;
         }
+        self.order.send(Order::Begin(format)).map_err(|_| Stop::Quiet)?;
         let mut sent = 0;
-        let mut allocated = 0;
-        // A queue without the other end: someone has failed, and says so.
-        let mut send = || -> Option<Result<(), FarmError>> {
-            self.order.send(Order::Begin(format)).ok()?;
-            loop {
-                let mut frame = match buffers.pop_front().or_else(|| self.free.try_recv().ok()) {
-                    Some(frame) => frame,
-                    None if job.preload.is_none() && allocated < job.pool() => {
-                        allocated += 1;
-                        vec![0; len].into_boxed_slice()
-                    }
-                    None => during(recorder, Kind::Receive, || self.free.recv()).ok()?,
-                };
-                let more = match job.preload {
-                    Some(preload) => sent < job.preloaded_total(preload),
-                    None => match during(recorder, Kind::Compute, || feed.fill(&mut frame)) {
-                        Ok(more) => more,
-                        Err(error) => return Some(Err(error)),
-                    },
-                };
-                if !more {
-                    self.order.send(Order::End).ok()?;
-                    return Some(Ok(()));
+        loop {
+            let mut frame = match buffers.pop_front().or_else(|| self.free.try_recv().ok()) {
+                Some(frame) => frame,
+                None if to_make > 0 => {
+                    to_make -= 1;
+                    new(format.size.rgb_len())
                 }
-                let worker = match job.schedule {
-                    Schedule::RoundRobin => (sent % job.workers as u64) as usize,
-                    Schedule::OnDemand => {
-                        during(recorder, Kind::Receive, || self.ready.recv()).ok()?
-                    }
-                };
-                self.order.send(Order::To(worker)).ok()?;
-                during(recorder, Kind::Send, || self.lanes[worker].send(frame)).ok()?;
-                sent += 1;
+                None => pass(recorder, Kind::Receive, || self.free.recv())?,
+            };
+            let more = match job.preload {
+                Some(preload) => sent < job.preloaded_total(preload),
+                None => {
+                    let _open = recorder.begin(Kind::Compute);
+                    feed.fill(&mut frame)?
+                }
+            };
+            if !more {
+                return self.order.send(Order::End).map_err(|_| Stop::Quiet);
             }
-        };
-        send().unwrap_or(Ok(()))
+            let worker = match job.schedule {
+                Schedule::RoundRobin => (sent % job.workers as u64) as usize,
+                Schedule::OnDemand => pass(recorder, Kind::Receive, || self.ready.recv())?,
+            };
+            self.order.send(Order::To(worker)).map_err(|_| Stop::Quiet)?;
+            pass(recorder, Kind::Send, || self.lanes[worker].send(frame))?;
+            sent += 1;
+        }
     }
 }
 
 impl Worker {
-    fn run(self, job: &Job, recorder: &Recorder) {
+    fn run(self, job: &Job, recorder: &Recorder) -> Result<(), Stop> {
         let ask = || {
             if let Some(ready) = &self.ready {
                 // An emitter that has sent its last frame hears no more requests.
@@ -173,36 +171,30 @@ impl Worker {
             }
         };
         (0..job.requests_of_a_worker()).for_each(|_| ask());
-        while let Ok(mut frame) = during(recorder, Kind::Receive, || self.input.recv()) {
+        loop {
+            let mut frame = pass(recorder, Kind::Receive, || self.input.recv())?;
             // Asked for before the work, so that the next frame is there when this one is done.
             ask();
             recorder.compute(1.0, || gray_in_place(&mut frame));
-            if during(recorder, Kind::Send, || self.output.send(frame)).is_err() {
-                return;
-            }
+            pass(recorder, Kind::Send, || self.output.send(frame))?;
         }
     }
 }
 
 impl Collector {
-    /// `None` when the emitter has stopped before the end of the stream.
-    fn run(self, job: &Job, recorder: &Recorder) -> Result<Option<Run>, FarmError> {
-        let Ok(Order::Begin(format)) = self.order.recv() else {
-            return Ok(None);
-        };
+    fn run(self, job: &Job, recorder: &Recorder) -> Result<Run, Stop> {
+        let Ok(Order::Begin(format)) = self.order.recv() else { return Err(Stop::Quiet) };
         let mut collection = Collection::open(job, format)?;
         loop {
-            let frame = match during(recorder, Kind::Receive, || self.order.recv()) {
-                Ok(Order::To(worker)) => {
-                    during(recorder, Kind::Receive, || self.lanes[worker].recv())
-                }
-                Ok(Order::End) => return collection.finish().map(Some),
-                Ok(Order::Begin(_)) | Err(_) => return Ok(None),
+            let worker = match pass(recorder, Kind::Receive, || self.order.recv())? {
+                Order::To(worker) => worker,
+                Order::End => return Ok(collection.finish()?),
+                Order::Begin(_) => return Err(Stop::Quiet),
             };
-            let Ok(frame) = frame else {
-                return Ok(None);
-            };
-            during(recorder, Kind::Compute, || collection.take(&frame[..format.size.gray_len()]))?;
+            let frame = pass(recorder, Kind::Receive, || self.lanes[worker].recv())?;
+            let open = recorder.begin(Kind::Compute);
+            collection.take(&frame[..format.size.gray_len()])?;
+            drop(open);
             // An emitter that has sent its last frame needs no more buffers.
             let _ = self.free.send(frame);
         }

@@ -8,10 +8,11 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
 
+use example_support::{Error, Result};
+
 use super::Source;
 use super::y4m::Y4m;
-use crate::error::StreamError;
-use crate::frame::Format;
+use crate::frame::{Format, fault};
 
 /// As much of what ffmpeg complains about as an error message can hold.
 const MAX_COMPLAINT: usize = 2000;
@@ -35,14 +36,14 @@ impl Ffmpeg {
     ///
     /// # Errors
     /// No such file, no `ffmpeg` program, or a file that it cannot decode.
-    pub fn open(path: &Path) -> Result<Self, StreamError> {
+    pub fn open(path: &Path) -> Result<Self> {
         Self::open_with("ffmpeg", path)
     }
 
-    fn open_with(program: &str, path: &Path) -> Result<Self, StreamError> {
+    fn open_with(program: &str, path: &Path) -> Result<Self> {
         let place = path.display().to_string();
         // Asked first, so that a missing file is not reported as a missing program.
-        path.metadata().map_err(|error| StreamError::new(&place, error))?;
+        path.metadata().map_err(|error| Error::at(&place, error))?;
         // The prefix keeps a name with a colon from being taken for a protocol.
         let mut file = std::ffi::OsString::from("file:");
         file.push(path);
@@ -56,19 +57,19 @@ impl Ffmpeg {
             .stderr(Stdio::piped())
             .spawn();
         let mut child = spawned.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => StreamError::new(
+            io::ErrorKind::NotFound => Error::at(
                 &place,
                 "this kind of file needs the `ffmpeg` program, which is not installed; install \
                  it, or give a .y4m file, a folder of PNG or PPM frames, or raw rgb24 with --size",
             ),
-            _ => StreamError::new(&place, format!("cannot start ffmpeg: {error}")),
+            _ => Error::at(&place, format!("cannot start ffmpeg: {error}")),
         })?;
         let stderr = child.stderr.take();
         let stdout = child.stdout.take();
         let complaint = stderr.map(|stderr| std::thread::spawn(move || collect(stderr)));
         let mut program = Program { child, complaint, place };
         let Some(stdout) = stdout else {
-            return Err(StreamError::new(&program.place, "no pipe from ffmpeg"));
+            return Err(Error::at(&program.place, "no pipe from ffmpeg"));
         };
         match Y4m::new(stdout, program.place.clone()) {
             Ok(y4m) => Ok(Self { y4m, program }),
@@ -82,7 +83,7 @@ impl Source for Ffmpeg {
         self.y4m.format()
     }
 
-    fn read(&mut self, rgb: &mut [u8]) -> Result<bool, StreamError> {
+    fn read(&mut self, rgb: &mut [u8]) -> Result<bool> {
         let more = self.y4m.read(rgb)?;
         if !more {
             self.program.end(Some(self.y4m.frames_read()))?;
@@ -93,7 +94,7 @@ impl Source for Ffmpeg {
 
 impl Program {
     /// Waits for the program, whose output has ended, and passes on why it failed.
-    fn end(&mut self, frame: Option<u64>) -> Result<(), StreamError> {
+    fn end(&mut self, frame: Option<u64>) -> Result<()> {
         let status = self.child.wait();
         let complaint = self.complaint.take().and_then(|thread| thread.join().ok());
         let reason = match status {
@@ -103,7 +104,10 @@ impl Program {
         };
         let complaint = complaint.unwrap_or_default();
         let reason = format!("{reason}: {}", complaint.trim().replace('\n', "; "));
-        Err(StreamError { place: self.place.clone(), frame, reason })
+        Err(match frame {
+            Some(frame) => fault(&self.place, frame, reason),
+            None => Error::at(&self.place, reason),
+        })
     }
 }
 
@@ -131,10 +135,9 @@ mod tests {
     fn a_missing_program_and_a_missing_file_are_told_apart() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = Ffmpeg::open_with("no-such-ffmpeg", file.path()).unwrap_err();
-        assert!(error.reason.contains("needs the `ffmpeg` program"), "{error}");
+        assert!(error.to_string().contains("needs the `ffmpeg` program"), "{error}");
         let missing = Path::new("no such file.mp4");
         let error = Ffmpeg::open_with("no-such-ffmpeg", missing).unwrap_err();
-        assert!(error.reason.contains("No such file"), "{error}");
-        assert_eq!(error.place, "no such file.mp4");
+        assert!(error.to_string().starts_with("no such file.mp4: No such file"), "{error}");
     }
 }

@@ -5,11 +5,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use example_support::{Error, Result};
 use image::{ColorType, DynamicImage, ImageDecoder, ImageReader};
 
 use super::Source;
-use crate::error::StreamError;
-use crate::frame::{Format, Rate, Size};
+use crate::frame::{Format, Rate, Size, fault};
 
 /// A reader of image files.
 #[derive(Debug)]
@@ -24,8 +24,8 @@ impl Images {
     ///
     /// # Errors
     /// A folder that cannot be read or holds no PNG or PPM file, or a first file that is none.
-    pub fn open(path: &Path) -> Result<Self, StreamError> {
-        let fault = |error| StreamError::new(path.display(), error);
+    pub fn open(path: &Path) -> Result<Self> {
+        let fault = |error| Error::at(path.display(), error);
         let mut files = Vec::new();
         if path.is_dir() {
             for entry in fs::read_dir(path).map_err(fault)? {
@@ -38,9 +38,8 @@ impl Images {
             files.push(path.to_owned());
         }
         files.sort_unstable_by(|a, b| alphanumeric_sort::compare_path(a, b).then_with(|| a.cmp(b)));
-        let first = files
-            .first()
-            .ok_or_else(|| StreamError::new(path.display(), "holds no PNG or PPM files"))?;
+        let first =
+            files.first().ok_or_else(|| Error::at(path.display(), "holds no PNG or PPM files"))?;
         let size = size_of(&decoder(first, 0)?, first, 0)?;
         Ok(Self { files, size, next: 0 })
     }
@@ -52,22 +51,22 @@ impl Source for Images {
         Format { size: self.size, rate: Rate::default(), frames }
     }
 
-    fn read(&mut self, rgb: &mut [u8]) -> Result<bool, StreamError> {
+    fn read(&mut self, rgb: &mut [u8]) -> Result<bool> {
         let Some(file) = self.files.get(self.next) else {
             return Ok(false);
         };
         let frame = self.next as u64;
-        let fault = |error| StreamError::at(file.display(), frame, error);
+        let fault_here = |error| fault(file.display(), frame, error);
         let decoder = decoder(file, frame)?;
         let size = size_of(&decoder, file, frame)?;
         if size != self.size {
             let reason = format!("{size}, but the first frame is {}", self.size);
-            return Err(StreamError::at(file.display(), frame, reason));
+            return Err(fault(file.display(), frame, reason));
         }
         if decoder.color_type() == ColorType::Rgb8 {
-            decoder.read_image(rgb).map_err(fault)?;
+            decoder.read_image(rgb).map_err(fault_here)?;
         } else {
-            let image = DynamicImage::from_decoder(decoder).map_err(fault)?;
+            let image = DynamicImage::from_decoder(decoder).map_err(fault_here)?;
             rgb.copy_from_slice(image.into_rgb8().as_raw());
         }
         self.next += 1;
@@ -80,18 +79,17 @@ fn is_image(path: &Path) -> bool {
     extension.eq_ignore_ascii_case("png") || extension.eq_ignore_ascii_case("ppm")
 }
 
-fn decoder(file: &Path, frame: u64) -> Result<impl ImageDecoder, StreamError> {
+fn decoder(file: &Path, frame: u64) -> Result<impl ImageDecoder> {
     ImageReader::open(file)
         .and_then(ImageReader::with_guessed_format)
         .map_err(image::ImageError::from)
         .and_then(ImageReader::into_decoder)
-        .map_err(|error| StreamError::at(file.display(), frame, error))
+        .map_err(|error| fault(file.display(), frame, error))
 }
 
-fn size_of(decoder: &impl ImageDecoder, file: &Path, frame: u64) -> Result<Size, StreamError> {
+fn size_of(decoder: &impl ImageDecoder, file: &Path, frame: u64) -> Result<Size> {
     let (width, height) = decoder.dimensions();
-    Size::new(width.into(), height.into())
-        .map_err(|error| StreamError::at(file.display(), frame, error))
+    Size::new(width.into(), height.into()).map_err(|error| fault(file.display(), frame, error))
 }
 
 #[cfg(test)]
@@ -111,7 +109,7 @@ mod tests {
         folder
     }
 
-    fn frames(path: &Path) -> Result<Vec<Vec<u8>>, StreamError> {
+    fn frames(path: &Path) -> Result<Vec<Vec<u8>>> {
         let mut images = Images::open(path)?;
         let mut rgb = vec![0; images.format().size.rgb_len()];
         let mut frames = Vec::new();
@@ -166,13 +164,12 @@ mod tests {
             ("zero.ppm", b"P6\n0 0\n255\n", ""),
         ] {
             let folder = folder(&[("a.png", &good), (name, second)]);
-            let error = frames(folder.path()).unwrap_err();
-            assert!(error.place.ends_with(name), "{error}");
-            assert_eq!(error.frame, Some(1), "{error}");
-            assert!(error.reason.contains(reason) && !error.reason.is_empty(), "{error}");
+            let error = frames(folder.path()).unwrap_err().to_string();
+            let (_, why) = error.split_once(&format!("{name}: frame 1: ")).unwrap();
+            assert!(why.contains(reason) && !why.is_empty(), "{error}");
         }
         let error = frames(folder(&[("a.txt", b"")]).path()).unwrap_err();
-        assert!(error.reason.contains("no PNG or PPM"), "{error}");
+        assert!(error.to_string().contains("no PNG or PPM"), "{error}");
         assert!(frames(Path::new("no such folder/a.png")).is_err());
     }
 }

@@ -9,9 +9,10 @@ use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use example_support::{Error, Result};
+
 use crate::clip::Clip;
-use crate::error::StreamError;
-use crate::frame::{Format, Size};
+use crate::frame::{Format, Size, fault};
 
 /// A stream of frames of one size, read one after the other.
 pub trait Source {
@@ -23,7 +24,7 @@ pub trait Source {
     ///
     /// # Errors
     /// A frame that is truncated, malformed or of another size than the first.
-    fn read(&mut self, rgb: &mut [u8]) -> Result<bool, StreamError>;
+    fn read(&mut self, rgb: &mut [u8]) -> Result<bool>;
 }
 
 /// Which frames to read; nothing is opened before [`Input::open`].
@@ -53,20 +54,19 @@ impl Input {
     ///
     /// # Errors
     /// Raw RGB without a size, or a size for a file that tells its own.
-    pub fn new(path: Option<&Path>, size: Option<Size>) -> Result<Self, StreamError> {
+    pub fn new(path: Option<&Path>, size: Option<Size>) -> Result<Self> {
         let Some(path) = path else {
             let (width, height) = Clip::SIZE;
             let size = size.or(Size::new(width, height).ok());
-            return size.map(Input::Clip).ok_or_else(|| StreamError::new("clip", "no size"));
+            return size.map(Input::Clip).ok_or_else(|| Error::at("clip", "no size"));
         };
         let place = path.display();
-        let raw_needs_size = || {
-            StreamError::new(&place, "raw rgb24 does not tell the size of a frame: give --size WxH")
-        };
+        let raw_needs_size =
+            || Error::at(&place, "raw rgb24 does not tell the size of a frame: give --size WxH");
         let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         let tells_its_size = |input: Input| match size {
             None => Ok(input),
-            Some(_) => Err(StreamError::new(
+            Some(_) => Err(Error::at(
                 &place,
                 "this input tells the size of its frames, --size is for raw rgb24",
             )),
@@ -95,7 +95,7 @@ impl Input {
     ///
     /// # Errors
     /// A file that cannot be opened, or whose beginning is not what its kind begins with.
-    pub fn open(&self) -> Result<Box<dyn Source>, StreamError> {
+    pub fn open(&self) -> Result<Box<dyn Source>> {
         Ok(match self {
             Input::Clip(size) => Box::new(Clip::new(*size)),
             Input::Y4m(path) => Box::new(y4m::Y4m::open(path)?),
@@ -148,8 +148,8 @@ fn read_up_to(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-fn truncated(place: &str, frame: u64, got: usize, expected: usize) -> StreamError {
-    StreamError::at(place, frame, format!("truncated: {got} of {expected} bytes"))
+fn truncated(place: &str, frame: u64, got: usize, expected: usize) -> Error {
+    fault(place, frame, format!("truncated: {got} of {expected} bytes"))
 }
 
 #[cfg(test)]
@@ -176,8 +176,8 @@ mod tests {
             (".", Some(size), "--size is for raw"),
         ] {
             let error = kind(path, size).unwrap_err();
-            assert!(error.reason.contains(reason), "{error}");
-            assert_eq!(error.place, path);
+            let error = error.to_string();
+            assert!(error.starts_with(&format!("{path}: ")) && error.contains(reason), "{error}");
         }
     }
 }

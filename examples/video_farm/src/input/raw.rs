@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use example_support::{Error, Result};
+
 use super::{Source, read_up_to, truncated};
-use crate::error::StreamError;
-use crate::frame::{Format, Rate, Size};
+use crate::frame::{Format, Rate, Size, fault};
 
 /// A reader of raw rgb24.
 #[derive(Debug)]
@@ -22,9 +23,9 @@ impl Raw<File> {
     ///
     /// # Errors
     /// A file that cannot be opened.
-    pub fn open(path: &Path, size: Size) -> Result<Self, StreamError> {
+    pub fn open(path: &Path, size: Size) -> Result<Self> {
         let place = path.display().to_string();
-        let fault = |error| StreamError::new(&place, error);
+        let fault = |error| Error::at(&place, error);
         let file = File::open(path).map_err(fault)?;
         let data = file.metadata().map_err(fault)?;
         let frames = data.is_file().then(|| data.len() / size.rgb_len() as u64);
@@ -54,9 +55,9 @@ impl<R: Read> Source for Raw<R> {
         self.format
     }
 
-    fn read(&mut self, rgb: &mut [u8]) -> Result<bool, StreamError> {
+    fn read(&mut self, rgb: &mut [u8]) -> Result<bool> {
         let got = read_up_to(&mut self.reader, rgb)
-            .map_err(|error| StreamError::at(&self.place, self.next, error))?;
+            .map_err(|error| fault(&self.place, self.next, error))?;
         if got == 0 {
             return Ok(false);
         }

@@ -7,9 +7,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
+use example_support::{Error, Result};
+
 use super::{Source, read_up_to, truncated};
-use crate::error::StreamError;
-use crate::frame::{Format, Rate, Size};
+use crate::frame::{Format, Rate, Size, fault};
 use crate::yuv::{self, Chroma, Range};
 
 /// No header line is as long as this; a file of something else may have no line end at all.
@@ -109,9 +110,9 @@ impl Y4m<File> {
     ///
     /// # Errors
     /// A file that cannot be opened or does not begin with a y4m header.
-    pub fn open(path: &Path) -> Result<Self, StreamError> {
+    pub fn open(path: &Path) -> Result<Self> {
         let place = path.display().to_string();
-        let fault = |error| StreamError::new(&place, error);
+        let fault = |error| Error::at(&place, error);
         let file = File::open(path).map_err(fault)?;
         let data = file.metadata().map_err(fault)?;
         let mut y4m = Self::new(file, place)?;
@@ -129,9 +130,9 @@ impl<R: Read> Y4m<R> {
     ///
     /// # Errors
     /// A stream that is empty or does not begin with a y4m header.
-    pub fn new(reader: R, place: String) -> Result<Self, StreamError> {
+    pub fn new(reader: R, place: String) -> Result<Self> {
         let mut reader = BufReader::with_capacity(1 << 16, reader);
-        let fault = |reason: String| StreamError::new(&place, reason);
+        let fault = |reason: String| Error::at(&place, reason);
         let line = read_line(&mut reader).map_err(fault)?;
         let line = line.ok_or_else(|| fault("empty".to_owned()))?;
         let header = Header::parse(&String::from_utf8_lossy(&line)).map_err(fault)?;
@@ -151,8 +152,8 @@ impl<R: Read> Source for Y4m<R> {
         Format { size: self.header.size, rate: self.header.rate, frames: self.frames }
     }
 
-    fn read(&mut self, rgb: &mut [u8]) -> Result<bool, StreamError> {
-        let fault = |reason: String| StreamError::at(&self.place, self.next, reason);
+    fn read(&mut self, rgb: &mut [u8]) -> Result<bool> {
+        let fault = |reason: String| fault(&self.place, self.next, reason);
         let Some(line) = read_line(&mut self.reader).map_err(fault)? else {
             return Ok(false);
         };
@@ -191,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    fn frames(bytes: &[u8]) -> Result<Vec<Vec<u8>>, StreamError> {
+    fn frames(bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
         let mut y4m = Y4m::new(bytes, "test".to_owned())?;
         let mut rgb = vec![0; y4m.format().size.rgb_len()];
         let mut frames = Vec::new();
@@ -274,12 +275,14 @@ mod tests {
             (b"YUV4MPEG2 W99999999999999999999 H1\n", "malformed header tag"),
             (b"YUV4MPEG2 W4 H4 C420p10\n", "`420p10` is not one of those with 8 bits"),
         ] {
-            let error = frames(bytes).unwrap_err();
-            assert!(error.reason.contains(reason), "{error} for {reason}");
-            assert_eq!(error.frame, None);
+            let error = frames(bytes).unwrap_err().to_string();
+            assert!(
+                error.contains(reason) && !error.starts_with("test: frame "),
+                "{error} for {reason}"
+            );
         }
         let endless = vec![b'a'; 10_000];
-        assert!(frames(&endless).unwrap_err().reason.contains("does not end"));
+        assert!(frames(&endless).unwrap_err().to_string().contains("does not end"));
     }
 
     #[test]
@@ -292,9 +295,8 @@ mod tests {
             ([&whole[..whole.len() - 22], b"FRAMEX\n"].concat(), "does not begin with FRAME"),
             ([&whole[..whole.len() - 22], b"\n"].concat(), "does not begin with FRAME"),
         ] {
-            let error = frames(&bytes).unwrap_err();
-            assert!(error.reason.contains(reason), "{error} for {reason}");
-            assert_eq!(error.frame, Some(1));
+            let error = frames(&bytes).unwrap_err().to_string();
+            assert!(error.contains("frame 1: ") && error.contains(reason), "{error} for {reason}");
         }
     }
 

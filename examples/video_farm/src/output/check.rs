@@ -1,8 +1,10 @@
 //! Not an output but a judge: every frame is compared with what the definition gives.
 
+use example_support::Result;
+
 use super::Sink;
-use crate::error::StreamError;
 use crate::filter::gray_reference;
+use crate::frame::fault;
 use crate::input::{Input, Source};
 
 /// Reads the input again, filters it one pixel after the other, and compares.
@@ -19,7 +21,7 @@ impl Check {
     ///
     /// # Errors
     /// An input that cannot be opened again.
-    pub fn new(input: &Input) -> Result<Self, StreamError> {
+    pub fn new(input: &Input) -> Result<Self> {
         let source = input.open()?;
         let size = source.format().size;
         Ok(Self {
@@ -33,8 +35,8 @@ impl Check {
 }
 
 impl Sink for Check {
-    fn write(&mut self, gray: &[u8]) -> Result<(), StreamError> {
-        let fault = |reason: String| StreamError::at(&self.place, self.next, reason);
+    fn write(&mut self, gray: &[u8]) -> Result<()> {
+        let fault = |reason: String| fault(&self.place, self.next, reason);
         if !self.source.read(&mut self.rgb)? {
             return Err(fault("one frame more than there are".to_owned()));
         }
@@ -50,7 +52,7 @@ impl Sink for Check {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<(), StreamError> {
+    fn finish(self: Box<Self>) -> Result<()> {
         Ok(())
     }
 }
@@ -77,6 +79,6 @@ mod tests {
         assert!(check.write(&gray[1..]).is_err());
         gray[199] ^= 1;
         let mut check = Check::new(&Input::Clip(size)).unwrap();
-        assert!(check.write(&gray).unwrap_err().reason.contains("should be"));
+        assert!(check.write(&gray).unwrap_err().to_string().contains("should be"));
     }
 }

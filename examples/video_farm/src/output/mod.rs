@@ -2,14 +2,14 @@
 
 pub mod check;
 pub mod images;
-pub mod partial;
-pub mod stream;
 pub mod y4m;
 
+use std::io::{self, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 
-use crate::error::StreamError;
-use crate::frame::Format;
+use example_support::{Error, Result};
+
+use crate::frame::{Format, fault};
 use crate::input::Input;
 
 /// Takes gray frames in order. What was written shows under its own name only after `finish`;
@@ -19,13 +19,13 @@ pub trait Sink {
     ///
     /// # Errors
     /// What keeps the frame from being written.
-    fn write(&mut self, gray: &[u8]) -> Result<(), StreamError>;
+    fn write(&mut self, gray: &[u8]) -> Result<()>;
 
     /// Completes the output after the last frame.
     ///
     /// # Errors
     /// What keeps the output from being completed.
-    fn finish(self: Box<Self>) -> Result<(), StreamError>;
+    fn finish(self: Box<Self>) -> Result<()>;
 }
 
 /// What to do with the gray frames; nothing is opened before [`Output::open`].
@@ -48,7 +48,7 @@ impl Output {
     ///
     /// # Errors
     /// A name that ends like a file of a kind that is not written here.
-    pub fn new(path: Option<&Path>) -> Result<Self, StreamError> {
+    pub fn new(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else {
             return Ok(Output::Discard);
         };
@@ -60,7 +60,7 @@ impl Output {
             Some(extension) if extension.eq_ignore_ascii_case("y4m") => {
                 Ok(Output::Y4m(path.to_owned()))
             }
-            Some(extension) if !names_a_folder => Err(StreamError::new(
+            Some(extension) if !names_a_folder => Err(Error::at(
                 path.display(),
                 format!(
                     "cannot write `.{}`: give a .y4m file, a folder for PNG frames, or - for raw \
@@ -76,25 +76,46 @@ impl Output {
     ///
     /// # Errors
     /// What keeps the output from being written to.
-    pub fn open(&self, format: Format) -> Result<Box<dyn Sink>, StreamError> {
+    pub fn open(&self, format: Format) -> Result<Box<dyn Sink>> {
         Ok(match self {
             Output::Discard => Box::new(Discard),
             Output::Y4m(path) => Box::new(y4m::Y4m::create(path, format)?),
             Output::Images(path) => Box::new(images::Images::create(path, format)?),
-            Output::StandardOutput => Box::new(stream::StandardOutput::new()),
+            Output::StandardOutput => {
+                Box::new(StandardOutput { stdout: io::stdout().lock(), next: 0 })
+            }
             Output::Check(input) => Box::new(check::Check::new(input)?),
         })
+    }
+}
+
+/// Raw bytes with nothing around them.
+struct StandardOutput {
+    stdout: StdoutLock<'static>,
+    next: u64,
+}
+
+impl Sink for StandardOutput {
+    fn write(&mut self, gray: &[u8]) -> Result<()> {
+        let written = self.stdout.write_all(gray);
+        written.map_err(|error| fault("standard output", self.next, error))?;
+        self.next += 1;
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<()> {
+        self.stdout.flush().map_err(|error| Error::at("standard output", error))
     }
 }
 
 struct Discard;
 
 impl Sink for Discard {
-    fn write(&mut self, _gray: &[u8]) -> Result<(), StreamError> {
+    fn write(&mut self, _gray: &[u8]) -> Result<()> {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<(), StreamError> {
+    fn finish(self: Box<Self>) -> Result<()> {
         Ok(())
     }
 }

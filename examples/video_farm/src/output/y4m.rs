@@ -1,16 +1,18 @@
 //! A YUV4MPEG2 file with luma alone, in full range as the filter makes it.
 
+use std::io::Write;
 use std::path::Path;
 
+use example_support::files::NewFile;
+use example_support::{Error, Result};
+
 use super::Sink;
-use super::partial::PartialFile;
-use crate::error::StreamError;
-use crate::frame::Format;
+use crate::frame::{Format, fault};
 
 /// A writer of mono y4m.
 #[derive(Debug)]
 pub struct Y4m {
-    file: PartialFile,
+    file: NewFile,
     next: u64,
 }
 
@@ -19,27 +21,28 @@ impl Y4m {
     ///
     /// # Errors
     /// A file that cannot be created.
-    pub fn create(path: &Path, format: Format) -> Result<Self, StreamError> {
-        let mut file = PartialFile::create(path)?;
+    pub fn create(path: &Path, format: Format) -> Result<Self> {
+        let mut file = NewFile::create(path)?;
         let (width, height) = (format.size.width(), format.size.height());
         let (frames, seconds) = (format.rate.frames, format.rate.seconds);
-        let header = format!(
-            "YUV4MPEG2 W{width} H{height} F{frames}:{seconds} Ip A1:1 Cmono XCOLORRANGE=FULL\n"
-        );
-        file.write(None, header.as_bytes())?;
+        writeln!(
+            file,
+            "YUV4MPEG2 W{width} H{height} F{frames}:{seconds} Ip A1:1 Cmono XCOLORRANGE=FULL"
+        )
+        .map_err(|error| Error::at(path.display(), error))?;
         Ok(Self { file, next: 0 })
     }
 }
 
 impl Sink for Y4m {
-    fn write(&mut self, gray: &[u8]) -> Result<(), StreamError> {
-        self.file.write(Some(self.next), b"FRAME\n")?;
-        self.file.write(Some(self.next), gray)?;
+    fn write(&mut self, gray: &[u8]) -> Result<()> {
+        let written = self.file.write_all(b"FRAME\n").and_then(|()| self.file.write_all(gray));
+        written.map_err(|error| fault(self.file.target().display(), self.next, error))?;
         self.next += 1;
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<(), StreamError> {
+    fn finish(self: Box<Self>) -> Result<()> {
         self.file.finish()
     }
 }

@@ -1,35 +1,17 @@
 //! The gray filter: `gray = (19595 R + 38470 G + 7471 B + 32768) >> 16`.
 //!
-//! Written in the vectors of several instruction sets, of which the best is chosen at run time, so
-//! that the default build runs as fast as one for the machine at hand and does not depend on what a
-//! compiler sees fit to vectorise. Every version gives the bits of [`gray_reference`].
+//! One loop, compiled for several instruction sets, of which the best is chosen at run time. Every version gives the
+//! bits of [`gray_reference`].
 
-use std::sync::LazyLock;
+use multiversion::multiversion;
+use multiversion::target::match_target;
 
-#[cfg(target_arch = "x86_64")]
-mod avx512;
-#[cfg(target_arch = "aarch64")]
-mod neon;
-#[allow(unsafe_code)]
-mod versions;
-#[cfg(target_arch = "x86_64")]
-mod x86;
-
-/// The filter in the vectors of one instruction set.
-#[derive(Clone, Copy, Debug)]
-struct Version {
-    name: &'static str,
-    /// From interleaved RGB to gray, of which there is a third.
-    apart: fn(&[u8], &mut [u8]),
-    /// Into the first third.
-    in_place: fn(&mut [u8]),
-}
-
-static BEST: LazyLock<Version> = LazyLock::new(|| versions::offered()[0]);
+/// How many pixels are filtered at a time where the result replaces the frame.
+const BLOCK: usize = 1024;
 
 /// Turns interleaved RGB into gray, one pixel after the other, in the words of the definition.
 ///
-/// This is what every other version is checked against.
+/// This is what the loop in 16 bits is checked against.
 ///
 /// # Panics
 /// When `rgb` does not hold exactly three bytes for each byte of `gray`.
@@ -53,7 +35,7 @@ pub fn gray_reference(rgb: &[u8], gray: &mut [u8]) {
 /// When `rgb` does not hold exactly three bytes for each byte of `gray`.
 pub fn gray(rgb: &[u8], gray: &mut [u8]) {
     check(rgb, gray);
-    (BEST.apart)(rgb, gray);
+    vectors(rgb, gray);
 }
 
 /// Turns interleaved RGB into gray in place: the first third of `frame` becomes the gray frame,
@@ -62,90 +44,58 @@ pub fn gray(rgb: &[u8], gray: &mut [u8]) {
 /// # Panics
 /// When the length of `frame` is not a multiple of three.
 pub fn gray_in_place(frame: &mut [u8]) -> usize {
-    assert!(frame.len().is_multiple_of(3), "{} bytes are no whole RGB pixels", frame.len());
-    (BEST.in_place)(frame);
-    frame.len() / 3
+    in_place(frame, vectors)
 }
 
-/// The instruction set whose vectors [`gray`] and [`gray_in_place`] use on this machine.
-pub fn instruction_set() -> &'static str {
-    BEST.name
+fn in_place(frame: &mut [u8], filter: impl Fn(&[u8], &mut [u8])) -> usize {
+    assert!(frame.len().is_multiple_of(3), "{} bytes are no whole RGB pixels", frame.len());
+    let pixels = frame.len() / 3;
+    let mut block = [0; BLOCK];
+    for start in (0..pixels).step_by(BLOCK) {
+        let end = pixels.min(start + BLOCK);
+        let gray = &mut block[..end - start];
+        filter(&frame[3 * start..3 * end], gray);
+        frame[start..end].copy_from_slice(gray);
+    }
+    pixels
 }
 
 fn check(rgb: &[u8], gray: &[u8]) {
     assert_eq!(rgb.len(), 3 * gray.len(), "three bytes of RGB for each byte of gray");
 }
 
-/// Where a coefficient is split into `256 HIGH + LOW`: those of R, G and B.
-const HIGH: [u8; 3] = [76, 150, 29];
-const LOW: [u8; 3] = [139, 70, 47];
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "x86_64+ssse3+sse4.1"))]
+fn vectors(rgb: &[u8], gray: &mut [u8]) {
+    plain(rgb, gray);
+}
 
-/// The filter on one pixel, in 16-bit arithmetic: twice as many lanes a vector as with 32 bits.
+/// The filter in 16-bit arithmetic: twice as many lanes in a vector as with 32 bits.
 ///
 /// Each coefficient is split into `256 high + low`, so that the sum is `256 h + l + 32768` with
 /// `h = 76 R + 150 G + 29 B ≤ 65025` and `l = 139 R + 70 G + 47 B ≤ 65280`. As `256 (h + 128)`
 /// is a multiple of 256, dividing the sum by 65536 is dividing `h + 128 + (l >> 8)` by 256, and
 /// that is at most 65408: nothing overflows and no bit is lost.
+///
+/// The three bytes are read one by one: of a pixel that is copied as an array the compiler makes no vectors.
 #[inline(always)]
-fn gray_pixel(rgb: [u8; 3]) -> u8 {
-    let sum = |of: [u8; 3]| (0..3).map(|i| u16::from(rgb[i]) * u16::from(of[i])).sum::<u16>();
-    ((sum(HIGH) + 128 + (sum(LOW) >> 8)) >> 8) as u8
-}
-
-/// Takes `rgb` through `block`, which turns `PIXELS` pixels of `BYTES` bytes gray.
-#[inline(always)]
-fn by_blocks<const BYTES: usize, const PIXELS: usize>(
-    rgb: &[u8],
-    gray: &mut [u8],
-    block: impl Fn(&[u8; BYTES]) -> [u8; PIXELS],
-) {
-    const { assert!(BYTES == 3 * PIXELS) };
-    let (rgb_blocks, rgb_rest) = rgb.as_chunks();
-    let (gray_blocks, gray_rest) = gray.as_chunks_mut();
-    for (rgb, gray) in rgb_blocks.iter().zip(gray_blocks) {
-        *gray = block(rgb);
-    }
-    if !gray_rest.is_empty() {
-        gray_rest.copy_from_slice(&block(&padded(rgb_rest))[..gray_rest.len()]);
+fn plain(rgb: &[u8], gray: &mut [u8]) {
+    for (rgb, gray) in rgb.chunks_exact(3).zip(gray) {
+        let (r, g, b) = (u16::from(rgb[0]), u16::from(rgb[1]), u16::from(rgb[2]));
+        let high = 76 * r + 150 * g + 29 * b;
+        let low = 139 * r + 70 * g + 47 * b;
+        *gray = ((high + 128 + (low >> 8)) >> 8) as u8;
     }
 }
 
-/// The same, with the gray frame in the first third of the other.
-#[inline(always)]
-fn by_blocks_in_place<const BYTES: usize, const PIXELS: usize>(
-    frame: &mut [u8],
-    block: impl Fn(&[u8; BYTES]) -> [u8; PIXELS],
-) {
-    const { assert!(BYTES == 3 * PIXELS) };
-    let pixels = frame.len() / 3;
-    let whole = pixels - pixels % PIXELS;
-    for start in (0..whole).step_by(PIXELS) {
-        // A block is read before its gray pixels are written, which may lie in it but not after it.
-        if let Some(rgb) = frame[3 * start..].first_chunk() {
-            let gray = block(rgb);
-            frame[start..start + PIXELS].copy_from_slice(&gray);
-        }
-    }
-    let gray = block(&padded(&frame[3 * whole..3 * pixels]));
-    frame[whole..pixels].copy_from_slice(&gray[..pixels - whole]);
-}
-
-/// A block that begins with `rest`.
-fn padded<const BYTES: usize>(rest: &[u8]) -> [u8; BYTES] {
-    let mut block = [0; BYTES];
-    block[..rest.len()].copy_from_slice(rest);
-    block
-}
-
-/// For processors without a version of their own.
-fn plain() -> Version {
-    fn block(rgb: &[u8; 48]) -> [u8; 16] {
-        std::array::from_fn(|i| gray_pixel([rgb[3 * i], rgb[3 * i + 1], rgb[3 * i + 2]]))
-    }
-    Version {
-        name: "plain",
-        apart: |rgb, gray| by_blocks(rgb, gray, block),
-        in_place: |frame| by_blocks_in_place(frame, block),
+/// The instruction set whose vectors [`gray`] and [`gray_in_place`] use on this machine.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "x86_64+ssse3+sse4.1"))]
+pub fn instruction_set() -> &'static str {
+    match_target! {
+        "x86_64+avx512bw" => "avx512",
+        "x86_64+avx2" => "avx2",
+        "x86_64+ssse3" => "ssse3",
+        "aarch64+neon" => "neon",
+        _ => "plain",
     }
 }
 
@@ -155,15 +105,31 @@ mod tests {
 
     use super::*;
 
+    type Filter = fn(&[u8], &mut [u8]);
+
+    #[multiversion(targets("x86_64+avx2"))]
+    fn avx2(rgb: &[u8], gray: &mut [u8]) {
+        plain(rgb, gray);
+    }
+
+    #[multiversion(targets("x86_64+ssse3+sse4.1"))]
+    fn ssse3(rgb: &[u8], gray: &mut [u8]) {
+        plain(rgb, gray);
+    }
+
+    /// As far as this processor has them; otherwise the plain one in its place.
+    const VERSIONS: [(&str, Filter); 4] =
+        [("best", vectors), ("avx2", avx2), ("ssse3", ssse3), ("plain", plain)];
+
     fn assert_all_versions_agree(rgb: &[u8]) {
         let mut expected = vec![0; rgb.len() / 3];
         gray_reference(rgb, &mut expected);
-        for Version { name, apart, in_place } in versions::offered() {
+        for (name, filter) in VERSIONS {
             let mut out = vec![0; expected.len()];
-            apart(rgb, &mut out);
+            filter(rgb, &mut out);
             assert!(out == expected, "{name} differs for {} pixels", expected.len());
             let mut frame = rgb.to_vec();
-            in_place(&mut frame);
+            assert_eq!(in_place(&mut frame, filter), expected.len());
             assert!(
                 frame[..expected.len()] == expected,
                 "{name} in place differs for {} pixels",
@@ -183,7 +149,7 @@ mod tests {
 
     #[test]
     fn versions_agree_around_the_size_of_a_block() {
-        for pixels in (0..=130).chain([1000, 4095, 4096, 4097]) {
+        for pixels in (0..=130).chain([1000, 1023, 1024, 1025, 4095, 4096, 4097]) {
             let rgb: Vec<u8> = (0..3 * pixels).map(|i| ((i * 7919) >> 4) as u8).collect();
             assert_all_versions_agree(&rgb);
         }
@@ -196,14 +162,14 @@ mod tests {
             let rgb = &bytes[start..start + 3 * 200];
             let mut expected = [0; 200];
             gray_reference(rgb, &mut expected);
-            for Version { name, apart, in_place } in versions::offered() {
+            for (name, filter) in VERSIONS {
                 let mut out = vec![7; 200 + 64];
-                apart(rgb, &mut out[63 - start..][..200]);
+                filter(rgb, &mut out[63 - start..][..200]);
                 assert!(out[63 - start..][..200] == expected, "{name} from {start}");
                 out[63 - start..][..200].fill(7);
                 assert!(out.iter().all(|&byte| byte == 7), "{name} writes elsewhere");
                 let mut frame = bytes.clone();
-                in_place(&mut frame[start..start + 3 * 200]);
+                in_place(&mut frame[start..start + 3 * 200], filter);
                 assert!(frame[start..start + 200] == expected, "{name} in place from {start}");
                 assert_eq!(frame[..start], bytes[..start], "{name} writes before the frame");
                 assert_eq!(frame[start + 3 * 200..], bytes[start + 3 * 200..], "{name}");

@@ -1,0 +1,33 @@
+//! Why there is no result.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What went wrong, and where.
+///
+/// It is plain text inside, so that it comes back unchanged from a rank that is a process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(String);
+
+/// A result, or why there is none.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// Returns an error with a reason that says all.
+    pub fn new(reason: impl fmt::Display) -> Self {
+        Self(reason.to_string())
+    }
+
+    /// Returns the error of a file, a stream or the like.
+    pub fn at(place: impl fmt::Display, reason: impl fmt::Display) -> Self {
+        Self(format!("{place}: {reason}"))
+    }
+}
+
+impl From<onchip::Error> for Error {
+    fn from(error: onchip::Error) -> Self {
+        Self::new(error)
+    }
+}

@@ -1,0 +1,44 @@
+//! What the large examples share.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`Error`] | why there is no result |
+//! | [`options`] | pieces of command lines, and what ranks are |
+//! | [`measure`], [`table`] | medians, spreads and ratios; results beside each other |
+//! | [`files`] | files that appear only when they are whole |
+//! | [`program`] | runs a built example, for tests |
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod files;
+pub mod measure;
+pub mod options;
+pub mod program;
+pub mod table;
+
+use std::fmt;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+pub use error::{Error, Result};
+
+/// Returns what the program `name` ends with, and says why if it did not do what was asked for.
+pub fn end(name: &str, result: Result<()>) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    // Of the ranks of a launched world, which all come here, one speaks.
+    if onchip::caller() {
+        eprintln!("{name}: {error}");
+    }
+    ExitCode::FAILURE
+}
+
+/// Prints a line, unless this is a rank that is a process.
+///
+/// # Errors
+/// Standard output that is closed.
+pub fn say(text: impl fmt::Display) -> Result<()> {
+    if !onchip::caller() {
+        return Ok(());
+    }
+    writeln!(io::stdout(), "{text}").map_err(|error| Error::at("standard output", error))
+}
