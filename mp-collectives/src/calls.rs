@@ -671,7 +671,7 @@ mod tests {
         assert_eq!(of(Mark::barrier()), "barrier");
         assert_eq!(
             of(Mark::new::<i64>(Kind::GatherVarcount, None, Some(0))),
-            "gather_varying of i64 with root 0"
+            "gather_varcount of i64 with root 0"
         );
         let many = |count| Mark::new::<u8>(Kind::Gather, Some(count), None);
         let all: Vec<_> = (2040..2060).chain([1 << 20, 1 << 21, 1 << 30]).map(many).collect();

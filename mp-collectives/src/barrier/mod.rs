@@ -11,12 +11,12 @@
 
 mod central;
 mod choice;
-mod chosen;
 mod dissemination;
+mod handle;
 mod proposal;
 
 pub use central::Central;
 pub use choice::{Explanation, Origin, Reason, choose};
-pub use chosen::{Arrived, Barriers, Settings};
 pub use dissemination::{BarrierError, Dissemination};
+pub use handle::{Arrived, Barriers, Settings};
 pub use mp_model::cla::{Barrier, Placement};

@@ -14,7 +14,7 @@
 
 pub mod asynchronous;
 mod choice;
-mod chosen;
+mod handle;
 mod lines;
 mod oc_bcast;
 mod routes;
@@ -23,7 +23,7 @@ mod two_sided;
 
 pub use asynchronous::AsyncBroadcast;
 pub use choice::{Algorithm, Explanation, Machine, Reason, choose};
-pub use chosen::{Broadcasts, Settings};
+pub use handle::{Broadcasts, Settings};
 pub use lines::{LineBcast, LineOptions, LineOptionsError};
 pub use mp_model::cla::outward::Fan;
 pub use oc_bcast::{BroadcastError, Completion, Leaves, OcBcast, Options, OptionsError};

@@ -55,7 +55,7 @@
 //! [`arrive`](Communicator::arrive) and [`wait`](Arrived::wait), for the same kind of operation. With [checks](Check), also
 //! [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer) and [`NotCome`](crate::communicator::ErrorKind::NotCome).
 
-mod kept;
+mod cache;
 mod settings;
 
 use std::cell::RefMut;
@@ -63,7 +63,7 @@ use std::cell::RefMut;
 use crate::communicator::{Call, Communicator, Result};
 use mp_core::Plain;
 
-use self::kept::{Fronts, call, failed};
+use self::cache::{Fronts, call, failed};
 pub use self::settings::{CHECK_VARIABLE, Check, Settings};
 pub use crate::arguments::{AllBlocks, AllBlocksMut, At, InPlace, OwnBlock, OwnPlace, SentBlocks};
 use crate::arguments::{Cut, at_root};
@@ -74,7 +74,7 @@ use crate::exchange::{Exchanges, all_to_all_blocks};
 use crate::layout::Blocks;
 pub use crate::layout::packed;
 use crate::reduce::{Operation, Reductions};
-use crate::said;
+use crate::signature;
 
 /// Collective operations: see [`collectives`](crate::collectives).
 impl Communicator {
@@ -84,8 +84,8 @@ impl Communicator {
     /// See [above](crate::collectives#errors).
     #[inline]
     pub fn barrier(&self) -> Result<()> {
-        let told = |settings: &Settings| said::barrier("barrier", &settings.barrier);
-        call(self, told, None, Barriers::wait)?;
+        let signature = |settings: &Settings| signature::barrier("barrier", &settings.barrier);
+        call(self, signature, None, Barriers::wait)?;
         Ok(())
     }
 
@@ -109,8 +109,9 @@ impl Communicator {
     /// See [above](crate::collectives#errors).
     #[inline]
     pub fn arrive(&self) -> Result<Arrived<'_>> {
-        let told = |settings: &Settings| said::barrier("arrive", &settings.barrier);
-        let barriers = call(self, told, None, |front: &mut Barriers| front.arrive().map(drop))?;
+        let signature = |settings: &Settings| signature::barrier("arrive", &settings.barrier);
+        let barriers =
+            call(self, signature, None, |front: &mut Barriers| front.arrive().map(drop))?;
         Ok(Arrived { communicator: self, barriers })
     }
 
@@ -123,10 +124,10 @@ impl Communicator {
     #[inline]
     pub fn broadcast<T: Plain>(&self, message: &mut [T], root: usize) -> Result<()> {
         let count = message.len();
-        let told = |settings: &Settings| {
-            said::broadcast::<T>("broadcast", count, root, &settings.broadcast)
+        let signature = |settings: &Settings| {
+            signature::broadcast::<T>("broadcast", count, root, &settings.broadcast)
         };
-        call(self, told, Some(root), |front: &mut Broadcasts| front.broadcast(message, root))?;
+        call(self, signature, Some(root), |front: &mut Broadcasts| front.broadcast(message, root))?;
         Ok(())
     }
 
@@ -144,8 +145,8 @@ impl Communicator {
         operation: impl Operation<T>,
         root: usize,
     ) -> Result<()> {
-        let told = told_of(vector, &operation, "reduce", Some(root));
-        call(self, told, Some(root), |front: &mut Reductions| {
+        let signature = reduction_signature(vector, &operation, "reduce", Some(root));
+        call(self, signature, Some(root), |front: &mut Reductions| {
             front.reduce(vector, operation, root)
         })?;
         Ok(())
@@ -162,8 +163,8 @@ impl Communicator {
         vector: &mut [T],
         operation: impl Operation<T>,
     ) -> Result<()> {
-        let told = told_of(vector, &operation, "all_reduce", None);
-        call(self, told, None, |front: &mut Reductions| front.all_reduce(vector, operation))?;
+        let signature = reduction_signature(vector, &operation, "all_reduce", None);
+        call(self, signature, None, |front: &mut Reductions| front.all_reduce(vector, operation))?;
         Ok(())
     }
 
@@ -174,8 +175,8 @@ impl Communicator {
     /// The same as for [`all_reduce`](Self::all_reduce).
     #[inline]
     pub fn scan<T: Plain>(&self, vector: &mut [T], operation: impl Operation<T>) -> Result<()> {
-        let told = told_of(vector, &operation, "scan", None);
-        call(self, told, None, |front: &mut Reductions| front.scan(vector, operation))?;
+        let signature = reduction_signature(vector, &operation, "scan", None);
+        call(self, signature, None, |front: &mut Reductions| front.scan(vector, operation))?;
         Ok(())
     }
 
@@ -190,8 +191,10 @@ impl Communicator {
         vector: &mut [T],
         operation: impl Operation<T>,
     ) -> Result<()> {
-        let told = told_of(vector, &operation, "exclusive_scan", None);
-        call(self, told, None, |front: &mut Reductions| front.exclusive_scan(vector, operation))?;
+        let signature = reduction_signature(vector, &operation, "exclusive_scan", None);
+        call(self, signature, None, |front: &mut Reductions| {
+            front.exclusive_scan(vector, operation)
+        })?;
         Ok(())
     }
 
@@ -214,8 +217,9 @@ impl Communicator {
         let (own, (all, blocks)) = (own.own_block(), all.all_blocks_mut());
         let at_root = || at_root(all.len(), (self.rank(), self.size()), root);
         let count = own.map_or_else(at_root, <[T]>::len);
-        let told = exchange_told::<T>(Kind::Gather, blocks.may_differ(), count, Some(root));
-        call(self, told, Some(root), |front: &mut Exchanges| {
+        let signature =
+            exchange_signature::<T>(Kind::Gather, blocks.may_differ(), count, Some(root));
+        call(self, signature, Some(root), |front: &mut Exchanges| {
             front.gather_of(own, all, blocks, root)
         })?;
         Ok(())
@@ -241,8 +245,11 @@ impl Communicator {
             Cut::Apart { own, .. } => own.len(),
             Cut::InPlace(all) => at_root(all.len(), (self.rank(), self.size()), root),
         };
-        let told = exchange_told::<T>(Kind::Scatter, blocks.may_differ(), count, Some(root));
-        call(self, told, Some(root), |front: &mut Exchanges| front.scatter_of(cut, blocks, root))?;
+        let signature =
+            exchange_signature::<T>(Kind::Scatter, blocks.may_differ(), count, Some(root));
+        call(self, signature, Some(root), |front: &mut Exchanges| {
+            front.scatter_of(cut, blocks, root)
+        })?;
         Ok(())
     }
 
@@ -260,8 +267,8 @@ impl Communicator {
     ) -> Result<()> {
         let (own, (all, blocks)) = (own.own_block(), all.all_blocks_mut());
         let count = own.map_or_else(|| all.len() / self.size(), <[T]>::len);
-        let told = exchange_told::<T>(Kind::AllGather, blocks.may_differ(), count, None);
-        call(self, told, None, |front: &mut Exchanges| front.all_gather_of(own, all, blocks))?;
+        let signature = exchange_signature::<T>(Kind::AllGather, blocks.may_differ(), count, None);
+        call(self, signature, None, |front: &mut Exchanges| front.all_gather_of(own, all, blocks))?;
         Ok(())
     }
 
@@ -280,13 +287,13 @@ impl Communicator {
     ) -> Result<()> {
         let (sent, received) = (send.sent_blocks(), receive.all_blocks_mut());
         let (count, differ) = all_to_all_blocks(&sent, &received);
-        let told = exchange_told::<T>(Kind::AllToAll, differ, count, None);
+        let signature = exchange_signature::<T>(Kind::AllToAll, differ, count, None);
         if differ && self.joint().checks() {
             let expected = received.1.ranges(received.0.len(), self.size());
             let sent = sent.as_ref().map(|(all, blocks)| blocks.ranges(all.len(), self.size()));
-            Fronts::check_counts(self, told, sent.as_deref().unwrap_or(&expected), &expected)?;
+            Fronts::check_counts(self, signature, sent.as_deref().unwrap_or(&expected), &expected)?;
         }
-        call(self, told, None, |front: &mut Exchanges| front.all_to_all_of(sent, received))?;
+        call(self, signature, None, |front: &mut Exchanges| front.all_to_all_of(sent, received))?;
         Ok(())
     }
 
@@ -309,14 +316,14 @@ impl Communicator {
     ) -> Result<()> {
         let (cut, blocks) = result.cut(&mut vector);
         let count = cut.all();
-        let told = move |settings: &Settings| {
+        let signature = move |settings: &Settings| {
             let (kind, ranges) = match blocks {
                 Blocks::Equal => (Kind::ReduceScatter, None),
                 Blocks::At(ranges) => (Kind::ReduceScatter.varcount(), Some(ranges)),
             };
-            said::reduction::<T, O>(kind.name(), count, None, ranges, &settings.reduce)
+            signature::reduction::<T, O>(kind.name(), count, None, ranges, &settings.reduce)
         };
-        call(self, told, None, |front: &mut Reductions| {
+        call(self, signature, None, |front: &mut Reductions| {
             front.reduce_scatter_of(cut, blocks, &operation)
         })?;
         Ok(())
@@ -363,7 +370,7 @@ impl Communicator {
 
 /// Describes an exchange for the comparison of calls.
 #[inline(always)]
-fn exchange_told<T: Plain>(
+fn exchange_signature<T: Plain>(
     kind: Kind,
     blocks_differ: bool,
     count: usize,
@@ -374,20 +381,20 @@ fn exchange_told<T: Plain>(
             false => (kind, Some(count)),
             true => (kind.varcount(), None),
         };
-        said::exchange::<T>(kind.name(), count, root, &settings.exchange)
+        signature::exchange::<T>(kind.name(), count, root, &settings.exchange)
     }
 }
 
 /// Describes a reduction for the comparison of calls.
 #[inline(always)]
-fn told_of<T: Plain, O>(
+fn reduction_signature<T: Plain, O>(
     vector: &[T],
     _: &O,
     name: &'static str,
     root: Option<usize>,
 ) -> impl FnOnce(&Settings) -> Call + use<T, O> {
     let count = vector.len();
-    move |settings| said::reduction::<T, O>(name, count, root, None, &settings.reduce)
+    move |settings| signature::reduction::<T, O>(name, count, root, None, &settings.reduce)
 }
 
 /// A barrier at which this rank has arrived and for which it has yet to wait. If it does not wait, its next barrier

@@ -19,8 +19,8 @@
 
 mod all_gather;
 mod choice;
-mod chosen;
 mod chunks;
+mod handle;
 mod lines;
 mod traffic;
 mod ways;
@@ -33,9 +33,9 @@ pub use crate::layout::{Blocks, Extremes, LayoutError, packed};
 pub use crate::reduce::ReduceOptionsError;
 pub use all_gather::SharedAllGather;
 pub use choice::{Explanation, Reason, Way, WayToAll, choose, choose_to_all};
-pub use chosen::Exchanges;
-pub(crate) use chosen::all_to_all_blocks;
 pub use chunks::{ChunkExchange, ChunkOptions};
+pub use handle::Exchanges;
+pub(crate) use handle::all_to_all_blocks;
 pub use lines::LineExchange;
 pub use traffic::{AllGather, AllToAll, ExchangeError, Gather, Scatter, Traffic};
 pub use ways::{Settings, Ways, WaysError};

@@ -2,7 +2,7 @@
 
 use mp_core::Plain;
 
-use super::collectives::{Element, Nonblocking, Settings, Told};
+use super::collectives::{Element, Nonblocking, Settings, Signature};
 use super::request::CollectiveRequest;
 use crate::arguments::{AllBlocksMut, Cut, OwnBlock, OwnPlace, SentBlocks, at_root};
 use crate::calls::{Kind, Mark};
@@ -10,7 +10,7 @@ use crate::communicator::Call;
 use crate::exchange::{AllGather, AllToAll, Gather, Scatter, all_to_all_blocks};
 use crate::layout::Blocks;
 use crate::reduce::{Operation, Parts};
-use crate::said;
+use crate::signature;
 
 /// An operation's name for blocks that are equally long, and for those that may differ.
 type Names = [&'static str; 2];
@@ -22,15 +22,15 @@ const ALL_TO_ALL: Names = ["nonblocking all_to_all", "nonblocking all_to_all_var
 const REDUCE_SCATTER: Names = ["nonblocking reduce_scatter", "nonblocking reduce_scatter_varcount"];
 
 /// Describes an exchange of `count` elements, for the comparison of calls and for traces.
-fn exchange_told<T: Plain>(
+fn exchange_signature<T: Plain>(
     names: Names,
     blocks_differ: bool,
     count: usize,
     root: Option<usize>,
-) -> Told<impl FnOnce(&'static str, &Settings) -> Call + use<T>> {
+) -> Signature<impl FnOnce(&'static str, &Settings) -> Call + use<T>> {
     let alike = (!blocks_differ).then_some(count);
-    Told::new::<T>(names[usize::from(blocks_differ)], count, move |name, settings| {
-        said::exchange::<T>(name, alike, root, &settings.exchanges)
+    Signature::new::<T>(names[usize::from(blocks_differ)], count, move |name, settings| {
+        signature::exchange::<T>(name, alike, root, &settings.exchanges)
     })
 }
 
@@ -46,8 +46,8 @@ impl Nonblocking {
         let (length, differ) = length_and_kind(&mut all);
         let at_root = at_root(length, self.place(), root);
         let count = own.own_block().map_or(at_root, <[T]>::len);
-        let told = exchange_told::<T>(GATHER, differ, count, Some(root));
-        self.submit(told, (own, all), move |algorithms, (own, all)| {
+        let signature = exchange_signature::<T>(GATHER, differ, count, Some(root));
+        self.submit(signature, (own, all), move |algorithms, (own, all)| {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
                 exchanges.note(Mark::of_blocks::<T>(Kind::Gather, differ, count, Some(root)));
@@ -76,8 +76,8 @@ impl Nonblocking {
             Cut::InPlace(all) => at_root(all.len(), self.place(), root),
         };
         let differ = blocks.may_differ();
-        let told = exchange_told::<T>(SCATTER, differ, count, Some(root));
-        self.submit(told, (all, own), move |algorithms, (all, own)| {
+        let signature = exchange_signature::<T>(SCATTER, differ, count, Some(root));
+        self.submit(signature, (all, own), move |algorithms, (all, own)| {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
                 exchanges.note(Mark::of_blocks::<T>(Kind::Scatter, differ, count, Some(root)));
@@ -98,8 +98,8 @@ impl Nonblocking {
         let (length, differ) = length_and_kind(&mut all);
         let (_, ranks) = self.place();
         let count = own.own_block().map_or(length / ranks, <[T]>::len);
-        let told = exchange_told::<T>(ALL_GATHER, differ, count, None);
-        self.submit(told, (own, all), move |algorithms, (own, all)| {
+        let signature = exchange_signature::<T>(ALL_GATHER, differ, count, None);
+        self.submit(signature, (own, all), move |algorithms, (own, all)| {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
                 exchanges.note(Mark::of_blocks::<T>(Kind::AllGather, differ, count, None));
@@ -118,8 +118,8 @@ impl Nonblocking {
         R: AllBlocksMut<T> + Send + 'static,
     {
         let (count, differ) = all_to_all_blocks(&send.sent_blocks(), &receive.all_blocks_mut());
-        let told = exchange_told::<T>(ALL_TO_ALL, differ, count, None);
-        self.submit(told, (send, receive), move |algorithms, (send, receive)| {
+        let signature = exchange_signature::<T>(ALL_TO_ALL, differ, count, None);
+        self.submit(signature, (send, receive), move |algorithms, (send, receive)| {
             Box::pin(async move {
                 let exchanges = algorithms.exchanges()?;
                 exchanges.note(Mark::of_blocks::<T>(Kind::AllToAll, differ, count, None));
@@ -151,10 +151,10 @@ impl Nonblocking {
             Blocks::At(ranges) => Some(ranges.to_vec()),
         };
         let name = REDUCE_SCATTER[usize::from(differ)];
-        let told = Told::new::<T>(name, count, move |name, settings| {
-            said::reduction::<T, O>(name, count, None, ranges.as_deref(), &settings.reductions)
+        let signature = Signature::new::<T>(name, count, move |name, settings| {
+            signature::reduction::<T, O>(name, count, None, ranges.as_deref(), &settings.reductions)
         });
-        self.submit(told, (vector, result), move |algorithms, (vector, result)| {
+        self.submit(signature, (vector, result), move |algorithms, (vector, result)| {
             Box::pin(async move {
                 let reductions = algorithms.reductions()?;
                 let (cut, blocks) = result.cut(vector);

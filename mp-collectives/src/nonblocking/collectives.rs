@@ -17,7 +17,7 @@ use crate::calls::Board;
 use crate::exchange::{self, Exchanges};
 use crate::members::{Members, names};
 use crate::reduce::{self, Operation, Prefix, Reductions};
-use crate::said;
+use crate::signature;
 
 /// Settings of the operations. All ranks must use the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -242,7 +242,7 @@ impl Nonblocking {
     /// Submits an operation. Where the ranks compare their calls, it begins when all have made the same call.
     pub(super) fn submit<B, F>(
         &mut self,
-        told: Told<impl FnOnce(&'static str, &Settings) -> Call>,
+        signature: Signature<impl FnOnce(&'static str, &Settings) -> Call>,
         buffer: B,
         operation: F,
     ) -> CollectiveRequest<B>
@@ -252,7 +252,7 @@ impl Nonblocking {
             + Send
             + 'static,
     {
-        let Told { name, bytes, call } = told;
+        let Signature { name, bytes, call } = signature;
         // Now, so that it has its place among those calls, too, that wait.
         let entered = self.ledger.as_ref().map(|ledger| ledger.enter(call(name, &self.settings)));
         self.front.submit_as(name, bytes, buffer, move |all, buffer| {
@@ -289,10 +289,10 @@ impl Nonblocking {
 
     /// Begins a [barrier](Barriers::wait) (`MPI_Ibarrier`).
     pub fn barrier(&mut self) -> CollectiveRequest<()> {
-        let told = Told::new::<u8>("nonblocking barrier", 0, |name, settings| {
-            said::barrier(name, &settings.barriers)
+        let signature = Signature::new::<u8>("nonblocking barrier", 0, |name, settings| {
+            signature::barrier(name, &settings.barriers)
         });
-        self.submit(told, (), |all, _| Box::pin(all.barriers.run()))
+        self.submit(signature, (), |all, _| Box::pin(all.barriers.run()))
     }
 
     /// Begins a [broadcast](Broadcasts::broadcast) (`MPI_Ibcast`).
@@ -302,10 +302,11 @@ impl Nonblocking {
         B: Buffer<T>,
     {
         let count = message.as_ref().len();
-        let told = Told::new::<T>("nonblocking broadcast", count, move |name, settings| {
-            said::broadcast::<T>(name, count, root, &settings.broadcasts)
-        });
-        self.submit(told, message, move |all, message| {
+        let signature =
+            Signature::new::<T>("nonblocking broadcast", count, move |name, settings| {
+                signature::broadcast::<T>(name, count, root, &settings.broadcasts)
+            });
+        self.submit(signature, message, move |all, message| {
             Box::pin(async move { all.broadcasts()?.run(message.as_mut(), root).await })
         })
     }
@@ -317,8 +318,8 @@ impl Nonblocking {
         B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
-        let told = reduction::<T, O>("nonblocking all_reduce", vector.as_ref().len(), None);
-        self.submit(told, vector, move |all, vector| {
+        let signature = reduction::<T, O>("nonblocking all_reduce", vector.as_ref().len(), None);
+        self.submit(signature, vector, move |all, vector| {
             Box::pin(
                 async move { all.reductions()?.run_all_reduce(vector.as_mut(), &operation).await },
             )
@@ -332,8 +333,8 @@ impl Nonblocking {
         B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
-        let told = reduction::<T, O>("nonblocking reduce", vector.as_ref().len(), Some(root));
-        self.submit(told, vector, move |all, vector| {
+        let signature = reduction::<T, O>("nonblocking reduce", vector.as_ref().len(), Some(root));
+        self.submit(signature, vector, move |all, vector| {
             Box::pin(async move {
                 all.reductions()?.run_reduce(vector.as_mut(), &operation, root).await
             })
@@ -370,8 +371,8 @@ impl Nonblocking {
             Prefix::Inclusive => "nonblocking scan",
             Prefix::Exclusive => "nonblocking exclusive_scan",
         };
-        let told = reduction::<T, O>(name, vector.as_ref().len(), None);
-        self.submit(told, vector, move |all, vector| {
+        let signature = reduction::<T, O>(name, vector.as_ref().len(), None);
+        self.submit(signature, vector, move |all, vector| {
             Box::pin(async move {
                 all.reductions()?.run_scan(vector.as_mut(), &operation, prefix).await
             })
@@ -380,17 +381,17 @@ impl Nonblocking {
 }
 
 /// The description of a call, for traces and for the comparison of calls.
-pub(super) struct Told<F> {
+pub(super) struct Signature<F> {
     name: &'static str,
     bytes: usize,
     call: F,
 }
 
-impl<F: FnOnce(&'static str, &Settings) -> Call> Told<F> {
+impl<F: FnOnce(&'static str, &Settings) -> Call> Signature<F> {
     /// Describes a call with `count` elements of the rank's own. `call` provides the rest where ranks compare their
     /// calls.
     pub(super) fn new<T>(name: &'static str, count: usize, call: F) -> Self {
-        Told { name, bytes: count * size_of::<T>(), call }
+        Signature { name, bytes: count * size_of::<T>(), call }
     }
 }
 
@@ -399,8 +400,8 @@ fn reduction<T: Plain, O>(
     name: &'static str,
     count: usize,
     root: Option<usize>,
-) -> Told<impl FnOnce(&'static str, &Settings) -> Call> {
-    Told::new::<T>(name, count, move |name, settings| {
-        said::reduction::<T, O>(name, count, root, None, &settings.reductions)
+) -> Signature<impl FnOnce(&'static str, &Settings) -> Call> {
+    Signature::new::<T>(name, count, move |name, settings| {
+        signature::reduction::<T, O>(name, count, root, None, &settings.reductions)
     })
 }

@@ -25,10 +25,10 @@
 mod binary16;
 mod blocks;
 mod choice;
-mod chosen;
 mod chunks;
 mod error;
 mod fold;
+mod handle;
 mod lines;
 mod operations;
 mod parts;
@@ -45,9 +45,9 @@ pub use choice::{
     AllReduce, Explanation, Order, Prefix, Reason, Reduce, ReduceScatter, Scan, choose_all_reduce,
     choose_reduce, choose_reduce_scatter, choose_scan,
 };
-pub use chosen::{Reductions, Settings};
 pub use chunks::{ChunkOptions, ChunkReduce};
 pub use error::{ReduceError, ReduceOptionsError};
+pub use handle::{Reductions, Settings};
 pub use lines::{LineReduce, Meeting};
 pub use operations::{
     BitAnd, BitOr, BitXor, Integer, Located, LogicalAnd, LogicalOr, LogicalXor, Max, MaxLocation,

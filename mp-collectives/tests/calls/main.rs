@@ -188,8 +188,8 @@ fn what_is_sent_and_what_is_expected_are_compared_in_full_checks() {
                 Err(ErrorKind::CallsDiffer(calls)) => calls.to_string(),
                 other => return Err(CoreError::other(format!("{other:?}"))),
             };
-            let wanted = "rank 1 called all_to_all_varying that sends 1 elements to rank 0 of u8, \
-                 rank 0 called all_to_all_varying that expects 2 elements from rank 1 of u8";
+            let wanted = "rank 1 called all_to_all_varcount that sends 1 elements to rank 0 of u8, \
+                 rank 0 called all_to_all_varcount that expects 2 elements from rank 1 of u8";
             ensure!(error == wanted, "{error}");
             // Nobody went on.
             world.all_to_all(At(&send, &blocks), At(&mut receive, &blocks))?;

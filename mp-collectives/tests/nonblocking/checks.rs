@@ -45,7 +45,7 @@ const WRONG: [(&str, Called); 20] = [
         let all = vec![0; 2 * of.size()];
         begun(of.nonblocking()?.gather([1u8; 2], all, 0))
     }),
-    ("nonblocking scatter_varying of u8 with root 1", |of| {
+    ("nonblocking scatter_varcount of u8 with root 1", |of| {
         begun(of.nonblocking()?.scatter(At([1u8], vec![]), InPlace, 1))
     }),
     ("nonblocking all_gather of 1 u8", |of| {

@@ -529,7 +529,7 @@ const WRONG: [(&str, Called); 14] = [
     ("arrive", |of| of.arrive().map(drop)),
     ("split", |of| of.split(None, 0).map(drop)),
     ("gather of 2 u8 with root 0", |of| of.gather([1u8; 2], &mut vec![0; 2 * of.size()], 0)),
-    ("scatter_varying of u8 with root 1", |of| of.scatter(At(&mut [1u8], &[]), InPlace, 1)),
+    ("scatter_varcount of u8 with root 1", |of| of.scatter(At(&mut [1u8], &[]), InPlace, 1)),
     ("all_gather of 1 u8", |of| of.all_gather(InPlace, &mut vec![0u8; of.size()])),
     ("all_to_all of 0 u8", |of| of.all_to_all::<u8>(&[], &mut [])),
     ("reduce_scatter of 0 u8 with Sum", |of| of.reduce_scatter(&[0u8; 0], &mut [], Sum)),
@@ -611,7 +611,7 @@ fn other_operations_and_settings_are_told_apart() {
         let blocks = if rank.id() == 0 { [0..1, 1..2, 2..3] } else { [0..1, 1..1, 1..3] };
         let mut result = vec![0; blocks[rank.id()].len()];
         let told = differ(world.reduce_scatter(At(&[1, 1, 1], &blocks), &mut result, Sum))?;
-        ensure!(told.starts_with("rank 0 called reduce_scatter_varying of 3 i32"), "{told}");
+        ensure!(told.starts_with("rank 0 called reduce_scatter_varcount of 3 i32"), "{told}");
         ensure!(
             told.contains("[0..1, 1..2, 2..3]") && told.contains("[0..1, 1..1, 1..3]"),
             "{told}"

@@ -115,12 +115,12 @@ impl Fronts {
     #[cold]
     pub(super) fn check_counts(
         of: &Communicator,
-        told: impl Fn(&Settings) -> Call,
+        signature: impl Fn(&Settings) -> Call,
         sent: &[Range<usize>],
         expected: &[Range<usize>],
     ) -> Result<()> {
         let fronts = Fronts::of(of)?;
-        fronts.check(of, &told)?;
+        fronts.check(of, &signature)?;
         let ranks = of.size();
         let counts = |blocks: &[Range<usize>]| {
             let lengths = blocks.iter().map(|block| block.len() as u64);
@@ -145,7 +145,7 @@ impl Fronts {
                     continue;
                 }
                 let call = |text: String| {
-                    let mut call = told(&fronts.settings.borrow());
+                    let mut call = signature(&fronts.settings.borrow());
                     call.name = format!("{} that {text}", call.name).into();
                     call
                 };
@@ -237,18 +237,18 @@ front!(Broadcasts, broadcasts, broadcast);
 front!(Reductions, reductions, reduce);
 front!(Exchanges, exchanges, exchange);
 
-/// Makes a call of a front and opens the front first if necessary. `told` is what the ranks compare, if they do.
+/// Makes a call of a front and opens the front first if necessary. `signature` is what the ranks compare, if they do.
 #[inline(always)]
 pub(super) fn call<'a, F: Front>(
     of: &'a Communicator,
-    told: impl FnOnce(&Settings) -> Call,
+    signature: impl FnOnce(&Settings) -> Call,
     root: Option<usize>,
     call: impl FnOnce(&mut F) -> mp_core::Result<()>,
 ) -> Result<RefMut<'a, Option<F>>> {
     of.joint().check_revoked()?;
     let fronts = Fronts::of(of)?;
     if of.joint().checks() {
-        fronts.check(of, told)?;
+        fronts.check(of, signature)?;
     }
     if let Some(root) = root
         && root >= of.size()

@@ -11,11 +11,11 @@ use super::ways::Rings;
 use super::{Blocks, Explanation, Machine, Settings, Way, WayToAll, Ways};
 use crate::arguments::{AllBlocksMut, Cut, OwnBlock, OwnPlace, SentBlocks, at_root};
 use crate::calls::{Board, Kind, Mark};
+use crate::events::Events;
 use crate::members::{Members, names};
 use crate::nonblocking::{PolledMpb, Waits};
 use crate::pairs::Pairs;
 use crate::real::RealMpb;
-use crate::told::Told;
 
 /// One rank's part in the exchanges of its world, or of [some ranks](Members).
 ///
@@ -63,7 +63,7 @@ use crate::told::Told;
 pub struct Exchanges<M = RealMpb> {
     mpb: M,
     ways: Ways,
-    told: Told,
+    events: Events,
 }
 
 impl Exchanges {
@@ -89,7 +89,7 @@ impl Exchanges {
         let mpbs = Mpbs::lines(lines).growing_from(Pairs::near_lines(ranks));
         let mpb = RealMpb::checked(members.private_mpb(names::EXCHANGES, name, mpbs)?);
         let ways = Ways::with_rings(&mpb, cores, settings, rings).map_err(mp_core::Error::other)?;
-        Ok(Exchanges { mpb, ways, told: Told::new() })
+        Ok(Exchanges { mpb, ways, events: Events::new() })
     }
 
     /// Numbers calls together with those of the other fronts of a communicator, and compares them with those of other
@@ -250,8 +250,8 @@ impl Exchanges {
 
     #[inline]
     fn exchange<T: Traffic>(&mut self, traffic: &mut T) -> mp_core::Result<()> {
-        let Exchanges { mpb, ways, told } = self;
-        told.tell("exchange", || {
+        let Exchanges { mpb, ways, events } = self;
+        events.report("exchange", || {
             let choice = ways.explain(traffic.extremes().most);
             (choice.bytes, choice.way, choice)
         });
@@ -264,8 +264,8 @@ impl Exchanges {
 
     #[inline]
     fn exchange_to_all(&mut self, mut traffic: AllGather<'_>) -> mp_core::Result<()> {
-        let (Exchanges { mpb, ways, told }, traffic) = (self, &mut traffic);
-        told.tell("all_gather", || {
+        let (Exchanges { mpb, ways, events }, traffic) = (self, &mut traffic);
+        events.report("all_gather", || {
             let choice = ways.explain_to_all(traffic.extremes().most);
             (choice.bytes, choice.way, choice)
         });
@@ -277,8 +277,8 @@ impl Exchanges {
 
     /// Converts this for a thread that must not be blocked.
     pub(crate) fn polled(self, waits: &Arc<Waits>) -> Exchanges<PolledMpb> {
-        let Exchanges { mpb, ways, told } = self;
-        Exchanges { mpb: PolledMpb::among_real(mpb, waits), ways, told }
+        let Exchanges { mpb, ways, events } = self;
+        Exchanges { mpb: PolledMpb::among_real(mpb, waits), ways, events }
     }
 }
 
@@ -294,8 +294,8 @@ impl Exchanges<PolledMpb> {
     }
 
     pub(crate) async fn run<T: Traffic>(&mut self, traffic: &mut T) -> mp_core::Result<()> {
-        let Exchanges { mpb, ways, told } = self;
-        told.tell("exchange", || {
+        let Exchanges { mpb, ways, events } = self;
+        events.report("exchange", || {
             let choice = ways.explain(traffic.extremes().most);
             (choice.bytes, choice.way, choice)
         });
@@ -303,8 +303,8 @@ impl Exchanges<PolledMpb> {
     }
 
     pub(crate) async fn run_to_all(&mut self, mut traffic: AllGather<'_>) -> mp_core::Result<()> {
-        let Exchanges { mpb, ways, told } = self;
-        told.tell("all_gather", || {
+        let Exchanges { mpb, ways, events } = self;
+        events.report("all_gather", || {
             let choice = ways.explain_to_all(traffic.extremes().most);
             (choice.bytes, choice.way, choice)
         });

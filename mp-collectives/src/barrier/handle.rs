@@ -13,11 +13,11 @@ use super::dissemination::rounds;
 use super::{BarrierError, Central, Dissemination, proposal};
 use crate::calibration;
 use crate::calls::{Board, Mark};
+use crate::events::CHOICE_TARGET;
 use crate::members::{Members, names};
 use crate::near::Places;
 use crate::nonblocking::{PolledMpb, Waits};
 use crate::real::{RealError, RealMpb};
-use crate::told::CHOICE_TARGET;
 
 /// Settings of barriers. All ranks must use the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -136,7 +136,7 @@ impl Barriers {
                 (mpb, Algorithm::Central(central))
             }
             (_, Reason::Modelled(origin)) => {
-                // No rounds take more flags than to be told by every other rank: each rank of the own group is
+                // No rounds take more flags than to be events by every other rank: each rank of the own group is
                 // heard of once at most, and then each other group.
                 let mpbs = Mpbs::lines(choice.ranks.max(2) - 1);
                 let mpb = open(mpbs.proposing(proposal::word(choice.near, origin)))?;
@@ -284,7 +284,7 @@ mod tests {
             let even =
                 Parameters { far: Parameters::SANDY_BRIDGE.near, ..Parameters::SANDY_BRIDGE };
             let come = AtomicUsize::new(0);
-            let told = World::threads(ranks).run(|rank| {
+            let events = World::threads(ranks).run(|rank| {
                 let mine = if rank.id() % 2 == 0 { None } else { Some(even) };
                 let choice = choose(&places, ranks, mine, None);
                 let mut barriers = Barriers::open_chosen(rank.into(), "proposed", choice, &places)?;
@@ -296,8 +296,8 @@ mod tests {
                 }
                 Ok(barriers.explain().to_string())
             });
-            let told = told.expect("barriers");
-            assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
+            let events = events.expect("barriers");
+            assert!(events.iter().all(|one| *one == events[0]), "{events:?}");
         }
     }
 

@@ -15,13 +15,13 @@ use super::{
 };
 use crate::calibration;
 use crate::calls::{Board, Kind, Mark};
+use crate::events::Events;
 use crate::members::{Members, names};
 use crate::near::Places;
 use crate::nonblocking::{PolledMpb, Waits};
 use crate::pairs::Pairs;
 use crate::real::{RealError, RealMpb};
 use crate::rings;
-use crate::told::Told;
 use crate::two_sided::TwoSided;
 
 /// Settings of broadcasts. All ranks must use the same.
@@ -87,7 +87,7 @@ pub struct Broadcasts<M = RealMpb> {
     /// The trees that the ranks have agreed on.
     trees: Trees,
     forced: Option<Algorithm>,
-    told: Told,
+    events: Events,
     lines: LineBcast,
     oc_bcast: OcBcast,
     two_sided: TwoSided,
@@ -175,7 +175,7 @@ impl Broadcasts {
             machine,
             trees,
             forced: algorithm,
-            told: Told::new(),
+            events: Events::new(),
             lines: by_lines,
             oc_bcast: OcBcast::along(&mpb, chunks, by_chunks)?,
             two_sided: TwoSided::new(&mpb, second, chunk_lines)?,
@@ -208,7 +208,7 @@ impl Broadcasts {
         let message = bytemuck::cast_slice_mut(message);
         let (machine, trees, bytes, forced) =
             (self.machine, self.trees, message.len(), self.forced);
-        self.told.tell("broadcast", || {
+        self.events.report("broadcast", || {
             let choice = choose(machine, trees, bytes, forced);
             (bytes, choice.algorithm, choice)
         });
@@ -226,9 +226,9 @@ impl Broadcasts {
 
     /// Converts this for a thread that must not be blocked.
     pub(crate) fn polled(self, waits: &Arc<Waits>) -> Broadcasts<PolledMpb> {
-        let Broadcasts { mpb, machine, trees, forced, told, lines, oc_bcast, two_sided } = self;
+        let Broadcasts { mpb, machine, trees, forced, events, lines, oc_bcast, two_sided } = self;
         let mpb = PolledMpb::among_real(mpb, waits);
-        Broadcasts { mpb, machine, trees, forced, told, lines, oc_bcast, two_sided }
+        Broadcasts { mpb, machine, trees, forced, events, lines, oc_bcast, two_sided }
     }
 }
 
@@ -243,7 +243,7 @@ impl Broadcasts<PolledMpb> {
         self.mpb.begin(Mark::new::<T>(Kind::Broadcast, Some(message.len()), Some(root)));
         let message = bytemuck::cast_slice_mut(message);
         let choice = self.explain(message.len());
-        self.told.tell("broadcast", || (choice.bytes, choice.algorithm, choice));
+        self.events.report("broadcast", || (choice.bytes, choice.algorithm, choice));
         let mpb = &mut self.mpb;
         match choice.algorithm {
             Algorithm::Lines => self.lines.broadcast(mpb, message, root).await?,
@@ -286,7 +286,7 @@ mod tests {
             let places = Places::of_seats(&(0..ranks).map(seat).collect::<Vec<_>>());
             let machine = Machine { ranks, cores: ranks, payload: PAYLOAD_BYTES };
             let settings = Settings { chunk_lines: CHUNK, ..Settings::default() };
-            let told = World::threads(ranks).run(|rank| {
+            let events = World::threads(ranks).run(|rank| {
                 let known = match rank.id() % 3 {
                     0 => None,
                     1 => Some(Parameters::XEON_PHI),
@@ -315,8 +315,8 @@ mod tests {
                 }
                 Ok(format!("{} {}", broadcasts.explain(1), broadcasts.explain(1 << 20)))
             });
-            let told = told.expect("broadcasts");
-            assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
+            let events = events.expect("broadcasts");
+            assert!(events.iter().all(|one| *one == events[0]), "{events:?}");
         }
     }
 }

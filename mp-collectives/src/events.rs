@@ -10,17 +10,17 @@ pub const CHOICE_TARGET: &str = "onchip::choice";
 
 /// The choices of a front that have already been reported.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct Events {
     /// Whether any subscriber listened when the front was opened, so that calls cost nothing otherwise.
     listened: bool,
     /// Operation, size class and algorithm.
-    told: HashSet<(&'static str, u32, String)>,
+    reported: HashSet<(&'static str, u32, String)>,
 }
 
-impl Told {
-    pub(crate) fn new() -> Told {
+impl Events {
+    pub(crate) fn new() -> Events {
         let listened = enabled!(target: CHOICE_TARGET, Level::DEBUG);
-        Told { listened, told: HashSet::new() }
+        Events { listened, reported: HashSet::new() }
     }
 
     pub(crate) fn listened(&self) -> bool {
@@ -30,25 +30,25 @@ impl Told {
     /// Reports the first time that an operation takes an algorithm for messages of about this many bytes: up to the
     /// next power of two. The explanation comes after the bytes and the algorithm.
     #[inline(always)]
-    pub(crate) fn tell<A: Display, E: Display>(
+    pub(crate) fn report<A: Display, E: Display>(
         &mut self,
         operation: &'static str,
         explain: impl FnOnce() -> (usize, A, E),
     ) {
         if self.listened {
-            self.tell_new(operation, explain());
+            self.report_new(operation, explain());
         }
     }
 
     #[cold]
-    fn tell_new<A: Display, E: Display>(
+    fn report_new<A: Display, E: Display>(
         &mut self,
         operation: &'static str,
         (bytes, algorithm, choice): (usize, A, E),
     ) {
         let class = bytes.checked_next_power_of_two().map_or(usize::BITS, usize::trailing_zeros);
         let algorithm = algorithm.to_string();
-        if self.told.insert((operation, class, algorithm.clone())) {
+        if self.reported.insert((operation, class, algorithm.clone())) {
             debug!(target: CHOICE_TARGET, operation, bytes, algorithm, %choice);
         }
     }

@@ -18,12 +18,12 @@ use crate::arguments::{Cut, OwnPlace};
 use crate::broadcast::Machine;
 use crate::calibration;
 use crate::calls::{Board, Kind, Mark};
+use crate::events::Events;
 use crate::members::{Members, names};
 use crate::nonblocking::{PolledMpb, Waits};
 use crate::pairs::Pairs;
 use crate::real::{RealError, RealMpb};
 use crate::rings;
-use crate::told::Told;
 
 /// Settings of reductions. All ranks must use the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub struct Reductions<M = RealMpb> {
     /// The trees that the ranks have agreed on.
     trees: Trees,
     settings: Settings,
-    told: Told,
+    events: Events,
     lines: LineReduce,
     blocks: BlockReduce,
     chunks: ChunkReduce,
@@ -127,8 +127,8 @@ impl Reductions {
         let mpbs = mpbs.proposing(trees.word());
         let mpb = RealMpb::checked(members.private_mpb(names::REDUCTIONS, name, mpbs)?);
         let lines = LineReduce::new(&mpb, slots, 0).map_err(mp_core::Error::other)?;
-        let told = Told::new();
-        let simple = ranks == 2 && !told.listened() && settings.all_reduce.is_none();
+        let events = Events::new();
+        let simple = ranks == 2 && !events.listened() && settings.all_reduce.is_none();
         Ok(Reductions {
             machine,
             // What goes straight to the root is combined in the order of ranks, as is each rank's part.
@@ -138,7 +138,7 @@ impl Reductions {
             },
             settings,
             exchanged: if simple { lines.exchanged() } else { 0 },
-            told,
+            events,
             lines,
             blocks: BlockReduce::new(&mpb, blocks).map_err(mp_core::Error::other)?,
             chunks: ChunkReduce::new(&mpb, chunks).map_err(mp_core::Error::other)?,
@@ -182,7 +182,7 @@ impl Reductions {
         let most = self.lines.most_bytes();
         let choice = choose_all_reduce(self.machine, bytes, most, order, all_reduce)
             .for_elements(size_of::<T>(), self.blocks.most_bytes());
-        self.told.tell("all_reduce", || (bytes, choice.algorithm, choice));
+        self.events.report("all_reduce", || (bytes, choice.algorithm, choice));
         let meeting = match choice.algorithm {
             AllReduce::Doubling => Meeting::Doubling,
             AllReduce::FirstRank => Meeting::FirstRank,
@@ -215,7 +215,7 @@ impl Reductions {
         let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
         let choice = choose_reduce(self.machine, self.trees, bytes, most, self.settings.reduce)
             .for_elements(size_of::<T>(), self.blocks.most_bytes());
-        self.told.tell("reduce", || (bytes, choice.algorithm, choice));
+        self.events.report("reduce", || (bytes, choice.algorithm, choice));
         match choice.algorithm {
             Reduce::Lines => complete(self.lines.reduce(mpb, vector, operation, root))?,
             Reduce::LineTree { lambda } => {
@@ -309,7 +309,7 @@ impl Reductions {
         let (most, forced) = (self.lines.most_bytes(), self.settings.reduce_scatter);
         let choice = choose_reduce_scatter(self.machine, bytes, most, forced)
             .for_elements(size_of::<T>(), self.blocks.most_bytes());
-        self.told.tell("reduce_scatter", || (bytes, choice.algorithm, choice));
+        self.events.report("reduce_scatter", || (bytes, choice.algorithm, choice));
         match choice.algorithm {
             ReduceScatter::Lines => complete(self.lines.reduce_scatter(mpb, parts, operation))?,
             ReduceScatter::Blocks => complete(self.blocks.reduce_scatter(mpb, parts, operation))?,
@@ -329,7 +329,7 @@ impl Reductions {
         let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
         let Settings { order, scan, .. } = self.settings;
         let choice = choose_scan(self.machine, bytes, most, order, scan);
-        self.told.tell("scan", || (bytes, choice.algorithm, choice));
+        self.events.report("scan", || (bytes, choice.algorithm, choice));
         match choice.algorithm {
             Scan::Doubling => complete(self.lines.scan(mpb, vector, operation, prefix))?,
             Scan::Chain => complete(self.chunks.scan(mpb, vector, operation, prefix))?,
@@ -339,10 +339,10 @@ impl Reductions {
 
     /// Converts this for a thread that must not be blocked.
     pub(crate) fn polled(self, waits: &Arc<Waits>) -> Reductions<PolledMpb> {
-        let Reductions { mpb, machine, trees, settings, told, lines, blocks, chunks, exchanged } =
+        let Reductions { mpb, machine, trees, settings, events, lines, blocks, chunks, exchanged } =
             self;
         let mpb = PolledMpb::among_real(mpb, waits);
-        Reductions { mpb, machine, trees, settings, told, lines, blocks, chunks, exchanged }
+        Reductions { mpb, machine, trees, settings, events, lines, blocks, chunks, exchanged }
     }
 }
 
@@ -371,7 +371,7 @@ impl Reductions<PolledMpb> {
         let choice = self
             .explain_all_reduce(size_of_val(vector))
             .for_elements(size_of::<T>(), self.blocks.most_bytes());
-        self.told.tell("all_reduce", || (choice.bytes, choice.algorithm, choice));
+        self.events.report("all_reduce", || (choice.bytes, choice.algorithm, choice));
         let mpb = &mut self.mpb;
         let meeting = match choice.algorithm {
             AllReduce::Doubling => Meeting::Doubling,
@@ -395,7 +395,7 @@ impl Reductions<PolledMpb> {
         let choice = self
             .explain_reduce(size_of_val(vector))
             .for_elements(size_of::<T>(), self.blocks.most_bytes());
-        self.told.tell("reduce", || (choice.bytes, choice.algorithm, choice));
+        self.events.report("reduce", || (choice.bytes, choice.algorithm, choice));
         let mpb = &mut self.mpb;
         match choice.algorithm {
             Reduce::Lines => self.lines.reduce(mpb, vector, operation, root).await?,
@@ -423,7 +423,7 @@ impl Reductions<PolledMpb> {
         let choice = self
             .explain_reduce_scatter(bytes)
             .for_elements(size_of::<T>(), self.blocks.most_bytes());
-        self.told.tell("reduce_scatter", || (choice.bytes, choice.algorithm, choice));
+        self.events.report("reduce_scatter", || (choice.bytes, choice.algorithm, choice));
         let mpb = &mut self.mpb;
         match choice.algorithm {
             ReduceScatter::Lines => self.lines.reduce_scatter(mpb, parts, operation).await?,
@@ -441,7 +441,7 @@ impl Reductions<PolledMpb> {
     ) -> mp_core::Result<()> {
         self.mpb.begin(scan_mark::<T>(vector.len(), prefix));
         let choice = self.explain_scan(size_of_val(vector));
-        self.told.tell("scan", || (choice.bytes, choice.algorithm, choice));
+        self.events.report("scan", || (choice.bytes, choice.algorithm, choice));
         let mpb = &mut self.mpb;
         match choice.algorithm {
             Scan::Doubling => self.lines.scan(mpb, vector, operation, prefix).await?,
@@ -493,7 +493,7 @@ mod tests {
     #[test]
     fn all_take_the_trees_that_the_first_one_proposes() {
         for ranks in [4, 7] {
-            let told = World::threads(ranks).run(|rank| {
+            let events = World::threads(ranks).run(|rank| {
                 let machine = Machine { ranks, cores: ranks, payload: PAYLOAD_BYTES };
                 let lambda = Some(1 + rank.id());
                 let origin = if rank.id() % 2 == 0 { Origin::Measured } else { Origin::Paper };
@@ -518,12 +518,12 @@ mod tests {
                     .map(|of| [8, 800, 30_000].map(|bytes| of.explain_reduce(bytes).to_string()));
                 Ok((all, ordered))
             });
-            let told = told.expect("reductions");
-            assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
-            let (all, ordered) = &told[0];
-            assert!(all[0].contains("lines along a tree"), "{told:?}");
-            assert!(all[1].contains("chunks along a tree"), "{told:?}");
-            assert!(ordered.iter().all(|one| !one.contains("tree")), "{told:?}");
+            let events = events.expect("reductions");
+            assert!(events.iter().all(|one| *one == events[0]), "{events:?}");
+            let (all, ordered) = &events[0];
+            assert!(all[0].contains("lines along a tree"), "{events:?}");
+            assert!(all[1].contains("chunks along a tree"), "{events:?}");
+            assert!(ordered.iter().all(|one| !one.contains("tree")), "{events:?}");
         }
     }
 }
