@@ -91,41 +91,51 @@ unsafe fn copy_long(from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
     }
 }
 
-/// Copies `lines` times 64 bytes, the first ones first.
+/// Copies lines of 64 bytes with this store instruction, the first ones first; `$fence` comes before and after.
 ///
-/// # Safety
-/// Both ranges are valid for that many bytes. To the compiler, the assembly may be any access to them.
+/// In an `unsafe` block, and only where `$lines` is not zero and both ranges are valid for that many lines. To the
+/// compiler, the assembly may be any access to them.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-pub(crate) unsafe fn move_lines(from: *const u8, to: *const u8, lines: usize) {
-    if lines == 0 {
-        return;
-    }
-    // SAFETY: the caller's; at least one line.
-    unsafe {
+macro_rules! move_each_line {
+    ($from:expr, $to:expr, $lines:expr, $store:literal $(, $fence:literal)?) => {
         std::arch::asm!(
+            $($fence,)?
             "2:",
             "movups {a}, [{from}]",
             "movups {b}, [{from} + 16]",
             "movups {c}, [{from} + 32]",
             "movups {d}, [{from} + 48]",
-            "movups [{to}], {a}",
-            "movups [{to} + 16], {b}",
-            "movups [{to} + 32], {c}",
-            "movups [{to} + 48], {d}",
+            concat!($store, " [{to}], {a}"),
+            concat!($store, " [{to} + 16], {b}"),
+            concat!($store, " [{to} + 32], {c}"),
+            concat!($store, " [{to} + 48], {d}"),
             "add {from}, 64",
             "add {to}, 64",
             "dec {lines}",
             "jnz 2b",
-            from = inout(reg) from => _,
-            to = inout(reg) to => _,
-            lines = inout(reg) lines => _,
+            $($fence,)?
+            from = inout(reg) $from => _,
+            to = inout(reg) $to => _,
+            lines = inout(reg) $lines => _,
             a = out(xmm_reg) _,
             b = out(xmm_reg) _,
             c = out(xmm_reg) _,
             d = out(xmm_reg) _,
             options(nostack),
-        );
+        )
+    };
+}
+
+/// Copies `lines` times 64 bytes, the first ones first.
+///
+/// # Safety
+/// Both ranges are valid for that many bytes.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+pub(crate) unsafe fn move_lines(from: *const u8, to: *const u8, lines: usize) {
+    if lines != 0 {
+        // SAFETY: the caller's; at least one line.
+        unsafe { move_each_line!(from, to, lines, "movups") };
     }
 }
 
@@ -180,37 +190,10 @@ pub(crate) unsafe fn copy_past_caches(from: NonNull<u8>, to: NonNull<u8>, bytes:
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 pub(crate) unsafe fn move_lines_past_caches(from: *const u8, to: *const u8, lines: usize) {
-    if lines == 0 {
-        return;
-    }
-    // These stores are not in order with others by themselves, so there is a fence before and after them.
-    // SAFETY: the caller's; at least one line.
-    unsafe {
-        std::arch::asm!(
-            "sfence",
-            "2:",
-            "movups {a}, [{from}]",
-            "movups {b}, [{from} + 16]",
-            "movups {c}, [{from} + 32]",
-            "movups {d}, [{from} + 48]",
-            "movntps [{to}], {a}",
-            "movntps [{to} + 16], {b}",
-            "movntps [{to} + 32], {c}",
-            "movntps [{to} + 48], {d}",
-            "add {from}, 64",
-            "add {to}, 64",
-            "dec {lines}",
-            "jnz 2b",
-            "sfence",
-            from = inout(reg) from => _,
-            to = inout(reg) to => _,
-            lines = inout(reg) lines => _,
-            a = out(xmm_reg) _,
-            b = out(xmm_reg) _,
-            c = out(xmm_reg) _,
-            d = out(xmm_reg) _,
-            options(nostack),
-        );
+    if lines != 0 {
+        // These stores are not in order with others by themselves, so there is a fence before and after them.
+        // SAFETY: the caller's; at least one line.
+        unsafe { move_each_line!(from, to, lines, "movntps", "sfence") };
     }
 }
 

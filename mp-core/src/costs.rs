@@ -51,6 +51,12 @@ pub fn look<T>(looks: u32, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
     None
 }
 
+/// Looks as [`look`] does until `is_there` is true, and returns whether it was.
+#[inline(always)]
+pub fn look_until(looks: u32, mut is_there: impl FnMut() -> bool) -> bool {
+    look(looks, || is_there().then_some(())).is_some()
+}
+
 /// Waits for the loads of a look, so that no other look begins before: see [`look`].
 #[inline(always)]
 pub fn end_look() {

@@ -472,22 +472,23 @@ impl RingReceiver {
     /// Returns whether the next message is there.
     #[inline(always)]
     pub(crate) fn ready(&self) -> bool {
-        // SAFETY: one of the ring's slots.
-        let header = unsafe { self.ring.slots.header(self.cursor.slot()) };
-        // Relaxed: only `receive` reads the message.
-        header.seq.load(Ordering::Relaxed) == (self.next.get() as u32).wrapping_add(1)
+        self.next_message()()
     }
 
-    /// Looks `looks` times whether the next message is there, and returns whether it is. It finds the slot once,
-    /// whereas [`ready`](Self::ready) would find it for each look.
+    /// Looks `looks` times whether the next message is there, and returns whether it is.
     #[inline(always)]
     pub(crate) fn appears(&self, looks: u32) -> bool {
+        costs::look_until(looks, self.next_message())
+    }
+
+    /// Finds the next message's slot, once, and returns the look at it.
+    #[inline(always)]
+    fn next_message(&self) -> impl Fn() -> bool {
         // SAFETY: one of the ring's slots.
         let header = unsafe { self.ring.slots.header(self.cursor.slot()) };
         let number = (self.next.get() as u32).wrapping_add(1);
         // Relaxed: only `receive` reads the message.
-        let is_there = || (header.seq.load(Ordering::Relaxed) == number).then_some(());
-        costs::look(looks, is_there).is_some()
+        move || header.seq.load(Ordering::Relaxed) == number
     }
 
     /// Returns the address that a wait for a message should watch.

@@ -121,7 +121,7 @@ impl Bell {
             true => (costs::pauses(CROWDED), costs::pauses(CROWDED)),
             false => (costs::looks(FIRST), costs::pauses(PER_CLOCK)),
         };
-        if costs::look(first, || ready().then_some(())).is_some() {
+        if costs::look_until(first, &mut ready) {
             return;
         }
         let started = Instant::now();

@@ -570,6 +570,22 @@ impl Place {
         None
     }
 
+    /// Looks once. Calls `in_vain` if nothing was found. Returns why there will never be anything, if that is so.
+    #[inline(always)]
+    fn poll<T>(
+        &self,
+        mut poll: impl FnMut() -> Option<T>,
+        in_vain: impl FnOnce(),
+    ) -> Option<Result<T, Stop>> {
+        if let Some(answer) = poll() {
+            return Some(Ok(answer));
+        }
+        in_vain();
+        let broken = self.broken()?;
+        // What was done before the end is visible by now.
+        Some(poll().ok_or(broken))
+    }
+
     /// Waits after a look that found nothing.
     #[inline(never)]
     fn wait_on<T>(
@@ -581,15 +597,9 @@ impl Place {
     ) -> Result<T, Stop> {
         let on = on.map(|seat| self.rank_of(seat));
         let mut observed = turns::Observed::default();
-        let answer = self.region.wait(me, on, Some(watched), || {
-            if let Some(answer) = poll() {
-                return Some(Ok(answer));
-            }
-            observed.look(self);
-            let broken = self.broken()?;
-            // What was done before the end is visible by now.
-            Some(poll().ok_or(broken))
-        })?;
+        let answer = self
+            .region
+            .wait(me, on, Some(watched), || self.poll(&mut poll, || observed.look(self)))?;
         observed.end(self, me);
         answer
     }
@@ -723,13 +733,7 @@ impl Site for Place {
         limit: &Limit,
         mut poll: impl FnMut() -> Option<T>,
     ) -> Result<Option<T>, Stop> {
-        let look = || {
-            if let Some(answer) = poll() {
-                return Some(Ok(answer));
-            }
-            let broken = self.broken()?;
-            Some(poll().ok_or(broken))
-        };
+        let look = || self.poll(&mut poll, || ());
         self.region.wait_with(me, Some(watched), limit.left(), look)?.transpose()
     }
 
