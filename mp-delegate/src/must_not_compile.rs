@@ -203,13 +203,4 @@ struct ABufferUsedAfterItWasDelegated;
 ///     });
 /// }
 /// ```
-///
-/// ```compile_fail,E0277
-/// # use onchip::critical::nonblocking::TreiberStack;
-/// fn push(stack: &TreiberStack) {
-///     std::thread::scope(|scope| {
-///         scope.spawn(|| stack.push(1).map(drop));
-///     });
-/// }
-/// ```
 struct AHandleOfTwoThreads;

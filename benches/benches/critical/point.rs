@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use onchip::critical::nonblocking::{RingQueue, TreiberStack};
 use onchip::critical::objects::{Queue, Stack, TwoLockQueue};
 use onchip::critical::{Object, Protected, Section, Server};
 use onchip::prelude::*;
@@ -12,6 +11,7 @@ use onchip_benches::clock::monotonic_ns;
 use onchip_benches::cpus;
 use onchip_benches::load::{self, Counter, Done, Increments, Load, ShortCounter};
 use onchip_benches::probe::{Distance, probe};
+use onchip_research::nonblocking::{RingQueue, TreiberStack};
 
 /// Room in stacks and queues; never full with as many clients as there are here.
 const ROOM: usize = 64;

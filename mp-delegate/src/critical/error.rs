@@ -129,7 +129,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why an algorithm can't go on.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub enum Stop {
     /// A rank that was taking part is gone.
     Lost(usize),
     /// A rank that was taking part is gone, and another rank may have executed the operation, or may yet do so.
@@ -140,6 +140,7 @@ pub(super) enum Stop {
     Unserved,
     /// A control word has no meaning.
     Corrupt,
+    /// Any error of the world.
     World(mp_core::Error),
 }
 

@@ -77,8 +77,7 @@
 //! | `heal` | what happens to the queue of a lock or a combiner when a rank is killed in it |
 //! | `closures` | operations that are closures |
 //! | [`objects`] | objects that are ready to be protected: counter, stack, queues, map |
-//! | [`nonblocking`] | a stack and a queue without critical sections, for comparison |
-//! | `simulated` | the same algorithms on simulated machines with many cores |
+//! | `internals` | the algorithms themselves, for research beside the library |
 //! | `value` | the only place that treats shared memory as a value |
 //! | `once` | what is done once, by the first rank that arrives |
 //! | `turns` | ranks that share cores let each other work for a while |
@@ -93,11 +92,13 @@ mod closures;
 mod combiners;
 mod error;
 mod heal;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals;
 mod locks;
 #[cfg(all(test, loom))]
 mod model;
 mod nesting;
-pub mod nonblocking;
 mod object;
 pub mod objects;
 #[cfg(all(test, not(loom)))]
@@ -108,8 +109,6 @@ mod request;
 mod section;
 mod server;
 mod servers;
-#[cfg(all(feature = "simulated", not(loom)))]
-pub mod simulated;
 mod site;
 mod turns;
 mod value;

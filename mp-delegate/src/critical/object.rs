@@ -125,7 +125,7 @@ pub(super) fn get<T: Plain>(from: &[impl AnyWord]) -> T {
 /// How an operation ended, as reported to the rank that asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Fate {
+pub enum Fate {
     Done = 0,
     /// It panicked; the message is beside the seat.
     Panicked = 1,
@@ -148,13 +148,16 @@ impl Fate {
 
 /// A result, which is valid only if the operation is done.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Outcome<Ret> {
-    pub(super) fate: Fate,
-    pub(super) ret: Ret,
+pub struct Outcome<Ret> {
+    /// What became of the operation.
+    pub fate: Fate,
+    /// Its result.
+    pub ret: Ret,
 }
 
 impl<Ret: Zeroable> Outcome<Ret> {
-    pub(super) fn done(ret: Ret) -> Self {
+    /// Returns the outcome of an operation that was executed.
+    pub fn done(ret: Ret) -> Self {
         Self { fate: Fate::Done, ret }
     }
 

@@ -12,7 +12,7 @@ use mp_core::{
     waits::pauses,
 };
 
-pub(super) use mp_core::memory::Word;
+pub use mp_core::memory::Word;
 
 use super::{
     error::{Error, ErrorKind, Stop},
@@ -21,21 +21,30 @@ use super::{
 
 /// The number of words in two cache lines, which processors fetch together (T 7.2.1). Words that different seats write
 /// lie this far apart.
-pub(super) const BLOCK: usize = if cfg!(loom) { 4 } else { 16 };
+pub const BLOCK: usize = if cfg!(loom) { 4 } else { 16 };
 
 /// A participant, which does one thing at a time.
-pub(super) type Seat = usize;
+pub type Seat = usize;
 
 /// The operations of an algorithm on a word: see [`Word`], which is the real implementation.
-pub(super) trait AnyWord {
+pub trait AnyWord {
+    /// See [`Word::load`].
     fn load(&self) -> u64;
+    /// See [`Word::load_relaxed`].
     fn load_relaxed(&self) -> u64;
+    /// See [`Word::store`].
     fn store(&self, value: u64);
+    /// See [`Word::note`].
     fn note(&self, value: u64);
+    /// See [`Word::store_relaxed`].
     fn store_relaxed(&self, value: u64);
+    /// See [`Word::stream`].
     fn stream(&self, value: u64);
+    /// See [`Word::swap`].
     fn swap(&self, value: u64) -> u64;
+    /// See [`Word::fetch_add`].
     fn fetch_add(&self, value: u64) -> u64;
+    /// See [`Word::compare_exchange`].
     fn compare_exchange(&self, current: u64, new: u64) -> Result<(), u64>;
 }
 
@@ -64,7 +73,7 @@ impl AnyWord for Word {
 
 /// The most time that something is waited for, counted from when the limit was made.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limit {
+pub struct Limit {
     wait: Wait,
     began: Instant,
 }
@@ -96,7 +105,8 @@ impl Limit {
 }
 
 /// See the [module](self).
-pub(super) trait Site {
+pub trait Site {
+    /// A word of the shared memory.
     type Word: AnyWord;
 
     /// Returns word number `index`. An index that was read from shared memory may be any number.
@@ -156,14 +166,16 @@ pub(super) trait Site {
     /// Says that it has the value, and begins with a request of another seat: the algorithm's word for it, not 0.
     fn begin(&self, me: Seat, request: u64);
 
+    /// Ends what [`approach`](Self::approach) began.
     fn leave(&self, me: Seat);
 
     /// Returns why nothing more comes from a seat, if so.
     fn gone(&self, seat: Seat) -> Option<Stop>;
 
-    /// Called before an operation, and after it: see `turns.rs`. Models do without.
+    /// Called before an operation: see `turns.rs`. Models do without.
     fn take_turn(&self, _me: Seat) {}
 
+    /// Called after an operation, if [`take_turn`](Self::take_turn) was called before it.
     fn end_turn(&self, _me: Seat) {}
 
     /// Wakes the server, after a request was written.
@@ -178,6 +190,7 @@ pub(super) trait Site {
         false
     }
 
+    /// Ends what [`begin_wait`](Self::begin_wait) began.
     fn end_wait(&self) {}
 
     /// Returns whether there are enough cores to look again and again.
@@ -195,7 +208,7 @@ pub(super) trait Site {
 }
 
 /// What healing needs in addition; see `heal.rs`.
-pub(super) trait Mortal: Site {
+pub trait Mortal: Site {
     /// Returns how many seats there are.
     fn seats(&self) -> usize;
 
@@ -343,10 +356,10 @@ pub(super) mod head {
 }
 
 /// The names of all kinds of objects. Two kinds with the same name are a mismatch.
-pub(super) const OBJECTS: Namespace = Namespace::new("objects");
+pub const OBJECTS: Namespace = Namespace::new("objects");
 
 /// Opens a region. All ranks must want the same size.
-pub(super) fn open_region(
+pub fn open_region(
     rank: &Rank,
     namespace: Namespace,
     name: &str,

@@ -4,9 +4,9 @@
 use mp_core::{Rank, Result, World};
 use mp_delegate::critical::{
     Error, ErrorKind, Protected, Scheme, Section, Server,
-    nonblocking::{RingQueue, TreiberStack},
     objects::{Counter, Dequeuers, Enqueuers, Full, Op, Queue, Stack, TwoLockQueue},
 };
+use onchip_research::nonblocking::{RingQueue, TreiberStack};
 
 use crate::{
     objects::{expect, users},

@@ -36,7 +36,7 @@ const OP: usize = 4;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(in crate::critical) struct CcSynch {
+pub struct CcSynch {
     /// The lists of all groups, followed by this seat's own list.
     lists: List,
     groups: usize,
@@ -105,12 +105,12 @@ impl CcSynch {
     }
 
     /// Returns how many words are needed: the lock of groups, and a list for each.
-    pub(in crate::critical) fn words<Op, Ret>(seats: usize, groups: usize) -> usize {
+    pub fn words<Op, Ret>(seats: usize, groups: usize) -> usize {
         Mcs::words(seats) + groups * Self::list::<Op, Ret>(0, seats).words()
     }
 
     /// Creates the combiner of a seat in group `group` of so many. A single group needs no lock against others.
-    pub(in crate::critical) fn new<Op, Ret>(
+    pub fn new<Op, Ret>(
         first: usize,
         seats: usize,
         me: Seat,

@@ -57,7 +57,7 @@ const FAILURES: u32 = if cfg!(loom) { 1 } else { 8 };
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(in crate::critical) struct HybComb {
+pub struct HybComb {
     /// `last_registered_combiner`.
     last: usize,
     /// `departed_combiner`.
@@ -95,17 +95,13 @@ impl HybComb {
 
     /// Returns how many words are needed: the two words that all seats change, a node for each seat and one more, an
     /// answer and a word for each seat.
-    pub(in crate::critical) fn words<Op, Ret>(seats: usize, max_ops: usize) -> usize {
+    pub fn words<Op, Ret>(seats: usize, max_ops: usize) -> usize {
         let each = Self::answer_words::<Ret>() + BLOCK;
         2 * BLOCK + (1 + seats) * Self::node_words::<Op>(max_ops) + seats * each
     }
 
-    pub(in crate::critical) fn new<Op, Ret>(
-        first: usize,
-        seats: usize,
-        me: Seat,
-        max_ops: usize,
-    ) -> Self {
+    /// Creates the access of one seat to the combiner whose words begin at `first`.
+    pub fn new<Op, Ret>(first: usize, seats: usize, me: Seat, max_ops: usize) -> Self {
         let (node, answer) = (Self::node_words::<Op>(max_ops), Self::answer_words::<Ret>());
         let nodes = first + 2 * BLOCK;
         let answers = nodes + (1 + seats) * node;
@@ -128,8 +124,8 @@ impl HybComb {
     }
 
     /// Returns the words that are messages: to the combiner, in each of the nodes; and to each seat.
-    #[cfg(feature = "simulated")]
-    pub(in crate::critical) fn messages(
+    #[cfg(feature = "internals")]
+    pub fn messages(
         &self,
         seats: usize,
     ) -> impl Iterator<Item = (std::ops::Range<usize>, Option<Seat>)> {

@@ -23,7 +23,7 @@ use super::{
 };
 
 /// One seat's access to a combiner: only words are shared.
-pub(super) trait Combiner {
+pub trait Combiner {
     /// Has an operation executed, or executes it and others. [`Stop::Void`] means that a rank died in the queue, and
     /// either the operation was not begun, or the seat [has asked](Self::has_asked) for it.
     fn attempt<S: Site, Op: Plain, Ret: Plain>(
@@ -72,7 +72,7 @@ pub(super) trait Combiner {
 }
 
 /// The recovery of the value and of the operation after a rank was killed in the middle of it.
-pub(super) trait Rescue<Op> {
+pub trait Rescue<Op> {
     /// Repairs the value. Returns whether it is good.
     fn repair(&mut self) -> bool;
 

@@ -19,7 +19,7 @@ const NO_NODE: u64 = NODES;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(in crate::critical) struct Clh {
+pub struct Clh {
     tail: usize,
     nodes: usize,
     /// The node of the seat, also when another handle takes the seat: 0 for its first one.
@@ -34,11 +34,12 @@ pub(in crate::critical) struct Clh {
 
 impl Clh {
     /// Returns how many words the lock takes: the tail, a node for each seat, a spare node, and a word for each seat.
-    pub(in crate::critical) const fn words(seats: usize) -> usize {
+    pub const fn words(seats: usize) -> usize {
         BLOCK * (2 + 2 * seats)
     }
 
-    pub(in crate::critical) fn new(first: usize, seats: usize, me: Seat) -> Self {
+    /// Creates the access of one seat to the lock whose words begin at `first`.
+    pub fn new(first: usize, seats: usize, me: Seat) -> Self {
         let nodes = first + BLOCK;
         let own = nodes + BLOCK * (1 + seats + me);
         Self { tail: first, nodes, own, me, seats, before: Cell::new(0), locked: Cell::new(0) }

@@ -28,7 +28,7 @@ const ALLOW: usize = 1;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(in crate::critical) struct Hyb {
+pub struct Hyb {
     lock: usize,
     boxes: usize,
     me: Seat,
@@ -37,11 +37,13 @@ pub(in crate::critical) struct Hyb {
 }
 
 impl Hyb {
-    pub(in crate::critical) const fn words(seats: usize) -> usize {
+    /// Returns how many words this takes, for so many seats.
+    pub const fn words(seats: usize) -> usize {
         BLOCK * (1 + seats)
     }
 
-    pub(in crate::critical) fn new(first: usize, me: Seat) -> Self {
+    /// Creates the access of one seat to the lock whose words begin at `first`.
+    pub fn new(first: usize, me: Seat) -> Self {
         Self { lock: first, boxes: first + BLOCK, me, next: Cell::new(0) }
     }
 
@@ -50,8 +52,8 @@ impl Hyb {
     }
 
     /// Returns the words that are messages to a seat.
-    #[cfg(feature = "simulated")]
-    pub(in crate::critical) fn messages(&self, seat: Seat) -> std::ops::Range<usize> {
+    #[cfg(feature = "internals")]
+    pub fn messages(&self, seat: Seat) -> std::ops::Range<usize> {
         self.mailbox(seat)..self.mailbox(seat) + BLOCK
     }
 

@@ -13,18 +13,20 @@ const LOCKED: usize = 1;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(in crate::critical) struct Mcs {
+pub struct Mcs {
     tail: usize,
     nodes: usize,
     me: Seat,
 }
 
 impl Mcs {
-    pub(in crate::critical) const fn words(seats: usize) -> usize {
+    /// Returns how many words this takes, for so many seats.
+    pub const fn words(seats: usize) -> usize {
         BLOCK * (1 + seats)
     }
 
-    pub(in crate::critical) fn new(first: usize, me: Seat) -> Self {
+    /// Creates the access of one seat to the lock whose words begin at `first`.
+    pub fn new(first: usize, me: Seat) -> Self {
         Self { tail: first, nodes: first + BLOCK, me }
     }
 

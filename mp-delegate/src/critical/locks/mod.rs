@@ -240,10 +240,14 @@ pub(super) use with_lock;
 
 /// A lock of some kind.
 #[derive(Debug)]
-pub(super) enum AnyLock {
+pub enum AnyLock {
+    /// A test-and-set lock.
     Tas(tas::Tas),
+    /// An MCS lock.
     Mcs(mcs::Mcs),
+    /// A CLH lock.
     Clh(clh::Clh),
+    /// HYBLOCK.
     Hyb(hyb::Hyb),
 }
 
@@ -265,14 +269,14 @@ impl AnyLock {
     }
 
     /// Takes the lock at a site where no rank dies: in simulations.
-    #[cfg(all(feature = "simulated", not(loom)))]
-    pub(super) fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
+    #[cfg(feature = "internals")]
+    pub fn acquire<S: Site>(&self, site: &S) -> Result<(), Stop> {
         with_lock!(self, lock => lock.acquire(site))
     }
 
     /// Gives it up, under the same condition as `acquire`.
-    #[cfg(all(feature = "simulated", not(loom)))]
-    pub(super) fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
+    #[cfg(feature = "internals")]
+    pub fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
         with_lock!(self, lock => lock.release(site))
     }
 }

@@ -11,17 +11,19 @@ const SLEEPERS: u64 = 1 << 63;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(in crate::critical) struct Tas {
+pub struct Tas {
     word: usize,
     me: Seat,
 }
 
 impl Tas {
-    pub(in crate::critical) const fn words(_seats: usize) -> usize {
+    /// Returns how many words this takes, for so many seats.
+    pub const fn words(_seats: usize) -> usize {
         BLOCK
     }
 
-    pub(in crate::critical) fn new(first: usize, me: Seat) -> Self {
+    /// Creates the access of one seat to the lock whose words begin at `first`.
+    pub fn new(first: usize, me: Seat) -> Self {
         Self { word: first, me }
     }
 }

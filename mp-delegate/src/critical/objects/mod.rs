@@ -9,8 +9,7 @@
 //! | [`Map`] | [`get`](Protected::get), [`insert`](Protected::insert), [`remove`](Protected::remove), ... | one |
 //!
 //! All of them are opened like [`Protected`] values, and their operations can be [submitted](Protected::submit) as
-//! well. Only the queue of two locks is not itself a `Protected` value. For comparison,
-//! [`nonblocking`](super::nonblocking) has objects without critical sections.
+//! well. Only the queue of two locks is not itself a `Protected` value.
 //!
 //! **Values** of all objects but a map are words: numbers, or anything that fits into 8 bytes. Longer data lies
 //! elsewhere, and its place is the value. The keys and values of a map are of any plain types; [`Bytes`] are short

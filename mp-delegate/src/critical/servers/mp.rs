@@ -83,13 +83,13 @@ fn ended(error: mp_core::Error) -> Stop {
 }
 
 /// The sending end of a channel.
-pub(in crate::critical) trait Outlet {
+pub trait Outlet {
     /// Sends a message of so many words, written where it will be read. Waits for room.
     fn send(&mut self, words: usize, write: impl FnOnce(&mut [u64])) -> Result<(), Stop>;
 }
 
 /// The receiving end of a channel.
-pub(in crate::critical) trait Inlet {
+pub trait Inlet {
     /// Returns whether a look finds nothing. It takes less time than [`try_receive`](Self::try_receive), and need not
     /// see that the other end is gone.
     fn seems_empty(&self) -> bool {
@@ -152,7 +152,7 @@ impl Inlet for Receiver<[u64]> {
 }
 
 /// How a client gets from a server that is gone to its successor.
-pub(in crate::critical) trait Follow<S, A, B> {
+pub trait Follow<S, A, B> {
     /// Waits for the succeeding server, if there is to be one: until the limit is over, if there is one.
     fn follow<Op: Plain, Ret: Plain>(
         &mut self,
@@ -175,7 +175,7 @@ impl<S, A, B> Follow<S, A, B> for () {
 }
 
 /// A client's connection to real servers.
-pub(in crate::critical) struct Way {
+pub struct Way {
     rank: Rank,
     me: Seat,
     /// The server that the scheme names, followed by the one that the channels lead to.
@@ -241,7 +241,7 @@ impl Follow<Place, Sender<[u64]>, Receiver<[u64]>> for Way {
 const LOOKING: Duration = Duration::from_micros(1);
 
 /// One client. Operations are numbered from 1.
-pub(in crate::critical) struct Client<Ret, A = Sender<[u64]>, B = Receiver<[u64]>, W = Way> {
+pub struct Client<Ret, A = Sender<[u64]>, B = Receiver<[u64]>, W = Way> {
     way: W,
     ask: A,
     told: B,
@@ -334,7 +334,7 @@ impl<Ret: Plain> Client<Ret> {
 
 impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
     /// Creates a client with channels that have room for so many messages.
-    pub(in crate::critical) fn over(way: W, ask: A, told: B, in_flight: usize) -> Self {
+    pub fn over(way: W, ask: A, told: B, in_flight: usize) -> Self {
         let kept = vec![Outcome::without(Fate::Unknown); in_flight.next_power_of_two()].into();
         let answers = Answers { sent: 0, known: 0, kept };
         let (room, asked, draft) = (in_flight as u64, 0, Vec::with_capacity(LINE));
@@ -357,11 +357,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
     /// Hands over an operation, and returns its number. Waits only if as many operations as there is room for are in
     /// flight, or if the server is gone and another one stands by.
     #[inline(never)]
-    pub(in crate::critical) fn submit<S: Site, Op: Plain>(
-        &mut self,
-        site: &S,
-        op: &Op,
-    ) -> Result<u64, Stop>
+    pub fn submit<S: Site, Op: Plain>(&mut self, site: &S, op: &Op) -> Result<u64, Stop>
     where
         W: Follow<S, A, B>,
     {
@@ -398,7 +394,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
 
     /// Sends the operations that were handed over, to the server or its successor.
     #[inline]
-    pub(in crate::critical) fn flush<S: Site, Op: Plain>(&mut self, site: &S) -> Result<(), Stop>
+    pub fn flush<S: Site, Op: Plain>(&mut self, site: &S) -> Result<(), Stop>
     where
         W: Follow<S, A, B>,
     {
@@ -566,7 +562,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
     }
 
     /// Returns whether the outcome of an operation is known.
-    pub(in crate::critical) fn is_done(&mut self, number: u64) -> Result<bool, Stop> {
+    pub fn is_done(&mut self, number: u64) -> Result<bool, Stop> {
         while self.answers.known < number.min(self.answers.sent) {
             match self.poll() {
                 Ok(false) => return Ok(false),
@@ -580,7 +576,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
     /// Waits for the result of an operation. Returns `None` if so many were submitted since that the result is not kept
     /// any more, or if the operation is none of this client's.
     #[inline(never)]
-    pub(in crate::critical) fn collect<S: Site, Op: Plain>(
+    pub fn collect<S: Site, Op: Plain>(
         &mut self,
         site: &S,
         number: u64,
@@ -700,7 +696,7 @@ struct Line<A, B> {
 }
 
 /// The server's side.
-pub(in crate::critical) struct Served<A = Receiver<[u64]>, B = Sender<[u64]>> {
+pub struct Served<A = Receiver<[u64]>, B = Sender<[u64]>> {
     lines: Vec<Line<A, B>>,
     /// The words of a response, until it is complete.
     results: Vec<u64>,
@@ -731,8 +727,8 @@ impl Served {
 
 impl<A: Inlet, B: Outlet> Served<A, B> {
     /// Creates the server's side with the other ends of clients' channels, by seat.
-    #[cfg(feature = "simulated")]
-    pub(in crate::critical) fn over(clients: impl Iterator<Item = (Seat, A, B)>) -> Self {
+    #[cfg(feature = "internals")]
+    pub fn over(clients: impl Iterator<Item = (Seat, A, B)>) -> Self {
         let lines =
             clients.map(|(seat, asked, tell)| Line { seat, asked, tell, count: 0 }).collect();
         Self { lines, results: Vec::with_capacity(1 + LINE) }
@@ -743,7 +739,7 @@ impl<A: Inlet, B: Outlet> Served<A, B> {
     /// operation was not taken back.
     /// was not taken back.
     #[inline(always)]
-    pub(in crate::critical) fn round<Op: Plain, Ret: Plain>(
+    pub fn round<Op: Plain, Ret: Plain>(
         &mut self,
         busy: impl Fn(bool),
         may_begin: impl Fn(Seat, u64) -> bool,

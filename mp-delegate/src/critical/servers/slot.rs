@@ -54,7 +54,7 @@ const NUMBER: u64 = 32;
 
 /// Where the lines of each seat's requests lie. All ranks compute the same.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::critical) struct Slots {
+pub struct Slots {
     first: usize,
     seats: usize,
     /// The number of lines of each seat, a power of 2.
@@ -86,12 +86,8 @@ impl Slots {
     /// The most seats that progress has room for.
     pub(in crate::critical) const SEATS: usize = (1 << (64 - SEAT_AT)) - 2;
 
-    pub(in crate::critical) fn new<Op, Ret>(
-        first: usize,
-        seats: usize,
-        in_flight: usize,
-        streaming: bool,
-    ) -> Self {
+    /// Returns the layout of the slots whose words begin at `first`.
+    pub fn new<Op, Ret>(first: usize, seats: usize, in_flight: usize, streaming: bool) -> Self {
         let unit = words_of::<Op>().max(words_of::<Ret>());
         // A streamed response is one word, and beside it the fate of one operation.
         let per_line = if streaming { 1 } else { (MOST / unit).max(1) };
@@ -108,7 +104,7 @@ impl Slots {
 
     /// Returns how many words are needed: the server's words, its draft, and the requests and the responses of each
     /// seat.
-    pub(in crate::critical) fn words(&self) -> usize {
+    pub fn words(&self) -> usize {
         self.rings() - self.first + self.seats * 2 * self.ring
     }
 
@@ -170,7 +166,7 @@ impl Slots {
 /// Names an operation that a client has submitted: its line's number, and its place there. It is one word, which is
 /// passed from call to call in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::critical) struct Ticket(pub(in crate::critical) u64);
+pub struct Ticket(pub(in crate::critical) u64);
 
 impl Ticket {
     #[inline(always)]
@@ -191,7 +187,7 @@ impl Ticket {
 
 /// One client.
 #[derive(Debug)]
-pub(in crate::critical) struct Client {
+pub struct Client {
     slots: Slots,
     me: Seat,
     /// The line that is being filled. The server does not look there, since it would take the line away.
@@ -208,12 +204,8 @@ pub(in crate::critical) struct Client {
 }
 
 impl Client {
-    pub(in crate::critical) fn new<S: Site>(
-        slots: Slots,
-        site: &S,
-        me: Seat,
-        backoff: Backoff,
-    ) -> Result<Self, Stop> {
+    /// Creates the client of one seat.
+    pub fn new<S: Site>(slots: Slots, site: &S, me: Seat, backoff: Backoff) -> Result<Self, Stop> {
         // Another handle may have had the seat.
         let (published, answered) = slots.history(site, me)?;
         let pauses = match backoff {
@@ -227,11 +219,7 @@ impl Client {
 
     /// Hands over an operation. Waits only if as many operations as there is room for are in flight.
     #[inline(always)]
-    pub(in crate::critical) fn submit<S: Site, Op: Plain>(
-        &mut self,
-        site: &S,
-        op: &Op,
-    ) -> Result<Ticket, Stop> {
+    pub fn submit<S: Site, Op: Plain>(&mut self, site: &S, op: &Op) -> Result<Ticket, Stop> {
         let number = self.published + 1;
         let index = self.filled;
         if index == 0 && number > self.answered + self.slots.depth as u64 {
@@ -249,7 +237,7 @@ impl Client {
 
     /// Publishes the line that is being filled.
     #[inline(never)]
-    pub(in crate::critical) fn flush<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
+    pub fn flush<S: Site>(&mut self, site: &S) -> Result<(), Stop> {
         if self.filled == 0 {
             return Ok(());
         }
@@ -323,11 +311,7 @@ impl Client {
     }
 
     /// Returns whether the operation was executed.
-    pub(in crate::critical) fn is_done<S: Site>(
-        &mut self,
-        site: &S,
-        ticket: Ticket,
-    ) -> Result<bool, Stop> {
+    pub fn is_done<S: Site>(&mut self, site: &S, ticket: Ticket) -> Result<bool, Stop> {
         let number = ticket.number();
         if number > self.answered {
             let response = self.slots.response(site, self.me, number)?[0].load();
@@ -341,7 +325,7 @@ impl Client {
     /// Waits for the result of an operation. Returns `None` if so many were submitted since that the result is not
     /// there any more, or if the operation is none of this client's.
     #[inline(always)]
-    pub(in crate::critical) fn collect<S: Site, Ret: Plain>(
+    pub fn collect<S: Site, Ret: Plain>(
         &mut self,
         site: &S,
         ticket: Ticket,
@@ -455,14 +439,14 @@ fn streamed<Ret: Plain>(line: &[impl AnyWord], head: u64, number: u64) -> Outcom
 }
 
 /// The order in which a server looks at seats.
-pub(in crate::critical) trait Order {
+pub trait Order {
     /// Returns the seats below `seats`, each once.
     fn first(&self, seats: usize) -> impl Iterator<Item = Seat>;
 }
 
 /// The order in which their lines lie.
 #[derive(Debug)]
-pub(in crate::critical) struct InOrder;
+pub struct InOrder;
 
 impl Order for InOrder {
     #[inline(always)]
@@ -473,10 +457,11 @@ impl Order for InOrder {
 
 /// A random order, the same every time (T 7.2.2).
 #[derive(Debug)]
-pub(in crate::critical) struct Shuffled(Vec<Seat>);
+pub struct Shuffled(Vec<Seat>);
 
 impl Shuffled {
-    pub(in crate::critical) fn new(seats: usize) -> Self {
+    /// Draws the order of so many seats.
+    pub fn new(seats: usize) -> Self {
         let mut order: Vec<Seat> = (0..seats).collect();
         // Numbers that look like chance, from the number of the seat.
         order.sort_by_cached_key(|&seat| {
@@ -495,7 +480,7 @@ impl Order for Shuffled {
 
 /// The server's side.
 #[derive(Debug)]
-pub(in crate::critical) struct Served {
+pub struct Served {
     slots: Slots,
     /// The next line of each seat.
     next: Vec<u64>,
@@ -509,10 +494,7 @@ const STREAMED: usize = 64;
 impl Served {
     /// Takes over from the previous server. Returns what that server was in the middle of, if anything. Must not be
     /// called before the previous server has stopped.
-    pub(in crate::critical) fn take_over<S: Site>(
-        slots: Slots,
-        site: &S,
-    ) -> Result<(Self, Option<Unfinished>), Stop> {
+    pub fn take_over<S: Site>(slots: Slots, site: &S) -> Result<(Self, Option<Unfinished>), Stop> {
         let next = (0..slots.seats)
             .map(|seat| Ok(slots.history(site, seat)?.1 + 1))
             .collect::<Result<Vec<_>, Stop>>()?;
@@ -531,7 +513,7 @@ impl Served {
     /// Looks once at each of the first `seats` seats, and executes a line of each that has one. Returns whether there
     /// was any.
     #[inline(always)]
-    pub(in crate::critical) fn round<S: Site, Op: Plain, Ret: Plain>(
+    pub fn round<S: Site, Op: Plain, Ret: Plain>(
         &mut self,
         site: &S,
         order: &impl Order,
@@ -679,7 +661,7 @@ fn accept(request: &impl AnyWord, head: u64) -> u64 {
 
 /// What a server was in the middle of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::critical) struct Unfinished {
+pub struct Unfinished {
     seat: Seat,
     index: usize,
 }

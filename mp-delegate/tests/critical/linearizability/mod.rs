@@ -22,9 +22,9 @@ mod subjects;
 
 use mp_delegate::critical::{
     Protected, Scheme,
-    nonblocking::{RingQueue, TreiberStack},
     objects::{Queue, Stack, TwoLockQueue},
 };
+use onchip_research::nonblocking::{RingQueue, TreiberStack};
 
 use recorder::{Plan, linearizable};
 use subjects::{Counter, Map};

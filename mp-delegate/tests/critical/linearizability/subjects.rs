@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, fmt::Debug};
 use mp_core::{Rank, Result};
 use mp_delegate::critical::{
     Object, Protected, Scheme, Section, Server,
-    nonblocking::{RingQueue, TreiberStack},
     objects::{self, Full, MapAnswer, Queue, Stack, TwoLockQueue},
 };
+use onchip_research::nonblocking::{RingQueue, TreiberStack};
 
 use super::{
     recorder::{Plan, Subject},

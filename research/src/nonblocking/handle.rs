@@ -8,13 +8,12 @@ use std::{
 };
 
 use mp_core::{Rank, memory::Region};
+use mp_delegate::critical::{
+    Error, ErrorKind, Result,
+    internals::{BLOCK, OBJECTS, Stop, open_region, stopped},
+};
 
 use super::NUMBERS;
-use crate::critical::{
-    Error, ErrorKind, Result,
-    error::Stop,
-    site::{BLOCK, OBJECTS, open_region},
-};
 
 /// Index in the region's words: what it was opened as.
 const SPEC: usize = 0;
@@ -36,6 +35,10 @@ fn locked(mutex: &Mutex<usize>) -> MutexGuard<'_, usize> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn bad(object: &str, reason: &str) -> Error {
+    ErrorKind::Bad { object: object.to_owned(), reason: reason.to_owned() }.into()
+}
+
 impl Handle {
     /// Opens an object of this `kind`. `words` returns how many words it takes for so many places: the capacity, and
     /// one for each handle that there can be, or for all but one.
@@ -47,11 +50,11 @@ impl Handle {
         words: impl FnOnce(usize) -> usize,
     ) -> Result<(Self, usize)> {
         if capacity == 0 || handles == 0 {
-            return Err(Error::bad(name, "capacity and handles are at least 1"));
+            return Err(bad(name, "capacity and handles are at least 1"));
         }
         let places = handles.checked_mul(rank.size()).and_then(|all| all.checked_add(capacity));
         let places = places.filter(|&places| places < NUMBERS as usize);
-        let places = places.ok_or_else(|| Error::bad(name, "there are too many places"))?;
+        let places = places.ok_or_else(|| bad(name, "there are too many places"))?;
         let region = open_region(rank, OBJECTS, name, words(places), 0)?;
         let mut hasher = DefaultHasher::new();
         (kind, capacity, handles).hash(&mut hasher);
@@ -72,7 +75,7 @@ impl Handle {
     pub(super) fn another(&self) -> Result<Self> {
         let mut open = locked(&self.open);
         if *open == self.most {
-            return Err(Error::bad(self.region.name(), "all handles of the rank are open"));
+            return Err(bad(self.region.name(), "all handles of the rank are open"));
         }
         *open += 1;
         Ok(Self::with(self.region.clone(), Arc::clone(&self.open), self.most))
@@ -80,7 +83,7 @@ impl Handle {
 
     #[cold]
     pub(super) fn stopped(&self, stop: Stop) -> Error {
-        Error::stopped(self.region.name(), stop)
+        stopped(self.region.name(), stop)
     }
 }
 

@@ -4,14 +4,21 @@
 use std::sync::Arc;
 
 use loom::thread;
-use mp_core::memory::Word;
+use mp_core::memory::{Word, interleavings};
+use mp_delegate::critical::objects::Full;
 
 use super::{
     ring::{HEAD, Ring},
     ring_queue::Rings,
     treiber_stack::{Nodes, USED},
 };
-use crate::critical::{model::explore, objects::Full};
+
+/// Runs `test` in these [`interleavings`], which may be longer than those of mp-core.
+fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
+    let mut model = interleavings(preemptions);
+    model.max_branches = 10_000;
+    model.check(test);
+}
 
 fn zeros(words: usize) -> Arc<Vec<Word>> {
     Arc::new((0..words).map(|_| Word::new(0)).collect())

@@ -11,7 +11,16 @@
 //! any point disturbs no other rank. Whatever it was moving is lost: a value, and a place for one.
 //!
 //! There is a place for each value only if it is known how many values are on their way at the same time. That is one
-//! for each handle. So handles are counted, and a handle is used by one thread at a time.
+//! for each handle. So handles are counted, and a handle is used by one thread at a time:
+//!
+//! ```compile_fail,E0277
+//! # use onchip_research::nonblocking::TreiberStack;
+//! fn push(stack: &TreiberStack) {
+//!     std::thread::scope(|scope| {
+//!         scope.spawn(|| stack.push(1).map(drop));
+//!     });
+//! }
+//! ```
 //!
 //! | file | what it is |
 //! |---|---|
@@ -34,8 +43,8 @@ mod treiber_stack;
 pub use ring_queue::RingQueue;
 pub use treiber_stack::TreiberStack;
 
-#[cfg(all(feature = "simulated", not(loom)))]
-pub(super) use self::{ring_queue::Rings, treiber_stack::Nodes};
+#[cfg(not(loom))]
+pub(crate) use self::{ring_queue::Rings, treiber_stack::Nodes};
 
 /// The number of bits of the number of a node or a place; 0 is none.
 const NUMBER_BITS: u32 = 24;

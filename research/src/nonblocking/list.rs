@@ -7,8 +7,9 @@
 //! - A node's link is the number of the node below and how many nodes there are down to itself. So a list knows whether
 //!   it is full at the moment at which it looks at its top. A separate number beside the top could not tell.
 
+use mp_delegate::critical::internals::{AnyWord, Stop};
+
 use super::{NUMBER_BITS, NUMBERS};
-use crate::critical::{error::Stop, site::AnyWord};
 
 /// See the [module](self). All fields are places in the words of a region.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! From experiments to curves.
 
-use mp_delegate::critical::simulated::{Experiment, Measured};
+use onchip_research::critical::{Experiment, Measured};
 
 use crate::{Result, figure::Figure};
 

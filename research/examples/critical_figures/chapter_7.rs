@@ -1,9 +1,7 @@
 //! Figures 7.5 to 7.11: several sockets, prefetchers, streaming stores.
 
-use mp_delegate::critical::{
-    Backoff, Scheme, Section,
-    simulated::{Chip, Experiment, Task, Time, Way},
-};
+use mp_delegate::critical::{Backoff, Scheme, Section};
+use onchip_research::critical::{Chip, Experiment, Task, Time, Way};
 
 use crate::{
     Result,

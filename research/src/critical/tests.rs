@@ -1,15 +1,15 @@
 //! Tests that simulations are right and the same every time, and that the thesis's claims hold as numbers.
 
+use mp_delegate::critical::{
+    Backoff,
+    internals::{AnyWord, Site},
+};
 use proptest::prelude::*;
 
 use super::{
     cores::{Core, Deadlock, Engine},
     watch::Watch,
     *,
-};
-use crate::critical::{
-    Backoff,
-    site::{AnyWord, Site},
 };
 
 const TASKS: [Task; 5] =

@@ -1,9 +1,7 @@
 //! The thesis' claims, and what comes out.
 
-use mp_delegate::critical::{
-    Backoff, Scheme, Section,
-    simulated::{Chip, Measured, Task, Way},
-};
+use mp_delegate::critical::{Backoff, Scheme, Section};
+use onchip_research::critical::{Chip, Measured, Task, Way};
 
 use crate::{
     Result,

@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use onchip::critical::Scheme;
-//! use onchip::critical::simulated::{Chip, Experiment};
+//! use onchip_research::critical::{Chip, Experiment};
 //!
 //! // A counter that 59 cores of a Xeon Phi ask the 60th for.
 //! let experiment = Experiment::new(Chip::xeon_phi(60)?, Scheme::SlotServer, 59);
@@ -40,13 +40,12 @@ mod objects;
 mod tests;
 mod watch;
 
+use mp_delegate::critical::{Scheme, Section};
 use mp_model::cla::coherent::ChipError;
 pub use mp_model::{
     Time,
     cla::coherent::{Chip, Counts, Messages, Prefetcher},
 };
-
-use super::section::{Scheme, Section};
 
 pub use self::{
     objects::Task,
@@ -61,9 +60,9 @@ pub enum Way {
     Section(Section),
     /// A counter that the processor adds to by itself.
     FetchAdd,
-    /// [`TreiberStack`](super::nonblocking::TreiberStack), for a stack.
+    /// [`TreiberStack`](crate::nonblocking::TreiberStack), for a stack.
     Treiber,
-    /// [`RingQueue`](super::nonblocking::RingQueue), for a queue: LCRQ's kind.
+    /// [`RingQueue`](crate::nonblocking::RingQueue), for a queue: LCRQ's kind.
     Rings,
 }
 
@@ -214,7 +213,7 @@ impl Experiment {
         Self { seed, ..self }
     }
 
-    /// Sets how long one pause of [`Backoff::Fixed`](super::Backoff::Fixed) takes. The default is 5 ns, about as long
+    /// Sets how long one pause of [`Backoff::Fixed`](mp_delegate::critical::Backoff::Fixed) takes. The default is 5 ns, about as long
     /// as Sandy Bridge's instruction takes.
     pub fn pause(self, pause: Time) -> Self {
         Self { pause, ..self }

@@ -1,9 +1,7 @@
 //! Figures 6.4 to 6.8: a chip with message passing hardware.
 
-use mp_delegate::critical::{
-    Scheme, Section,
-    simulated::{Experiment, Task, Time, Way},
-};
+use mp_delegate::critical::{Scheme, Section};
+use onchip_research::critical::{Experiment, Task, Time, Way};
 
 use crate::{
     Result,

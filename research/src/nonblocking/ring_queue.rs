@@ -1,17 +1,16 @@
 //! A bounded queue of two rings: places with values go through one, free places through the other.
 
 use mp_core::Rank;
+use mp_delegate::critical::{
+    Result,
+    internals::{AnyWord, BLOCK, Stop},
+    objects::Full,
+};
 
 use super::{
     handle::{Handle, OWN},
     pool::first_use,
     ring::Ring,
-};
-use crate::critical::{
-    Result,
-    error::Stop,
-    objects::Full,
-    site::{AnyWord, BLOCK},
 };
 
 /// A queue whose ends are changed by fetch-and-add, as in Morrison's and Afek's LCRQ (PPoPP 2013), so that threads that
@@ -32,8 +31,8 @@ use crate::critical::{
 /// least as many values as it was opened for.
 ///
 /// ```
-/// use onchip::World;
-/// use onchip::critical::{nonblocking::RingQueue, objects::Full};
+/// use onchip::{World, critical::objects::Full};
+/// use onchip_research::nonblocking::RingQueue;
 ///
 /// let rank = World::solo()?;
 /// let jobs = RingQueue::open(&rank, "jobs", 2, 1)?;
@@ -54,8 +53,8 @@ impl RingQueue {
     /// ranks open it, with the same arguments.
     ///
     /// # Errors
-    /// [`Mismatch`](crate::critical::ErrorKind::Mismatch) when another rank opened it as something
-    /// else; [`Bad`](crate::critical::ErrorKind::Bad) when one of the numbers is 0, or when values
+    /// [`Mismatch`](mp_delegate::critical::ErrorKind::Mismatch) when another rank opened it as something
+    /// else; [`Bad`](mp_delegate::critical::ErrorKind::Bad) when one of the numbers is 0, or when values
     /// and handles are 2²⁴ or more; those of [`Rank::mpb`].
     pub fn open(rank: &Rank, name: &str, capacity: usize, handles: usize) -> Result<Self> {
         let words = |places| Rings::new(places - 1).words();
@@ -67,7 +66,7 @@ impl RingQueue {
     /// Opens another handle of the same rank, for another thread of it.
     ///
     /// # Errors
-    /// [`Bad`](crate::critical::ErrorKind::Bad) if as many handles are open as the queue was opened for.
+    /// [`Bad`](mp_delegate::critical::ErrorKind::Bad) if as many handles are open as the queue was opened for.
     pub fn another(&self) -> Result<Self> {
         Ok(Self { handle: self.handle.another()?, queue: self.queue })
     }
@@ -75,7 +74,7 @@ impl RingQueue {
     /// Puts a value behind the others.
     ///
     /// # Errors
-    /// [`Bad`](crate::critical::ErrorKind::Bad) for control words without a meaning. The inner result can be [`Full`].
+    /// [`Bad`](mp_delegate::critical::ErrorKind::Bad) for control words without a meaning. The inner result can be [`Full`].
     #[inline]
     pub fn enqueue(&self, value: u64) -> Result<Result<(), Full>> {
         let put = self.queue.enqueue(self.handle.region.words(), value);
@@ -85,7 +84,7 @@ impl RingQueue {
     /// Takes the value that came first, if there is one.
     ///
     /// # Errors
-    /// [`Bad`](crate::critical::ErrorKind::Bad) for control words without a meaning.
+    /// [`Bad`](mp_delegate::critical::ErrorKind::Bad) for control words without a meaning.
     #[inline]
     pub fn dequeue(&self) -> Result<Option<u64>> {
         let taken = self.queue.dequeue(self.handle.region.words());
@@ -105,7 +104,7 @@ const RINGS: usize = OWN + BLOCK;
 
 /// Where everything is in the words of a region.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::critical) struct Rings {
+pub(crate) struct Rings {
     filled: Ring,
     free: Ring,
     values: usize,
@@ -115,14 +114,14 @@ pub(in crate::critical) struct Rings {
 impl Rings {
     /// Creates it with one place less than values and handles: each of the other handles may hold a place when a handle
     /// looks for one.
-    pub(in crate::critical) fn new(places: usize) -> Self {
+    pub(crate) fn new(places: usize) -> Self {
         let free = RINGS + Ring::words(places).next_multiple_of(BLOCK);
         let values = free + Ring::words(places).next_multiple_of(BLOCK);
         let [filled, free] = [RINGS, free].map(|first| Ring::new(first, places));
         Self { filled, free, values, places: places as u64 }
     }
 
-    pub(in crate::critical) fn words(&self) -> usize {
+    pub(crate) fn words(&self) -> usize {
         self.values + self.places as usize
     }
 
@@ -131,7 +130,7 @@ impl Rings {
     }
 
     #[inline]
-    pub(in crate::critical) fn enqueue(
+    pub(crate) fn enqueue(
         &self,
         words: &[impl AnyWord],
         value: u64,
@@ -150,7 +149,7 @@ impl Rings {
     }
 
     #[inline]
-    pub(in crate::critical) fn dequeue(&self, words: &[impl AnyWord]) -> Result<Option<u64>, Stop> {
+    pub(crate) fn dequeue(&self, words: &[impl AnyWord]) -> Result<Option<u64>, Stop> {
         let Some(number) = self.filled.take(words)? else { return Ok(None) };
         let value = self.value(words, number)?.load_relaxed();
         self.free.put(words, number);

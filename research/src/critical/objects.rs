@@ -1,10 +1,10 @@
 //! Protected objects in simulated words: each access to an object costs what its line costs the core that executes the
 //! operation.
 
+use mp_delegate::critical::internals::{AnyWord, BLOCK};
 use mp_model::Time;
 
 use super::cores::{Core, LINE};
-use crate::critical::site::{AnyWord, BLOCK};
 
 /// The kind of object that is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

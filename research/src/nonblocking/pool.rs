@@ -1,7 +1,8 @@
 //! Unused nodes. A node that was never used is one whose number was never given out, so that zeroed memory is a pool.
 
+use mp_delegate::critical::internals::{AnyWord, Stop};
+
 use super::list::List;
-use crate::critical::{error::Stop, site::AnyWord};
 
 /// See the [module](self).
 #[derive(Clone, Copy, Debug)]

@@ -1,15 +1,15 @@
-//! A channel's two ends on simulated words, for [`MpServer`](crate::critical::Scheme::MpServer).
+//! A channel's two ends on simulated words, for [`MpServer`](mp_delegate::critical::Scheme::MpServer).
 //!
 //! This is not the code of the library's channels, but it does the same to memory. There is a sequence word beside each
 //! message, and the receiver looks only at that word. A count of taken messages is on a line of its own, and the sender
 //! looks at it when it knows of no room. On chips that pass messages, slots are messages, and the count is at hand.
 
-use super::cores::{Core, LINE};
-use crate::critical::{
-    error::Stop,
-    servers::mp::{Inlet, Outlet},
-    site::{AnyWord, BLOCK, Site},
+use mp_delegate::critical::internals::{
+    AnyWord, BLOCK, Site, Stop,
+    mp::{Inlet, Outlet},
 };
+
+use super::cores::{Core, LINE};
 
 /// The longest message, in words.
 pub(super) const LEN: usize = 7;

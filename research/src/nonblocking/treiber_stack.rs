@@ -1,17 +1,16 @@
 //! Treiber's stack.
 
 use mp_core::Rank;
+use mp_delegate::critical::{
+    Result,
+    internals::{AnyWord, BLOCK, Stop},
+    objects::Full,
+};
 
 use super::{
     handle::{Handle, OWN},
     list::List,
     pool::Pool,
-};
-use crate::critical::{
-    Result,
-    error::Stop,
-    objects::Full,
-    site::{AnyWord, BLOCK},
 };
 
 /// A stack whose top is changed by compare-and-swap (Treiber 1986). It is simple, but there is no bound on how often an
@@ -21,8 +20,8 @@ use crate::critical::{
 /// There is room for exactly the number of values that it was opened for.
 ///
 /// ```
-/// use onchip::World;
-/// use onchip::critical::{nonblocking::TreiberStack, objects::Full};
+/// use onchip::{World, critical::objects::Full};
+/// use onchip_research::nonblocking::TreiberStack;
 ///
 /// let rank = World::solo()?;
 /// let undo = TreiberStack::open(&rank, "undo", 2, 1)?;
@@ -43,8 +42,8 @@ impl TreiberStack {
     /// ranks open it, with the same arguments.
     ///
     /// # Errors
-    /// [`Mismatch`](crate::critical::ErrorKind::Mismatch) when another rank opened it as something
-    /// else; [`Bad`](crate::critical::ErrorKind::Bad) when one of the numbers is 0, or when values
+    /// [`Mismatch`](mp_delegate::critical::ErrorKind::Mismatch) when another rank opened it as something
+    /// else; [`Bad`](mp_delegate::critical::ErrorKind::Bad) when one of the numbers is 0, or when values
     /// and handles are 2²⁴ or more; those of [`Rank::mpb`].
     pub fn open(rank: &Rank, name: &str, capacity: usize, handles: usize) -> Result<Self> {
         let numbers = (capacity, handles);
@@ -55,7 +54,7 @@ impl TreiberStack {
     /// Opens another handle of the same rank, for another thread of it.
     ///
     /// # Errors
-    /// [`Bad`](crate::critical::ErrorKind::Bad) if as many handles are open as the stack was opened for.
+    /// [`Bad`](mp_delegate::critical::ErrorKind::Bad) if as many handles are open as the stack was opened for.
     pub fn another(&self) -> Result<Self> {
         Ok(Self { handle: self.handle.another()?, stack: self.stack })
     }
@@ -63,7 +62,7 @@ impl TreiberStack {
     /// Puts a value on top.
     ///
     /// # Errors
-    /// [`Bad`](crate::critical::ErrorKind::Bad) for control words without a meaning. The inner result can be [`Full`].
+    /// [`Bad`](mp_delegate::critical::ErrorKind::Bad) for control words without a meaning. The inner result can be [`Full`].
     #[inline]
     pub fn push(&self, value: u64) -> Result<Result<(), Full>> {
         let pushed = self.stack.push(self.handle.region.words(), value);
@@ -73,7 +72,7 @@ impl TreiberStack {
     /// Takes the value on top, if there is one.
     ///
     /// # Errors
-    /// [`Bad`](crate::critical::ErrorKind::Bad) for control words without a meaning.
+    /// [`Bad`](mp_delegate::critical::ErrorKind::Bad) for control words without a meaning.
     #[inline]
     pub fn pop(&self) -> Result<Option<u64>> {
         let popped = self.stack.pop(self.handle.region.words());
@@ -93,27 +92,27 @@ const NODE: usize = 2;
 
 /// Where everything is in the words of a region.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::critical) struct Nodes {
+pub(crate) struct Nodes {
     list: List,
     pool: Pool,
     capacity: u64,
 }
 
 impl Nodes {
-    pub(in crate::critical) fn words(nodes: usize) -> usize {
+    pub(crate) fn words(nodes: usize) -> usize {
         NODES + NODE * nodes
     }
 
     /// Creates it with as many nodes as there are values and handles. Each handle holds one while it puts a value in,
     /// or takes one out.
-    pub(in crate::critical) fn new(capacity: usize, nodes: usize) -> Self {
+    pub(crate) fn new(capacity: usize, nodes: usize) -> Self {
         let list = |top| List { top, links: NODES + LINK, stride: NODE };
         let pool = Pool { used: USED, free: list(FREE), nodes: nodes as u64 };
         Self { list: list(TOP), pool, capacity: capacity as u64 }
     }
 
     #[inline]
-    pub(in crate::critical) fn push(
+    pub(crate) fn push(
         &self,
         words: &[impl AnyWord],
         value: u64,
@@ -129,7 +128,7 @@ impl Nodes {
     }
 
     #[inline]
-    pub(in crate::critical) fn pop(&self, words: &[impl AnyWord]) -> Result<Option<u64>, Stop> {
+    pub(crate) fn pop(&self, words: &[impl AnyWord]) -> Result<Option<u64>, Stop> {
         let look = |number| words.get(place(number)).map_or(0, AnyWord::load_relaxed);
         let Some((number, value)) = self.list.pop(words, look)? else { return Ok(None) };
         self.pool.give(words, number)?;
@@ -146,7 +145,7 @@ mod tests {
     use mp_core::memory::Word;
 
     use super::*;
-    use crate::critical::nonblocking::NUMBERS;
+    use crate::nonblocking::NUMBERS;
 
     #[test]
     fn words_that_have_no_meaning_are_told_of() {

@@ -1,9 +1,7 @@
 //! Where delegation begins to pay.
 
-use mp_delegate::critical::{
-    Scheme, Section,
-    simulated::{Chip, Task},
-};
+use mp_delegate::critical::{Scheme, Section};
+use onchip_research::critical::{Chip, Task};
 
 use crate::{
     Result,

@@ -21,14 +21,10 @@ use std::{
 };
 
 use generator::Gn;
+use mp_delegate::critical::internals::{AnyWord, Seat, Site, Stop};
 use mp_model::{
     Time,
     cla::coherent::{Access, Busy, Chip, ChipError, Counts, Memory},
-};
-
-use crate::critical::{
-    error::Stop,
-    site::{AnyWord, Seat, Site},
 };
 
 /// The number of words of a cache line.
@@ -79,7 +75,7 @@ enum Event {
 }
 
 /// A word of the simulated memory.
-pub(in crate::critical) struct SimulatedWord<'e> {
+pub(super) struct SimulatedWord<'e> {
     engine: &'e Engine,
     index: u32,
 }

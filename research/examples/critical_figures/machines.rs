@@ -1,9 +1,7 @@
 //! The simulated machines, and what is run on them.
 
-use mp_delegate::critical::{
-    Scheme, Section,
-    simulated::{Chip, Experiment, Prefetcher, Task, Time, Way},
-};
+use mp_delegate::critical::{Scheme, Section};
+use onchip_research::critical::{Chip, Experiment, Prefetcher, Task, Time, Way};
 
 use crate::Result;
 

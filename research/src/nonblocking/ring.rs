@@ -20,11 +20,9 @@
 //!   as there are numbers. Then a number in the ring is found within three times as many tickets as there can be
 //!   numbers, and a used-up budget means that the ring is empty.
 
+use mp_delegate::critical::internals::{AnyWord, BLOCK, Stop};
+
 use super::{NUMBER_BITS, NUMBERS};
-use crate::critical::{
-    error::Stop,
-    site::{AnyWord, BLOCK},
-};
 
 /// In an entry, above the number: whether it is unsafe, and then the lap.
 const UNSAFE: u64 = 1 << NUMBER_BITS;
