@@ -15,7 +15,6 @@ pub mod collectives;
 pub mod communicator;
 mod events;
 pub mod exchange;
-pub mod experiments;
 mod layout;
 mod members;
 pub mod near;

@@ -4,12 +4,10 @@
 //!
 //! | module | what it is | source |
 //! |---|---|---|
-//! | [`scc`] | the analytical model of the Intel SCC and of broadcasts on it | thesis, chapter 4 |
 //! | [`tree`] | data trees and notification trees | thesis, section 3.1.1 |
 //! | [`in_order`] | trees that combine in the order of ranks | Bar-Noy and Kipnis |
 //! | [`mpb`] | what an algorithm sees of message passing buffers | thesis, section 2.2 |
 //! | [`interrupts`] | and of interrupts between ranks | thesis, sections 2.3 and 3.2.1 |
-//! | [`sim`] | cores, mesh and buffers in virtual time | thesis, section 4.1 |
 //! | [`cla`] | cache-line-aware design on coherent memory: bounds, and shapes that are searched for | Ramos and Hoefler |
 //!
 //! "Thesis" is D. Petrović, *Leveraging Hardware Message Passing for Efficient Synchronization and
@@ -24,8 +22,6 @@ pub mod cla;
 pub mod in_order;
 pub mod interrupts;
 pub mod mpb;
-pub mod scc;
-pub mod sim;
 pub mod tree;
 
 pub use time::Time;

@@ -4,4 +4,8 @@
 
 #[cfg(not(loom))]
 pub mod critical;
+#[cfg(not(loom))]
+pub mod experiments;
 pub mod nonblocking;
+pub mod scc;
+pub mod sim;

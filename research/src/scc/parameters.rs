@@ -1,6 +1,6 @@
 //! What was measured on the SCC (table 4.1), and its fixed sizes.
 
-use crate::Time;
+use mp_model::Time;
 
 /// Cores of the SCC: two on each of 24 tiles (section 2.3).
 pub const CORES: usize = 48;

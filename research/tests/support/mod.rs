@@ -2,7 +2,7 @@
 
 use mp_model::Time;
 use mp_model::mpb::{Line, Misfit, Mpb};
-use mp_model::sim::Core;
+use onchip_research::sim::Core;
 
 /// Spends some time before one operation of eight, by its own pseudo-random numbers.
 pub struct Erratic<'a> {

@@ -5,7 +5,7 @@
 
 use super::primitives::OWN;
 use super::{Parameters, RCCE_BUFFER_LINES};
-use crate::Time;
+use mp_model::Time;
 
 /// d_mem: the distance of off-chip memory that section 4.3 takes.
 pub(super) const NEAR_MEMORY: u64 = 1;

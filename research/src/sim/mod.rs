@@ -17,7 +17,7 @@
 //! ```
 //!
 //! A run is a discrete-event simulation in one thread. Each core is a suspended `async` function
-//! ([`crate::mpb`] says why); it goes on alone until it touches an MPB, and then waits until all that
+//! ([`mp_model::mpb`] says why); it goes on alone until it touches an MPB, and then waits until all that
 //! the others do before that instant has been done. Lines move one by one, at the very instants at
 //! which the model has them read and written, so a protocol that reads too early does read stale or
 //! torn data. Nothing is random, and events of one instant happen in the order in which they were
@@ -53,7 +53,7 @@ use thiserror::Error;
 pub use self::core::Core;
 use self::engine::Engine;
 pub use self::machine::{InterruptCosts, Layout, Machine, MachineError, Port, Sharing};
-use crate::Time;
+use mp_model::Time;
 
 /// What came of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use mp_collectives::broadcast::{
 };
 use mp_model::Time;
 use mp_model::mpb::Misfit;
-use mp_model::sim::{Core, Layout, Machine, Sharing, SimError, run};
 use mp_model::tree::TreeError;
+use onchip_research::sim::{Core, Layout, Machine, Sharing, SimError, run};
 use proptest::prelude::*;
 
 const LINE_BYTES: usize = 16;

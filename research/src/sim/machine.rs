@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-use crate::Time;
 use crate::scc::{self, Parameters};
+use mp_model::Time;
 
 /// A machine: where its cores are, and what they pay.
 ///

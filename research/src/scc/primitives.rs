@@ -5,7 +5,7 @@
 //! m lines take m times as long (section 4.1.1).
 
 use super::Parameters;
-use crate::Time;
+use mp_model::Time;
 
 /// The distance of a core's own MPB: because of a bug in the hardware, it too is reached through
 /// the tile's router.

@@ -1,7 +1,7 @@
 use super::*;
-use crate::interrupts::{Interrupts, WaitForInterrupt};
-use crate::mpb::{Line, Misfit, Mpb};
 use crate::scc::Parameters;
+use mp_model::interrupts::{Interrupts, WaitForInterrupt};
+use mp_model::mpb::{Line, Misfit, Mpb};
 
 const COSTS: Parameters = Parameters::TABLE_4_1;
 

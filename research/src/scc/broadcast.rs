@@ -6,8 +6,8 @@
 use super::primitives::OWN;
 use super::two_sided::NEAR_MEMORY;
 use super::{CHUNK_LINES, LINE_BYTES, Parameters, megabytes_per_second};
-use crate::Time;
-use crate::tree::Shape;
+use mp_model::Time;
+use mp_model::tree::Shape;
 
 impl Parameters {
     /// L_notify_children(k): all children of a rank know of a chunk.

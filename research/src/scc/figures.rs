@@ -1,8 +1,8 @@
 //! The published curves and numbers of chapter 4, as data.
 
 use super::{CHUNK_LINES, CORES, Parameters};
-use crate::Time;
-use crate::tree::{Shape, TreeError};
+use mp_model::Time;
+use mp_model::tree::{Shape, TreeError};
 
 /// The degrees that the thesis shows: the least with any parallelism, the least with a depth of
 /// two, and all children of the root (section 3.3.1).

@@ -1,7 +1,7 @@
 //! Exchanges on simulated machines: does every block come to where it belongs?
 
 mod support;
-#[path = "support/transcript.rs"]
+#[path = "../../mp-collectives/tests/support/transcript.rs"]
 mod transcript;
 
 use mp_collectives::exchange::{
@@ -10,7 +10,7 @@ use mp_collectives::exchange::{
     WaysError,
 };
 use mp_model::mpb::Mpb;
-use mp_model::sim::{self, Layout, Sharing, run};
+use onchip_research::sim::{self, Layout, Sharing, run};
 use proptest::prelude::*;
 
 use support::Erratic;

@@ -7,7 +7,7 @@ use mp_collectives::reduce::{
     Prefix, ReduceError, ReduceOptionsError, Sum, packed,
 };
 use mp_model::mpb::Mpb;
-use mp_model::sim::{Layout, Machine, Sharing, run};
+use onchip_research::sim::{Layout, Machine, Sharing, run};
 
 use support::Erratic;
 

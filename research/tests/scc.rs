@@ -3,11 +3,11 @@
 
 use mp_collectives::broadcast::asynchronous::AsyncOptions;
 use mp_collectives::broadcast::{Leaves, OcBcast, Options};
-use mp_collectives::experiments::{self, Algorithm, scc_with_rcce};
 use mp_model::mpb::Mpb;
-use mp_model::scc::Parameters;
-use mp_model::sim::{InterruptCosts, Layout, Machine, Port, Sharing, run};
 use mp_model::tree::Shape;
+use onchip_research::experiments::{self, Algorithm, scc_with_rcce};
+use onchip_research::scc::Parameters;
+use onchip_research::sim::{InterruptCosts, Layout, Machine, Port, Sharing, run};
 
 /// What section 4.3 assumes: all distances are 1, and nobody disturbs anybody.
 fn as_modelled(costs: Parameters) -> Machine {

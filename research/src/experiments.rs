@@ -4,17 +4,19 @@
 //! As in the thesis, core 0 is the source, every message is from a different part of memory, which no cache holds, and
 //! a latency is the time from the source's call to the last core's return (section 3.3.1).
 
+use crate::scc::{RCCE_BUFFER_LINES, megabytes_per_second};
+use crate::sim::{Core, Machine, SimError, run};
 use mp_model::Time;
 use mp_model::mpb::{Misfit, Mpb};
-use mp_model::scc::{RCCE_BUFFER_LINES, megabytes_per_second};
-use mp_model::sim::{Core, Machine, SimError, run};
 use thiserror::Error;
 
-use crate::broadcast::asynchronous::{AsyncError, AsyncOptions, AsyncOptionsError, Served};
-use crate::broadcast::{
+use mp_collectives::broadcast::asynchronous::{
+    AsyncError, AsyncOptions, AsyncOptionsError, Served,
+};
+use mp_collectives::broadcast::{
     BroadcastError, OcBcast, Options, OptionsError, binomial, scatter_allgather,
 };
-use crate::two_sided::{NoRoom, TwoSided};
+use mp_collectives::two_sided::{NoRoom, TwoSided};
 
 /// An algorithm to examine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use mp_collectives::broadcast::asynchronous::{
 use mp_model::Time;
 use mp_model::interrupts::{Interrupts, WaitForInterrupt};
 use mp_model::mpb::{Line, Misfit, Mpb};
-use mp_model::sim::{Core, InterruptCosts, Layout, Machine, Sharing, run};
 use mp_model::tree::TreeError;
+use onchip_research::sim::{Core, InterruptCosts, Layout, Machine, Sharing, run};
 use proptest::prelude::*;
 
 const LINE_BYTES: usize = 16;

@@ -4,7 +4,7 @@ use mp_collectives::broadcast::{binomial, scatter_allgather};
 use mp_collectives::two_sided::{NoRoom, TwoSided};
 use mp_model::Time;
 use mp_model::mpb::{Misfit, Mpb};
-use mp_model::sim::{Core, Layout, Machine, Sharing, run};
+use onchip_research::sim::{Core, Layout, Machine, Sharing, run};
 
 const CHUNK_LINES: usize = 3;
 const CHUNK: usize = 3 * 16;

@@ -9,7 +9,7 @@
 //! | `figures.rs` | figure 4.5, table 4.2 | the published curves and numbers |
 //!
 //! Sizes are in cache lines of [`LINE_BYTES`], distances in routers passed (`hops`: 1 is the
-//! core's own tile, 9 the farthest), times are [`Time`](crate::Time). L stands for latency (when
+//! core's own tile, 9 the farthest), times are [`Time`](mp_model::Time). L stands for latency (when
 //! the data is there), C for completion (when the operation returns).
 //!
 //! # The cost of flags

@@ -7,10 +7,10 @@ use std::task::Poll;
 
 use super::cache::Cache;
 use super::engine::{Engine, Watch};
-use crate::Time;
-use crate::interrupts::{Interrupts, WaitForInterrupt};
-use crate::mpb::{Line, Misfit, Mpb, check_lines, check_payload, lines_of};
 use crate::scc::Parameters;
+use mp_model::Time;
+use mp_model::interrupts::{Interrupts, WaitForInterrupt};
+use mp_model::mpb::{Line, Misfit, Mpb, check_lines, check_payload, lines_of};
 
 /// A simulated core. Its operations take the time of formulas 4.1–4.12, and longer where an MPB's
 /// port is busy.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::machine::Machine;
-use crate::Time;
+use mp_model::Time;
 
 /// All that the simulated cores share.
 pub(super) struct Engine {

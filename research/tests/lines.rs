@@ -3,8 +3,8 @@
 use mp_collectives::broadcast::{LineBcast, LineOptions, LineOptionsError};
 use mp_model::Time;
 use mp_model::mpb::Mpb;
-use mp_model::sim::{Layout, Machine, Sharing, run};
 use mp_model::tree::TreeError;
+use onchip_research::sim::{Layout, Machine, Sharing, run};
 
 fn machine(cores: usize, lines: usize) -> Machine {
     let layout = Layout::Caches { levels: vec![Sharing { cores, hops: 3 }], memory_hops: 2 };

@@ -16,10 +16,10 @@ use std::{env, fs};
 
 use mp_collectives::broadcast::asynchronous::AsyncOptions;
 use mp_collectives::broadcast::{Leaves, Options};
-use mp_collectives::experiments::{self, Algorithm, ExperimentError, scc_with_rcce};
-use mp_model::scc::figures::{self, DEGREES, SHORT_LINES};
-use mp_model::scc::{CHUNK_LINES, Parameters};
-use mp_model::sim::{InterruptCosts, Machine};
+use onchip_research::experiments::{self, Algorithm, ExperimentError, scc_with_rcce};
+use onchip_research::scc::figures::{self, DEGREES, SHORT_LINES};
+use onchip_research::scc::{CHUNK_LINES, Parameters};
+use onchip_research::sim::{InterruptCosts, Machine};
 use plotters::prelude::*;
 
 /// Colours that people with any kind of colour vision tell apart (Okabe and Ito).
