@@ -1,7 +1,18 @@
-//! Research beside the library. Runs of the library use none of this; its tests, benches and figures do.
+//! Research beside the library: the papers' models, machines in virtual time, the papers' experiments and figures, and
+//! rivals to compare with. Runs of the library use none of this; tests, benches and figures do.
+//!
+//! | module | what it is | source |
+//! |---|---|---|
+//! | [`sim`] | cores, mesh and message passing buffers in virtual time, with the library's algorithms on them | thesis, section 4.1 |
+//! | [`scc`] | the analytical model of the Intel SCC and of broadcasts on it | thesis, chapter 4 |
+//! | `experiments` | the thesis' experiments with broadcasts, on simulated machines | thesis, chapters 3 and 4 |
+//! | [`coherent`] | cache-coherent memory in virtual time, access by access | thesis, chapter 6; Ramos and Hoefler, section 2.3 |
+//! | `critical` | the library's critical sections on simulated machines | thesis, chapters 6 and 7 |
+//! | [`nonblocking`] | lock-free structures, as rivals of critical sections | Treiber; Morrison and Afek |
 #![forbid(unsafe_code)]
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
+pub mod coherent;
 #[cfg(not(loom))]
 pub mod critical;
 #[cfg(not(loom))]

@@ -137,12 +137,12 @@ impl Machine {
     ///
     /// Between two ranks of one group, a line whose home is elsewhere crosses all the same: that is
     /// how equation 7 comes to q R_Q.
-    pub(super) fn near(&self, from: usize, to: usize, home: usize) -> bool {
+    pub fn near(&self, from: usize, to: usize, home: usize) -> bool {
         self.placement.near(from, to) && self.placement.near(to, home)
     }
 
-    /// R_R or R_Q.
-    pub(super) fn transfer(&self, from: usize, to: usize, home: usize) -> Time {
+    /// The time of a transfer between two ranks: R_R or R_Q.
+    pub fn transfer(&self, from: usize, to: usize, home: usize) -> Time {
         self.parameters.link(self.near(from, to, home)).transfer
     }
 }

@@ -20,12 +20,10 @@
 //! | `search/` | 3.1, 3.2, 4, 5 | trees for broadcast, reduction and notification; the λ of those in the order of ranks |
 //! | `baselines.rs` | 3.3.3, 4, 5 | what the paper compares with |
 //! | `run.rs` | 2.3 | programs in virtual time: lines with owners, stolen by those who poll |
-//! | `coherent/` | 2.3 | the same access by access, for what is no program; messages, prefetching, streaming stores |
 
 pub mod barrier;
 pub mod baselines;
 mod chance;
-pub mod coherent;
 pub mod equations;
 pub mod graph;
 mod machine;

@@ -20,12 +20,10 @@ use std::{
     time::Duration,
 };
 
+use crate::coherent::{Access, Busy, Chip, ChipError, Counts, Memory};
 use generator::Gn;
 use mp_delegate::critical::internals::{AnyWord, Seat, Site, Stop};
-use mp_model::{
-    Time,
-    cla::coherent::{Access, Busy, Chip, ChipError, Counts, Memory},
-};
+use mp_model::Time;
 
 /// The number of words of a cache line.
 pub(super) const LINE: usize = 8;

@@ -2,7 +2,7 @@
 //! that does not exist.
 //!
 //! This is the very code that ranks run (except for [`MpServer`](Scheme::MpServer)'s channels, which are simulated
-//! ones), on words of a memory in virtual time. [`mp_model::cla::coherent`] determines how long an access takes, by the
+//! ones), on words of a memory in virtual time. [`crate::coherent`] determines how long an access takes, by the
 //! costs of cache lines that Ramos and Hoefler measured, and counts remote memory references (RMRs). Anything that
 //! moves no line takes no time, except what clients do between operations and what an increment costs beside its line.
 //! Only the lengths of pauses are random, and those come from a seed: the same [`Experiment`] gives the same result
@@ -40,12 +40,10 @@ mod objects;
 mod tests;
 mod watch;
 
+use crate::coherent::ChipError;
+pub use crate::coherent::{Chip, Counts, Messages, Prefetcher};
 use mp_delegate::critical::{Scheme, Section};
-use mp_model::cla::coherent::ChipError;
-pub use mp_model::{
-    Time,
-    cla::coherent::{Chip, Counts, Messages, Prefetcher},
-};
+pub use mp_model::Time;
 
 pub use self::{
     objects::Task,

@@ -3,7 +3,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mp_model::{Time, cla::coherent::Counts};
+use crate::coherent::Counts;
+use mp_model::Time;
 
 use super::cores::Core;
 

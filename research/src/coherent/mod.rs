@@ -36,9 +36,9 @@ use thiserror::Error;
 
 pub use self::prefetch::Prefetcher;
 use self::prefetch::Streams;
-use super::machine::{Machine, Placement, PlacementError};
-use super::parameters::{Implausible, Invalidation, Parameters};
-use crate::Time;
+use mp_model::Time;
+use mp_model::cla::{Implausible, Invalidation, Parameters};
+use mp_model::cla::{Machine, Placement, PlacementError};
 
 /// The most cores of a [`Chip`].
 pub const MOST_CORES: usize = 128;
