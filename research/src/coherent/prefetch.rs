@@ -135,7 +135,10 @@ mod tests {
     #[test]
     fn streams_go_down_to_the_first_line() {
         let mut streams = Streams::default();
-        assert_eq!([5, 3].map(|line| follow(&mut streams, line)), [Vec::<usize>::new(), Vec::new()]);
+        assert_eq!(
+            [5, 3].map(|line| follow(&mut streams, line)),
+            [Vec::<usize>::new(), Vec::new()]
+        );
         assert_eq!(follow(&mut streams, 1), Vec::<usize>::new());
         // Nine away, twice: beyond reach.
         assert_eq!([100, 109, 118].map(|line| follow(&mut streams, line).len()), [0; 3]);
