@@ -61,8 +61,8 @@ pub use mp_collectives::{CHOICE_TARGET, Members, calibration, collectives, near}
 pub use mp_core::{
     Bind, Buffer, BufferMut, Cause, Channel, ChannelSpec, Endpoints, Error, ErrorKind, Guard,
     MemoryUse, Message, Messages, Operation, Pending, Plain, Rank, RankFailure, RanksFailed,
-    Receiver, Request, Result, SegmentError, Select, SendError, Sender, SharedBuffer, Slot,
-    UnknownWaitPolicy, WAIT_VARIABLE, Wait, WaitPolicy, World, caller, launch, launched, mpb,
+    Receiver, Receivers, Request, Result, SegmentError, Select, SendError, Sender, SharedBuffer,
+    Slot, UnknownWaitPolicy, WAIT_VARIABLE, Wait, WaitPolicy, World, caller, launch, launched, mpb,
     report, test_all, test_any, test_some, topology, wait_all, wait_any, wait_some,
 };
 pub use mp_delegate::{critical, overlap, threads, trace};
@@ -228,9 +228,9 @@ pub mod exchange {
 pub mod prelude {
     pub use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
     pub use mp_core::{
-        Bind, Channel, Endpoints, Error, ErrorKind, Guard, Pending, Plain, Rank, Receiver, Request,
-        Select, SendError, Sender, SharedBuffer, Slot, Wait, WaitPolicy, World, wait_all, wait_any,
-        wait_some,
+        Bind, Channel, Endpoints, Error, ErrorKind, Guard, Pending, Plain, Rank, Receiver,
+        Receivers, Request, Select, SendError, Sender, SharedBuffer, Slot, Wait, WaitPolicy, World,
+        wait_all, wait_any, wait_some,
     };
     pub use mp_delegate::threads::{self, Choice, CommThreads, Delegated};
 }

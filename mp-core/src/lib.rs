@@ -102,7 +102,9 @@ pub mod requests {
 }
 
 pub use buffer::SharedBuffer;
-pub use channel::{Channel, ChannelSpec, Guard, Messages, Receiver, Select, Sender, Slot};
+pub use channel::{
+    Channel, ChannelSpec, Guard, Messages, Receiver, Receivers, Select, Sender, Slot,
+};
 pub use copy::copy;
 pub use error::{Cause, Error, ErrorKind, RankFailure, RanksFailed, Result, SendError};
 pub use plain::{Message, Plain};

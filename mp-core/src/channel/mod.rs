@@ -38,6 +38,6 @@ pub(crate) use directory::{Agreement, Descriptor, End, Opened, Outline, layout, 
 pub(crate) use farewell::{has_withdrawn, withdraw};
 pub(crate) use outlet::{Filled, Outlet, Outward, Position};
 pub use receiver::{Guard, Messages, Receiver};
-pub use select::Select;
+pub use select::{Receivers, Select};
 pub use sender::{Sender, Slot};
 pub use spec::{Channel, ChannelSpec};

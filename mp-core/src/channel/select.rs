@@ -1,6 +1,9 @@
 //! Waiting for several channels at once, until one of them has something.
 
+use std::ops::Index;
+
 use crate::{
+    Message, Receiver,
     context::Context,
     error::{ErrorKind, Result},
     wait::{Doing, Flag, Operation, Wait},
@@ -59,19 +62,75 @@ pub struct Select<'a> {
     next: usize,
 }
 
-struct All<'s, 'a>(&'s [Option<&'a dyn Selectable>]);
+/// A place in a list of ends.
+trait Place {
+    fn end(&self) -> &dyn Selectable;
+}
 
-impl Flag for All<'_, '_> {
+impl Place for &dyn Selectable {
+    fn end(&self) -> &dyn Selectable {
+        *self
+    }
+}
+
+impl<M: Message + ?Sized> Place for Receiver<M> {
+    fn end(&self) -> &dyn Selectable {
+        self
+    }
+}
+
+/// The ends that are left of a list.
+struct All<'s, P>(&'s [Option<P>]);
+
+impl<P: Place> All<'_, P> {
+    fn ends(&self) -> impl Iterator<Item = &dyn Selectable> {
+        self.0.iter().flatten().map(Place::end)
+    }
+
+    /// Returns the index of an end that is ready now, if there is one: of `next` and those after it, or of the first.
+    fn ready(&self, next: usize) -> Option<usize> {
+        let count = self.0.len();
+        let is_ready = |&i: &usize| self.0[i].as_ref().is_some_and(|place| place.end().ready());
+        (0..count).map(|i| (next + i) % count).find(is_ready)
+    }
+
+    /// Waits until an end is ready, and returns its index.
+    fn wait(&self, next: usize, wait: Wait) -> Result<usize> {
+        let Some(first) = self.ends().next() else {
+            return Err(ErrorKind::BadWorld(
+                "a Select has no receiver to wait for: add one first".to_owned(),
+            )
+            .into());
+        };
+        let doing = Doing { operation: Operation::Select, channel: first.channel() };
+        let context = first.context();
+        let same = |end: &dyn Selectable| {
+            let other = end.context();
+            other.me == context.me && std::ptr::eq(&*other.segment, &*context.segment)
+        };
+        if !self.ends().all(same) {
+            // Each would ring the doorbell of its own rank only.
+            let reason = "a Select has receivers of different ranks or worlds, which can't be waited \
+                          for together: make one for each";
+            return Err(ErrorKind::BadWorld(reason.to_owned()).into());
+        }
+        let poll = || self.ready(next);
+        let found = context.wait(wait.or_failure(), doing, std::ptr::null(), self, poll)?;
+        found.ok_or_else(|| context.gave_up(Operation::Select, &"(several)".into(), wait))
+    }
+}
+
+impl<P: Place> Flag for All<'_, P> {
     fn raise(&self) {
-        self.0.iter().flatten().for_each(|receiver| receiver.raise());
+        self.ends().for_each(|end| end.raise());
     }
 
     fn lower(&self) {
-        self.0.iter().flatten().for_each(|receiver| receiver.lower());
+        self.ends().for_each(|end| end.lower());
     }
 
     fn further(&self) -> Vec<u64> {
-        self.0.iter().flatten().skip(1).map(|receiver| receiver.channel()).collect()
+        self.ends().skip(1).map(|end| end.channel()).collect()
     }
 }
 
@@ -82,7 +141,7 @@ impl<'a> Select<'a> {
     }
 
     /// Adds a receiver. Returns its index, counted from 0 in the order of adding.
-    pub fn add<M: crate::Message + ?Sized>(&mut self, receiver: &'a crate::Receiver<M>) -> usize {
+    pub fn add<M: Message + ?Sized>(&mut self, receiver: &'a Receiver<M>) -> usize {
         self.ends.push(Some(receiver));
         self.ends.len() - 1
     }
@@ -90,10 +149,7 @@ impl<'a> Select<'a> {
     /// Adds a sender, which is ready when a message would find room, or when none ever will. This is for a rank that
     /// goes on receiving while it waits to send. Returns the sender's index, counted with those of the receivers. At
     /// degree 0 it is ready while a receiver waits in a receive call.
-    pub fn add_sender<M: crate::Message + ?Sized>(
-        &mut self,
-        sender: &'a crate::Sender<M>,
-    ) -> usize {
+    pub fn add_sender<M: Message + ?Sized>(&mut self, sender: &'a crate::Sender<M>) -> usize {
         self.ends.push(Some(sender));
         self.ends.len() - 1
     }
@@ -135,36 +191,8 @@ impl<'a> Select<'a> {
     /// # Errors
     /// Same as `ready`, and [`Timeout`](crate::ErrorKind::Timeout).
     pub fn ready_with(&mut self, wait: impl Into<Wait>) -> Result<usize> {
-        let wait = wait.into();
-        let Some(first) = self.ends.iter().flatten().next() else {
-            return Err(ErrorKind::BadWorld(
-                "a Select has no receiver to wait for: add one first".to_owned(),
-            )
-            .into());
-        };
-        let doing = Doing { operation: Operation::Select, channel: first.channel() };
-        let context = first.context();
-        let same = |receiver: &&dyn Selectable| {
-            let other = receiver.context();
-            other.me == context.me && std::ptr::eq(&*other.segment, &*context.segment)
-        };
-        if !self.ends.iter().flatten().all(same) {
-            // Each would ring the doorbell of its own rank only.
-            let reason = "a Select has receivers of different ranks or worlds, which can't be waited \
-                          for together: make one for each";
-            return Err(ErrorKind::BadWorld(reason.to_owned()).into());
-        }
-        let all = All(&self.ends);
-        let count = self.ends.len();
-        let from = self.next;
-        let found = context.wait(wait.or_failure(), doing, std::ptr::null(), &all, || {
-            (0..count)
-                .map(|i| (from + i) % count)
-                .find(|&i| self.ends[i].is_some_and(|receiver| receiver.ready()))
-        })?;
-        let several = || context.gave_up(Operation::Select, &"(several)".into(), wait);
-        let which = found.ok_or_else(several)?;
-        self.next = (which + 1) % count;
+        let which = All(&self.ends).wait(self.next, wait.into())?;
+        self.next = (which + 1) % self.ends.len();
         Ok(which)
     }
 
@@ -209,11 +237,8 @@ impl<'a> Select<'a> {
 
     /// Returns the index of a receiver that is ready now, if there is one.
     pub fn try_ready(&mut self) -> Option<usize> {
-        let count = self.ends.len();
-        let which = (0..count)
-            .map(|i| (self.next + i) % count)
-            .find(|&i| self.ends[i].is_some_and(|receiver| receiver.ready()))?;
-        self.next = (which + 1) % count;
+        let which = All(&self.ends).ready(self.next)?;
+        self.next = (which + 1) % self.ends.len();
         Some(which)
     }
 }
@@ -221,5 +246,133 @@ impl<'a> Select<'a> {
 impl std::fmt::Debug for Select<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Select").field("ends", &self.ends.len()).finish_non_exhaustive()
+    }
+}
+
+/// Receivers of one type, which are waited for at once as by a [`Select`], and which this owns: a server adds clients
+/// and removes them while it serves others.
+///
+/// ```
+/// use onchip::{Channel, ErrorKind, Receivers, World};
+///
+/// World::threads(4).run(|rank| {
+///     let channel = Channel::degree(2);
+///     if rank.id() > 0 {
+///         return rank.sender::<u64>("requests", 0, channel)?.send(&(rank.id() as u64));
+///     }
+///     let mut clients = Receivers::<u64>::new();
+///     for client in 1..rank.size() {
+///         clients.push(rank.receiver::<u64>("requests", client, channel)?);
+///     }
+///     let mut sum = 0;
+///     while !clients.is_empty() {
+///         let which = clients.ready()?;
+///         // Copied out, so that the list is free to change.
+///         match clients[which].try_receive().map(|request| request.map(|request| *request)) {
+///             Ok(Some(request)) => sum += request,
+///             Ok(None) => {}
+///             Err(error) if matches!(error.kind(), ErrorKind::Disconnected { .. }) => {
+///                 clients.remove(which);
+///             }
+///             Err(error) => return Err(error),
+///         }
+///     }
+///     assert_eq!(sum, 1 + 2 + 3);
+///     Ok(())
+/// })?;
+/// # Ok::<(), onchip::Error>(())
+/// ```
+pub struct Receivers<M: Message + ?Sized> {
+    /// The receivers by index; `None` once removed.
+    receivers: Vec<Option<Receiver<M>>>,
+    /// Where the next look begins, so that a busy channel does not starve the others.
+    next: usize,
+}
+
+impl<M: Message + ?Sized> Receivers<M> {
+    /// Makes an empty list.
+    pub fn new() -> Self {
+        Self { receivers: Vec::new(), next: 0 }
+    }
+
+    /// Adds a receiver and returns its index: the lowest that is free.
+    pub fn push(&mut self, receiver: Receiver<M>) -> usize {
+        match self.receivers.iter().position(Option::is_none) {
+            Some(free) => {
+                self.receivers[free] = Some(receiver);
+                free
+            }
+            None => {
+                self.receivers.push(Some(receiver));
+                self.receivers.len() - 1
+            }
+        }
+    }
+
+    /// Takes out the receiver with this index. The others keep their indices.
+    pub fn remove(&mut self, index: usize) -> Option<Receiver<M>> {
+        self.receivers.get_mut(index)?.take()
+    }
+
+    /// Returns the receiver with this index.
+    pub fn get(&self, index: usize) -> Option<&Receiver<M>> {
+        self.receivers.get(index)?.as_ref()
+    }
+
+    /// Returns the number of receivers.
+    pub fn len(&self) -> usize {
+        self.receivers.iter().flatten().count()
+    }
+
+    /// Returns whether there is no receiver.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Waits until a receiver has a message or has ended, and returns its index: see [`Select::ready`].
+    ///
+    /// # Errors
+    /// The same as for [`Select::ready`].
+    pub fn ready(&mut self) -> Result<usize> {
+        self.ready_with(Wait::forever())
+    }
+
+    /// Waits until a receiver is ready, as [`ready`](Self::ready) does, but waits as `wait` says.
+    ///
+    /// # Errors
+    /// The same as for [`Select::ready_with`].
+    pub fn ready_with(&mut self, wait: impl Into<Wait>) -> Result<usize> {
+        let which = All(&self.receivers).wait(self.next, wait.into())?;
+        self.next = (which + 1) % self.receivers.len();
+        Ok(which)
+    }
+
+    /// Returns the index of a receiver that is ready now, if there is one.
+    pub fn try_ready(&mut self) -> Option<usize> {
+        let which = All(&self.receivers).ready(self.next)?;
+        self.next = (which + 1) % self.receivers.len();
+        Some(which)
+    }
+}
+
+impl<M: Message + ?Sized> Default for Receivers<M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// # Panics
+/// When there is no receiver with this index.
+impl<M: Message + ?Sized> Index<usize> for Receivers<M> {
+    type Output = Receiver<M>;
+
+    fn index(&self, index: usize) -> &Receiver<M> {
+        self.get(index).expect("the index of a receiver that was added and not removed")
+    }
+}
+
+impl<M: Message + ?Sized> std::fmt::Debug for Receivers<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Receivers").field("receivers", &self.len()).finish_non_exhaustive()
     }
 }

@@ -5,7 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_core::{Channel, Endpoints, Error, ErrorKind, Receiver, Result, Select, WaitPolicy};
+use mp_core::{
+    Channel, Endpoints, Error, ErrorKind, Receiver, Receivers, Result, Select, WaitPolicy,
+};
 
 use crate::support::{SIZES, on_all, on_all_with};
 
@@ -49,6 +51,66 @@ fn a_collector_serves_all_and_ends_with_the_last() {
                     "nothing left: {error:?}"
                 );
                 ensure!(select.try_ready().is_none(), "nothing left");
+                Ok(())
+            });
+        }
+    }
+}
+
+/// A server owns its receivers: each client opens one channel after the other, and each takes a free place.
+#[test]
+fn a_server_adds_and_removes_clients_while_it_serves_others() {
+    const TALKS: u64 = 3;
+    for size in SIZES.map(|clients| clients + 1) {
+        for degree in [0, 1, 5] {
+            on_all(size, |rank| {
+                let channel = Channel::degree(degree);
+                let name = |talk: u64| format!("talk {talk}");
+                if rank.id() > 0 {
+                    for talk in 0..TALKS {
+                        let mut requests = rank.sender::<u64>(&name(talk), 0, channel)?;
+                        (0..20).try_for_each(|i| requests.send(&(100 * talk + i)))?;
+                    }
+                    return Ok(());
+                }
+                let mut clients = Receivers::<u64>::new();
+                ensure!(clients.is_empty() && clients.try_ready().is_none(), "none yet");
+                let error = clients.ready().map_err(Error::into_kind);
+                ensure!(matches!(error, Err(ErrorKind::BadWorld(_))), "{error:?}");
+                // Who is served at each place, in which talk, and the next request.
+                let mut served = Vec::new();
+                for client in 1..size {
+                    let index = clients.push(rank.receiver(&name(0), client, channel)?);
+                    ensure!(index == client - 1, "{index}");
+                    served.push((client, 0, 0));
+                }
+                let mut ended = 0;
+                while !clients.is_empty() {
+                    let which = clients.ready()?;
+                    let (client, talk, next) = served[which];
+                    let request = clients[which].try_receive().map(|got| got.map(|got| *got));
+                    match request.map_err(Error::into_kind) {
+                        Ok(Some(request)) => {
+                            ensure!(request == 100 * talk + next, "{request} of {client}");
+                            served[which].2 += 1;
+                        }
+                        Ok(None) => {}
+                        Err(ErrorKind::Disconnected { .. }) => {
+                            ensure!(next == 20, "{next} requests of {client}");
+                            let left = clients.remove(which).is_some();
+                            ensure!(left && clients.get(which).is_none(), "one place is free");
+                            ended += 1;
+                            if talk + 1 < TALKS {
+                                let next = rank.receiver(&name(talk + 1), client, channel)?;
+                                let free = clients.push(next);
+                                ensure!(free <= which, "place {free} with {which} free");
+                                served[free] = (client, talk + 1, 0);
+                            }
+                        }
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                ensure!(ended == (size as u64 - 1) * TALKS, "{ended} talks");
                 Ok(())
             });
         }
