@@ -1,5 +1,8 @@
-//! Collective operations, written once against [`mp_model::mpb::Mpb`]. The same code runs on the machine's shared
-//! memory ([`RealMpb`]) and on the cores of [`mp_model::sim`].
+//! Communicators of Onchip, their tagged messages and their collective operations. Programs use this crate through the
+//! `onchip` crate.
+//!
+//! The algorithms of collective operations are written once against [`mp_model::mpb::Mpb`]. The same code runs on the
+//! machine's shared memory ([`RealMpb`]) and on simulated cores, which are in the package `onchip-research`.
 //!
 //! "Thesis" is D. Petrović, *Leveraging Hardware Message Passing for Efficient Synchronization and
 //! Communication on Manycores* (EPFL).
