@@ -156,6 +156,7 @@ impl<'a> Select<'a> {
 
     /// Adds the callers of a name, which are ready when there is [news](crate::names::Callers::has_news).
     /// Returns their index, counted with those of the receivers.
+    #[doc(hidden)]
     pub fn add_callers(&mut self, callers: &'a crate::names::Callers) -> usize {
         self.ends.push(Some(callers));
         self.ends.len() - 1
@@ -202,6 +203,7 @@ impl<'a> Select<'a> {
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment); the [failure](crate::progress::Part::failure) of another pending
     /// operation of the rank.
+    #[doc(hidden)]
     pub fn wait(&self, wait: Wait) -> Result<bool> {
         let Some(first) = self.ends.iter().flatten().next() else { return Ok(false) };
         let (doing, flags) = self.waited();
@@ -209,22 +211,26 @@ impl<'a> Select<'a> {
     }
 
     /// Returns whether any end is ready, for a [`Part`](crate::progress::Part).
+    #[doc(hidden)]
     pub fn is_ready(&self) -> bool {
         self.ends.iter().flatten().any(|end| end.ready())
     }
 
     /// Asks all ends to ring the rank's doorbell when they are ready, for a
     /// [`Part`](crate::progress::Part).
+    #[doc(hidden)]
     pub fn raise(&self) {
         All(&self.ends).raise();
     }
 
     /// Withdraws that request.
+    #[doc(hidden)]
     pub fn lower(&self) {
         All(&self.ends).lower();
     }
 
     /// Returns where the ends' channels lie, for [`Part::awaits`](crate::progress::Part::awaits).
+    #[doc(hidden)]
     pub fn awaits(&self) -> Vec<u64> {
         self.ends.iter().flatten().map(|end| end.channel()).collect()
     }

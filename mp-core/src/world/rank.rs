@@ -78,6 +78,7 @@ impl Rank {
 
     /// Returns how often this was called before on this rank or a clone of it. If all ranks call it in the same order,
     /// they get the same number for what they make together, and can name its channels by it.
+    #[doc(hidden)]
     pub fn ordinal(&self) -> u64 {
         self.context.ordinals.fetch_add(1, Ordering::Relaxed)
     }
@@ -88,6 +89,7 @@ impl Rank {
     ///
     /// # Errors
     /// Those of `make`.
+    #[doc(hidden)]
     pub fn kept<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         self.context.kept(make)
     }
@@ -111,23 +113,27 @@ impl Rank {
     /// })?;
     /// # Ok::<(), onchip::Error>(())
     /// ```
+    #[doc(hidden)]
     pub fn at_end<W: FnOnce() + 'static>(&self, work: W) -> Option<W> {
         at_end::leave(self, work)
     }
 
     /// Adds a [part](crate::progress::Part) that this rank's waits in this thread advance, unless there is already one
     /// with this key.
+    #[doc(hidden)]
     pub fn progress_with(&self, key: usize, part: impl FnOnce() -> Rc<dyn Part>) {
         progress::add(self.context.whose(), key, part);
     }
 
     /// Removes the part with this key.
+    #[doc(hidden)]
     pub fn progress_without(&self, key: usize) {
         progress::remove(self.context.whose(), key);
     }
 
     /// Advances this rank's pending operations in this thread as far as possible without waiting, if there are more
     /// parts than the caller's `own`, which the caller advances itself. Returns whether anything moved.
+    #[doc(hidden)]
     #[inline]
     pub fn progress(&self, own: usize) -> bool {
         progress::count() > own && progress::advance(self.context.whose())
@@ -183,6 +189,7 @@ impl Rank {
     }
 
     /// Returns the news of the world: see [`News`].
+    #[doc(hidden)]
     pub fn news(&self) -> News {
         News::of(&self.context)
     }
@@ -352,6 +359,7 @@ impl Rank {
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) for lack of memory.
+    #[doc(hidden)]
     pub fn withdraw(&self, name: &str, channel: Channel) -> Result<()> {
         channel::withdraw(&self.context, channel.namespace, name)
     }
@@ -387,6 +395,7 @@ impl Rank {
     /// # Errors
     /// [`BadChannel`](crate::ErrorKind::BadChannel) while this rank has its callers of that name;
     /// [`Segment`](crate::ErrorKind::Segment) for lack of memory.
+    #[doc(hidden)]
     pub fn callers(&self, name: &str, channel: Channel) -> Result<Callers> {
         Callers::open(Arc::clone(&self.context), channel.namespace, name)
     }
@@ -447,6 +456,7 @@ impl Rank {
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken.
+    #[doc(hidden)]
     pub fn decline_mpb(&self, name: &str, mpbs: Mpbs) -> Result<()> {
         Mpb::decline(&self.context, name, mpbs)
     }
@@ -483,6 +493,7 @@ impl Rank {
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken;
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank).
+    #[doc(hidden)]
     pub fn has_withdrawn(&self, name: &str, channel: Channel, rank: usize) -> Result<bool> {
         let rank = self.context.check_rank(rank)?;
         channel::has_withdrawn(&self.context, channel.namespace, name, rank)
@@ -491,12 +502,14 @@ impl Rank {
     /// Returns what this rank lends to rank `to`. See [`loan`](crate::loan). If the two ranks open several, they tell
     /// them apart by `number`. Returns `None` when the ranks are processes, when there is no such rank, or when this
     /// rank has such an end already.
+    #[doc(hidden)]
     pub fn lender(&self, to: usize, number: u64) -> Option<Lender> {
         let to = self.context.check_rank(to).ok()?;
         Lender::open(Arc::clone(&self.context), to, number)
     }
 
     /// Returns what rank `from` lends to this one. See [`lender`](Self::lender).
+    #[doc(hidden)]
     pub fn borrower(&self, from: usize, number: u64) -> Option<Borrower> {
         let from = self.context.check_rank(from).ok()?;
         Borrower::open(Arc::clone(&self.context), from, number)
