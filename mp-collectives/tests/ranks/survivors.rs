@@ -75,7 +75,12 @@ fn work(of: &Communicator, seed: u64, step: u64) -> Result<()> {
             sent.into_iter().try_for_each(|sent| sent.wait().map(drop).map_err(Error::from))
         }
         7 => {
-            let half = of.split(Some(me as u64 % 2), 0)?;
+            let half = of.split(Some(me as u64 % 2), 0);
+            // A death in the middle lets it fail at some ranks only, and the others would wait for these in the half.
+            if of.agree(half.is_ok().into())?.flag == 0 {
+                return half.and(Err(ErrorKind::Revoked.into()));
+            }
+            let half = half?;
             let half = half.ok_or_else(|| Error::from(ErrorKind::Misuse("no half".to_owned())))?;
             let mut greatest = [me as u64];
             // Whoever fails here tells those who are in the other communicator.
