@@ -107,7 +107,7 @@ pub use channel::{
 };
 pub use copy::copy;
 pub use error::{Cause, Error, ErrorKind, RankFailure, RanksFailed, Result, SendError};
-pub use plain::{Message, Plain};
+pub use plain::{Message, Plain, Transferable};
 pub use request::{
     Buffer, BufferMut, Pending, Request, test_all, test_any, test_some, wait_all, wait_any,
     wait_some,
