@@ -117,3 +117,8 @@ pub use topology::Bind;
 pub use wait::{Operation, UnknownWaitPolicy, Wait, WaitPolicy};
 pub use world::report;
 pub use world::{Endpoints, MemoryUse, Rank, WAIT_VARIABLE, World, caller, launched};
+
+/// Compiles and runs what the README shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
