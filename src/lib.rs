@@ -50,40 +50,25 @@
 //! The README describes how to launch programs with `mprun`, and what the limits are.
 #![forbid(unsafe_code)]
 
-// All but `mp_core::delegate`, which is for `threads` alone, `mp_core::memory`, for `critical`, `mp_core::waits`,
-// for `trace`, and `mp_core::names`, `progress` and `requests`, for the library's own crates.
 /// The crate whose derives say that a type is plain data: see [`Plain`]. With
 /// `#[bytemuck(crate = "onchip::bytemuck")]` the derives need no dependency of the program's own.
 pub use bytemuck;
 pub use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
+// All but `mp_core::delegate`, which is for `threads` alone, `mp_core::memory`, for `critical`, `mp_core::waits`,
+// for `trace`, and `mp_core::names`, `progress` and `requests`, for the library's own crates.
 pub use mp_collectives::communicator::{self, ANY_SOURCE, ANY_TAG, Communicator};
 pub use mp_collectives::{CHOICE_TARGET, Members, calibration, collectives, near};
 pub use mp_core::{
     Bind, Buffer, BufferMut, Cause, Channel, ChannelSpec, Endpoints, Error, ErrorKind, Guard,
     MemoryUse, Message, Messages, Operation, Pending, Plain, Rank, RankFailure, RanksFailed,
     Receiver, Receivers, Request, Result, SegmentError, Select, SendError, Sender, SharedBuffer,
-    Slot, UnknownWaitPolicy, WAIT_VARIABLE, Wait, WaitPolicy, World, caller, launch, launched, mpb,
-    report, test_all, test_any, test_some, topology, wait_all, wait_any, wait_some,
+    Slot, Transferable, UnknownWaitPolicy, WAIT_VARIABLE, Wait, WaitPolicy, World, caller, launch,
+    launched, mpb, report, test_all, test_any, test_some, topology, wait_all, wait_any, wait_some,
 };
 pub use mp_delegate::{critical, overlap, threads, trace};
 
-/// The crate whose traits the results of ranks that are processes need: see [`World::run`]. With
+/// The crate whose traits the results of ranks that are processes need: see [`Transferable`]. With
 /// `#[serde(crate = "onchip::serde")]` the derives need no dependency of the program's own.
-///
-/// ```
-/// use onchip::prelude::*;
-///
-/// #[derive(Debug, onchip::serde::Serialize, onchip::serde::Deserialize)]
-/// #[serde(crate = "onchip::serde")]
-/// struct Found {
-///     rank: usize,
-///     primes: Vec<u32>,
-/// }
-///
-/// let found = World::threads(2).run(|rank| Ok(Found { rank: rank.id(), primes: vec![2, 3] }))?;
-/// assert_eq!((found[1].rank, found[1].primes.len()), (1, 2));
-/// # Ok::<(), onchip::Error>(())
-/// ```
 pub use serde;
 
 /// Broadcasts: one rank's message goes to all ranks.

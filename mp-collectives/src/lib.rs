@@ -35,3 +35,8 @@ pub use events::CHOICE_TARGET;
 pub use members::Members;
 pub use mp_model::mpb::complete;
 pub use real::{RealError, RealMpb};
+
+/// Compiles and runs what the README shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -107,7 +107,7 @@ pub use channel::{
 };
 pub use copy::copy;
 pub use error::{Cause, Error, ErrorKind, RankFailure, RanksFailed, Result, SendError};
-pub use plain::{Message, Plain};
+pub use plain::{Message, Plain, Transferable};
 pub use request::{
     Buffer, BufferMut, Pending, Request, test_all, test_any, test_some, wait_all, wait_any,
     wait_some,
@@ -117,3 +117,8 @@ pub use topology::Bind;
 pub use wait::{Operation, UnknownWaitPolicy, Wait, WaitPolicy};
 pub use world::report;
 pub use world::{Endpoints, MemoryUse, Rank, WAIT_VARIABLE, World, caller, launched};
+
+/// Compiles and runs what the README shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

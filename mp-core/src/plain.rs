@@ -3,12 +3,14 @@
 use std::ptr::{NonNull, slice_from_raw_parts_mut};
 
 use bytemuck::{AnyBitPattern, NoUninit};
+use serde::{Serialize, de::DeserializeOwned};
 
 /// A type whose values are plain data: no pointers, no padding, every bit pattern valid.
 ///
 /// Implemented for every type that is [`NoUninit`], [`AnyBitPattern`], `Send` and `Sync`. For your own types, derive
 /// [`Pod`](bytemuck::Pod) and [`Zeroable`](bytemuck::Zeroable), which include the first two. Such values can cross from
-/// one thread or process to another as they are.
+/// one thread or process to another as they are. `String`, `Vec`, `Box`, references, `bool`, `char` and most enums are
+/// not plain.
 ///
 /// ```
 /// use onchip::prelude::*;
@@ -33,15 +35,20 @@ use bytemuck::{AnyBitPattern, NoUninit};
 /// })?;
 /// # Ok::<(), onchip::Error>(())
 /// ```
+///
+/// `cannot transmute between types of different sizes` at `Pod` means that the fields leave a gap: fill it with a field
+/// such as `_gap: [u8; 7]`, so that each field begins at a multiple of its alignment.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not plain data, so it can't be sent to another rank",
-    label = "not plain data",
+    label = "not plain data: derive `onchip::Pod` and `onchip::Zeroable`, or send a slice",
     note = "for a type of your own whose fields are plain data, write \
             `#[repr(C)] #[derive(Clone, Copy, onchip::Pod, onchip::Zeroable)] #[bytemuck(crate = \"onchip::bytemuck\")]`",
-    note = "a `String` or `Vec` can't be sent as it is: send its elements as a slice, `sender::<[u8]>`"
+    note = "for `String` and `Vec`, send a slice, as in `text.as_bytes()`; for `Box` and references, send what they \
+            point to"
 )]
 pub trait Plain: NoUninit + AnyBitPattern + Send + Sync {}
 
+// Not recommended, so that errors name this trait and not those that it is made of.
 #[diagnostic::do_not_recommend]
 impl<T: NoUninit + AnyBitPattern + Send + Sync> Plain for T {}
 
@@ -50,10 +57,11 @@ impl<T: NoUninit + AnyBitPattern + Send + Sync> Plain for T {}
 /// The trait is sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not plain data, so a channel can't carry it",
-    label = "not plain data",
+    label = "not plain data: derive `onchip::Pod` and `onchip::Zeroable`, or send a slice",
     note = "for a type of your own whose fields are plain data, write \
             `#[repr(C)] #[derive(Clone, Copy, onchip::Pod, onchip::Zeroable)] #[bytemuck(crate = \"onchip::bytemuck\")]`",
-    note = "a `String` or `Vec` can't be sent as it is: send its elements as a slice, `sender::<[u8]>`"
+    note = "for `String` and `Vec`, open the channel for slices, as in `sender::<[u8]>`, and send `text.as_bytes()`; \
+            for `Box` and references, send what they point to"
 )]
 pub trait Message: sealed::Sealed + 'static {
     /// The type of the elements. For a single value, this is the value's own type.
@@ -99,6 +107,37 @@ impl<T: Plain> Message for [T] {
             .unwrap_or(NonNull::from(&mut []))
     }
 }
+
+/// A type whose values can be carried from one process to another: the result of a rank, and what is handed to all
+/// ranks. See [`World::run`](crate::World::run).
+///
+/// Implemented for every type that `serde` can serialize and deserialize: numbers, text, collections, and your own types
+/// that derive both.
+///
+/// ```
+/// use onchip::prelude::*;
+///
+/// #[derive(onchip::serde::Serialize, onchip::serde::Deserialize)]
+/// #[serde(crate = "onchip::serde")]
+/// struct Found {
+///     primes: Vec<u32>,
+/// }
+///
+/// let found = World::threads(2).run(|_| Ok(Found { primes: vec![2, 3] }))?;
+/// assert_eq!(found[1].primes, [2, 3]);
+/// # Ok::<(), onchip::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be carried from one process to another",
+    label = "derive `onchip::serde::Serialize` and `onchip::serde::Deserialize` for `{Self}`",
+    note = "for a type of your own, write \
+            `#[derive(onchip::serde::Serialize, onchip::serde::Deserialize)] #[serde(crate = \"onchip::serde\")]`",
+    note = "`World::run_threads` needs neither: its ranks are threads"
+)]
+pub trait Transferable: Serialize + DeserializeOwned {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned> Transferable for T {}
 
 mod sealed {
     pub trait Sealed {}

@@ -9,3 +9,8 @@ mod must_not_compile;
 pub mod overlap;
 pub mod threads;
 pub mod trace;
+
+/// Compiles and runs what the README shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -25,3 +25,8 @@ pub mod mpb;
 pub mod tree;
 
 pub use time::Time;
+
+/// Compiles and runs what the README shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

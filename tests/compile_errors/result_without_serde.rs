@@ -1,9 +1,12 @@
 //! A result of ranks that can't be carried from one process to another.
-//! first: `Found: serde::Serialize` is not satisfied
-//! first: `Serialize` is not implemented for `Found`
+//! first: `Found` can't be carried from one process to another
+//! first: derive `onchip::serde::Serialize` and `onchip::serde::Deserialize` for `Found`
+//! first: #[derive(onchip::serde::Serialize, onchip::serde::Deserialize)] #[serde(crate = "onchip::serde")]
 
 use onchip::prelude::*;
 
+// right: #[derive(onchip::serde::Serialize, onchip::serde::Deserialize)]
+// right: #[serde(crate = "onchip::serde")]
 struct Found(u32);
 
 fn main() -> onchip::Result<()> {

@@ -32,7 +32,8 @@ use crate::{
 /// dropped. A program can hold several guards at once, up to the channel's degree, and drop them in any order.
 ///
 /// Dropping the receiver closes this end: the sender then gets [`Disconnected`](crate::ErrorKind::Disconnected).
-pub struct Receiver<M: Message + ?Sized> {
+// Without `M: Message`, as in `Sender`.
+pub struct Receiver<M: ?Sized> {
     /// A ring that never has a message unless `kind` is `Pair`, so that the fast path need not check anything else.
     ring: RingReceiver,
     glance: Glance,
@@ -51,7 +52,7 @@ pub struct Receiver<M: Message + ?Sized> {
 
 // SAFETY: a receiver is used by one thread at a time (it is not `Sync`); the rings' pointers lead
 // into the segment that `opened` keeps mapped.
-unsafe impl<M: Message + ?Sized> Send for Receiver<M> {}
+unsafe impl<M: ?Sized> Send for Receiver<M> {}
 
 enum Kind {
     Pair,
@@ -665,7 +666,7 @@ impl<M: Message + ?Sized> Selectable for Receiver<M> {
     }
 }
 
-impl<M: Message + ?Sized> Drop for Receiver<M> {
+impl<M: ?Sized> Drop for Receiver<M> {
     fn drop(&mut self) {
         if let Some(berth) = self.berth.take() {
             berth.leave();
@@ -677,7 +678,7 @@ impl<M: Message + ?Sized> Drop for Receiver<M> {
     }
 }
 
-impl<M: Message + ?Sized> std::fmt::Debug for Receiver<M> {
+impl<M: ?Sized> std::fmt::Debug for Receiver<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let agreement = &self.opened.agreement;
         f.debug_struct("Receiver")

@@ -288,7 +288,7 @@ impl std::fmt::Debug for Select<'_> {
 /// })?;
 /// # Ok::<(), onchip::Error>(())
 /// ```
-pub struct Receivers<M: Message + ?Sized> {
+pub struct Receivers<M: ?Sized> {
     /// The receivers by index; `None` once removed.
     receivers: Vec<Option<Receiver<M>>>,
     /// Where the next look begins, so that a busy channel does not starve the others.

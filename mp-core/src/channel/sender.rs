@@ -38,7 +38,8 @@ use crate::{
 /// [`Disconnected`](crate::ErrorKind::Disconnected).
 ///
 /// Source: Buono et al., section IV.A.
-pub struct Sender<M: Message + ?Sized> {
+// Without `M: Message`, so that a type that no channel carries is reported once, by the call that opens the end.
+pub struct Sender<M: ?Sized> {
     /// At degree 0 it has a free slot only within a call. Where several ranks are at an end, it never has one. So the
     /// fast path need not check anything else.
     ring: RingSender,
@@ -61,7 +62,7 @@ enum Kind {
 
 // SAFETY: a sender is used by one thread at a time; the rings' pointers lead into the segment that
 // `opened` keeps mapped.
-unsafe impl<M: Message + ?Sized> Send for Sender<M> {}
+unsafe impl<M: ?Sized> Send for Sender<M> {}
 
 /// The result of an attempt. It is no `Result`, because the many words of an error would be handed around.
 enum Fast {
@@ -417,35 +418,11 @@ impl<M: Message + ?Sized> Sender<M> {
         self.attend();
     }
 
-    /// Wakes the receiver if it sleeps.
-    #[inline(always)]
-    fn attend(&self) {
-        if !self.glance.quiet() {
-            self.opened.attend(End::Sender);
-        }
-    }
-
     /// Notes, at degree 0, that the slot is not free any more.
     #[inline(always)]
     fn end_meeting(&mut self) {
         if matches!(self.kind, Kind::Rendezvous) {
             self.ring.close();
-        }
-    }
-
-    fn abandon(&mut self, claim: Claim) {
-        match (&self.kind, claim) {
-            (Kind::Rendezvous, _) => {
-                self.ring.close();
-                self.opened.meeting().unclaim();
-                self.attend();
-            }
-            (Kind::Shared(ring), Claim::Shared(held)) => {
-                ring.abandon(held);
-                // Somebody must clear the slot.
-                self.attend();
-            }
-            _ => {}
         }
     }
 
@@ -750,7 +727,33 @@ impl<M: Message + ?Sized> Selectable for Sender<M> {
     }
 }
 
-impl<M: Message + ?Sized> Drop for Sender<M> {
+impl<M: ?Sized> Sender<M> {
+    /// Wakes the receiver if it sleeps.
+    #[inline(always)]
+    fn attend(&self) {
+        if !self.glance.quiet() {
+            self.opened.attend(End::Sender);
+        }
+    }
+
+    fn abandon(&mut self, claim: Claim) {
+        match (&self.kind, claim) {
+            (Kind::Rendezvous, _) => {
+                self.ring.close();
+                self.opened.meeting().unclaim();
+                self.attend();
+            }
+            (Kind::Shared(ring), Claim::Shared(held)) => {
+                ring.abandon(held);
+                // Somebody must clear the slot.
+                self.attend();
+            }
+            _ => {}
+        }
+    }
+}
+
+impl<M: ?Sized> Drop for Sender<M> {
     fn drop(&mut self) {
         // A leaked slot must not stand in the way of other senders' messages.
         if let Some(claim) = self.lent.take() {
@@ -759,7 +762,7 @@ impl<M: Message + ?Sized> Drop for Sender<M> {
     }
 }
 
-impl<M: Message + ?Sized> std::fmt::Debug for Sender<M> {
+impl<M: ?Sized> std::fmt::Debug for Sender<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let agreement = &self.opened.agreement;
         f.debug_struct("Sender")

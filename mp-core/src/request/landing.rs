@@ -7,6 +7,11 @@ use crate::{SharedBuffer, error::Result, plain::Plain};
 /// What a non-blocking or persistent call can send: elements that it owns, or that live forever.
 ///
 /// The trait is sealed. `Vec<T>`, `Box<[T]>`, `[T; N]`, [`SharedBuffer<T>`] and slices implement it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a buffer of plain data that a request can hold",
+    label = "give a `Vec`, an array, a `Box<[T]>`, a `SharedBuffer` or a slice: `&values[..]`, `&mut values[..]`",
+    note = "the elements must be plain data: see `onchip::Plain`"
+)]
 pub trait Buffer: sealed::Sealed + Send {
     /// The type of the elements.
     type Element: Plain;
@@ -16,6 +21,11 @@ pub trait Buffer: sealed::Sealed + Send {
 }
 
 /// What can be received into: the same as [`Buffer`], with slices that are borrowed mutably.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a buffer of plain data that can be received into",
+    label = "give a `Vec`, an array, a `Box<[T]>`, a `SharedBuffer` or a slice: `&mut values[..]`",
+    note = "the elements must be plain data: see `onchip::Plain`"
+)]
 pub trait BufferMut: Buffer {
     /// Returns the elements.
     fn elements_mut(&mut self) -> &mut [Self::Element];

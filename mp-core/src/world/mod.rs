@@ -39,8 +39,6 @@ mod watch;
 
 use std::{ffi::OsString, panic::Location, sync::Arc};
 
-use serde::{Serialize, de::DeserializeOwned};
-
 #[cfg(all(test, not(loom), not(miri)))]
 pub(crate) use burial::bury;
 use input::Input;
@@ -54,6 +52,7 @@ use crate::{
     context::{self, Context, MAX_RANKS},
     error::{Cause, Error, ErrorKind, Result},
     mpb,
+    plain::Transferable,
     segment::{self, Segment},
     topology::{Allowance, Bind, Plan, Topology},
     wait::{Asymmetry, LineWait, WaitPolicy, Waiting},
@@ -259,7 +258,7 @@ impl World {
     #[track_caller]
     pub fn run<T, F>(self, code: F) -> Result<Vec<T>>
     where
-        T: Serialize + DeserializeOwned + Send,
+        T: Transferable + Send,
         F: Fn(&Rank) -> Result<T> + Sync,
     {
         let code = |rank: &Rank, (): &()| code(rank);
@@ -296,8 +295,8 @@ impl World {
         code: impl Fn(&Rank, &I) -> Result<T> + Sync,
     ) -> Result<Vec<T>>
     where
-        I: Serialize + DeserializeOwned + Sync,
-        T: Serialize + DeserializeOwned + Send,
+        I: Transferable + Sync,
+        T: Transferable + Send,
     {
         outcome::gather(self.run_from(Location::caller(), true, input::Made(input), code)?)
     }
@@ -321,7 +320,7 @@ impl World {
     #[track_caller]
     pub fn run_each<T, F>(self, code: F) -> Result<Vec<std::result::Result<T, Cause>>>
     where
-        T: Serialize + DeserializeOwned + Send,
+        T: Transferable + Send,
         F: Fn(&Rank) -> Result<T> + Sync,
     {
         let code = |rank: &Rank, (): &()| code(rank);
@@ -371,7 +370,7 @@ impl World {
         code: impl Fn(&Rank, &I::Value) -> Result<T> + Sync,
     ) -> Result<Vec<outcome::Outcome<T>>>
     where
-        T: Serialize + DeserializeOwned + Send,
+        T: Transferable + Send,
     {
         let processes = self.kind == Kind::Processes;
         // What ranks of later worlds of processes will come by again, under the same name.
