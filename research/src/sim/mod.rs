@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use mp_model::mpb::{Line, Mpb};
-//! use mp_model::sim::{Machine, run};
+//! use onchip_research::sim::{Machine, run};
 //! use mp_model::Time;
 //!
 //! // Core 47 gets a line from the MPB of core 0, nine routers away.
@@ -13,7 +13,7 @@
 //!     Ok(core.now())
 //! })?;
 //! assert_eq!(run.outputs[47], Ok::<_, mp_model::mpb::Misfit>(Time::from_nanos(330 + 216 + 136)));
-//! # Ok::<_, mp_model::sim::SimError>(())
+//! # Ok::<_, onchip_research::sim::SimError>(())
 //! ```
 //!
 //! A run is a discrete-event simulation in one thread. Each core is a suspended `async` function
