@@ -393,7 +393,7 @@ impl Communicator {
 
     /// Moves a buffer to rank `to`. Nothing is copied, however long the buffer is. If it is received by
     /// [`receive_buffer`](Self::receive_buffer), it is not copied there either; any other receive takes it, too. (Other
-    /// sends copy a message once or twice: see the [crate's page](crate).)
+    /// sends copy a message once or twice: see [copies](crate::communicator#guarantees).)
     ///
     /// # Errors
     /// As [`send`](Self::send); the error returns the buffer.
