@@ -1,4 +1,8 @@
 //! Which ranks are near each other: the groups that the shapes of collective operations follow.
+//!
+//! A world that binds its ranks writes down the last-level cache and the package of each before it starts them
+//! (`Rank::seat`). So all ranks, and any of them in another communicator, know the same groups. Ranks that are not
+//! bound form one group.
 
 use std::fmt;
 

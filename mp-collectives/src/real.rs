@@ -1,4 +1,8 @@
 //! The MPBs of real ranks, threads or processes, as algorithms see them.
+//!
+//! An operation is done when it is called, and its future is ready at once. An error is one word, kept off the hot
+//! path. With futures that did their work when they were polled, and errors of a hundred bytes, the same code took 55
+//! ns for 8 bytes instead of 17.
 
 use std::borrow::Borrow;
 use std::future::{Ready, ready};

@@ -1,4 +1,8 @@
 //! The library's errors, each with the facts of the case.
+//!
+//! Errors are boxed, and hot paths construct none when a call succeeds. `Result<Guard, Error>` once had 104 bytes. A
+//! `?` wrote it to the stack in words and read it back in wider loads, which a processor can't forward: a receive took
+//! 5 to 10 ns, and with `match` 1.4 to 2.2. Now it has two words and stays in registers.
 
 use std::{fmt, io, sync::Arc, time::Duration};
 

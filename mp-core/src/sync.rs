@@ -2,6 +2,9 @@
 //!
 //! Every other module takes them from here, so that one switch (`--cfg loom`) runs all of them under the model checker.
 //! Orderings are justified where they are used; each `Release` there names the `Acquire` that it pairs with.
+//!
+//! The system calls for futexes and `membarrier` are made by number, because nix does not name them. The crate rustix
+//! has most of them, but would be a second crate for the same system.
 
 #[cfg(not(loom))]
 pub(crate) use self::machine::*;

@@ -1,6 +1,5 @@
-//! What message passing on one chip costs, as arithmetic: formulas, trees, and a simulator in
-//! virtual time that runs the real algorithms. No operating system, no atomics, no clock: the same
-//! input gives the same output everywhere.
+//! What message passing on one chip costs, as arithmetic: formulas, trees, bounds, and the best shapes. It uses no
+//! operating system, no atomics and no clock: the same input gives the same output everywhere.
 //!
 //! | module | what it is | source |
 //! |---|---|---|

@@ -3,7 +3,7 @@
 //! for larger ones, beside what it takes where it does not know them.
 //!
 //! ```text
-//! cargo run --release -p mp-model --example cla_shapes [-- RANKS]
+//! cargo run --release -p onchip-research --example cla_shapes [-- RANKS]
 //! ```
 //!
 //! With a number of ranks, the trees for so many are drawn; otherwise those for 10 and 16 cores of the

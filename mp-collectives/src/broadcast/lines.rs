@@ -5,6 +5,9 @@
 //! A rank *pushes* lines to its children in a tree, and they pass them on. Every pair of ranks has lines of its own
 //! (`pairs.rs`), so changing the root costs nothing. They are the P · (s + 1) lines of an MPB from
 //! [`LineOptions::first_line`] on.
+//!
+//! The receiver waits for the last line of a message. A look at a line that is being written takes the line away from
+//! its writer: 30 ns a line instead of 8.
 
 use mp_model::cla::outward::Outward;
 use mp_model::mpb::{Line, Mpb};

@@ -29,7 +29,7 @@ use crate::communicator::{
     status::{Source, Status, Tag},
 };
 
-/// A group of ranks that exchange tagged messages (`MPI_Comm`). The [crate's page](crate) lists the available calls.
+/// A group of ranks that exchange tagged messages (`MPI_Comm`). The [module](crate::communicator) lists the calls.
 ///
 /// A communicator belongs to the thread that made it. Communicators made from one another share their channels, but a
 /// message that is sent in one is never received in another. The settings of a communicator's collective operations,
@@ -393,7 +393,7 @@ impl Communicator {
 
     /// Moves a buffer to rank `to`. Nothing is copied, however long the buffer is. If it is received by
     /// [`receive_buffer`](Self::receive_buffer), it is not copied there either; any other receive takes it, too. (Other
-    /// sends copy a message once or twice: see the [crate's page](crate).)
+    /// sends copy a message once or twice: see [Copies](crate::communicator#guarantees).)
     ///
     /// # Errors
     /// As [`send`](Self::send); the error returns the buffer.

@@ -1,4 +1,9 @@
 //! The blocks that each operation sends from rank to rank.
+//!
+//! What an operation does is kept apart from how its blocks travel: any way carries any traffic. The way of a block
+//! follows from its length alone, so that a rank need know no more than MPI asks of it, and short and long blocks mix
+//! in one call. A block is read, chunk by chunk, before what comes from the same rank is written, so that an all-to-all
+//! in place needs no other memory.
 
 use mp_core::Plain;
 use mp_model::mpb::Mpb;

@@ -1,4 +1,17 @@
 //! Runs operations of all ranks in the order of the calls, one after the other, in whichever thread.
+//!
+//! ```text
+//! Nonblocking              Front                        Errands
+//! call: a job, with  --> its queue, one job at a  --> a communication thread, or the rank in its calls:
+//!   its buffer           time, in the order of        polls what is under way, each until it waits for a
+//! request <------------- the calls                    flag; sleeps until any of those flags changes
+//! ```
+//!
+//! A front has algorithms that only one operation at a time may use. While it has jobs it is an
+//! [errand](mp_delegate::threads::Errand); a front with nothing to do is in no list. The algorithms are the same
+//! generic functions as the blocking ones, on MPBs whose waits are pending (`polled.rs`). Their futures are `Send`
+//! because of the types that they are called with. A panic of the program's code stays inside the poll of its
+//! operation. The rank then leaves the MPBs as if it were lost, because the others wait for flags that will not come.
 
 use std::any::Any;
 use std::collections::VecDeque;

@@ -37,6 +37,12 @@
 //! With two ranks, the lines that hold a result are the own elements of the rank that gets it. That rank puts its
 //! elements of n there after it has itself got the results of n − 2. Before that, only the other rank writes there, and
 //! it has already read what it overwrites.
+//!
+//! # How long blocks are
+//!
+//! Blocks are shorter the more ranks there are, since each rank has some for every other rank. With two ranks they have
+//! 64 KiB: a line comes sooner from the cache that cores share than from the cache of the core that wrote it, and ranks
+//! wait for each other less often.
 
 use mp_core::Plain;
 use mp_model::mpb::{Line, Mpb};

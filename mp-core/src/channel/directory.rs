@@ -5,6 +5,22 @@
 //! channel is **gone** (the others are told). The rank is **released** when nothing of it can touch the channel's
 //! memory any more. The block is freed when every rank is gone and everything that was opened is released. All of this
 //! happens under the heap's lock.
+//!
+//! Channels of one name between the same ranks are matched in the order of opening. An end that was opened for another
+//! type, degree or length reports to both sides what each asked for. For each end and rank the descriptor has four
+//! facts:
+//!
+//! | fact | meaning |
+//! |---|---|
+//! | opened | the rank has its end |
+//! | gone | nothing more comes from it; the other end is told when all ranks of an end are gone |
+//! | lost | gone because it died or panicked: the other end gets `PeerLost` and not `Disconnected` |
+//! | released | nothing of the rank can touch the channel's memory any more |
+//!
+//! A rank is gone before it is released if its code has ended and its process still runs: a thread of it may still
+//! write into a slot. In a shared channel, slots that a rank had claimed or taken pass to the others when it has
+//! released its end. What was published before an end was gone is still received: the signal is raised after the last
+//! message.
 
 use std::{alloc::Layout, ptr::NonNull, sync::Arc};
 

@@ -17,6 +17,10 @@
 //! leaves a gap. The receiver stops there: a message behind the gap is never received without the one before it.
 //! Buffers behind the gap are freed with the channel.
 //!
+//! What the sending thread sends by itself takes a position, too. A position that was given up takes room like a
+//! message until the receiver has looked. So after a send was cancelled, a channel can be full with fewer messages than
+//! its degree.
+//!
 //! A rendezvous has no room for several messages at a time, and in a shared channel slots are claimed one after
 //! another. In both, the positions take turns.
 //!

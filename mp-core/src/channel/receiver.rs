@@ -1,4 +1,11 @@
 //! The receiving end of a channel.
+//!
+//! A call returns a guard, and a receiver can have several guards, because a stage of a pipeline holds a message while
+//! it looks for the next. An iterator that borrows the receiver could not lend messages like that. So guards may be
+//! dropped in any order. A guard knows only its receiver and where its message is. If it is the only one, its message
+//! is the oldest; otherwise the position of the slot says which message it is. A receiver that holds every slot and
+//! waits for more gets `GuardsHeld`. The guard of a slice also has the length: a loop over the elements would read it
+//! from the slot each time.
 
 use std::{
     cell::{Cell, RefCell},

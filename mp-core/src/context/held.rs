@@ -4,6 +4,21 @@
 //! The receiver writes it into its own table before it returns the slot. So at every instant a dead rank's buffers are
 //! in its table, or in a slot that was not published or not received (the channel's `stranded` finds those). No line of
 //! the buffer itself changes hands for this: each rank writes only its own table.
+//!
+//! A buffer's owner is not recorded in the buffer's header, because a word there would change hands with every move and
+//! cost a second line transfer. A buffer is entered in these places:
+//!
+//! | moment | where it is entered |
+//! |---|---|
+//! | handed out | as an unsettled block of its owner |
+//! | held | in the rank's table |
+//! | its key was written into a slot | in the table and the slot, which is not published yet |
+//! | taken off the table | in the slot |
+//! | published | in the slot |
+//! | received | in the slot and the receiver's table, until the slot is given back |
+//! | dropped | the block is freed, then taken off the table |
+//!
+//! A key that is entered in two places does no harm: the second free finds another generation of the block.
 
 use std::{ptr::NonNull, sync::PoisonError};
 

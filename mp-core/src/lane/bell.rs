@@ -1,4 +1,8 @@
 //! Where a serving thread sleeps, and how it is called.
+//!
+//! A thread that can do nothing sleeps on its own futex, and on the doorbells of the ranks whose channels are full or
+//! for which it waits for a flag. While it does not sleep, it counts as a thread at work of the worlds that it serves:
+//! ranks need to know whether there are enough cores (`wait/mod.rs`).
 
 use std::{
     cell::Cell,

@@ -21,6 +21,18 @@
 //! The holder of a request can take the cargo back as long as it is not being sent (see [`Shared::serving`]). The
 //! server then skips the node, and gives its position up.
 //!
+//! There is a lane for each sender and thread, and not one queue for each thread. Several producers that share a queue
+//! need a locked instruction for each entry, and a full channel at the head of the queue delays all others.
+//!
+//! What was sent is dropped once, or returned:
+//!
+//! | the request is | what was sent |
+//! |---|---|
+//! | waited for, or cancelled in time | is returned to the submitter |
+//! | dropped before the answer | is dropped by the server when it answers, or later by the submitter or the lane |
+//! | leaked | is dropped with the lane |
+//! | of a scope | is returned when the scope ends, at the latest |
+//!
 //! | file | what it is |
 //! |---|---|
 //! | `node` | the lines, and where they come from |

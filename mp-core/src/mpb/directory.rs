@@ -10,6 +10,9 @@
 //!
 //! Members are numbered by their places in the list that all of them name. The sets in the descriptor are of the
 //! world's ranks.
+//!
+//! Members mostly open MPBs at the same time. One of them makes them, alone but without the heap's lock
+//! (`Context::make_alone`), and the others sleep until they find them.
 
 use std::{ptr::NonNull, sync::Arc};
 

@@ -9,6 +9,11 @@
 //! | a line, and which of the rank's waits it is | ring, if it was that line |
 //! | the same with its highest bit | the same, or ring the bell of all ranks that are released together |
 //! | `ANY` | ring: several threads of the rank sleep |
+//!
+//! Between setting a flag and looking at the mark, a setter passes the light side of the asymmetric fence
+//! (`wait/barrier.rs`). A setter of the flags of all ranks wakes those that wait together by one ring of a bell that
+//! belongs to all; such a sleeper sleeps on this bell and on its doorbell. Where the system can't sleep on two words,
+//! it is woken by its doorbell alone.
 
 use std::time::Duration;
 

@@ -11,6 +11,10 @@
 //!     Driven       by an engine of messages, which puts what comes where the requests want it
 //!     Watched      by somebody else, who rings the rank when it is done
 //! ```
+//!
+//! A wait for several requests hands the landings of all requests of one engine to that engine, which copies arriving
+//! data to where it belongs. The other requests are watched meanwhile; those of another engine advance as a part of the
+//! rank's thread (`wait/progress.rs`).
 
 mod delegated;
 mod landing;

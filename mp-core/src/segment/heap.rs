@@ -16,6 +16,8 @@
 //!
 //! Each authoritative word has bits that are computed from the others and from its place. An overwritten word is
 //! therefore found, and no two blocks overlap because of it.
+//!
+//! The allocators of other crates can't be repaired after a rank has died in the middle of a change.
 
 use super::{LARGE, Offset, PAGE, Segment, SegmentError, Shared, lock::RobustLock, names::Names};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};

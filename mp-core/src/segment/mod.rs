@@ -5,6 +5,9 @@
 //! Its size is sealed and sparse, and its pages are committed before they are handed out. Where all ranks are threads
 //! of one process, plain memory is used instead ([`Segment::on_heap`]).
 //!
+//! A segment is as large as the machine's memory unless the program asks for less or more, as far as the limits of the
+//! process allow.
+//!
 //! ```text
 //! in the file   in the segment
 //!               (-FRONT)         nothing: a mapping may begin anywhere in it (see `map`)

@@ -2,6 +2,8 @@
 //!
 //! What cores and complexes share is read once, not once for each CPU. A large server has tens of thousands of these
 //! files, and opening one takes microseconds.
+//!
+//! They are read here and not through hwloc, because that is a C library.
 
 use super::source::Source;
 use super::{

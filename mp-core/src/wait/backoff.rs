@@ -1,4 +1,7 @@
 //! Pauses of a thread that waits where no other thread wakes it.
+//!
+//! These are waits for a step that another rank or thread is just doing, and waits in a world that is too damaged for a
+//! wake-up.
 
 use std::time::Duration;
 

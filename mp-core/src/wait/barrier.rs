@@ -4,6 +4,8 @@
 //! that it sleeps and looks for a message. At least one must see the other. This takes a full fence on both sides, or
 //! no fence on the frequent side and a `membarrier` on the rare one: the kernel then runs a fence on every core that
 //! runs a registered process.
+//!
+//! Which of the two a world uses is fixed in its header, because both sides must agree.
 
 use crate::sync::{Ordering, compiler_fence, fence};
 

@@ -5,6 +5,10 @@
 //! non-blocking collective operations. Every wait of a thread advances all parts of the rank that it waits for, and
 //! sleeps until either what it waits for is there or a part can continue. If no part was added, a wait looks at one
 //! flag of its thread.
+//!
+//! A part joins when it has something pending, and leaves when it has not. A part that is already running, such as a
+//! message engine whose own call waits, skips itself. Reports count what the parts wait for among what can end the
+//! wait, so they name a cycle only if no part can break it.
 
 use std::{
     cell::{Cell, RefCell},

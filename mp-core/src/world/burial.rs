@@ -1,4 +1,9 @@
 //! What happens in the world when a rank ends.
+//!
+//! *Lost* and *dead* are different. A rank that panicked is lost, but its process still runs, so it keeps what it
+//! holds. A rank is dead when its process has ended, as its pidfd shows; then others may take the heap's lock from it.
+//! A rank that crashed is lost while its core is written (`dumps.rs`), and dead after that. Ranks die with their
+//! launcher, and the segment with the last process that holds it, so nothing is left whichever process is killed.
 
 use super::outcome;
 use crate::{

@@ -1,4 +1,20 @@
 //! A process that was started as a rank: detecting this, entering the world, and being the rank.
+//!
+//! Such a process goes through `main` with standard output muted, because all ranks would print what the program prints
+//! on its way to `run`. At each call of `run` it compares the call with the one in the briefing (`site.rs`):
+//!
+//! | the call is | what this process does |
+//! |---|---|
+//! | the intended one | enters the world, gets its output back, runs the rank's code, posts its outcome, exits |
+//! | an earlier one | returns what it returned to the caller |
+//! | an earlier one of threads, whose results were not kept | runs it again |
+//! | one of processes, by another thread | waits for the process's end; after a minute without that call, an error |
+//! | another one of processes | is an error: the program took another path |
+//!
+//! Under `mprun` no call is intended: every `run` joins, and returns the results of all ranks in every rank. A rank
+//! whose code fails rings the launcher's bell, because its process waits in `run` for the others. All ranks return the
+//! same failures, and each `main` would print them; so all but one have their standard error discarded up to the next
+//! `run`.
 
 use std::{
     fs::File,

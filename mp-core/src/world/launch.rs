@@ -1,4 +1,12 @@
 //! Starting a process as a rank: what it is told, what it inherits, and how it ends.
+//!
+//! The caller makes the segment and puts a [`Briefing`] into it. It starts its own program once for each rank (`mprun`
+//! starts another one). A rank finds four descriptors: the segment, the real standard output, the reading end of the
+//! *life pipe*, and a bell. Their numbers begin at 3, or behind the descriptors that the caller hands on to its
+//! children (`summons.rs`).
+//!
+//! Ranks are started by `posix_spawn` and not by `std::process::Command`, which gives a child descriptors of fixed
+//! numbers only by code that runs between fork and exec, in a process that may have threads.
 
 use std::{
     ffi::{CString, OsString},

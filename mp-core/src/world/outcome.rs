@@ -1,4 +1,6 @@
 //! Results of ranks, carried from process to process.
+//!
+//! They go through the segment, as blocks; pipes carry only output.
 
 use serde::{Serialize, de::DeserializeOwned};
 

@@ -1,5 +1,8 @@
 //! The thread that reads what process ranks write, so that the ranks never wait for each other, nor for the thread that
 //! watches them. They wait only for the reader of the output.
+//!
+//! The thread hands lines over through a bounded channel. When all ranks have ended, it moves what is left in the pipes
+//! into an unbounded one, so that it ends even if nobody reads.
 
 use std::{
     convert::Infallible,

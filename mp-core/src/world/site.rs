@@ -4,6 +4,10 @@
 //! A process rank re-executes the program, and must know which of its `run` calls is meant. What a call before that one
 //! returned is replayed in the rank, so that the program takes the same path. Threads are told apart by their names,
 //! which are the same in every execution, whatever the order in which they start.
+//!
+//! Results of worlds of threads are kept as well, as long as there is room, although such worlds could be run again.
+//! They might return something else then, and every rank would write their output again. Calls from one place by
+//! threads of the same name can't be told apart: if the caller sees two of them at the same time, it refuses both.
 
 use std::{
     cell::RefCell,

@@ -6,6 +6,18 @@
 //!
 //! This must be done before the program starts others, has threads that read the environment, or works for long without
 //! a launcher. So a function that runs before `main` does it.
+//!
+//! | variable | descriptors | life pipe | this process |
+//! |---|---|---|---|
+//! | none, or marked as taken | | | is no rank |
+//! | there | a launcher's | open | is the rank: it marks the variable as taken, and ends with its launcher |
+//! | there | a launcher's | the launcher was killed | is killed, like the other ranks |
+//! | there | a launcher's | the world has ended, as a byte says | is no rank |
+//! | there | others, or none | | gets an error from `run` while the launcher lives, and is no rank after that |
+//!
+//! Which process is the parent makes no difference. The kernel ends a rank with its parent (`PR_SET_PDEATHSIG`) and
+//! with its launcher: the rank's end of the life pipe sends `SIGKILL` when the last process that could write to it has
+//! ended.
 
 use std::{
     ffi::CString,

@@ -4,6 +4,10 @@
 //! ranks learn of a rank's death within the time of one wake-up, whatever the threads of the program do meanwhile. The
 //! library uses a thread of its own because ranks die with the thread that started them (`PR_SET_PDEATHSIG`), and a
 //! thread of the program may end sooner.
+//!
+//! Other threads of the launcher read what the ranks write (`pump.rs`), and the caller's thread, or one of `mprun`,
+//! prints it for as long as that takes. So the ranks learn of a death at once, however slow the reader of the output
+//! is.
 
 use std::{
     os::{

@@ -26,6 +26,14 @@
 //!
 //! The seat that has the value at that time may keep it for long, and wait for a message of a rank that heals or waits
 //! for the healer. So these waits make progress on their ranks' pending requests, as those in the queue do.
+//!
+//! Ranks that are threads do not die alone. When such a rank is gone with a guard that it has leaked, the waits of all
+//! others end. A thread of that rank may still come out of the section, and ranks that heard of the loss have left gaps
+//! in the queue. So the loss is first written into the region's descriptor (`Region::give_up`), which changes the word
+//! that all waiting ranks look at.
+//!
+//! When no rank dies, all this costs a few stores to the seat's mark, and one for each operation that is executed for
+//! another seat.
 
 use super::{
     error::Stop,

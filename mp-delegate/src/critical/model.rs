@@ -1,4 +1,7 @@
 //! A world for models: words, a place for each seat to sleep, and deaths.
+//!
+//! A thread can die instead of performing a store to a `Word`, at every such store and in every interleaving. The
+//! others must end, and what each was told of its operations must be true.
 
 use std::{
     cell::{Cell, RefCell},

@@ -1,4 +1,14 @@
 //! A rank's handle of a protected value, and how operations get from the handle to the algorithm.
+//!
+//! Handles are used by reference, and requests borrow them. The private state of a lock or a combiner lies in cells.
+//! That is safe because the thread's list of the sections that it is in (`nesting.rs`) refuses a second call before it
+//! gets there. A call is entered in the list before it waits, since the rank may advance something meanwhile that calls
+//! the handle again. The client of a server is behind a `RefCell` for the same reason. Handles that share a seat wait
+//! for their turn at the seat's place, so that they advance what their thread has pending.
+//!
+//! A request is passed from call to call in registers, and a guard is one pointer, because a value that is written in
+//! parts and then read as a whole costs as much as a locked instruction. So the client's side of a slot server and the
+//! locks are inlined into callers, and the rest is not.
 
 use std::{
     cell::{Cell, RefCell, RefMut},

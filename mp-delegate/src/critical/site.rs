@@ -1,4 +1,10 @@
 //! An algorithm's view of the world: words, other seats, waiting. Models have another one.
+//!
+//! The real site is a place in a region, which is memory of all ranks under one name. A *seat* takes part in an
+//! algorithm. Each rank has some seats, and one more that all its further handles share, one at a time. A waiting seat
+//! is found by its rank's mark, as a rank that waits for a flag is, so the proofs and models for lost wake-ups are
+//! those of flags. Where the waker can't know which seat waits (CLH, and a seat that departs in HYBCOMB and CC-Synch),
+//! the waiter writes down its number before its last look, and the waker looks after [`Site::fence`].
 
 use std::{
     cell::Cell,

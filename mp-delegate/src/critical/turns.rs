@@ -18,7 +18,6 @@
 //!
 //! Turns affect only timing. That is why they are words that are written without much care, and why dead ranks can have
 //! them.
-//! ado, and why the dead can have them.
 
 use std::{cell::Cell, thread::yield_now, time::Duration};
 

@@ -1,5 +1,15 @@
 //! Work for a rank that proceeds in steps. Between the steps it waits for flags of other ranks. A communication thread
 //! carries it on, or the rank does so within its own calls.
+//!
+//! A communication thread advances errands beside its lanes. Otherwise they are at *home*: one of the rank's threads
+//! that wait *leads*, and advances all errands of the rank, not only the one that it waits for. The others follow, and
+//! one of them is the next to lead. So ranks may call operations of several fronts in different orders, and nothing
+//! blocks, whichever thread runs them. A thread that is stopped gives its errands to another, or home.
+//!
+//! Every errand that waits marks its line in its MPBs, as a blocking wait does; then, after the fence, all flags are
+//! looked at once more. Nothing is advanced between marking and sleeping, because an errand that went on would wait for
+//! another line than the marked one. Setters ring the rank's doorbell. The rank sleeps on it, and a communication
+//! thread sleeps on its own bell and the doorbells of all ranks that it works for.
 
 use std::{
     cell::{Cell, RefCell},

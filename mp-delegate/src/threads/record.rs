@@ -1,4 +1,8 @@
 //! The recording of delegated sends, by the thread that delegates them and by the communication threads.
+//!
+//! While a recording is on, the submitter puts the details of each send into a queue beside the lane, and the server,
+//! which carries out the sends of a lane in order, takes one entry out with each. So nodes need no room for this, and
+//! when nothing is recorded, each side looks at one field of its own.
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,9 @@
 //! The work of one communication thread.
+//!
+//! The thread looks at each of its lanes in turn. A lane belongs to one channel, so a full channel delays no other. A
+//! thread that is stopped or panics gives its lanes to another thread of the sender's set. If no thread takes a lane,
+//! its sends end with `NotSent`. A panic of the program's code in a send, which lends the message or drops it, ends
+//! that send alone.
 
 use std::{
     mem,

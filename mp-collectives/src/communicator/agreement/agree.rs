@@ -1,4 +1,9 @@
 //! Agreement of all ranks of a communicator: for all calls that every rank must make.
+//!
+//! The ranks agree through rank 0, which hears from all before it answers any. Each rank's part says what the rank
+//! calls. Since every rank gets the parts of all, all ranks see if their calls differ, and only then do they tell each
+//! other in words. The context of a new communicator is the highest of the ranks' first unused numbers. The lowest bit
+//! of the context in a message tells the program's messages from those of joint operations.
 
 use crate::communicator::{
     agreement::call::{Call, Calls},

@@ -7,6 +7,10 @@
 //! 1   whether all were told        set by whoever has told them
 //! *   the words of a Consensus
 //! ```
+//!
+//! A rank that drops a communicator opens the board and closes it, so that those that decide later see that it is gone.
+//! If it drops its last communicator of a set, it withdraws from the names of channels and then declines the board. A
+//! rank that opens the board looks at those names afterwards. So one of the two finds the other.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,24 @@
 //! What the surviving ranks of a communicator do about lost ranks (User Level Failure Mitigation).
+//!
+//! **Revoking.** The rank sets a word on the board (`board.rs`). Then it changes the world's news and marks all MPBs
+//! whose names have the communicator's prefix, so that waits for their flags end as they do after a death. A rank that
+//! opens such MPBs looks at the news afterwards: either it opened them before they were marked, or it sees the news.
+//! All waits of communicators end when the news changes, so a revocation reaches ranks that no channel leads to.
+//! A rank that finds that a communicator is revoked and that not all ranks were told tells them, because the rank that
+//! revoked it may be dead. Each rank fails what it has pending there. The rest of a message that is partly sent is
+//! copied into the engine, because messages of other communicators follow it. The receiver drops what arrives. If the
+//! message has a number, the receiver answers with an `ACK` that says so, since the sender may have dropped the
+//! communicator. The number of a send that was revoked is given to no other send, because its receiver may still answer
+//! it.
+//!
+//! **Deciding.** `agree` and `shrink` are one decision each (`mp_core::memory::Consensus`): on the flags and the
+//! acknowledged deaths, or on the group and an unused context. A rank is gone if it was lost, has ended, or has dropped
+//! the communicator. A shrunk communicator uses the same channels, and its collective operations open MPBs of their
+//! own.
+//!
+//! **Not implemented** is the replacement of a lost rank (MPI's spawning). The survivors would have to open new
+//! channels of a name with a rank number that has ended, which names and rolls of channels count as gone. A generation
+//! in the rank's number would provide that; the burial, the pairing of names and the contexts need no change.
 
 use mp_core::Rank;
 

@@ -18,6 +18,16 @@
 //!
 //! After the notice, a rank takes from each sender at most the contents of the channels and one eager message. To send
 //! more, the sender needs a slot that was given back after the notice, and so it sees the notice.
+//!
+//! - What a sender waits for, an `ACK`, lies behind messages that it has not asked for, and a payload lies behind other
+//!   messages of its sender. Both ranks move those messages among the unexpected ones, which are limited.
+//! - The limit is looked at again when the turn of a queued message comes. So a queue that was filled while there was
+//!   room does not exceed it.
+//! - When a source has ended, its envelopes are dropped, and receives that have asked it for a payload fail.
+//! - A joint operation that refuses a message asks for its payload and drops it, because the sender must not wait for
+//!   ever.
+//! - An engine whose communicators are all dropped sends `FINALIZE` when it has no posted receives left: it matches
+//!   nothing any more, and no rank need wait for that. It still has the payloads that others may ask for.
 
 #[cfg(test)]
 mod model;

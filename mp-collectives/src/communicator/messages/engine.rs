@@ -1,5 +1,10 @@
 //! The engine that moves messages: one for each rank and set of communicators. It works only while a call of the
 //! communicators lasts.
+//!
+//! A rank that has nothing to do waits in one `Select` for all incoming channels that can go on and all outgoing ones
+//! that are full. While a rank waits to send, it goes on receiving what was posted, so two ranks that send each other
+//! messages of any length do not wait for each other for ever. A message that has begun is finished before anything
+//! else goes to the same rank, acknowledgements included, because the receiver takes the next lines for the rest of it.
 
 use std::{
     sync::{Arc, Weak},

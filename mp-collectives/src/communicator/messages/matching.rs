@@ -1,5 +1,10 @@
 //! The place where messages meet the calls that want them: posted receives, unexpected messages, and sends that are not
 //! done.
+//!
+//! The receiver takes one line at a time off a channel, its *head* (`receive_stream.rs`). The head goes to the first
+//! posted receive that matches it. If none does, the head moves to the store if anything from that rank is waited for
+//! that may lie behind it. Otherwise it stays where it is. So a message is stored only when a receive must look past
+//! it, and the room of the channel limits how far a sender gets ahead.
 
 use std::{any::Any, collections::HashMap, sync::Arc};
 

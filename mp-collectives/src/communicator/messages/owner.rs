@@ -9,6 +9,13 @@
 //!
 //! While the engine is lent, the owner has a stand-in that knows no channel: the shortest ways of sending and receiving
 //! find nothing there that they could use, so they need not check whether the engine is lent.
+//!
+//! Every call takes the engine back first and lends it again at its end, and so does every wait of the rank, through
+//! the engine's part (`background.rs`). So one thread at a time has the engine, its channels and their flags, and the
+//! path of a message needs no further atomics. The rank waits for the thread at most until the end of one advance, and
+//! gets the engine before the thread's next advance. Operations that need no channel, such as testing a request, look
+//! at the engine in place. A thread that is stopped gives the loan to another, or leaves it where it is until the
+//! rank's next call; a thread that is switched off gets no new loan. The engine is always dropped in its rank's thread.
 
 use std::{
     cell::{Cell, RefCell, RefMut},

@@ -1,4 +1,8 @@
 //! The way from one rank: its two channels, and the message that is being received.
+//!
+//! A stream has ended when its channel has ended and everything in it was looked at. A receive fails when nothing can
+//! come for it any more: its source has ended, or all other members have. A receive from any source also fails for each
+//! lost member that was not acknowledged, as soon as everything that this member had sent was looked at.
 
 use bytemuck::bytes_of;
 use mp_core::{

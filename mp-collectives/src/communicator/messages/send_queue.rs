@@ -1,4 +1,12 @@
 //! The way to one rank: its two channels, the messages that wait to be sent, and the progress of each message.
+//!
+//! **No memory.** The second channel is opened before the first line of a message that needs it is sent. If there is no
+//! memory for it, nothing more is sent to that rank, and a last message of lines (`FAREWELL`) tells the receiver why.
+//! If even the channel of lines can't be opened, the receiver is not told. A nonblocking or buffered send that fails in
+//! this way is *untold* until a call returns its error. While there is one, no call of the communicators sleeps;
+//! instead it fails with `Unsent`, unless a message is just arriving or the call has sent a part of its own. Waits for
+//! channels, flags and other requests fail in the same way (`Part::failure`), but not waits of critical sections,
+//! because the result of an operation would be lost (`Wait::despite_failure`).
 
 use std::{any::Any, collections::VecDeque};
 

@@ -1,4 +1,7 @@
 //! The worlds of this machine. Every process of a world holds its memory open, and /proc shows that.
+//!
+//! A process looks at a world through `/proc/PID/fd`, and not over a socket. So the kernel checks the user, and the
+//! world needs no thread that answers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

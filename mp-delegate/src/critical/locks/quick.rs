@@ -1,5 +1,8 @@
 //! A seat's access to a lock, on words that were found once, so that a guard is taken and given up in few instructions
 //! if no other seat wants the lock.
+//!
+//! After a locked instruction, each further pointer that must be read before the next one costs a cycle or more of
+//! waiting.
 
 use mp_core::memory::{KeptWord, Word};
 
