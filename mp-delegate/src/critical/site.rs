@@ -110,7 +110,7 @@ impl Limit {
     }
 }
 
-/// See the [module](self).
+/// See the module.
 pub trait Site {
     /// A word of the shared memory.
     type Word: AnyWord;

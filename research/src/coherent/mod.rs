@@ -1,9 +1,9 @@
-//! Coherent memory, access by access: for algorithms that are no [programs](super::Program), because
+//! Coherent memory, access by access: for algorithms that are no programs, because
 //! what they do next depends on what they read.
 //!
 //! Each access costs what the state of its line says: R_L where the core has it in the state that it
 //! wants, R_I from memory, R_R or R_Q from another core, and what readers and sharers of a line cost
-//! each other, all as in [`run`](super::run()). A line serves one write, or several reads, at a time;
+//! each other, all as in `run`. A line serves one write, or several reads, at a time;
 //! whoever comes later waits until that is done. Memory is sequentially consistent and every access is
 //! waited for, as in Petrović's model (T 5.2). An access to the line of the access before costs nothing
 //! more (rule 3 of section 2.4). Nothing is ever evicted. A line's home is where it is used first.

@@ -34,7 +34,7 @@ const OWNER: usize = 3;
 /// executed again.
 const OP: usize = 4;
 
-/// See the [module](self).
+/// See the module.
 #[derive(Debug)]
 pub struct CcSynch {
     /// The lists of all groups, followed by this seat's own list.

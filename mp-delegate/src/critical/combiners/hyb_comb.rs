@@ -55,7 +55,7 @@ const RET: usize = 1;
 /// The number of failures before the swap.
 const FAILURES: u32 = if cfg!(loom) { 1 } else { 8 };
 
-/// See the [module](self).
+/// See the module.
 #[derive(Debug)]
 pub struct HybComb {
     /// `last_registered_combiner`.

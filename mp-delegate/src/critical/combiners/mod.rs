@@ -64,10 +64,10 @@ pub trait Combiner {
         outcome: Outcome<Ret>,
     ) -> Result<(), Stop>;
 
-    /// See [`Ward::close`].
+    /// See `Ward::close`.
     fn close<S: Mortal>(&self, site: &S) -> Result<bool, Stop>;
 
-    /// See [`Ward::reopen`].
+    /// See `Ward::reopen`.
     fn reopen<S: Mortal>(&self, site: &S) -> Result<bool, Stop>;
 }
 

@@ -17,7 +17,7 @@ const WAITER: usize = 1;
 /// Stands for the tail's word if the seat's own word names no node. It is neither a node nor [`CLOSED`].
 const NO_NODE: u64 = NODES;
 
-/// See the [module](self).
+/// See the module.
 #[derive(Debug)]
 pub struct Clh {
     tail: usize,

@@ -26,7 +26,7 @@ const NUMBERS: u64 = (1 << NUMBER_AT) - 1;
 /// Index in a mailbox: the predecessor's message, a number.
 const ALLOW: usize = 1;
 
-/// See the [module](self).
+/// See the module.
 #[derive(Debug)]
 pub struct Hyb {
     lock: usize,

@@ -11,7 +11,7 @@ use crate::critical::{
 const NEXT: usize = 0;
 const LOCKED: usize = 1;
 
-/// See the [module](self).
+/// See the module.
 #[derive(Debug)]
 pub struct Mcs {
     tail: usize,

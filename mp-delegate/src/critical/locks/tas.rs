@@ -9,7 +9,7 @@ use crate::critical::{
 /// Set beside the lock holder: some seat may sleep until the lock is free.
 const SLEEPERS: u64 = 1 << 63;
 
-/// See the [module](self).
+/// See the module.
 #[derive(Debug)]
 pub struct Tas {
     word: usize,
