@@ -51,7 +51,8 @@ impl Communicator {
     /// can't take part; [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer) for all ranks when one has called something
     /// else. When the communicator is [revoked](Self::revoke) during the call, some ranks may get their new communicator
     /// and others [`Revoked`](crate::communicator::ErrorKind::Revoked). Those that have it would wait for the others
-    /// there: where ranks may be lost, let all ranks [agree](Self::agree) that the call has succeeded.
+    /// there: where ranks may be lost, a rank whose call failed revokes the communicator, and then all ranks
+    /// [agree](Self::agree) whether the call has succeeded.
     pub fn split(&self, color: impl Into<Option<u64>>, key: i64) -> Result<Option<Self>> {
         let color: Option<u64> = color.into();
         let mine = [color.is_some().into(), color.unwrap_or(0), key as u64];

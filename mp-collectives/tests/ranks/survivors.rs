@@ -77,6 +77,9 @@ fn work(of: &Communicator, seed: u64, step: u64) -> Result<()> {
         7 => {
             let half = of.split(Some(me as u64 % 2), 0);
             // A death in the middle lets it fail at some ranks only, and the others would wait for these in the half.
+            if half.is_err() {
+                of.revoke()?;
+            }
             if of.agree(half.is_ok().into())?.flag == 0 {
                 return half.and(Err(ErrorKind::Revoked.into()));
             }
