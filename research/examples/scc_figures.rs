@@ -20,11 +20,12 @@ use onchip_research::experiments::{self, Algorithm, ExperimentError, scc_with_rc
 use onchip_research::scc::figures::{self, DEGREES, SHORT_LINES};
 use onchip_research::scc::{CHUNK_LINES, Parameters};
 use onchip_research::sim::{InterruptCosts, Machine};
-use plotters::prelude::*;
+use plotters::prelude::SeriesLabelPosition;
 
-/// Colours that people with any kind of colour vision tell apart (Okabe and Ito).
-const COLOURS: [RGBColor; 4] =
-    [RGBColor(0, 114, 178), RGBColor(0, 158, 115), RGBColor(230, 159, 0), RGBColor(0, 0, 0)];
+#[path = "support/picture.rs"]
+mod picture;
+
+use picture::Picture;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let throughput = figure_3_4()?;
@@ -245,43 +246,16 @@ impl Figure {
     }
 
     fn svg(&self) -> Result<String, Box<dyn Error>> {
-        let x = |lines: u64| if self.logarithmic { (lines as f64).log2() } else { lines as f64 };
-        let lines = |x: f64| if self.logarithmic { x.exp2().round() } else { x };
-        let right = self.points.iter().map(|&(lines, _)| x(lines)).fold(1.0, f64::max);
-        let top = self.points.iter().flat_map(|(_, values)| *values).fold(1.0, f64::max);
-        let mut text = String::new();
-        let area = SVGBackend::with_string(&mut text, (800, 480)).into_drawing_area();
-        area.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&area)
-            .caption(self.title, ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(44)
-            .y_label_area_size(64)
-            .build_cartesian_2d(0.0..right, 0.0..1.05 * top)?;
-        chart
-            .configure_mesh()
-            .x_desc(self.across)
-            .y_desc(self.unit)
-            .x_label_formatter(&|&x| lines(x).to_string())
-            .y_label_formatter(&|y| y.to_string())
-            .draw()?;
-        for (index, (name, colour)) in self.curves.iter().zip(COLOURS).enumerate() {
-            let line = self.points.iter().map(|(lines, values)| (x(*lines), values[index]));
-            let style = colour.stroke_width(2);
-            chart
-                .draw_series(LineSeries::new(line, style))?
-                .label(name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], style));
-        }
-        chart
-            .configure_series_labels()
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK)
-            .position(SeriesLabelPosition::UpperLeft)
-            .draw()?;
-        area.present()?;
-        drop(chart);
-        drop(area);
-        Ok(text)
+        let picture = Picture {
+            caption: self.title,
+            across: self.across,
+            unit: self.unit,
+            curves: &self.curves,
+            logarithmic: self.logarithmic,
+            room: 1.0,
+            least_top: 1.0,
+            names_at: SeriesLabelPosition::UpperLeft,
+        };
+        picture.svg(&self.points)
     }
 }

@@ -2,18 +2,9 @@
 
 use std::error::Error;
 
-use plotters::prelude::*;
+use plotters::prelude::SeriesLabelPosition;
 
-/// Colours that people with any kind of colour vision tell apart (Okabe and Ito).
-const COLOURS: [RGBColor; 7] = [
-    RGBColor(0, 114, 178),
-    RGBColor(0, 158, 115),
-    RGBColor(230, 159, 0),
-    RGBColor(0, 0, 0),
-    RGBColor(204, 121, 167),
-    RGBColor(213, 94, 0),
-    RGBColor(86, 180, 233),
-];
+use crate::picture::Picture;
 
 /// Curves, all at the same places.
 pub struct Figure {
@@ -60,44 +51,17 @@ impl Figure {
     /// A picture. Places that grow by more than a thousand are drawn by their logarithms.
     pub fn svg(&self) -> Result<String, Box<dyn Error>> {
         let last = self.points.iter().map(|&(at, _)| at).max().unwrap_or(1);
-        let logarithmic = last > 1000;
-        let x = |at: u64| if logarithmic { (at as f64).log2() } else { at as f64 };
-        let place = |x: f64| if logarithmic { x.exp2().round() } else { x };
-        let top = self.points.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max);
-        let mut text = String::new();
-        let area = SVGBackend::with_string(&mut text, (800, 480)).into_drawing_area();
-        area.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&area)
-            .caption(format!("SIMULATED. {}", self.title), ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(44)
-            .y_label_area_size(64)
+        let picture = Picture {
+            caption: &format!("SIMULATED. {}", self.title),
+            across: self.across,
+            unit: self.unit,
+            curves: &self.curves,
+            logarithmic: last > 1000,
             // Beside the last point there is room for the names of the curves.
-            .build_cartesian_2d(0.0..1.25 * x(last), 0.0..1.05 * top)?;
-        chart
-            .configure_mesh()
-            .x_desc(self.across)
-            .y_desc(self.unit)
-            .x_label_formatter(&|&x| place(x).to_string())
-            .y_label_formatter(&|y| y.to_string())
-            .draw()?;
-        for (index, (name, colour)) in self.curves.iter().zip(COLOURS).enumerate() {
-            let line = self.points.iter().map(|(at, values)| (x(*at), values[index]));
-            let style = colour.stroke_width(2);
-            chart
-                .draw_series(LineSeries::new(line, style))?
-                .label(name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], style));
-        }
-        chart
-            .configure_series_labels()
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK)
-            .position(SeriesLabelPosition::UpperRight)
-            .draw()?;
-        area.present()?;
-        drop(chart);
-        drop(area);
-        Ok(text)
+            room: 1.25,
+            least_top: 0.0,
+            names_at: SeriesLabelPosition::UpperRight,
+        };
+        picture.svg(&self.points)
     }
 }

@@ -16,6 +16,8 @@ mod claims;
 mod draw;
 mod figure;
 mod machines;
+#[path = "../support/picture.rs"]
+mod picture;
 mod turning_points;
 
 use std::{env, error::Error, fs, path::Path};
