@@ -1,7 +1,4 @@
-//! Collectives leave nothing uninitialised in the world's memory: a buffer that lies there later can be read.
-//! Miri knows of each byte whether it was written. So all are here once, in one world, since a start takes it long.
-
-use std::hint::black_box;
+//! All collective operations, once, in one world.
 
 use mp_collectives::collectives::InPlace;
 use mp_collectives::communicator::Communicator;
@@ -9,8 +6,10 @@ use mp_collectives::{
     nonblocking::{Nonblocking, Settings},
     reduce::Sum,
 };
-use mp_core::{Channel, Rank, Result, SharedBuffer, World};
+use mp_core::{Rank, Result, World};
 use mp_delegate::threads::Progress;
+
+use crate::read_all;
 
 const SEGMENT: usize = 8 << 20;
 
@@ -27,33 +26,9 @@ fn collectives_leave_bytes() {
             exchanges(&all)?;
             nonblocking_ones(rank)?;
             drop(all);
-            read_all(rank)
+            read_all(rank, SEGMENT)
         })
         .unwrap();
-}
-
-/// Reads all of the world's memory that nobody holds any more.
-fn read_all(rank: &Rank) -> Result<()> {
-    let other = 1 - rank.id();
-    let mut to = rank.sender::<u8>("left", other, Channel::degree(1))?;
-    let from = rank.receiver::<u8>("left", other, Channel::degree(1))?;
-    to.send(&1)?;
-    from.receive()?;
-    if rank.id() == 0 {
-        let mut all: Vec<SharedBuffer<u64>> = Vec::new();
-        for words in [10_000, 1000, 100, 10] {
-            while let Ok(buffer) = rank.buffer(words) {
-                all.push(buffer);
-            }
-        }
-        let bytes: usize = all.iter().map(|buffer| 8 * buffer.len()).sum();
-        assert!(bytes > SEGMENT / 10 * 9, "only {bytes} bytes");
-        // A comparison reads every byte, and Miri does it by one call.
-        assert!(all.iter().all(|buffer| black_box(&buffer[..]) == &buffer[..]));
-    }
-    // The other stays until then.
-    to.send(&1)?;
-    from.receive().map(drop)
 }
 
 fn broadcasts_and_reductions(all: &Communicator) -> Result<()> {

@@ -1,10 +1,9 @@
-//! Tagged messages leave nothing uninitialised in the world's memory: a buffer that lies there later can be read.
-//! Miri knows of each byte whether it was written. So all kinds are here once, in one world, since a start takes it long.
-
-use std::hint::black_box;
+//! All kinds of tagged messages, once, in one world.
 
 use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
-use mp_core::{Channel, Rank, Result, SharedBuffer, World};
+use mp_core::{Rank, World};
+
+use crate::read_all;
 
 const SEGMENT: usize = 2 << 20;
 
@@ -31,33 +30,9 @@ fn tagged_messages_leave_bytes() {
                 kind(rank, &communicator, other)?;
             }
             drop(communicator);
-            read_all(rank)
+            read_all(rank, SEGMENT)
         })
         .unwrap();
-}
-
-/// Reads all of the world's memory that nobody holds any more.
-fn read_all(rank: &Rank) -> Result<()> {
-    let other = 1 - rank.id();
-    let mut to = rank.sender::<u8>("left", other, Channel::degree(1))?;
-    let from = rank.receiver::<u8>("left", other, Channel::degree(1))?;
-    to.send(&1)?;
-    from.receive()?;
-    if rank.id() == 0 {
-        let mut all: Vec<SharedBuffer<u64>> = Vec::new();
-        for words in [10_000, 1000, 100, 10] {
-            while let Ok(buffer) = rank.buffer(words) {
-                all.push(buffer);
-            }
-        }
-        let bytes: usize = all.iter().map(|buffer| 8 * buffer.len()).sum();
-        assert!(bytes > SEGMENT / 10 * 9, "only {bytes} bytes");
-        // A comparison reads every byte, and Miri does it by one call.
-        assert!(all.iter().all(|buffer| black_box(&buffer[..]) == &buffer[..]));
-    }
-    // The other stays until then.
-    to.send(&1)?;
-    from.receive().map(drop)
 }
 
 /// Bytes of a message: none, within a line, a few lines, chunks; all but one leave a rest.
