@@ -47,7 +47,7 @@
 //! | place ranks on cores | [`World::bind`], [`topology`] |
 //! | find out what went wrong | [`Error`], [`ErrorKind`] |
 //!
-//! The README describes how to launch programs with `mprun`, and what the limits are.
+//! The guide (`docs/guide.md`) describes how to launch programs with `mprun`, and what the limits are.
 #![forbid(unsafe_code)]
 
 /// The crate whose derives say that a type is plain data: see [`Plain`]. With

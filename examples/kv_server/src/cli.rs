@@ -210,7 +210,7 @@ impl Options {
         Ok(schemes.into_iter().map(plan).collect())
     }
 
-    /// Whether one can be killed with the other options, and with these schemes.
+    /// Checks whether the other options and these schemes allow to kill a rank.
     fn check_kill(&self, launched: bool, clients: Option<usize>, schemes: &[Scheme]) -> Result<()> {
         let Some(victim) = self.kill else { return Ok(()) };
         let without = schemes.iter().find(|scheme| !scheme.needs_server());
@@ -236,7 +236,7 @@ impl Options {
         Err(Error::new(reason))
     }
 
-    /// The plan for a scheme, but for the ranks that are no clients.
+    /// Returns the plan for a scheme. It lacks the ranks that are no clients.
     fn plan(&self, scheme: Scheme, launched: bool, clients: Option<usize>) -> Plan {
         Plan {
             scheme,

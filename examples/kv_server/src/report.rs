@@ -86,7 +86,7 @@ impl Row {
     /// What came of one world.
     ///
     /// # Errors
-    /// A store that is not what the operations have made of it.
+    /// When the content of the store does not follow from the operations.
     pub fn new(plan: &Plan, outcome: &Outcome) -> Result<Self> {
         let wrong = |reason| Error::at(plan.scheme, reason);
         let clients = &outcome.clients;

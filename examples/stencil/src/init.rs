@@ -137,7 +137,7 @@ impl Init {
     }
 }
 
-/// How many rows and columns of doubles so many bytes are.
+/// Returns the number of rows, and of columns, of a square matrix of doubles that has this many bytes.
 fn raw_size(bytes: u64, size: Option<usize>) -> Result<usize, String> {
     match size {
         Some(size) if bytes == 8 * (size * size) as u64 => Ok(size),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::modes::{Job, Mode, Ranks};
 
-/// A mode, what its workers are, and in which grid.
+/// A mode, the kind of its workers, and their grid.
 pub type Cell = (Mode, Ranks, [usize; 2]);
 
 /// What was computed, and how long it took.
@@ -88,7 +88,7 @@ impl Row {
 }
 
 impl Report {
-    /// What came of a job, of which `compared` matrices were the same.
+    /// Makes the report of a job. `compared` tells whether the matrices were compared, and were equal.
     pub fn new(job: &Job, steps: usize, rounds: usize, compared: bool, rows: Vec<Row>) -> Self {
         let size = job.init.size();
         let remarks = remarks(&rows.iter().map(Row::cell).collect::<Vec<_>>(), size);
@@ -126,7 +126,7 @@ impl Report {
     }
 }
 
-/// What is to be known of some runs, each thing once.
+/// Returns remarks on the runs, each once.
 fn remarks(cells: &[Cell], size: usize) -> Vec<String> {
     let workers = |cell: &Cell| cell.2[0] * cell.2[1];
     let idle = cells.iter().filter(|cell| cell.2[0] > size).map(workers).min();

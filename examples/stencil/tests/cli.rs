@@ -17,7 +17,7 @@ const MODES: [(&str, &str); 6] = [
     ("skt", "threads"),
 ];
 
-/// Runs to a good end and returns standard output.
+/// Runs a command that must succeed, and returns standard output.
 fn run_well(arguments: &[&str]) -> String {
     String::from_utf8(program::run_well("stencil", arguments).stdout).unwrap()
 }

@@ -57,7 +57,7 @@ impl Write for NewFile {
     }
 }
 
-/// Lets `create` make something beside `target`, under a name that nobody takes for it.
+/// Creates a file or a folder in the folder of `target`, by `create`, under a temporary name.
 ///
 /// # Errors
 /// A target that has no name, or what `create` fails with.
@@ -76,8 +76,8 @@ pub fn beside<T>(
 
 /// The file that an option names, if it is given.
 ///
-/// It is created ahead, so that one that cannot be written is known before the work is done. A rank
-/// that is a process must not touch it, and has none.
+/// It is created before the work begins, so that the user learns early of a file that can't be written. A rank that
+/// is a process has none, because it must not touch the file.
 #[derive(Debug)]
 pub struct ResultFile(Option<NewFile>);
 

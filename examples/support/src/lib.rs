@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 pub use error::{Error, Result};
 
-/// Returns what the program `name` ends with, and says why if it did not do what was asked for.
+/// Returns the exit status of the program `name`, and prints the error if there was one.
 pub fn end(name: &str, result: Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     // Of the ranks of a launched world, which all come here, one speaks.

@@ -1,4 +1,4 @@
-//! Numbers that were measured several times.
+//! Medians and ratios of what was measured several times.
 
 use serde::{Deserialize, Serialize};
 

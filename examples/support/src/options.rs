@@ -18,7 +18,7 @@ pub enum Ranks {
 }
 
 impl Ranks {
-    /// Returns a world of so many of them, for a program that runs worlds of one kind.
+    /// Returns a world of `size` ranks of this kind, for a program that runs worlds of one kind only.
     pub fn world(self, size: usize) -> World {
         match self {
             Self::Threads => World::threads(size).any_size(),
@@ -26,10 +26,11 @@ impl Ranks {
         }
     }
 
-    /// Runs `code` as every rank of a world of so many of them.
+    /// Runs `code` as every rank of a world of `size` ranks of this kind.
     ///
-    /// Worlds of each kind have a place in the source of their own. A rank that is a process counts those at
-    /// its own place to find its world, and passes by those of threads: see [`are_passed_by`](Self::are_passed_by).
+    /// Worlds of threads and worlds of processes are run at different places in the source. A rank that is a process
+    /// counts the worlds that were run at the place of its own world, and so finds its own. It does not run those of
+    /// threads: see [`are_passed_by`](Self::are_passed_by).
     ///
     /// # Errors
     /// As [`World::run`].
@@ -52,7 +53,7 @@ impl Ranks {
         }
     }
 
-    /// Returns whether a program that runs several worlds passes by one of these.
+    /// Returns whether this process skips a world of this kind, in a program that runs several worlds.
     ///
     /// A rank that is a process executes the program again up to its own world. Earlier worlds of
     /// processes are replayed for it; those of threads would run again, and it has no use for them.
@@ -82,7 +83,7 @@ display_as_on_the_command_line!(Ranks);
 pub enum OneOrAll<T> {
     /// One.
     One(T),
-    /// Every one that the other options allow.
+    /// All that the other options allow.
     All,
 }
 

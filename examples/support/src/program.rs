@@ -25,7 +25,7 @@ pub fn run(name: &str, arguments: &[&str]) -> Output {
     command(name).args(arguments).output().expect("the example can be started")
 }
 
-/// Runs an example to a good end, and returns what it wrote.
+/// Runs an example that must succeed, and returns what it wrote.
 ///
 /// # Panics
 /// When it ends otherwise.
@@ -36,7 +36,7 @@ pub fn run_well(name: &str, arguments: &[&str]) -> Output {
     output
 }
 
-/// Runs an example to a bad end, and returns its standard error.
+/// Runs an example that must fail, and returns its standard error.
 ///
 /// # Panics
 /// When it ends well, or by a panic.

@@ -39,7 +39,7 @@ fn video_farm() -> Command {
     program::command("video_farm")
 }
 
-/// Runs to a good end and returns standard output.
+/// Runs a command that must succeed, and returns standard output.
 fn run_well(arguments: &[&str]) -> Vec<u8> {
     program::run_well("video_farm", arguments).stdout
 }

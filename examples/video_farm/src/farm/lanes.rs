@@ -1,5 +1,5 @@
 //! The channels that frames go through: from the emitter to each worker, and from each worker to the
-//! collector. What they hold is a mode's choice.
+//! collector. Each mode decides what they carry.
 
 use onchip::prelude::*;
 

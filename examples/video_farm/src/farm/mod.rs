@@ -132,7 +132,8 @@ pub struct Preload {
 }
 
 impl Job {
-    /// All frames of an input, by so many workers in turn, with channels of one frame; more is for the caller to say.
+    /// Makes a job: `workers` workers filter all frames of the input in turn, through channels of one frame. The caller
+    /// changes what should be otherwise.
     pub fn new(input: Input, output: Output, workers: usize) -> Self {
         Self {
             input,

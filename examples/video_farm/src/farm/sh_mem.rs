@@ -90,7 +90,7 @@ fn ended<T>(name: &str, thread: ScopedJoinHandle<Result<T, Stop>>) -> Result<T, 
     thread.join().unwrap_or_else(lost)
 }
 
-/// Sends or receives. A channel without its other end: someone has failed, and says so.
+/// Sends or receives, by `what`. If the other end of the channel is gone, another thread has failed, and reports why.
 fn pass<T, E>(
     recorder: &Recorder,
     kind: Kind,
