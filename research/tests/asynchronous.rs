@@ -11,7 +11,7 @@ use mp_model::Time;
 use mp_model::interrupts::{Interrupts, WaitForInterrupt};
 use mp_model::mpb::{Line, Misfit, Mpb};
 use mp_model::tree::TreeError;
-use onchip_research::sim::{Core, InterruptCosts, Layout, Machine, Sharing, run};
+use onchip_research::sim::{Core, InterruptCosts, Layout, Machine, run};
 use proptest::prelude::*;
 
 const LINE_BYTES: usize = 16;
@@ -22,7 +22,7 @@ const CHUNK: usize = LINE_BYTES * CHUNK_LINES;
 fn machine(cores: usize) -> Machine {
     let layout = match cores {
         48 => Machine::scc().layout,
-        _ => Layout::Caches { levels: vec![Sharing { cores, hops: 3 }], memory_hops: 2 },
+        _ => Layout::shared(cores),
     };
     let interrupts = InterruptCosts::FITTED;
     Machine { layout, lines: 96, line_bytes: LINE_BYTES, interrupts, ..Machine::scc() }

@@ -4,11 +4,10 @@ use mp_collectives::barrier::{Barrier, Central, Dissemination, Placement};
 use mp_model::Time;
 use mp_model::cla::barrier::Exchange;
 use mp_model::mpb::Mpb;
-use onchip_research::sim::{Core, Layout, Machine, Sharing, run};
+use onchip_research::sim::{Core, Layout, Machine, run};
 
 fn machine(cores: usize) -> Machine {
-    let layout = Layout::Caches { levels: vec![Sharing { cores, hops: 3 }], memory_hops: 2 };
-    Machine { layout, lines: 200, ..Machine::scc() }
+    Machine { layout: Layout::shared(cores), lines: 200, ..Machine::scc() }
 }
 
 enum Any {

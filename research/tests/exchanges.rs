@@ -10,7 +10,7 @@ use mp_collectives::exchange::{
     WaysError,
 };
 use mp_model::mpb::Mpb;
-use onchip_research::sim::{self, Layout, Sharing, run};
+use onchip_research::sim::{self, Layout, run};
 use proptest::prelude::*;
 
 use support::Erratic;
@@ -19,8 +19,12 @@ use transcript::{Buffer, OPERATIONS, Operation, Step};
 const LINE_BYTES: usize = 32;
 
 fn machine(cores: usize, lines: usize) -> sim::Machine {
-    let layout = Layout::Caches { levels: vec![Sharing { cores, hops: 3 }], memory_hops: 2 };
-    sim::Machine { layout, lines, line_bytes: LINE_BYTES, ..sim::Machine::scc() }
+    sim::Machine {
+        layout: Layout::shared(cores),
+        lines,
+        line_bytes: LINE_BYTES,
+        ..sim::Machine::scc()
+    }
 }
 
 /// By what a step is done.

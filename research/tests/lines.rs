@@ -4,11 +4,10 @@ use mp_collectives::broadcast::{LineBcast, LineOptions, LineOptionsError};
 use mp_model::Time;
 use mp_model::mpb::Mpb;
 use mp_model::tree::TreeError;
-use onchip_research::sim::{Layout, Machine, Sharing, run};
+use onchip_research::sim::{Layout, Machine, run};
 
 fn machine(cores: usize, lines: usize) -> Machine {
-    let layout = Layout::Caches { levels: vec![Sharing { cores, hops: 3 }], memory_hops: 2 };
-    Machine { layout, lines, ..Machine::scc() }
+    Machine { layout: Layout::shared(cores), lines, ..Machine::scc() }
 }
 
 fn check(cores: usize, options: LineOptions, series: &[(usize, usize)]) {

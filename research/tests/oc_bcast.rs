@@ -6,7 +6,7 @@ use mp_collectives::broadcast::{
 use mp_model::Time;
 use mp_model::mpb::Misfit;
 use mp_model::tree::TreeError;
-use onchip_research::sim::{Core, Layout, Machine, Sharing, SimError, run};
+use onchip_research::sim::{Core, Layout, Machine, SimError, run};
 use proptest::prelude::*;
 
 const LINE_BYTES: usize = 16;
@@ -17,7 +17,7 @@ const CHUNK: usize = LINE_BYTES * CHUNK_LINES;
 fn machine(cores: usize) -> Machine {
     let layout = match cores {
         48 => Machine::scc().layout,
-        _ => Layout::Caches { levels: vec![Sharing { cores, hops: 3 }], memory_hops: 2 },
+        _ => Layout::shared(cores),
     };
     Machine { layout, lines: 96, line_bytes: LINE_BYTES, ..Machine::scc() }
 }

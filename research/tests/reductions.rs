@@ -7,13 +7,12 @@ use mp_collectives::reduce::{
     Prefix, ReduceError, ReduceOptionsError, Sum, packed,
 };
 use mp_model::mpb::Mpb;
-use onchip_research::sim::{Layout, Machine, Sharing, run};
+use onchip_research::sim::{Layout, Machine, run};
 
 use support::Erratic;
 
 fn machine(cores: usize, lines: usize) -> Machine {
-    let layout = Layout::Caches { levels: vec![Sharing { cores, hops: 3 }], memory_hops: 2 };
-    Machine { layout, lines, ..Machine::scc() }
+    Machine { layout: Layout::shared(cores), lines, ..Machine::scc() }
 }
 
 /// Of rank and place; strings of ranks would be longer.

@@ -4,14 +4,18 @@ use mp_collectives::broadcast::{binomial, scatter_allgather};
 use mp_collectives::two_sided::{NoRoom, TwoSided};
 use mp_model::Time;
 use mp_model::mpb::{Misfit, Mpb};
-use onchip_research::sim::{Core, Layout, Machine, Sharing, run};
+use onchip_research::sim::{Core, Layout, Machine, run};
 
 const CHUNK_LINES: usize = 3;
 const CHUNK: usize = 3 * 16;
 
 fn machine(cores: usize) -> Machine {
-    let layout = Layout::Caches { levels: vec![Sharing { cores, hops: 3 }], memory_hops: 2 };
-    Machine { layout, lines: 7 + 2 * cores + CHUNK_LINES, line_bytes: 16, ..Machine::scc() }
+    Machine {
+        layout: Layout::shared(cores),
+        lines: 7 + 2 * cores + CHUNK_LINES,
+        line_bytes: 16,
+        ..Machine::scc()
+    }
 }
 
 fn messages(core: &Core) -> TwoSided {

@@ -52,6 +52,13 @@ pub enum Layout {
     },
 }
 
+impl Layout {
+    /// Returns the layout of a machine of any number of cores, which share one cache.
+    pub fn shared(cores: usize) -> Layout {
+        Layout::Caches { levels: vec![Sharing { cores, hops: 3 }], memory_hops: 2 }
+    }
+}
+
 /// A level of a cache hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sharing {
