@@ -1,8 +1,8 @@
 //! A farm whose workers fail: the tasks of a worker that is lost go to the others.
 //! `cargo run --example failing_farm` starts an emitter and three workers, two of which kill themselves.
 
-use onchip::communicator::{ErrorKind, Result};
 use onchip::prelude::{Communicator, World};
+use onchip::{ErrorKind, Result};
 
 const TASKS: u64 = 100;
 const TASK: u32 = 1;
@@ -51,7 +51,7 @@ fn work(world: &Communicator, worker: usize) -> Result<u64> {
         match world.receive::<u64>(0, TASK) {
             Ok(_) if done == 10 * worker && worker < 3 => std::process::abort(),
             Ok((task, _)) => world.send(&[task * task], 0, RESULT)?,
-            Err(error) if matches!(error.kind(), ErrorKind::Ended { .. }) => break,
+            Err(error) if matches!(error.kind(), ErrorKind::PeerEnded { .. }) => break,
             Err(error) => return Err(error),
         }
     }

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use onchip::communicator::{ErrorKind, Result};
-use onchip::prelude::{ANY_SOURCE, Communicator, World};
+use onchip::Result;
+use onchip::prelude::{ANY_SOURCE, Communicator, ErrorKind, World};
 
 const SERVER: usize = 0;
 const ADD: u32 = 1; // a key and what is added to its value; the answer is the new value

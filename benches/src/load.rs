@@ -3,7 +3,8 @@
 
 use std::hint::black_box;
 
-use onchip::critical::{Object, Protected, Request, Result};
+use onchip::Result;
+use onchip::critical::{Object, Protected, Request};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::monotonic_ns;

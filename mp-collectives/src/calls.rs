@@ -12,7 +12,7 @@
 //!    waits long puts its history on a [`Board`] and looks at those of the others. Blocking and nonblocking operations
 //!    each have a board.
 //!
-//! A rank that finds a call different from its own ends with [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer). In a
+//! A rank that finds a call different from its own ends with [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer). In a
 //! communicator it also closes its buffers and announces on its board that it makes no more calls, so that the others
 //! end as well.
 //!
@@ -28,9 +28,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::communicator::{Call, Callers, Calls};
-use mp_core::Rank;
 use mp_core::mpb::{Line, Mpb, Mpbs, Watch};
+use mp_core::{Call, Callers, Calls, ErrorKind, Rank};
 
 use crate::members::names;
 use crate::real::RealError;
@@ -267,9 +266,7 @@ impl Difference {
         let told =
             |(rank, mark): (usize, Mark)| Callers { call: mark.call(ranks), ranks: vec![rank] };
         let calls = Calls::of(self.0.map(told).to_vec());
-        mp_core::Error::other(crate::communicator::Error::from(
-            crate::communicator::ErrorKind::CallsDiffer(Box::new(calls)),
-        ))
+        ErrorKind::CallsDiffer(Box::new(calls)).into()
     }
 
     /// Returns the words in which a rank shows the difference to the others.

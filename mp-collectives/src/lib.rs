@@ -16,6 +16,7 @@ pub mod calibration;
 mod calls;
 pub mod collectives;
 pub mod communicator;
+mod errors;
 mod events;
 pub mod exchange;
 mod layout;

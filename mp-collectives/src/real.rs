@@ -8,13 +8,16 @@ use std::borrow::Borrow;
 use std::future::{Ready, ready};
 use std::sync::Arc;
 
-use mp_core::{Plain, mpb};
+use mp_core::{ErrorKind, Plain, mpb};
 use mp_model::interrupts::Interrupts;
 use mp_model::mpb::{Line, Misfit, Mpb, NEWS};
+use mp_model::tree::TreeError;
 use thiserror::Error;
 
 use crate::broadcast::{BroadcastError, OptionsError};
 use crate::calls::{Board, Checked, Mark};
+use crate::communicator::error::bad_call;
+use crate::errors::bad_settings;
 use crate::exchange::ExchangeError;
 use crate::layout::LayoutError;
 use crate::reduce::ReduceError;
@@ -113,7 +116,7 @@ pub struct RealError(Box<mp_core::Error>);
 
 impl From<Misfit> for RealError {
     fn from(misfit: Misfit) -> Self {
-        mp_core::Error::other(misfit).into()
+        bad_call(misfit.to_string()).into()
     }
 }
 
@@ -136,7 +139,10 @@ impl From<BroadcastError<RealError>> for mp_core::Error {
     fn from(error: BroadcastError<RealError>) -> Self {
         match error {
             BroadcastError::Mpb(error) => error.into(),
-            other => Self::other(other),
+            BroadcastError::Root(TreeError::NoSuchRank { rank, ranks: size }) => {
+                ErrorKind::NoSuchRank { rank, size }.into()
+            }
+            other => bad_call(other.to_string()),
         }
     }
 }
@@ -146,7 +152,10 @@ impl From<ReduceError<RealError>> for mp_core::Error {
     fn from(error: ReduceError<RealError>) -> Self {
         match error {
             ReduceError::Mpb(error) => error.into(),
-            other => Self::other(other),
+            ReduceError::Root { root: rank, ranks: size } => {
+                ErrorKind::NoSuchRank { rank, size }.into()
+            }
+            other => bad_call(other.to_string()),
         }
     }
 }
@@ -155,7 +164,12 @@ impl From<ReduceError<RealError>> for mp_core::Error {
 impl From<ExchangeError> for mp_core::Error {
     #[cold]
     fn from(error: ExchangeError) -> Self {
-        Self::other(error)
+        match error {
+            ExchangeError::Root { root: rank, ranks: size } => {
+                ErrorKind::NoSuchRank { rank, size }.into()
+            }
+            ExchangeError::Layout(error) => bad_call(error.to_string()),
+        }
     }
 }
 
@@ -163,21 +177,21 @@ impl From<ExchangeError> for mp_core::Error {
 impl From<LayoutError> for mp_core::Error {
     #[cold]
     fn from(error: LayoutError) -> Self {
-        Self::other(error)
+        bad_call(error.to_string())
     }
 }
 
 /// Allows rank code to return it with `?`.
 impl From<OptionsError> for mp_core::Error {
     fn from(error: OptionsError) -> Self {
-        Self::other(error)
+        bad_settings(error)
     }
 }
 
 /// Allows rank code to return it with `?`.
 impl From<NoRoom> for mp_core::Error {
     fn from(error: NoRoom) -> Self {
-        Self::other(error)
+        bad_settings(error)
     }
 }
 

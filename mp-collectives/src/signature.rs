@@ -3,8 +3,7 @@
 use std::any::type_name;
 use std::ops::Range;
 
-use crate::communicator::Call;
-use mp_core::Plain;
+use mp_core::{Call, Plain};
 
 use crate::{barrier, broadcast, exchange, reduce};
 

@@ -1,6 +1,7 @@
 //! What calls of communicators return is small.
 
-use mp_collectives::communicator::{Error, Result, Status};
+use mp_collectives::communicator::Status;
+use mp_core::{Error, Result};
 
 const WORD: usize = size_of::<usize>();
 

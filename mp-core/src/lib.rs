@@ -106,7 +106,10 @@ pub use channel::{
     Channel, ChannelSpec, Guard, Messages, Receiver, Receivers, Select, Sender, Slot,
 };
 pub use copy::copy;
-pub use error::{Cause, Error, ErrorKind, RankFailure, RanksFailed, Result, SendError};
+pub use error::{
+    Call, Callers, Calls, Cause, ElementType, Error, ErrorKind, Failed, Place, RankFailure,
+    RanksFailed, Recipient, Result, SendError,
+};
 pub use plain::{Message, Plain, Transferable};
 pub use request::{
     Buffer, BufferMut, Pending, Request, test_all, test_any, test_some, wait_all, wait_any,

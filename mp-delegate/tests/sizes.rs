@@ -1,6 +1,7 @@
 //! What operations in critical sections return fits in registers.
 
-use mp_delegate::critical::{Error, Guard, Result, objects::Counter};
+use mp_core::{Error, Result};
+use mp_delegate::critical::{Guard, objects::Counter};
 
 const WORD: usize = size_of::<usize>();
 

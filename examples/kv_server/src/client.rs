@@ -7,7 +7,7 @@ use hdrhistogram::{CreationError, Histogram};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onchip::critical::objects::{Map, MapAnswer, MapOp};
-use onchip::critical::{Error, ErrorKind, Protected, Request};
+use onchip::critical::{Protected, Request};
 use onchip::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -257,7 +257,7 @@ impl<const N: usize> Client<'_, N> {
 
     fn ended(&mut self, asked: &Asked, error: Error) -> onchip::Result<()> {
         match error.kind() {
-            ErrorKind::Unknown { .. } if self.plan.is_followed() => {
+            ErrorKind::OutcomeUnknown { .. } if self.plan.is_followed() => {
                 self.fared.account.unknown.extend(asked.changes());
             }
             _ => {
@@ -273,7 +273,9 @@ impl<const N: usize> Client<'_, N> {
     /// Why it can't go on, where that was to be expected.
     fn stops(&self, error: Error) -> onchip::Result<String> {
         match error.kind() {
-            ErrorKind::Unknown { .. } | ErrorKind::Lost { .. } if self.plan.kill.is_some() => {
+            ErrorKind::OutcomeUnknown { .. } | ErrorKind::PeerLost { .. }
+                if self.plan.kill.is_some() =>
+            {
                 Ok(error.to_string())
             }
             _ => Err(error.into()),
@@ -293,7 +295,7 @@ impl<const N: usize> Client<'_, N> {
     }
 
     /// Looks at all keys.
-    fn find(&mut self) -> onchip::critical::Result<Found> {
+    fn find(&mut self) -> onchip::Result<Found> {
         let len = self.store.apply(MapOp::len());
         let mut found =
             Found { entries: self.insist(len, MapOp::len())?.number(), ..Found::default() };
@@ -321,11 +323,11 @@ impl<const N: usize> Client<'_, N> {
     /// Asks again while somebody follows the one who was killed.
     fn insist(
         &mut self,
-        mut answer: onchip::critical::Result<MapAnswer<Value<N>>>,
+        mut answer: onchip::Result<MapAnswer<Value<N>>>,
         op: Op<N>,
-    ) -> onchip::critical::Result<MapAnswer<Value<N>>> {
+    ) -> onchip::Result<MapAnswer<Value<N>>> {
         while self.plan.is_followed()
-            && matches!(answer.as_ref().map_err(Error::kind), Err(ErrorKind::Unknown { .. }))
+            && matches!(answer.as_ref().map_err(Error::kind), Err(ErrorKind::OutcomeUnknown { .. }))
         {
             std::thread::sleep(Duration::from_micros(50));
             answer = self.store.apply(op);

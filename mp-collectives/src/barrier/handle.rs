@@ -13,6 +13,7 @@ use super::dissemination::rounds;
 use super::{BarrierError, Central, Dissemination, proposal};
 use crate::calibration;
 use crate::calls::{Board, Mark};
+use crate::errors::bad_settings;
 use crate::events::CHOICE_TARGET;
 use crate::members::{Members, names};
 use crate::near::Places;
@@ -108,7 +109,7 @@ impl Barriers {
         let places = placement.map_or_else(|| Places::of(members), Places::given);
         if places.ranks() != ranks {
             let given = places.ranks();
-            return Err(mp_core::Error::other(BarrierError::Ranks { given, ranks }));
+            return Err(bad_settings(BarrierError::Ranks { given, ranks }));
         }
         // Two have no choice.
         let asked = barrier.is_none() && (3..=members.cores()).contains(&ranks);
@@ -127,12 +128,12 @@ impl Barriers {
         let open = |mpbs| members.private_mpb(names::BARRIERS, name, mpbs).map(RealMpb::checked);
         let rounds = |choice: &Explanation| {
             let rounds = rounds(&choice.barrier, &places.groups(choice.near));
-            rounds.map_err(mp_core::Error::other)
+            rounds.map_err(bad_settings)
         };
         let (mpb, algorithm) = match (&choice.barrier, choice.reason) {
             (Barrier::Central, _) => {
                 let mpb = open(Mpbs::lines(Central::lines(choice.ranks)))?;
-                let central = Central::new(&mpb, 0).map_err(mp_core::Error::other)?;
+                let central = Central::new(&mpb, 0).map_err(bad_settings)?;
                 (mpb, Algorithm::Central(central))
             }
             (_, Reason::Modelled(origin)) => {
@@ -145,13 +146,13 @@ impl Barriers {
                     (choice.near, choice.reason) = (near, Reason::Modelled(origin));
                 }
                 let barrier = Dissemination::with_rounds(&mpb, &rounds(&choice)?, 0);
-                (mpb, Algorithm::Dissemination(barrier.map_err(mp_core::Error::other)?))
+                (mpb, Algorithm::Dissemination(barrier.map_err(bad_settings)?))
             }
             _ => {
                 let rounds = rounds(&choice)?;
                 let mpb = open(Mpbs::lines(Dissemination::lines(&rounds).max(1)))?;
                 let barrier = Dissemination::with_rounds(&mpb, &rounds, 0);
-                (mpb, Algorithm::Dissemination(barrier.map_err(mp_core::Error::other)?))
+                (mpb, Algorithm::Dissemination(barrier.map_err(bad_settings)?))
             }
         };
         tracing::debug!(target: CHOICE_TARGET, operation = "barrier", choice = %choice);

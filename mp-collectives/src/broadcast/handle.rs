@@ -15,6 +15,7 @@ use super::{
 };
 use crate::calibration;
 use crate::calls::{Board, Kind, Mark};
+use crate::errors::bad_settings;
 use crate::events::Events;
 use crate::members::{Members, names};
 use crate::near::Places;
@@ -116,7 +117,7 @@ impl Broadcasts {
         let forced = match (settings.shape, settings.degree) {
             (Some(shape), _) => Some(shape),
             (None, Some(degree)) => {
-                let refused = |error| mp_core::Error::other(LineOptionsError::Tree(error));
+                let refused = |error| bad_settings(LineOptionsError::Tree(error));
                 tree::Shape::new(ranks, degree).map_err(refused)?;
                 Some(Shape::of_degree(degree))
             }
@@ -150,8 +151,7 @@ impl Broadcasts {
             None => rings::buffers(members, ranks, chunk_lines)?,
         };
         let lines = LineOptions { degree, slots, first_line: 0 };
-        let too_much =
-            || mp_core::Error::other("broadcasts that take more lines than there can be");
+        let too_much = || bad_settings("broadcasts that take more lines than there can be");
         let first = lines.lines(ranks).ok_or_else(too_much)?;
         let chunks = Options {
             degree,
@@ -170,7 +170,7 @@ impl Broadcasts {
         let mpb = RealMpb::checked(members.private_mpb(names::BROADCASTS, name, mpbs)?);
         let trees = Trees::read(mpb.get_ref().agreed()).unwrap_or(trees);
         let [by_lines, by_chunks] = [trees.lines, trees.chunks].map(|tree| tree.outward(places));
-        let by_lines = LineBcast::along(&mpb, lines, by_lines).map_err(mp_core::Error::other)?;
+        let by_lines = LineBcast::along(&mpb, lines, by_lines).map_err(bad_settings)?;
         Ok(Broadcasts {
             machine,
             trees,

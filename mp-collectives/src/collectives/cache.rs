@@ -6,16 +6,18 @@
 //! at the structure's type, the borrow of the slot, and a look at the flag that says whether calls are compared. What
 //! checks and events need is prepared only when they are on.
 
+use mp_core::{Call, Callers, Calls, Error, ErrorKind, Recipient, Result};
 use std::cell::{RefCell, RefMut};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::communicator::{Call, Callers, Calls, Communicator, Error, ErrorKind, Result};
+use crate::communicator::Communicator;
 
 use super::Settings;
 use crate::barrier::Barriers;
 use crate::broadcast::Broadcasts;
 use crate::calls::Board;
+use crate::communicator::error::{bad_call, lost, not_sent};
 use crate::exchange::Exchanges;
 use crate::members::{Members, names};
 use crate::reduce::Reductions;
@@ -40,15 +42,15 @@ pub(super) struct Fronts {
 #[derive(Clone)]
 enum OutOfStep {
     Lost { rank: usize, world_rank: usize },
-    Unsent { rank: usize, reason: String },
+    NotSent { rank: usize, reason: String },
 }
 
 impl OutOfStep {
     fn after(error: &Error) -> Option<Self> {
         Some(match error.kind() {
-            &ErrorKind::PeerLost { rank, world_rank } => Self::Lost { rank, world_rank },
-            ErrorKind::Unsent { rank, reason } => {
-                Self::Unsent { rank: *rank, reason: reason.clone() }
+            &ErrorKind::PeerLost { rank, world_rank, .. } => Self::Lost { rank, world_rank },
+            ErrorKind::NotSent { to: Recipient::Rank(rank), reason } => {
+                Self::NotSent { rank: *rank, reason: reason.clone() }
             }
             _ => return None,
         })
@@ -56,10 +58,8 @@ impl OutOfStep {
 
     fn error(self) -> Error {
         match self {
-            Self::Lost { rank, world_rank } => {
-                Error::from(ErrorKind::PeerLost { rank, world_rank })
-            }
-            Self::Unsent { rank, reason } => ErrorKind::Unsent { rank, reason }.into(),
+            Self::Lost { rank, world_rank } => lost(rank, world_rank),
+            Self::NotSent { rank, reason } => not_sent(rank, reason),
         }
     }
 }
@@ -141,7 +141,7 @@ impl Fronts {
                 Some(front) => front,
                 empty => empty.insert(open(of, fronts)?),
             };
-            front.all_gather(&own, &mut all).map_err(|error| of_communicator(of, error))?;
+            front.all_gather(&own, &mut all).map_err(|error| of.localized(error))?;
         }
         for from in 0..ranks {
             for to in 0..ranks {
@@ -194,9 +194,7 @@ fn take<F>(slot: &Slot<F>) -> Result<RefMut<'_, Option<F>>> {
 
 #[cold]
 fn busy() -> Error {
-    Error::from(ErrorKind::Misuse(
-        "a collective operation inside of another one of its kind".to_owned(),
-    ))
+    bad_call("a collective operation was called inside of another one of its kind")
 }
 
 /// A kind of operation that is opened under a name of its own.
@@ -282,9 +280,9 @@ pub(super) fn failed(of: &Communicator, error: mp_core::Error) -> Error {
         Ok(fronts) => fronts,
         Err(error) => return error,
     };
-    let error = of_communicator(of, fronts.board.after(error));
+    let error = of.localized(fronts.board.after(error));
     fronts.leave_after(&error);
-    if let ErrorKind::CallsDiffer(_) | ErrorKind::Revoked = error.kind() {
+    if let ErrorKind::CallsDiffer(_) | ErrorKind::Revoked { .. } = error.kind() {
         fronts.close();
     }
     error
@@ -293,7 +291,7 @@ pub(super) fn failed(of: &Communicator, error: mp_core::Error) -> Error {
 #[cold]
 fn open<F: Front>(of: &Communicator, fronts: &Fronts) -> Result<F> {
     if let Some(error) = fronts.board.ended() {
-        return Err(of_communicator(of, error));
+        return Err(of.localized(error));
     }
     if let Some(reason) = fronts.out_of_step.borrow().clone() {
         return Err(reason.error());
@@ -304,21 +302,4 @@ fn open<F: Front>(of: &Communicator, fronts: &Fronts) -> Result<F> {
     let front = F::open(members, &joint.name(F::NAME), &fronts.settings.borrow(), &fronts.board)?;
     joint.check_revoked()?;
     Ok(front)
-}
-
-/// Converts an error to one with the communicator's rank numbers.
-#[cold]
-fn of_communicator(of: &Communicator, error: mp_core::Error) -> Error {
-    let local = |world: usize| of.joint().world_ranks().iter().position(|&rank| rank == world);
-    if let &mp_core::ErrorKind::PeerLost { rank: world_rank, .. } = error.kind()
-        && let Some(rank) = local(world_rank)
-    {
-        return ErrorKind::PeerLost { rank, world_rank }.into();
-    }
-    match Error::from(error).into_kind() {
-        ErrorKind::Unsent { rank, reason } => {
-            ErrorKind::Unsent { rank: local(rank).unwrap_or(rank), reason }.into()
-        }
-        kind => kind.into(),
-    }
 }

@@ -13,7 +13,7 @@
 //!     assert_eq!(sum, [2_000.0]);
 //!
 //!     // The odd and the even ranks by themselves.
-//!     let half = world.split(Some(rank.id() as u64 % 2), 0)?.expect("a color was named");
+//!     let half = world.split(Some(rank.id() as u64 % 2), 0)?.expect("the split gave no communicator, although this rank named a color");
 //!     let mut greatest = [rank.id()];
 //!     half.reduce(&mut greatest, Max, 0)?;
 //!     assert!(half.rank() > 0 || greatest == [2 + rank.id()]);
@@ -43,25 +43,25 @@
 //! they use. A program can [listen](crate::CHOICE_TARGET) to learn which algorithms were chosen.
 //!
 //! # Errors
-//! All methods can return the following. [`PeerLost`](crate::communicator::ErrorKind::PeerLost) when a rank of the communicator was
-//! lost that the others could have waited for. [`World`](crate::communicator::ErrorKind::World) with
+//! All methods can return the following. [`PeerLost`](mp_core::ErrorKind::PeerLost) when a rank of the communicator was
+//! lost that the others could have waited for. [`World`](mp_core::ErrorKind::World) with
 //! [`Disconnected`](mp_core::ErrorKind::Disconnected) when such a rank has ended, or with
 //! [`Timeout`](mp_core::ErrorKind::Timeout) where a [limit](Settings::wait) was set.
-//! [`Unsent`](crate::communicator::ErrorKind::Unsent) when a message of this rank could not be sent and no other call has reported
+//! [`Unsent`](mp_core::ErrorKind::Unsent) when a message of this rank could not be sent and no other call has reported
 //! it. After these errors this rank is out of step with the others, and the communicator can be used for tagged
 //! messages only; the remaining ranks can continue in a [smaller one](crate::communicator::Communicator::shrink).
-//! [`Revoked`](crate::communicator::ErrorKind::Revoked) when any rank has revoked the communicator.
-//! [`Misuse`](crate::communicator::ErrorKind::Misuse) when called inside an operation's closure, or between
+//! [`Revoked`](mp_core::ErrorKind::Revoked) when any rank has revoked the communicator.
+//! [`Misuse`](mp_core::ErrorKind::Misuse) when called inside an operation's closure, or between
 //! [`arrive`](Communicator::arrive) and [`wait`](Arrived::wait), for the same kind of operation. With [checks](Check), also
-//! [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer) and [`NotCome`](crate::communicator::ErrorKind::NotCome).
+//! [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer) and [`NotCome`](mp_core::ErrorKind::RankMissing).
 
 mod cache;
 mod settings;
 
 use std::cell::RefMut;
 
-use crate::communicator::{Call, Communicator, Result};
-use mp_core::Plain;
+use crate::communicator::Communicator;
+use mp_core::{Call, Plain, Result};
 
 use self::cache::{Fronts, call, failed};
 pub use self::settings::{CHECK_VARIABLE, Check, Settings};
@@ -120,7 +120,7 @@ impl Communicator {
     /// which may be before the other calls return.
     ///
     /// # Errors
-    /// See [above](crate::collectives#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is no such root.
+    /// See [above](crate::collectives#errors). [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank) when there is no such root.
     #[inline]
     pub fn broadcast<T: Plain>(&self, message: &mut [T], root: usize) -> Result<()> {
         let count = message.len();
@@ -136,7 +136,7 @@ impl Communicator {
     /// unspecified; their calls may return before the root's.
     ///
     /// # Errors
-    /// See [above](crate::collectives#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is no such root. Also fails
+    /// See [above](crate::collectives#errors). [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank) when there is no such root. Also fails
     /// when the vector is too long for a forced algorithm.
     #[inline]
     pub fn reduce<T: Plain>(
@@ -205,7 +205,7 @@ impl Communicator {
     /// other rank is its own block.
     ///
     /// # Errors
-    /// See [above](crate::collectives#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is
+    /// See [above](crate::collectives#errors). [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank) when there is
     /// no such root. Also fails when the blocks do not fit the buffers.
     #[inline]
     pub fn gather<T: Plain>(
@@ -231,7 +231,7 @@ impl Communicator {
     /// and the buffer of any other rank receives its own block.
     ///
     /// # Errors
-    /// See [above](crate::collectives#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is
+    /// See [above](crate::collectives#errors). [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank) when there is
     /// no such root. Also fails when the blocks do not fit the buffers.
     #[inline]
     pub fn scatter<T: Plain, A>(
@@ -362,7 +362,7 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`Misuse`](crate::communicator::ErrorKind::Misuse) when called inside an operation.
+    /// [`Misuse`](mp_core::ErrorKind::Misuse) when called inside an operation.
     pub fn set_collectives(&self, settings: Settings) -> Result<()> {
         Fronts::of(self)?.set(self, settings)
     }

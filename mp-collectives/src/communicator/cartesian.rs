@@ -1,13 +1,10 @@
 //! Ranks in a grid of one dimension or more.
 
+use mp_core::{ErrorKind, Result};
 use std::ops::{Deref, Range};
 
 use crate::communicator::{
-    agreement::agree::Together,
-    digest::digest,
-    error::{ErrorKind, Result},
-    messages::elements::misuse,
-    point_to_point::Communicator,
+    agreement::agree::Together, digest::digest, error::bad_call, point_to_point::Communicator,
 };
 
 /// A communicator whose ranks lie in a grid (`MPI_Cart_create`). They are numbered row by row, so the last coordinate
@@ -53,7 +50,7 @@ impl Communicator {
     /// place in the grid get `None`.
     ///
     /// # Errors
-    /// As [`split`](Self::split); [`Misuse`](crate::communicator::ErrorKind::Misuse) for all ranks when the grid has no dimension,
+    /// As [`split`](Self::split); [`Misuse`](mp_core::ErrorKind::Misuse) for all ranks when the grid has no dimension,
     /// has more places than there are ranks, or was not described alike by all.
     pub fn cartesian(&self, dimensions: &[usize], periodic: &[bool]) -> Result<Option<Cartesian>> {
         let places = dimensions.iter().try_fold(1usize, |all, &one| all.checked_mul(one));
@@ -67,10 +64,14 @@ impl Communicator {
         if let Some(rank) = agreed.rows.iter().position(|row| row[1] == 0) {
             let asked = format!("dimensions {dimensions:?}, periodic {periodic:?}");
             let size = self.size();
-            return misuse(format!("rank {rank} asked for no grid of up to {size} ({asked} here)"));
+            return Err(bad_call(format!(
+                "rank {rank} asked for a grid that is empty, or has more places than the {size} ranks ({asked} here)"
+            )));
         }
         if let Some(rank) = agreed.rows.iter().position(|row| *row != agreed.rows[0]) {
-            return misuse(format!("ranks 0 and {rank} described different grids"));
+            return Err(bad_call(format!(
+                "ranks 0 and {rank} described different grids: all ranks must describe the same one"
+            )));
         }
         if self.rank() >= places {
             return Ok(None);
@@ -100,7 +101,7 @@ impl Cartesian {
     /// Returns the coordinates of a rank (`MPI_Cart_coords`).
     ///
     /// # Errors
-    /// [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank).
+    /// [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank).
     pub fn coordinates(&self, rank: usize) -> Result<Vec<usize>> {
         let size = self.size();
         if rank >= size {
@@ -138,11 +139,14 @@ impl Cartesian {
     /// (`MPI_Cart_shift`). They are `None` where the grid ends (`MPI_PROC_NULL`).
     ///
     /// # Errors
-    /// [`Misuse`](crate::communicator::ErrorKind::Misuse) when there is no such dimension.
+    /// [`Misuse`](mp_core::ErrorKind::Misuse) when there is no such dimension.
     pub fn shift(&self, dimension: usize, by: isize) -> Result<(Option<usize>, Option<usize>)> {
         let mine = self.coordinates(self.rank())?;
         if dimension >= mine.len() {
-            return misuse(format!("dimension {dimension} of a grid of {}", mine.len()));
+            return Err(bad_call(format!(
+                "there is no dimension {dimension}: the grid has {}, numbered from 0",
+                mine.len()
+            )));
         }
         let at = |distance: isize| {
             let mut there: Vec<isize> = mine.iter().map(|&c| c as isize).collect();
@@ -162,7 +166,7 @@ impl Cartesian {
     /// for example its row, its column or its plane. All ranks must call it with the same arguments.
     ///
     /// # Errors
-    /// As [`Communicator::split`]; [`Misuse`](crate::communicator::ErrorKind::Misuse) when the length of `keep` is not the number of
+    /// As [`Communicator::split`]; [`Misuse`](mp_core::ErrorKind::Misuse) when the length of `keep` is not the number of
     /// dimensions.
     pub fn sub(&self, keep: &[bool]) -> Result<Self> {
         let mine = self.coordinates(self.rank())?;
@@ -184,7 +188,10 @@ impl Cartesian {
             {
                 Ok(Self { communicator, dimensions, periodic })
             }
-            _ => misuse(format!("{keep:?} for a grid of {} dimensions", self.dimensions.len())),
+            _ => Err(bad_call(format!(
+                "{keep:?} must have one entry for each of the {} dimensions of the grid",
+                self.dimensions.len()
+            ))),
         }
     }
 }
@@ -200,7 +207,7 @@ impl Cartesian {
 /// ```
 ///
 /// # Errors
-/// [`Misuse`](crate::communicator::ErrorKind::Misuse) when the given dimensions don't divide the number of ranks.
+/// [`Misuse`](mp_core::ErrorKind::Misuse) when the given dimensions don't divide the number of ranks.
 pub fn dims_create(ranks: usize, dimensions: &[usize]) -> Result<Vec<usize>> {
     let mut given = dimensions.iter().filter(|&&extent| extent > 0);
     let given = given.try_fold(1usize, |all, &one| all.checked_mul(one));
@@ -208,7 +215,9 @@ pub fn dims_create(ranks: usize, dimensions: &[usize]) -> Result<Vec<usize>> {
     let divided = given.filter(|&given| ranks > 0 && ranks.is_multiple_of(given));
     let factors = divided.and_then(|given| factors(ranks / given, free, usize::MAX));
     let Some(mut factors) = factors.map(Vec::into_iter) else {
-        return misuse(format!("{ranks} ranks in a grid of dimensions {dimensions:?}"));
+        return Err(bad_call(format!(
+            "{ranks} ranks don't fill a grid of dimensions {dimensions:?}: give dimensions whose product divides them"
+        )));
     };
     Ok(dimensions
         .iter()

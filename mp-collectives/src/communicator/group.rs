@@ -1,6 +1,8 @@
 //! Ordered sets of ranks.
 
-use crate::communicator::error::{ErrorKind, Result};
+use mp_core::{ErrorKind, Result};
+
+use crate::communicator::error::bad_call;
 
 /// Ranks in an order, without a way to communicate (`MPI_Group`). It is made from a communicator or from other groups;
 /// [`Communicator::create`](crate::communicator::Communicator::create) makes it a communicator.
@@ -63,7 +65,7 @@ impl Group {
                 .get(rank)
                 .ok_or_else(|| ErrorKind::NoSuchRank { rank, size: self.ranks.len() })?;
             if named.contains(&world) {
-                return Err(ErrorKind::Misuse(format!("rank {rank} named twice")).into());
+                return Err(bad_call(format!("rank {rank} is named twice")));
             }
             named.push(world);
         }
@@ -73,7 +75,7 @@ impl Group {
     /// Returns a group of these ranks of the group, in this order (`MPI_Group_incl`).
     ///
     /// # Errors
-    /// [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank), and [`Misuse`](crate::communicator::ErrorKind::Misuse) for a rank named twice.
+    /// [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank), and [`Misuse`](mp_core::ErrorKind::Misuse) for a rank named twice.
     pub fn include(&self, ranks: &[usize]) -> Result<Self> {
         Ok(self.with(self.named(ranks)?))
     }

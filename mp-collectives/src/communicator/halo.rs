@@ -1,11 +1,10 @@
 //! The exchange of borders between the blocks of a grid.
 
-use mp_core::Plain;
+use mp_core::{ErrorKind, Plain, Result};
 
 use crate::communicator::{
     cartesian::Cartesian,
-    error::{ErrorKind, Result},
-    messages::elements::misuse,
+    error::bad_call,
     point_to_point::{Communicator, OWN_TAGS, Stream},
 };
 
@@ -53,7 +52,7 @@ impl Cartesian {
     /// extents are given by `row`; they come last and have no halo.
     ///
     /// # Errors
-    /// [`Misuse`](crate::communicator::ErrorKind::Misuse) when the number of dimensions in `own` differs from the grid's, or when the
+    /// [`Misuse`](mp_core::ErrorKind::Misuse) when the number of dimensions in `own` differs from the grid's, or when the
     /// block is smaller than the halo of the neighbours.
     pub fn halo<T: Plain>(
         &self,
@@ -63,10 +62,14 @@ impl Cartesian {
     ) -> Result<Halo<'_, T>> {
         let dimensions = self.dimensions().len();
         if own.len() != dimensions {
-            return misuse(format!("a block of {own:?} in a grid of {dimensions} dimensions"));
+            return Err(bad_call(format!(
+                "a block of {own:?} does not fit a grid of {dimensions} dimensions: give one length for each"
+            )));
         }
         if let Some(small) = own.iter().find(|&&own| own < width) {
-            return misuse(format!("a halo of {width} around {small}"));
+            return Err(bad_call(format!(
+                "a block of {small} is smaller than the halo of {width}: use fewer ranks or a narrower halo"
+            )));
         }
         Ok(Halo {
             communicator: self.communicator(),
@@ -103,11 +106,15 @@ impl<T: Plain> Halo<'_, T> {
     ///
     /// # Errors
     /// As [`Communicator::send`] and [`Communicator::receive_into`];
-    /// [`Misuse`](crate::communicator::ErrorKind::Misuse) when the length of the block differs from [`len`](Self::len), or when a
+    /// [`Misuse`](mp_core::ErrorKind::Misuse) when the length of the block differs from [`len`](Self::len), or when a
     /// neighbour's block has other extents. Refused messages are dropped, and the next exchange does not see them.
     pub fn exchange(&mut self, block: &mut [T]) -> Result<()> {
         if block.len() != self.len() {
-            return misuse(format!("a block of {} elements, not {}", block.len(), self.len()));
+            return Err(bad_call(format!(
+                "the block has {} elements, and this halo is for {}",
+                block.len(),
+                self.len()
+            )));
         }
         let mut differs = Ok(());
         for dimension in 0..self.extents.len() {
@@ -120,9 +127,9 @@ impl<T: Plain> Halo<'_, T> {
             if let Err(error) = exchanged {
                 match error.kind() {
                     // The neighbours in the other dimensions wait for this rank.
-                    ErrorKind::Misuse(_)
+                    ErrorKind::BadCall { .. }
                     | ErrorKind::Truncated { .. }
-                    | ErrorKind::OtherElements { .. } => differs = differs.and(Err(error)),
+                    | ErrorKind::WrongElements { .. } => differs = differs.and(Err(error)),
                     _ => return Err(error),
                 }
             }
@@ -185,7 +192,9 @@ impl<T: Plain> Halo<'_, T> {
         }
         if let Some(other) = exchange.run()?.iter().find(|status| status.count != len) {
             let (rank, count) = (other.source, other.count);
-            return misuse(format!("a border of {count} elements from rank {rank}, {len} here"));
+            return Err(bad_call(format!(
+                "rank {rank} sent a border of {count} elements where this rank has {len}: the blocks of neighbours must fit"
+            )));
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! The ranks of the world that belong to a communicator, in their order, and what is known of those that were lost.
 
+use mp_core::Result;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::communicator::{agreement::board::Board, error::Result};
+use crate::communicator::agreement::board::Board;
 
 /// World ranks by rank of the communicator, and the other way round.
 pub(crate) struct Members {

@@ -94,7 +94,7 @@
 mod agreement;
 mod cartesian;
 mod digest;
-mod error;
+pub(crate) mod error;
 mod group;
 mod halo;
 mod members;
@@ -107,20 +107,17 @@ mod shelf;
 mod split;
 mod status;
 
-pub use agreement::call::{Call, Callers, Calls};
 pub use agreement::check::{CHECK_VARIABLE, Check};
 pub use agreement::joint::Joint;
 pub use agreement::ledger::{Entered, Ledger, Missing};
 pub use agreement::survivors::Agreement;
 pub use cartesian::{Cartesian, dims_create, share};
-pub use error::{Error, ErrorKind, Failed, Result};
 pub use group::Group;
 pub use halo::Halo;
 pub use messages::eager::{UNEXPECTED_VARIABLE, Unexpected};
-pub use messages::elements::ElementType;
 pub use mp_core::{
-    Buffer, BufferMut, Pending, Request, test_all, test_any, test_some, wait_all, wait_any,
-    wait_some,
+    Buffer, BufferMut, Call, Callers, Calls, ElementType, Pending, Request, test_all, test_any,
+    test_some, wait_all, wait_any, wait_some,
 };
 pub use point_to_point::Communicator;
 pub use requests::exchange::Exchange;

@@ -8,17 +8,20 @@ use std::{
     time::Duration,
 };
 
-use mp_core::{Plain, Rank, SharedBuffer, requests::Landing, waits::News};
+use mp_core::{
+    ElementType, Error, ErrorKind, Failed, Plain, Rank, Result, SharedBuffer, requests::Landing,
+    waits::News,
+};
 
 use crate::communicator::{
     agreement::check::Check,
     agreement::ledger::Ledger,
-    error::{Error, ErrorKind, Failed, Result},
+    error::{bad_call, localized, revoked},
     group::Group,
     members::Members,
     messages::background,
     messages::eager::Unexpected,
-    messages::elements::{ElementType, Grown, Taken, misuse},
+    messages::elements::{Grown, Taken},
     messages::engine::{Handle, OWN},
     messages::owner::{Owner, Shared, Working},
     messages::send_queue::{Cargo, Course, Kept, Step},
@@ -152,7 +155,7 @@ impl Communicator {
     /// Returns the number in the world of a rank of the communicator.
     ///
     /// # Errors
-    /// [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank).
+    /// [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank).
     pub fn world_rank(&self, rank: usize) -> Result<usize> {
         Ok(self.to_world(rank)? as usize)
     }
@@ -199,7 +202,7 @@ impl Communicator {
         let number = self.news.number();
         self.engine.work().hear();
         if self.members.is_revoked() {
-            return Err(ErrorKind::Revoked.into());
+            return Err(revoked());
         }
         self.heard.set(number);
         Ok(())
@@ -245,9 +248,9 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`PeerLost`](crate::communicator::ErrorKind::PeerLost) and [`Ended`](crate::communicator::ErrorKind::Ended) when the rank no longer receives
-    /// anything, [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank), [`World`](crate::communicator::ErrorKind::World) and
-    /// [`Broken`](crate::communicator::ErrorKind::Broken) for lack of memory.
+    /// [`PeerLost`](mp_core::ErrorKind::PeerLost) and [`Ended`](mp_core::ErrorKind::PeerEnded) when the rank no longer receives
+    /// anything, [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank), [`World`](mp_core::ErrorKind::World) and
+    /// [`Broken`](mp_core::ErrorKind::PeerBroken) for lack of memory.
     #[inline]
     pub fn send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         self.send_in(Stream::Program, elements, to, tag)
@@ -335,7 +338,7 @@ impl Communicator {
     /// Sends a message, and returns when the receiver has a receive for it (`MPI_Ssend`).
     ///
     /// # Errors
-    /// As [`send`](Self::send); and [`WaitsForItself`](crate::communicator::ErrorKind::WaitsForItself) if a rank sends a message to
+    /// As [`send`](Self::send); and [`WaitsForItself`](mp_core::ErrorKind::WaitsForItself) if a rank sends a message to
     /// itself and has [posted](Self::nonblocking_receive) no receive for it. The message can still be received.
     pub fn synchronous_send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         let to = self.destination(to)?;
@@ -351,7 +354,7 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`send`](Self::send). If a copy could not be sent later for lack of memory, the next call that would wait
-    /// returns that error ([`Unsent`](crate::communicator::ErrorKind::Unsent)). It is not an error if the receiver of a copy had
+    /// returns that error ([`Unsent`](mp_core::ErrorKind::Unsent)). It is not an error if the receiver of a copy had
     /// ended.
     pub fn buffered_send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         let to = self.destination(to)?;
@@ -386,7 +389,7 @@ impl Communicator {
     /// [limit](Self::set_unexpected_limit) keeps here are waited for until they are received.
     ///
     /// # Errors
-    /// [`Unsent`](crate::communicator::ErrorKind::Unsent); [`World`](crate::communicator::ErrorKind::World) when the world's memory is broken.
+    /// [`Unsent`](mp_core::ErrorKind::Unsent); [`World`](mp_core::ErrorKind::World) when the world's memory is broken.
     pub fn flush(&self) -> Result<()> {
         self.engine.work().finish().map_err(|error| self.localized(error))
     }
@@ -418,10 +421,7 @@ impl Communicator {
         let bytes = match buffer.recast::<u8>(envelope.bytes) {
             Ok(bytes) => bytes,
             Err(buffer) => {
-                return fail(
-                    Error::from(ErrorKind::Misuse("a buffer of no known size".to_owned())),
-                    buffer,
-                );
+                return fail(bad_call("the size of the buffer is not known"), buffer);
             }
         };
         let mut moving = Some(bytes);
@@ -502,12 +502,12 @@ impl Communicator {
     /// buffer beyond the message stays as it was.
     ///
     /// # Errors
-    /// [`Truncated`](crate::communicator::ErrorKind::Truncated) and [`OtherElements`](crate::communicator::ErrorKind::OtherElements), which leave
-    /// the message where it is, so that another call can receive it. [`PeerLost`](crate::communicator::ErrorKind::PeerLost) and
-    /// [`Ended`](crate::communicator::ErrorKind::Ended) when everything that the rank had sent was received. For [any
+    /// [`Truncated`](mp_core::ErrorKind::Truncated) and [`OtherElements`](mp_core::ErrorKind::WrongElements), which leave
+    /// the message where it is, so that another call can receive it. [`PeerLost`](mp_core::ErrorKind::PeerLost) and
+    /// [`Ended`](mp_core::ErrorKind::PeerEnded) when everything that the rank had sent was received. For [any
     /// source](crate::communicator::ANY_SOURCE): `PeerLost` as soon as any other member is lost that this rank has not acknowledged,
-    /// and [`NobodyLeft`](crate::communicator::ErrorKind::NobodyLeft) when all other members have ended.
-    /// [`WaitsForItself`](crate::communicator::ErrorKind::WaitsForItself), [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank).
+    /// and [`NobodyLeft`](mp_core::ErrorKind::NobodyLeft) when all other members have ended.
+    /// [`WaitsForItself`](mp_core::ErrorKind::WaitsForItself), [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank).
     #[inline]
     pub fn receive_into<T: Plain>(
         &self,
@@ -521,8 +521,8 @@ impl Communicator {
     /// Receives one element: see [`receive_into`](Self::receive_into).
     ///
     /// # Errors
-    /// As `receive_into`; a message of another length is [`Truncated`](crate::communicator::ErrorKind::Truncated) or
-    /// [`OtherElements`](crate::communicator::ErrorKind::OtherElements).
+    /// As `receive_into`; a message of another length is [`Truncated`](mp_core::ErrorKind::Truncated) or
+    /// [`OtherElements`](mp_core::ErrorKind::WrongElements).
     #[inline]
     pub fn receive<T: Plain>(
         &self,
@@ -594,7 +594,7 @@ impl Communicator {
     /// of the message: if the message has begun to arrive, the call waits for the rest.
     ///
     /// # Errors
-    /// As `receive_into`, and [`Timeout`](crate::communicator::ErrorKind::Timeout).
+    /// As `receive_into`, and [`Timeout`](mp_core::ErrorKind::Timeout).
     pub fn receive_timeout<T: Plain>(
         &self,
         into: &mut [T],
@@ -645,7 +645,7 @@ impl Communicator {
         let status = self.receive_slowly::<T>(pattern, None, false, &mut taken, None)?;
         match taken.buffer {
             Some(buffer) => Ok((buffer, status)),
-            None => misuse("a message without a buffer"),
+            None => Err(bad_call("the message came without a buffer")),
         }
     }
 
@@ -681,7 +681,10 @@ impl Communicator {
         match (worked, landed) {
             (_, Some(Ok(envelope))) => Ok(self.status(&envelope)),
             (_, Some(Err(error))) | (Err(error), None) => Err(self.localized(error)),
-            (Ok(_), None) => Err(ErrorKind::Timeout(limit.unwrap_or_default()).into()),
+            (Ok(_), None) => {
+                let (place, limit) = (mp_core::Place::Communicator, limit.unwrap_or_default());
+                Err(ErrorKind::Timeout { place, limit }.into())
+            }
         }
     }
 
@@ -710,7 +713,7 @@ impl Communicator {
         exchange.send(elements, to, send_tag).receive(into, source, receive_tag);
         match exchange.run()?.pop() {
             Some(status) => Ok(status),
-            None => misuse("an exchange without a receive"),
+            None => Err(bad_call("the exchange has no receive")),
         }
     }
 
@@ -744,7 +747,7 @@ impl Communicator {
     /// Works like [`probe`](Self::probe), but does not wait (`MPI_Iprobe`).
     ///
     /// # Errors
-    /// As `probe`, except for [`WaitsForItself`](crate::communicator::ErrorKind::WaitsForItself).
+    /// As `probe`, except for [`WaitsForItself`](mp_core::ErrorKind::WaitsForItself).
     pub fn try_probe(
         &self,
         source: impl Into<Source>,
@@ -785,30 +788,6 @@ impl Communicator {
 pub(crate) fn status(members: &Members, envelope: &Envelope) -> Status {
     let Envelope { source, tag, count, bytes, .. } = *envelope;
     Status { source: members.local(source).unwrap_or(source as usize), tag, count, bytes }
-}
-
-pub(crate) fn localized(members: &Members, error: Error) -> Error {
-    let local = |rank: usize| members.local(rank as u32).unwrap_or(rank);
-    match error.into_kind() {
-        ErrorKind::PeerLost { world_rank, .. } => {
-            Error::from(ErrorKind::PeerLost { rank: local(world_rank), world_rank })
-        }
-        ErrorKind::Ended { rank } => ErrorKind::Ended { rank: local(rank) }.into(),
-        ErrorKind::Broken { rank, reason } => {
-            Error::from(ErrorKind::Broken { rank: local(rank), reason })
-        }
-        ErrorKind::Unsent { rank, reason } => {
-            Error::from(ErrorKind::Unsent { rank: local(rank), reason })
-        }
-        ErrorKind::Truncated { source_rank, tag, count, room } => {
-            Error::from(ErrorKind::Truncated { source_rank: local(source_rank), tag, count, room })
-        }
-        ErrorKind::OtherElements { source_rank, tag, count, ours, theirs } => {
-            let source_rank = local(source_rank);
-            Error::from(ErrorKind::OtherElements { source_rank, tag, count, ours, theirs })
-        }
-        error => error.into(),
-    }
 }
 
 impl Drop for Communicator {
@@ -854,7 +833,7 @@ mod tests {
         copy.revoke().unwrap();
         let revoked = |ended: Result<()>| {
             assert!(
-                matches!(ended.as_ref().map_err(Error::kind), Err(ErrorKind::Revoked)),
+                matches!(ended.as_ref().map_err(Error::kind), Err(ErrorKind::Revoked { .. })),
                 "{ended:?}"
             )
         };

@@ -1,10 +1,11 @@
 //! Communicators made from others.
 
+use mp_core::Result;
 use mp_core::topology::{Topology, current_affinity};
 
 use crate::communicator::{
-    agreement::agree::Together, digest::digest, error::Result, group::Group, members::Members,
-    messages::elements::misuse, point_to_point::Communicator,
+    agreement::agree::Together, digest::digest, error::bad_call, group::Group, members::Members,
+    point_to_point::Communicator,
 };
 
 /// The hardware unit by which [`split_shared`](Communicator::split_shared) groups ranks.
@@ -39,7 +40,7 @@ impl Communicator {
     ///     let world = Communicator::world(rank);
     ///     // Odd and even ranks, each backwards.
     ///     let half = world.split(Some(world.rank() as u64 % 2), -(world.rank() as i64))?;
-    ///     let half = half.expect("a color was named");
+    ///     let half = half.expect("the split gave no communicator, although this rank named a color");
     ///     assert_eq!(half.world_rank(0)?, if world.rank() % 2 == 0 { 4 } else { 3 });
     ///     Ok(())
     /// })?;
@@ -47,10 +48,10 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`PeerLost`](crate::communicator::ErrorKind::PeerLost) and [`Ended`](crate::communicator::ErrorKind::Ended) for every rank when one rank
-    /// can't take part; [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer) for all ranks when one has called something
+    /// [`PeerLost`](mp_core::ErrorKind::PeerLost) and [`Ended`](mp_core::ErrorKind::PeerEnded) for every rank when one rank
+    /// can't take part; [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer) for all ranks when one has called something
     /// else. When the communicator is [revoked](Self::revoke) during the call, some ranks may get their new communicator
-    /// and others [`Revoked`](crate::communicator::ErrorKind::Revoked). Those that have it would wait for the others
+    /// and others [`Revoked`](mp_core::ErrorKind::Revoked). Those that have it would wait for the others
     /// there: where ranks may be lost, a rank whose call failed revokes the communicator, and then all ranks
     /// [agree](Self::agree) whether the call has succeeded.
     pub fn split(&self, color: impl Into<Option<u64>>, key: i64) -> Result<Option<Self>> {
@@ -73,7 +74,7 @@ impl Communicator {
     /// not certainly share one. Each of them is alone, unless the machine has only one unit.
     ///
     /// # Errors
-    /// As [`split`](Self::split), and [`World`](crate::communicator::ErrorKind::World) when the machine can't be
+    /// As [`split`](Self::split), and [`World`](mp_core::ErrorKind::World) when the machine can't be
     /// read.
     pub fn split_shared(&self, shared: Shared) -> Result<Self> {
         let unit = Topology::read().map(|topology| unit(&topology, shared));
@@ -84,7 +85,9 @@ impl Communicator {
         unit.map_err(mp_core::Error::from)?;
         match split {
             Some(split) => Ok(split),
-            None => misuse("a color was named"),
+            None => {
+                Err(bad_call("the split gave no communicator, although this rank named a color"))
+            }
         }
     }
 
@@ -92,17 +95,21 @@ impl Communicator {
     /// the same group; ranks that are not in the group get `None`.
     ///
     /// # Errors
-    /// As [`split`](Self::split); [`Misuse`](crate::communicator::ErrorKind::Misuse) for all ranks when the groups differ, or contain
+    /// As [`split`](Self::split); [`Misuse`](mp_core::ErrorKind::Misuse) for all ranks when the groups differ, or contain
     /// ranks that this communicator does not have.
     pub fn create(&self, group: &Group) -> Result<Option<Self>> {
         let part = group.world_ranks().iter().all(|&rank| self.members.local(rank).is_some());
         let number = digest(group.world_ranks().iter().map(|&rank| rank.into()));
         let agreed = self.decide_together(Together::Create, [number, part.into(), 0])?;
         if let Some(rank) = agreed.rows.iter().position(|row| row[1] == 0) {
-            return misuse(format!("the group of rank {rank} has ranks of other communicators"));
+            return Err(bad_call(format!(
+                "the group of rank {rank} has ranks of other communicators"
+            )));
         }
         if let Some(rank) = agreed.rows.iter().position(|row| *row != agreed.rows[0]) {
-            return misuse(format!("ranks 0 and {rank} named different groups"));
+            return Err(bad_call(format!(
+                "ranks 0 and {rank} named different groups: all ranks must name the same one"
+            )));
         }
         if group.rank().is_none() {
             return Ok(None);

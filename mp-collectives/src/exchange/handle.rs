@@ -11,6 +11,7 @@ use super::ways::Rings;
 use super::{Blocks, Explanation, Machine, Settings, Way, WayToAll, Ways};
 use crate::arguments::{AllBlocksMut, Cut, OwnBlock, OwnPlace, SentBlocks, at_root};
 use crate::calls::{Board, Kind, Mark};
+use crate::errors::bad_settings;
 use crate::events::Events;
 use crate::members::{Members, names};
 use crate::nonblocking::{PolledMpb, Waits};
@@ -83,12 +84,11 @@ impl Exchanges {
         let (ranks, cores) = (members.count(), members.cores());
         let machine = Machine { ranks, cores, payload: PAYLOAD_BYTES };
         let rings = Rings::of(members, settings)?;
-        let lines = Ways::lines_with(machine, settings, rings).ok_or_else(|| {
-            mp_core::Error::other("exchanges that take more lines than there can be")
-        })?;
+        let lines = Ways::lines_with(machine, settings, rings)
+            .ok_or_else(|| bad_settings("exchanges that take more lines than there can be"))?;
         let mpbs = Mpbs::lines(lines).growing_from(Pairs::near_lines(ranks));
         let mpb = RealMpb::checked(members.private_mpb(names::EXCHANGES, name, mpbs)?);
-        let ways = Ways::with_rings(&mpb, cores, settings, rings).map_err(mp_core::Error::other)?;
+        let ways = Ways::with_rings(&mpb, cores, settings, rings).map_err(bad_settings)?;
         Ok(Exchanges { mpb, ways, events: Events::new() })
     }
 

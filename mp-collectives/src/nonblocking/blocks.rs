@@ -1,12 +1,11 @@
 //! Nonblocking operations with a block for each rank: to one rank, from one rank, between all ranks.
 
-use mp_core::Plain;
+use mp_core::{Call, Plain};
 
 use super::collectives::{Element, Nonblocking, Settings, Signature};
 use super::request::CollectiveRequest;
 use crate::arguments::{AllBlocksMut, Cut, OwnBlock, OwnPlace, SentBlocks, at_root};
 use crate::calls::{Kind, Mark};
-use crate::communicator::Call;
 use crate::exchange::{AllGather, AllToAll, Gather, Scatter, all_to_all_blocks};
 use crate::layout::Blocks;
 use crate::reduce::{Operation, Parts};

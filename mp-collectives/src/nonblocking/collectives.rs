@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::communicator::{Call, Entered, Ledger, Missing};
+use crate::communicator::{Entered, Ledger, Missing};
 use mp_core::names::Namespace;
-use mp_core::{Error, Plain, Rank, Result};
+use mp_core::{Call, Error, Plain, Rank, Result};
 use mp_delegate::threads::{Errands, Progress};
 use mp_model::mpb::Mpb;
 

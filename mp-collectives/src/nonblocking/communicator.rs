@@ -8,7 +8,7 @@
 //!
 //! onchip::World::threads(4).run(|rank| {
 //!     let world = Communicator::world(rank);
-//!     let half = world.split(Some(rank.id() as u64 % 2), 0)?.expect("a color was named");
+//!     let half = world.split(Some(rank.id() as u64 % 2), 0)?.expect("the split gave no communicator, although this rank named a color");
 //!     let sum = half.nonblocking()?.all_reduce(vec![rank.id(); 100], Sum);
 //!     let weights = world.nonblocking()?.broadcast([0.5 * rank.id() as f64], 3);
 //!     // Tagged messages, computation, then:
@@ -31,14 +31,16 @@
 //! ranks called what; it becomes [`CallsDiffer`](ErrorKind::CallsDiffer) when `?` converts it to an error of
 //! communicators. The operation is then not carried out. The call itself does not wait for other ranks.
 
+use mp_core::Result;
 use std::cell::{RefCell, RefMut};
 use std::sync::Arc;
 
-use crate::communicator::{Communicator, Error, ErrorKind, Result};
+use crate::communicator::Communicator;
 use mp_delegate::threads::Progress;
 
-use super::{Failed, Nonblocking, Settings};
+use super::{Nonblocking, Settings};
 use crate::calls::Board;
+use crate::communicator::error::bad_call;
 use crate::members::{Members, names};
 
 /// The operations, which are opened at the first call and closed with the communicator.
@@ -47,8 +49,8 @@ struct Slot(RefCell<Option<Nonblocking>>);
 
 fn slot(of: &Communicator) -> Result<RefMut<'_, Option<Nonblocking>>> {
     let slot = of.joint().keep(|_| Ok(Slot::default()))?;
-    let busy = "nonblocking operations are borrowed by another call";
-    slot.0.try_borrow_mut().map_err(|_| Error::from(ErrorKind::Misuse(busy.to_owned())))
+    let busy = "what an earlier call of `nonblocking` returned is still in use: drop it before";
+    slot.0.try_borrow_mut().map_err(|_| bad_call(busy))
 }
 
 fn open(of: &Communicator, progress: Progress, settings: Settings) -> Result<Nonblocking> {
@@ -83,7 +85,7 @@ impl Communicator {
     /// that it was made from, or else with [`Progress::Automatic`].
     ///
     /// # Errors
-    /// The errors of [`Nonblocking::open`]; [`Misuse`](crate::communicator::ErrorKind::Misuse) while the value that an earlier call
+    /// The errors of [`Nonblocking::open`]; [`Misuse`](mp_core::ErrorKind::Misuse) while the value that an earlier call
     /// returned is still kept.
     pub fn nonblocking(&self) -> Result<RefMut<'_, Nonblocking>> {
         self.joint().check_revoked()?;
@@ -92,7 +94,7 @@ impl Communicator {
             let (progress, settings) = inherited(self);
             *slot = Some(open(self, progress, settings)?);
         }
-        let gone = || Error::from(ErrorKind::Misuse("what was opened is gone".to_owned()));
+        let gone = || bad_call("what was just opened is gone");
         let mut nonblocking = RefMut::filter_map(slot, Option::as_mut).map_err(|_| gone())?;
         nonblocking.ledger = self.joint().ledger()?;
         Ok(nonblocking)
@@ -149,7 +151,7 @@ impl Communicator {
     ///
     /// # Errors
     /// The errors of [`CommThreads::start`](mp_delegate::threads::CommThreads::start), for an automatic thread;
-    /// [`Misuse`](crate::communicator::ErrorKind::Misuse) while the value that [`nonblocking`](Communicator::nonblocking) returned earlier is
+    /// [`Misuse`](mp_core::ErrorKind::Misuse) while the value that [`nonblocking`](Communicator::nonblocking) returned earlier is
     /// still kept.
     pub fn set_progress(&self, progress: impl Into<Progress>) -> Result<()> {
         let (joint, progress) = (self.joint(), progress.into());
@@ -160,12 +162,5 @@ impl Communicator {
         let (_, settings) = inherited(self);
         joint.hand_down(HandedDown { ranks: self.size(), progress, settings });
         Ok(())
-    }
-}
-
-/// Allows a failed request to be returned with `?` where communicators are used.
-impl<B> From<Failed<B>> for Error {
-    fn from(failed: Failed<B>) -> Self {
-        failed.error.into()
     }
 }

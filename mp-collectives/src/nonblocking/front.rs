@@ -23,11 +23,11 @@ use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
 
 use mp_core::delegate::{Backoff, discard};
-use mp_core::{Error, ErrorKind, Operation, Rank, Result, Wait, mpb::Polled};
+use mp_core::{Error, ErrorKind, Place, Rank, Result, Wait, mpb::Polled};
 use mp_delegate::threads::{About, Errand, Errands, Progress, Step};
 
 use super::polled::{Left, Waits};
-use super::request::{CollectiveOperation, CollectiveRequest, NonblockingError, Reply};
+use super::request::{CollectiveOperation, CollectiveRequest, Reply};
 
 /// A future of any type that can be sent to another thread.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -93,32 +93,31 @@ enum Broken {
     Here(Arc<str>),
     /// Another rank was lost. This rank may have ended an operation in the middle, so that lines which other ranks set
     /// for it would be taken for those of the next operation.
-    Lost { rank: usize, operation: Operation, channel: Arc<str> },
+    Lost { rank: usize, world_rank: usize, place: Place },
     /// The MPBs were revoked, which also ended an operation in the middle.
-    Revoked { mpbs: Arc<str> },
+    Revoked { place: Place },
 }
 
 impl Broken {
     /// Returns why the operations after one that ended with this error are refused, if they are.
     fn of(error: &Error) -> Option<Self> {
         match error.kind() {
-            ErrorKind::PeerLost { rank, operation, channel } => {
-                let channel = Arc::clone(channel);
-                Some(Broken::Lost { rank: *rank, operation: *operation, channel })
+            &ErrorKind::PeerLost { rank, world_rank, ref place } => {
+                Some(Broken::Lost { rank, world_rank, place: place.clone() })
             }
-            ErrorKind::Revoked { mpbs } => Some(Broken::Revoked { mpbs: Arc::clone(mpbs) }),
+            ErrorKind::Revoked { place } => Some(Broken::Revoked { place: place.clone() }),
             _ => None,
         }
     }
 
     fn error(self) -> Error {
-        match self {
-            Broken::Here(why) => NonblockingError::Broken(why).into(),
-            Broken::Lost { rank, operation, channel } => {
-                Error::from(ErrorKind::PeerLost { rank, operation, channel })
+        Error::from(match self {
+            Broken::Here(why) => ErrorKind::FailedBefore { reason: why.to_string() },
+            Broken::Lost { rank, world_rank, place } => {
+                ErrorKind::PeerLost { rank, world_rank, place }
             }
-            Broken::Revoked { mpbs } => ErrorKind::Revoked { mpbs }.into(),
-        }
+            Broken::Revoked { place } => ErrorKind::Revoked { place },
+        })
     }
 }
 
@@ -184,7 +183,8 @@ where
             let (outcome, panicked) = match outcome {
                 Ok(outcome) => (outcome, None),
                 Err(message) => {
-                    let error = NonblockingError::Panicked(Arc::clone(&message));
+                    let (place, text) = (Place::Collective, message.to_string());
+                    let error = ErrorKind::OperationPanicked { place, message: text };
                     (Err(error.into()), Some(message))
                 }
             };

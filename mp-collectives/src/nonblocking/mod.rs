@@ -60,4 +60,4 @@ pub use crate::arguments::{At, InPlace};
 pub use collectives::{Buffer, Element, Nonblocking, Settings};
 pub use front::{BoxFuture, Front};
 pub use polled::{PolledMpb, Waits};
-pub use request::{CollectiveOperation, CollectiveRequest, Failed, NonblockingError};
+pub use request::{CollectiveOperation, CollectiveRequest};

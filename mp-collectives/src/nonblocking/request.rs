@@ -9,50 +9,8 @@ use std::time::Duration;
 use mp_core::delegate::Backoff;
 use mp_core::mpb::{Polled, Tick};
 use mp_core::requests::{Operation, UnderWay, Watch};
-use mp_core::{Error, Pending, Rank, Request, Result, Wait};
+use mp_core::{Failed, Pending, Rank, Request, Result, Wait};
 use mp_delegate::threads::{Awaiting, Errands};
-use thiserror::Error;
-
-/// Why an operation was not carried out, besides the errors of its MPBs.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum NonblockingError {
-    /// The program's own code panicked, with this message.
-    #[error("an operation panicked: {0}")]
-    Panicked(Arc<str>),
-    /// The front can no longer be used, for this reason.
-    #[error("nothing more is possible here after: {0}")]
-    Broken(Arc<str>),
-}
-
-impl From<NonblockingError> for Error {
-    fn from(error: NonblockingError) -> Self {
-        Self::other(error)
-    }
-}
-
-/// The error of a failed operation, with the buffer that it was given. The contents of the buffer are unspecified.
-#[derive(Error)]
-#[error("{error}")]
-pub struct Failed<B> {
-    /// The error.
-    #[source]
-    pub error: Error,
-    /// The buffer that was given.
-    pub buffer: B,
-}
-
-impl<B> std::fmt::Debug for Failed<B> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Failed").field("error", &self.error).finish_non_exhaustive()
-    }
-}
-
-impl<B> From<Failed<B>> for Error {
-    fn from(failed: Failed<B>) -> Self {
-        failed.error
-    }
-}
 
 /// Where the answer of an operation is left.
 pub(super) struct Reply<B> {
@@ -108,7 +66,8 @@ impl<B> Reply<B> {
 ///
 /// The request is done when this rank's part in the operation is done. It can't be cancelled. When a request is
 /// dropped, its operation continues, so that the other ranks are not kept waiting. Leaking it has no worse effect. Its
-/// errors are those of the operation's blocking form, and [`NonblockingError`].
+/// errors are those of the operation's blocking form, [`OperationPanicked`](mp_core::ErrorKind::OperationPanicked) and
+/// [`FailedBefore`](mp_core::ErrorKind::FailedBefore).
 pub type CollectiveRequest<B> = Request<CollectiveOperation<B>>;
 
 /// The operation of a [`CollectiveRequest`].

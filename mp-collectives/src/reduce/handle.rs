@@ -18,6 +18,7 @@ use crate::arguments::{Cut, OwnPlace};
 use crate::broadcast::Machine;
 use crate::calibration;
 use crate::calls::{Board, Kind, Mark};
+use crate::errors::bad_settings;
 use crate::events::Events;
 use crate::members::{Members, names};
 use crate::nonblocking::{PolledMpb, Waits};
@@ -112,8 +113,7 @@ impl Reductions {
         let slots = settings.slots.unwrap_or(machine.slots());
         let chunk_lines = settings.block_lines.unwrap_or(chunk_lines(ranks));
         let block_lines = settings.block_lines.unwrap_or(block_lines(ranks));
-        let too_much =
-            || mp_core::Error::other("reductions that take more lines than there can be");
+        let too_much = || bad_settings("reductions that take more lines than there can be");
         let add = |first: usize, lines: Option<usize>| {
             lines.and_then(|lines| first.checked_add(lines)).ok_or_else(too_much)
         };
@@ -126,7 +126,7 @@ impl Reductions {
         let mpbs = Mpbs::lines(all).growing_from(Pairs::near_lines(ranks));
         let mpbs = mpbs.proposing(trees.word());
         let mpb = RealMpb::checked(members.private_mpb(names::REDUCTIONS, name, mpbs)?);
-        let lines = LineReduce::new(&mpb, slots, 0).map_err(mp_core::Error::other)?;
+        let lines = LineReduce::new(&mpb, slots, 0).map_err(bad_settings)?;
         let events = Events::new();
         let simple = ranks == 2 && !events.listened() && settings.all_reduce.is_none();
         Ok(Reductions {
@@ -140,8 +140,8 @@ impl Reductions {
             exchanged: if simple { lines.exchanged() } else { 0 },
             events,
             lines,
-            blocks: BlockReduce::new(&mpb, blocks).map_err(mp_core::Error::other)?,
-            chunks: ChunkReduce::new(&mpb, chunks).map_err(mp_core::Error::other)?,
+            blocks: BlockReduce::new(&mpb, blocks).map_err(bad_settings)?,
+            chunks: ChunkReduce::new(&mpb, chunks).map_err(bad_settings)?,
             mpb,
         })
     }

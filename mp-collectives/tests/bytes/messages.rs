@@ -7,7 +7,7 @@ use crate::read_all;
 
 const SEGMENT: usize = 2 << 20;
 
-type Talk = fn(&Rank, &Communicator, usize) -> mp_collectives::communicator::Result<()>;
+type Talk = fn(&Rank, &Communicator, usize) -> mp_core::Result<()>;
 
 const KINDS: [Talk; 7] = [
     blocking_sends,
@@ -38,11 +38,7 @@ fn tagged_messages_leave_bytes() {
 /// Bytes of a message: none, within a line, a few lines, chunks; all but one leave a rest.
 const LENGTHS: [usize; 5] = [0, 1, 41, 301, 5003];
 
-fn blocking_sends(
-    _: &Rank,
-    world: &Communicator,
-    other: usize,
-) -> mp_collectives::communicator::Result<()> {
+fn blocking_sends(_: &Rank, world: &Communicator, other: usize) -> mp_core::Result<()> {
     for (tag, len) in (0u32..5).zip(LENGTHS) {
         if other == 1 {
             world.send(&vec![7u8; len], other, tag)?;
@@ -58,11 +54,7 @@ fn blocking_sends(
     Ok(())
 }
 
-fn messages_that_are_kept(
-    _: &Rank,
-    world: &Communicator,
-    other: usize,
-) -> mp_collectives::communicator::Result<()> {
+fn messages_that_are_kept(_: &Rank, world: &Communicator, other: usize) -> mp_core::Result<()> {
     if other == 1 {
         for (tag, len) in (0u32..5).zip(LENGTHS) {
             world.buffered_send(&vec![[7u8; 3]; len / 3], other, tag)?;
@@ -79,11 +71,7 @@ fn messages_that_are_kept(
     Ok(())
 }
 
-fn messages_past_the_limit(
-    _: &Rank,
-    world: &Communicator,
-    other: usize,
-) -> mp_collectives::communicator::Result<()> {
+fn messages_past_the_limit(_: &Rank, world: &Communicator, other: usize) -> mp_core::Result<()> {
     world.set_unexpected_limit(500);
     world.send_receive(&[0u8], other, 1, &mut [0u8], other, 1)?;
     if other == 1 {
@@ -99,11 +87,7 @@ fn messages_past_the_limit(
     }
 }
 
-fn requests(
-    _: &Rank,
-    world: &Communicator,
-    other: usize,
-) -> mp_collectives::communicator::Result<()> {
+fn requests(_: &Rank, world: &Communicator, other: usize) -> mp_core::Result<()> {
     for (tag, len) in (0u32..5).zip(LENGTHS) {
         let into = world.nonblocking_receive(vec![0u8; len], other, tag);
         let send = world.nonblocking_send(vec![7u8; len], other, tag);
@@ -117,11 +101,7 @@ fn requests(
     Ok(())
 }
 
-fn persistent_requests(
-    _: &Rank,
-    world: &Communicator,
-    other: usize,
-) -> mp_collectives::communicator::Result<()> {
+fn persistent_requests(_: &Rank, world: &Communicator, other: usize) -> mp_core::Result<()> {
     let mut to = world.persistent_send(vec![7u8; 301], other, 1);
     let mut from = world.persistent_receive(vec![0u8; 301], other, 1);
     for _ in 0..2 {
@@ -133,11 +113,7 @@ fn persistent_requests(
     Ok(())
 }
 
-fn moved_buffers(
-    rank: &Rank,
-    world: &Communicator,
-    other: usize,
-) -> mp_collectives::communicator::Result<()> {
+fn moved_buffers(rank: &Rank, world: &Communicator, other: usize) -> mp_core::Result<()> {
     for len in [3, 1001] {
         if other == 1 {
             for _ in 0..2 {
@@ -155,11 +131,7 @@ fn moved_buffers(
     Ok(())
 }
 
-fn exchanges_and_parts(
-    _: &Rank,
-    world: &Communicator,
-    other: usize,
-) -> mp_collectives::communicator::Result<()> {
+fn exchanges_and_parts(_: &Rank, world: &Communicator, other: usize) -> mp_core::Result<()> {
     for len in LENGTHS {
         let (out, mut into) = (vec![7u8; len], vec![0u8; len]);
         let mut exchange = world.exchange();

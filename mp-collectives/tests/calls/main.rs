@@ -5,20 +5,20 @@
 mod support;
 
 use mp_collectives::collectives::{At, InPlace};
-use mp_collectives::communicator::{Communicator, Error, ErrorKind};
+use mp_collectives::communicator::Communicator;
 use mp_collectives::{
     collectives::{Check, Settings},
     exchange,
-    nonblocking::{self, Failed, Nonblocking},
+    nonblocking::{self, Nonblocking},
     reduce::{self, Sum},
 };
-use mp_core::{Error as CoreError, Rank, Result, World};
+use mp_core::{Error, ErrorKind, Failed, Rank, Result, World};
 
 use mp_delegate::threads::Progress;
 
 use crate::support::on_all;
 
-type Called = fn(&Communicator) -> mp_collectives::communicator::Result<()>;
+type Called = fn(&Communicator) -> mp_core::Result<()>;
 
 /// What one rank calls instead of `broadcast of 4 f64 with root 0`, and how that is told.
 const WRONG: [(&str, Called); 11] = [
@@ -35,10 +35,7 @@ const WRONG: [(&str, Called); 11] = [
     ("reduce_scatter of 0 u8", |of| of.reduce_scatter(&[0u8; 0], &mut [], Sum)),
 ];
 
-fn unchecked(
-    world: &Communicator,
-    settings: Settings,
-) -> mp_collectives::communicator::Result<Communicator> {
+fn unchecked(world: &Communicator, settings: Settings) -> mp_core::Result<Communicator> {
     let of = world.duplicate()?;
     of.set_collectives(Settings { check: Check::Off, ..settings })?;
     Ok(of)
@@ -47,7 +44,7 @@ fn unchecked(
 /// Makes the call, and others until one fails: what the difference is said to be.
 fn told(
     of: &Communicator,
-    call: impl FnOnce(&Communicator) -> mp_collectives::communicator::Result<()>,
+    call: impl FnOnce(&Communicator) -> mp_core::Result<()>,
 ) -> Result<String> {
     let mut result = call(of);
     for _ in 0..5 {
@@ -58,11 +55,11 @@ fn told(
     }
     let text = match result.map_err(Error::into_kind) {
         Err(ErrorKind::CallsDiffer(calls)) => calls.to_string(),
-        other => return Err(CoreError::other(format!("{other:?}"))),
+        other => return Err(Error::other(format!("{other:?}"))),
     };
     match of.broadcast(&mut [0u8], 0).map_err(Error::into_kind) {
         Err(ErrorKind::CallsDiffer(_)) => Ok(text),
-        other => Err(CoreError::other(format!("goes on: {other:?}"))),
+        other => Err(Error::other(format!("goes on: {other:?}"))),
     }
 }
 
@@ -186,7 +183,7 @@ fn what_is_sent_and_what_is_expected_are_compared_in_full_checks() {
                 .map_err(Error::into_kind)
             {
                 Err(ErrorKind::CallsDiffer(calls)) => calls.to_string(),
-                other => return Err(CoreError::other(format!("{other:?}"))),
+                other => return Err(Error::other(format!("{other:?}"))),
             };
             let wanted = "rank 1 called all_to_all_varcount that sends 1 elements to rank 0 of u8, \
                  rank 0 called all_to_all_varcount that expects 2 elements from rank 1 of u8";
@@ -199,7 +196,7 @@ fn what_is_sent_and_what_is_expected_are_compared_in_full_checks() {
     }
 }
 
-type Begun = fn(&mut Nonblocking) -> mp_collectives::communicator::Result<()>;
+type Begun = fn(&mut Nonblocking) -> mp_core::Result<()>;
 
 /// As [`WRONG`], of nonblocking operations.
 const WRONG_NONBLOCKING: [(&str, Begun); 6] = [
@@ -212,11 +209,11 @@ const WRONG_NONBLOCKING: [(&str, Begun); 6] = [
 ];
 
 trait Ended {
-    fn ended(self) -> mp_collectives::communicator::Result<()>;
+    fn ended(self) -> mp_core::Result<()>;
 }
 
 impl<B> Ended for std::result::Result<B, Failed<B>> {
-    fn ended(self) -> mp_collectives::communicator::Result<()> {
+    fn ended(self) -> mp_core::Result<()> {
         Ok(self.map(drop)?)
     }
 }
@@ -224,7 +221,7 @@ impl<B> Ended for std::result::Result<B, Failed<B>> {
 /// Makes the call, and others until one fails: what the difference is said to be.
 fn told_later(
     of: &mut Nonblocking,
-    call: impl FnOnce(&mut Nonblocking) -> mp_collectives::communicator::Result<()>,
+    call: impl FnOnce(&mut Nonblocking) -> mp_core::Result<()>,
 ) -> Result<String> {
     let mut result = call(of);
     for _ in 0..5 {
@@ -233,11 +230,10 @@ fn told_later(
         }
         result = of.barrier().wait().ended();
     }
-    let told =
-        |result: mp_collectives::communicator::Result<()>| match result.map_err(Error::into_kind) {
-            Err(ErrorKind::CallsDiffer(calls)) => Ok(calls.to_string()),
-            other => Err(CoreError::other(format!("{other:?}"))),
-        };
+    let told = |result: mp_core::Result<()>| match result.map_err(Error::into_kind) {
+        Err(ErrorKind::CallsDiffer(calls)) => Ok(calls.to_string()),
+        other => Err(Error::other(format!("{other:?}"))),
+    };
     let text = told(result)?;
     told(of.broadcast([0u8], 0).wait().ended())?;
     Ok(text)

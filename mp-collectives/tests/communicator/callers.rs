@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Error, ErrorKind};
-use mp_core::{Channel, Rank, Result, World};
+use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
+use mp_core::{Channel, Error, ErrorKind, Rank, Result, World};
 
 use crate::{
     ends::{ended, lost, with_a_death},

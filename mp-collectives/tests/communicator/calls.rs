@@ -2,8 +2,8 @@
 
 use std::{thread::sleep, time::Duration};
 
-use mp_collectives::communicator::{Call, Check, Communicator, Entered, Error, ErrorKind};
-use mp_core::{Error as CoreError, Rank, Result, Wait, World};
+use mp_collectives::communicator::{Call, Check, Communicator, Entered};
+use mp_core::{Error, ErrorKind, Rank, Result, Wait, World};
 
 use crate::{
     missing,
@@ -19,10 +19,10 @@ fn broadcast(root: usize) -> Call {
 }
 
 /// The text of an error that says how calls differ.
-fn differ(result: mp_collectives::communicator::Result<()>) -> Result<String> {
+fn differ(result: mp_core::Result<()>) -> Result<String> {
     match result.map_err(Error::into_kind) {
         Err(ErrorKind::CallsDiffer(calls)) => Ok(calls.to_string()),
-        other => Err(CoreError::other(format!("{other:?}"))),
+        other => Err(Error::other(format!("{other:?}"))),
     }
 }
 
@@ -53,7 +53,7 @@ fn who_has_gone_is_named() {
         }
         let checked = world.joint().check(&sum(1), None);
         ensure!(
-            matches!(checked.as_ref().map_err(Error::kind), Err(ErrorKind::Ended { rank: 0 })),
+            matches!(checked.as_ref().map_err(Error::kind), Err(ErrorKind::PeerEnded { rank: 0 })),
             "{checked:?}"
         );
         meet.wait()
@@ -143,13 +143,13 @@ fn late_one(rank: &Rank, late: usize, limit: Duration) -> Result<bool> {
         together.wait()?;
     }
     let named = match world.joint().check(&sum(3), Some(limit)).map_err(Error::into_kind) {
-        Err(ErrorKind::NotCome { rank, call, limit: l }) => {
+        Err(ErrorKind::RankMissing { rank, call, limit: l }) => {
             ensure!(l == limit && *call == sum(3), "{call}, {l:?}");
             rank
         }
         // Rank 0 finds all who waited for it.
         Ok(()) if (rank.id(), late) == (0, 0) => late,
-        other => return Err(CoreError::other(format!("{other:?}"))),
+        other => return Err(Error::other(format!("{other:?}"))),
     };
     if rank.id() != late {
         together.wait()?;
@@ -183,8 +183,11 @@ fn without_one(rank: &Rank, end: impl Fn()) -> Result<()> {
     sleep(Duration::from_millis(rank.id() as u64));
     for _ in 0..2 {
         match world.joint().check(&sum(1), None).map_err(Error::into_kind) {
-            Err(ErrorKind::PeerLost { rank: 1, world_rank: 1 } | ErrorKind::Ended { rank: 1 }) => {}
-            other => return Err(CoreError::other(format!("{other:?}"))),
+            Err(
+                ErrorKind::PeerLost { rank: 1, world_rank: 1, .. }
+                | ErrorKind::PeerEnded { rank: 1 },
+            ) => {}
+            other => return Err(Error::other(format!("{other:?}"))),
         }
     }
     // Rank 0 answers the others as long as it is there.
@@ -207,7 +210,7 @@ fn who_is_gone_is_named() {
 }
 
 /// Until it is compared, as whoever carries on something else would: without a wait of its own.
-fn settled(entered: &Entered) -> mp_collectives::communicator::Result<()> {
+fn settled(entered: &Entered) -> mp_core::Result<()> {
     while let Some(missing) = entered.look()? {
         let wait = Wait::from(Duration::from_secs(60));
         let mpb = entered.polled().mpb();

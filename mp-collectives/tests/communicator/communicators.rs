@@ -1,7 +1,7 @@
 //! Communicators made of others: who is in them, and that they never mix.
 
-use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, ErrorKind, Group, Shared};
-use mp_core::{Bind, Result};
+use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Group, Shared};
+use mp_core::{Bind, ErrorKind, Result};
 
 use crate::{
     missing,
@@ -128,7 +128,7 @@ fn groups_are_sets() {
             ensure!(ga.is_similar(&gb) == (sa == sb) && (ga == gb) == (a == b), "{a:?} {b:?}");
         }
         let twice = world.include(&[1, 1]).unwrap_err();
-        ensure!(matches!(twice.kind(), ErrorKind::Misuse(_)), "{twice}");
+        ensure!(matches!(twice.kind(), ErrorKind::BadCall { .. }), "{twice}");
         let none = world.exclude(&[8]).unwrap_err();
         ensure!(matches!(none.kind(), ErrorKind::NoSuchRank { rank: 8, size: 8 }), "{none}");
         ensure!(world.translate(&[9], &world) == [None], "a rank that there is not");
@@ -150,10 +150,10 @@ fn groups_become_communicators() {
         // Groups that differ, and one of ranks that are not there.
         let mine = world.group().include(&[world.rank() / 4])?;
         let error = world.create(&mine).unwrap_err();
-        ensure!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
+        ensure!(matches!(error.kind(), ErrorKind::BadCall { .. }), "{error}");
         let odd = world.split(Some(world.rank() as u64 % 2), 0)?.ok_or_else(missing)?;
         let error = odd.create(&world.group()).unwrap_err();
-        ensure!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
+        ensure!(matches!(error.kind(), ErrorKind::BadCall { .. }), "{error}");
         Ok(())
     });
 }
@@ -209,7 +209,7 @@ fn joint_operations_have_a_room_of_their_own() {
         ensure!(made(&world, 3)? == 1, "made twice");
         ensure!(*world.joint().keep(|joint| Ok(joint.world_ranks()))? == [0, 1], "another type");
         let error = world.joint().keep(|_| Err::<u8, _>(missing())).unwrap_err();
-        ensure!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
+        ensure!(matches!(error.kind(), ErrorKind::BadCall { .. }), "{error}");
         ensure!(*world.joint().keep(|_| Ok(4u8))? == 4, "nothing was kept after an error");
 
         let names = [&world, &copy, &second].map(|of| of.joint().name("lines"));

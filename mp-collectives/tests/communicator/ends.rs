@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Error, ErrorKind, wait_any};
-use mp_core::{Channel, Rank, Result, World};
+use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, wait_any};
+use mp_core::{Channel, Error, ErrorKind, Rank, Result, World};
 
 use crate::{
     messages::numbers,
@@ -16,7 +16,7 @@ use crate::{
 
 pub fn lost<T>(result: Result<T, impl Into<Error>>, rank: usize) -> Result<()> {
     match result.map_err(Into::into).map_err(Error::into_kind) {
-        Err(ErrorKind::PeerLost { rank: lost, world_rank })
+        Err(ErrorKind::PeerLost { rank: lost, world_rank, .. })
             if lost == rank && world_rank == rank =>
         {
             Ok(())
@@ -28,7 +28,7 @@ pub fn lost<T>(result: Result<T, impl Into<Error>>, rank: usize) -> Result<()> {
 
 pub fn ended<T>(result: Result<T, impl Into<Error>>, rank: usize) -> Result<()> {
     match result.map_err(Into::into).map_err(Error::into_kind) {
-        Err(ErrorKind::Ended { rank: ended }) if ended == rank => Ok(()),
+        Err(ErrorKind::PeerEnded { rank: ended }) if ended == rank => Ok(()),
         Err(error) => Err(mp_core::Error::other(format!("another error: {error:?}"))),
         Ok(_) => Err(mp_core::Error::other("a message from nobody")),
     }
@@ -173,7 +173,7 @@ fn all_learn_who_is_missing() {
         }
         // 3, 1, 0: the dead one is number 2 of it.
         match part.duplicate().map_err(Error::into_kind) {
-            Err(ErrorKind::PeerLost { rank: 2, world_rank: 0 }) => Ok(()),
+            Err(ErrorKind::PeerLost { rank: 2, world_rank: 0, .. }) => Ok(()),
             other => Err(mp_core::Error::other(format!("{other:?}"))),
         }
     });
@@ -241,7 +241,7 @@ fn deaths_at_any_moment() {
                     }
                     Err(ErrorKind::PeerLost { rank: 0, .. }) => return Ok(()),
                     // The other survivor was told first.
-                    Err(ErrorKind::Ended { rank }) if rank != 0 && me != 0 => return Ok(()),
+                    Err(ErrorKind::PeerEnded { rank }) if rank != 0 && me != 0 => return Ok(()),
                     Err(error) => return Err(error.into()),
                 }
             }

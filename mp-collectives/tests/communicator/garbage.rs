@@ -1,8 +1,8 @@
 //! Words that no communicator writes: what lies in memory that several processes can write is
 //! looked at before it is believed.
 
-use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Error, ErrorKind};
-use mp_core::{Channel, Rank, Result, World};
+use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
+use mp_core::{Channel, Error, ErrorKind, Rank, Result, World};
 
 use crate::support::{Random, Watchdog};
 
@@ -70,11 +70,11 @@ fn listen(seed: u64) {
                 _ => world.nonblocking_receive([0u32; 3], 0, ANY_TAG).wait().err().map(Into::into),
             };
             match error.map(Error::into_kind) {
-                Some(ErrorKind::Broken { rank: 0, .. } | ErrorKind::Ended { rank: 0 }) => {
+                Some(ErrorKind::PeerBroken { rank: 0, .. } | ErrorKind::PeerEnded { rank: 0 }) => {
                     return Ok(());
                 }
                 Some(ErrorKind::NobodyLeft) => return Ok(()),
-                Some(ErrorKind::Truncated { .. } | ErrorKind::OtherElements { .. }) | None => {
+                Some(ErrorKind::Truncated { .. } | ErrorKind::WrongElements { .. }) | None => {
                     // Whatever it was, it is passed over.
                     let (mut any, none) = (vec![0u16; 1 << 16], ANY_TAG);
                     let _ = world.receive_into(&mut any, 0, none);

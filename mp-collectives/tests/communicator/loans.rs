@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Error, ErrorKind};
-use mp_core::{Result, World};
+use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
+use mp_core::{Error, ErrorKind, Result, World};
 
 use crate::{messages::numbers, support::on_all};
 
@@ -140,7 +140,7 @@ fn what_is_looked_past_or_refused_stays() {
             ensure!(
                 matches!(
                     refused.as_ref().map_err(Error::kind),
-                    Err(ErrorKind::OtherElements { .. })
+                    Err(ErrorKind::WrongElements { .. })
                 ),
                 "{refused:?}"
             );
@@ -211,7 +211,7 @@ fn receivers_that_go() {
                 match world.send(&message, 1, 0).map_err(Error::into_kind) {
                     Ok(()) => {}
                     Err(ErrorKind::PeerLost { rank: 1, .. }) if panics => return Ok(()),
-                    Err(ErrorKind::Ended { rank: 1 }) if !panics => return Ok(()),
+                    Err(ErrorKind::PeerEnded { rank: 1 }) if !panics => return Ok(()),
                     Err(error) => return Err(error.into()),
                 }
             }

@@ -19,8 +19,6 @@ mod survivors;
 mod unexpected;
 
 /// Something is not there that should be.
-fn missing() -> mp_collectives::communicator::Error {
-    mp_collectives::communicator::Error::from(mp_collectives::communicator::ErrorKind::Misuse(
-        "missing".to_owned(),
-    ))
+fn missing() -> mp_core::Error {
+    mp_core::Error::other("missing")
 }

@@ -1,8 +1,8 @@
 //! Messages for which there is no memory: neither side waits for ever.
 
-use mp_collectives::communicator::{ANY_SOURCE, Communicator, Error, ErrorKind, wait_all};
+use mp_collectives::communicator::{ANY_SOURCE, Communicator, wait_all};
 use mp_core::{
-    Channel, Result, Select, World,
+    Channel, Error, ErrorKind, Recipient, Result, Select, World,
     mpb::{Line, Mpbs},
 };
 
@@ -17,8 +17,8 @@ fn names_the_memory<T>(result: Result<T, impl Into<Error>>, unsent: bool) -> Res
         Err(error) => error,
     };
     let kind = match error.kind() {
-        ErrorKind::Unsent { rank, .. } => unsent && *rank == 1,
-        ErrorKind::Broken { .. } => !unsent,
+        ErrorKind::NotSent { to: Recipient::Rank(rank), .. } => unsent && *rank == 1,
+        ErrorKind::PeerBroken { .. } => !unsent,
         _ => false,
     };
     ensure!(kind && error.to_string().contains("the segment is full"), "another error: {error:?}");

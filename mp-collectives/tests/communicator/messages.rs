@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Error, ErrorKind};
-use mp_core::{Channel, Plain, Result, SharedBuffer};
+use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
+use mp_core::{Channel, Error, ErrorKind, Plain, Result, SharedBuffer};
 
 use crate::support::{SIZES, on_all};
 
@@ -203,7 +203,7 @@ fn other_types_are_told_with_both_views() {
                 let error = world.receive_into(&mut vec![0u32; len], 0, tag).unwrap_err();
                 let text = error.to_string();
                 ensure!(text.contains("f32 (4 bytes") && text.contains("u32 (4 bytes"), "{text}");
-                let ErrorKind::OtherElements { count, ours, theirs, .. } = error.kind() else {
+                let ErrorKind::WrongElements { count, ours, theirs, .. } = error.kind() else {
                     return Err(error.into());
                 };
                 ensure!(
@@ -220,7 +220,7 @@ fn other_types_are_told_with_both_views() {
             world.send::<u8>(&[], 1, 0)?;
         } else {
             let error = world.receive::<u8>(0, 0).unwrap_err();
-            ensure!(matches!(error.kind(), ErrorKind::OtherElements { count: 0, .. }), "{error}");
+            ensure!(matches!(error.kind(), ErrorKind::WrongElements { count: 0, .. }), "{error}");
             ensure!(world.receive_vec::<u8>(0, 0)?.0.is_empty(), "a message of none");
         }
         Ok(())
@@ -337,7 +337,7 @@ fn a_rank_talks_to_itself() {
                 own.send_buffer(rank.buffer_from(&numbers(len, 2))?, 0, 2)?;
                 ensure!(own.probe(0, 1)?.count == len, "{len}");
                 let error = own.receive_into(&mut [0u8; 3], 0, 2).unwrap_err();
-                ensure!(matches!(error.kind(), ErrorKind::OtherElements { .. }), "{error}");
+                ensure!(matches!(error.kind(), ErrorKind::WrongElements { .. }), "{error}");
                 ensure!(own.receive_vec::<u64>(ANY_SOURCE, 2)?.0 == numbers(len, 2), "{len}");
                 let mut got = vec![0; len];
                 own.receive_into(&mut got, 0, ANY_TAG)?;
@@ -371,11 +371,11 @@ fn a_limit_ends_a_receive_and_nothing_else() {
         if world.rank() == 0 {
             let started = Instant::now();
             let error = world.receive_timeout(&mut message, 1, 0, LIMIT).unwrap_err();
-            ensure!(matches!(error.kind(), ErrorKind::Timeout(LIMIT)), "{error}");
+            ensure!(matches!(error.kind(), ErrorKind::Timeout { limit: LIMIT, .. }), "{error}");
             ensure!(started.elapsed() >= LIMIT, "sooner than the limit");
             world.send(&[0u8], 1, 0)?;
             while let Err(error) = world.receive_timeout(&mut message, ANY_SOURCE, 0, LIMIT) {
-                ensure!(matches!(error.kind(), ErrorKind::Timeout(_)), "{error}");
+                ensure!(matches!(error.kind(), ErrorKind::Timeout { .. }), "{error}");
             }
             ensure!(message == numbers(50_000, 8), "a damaged message");
         } else {

@@ -3,11 +3,11 @@
 use std::{mem::forget, time::Duration};
 
 use mp_collectives::communicator::{
-    ANY_SOURCE, ANY_TAG, Communicator, ErrorKind, Pending, ReceiveRequest, Start, start_all,
-    test_all, test_any, test_some, wait_all, wait_any, wait_some,
+    ANY_SOURCE, ANY_TAG, Communicator, Pending, ReceiveRequest, Start, start_all, test_all,
+    test_any, test_some, wait_all, wait_any, wait_some,
 };
 
-use mp_core::Channel;
+use mp_core::{Channel, ErrorKind};
 
 use crate::{
     messages::{LENGTHS, numbers},
@@ -243,7 +243,7 @@ fn the_last_send_that_waits_can_be_cancelled() {
                 ensure!(world.receive::<u64>(0, 0)?.0 == i, "message {i}");
             }
             let error = world.receive::<u64>(0, 0).unwrap_err();
-            ensure!(matches!(error.kind(), ErrorKind::Ended { rank: 0 }), "{error}");
+            ensure!(matches!(error.kind(), ErrorKind::PeerEnded { rank: 0 }), "{error}");
             return Ok(());
         }
         let mut go = rank.sender::<u64>("go", 1, together)?;
@@ -337,7 +337,7 @@ fn posted_receives_that_do_not_fit_leave_the_message_to_others() {
             ensure!(error.buffer.len() == len - 1, "another buffer came back");
             ensure!(matches!(error.error.kind(), ErrorKind::Truncated { .. }), "{error}");
             let error = alien.wait().unwrap_err();
-            ensure!(matches!(error.error.kind(), ErrorKind::OtherElements { .. }), "{error}");
+            ensure!(matches!(error.error.kind(), ErrorKind::WrongElements { .. }), "{error}");
             ensure!(right.wait()?.0 == numbers(len, 3), "a damaged message");
             send.wait()?;
         }

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use mp_collectives::communicator::{
-    ANY_SOURCE, ANY_TAG, Agreement, Call, Check, Communicator, Error, ErrorKind,
-};
+use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Agreement, Call, Check, Communicator};
 use mp_core::{
-    Channel, Rank, Result, World,
+    Channel, Error, ErrorKind, Rank, Result, World,
     mpb::{Line, Mpbs},
 };
 
@@ -161,7 +159,7 @@ fn threads_are_lost_by_panics() {
 
 pub fn revoked<T>(result: std::result::Result<T, impl Into<Error>>) -> Result<()> {
     match result.map_err(Into::into).map_err(Error::into_kind) {
-        Err(ErrorKind::Revoked) => Ok(()),
+        Err(ErrorKind::Revoked { .. }) => Ok(()),
         Err(error) => Err(mp_core::Error::other(format!("another error: {error:?}"))),
         Ok(_) => Err(mp_core::Error::other("a call went well in a revoked communicator")),
     }
@@ -211,7 +209,7 @@ fn wait_in_vain(how: usize, world: &Communicator, other: usize) -> Result<()> {
             revoked(posted.wait())?;
             let back = match sent.wait() {
                 Ok(buffer) => buffer,
-                Err(mp_collectives::communicator::Failed { error, buffer }) => {
+                Err(mp_core::Failed { error, buffer }) => {
                     revoked(Err::<(), _>(error))?;
                     buffer
                 }
@@ -389,7 +387,10 @@ fn numbers_of_revoked_sends_are_not_used_again() {
                 match receive.wait() {
                     Ok((got, _)) => ensure!(got == numbers(0), "another message of {len}"),
                     Err(failed) => {
-                        ensure!(matches!(failed.error.kind(), ErrorKind::Revoked), "{failed:?}")
+                        ensure!(
+                            matches!(failed.error.kind(), ErrorKind::Revoked { .. }),
+                            "{failed:?}"
+                        )
                     }
                 }
             }

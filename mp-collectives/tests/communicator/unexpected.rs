@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use mp_collectives::communicator::{
-    ANY_SOURCE, ANY_TAG, Communicator, Error, ErrorKind, start_all,
-};
-use mp_core::{Channel, Rank, Result, World};
+use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, start_all};
+use mp_core::{Channel, Error, ErrorKind, Rank, Result, World};
 
 use crate::{
     ends::until_lost,
@@ -53,7 +51,7 @@ fn lost(error: &Error) -> bool {
 }
 
 fn ended(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Ended { .. })
+    matches!(error.kind(), ErrorKind::PeerEnded { .. })
 }
 
 /// Looks past what has come, for something that does not come.
@@ -67,7 +65,7 @@ fn look_past_messages(world: &Communicator, from: usize, messages: usize) -> Res
     while world.unexpected().messages < messages {
         match world.try_probe(from, 99).map_err(Error::into_kind) {
             // It may have sent them and ended.
-            Ok(None) | Err(ErrorKind::Ended { .. }) => {}
+            Ok(None) | Err(ErrorKind::PeerEnded { .. }) => {}
             other => return other.map(drop).map_err(Into::into),
         }
         std::thread::yield_now();
@@ -139,7 +137,7 @@ fn stream(ranks: usize, how: Stream, bytes: usize, limit: usize) {
         for _ in 0..300 {
             is(
                 world.receive_timeout(&mut [0u8], ANY_SOURCE, 98, Duration::from_micros(100)),
-                |error| matches!(error.kind(), ErrorKind::Timeout(_)),
+                |error| matches!(error.kind(), ErrorKind::Timeout { .. }),
             )?;
         }
         let bound = limit + others * (limit / 8 + CHANNELS);
@@ -385,7 +383,7 @@ fn what_is_refused_stays() {
             let truncated =
                 |error: &Error| matches!(error.kind(), ErrorKind::Truncated { count: 5000, .. });
             let other = |error: &Error| {
-                matches!(error.kind(), ErrorKind::OtherElements { count: 5000, .. })
+                matches!(error.kind(), ErrorKind::WrongElements { count: 5000, .. })
             };
             is(world.receive_into(&mut [0u64; 4999], 0, 1), truncated)?;
             is(world.receive_into(&mut [0i64; 5000], 0, 1), other)?;

@@ -1,13 +1,13 @@
 //! Nonblocking operations that not all ranks call alike: who differs is named, and nobody waits for ever.
 
 use mp_collectives::collectives::{At, InPlace};
-use mp_collectives::communicator::{Communicator, Error, ErrorKind, Result};
+use mp_collectives::communicator::Communicator;
 use mp_collectives::{
     collectives::{Check, Settings as Blocking},
     nonblocking::Settings,
     reduce::{self, Max, Order, Sum},
 };
-use mp_core::{Error as CoreError, Rank, World};
+use mp_core::{Error, ErrorKind, Rank, Result, World};
 
 use crate::{
     ALL, By,
@@ -77,14 +77,14 @@ fn right(of: &Communicator) -> Result<()> {
     let request = of.nonblocking()?.broadcast(mine, 0);
     match request.wait()? {
         got if got == [1.5; 4] => Ok(()),
-        got => Err(ErrorKind::Misuse(format!("{got:?}")).into()),
+        got => Err(Error::other(format!("{got:?}"))),
     }
 }
 
 fn differ(result: Result<()>) -> Result<String> {
     match result.map_err(Error::into_kind) {
         Err(ErrorKind::CallsDiffer(calls)) => Ok(calls.to_string()),
-        other => Err(ErrorKind::Misuse(format!("{other:?}")).into()),
+        other => Err(Error::other(format!("{other:?}"))),
     }
 }
 
@@ -107,7 +107,7 @@ fn named(rank: &Rank, by: By) -> Result<()> {
             _ => format!("rank {odd} called {what}; the others {RIGHT}"),
         };
         if told != wanted {
-            return Err(ErrorKind::Misuse(format!("{by:?}: {told:?}, {wanted:?}")).into());
+            return Err(Error::other(format!("{by:?}: {told:?}, {wanted:?}")));
         }
         // Nobody went on; so all can.
         right(&world)?;
@@ -143,7 +143,7 @@ fn one_of_many_is_named() {
                         ensure!(calls.odd()[0].ranks == [1], "{calls}");
                     }
                     (Ok([got]), _) if number != 60 => ensure!(got == number, "{got}, {number}"),
-                    (other, _) => return Err(CoreError::other(format!("{number}: {other:?}"))),
+                    (other, _) => return Err(Error::other(format!("{number}: {other:?}"))),
                 }
             }
         }
@@ -263,8 +263,8 @@ fn who_does_not_come_is_named() {
         }
         let request = world.nonblocking()?.all_reduce([rank.id()], Sum);
         let named = match world.barrier().map_err(Error::into_kind) {
-            Err(ErrorKind::NotCome { rank, .. }) => rank,
-            other => return Err(CoreError::other(format!("{other:?}"))),
+            Err(ErrorKind::RankMissing { rank, .. }) => rank,
+            other => return Err(Error::other(format!("{other:?}"))),
         };
         if rank.id() != 1 {
             together.wait()?;
@@ -286,15 +286,9 @@ fn without_one(rank: &Rank, by: By, end: impl Fn()) -> Result<()> {
         return Ok(());
     }
     let ended = right(&world);
-    let of_world = match ended.as_ref().map_err(Error::kind) {
-        Err(ErrorKind::World(error)) => Some(error.kind()),
-        _ => None,
-    };
-    match of_world {
-        Some(
-            mp_core::ErrorKind::PeerLost { rank: 1, .. } | mp_core::ErrorKind::Disconnected { .. },
-        ) => Ok(()),
-        _ => Err(ErrorKind::Misuse(format!("{by:?}: {ended:?}")).into()),
+    match ended.as_ref().map_err(Error::kind) {
+        Err(ErrorKind::PeerLost { rank: 1, .. } | ErrorKind::Disconnected { .. }) => Ok(()),
+        _ => Err(Error::other(format!("{by:?}: {ended:?}"))),
     }
 }
 

@@ -1,12 +1,12 @@
 //! Nonblocking collectives of communicators.
 
-use mp_collectives::communicator::{Communicator, Error, ErrorKind, Result};
+use mp_collectives::communicator::Communicator;
 use mp_collectives::{
     barrier,
     nonblocking::Settings,
     reduce::{self, Order, Sum},
 };
-use mp_core::{Rank, wait_all};
+use mp_core::{Error, ErrorKind, Rank, Result, wait_all};
 
 use crate::{
     ALL, By,
@@ -63,10 +63,8 @@ fn several(rank: &Rank, by: By) -> Result<()> {
         for (request, expected) in requests.into_iter().zip(expected) {
             let got = request.wait()?;
             if got != expected {
-                return Err(ErrorKind::Misuse(format!(
-                    "{by:?}, round {round}: {got:?}, {expected:?}"
-                ))
-                .into());
+                let wrong = format!("{by:?}, round {round}: {got:?}, {expected:?}");
+                return Err(Error::other(wrong));
             }
         }
     }
@@ -110,7 +108,10 @@ fn settings_are_followed() {
         let sum = world.nonblocking()?.all_reduce([mine], Sum).wait()?[0];
         let held = world.nonblocking()?;
         ensure!(
-            matches!(world.nonblocking().as_ref().map_err(Error::kind), Err(ErrorKind::Misuse(_))),
+            matches!(
+                world.nonblocking().as_ref().map_err(Error::kind),
+                Err(ErrorKind::BadCall { .. })
+            ),
             "it is borrowed"
         );
         drop(held);

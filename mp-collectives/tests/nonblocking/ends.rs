@@ -7,11 +7,11 @@ use std::{
 };
 
 use mp_collectives::{
-    nonblocking::{Failed, Front, NonblockingError, PolledMpb},
+    nonblocking::{Front, PolledMpb},
     reduce::Sum,
 };
 use mp_core::{
-    Cause, Error, ErrorKind, Result, World,
+    Cause, Error, ErrorKind, Failed, Result, World,
     mpb::{Line, Mpbs},
 };
 use mp_model::mpb::Mpb as _;
@@ -26,11 +26,8 @@ fn is_lost<B>(failed: &Result<B, Failed<B>>, victim: usize) -> bool {
         if matches!(error.kind(), ErrorKind::PeerLost { rank, .. } if *rank == victim))
 }
 
-fn nonblocking_error<B>(failed: Result<B, Failed<B>>) -> Option<NonblockingError> {
-    match failed.map_err(|failed| failed.error.into_kind()) {
-        Err(ErrorKind::Other(error)) => error.downcast_ref().cloned(),
-        _ => None,
-    }
+fn kind<B>(failed: Result<B, Failed<B>>) -> Option<ErrorKind> {
+    failed.err().map(|failed| failed.error.into_kind())
 }
 
 /// What is thrown here is no news.
@@ -65,13 +62,13 @@ fn a_panic_is_an_error() {
                 if victim {
                     ensure!(failed.as_ref().is_err_and(|f| f.buffer.len() == length), "its buffer");
                     let said = "as it was to be 2";
-                    let (error, after) = (nonblocking_error(failed), nonblocking_error(after));
+                    let (error, after) = (kind(failed), kind(after));
                     ensure!(
-                        matches!(&error, Some(NonblockingError::Panicked(why)) if **why == *said),
+                        matches!(&error, Some(ErrorKind::OperationPanicked { message, .. }) if message == said),
                         "{by:?}: {error:?}"
                     );
                     ensure!(
-                        matches!(&after, Some(NonblockingError::Broken(why)) if **why == *said),
+                        matches!(&after, Some(ErrorKind::FailedBefore { reason }) if reason == said),
                         "{by:?}: {after:?}"
                     );
                 } else {

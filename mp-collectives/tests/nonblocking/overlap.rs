@@ -6,10 +6,10 @@ use std::{
 };
 
 use mp_collectives::{
-    nonblocking::{CollectiveRequest, Failed, Nonblocking},
+    nonblocking::{CollectiveRequest, Nonblocking},
     reduce::Sum,
 };
-use mp_core::{Error, Rank, Result, World, report};
+use mp_core::{Error, Failed, Rank, Result, World, report};
 use mp_delegate::threads::{CommThreads, Progress};
 use nix::time::{ClockId, clock_gettime};
 

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_collectives::broadcast::asynchronous::{AsyncBroadcast, AsyncFailure, AsyncSettings, Order};
+use mp_collectives::broadcast::asynchronous::{AsyncBroadcast, AsyncSettings, Order};
 use mp_core::{Cause, Error, ErrorKind, Rank, Result, World, mpb::Notifier};
 
 use crate::support::{Random, Watchdog, on_all, run_on_all_with, scenarios};
@@ -74,11 +74,8 @@ fn storm(rank: &Rank, settings: AsyncSettings, messages: usize, pauses: u64) -> 
 }
 
 /// What went wrong in the world, if that is why.
-fn of_world(ended: &Result<(), AsyncFailure>) -> Option<&ErrorKind> {
-    match ended {
-        Err(AsyncFailure::Core(error)) => Some(error.kind()),
-        _ => None,
-    }
+fn kind(ended: &Result<()>) -> Option<&ErrorKind> {
+    ended.as_ref().err().map(Error::kind)
 }
 
 #[test]
@@ -242,11 +239,14 @@ fn handlers_broadcast_without_waiting() {
                     && echoes
                 {
                     match broadcasts.broadcast(message) {
-                        Ok(()) | Err(AsyncFailure::InHandler) => {}
-                        Err(error) => panic!("{error}"),
+                        Err(error) if !matches!(error.kind(), ErrorKind::BadCall { .. }) => {
+                            panic!("{error}")
+                        }
+                        _ => {}
                     }
                     let too_long = broadcasts.broadcast(&[0; 5 * CHUNK]);
-                    assert!(matches!(too_long, Err(AsyncFailure::InHandler)), "{too_long:?}");
+                    let in_handler = matches!(kind(&too_long), Some(ErrorKind::BadCall { .. }));
+                    assert!(in_handler, "{too_long:?}");
                 }
                 sender.send((source, message.to_vec())).unwrap_or_default();
             }
@@ -367,15 +367,11 @@ fn with_a_panic(rank: &Rank, notifier: Notifier, calls: u64) -> Result<()> {
             Ok(()) => return Err(Error::other("finished with a rank that panicked")),
         },
     };
-    match (failure, broken) {
-        (AsyncFailure::HandlerPanicked { message }, true) if message == "the fifth" => Ok(()),
+    match (failure.kind(), broken) {
+        (ErrorKind::OperationPanicked { message, .. }, true) if message == "the fifth" => Ok(()),
         // Who has heard of it and is over is not taken for the one that is lost.
-        (AsyncFailure::Core(error), false)
-            if matches!(error.kind(), ErrorKind::PeerLost { rank: 1, .. }) =>
-        {
-            Ok(())
-        }
-        (other, _) => Err(other.into()),
+        (ErrorKind::PeerLost { rank: 1, .. }, false) => Ok(()),
+        _ => Err(failure),
     }
 }
 
@@ -396,7 +392,7 @@ fn who_drops_its_part_leaves_the_others_alone() {
             return broadcasts.broadcast(b"farewell, or not").map_err(Error::from);
         }
         let ended = broadcasts.finish();
-        ensure!(matches!(of_world(&ended), Some(ErrorKind::PeerLost { rank: 2, .. })), "{ended:?}");
+        ensure!(matches!(kind(&ended), Some(ErrorKind::PeerLost { rank: 2, .. })), "{ended:?}");
         Ok(())
     });
 }
@@ -410,7 +406,7 @@ fn who_never_opens_them_is_missed() {
         let broadcasts =
             AsyncBroadcast::open(rank, "missed", settings(Notifier::Futex), |_, _| ())?;
         let ended = broadcasts.finish();
-        match of_world(&ended) {
+        match kind(&ended) {
             Some(ErrorKind::PeerLost { .. } | ErrorKind::Disconnected { .. }) => Ok(()),
             _ => Err(Error::other(format!("{ended:?}"))),
         }
@@ -425,8 +421,8 @@ fn ranks_that_choose_differently_find_out() {
         let broadcasts = AsyncBroadcast::open(rank, "differ", settings, |_, _| ())?;
         let sent = broadcasts.broadcast(b"what window?");
         let ended = sent.and_then(|()| broadcasts.finish());
-        let differs = matches!(ended, Err(AsyncFailure::Broadcast(_)));
-        let is_lost = matches!(of_world(&ended), Some(ErrorKind::PeerLost { .. }));
+        let differs = matches!(kind(&ended), Some(ErrorKind::PeerBroken { .. }));
+        let is_lost = matches!(kind(&ended), Some(ErrorKind::PeerLost { .. }));
         ensure!(differs || is_lost, "{ended:?}");
         Ok(())
     });
@@ -441,7 +437,8 @@ fn misfits() {
             AsyncSettings { window: 0, ..AsyncSettings::default() },
         ] {
             let refused = AsyncBroadcast::open(rank, "misfit", bad, |_, _| ());
-            let options = matches!(refused, Err(AsyncFailure::Options(_)));
+            let options =
+                matches!(refused.as_ref().map_err(Error::kind), Err(ErrorKind::BadSettings { .. }));
             ensure!(options, "{bad:?}: {refused:?}");
         }
         Ok(())
@@ -462,7 +459,7 @@ fn until_death(
             die(number);
         }
         let sent = broadcasts.broadcast(&message(rank.id(), number as usize));
-        match of_world(&sent) {
+        match kind(&sent) {
             Some(ErrorKind::PeerLost { rank: lost, .. }) if *lost == victim => break,
             _ => sent?,
         }
@@ -532,7 +529,7 @@ fn a_rank_is_killed_while_others_wait() {
                 match scenarios::die() {}
             }
             let ended = broadcasts.finish();
-            ensure!(matches!(of_world(&ended), Some(ErrorKind::PeerLost { .. })), "{ended:?}");
+            ensure!(matches!(kind(&ended), Some(ErrorKind::PeerLost { .. })), "{ended:?}");
             Ok(())
         });
         scenarios::check(result, 1).unwrap_or_else(|error| panic!("{error}"));

@@ -5,9 +5,9 @@
 
 use std::{mem, time::Duration};
 
-use mp_collectives::communicator::{ANY_SOURCE, Communicator, Error, ErrorKind};
+use mp_collectives::communicator::{ANY_SOURCE, Communicator};
 use mp_core::{
-    Channel, Rank, Result, World,
+    Channel, Error, ErrorKind, Rank, Result, World,
     mpb::{Line, Mpb, Mpbs},
 };
 use mp_delegate::{
@@ -413,7 +413,10 @@ fn others_hear_that_a_rank_that_computes_has_let_go() {
             computing.tell(0, 1)?;
             let ended = all.receive::<u64>(0, 1);
             ensure!(
-                matches!(ended.as_ref().map_err(Error::kind), Err(ErrorKind::Ended { rank: 0 })),
+                matches!(
+                    ended.as_ref().map_err(Error::kind),
+                    Err(ErrorKind::PeerEnded { rank: 0 })
+                ),
                 "{ended:?}"
             );
             return computing.tell(0, 2);
@@ -605,7 +608,7 @@ fn a_rank_fails_while_its_messages_are_lent() {
                 let failed = world.receive_vec::<u64>(0, 5).err();
                 match failed.map(Error::into_kind) {
                     Some(ErrorKind::PeerLost { .. }) if panics => Ok(()),
-                    Some(ErrorKind::Ended { .. }) if !panics => Ok(()),
+                    Some(ErrorKind::PeerEnded { .. }) if !panics => Ok(()),
                     other => Err(mp_core::Error::other(format!("rank 1 got {other:?}"))),
                 }
             },
@@ -690,12 +693,16 @@ fn a_revocation_ends_what_a_computing_rank_has_begun() {
             computing.until_told([2], 1)?;
             let failed = receiving.wait().err();
             ensure!(
-                failed.as_ref().is_some_and(|f| matches!(f.error.kind(), ErrorKind::Revoked)),
+                failed
+                    .as_ref()
+                    .is_some_and(|f| matches!(f.error.kind(), ErrorKind::Revoked { .. })),
                 "{failed:?}"
             );
             let failed = sending.wait().err();
             ensure!(
-                failed.as_ref().is_some_and(|f| matches!(f.error.kind(), ErrorKind::Revoked)),
+                failed
+                    .as_ref()
+                    .is_some_and(|f| matches!(f.error.kind(), ErrorKind::Revoked { .. })),
                 "{failed:?}"
             );
             other.wait()?;

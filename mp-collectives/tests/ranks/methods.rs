@@ -8,7 +8,7 @@ use std::{
 };
 
 use mp_collectives::collectives::{At, InPlace};
-use mp_collectives::communicator::{Communicator, Error, ErrorKind, Shared};
+use mp_collectives::communicator::{Communicator, Shared};
 use mp_collectives::{
     CHOICE_TARGET,
     barrier::{self, Barrier, Placement},
@@ -17,7 +17,7 @@ use mp_collectives::{
     exchange::{self, packed},
     reduce::{self, AllReduce, Max, Min, Operation, Order, Reduce, Sum},
 };
-use mp_core::{Error as CoreError, Plain, Rank, Result, Wait, World};
+use mp_core::{Error, ErrorKind, Plain, Rank, Result, Wait, World};
 
 use crate::support::{Random, Together, Watchdog, on_all, scenarios, with_limit_enough};
 
@@ -25,8 +25,8 @@ const SIZES: [usize; 5] = [1, 2, 3, 5, 8];
 /// In elements of eight bytes: nothing, around lines, some blocks, many.
 const LENGTHS: [usize; 9] = [0, 1, 7, 8, 21, 22, 600, 2_049, 40_000];
 
-fn missing() -> CoreError {
-    CoreError::other("no communicator")
+fn missing() -> Error {
+    Error::other("no communicator")
 }
 
 /// What a rank of the world contributes in a round.
@@ -335,7 +335,7 @@ fn no_call_goes_on_after_a_loss() {
         let is_lost = |result: Result<(), Error>| {
             matches!(
                 result.as_ref().map_err(Error::kind),
-                Err(ErrorKind::PeerLost { rank: 1, world_rank: 1 })
+                Err(ErrorKind::PeerLost { rank: 1, world_rank: 1, .. })
             )
         };
         ensure!(is_lost(world.all_reduce(&mut [1u64], Sum)), "rank 1 had no part in it");
@@ -384,7 +384,7 @@ fn settings_of_each_communicator() {
         world.set_collectives(Settings { reduce, ..Default::default() })?;
         let refused = world.all_reduce(&mut vec![1u8; 1 << 20], Sum).err();
         ensure!(
-            matches!(refused.as_ref().map(Error::kind), Some(ErrorKind::World(_))),
+            matches!(refused.as_ref().map(Error::kind), Some(ErrorKind::BadCall { .. })),
             "{refused:?}"
         );
         Ok(())
@@ -395,7 +395,7 @@ fn settings_of_each_communicator() {
 fn is_forced(of: &Communicator) -> Result<bool> {
     match of.all_reduce(&mut vec![1u8; 1 << 20], Sum).map_err(Error::into_kind) {
         Ok(()) => Ok(false),
-        Err(ErrorKind::World(_)) => Ok(true),
+        Err(ErrorKind::BadCall { .. }) => Ok(true),
         Err(error) => Err(error.into()),
     }
 }
@@ -409,7 +409,7 @@ fn settings_are_handed_down() {
             reduce::Settings { all_reduce: Some(AllReduce::Doubling), ..Default::default() };
         let barrier = barrier::Settings {
             barrier: Some(Barrier::Dissemination(vec![1, 1])),
-            placement: Some(Placement::one_group(4).map_err(CoreError::other)?),
+            placement: Some(Placement::one_group(4).map_err(Error::other)?),
         };
         let broadcast = broadcast::Settings { degree: Some(3), ..Default::default() };
         let settings =
@@ -446,12 +446,12 @@ fn what_can_not_be() {
         for result in [world.broadcast(&mut [1], 2), world.reduce(&mut [1], Sum, 2)] {
             match result.map_err(Error::into_kind) {
                 Err(ErrorKind::NoSuchRank { rank: 2, size: 2 }) => {}
-                other => return Err(CoreError::other(format!("{other:?}"))),
+                other => return Err(Error::other(format!("{other:?}"))),
             }
         }
-        let misuse = |result: mp_collectives::communicator::Result<()>| {
+        let misuse = |result: mp_core::Result<()>| {
             ensure!(
-                matches!(result.as_ref().map_err(Error::kind), Err(ErrorKind::Misuse(_))),
+                matches!(result.as_ref().map_err(Error::kind), Err(ErrorKind::BadCall { .. })),
                 "{result:?}"
             );
             Ok(())
@@ -515,7 +515,7 @@ fn deaths_are_for_members_alone() {
 
 // --- checks ---
 
-type Called = fn(&Communicator) -> mp_collectives::communicator::Result<()>;
+type Called = fn(&Communicator) -> mp_core::Result<()>;
 
 /// What one rank calls instead of `broadcast of 4 f64 with root 0`, and how that is told.
 const WRONG: [(&str, Called); 14] = [
@@ -535,14 +535,14 @@ const WRONG: [(&str, Called); 14] = [
     ("reduce_scatter of 0 u8 with Sum", |of| of.reduce_scatter(&[0u8; 0], &mut [], Sum)),
 ];
 
-fn right(of: &Communicator) -> mp_collectives::communicator::Result<()> {
+fn right(of: &Communicator) -> mp_core::Result<()> {
     of.broadcast(&mut [1.0; 4], 0)
 }
 
-fn differ(result: mp_collectives::communicator::Result<()>) -> Result<String> {
+fn differ(result: mp_core::Result<()>) -> Result<String> {
     match result.map_err(Error::into_kind) {
         Err(ErrorKind::CallsDiffer(calls)) => Ok(calls.to_string()),
-        other => Err(CoreError::other(format!("{other:?}"))),
+        other => Err(Error::other(format!("{other:?}"))),
     }
 }
 
@@ -645,7 +645,7 @@ fn parts_check_by_themselves() {
             _ => right(&part)?,
         }
         right(&part)?;
-        right(&world).map_err(CoreError::from)
+        right(&world).map_err(Error::from)
     });
 }
 
@@ -661,11 +661,11 @@ fn who_does_not_come_is_named() {
             together.wait()?;
         }
         let named = match world.all_reduce(&mut [1.0], Sum).map_err(Error::into_kind) {
-            Err(ErrorKind::NotCome { rank, call, .. }) => {
+            Err(ErrorKind::RankMissing { rank, call, .. }) => {
                 ensure!(call.to_string() == "all_reduce of 1 f64 with Sum", "{call}");
                 rank
             }
-            other => return Err(CoreError::other(format!("{other:?}"))),
+            other => return Err(Error::other(format!("{other:?}"))),
         };
         if rank.id() != 2 {
             together.wait()?;

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use mp_collectives::communicator::{ANY_SOURCE, Communicator, Error, ErrorKind, Result};
+use mp_collectives::communicator::{ANY_SOURCE, Communicator};
 use mp_collectives::reduce::{Max, Sum};
-use mp_core::{Cause, Rank, World};
+use mp_core::{Cause, Error, ErrorKind, Place, Rank, Result, World};
 
 use crate::support::{Random, Watchdog, on_all, scenarios::die};
 
@@ -19,7 +19,7 @@ fn vector(rank: usize, step: u64, len: usize) -> Vec<u64> {
 }
 
 fn check(is_so: bool, what: &str) -> Result<()> {
-    if is_so { Ok(()) } else { Err(ErrorKind::Misuse(format!("{what} is wrong")).into()) }
+    if is_so { Ok(()) } else { Err(Error::other(format!("{what} is wrong"))) }
 }
 
 /// Something that all ranks do together, which chance chooses; checked.
@@ -81,10 +81,10 @@ fn work(of: &Communicator, seed: u64, step: u64) -> Result<()> {
                 of.revoke()?;
             }
             if of.agree(half.is_ok().into())?.flag == 0 {
-                return half.and(Err(ErrorKind::Revoked.into()));
+                return half.and(Err(ErrorKind::Revoked { place: Place::Communicator }.into()));
             }
             let half = half?;
-            let half = half.ok_or_else(|| Error::from(ErrorKind::Misuse("no half".to_owned())))?;
+            let half = half.ok_or_else(|| Error::other("no half"))?;
             let mut greatest = [me as u64];
             // Whoever fails here tells those who are in the other communicator.
             let done = half.all_reduce(&mut greatest, Max);
@@ -133,13 +133,7 @@ fn survive(rank: &Rank, seed: u64, is_process: bool) -> mp_core::Result<()> {
         let went = work(&current, seed, step);
         match went.as_ref().map_err(Error::kind) {
             Ok(()) => {}
-            Err(ErrorKind::PeerLost { .. } | ErrorKind::Revoked) => current.revoke()?,
-            // Of a nonblocking operation.
-            Err(ErrorKind::World(error))
-                if matches!(error.kind(), mp_core::ErrorKind::PeerLost { .. }) =>
-            {
-                current.revoke()?;
-            }
+            Err(ErrorKind::PeerLost { .. } | ErrorKind::Revoked { .. }) => current.revoke()?,
             Err(error) => {
                 return Err(mp_core::Error::other(format!(
                     "step {step} of {current:?}: {error:?}"
@@ -218,7 +212,7 @@ fn a_revocation_ends_collective_operations() {
                         .and_then(|mut nonblocking| Ok(nonblocking.barrier().wait().map(drop)?)),
                 };
                 ensure!(
-                    matches!(waited.as_ref().map_err(Error::kind), Err(ErrorKind::Revoked)),
+                    matches!(waited.as_ref().map_err(Error::kind), Err(ErrorKind::Revoked { .. })),
                     "{how}: {waited:?}"
                 );
             }
@@ -227,14 +221,14 @@ fn a_revocation_ends_collective_operations() {
                 ensure!(
                     refused.iter().all(|all| matches!(
                         all.as_ref().map_err(Error::kind),
-                        Err(ErrorKind::Revoked)
+                        Err(ErrorKind::Revoked { .. })
                     )),
                     "{refused:?}"
                 );
                 ensure!(
                     matches!(
                         world.nonblocking().map(drop).as_ref().map_err(Error::kind),
-                        Err(ErrorKind::Revoked)
+                        Err(ErrorKind::Revoked { .. })
                     ),
                     "nonblocking"
                 );

@@ -1,16 +1,18 @@
 //! Messages for which there is no memory. The collective operation that the sender waits in fails, and no other rank
 //! waits for ever.
 
-use mp_collectives::communicator::{ANY_SOURCE, Communicator, Error, ErrorKind, wait_any};
+use mp_collectives::communicator::{ANY_SOURCE, Communicator, wait_any};
 use mp_collectives::{nonblocking::Settings, reduce::Sum};
-use mp_core::{Channel, Sender, World};
+use mp_core::{Channel, Error, ErrorKind, Recipient, Sender, World};
 use mp_delegate::threads::Progress;
 
 use crate::support::{on_all_with, starve};
 
 fn is_unsent(waited: &std::result::Result<(), Error>) -> bool {
     match waited.as_ref().map_err(Error::kind) {
-        Err(ErrorKind::Unsent { rank: 1, reason }) => reason.contains("segment is full"),
+        Err(ErrorKind::NotSent { to: Recipient::Rank(1), reason }) => {
+            reason.contains("segment is full")
+        }
         _ => false,
     }
 }
@@ -51,7 +53,7 @@ fn starved(
                     ensure!(
                         matches!(
                             got.as_ref().map_err(Error::kind),
-                            Err(ErrorKind::Broken { rank: 0, .. })
+                            Err(ErrorKind::PeerBroken { rank: 0, .. })
                         ),
                         "{got:?}"
                     );

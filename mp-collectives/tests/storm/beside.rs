@@ -120,7 +120,7 @@ pub struct Handles {
     /// The server of a message server has none.
     counters: Vec<Option<Protected<Counter>>>,
     /// Rank 0 serves in threads.
-    servers: Vec<JoinHandle<critical::Result<()>>>,
+    servers: Vec<JoinHandle<mp_core::Result<()>>>,
 }
 
 impl Handles {

@@ -12,11 +12,10 @@ use std::{
 };
 
 use mp_collectives::communicator::{
-    Error, Pending, PersistentReceive, PersistentSend, ReceiveRequest, SendRequest, Status,
-    test_any,
+    Pending, PersistentReceive, PersistentSend, ReceiveRequest, SendRequest, Status, test_any,
 };
 use mp_collectives::nonblocking::CollectiveRequest;
-use mp_core::Rank;
+use mp_core::{Error, Rank};
 use mp_delegate::threads::Request as DelegatedRequest;
 
 /// With the number of the message or the receive, or what must come of it.
@@ -42,15 +41,13 @@ pub enum Done<'a> {
     Put(Result<Vec<u8>, Error>, Vec<u8>),
 }
 
-type Sent = Result<Vec<u8>, mp_collectives::communicator::Failed<Vec<u8>>>;
-type Received = Result<(Vec<u8>, Status), mp_collectives::communicator::Failed<Vec<u8>>>;
+type Sent = Result<Vec<u8>, mp_core::Failed<Vec<u8>>>;
+type Received = Result<(Vec<u8>, Status), mp_core::Failed<Vec<u8>>>;
 
 fn sent<'a>(sent: Sent, number: usize) -> Done<'a> {
     match sent {
         Ok(back) => Done::Send(back, Ok(()), number),
-        Err(mp_collectives::communicator::Failed { error, buffer }) => {
-            Done::Send(buffer, Err(error), number)
-        }
+        Err(mp_core::Failed { error, buffer }) => Done::Send(buffer, Err(error), number),
     }
 }
 
@@ -58,7 +55,7 @@ fn received<'a>(received: Received, number: usize) -> Done<'a> {
     Done::Receive(received.map_err(|failed| failed.error), number)
 }
 
-fn world_error<B>(failed: mp_collectives::nonblocking::Failed<B>) -> Error {
+fn world_error<B>(failed: mp_core::Failed<B>) -> Error {
     failed.error.into()
 }
 

@@ -7,16 +7,15 @@ use std::{
 };
 
 use mp_collectives::communicator::{
-    ANY_SOURCE, ANY_TAG, Agreement, Communicator, Error, ErrorKind, PersistentReceive,
-    PersistentSend, Source, Start, Status, Tag, start_all, test_all, test_any, test_some, wait_all,
-    wait_any, wait_some,
+    ANY_SOURCE, ANY_TAG, Agreement, Communicator, PersistentReceive, PersistentSend, Source, Start,
+    Status, Tag, start_all, test_all, test_any, test_some, wait_all, wait_any, wait_some,
 };
 use mp_collectives::{
     collectives::{Check, Settings},
     nonblocking::{self},
     reduce::Sum,
 };
-use mp_core::{Rank, Result};
+use mp_core::{Error, ErrorKind, Rank, Result};
 use mp_delegate::threads::{CommThreads, Progress};
 
 use super::{
@@ -160,7 +159,7 @@ pub fn content(number: usize, len: usize) -> Vec<u8> {
 /// Whether something failed because its communicator is revoked, and for no other reason.
 fn revoked<T>(ended: std::result::Result<T, impl Into<Error>>) -> Result<()> {
     match ended.map_err(Into::into).map_err(Error::into_kind) {
-        Err(ErrorKind::Revoked) => Ok(()),
+        Err(ErrorKind::Revoked { .. }) => Ok(()),
         Err(error) => Err(mp_core::Error::other(format!("in a revoked communicator: {error:?}"))),
         Ok(_) => Err(mp_core::Error::other("a call went well in a revoked communicator")),
     }
@@ -620,7 +619,7 @@ impl<'a> Part<'a> {
         let void = self.void.remove(&request);
         // One of a revoked communicator may have failed.
         let survived = |ended: &Result<(), Error>| match ended.as_ref().map_err(Error::kind) {
-            Err(ErrorKind::Revoked) if void => Ok(false),
+            Err(ErrorKind::Revoked { .. }) if void => Ok(false),
             Err(error) => Err(mp_core::Error::other(format!("request {request}: {error:?}"))),
             Ok(()) => Ok(true),
         };

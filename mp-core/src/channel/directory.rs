@@ -615,7 +615,9 @@ impl Opened {
         }
         match other.lost.first() {
             Some(rank) => {
-                Error::from(ErrorKind::PeerLost { rank: rank as usize, operation, channel })
+                let (rank, place) =
+                    (rank as usize, crate::Place::Named { operation, name: channel });
+                Error::from(ErrorKind::PeerLost { rank, world_rank: rank, place })
             }
             None => ErrorKind::Disconnected { channel }.into(),
         }

@@ -31,7 +31,7 @@ pub(crate) use text::{Text, hash};
 
 use crate::{
     ErrorKind, costs,
-    error::Error,
+    error::{Error, Place},
     loan::table::Loans,
     segment::{
         BlockKey, BlockKind, LockedHeap, Offset, RobustLock, Root, Segment, SegmentError,
@@ -236,8 +236,7 @@ impl Context {
     pub(crate) fn gave_up(&self, operation: Operation, channel: &Arc<str>, wait: Wait) -> Error {
         progress::take_failure().unwrap_or_else(|| {
             Error::from(ErrorKind::Timeout {
-                operation,
-                channel: Arc::clone(channel),
+                place: Place::Named { operation, name: Arc::clone(channel) },
                 limit: wait.limit.unwrap_or_default(),
             })
         })

@@ -16,7 +16,7 @@ use crate::{
     ErrorKind,
     channel::{Filled, Outlet, Position},
     context::Context,
-    error::Error,
+    error::{Error, Recipient},
     plain::Message,
     sync::{Futex, Ordering},
     wait::{Asymmetry, Backoff, UNSURE},
@@ -255,7 +255,7 @@ impl ServedLane {
             Err(panic) => {
                 let reason = message_of(&*panic);
                 discard(panic);
-                let error = Error::from(ErrorKind::NotSent { channel: self.outlet.name(), reason });
+                let error = Error::from(ErrorKind::NotSent { to: self.recipient(), reason });
                 self.fail_current(position(), Some(error));
             }
         }
@@ -275,6 +275,10 @@ impl ServedLane {
         self.current = self.shared.pool.node(next);
     }
 
+    fn recipient(&self) -> Recipient {
+        Recipient::Channel(self.outlet.name())
+    }
+
     /// Ends the current node's request with an error.
     #[cold]
     fn fail_current(&mut self, position: Position, error: Option<Error>) {
@@ -282,7 +286,7 @@ impl ServedLane {
         self.outlet.give_up(position);
         let error = error.unwrap_or_else(|| {
             Error::from(ErrorKind::NotSent {
-                channel: self.outlet.name(),
+                to: self.recipient(),
                 reason: "the communication thread was stopped".to_owned(),
             })
         });

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     ErrorKind,
     context::{Context, Leaving, Namespace, RankControl, RankSet, RankState, Text, hash},
-    error::Error,
+    error::{Error, Place},
     line::{LINE_BYTES, Line},
     segment::{BlockKey, BlockKind, LockedHeap, Offset, PAGE, SegmentError, Shared, fingerprint},
     sync::{AtomicPtr, AtomicU32, AtomicU64, Futex, Ordering},
@@ -424,15 +424,16 @@ impl Opened {
         let lost = |&&rank: &&u32| matches!(state(rank), Ok(RankState::Lost));
         self.failed(self.descriptor()).or_else(|| {
             let rank = *self.members.iter().find(lost)? as usize;
-            Some(
-                ErrorKind::PeerLost {
-                    rank,
-                    operation: Operation::Flag,
-                    channel: self.name.clone(),
-                }
-                .into(),
-            )
+            Some(self.lost(rank))
         })
+    }
+
+    fn flag_wait(&self) -> Place {
+        Place::Named { operation: Operation::Flag, name: self.name.clone() }
+    }
+
+    fn lost(&self, rank: usize) -> Error {
+        ErrorKind::PeerLost { rank, world_rank: rank, place: self.flag_wait() }.into()
     }
 
     /// Returns whether this member has opened its MPB. It may have closed it since.
@@ -575,7 +576,7 @@ impl Opened {
         let name = self.name.clone();
         let ends = descriptor.ends.load(Ordering::Acquire);
         if ends & GIVEN_UP != 0 {
-            return Some(ErrorKind::Revoked { mpbs: name }.into());
+            return Some(ErrorKind::Revoked { place: self.flag_wait() }.into());
         }
         if ends & MISMATCH != 0 {
             let theirs = Wanted {
@@ -589,9 +590,7 @@ impl Opened {
         }
         if ends & LOST != 0 {
             let rank = descriptor.lost.first().unwrap_or_default() as usize;
-            return Some(
-                ErrorKind::PeerLost { rank, operation: Operation::Flag, channel: name }.into(),
-            );
+            return Some(self.lost(rank));
         }
         None
     }

@@ -362,7 +362,8 @@ impl Region {
         wait: Wait,
         poll: &mut impl FnMut() -> Option<T>,
     ) -> Result<Option<T>> {
-        let nothing = || Error::other("a wait in no region");
+        let nothing =
+            || Error::from(ErrorKind::BadCall { reason: "a wait in no region".to_owned() });
         let (first, _) = regions.first().ok_or_else(nothing)?;
         let context = &first.opened.context;
         let sleepers: Vec<_> = regions

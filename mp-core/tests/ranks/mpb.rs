@@ -8,7 +8,7 @@ use std::{
 };
 
 use mp_core::{
-    Cause, Error, ErrorKind, Operation, Plain, Rank, Result, Wait, WaitPolicy, World,
+    Cause, Error, ErrorKind, Operation, Place, Plain, Rank, Result, Wait, WaitPolicy, World,
     mpb::{Line, Mpb, Mpbs},
 };
 
@@ -672,7 +672,10 @@ fn a_wait_has_its_limit() {
             ];
             for waited in waits {
                 match waited.map_err(Error::into_kind) {
-                    Err(ErrorKind::Timeout { operation: Operation::Flag, limit: l, .. }) => {
+                    Err(ErrorKind::Timeout {
+                        place: Place::Named { operation: Operation::Flag, .. },
+                        limit: l,
+                    }) => {
                         ensure!(l == limit, "{l:?}");
                     }
                     other => return Err(Error::other(format!("{other:?}"))),
@@ -785,9 +788,11 @@ fn alone_a_rank_sets_its_own_flags() {
 
 fn lost<T: std::fmt::Debug>(result: Result<T>, victim: usize) -> Result<()> {
     match result.map_err(Error::into_kind) {
-        Err(ErrorKind::PeerLost { rank, operation: Operation::Flag, .. }) if rank == victim => {
-            Ok(())
-        }
+        Err(ErrorKind::PeerLost {
+            rank,
+            place: Place::Named { operation: Operation::Flag, .. },
+            ..
+        }) if rank == victim => Ok(()),
         other => Err(Error::other(format!("not lost: {other:?}"))),
     }
 }

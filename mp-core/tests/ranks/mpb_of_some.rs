@@ -4,7 +4,7 @@
 use std::{thread::sleep, time::Duration};
 
 use mp_core::{
-    Error, ErrorKind, Operation, Rank, Result, Wait, WaitPolicy, World,
+    Error, ErrorKind, Operation, Place, Rank, Result, Wait, WaitPolicy, World,
     mpb::{Line, Mpb, Mpbs, Notifier},
 };
 
@@ -193,7 +193,11 @@ fn without_the_last(rank: &Rank, end: impl Fn()) -> Result<()> {
     // Until it is gone.
     let gone = with_it.wait_flag_from(0, 0, |value| value == 9);
     match gone.map_err(Error::into_kind) {
-        Err(ErrorKind::PeerLost { rank, operation: Operation::Flag, .. }) if rank == last => {}
+        Err(ErrorKind::PeerLost {
+            rank,
+            place: Place::Named { operation: Operation::Flag, .. },
+            ..
+        }) if rank == last => {}
         Err(ErrorKind::Disconnected { .. }) => {}
         other => return Err(Error::other(format!("{other:?}"))),
     }

@@ -15,15 +15,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use mp_core::{Rank, delegate::Backoff, memory::Word};
+use mp_core::{Error, Rank, Result, delegate::Backoff, memory::Word};
 
 use self::records::{Own, Record};
 use super::{
-    error::{Error, Result},
-    object::Object,
-    protected::Protected,
-    section::Section,
-    server::Server,
+    error::bad, object::Object, protected::Protected, section::Section, server::Server,
     site::OBJECTS,
 };
 
@@ -115,7 +111,7 @@ impl<T: Send> AnyValue<T> {
     /// another world.
     ///
     /// # Errors
-    /// Those of `Protected::open`; [`Mismatch`](crate::critical::ErrorKind::Mismatch) also if the name stands for
+    /// Those of `Protected::open`; [`Mismatch`](crate::critical::ErrorKind::ObjectMismatch) also if the name stands for
     /// another value; [`Bad`](crate::critical::ErrorKind::Bad) in a world of processes, and if callers have the value
     /// open as another object.
     pub fn open(&self, rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Caller<T>> {
@@ -124,10 +120,10 @@ impl<T: Send> AnyValue<T> {
         let make = |object: &mut u64| *object = me;
         let object = Protected::<Calls>::open_as(rank, (OBJECTS, name), section, me, None, make)?;
         let Some(key) = object.key() else {
-            return Err(Error::bad(name, "closures can't go to another process"));
+            return Err(bad(name, "closures can't go to another process"));
         };
         let Some(bound) = self.0.bind(key) else {
-            return Err(Error::bad(name, "the value is open as another object"));
+            return Err(bad(name, "the value is open as another object"));
         };
         Caller::new(object, Arc::clone(&self.0), bound)
     }
@@ -158,7 +154,7 @@ pub struct Caller<T> {
 
 impl<T: Send> Caller<T> {
     fn new(object: Protected<Calls>, cell: Arc<Shared<T>>, bound: Arc<Bound>) -> Result<Self> {
-        let too_many = || Error::bad(&object.name(), "there are too many callers in this process");
+        let too_many = || bad(&object.name(), "there are too many callers in this process");
         let own = Own::take().ok_or_else(too_many)?;
         own.record.object.store_relaxed(Arc::as_ptr(&cell) as usize as u64);
         // Those of the callers before are over.
@@ -200,7 +196,7 @@ impl<T: Send> Caller<T> {
 
     #[cold]
     fn vanished(&self) -> Error {
-        Error::bad(&self.object.name(), "a closure was not executed")
+        bad(&self.object.name(), "a closure was not executed")
     }
 
     /// Returns another caller, for another thread of the rank: see [`Protected::another`].

@@ -1,105 +1,18 @@
-//! What can go wrong with an operation.
+//! Why an operation has no result, and why an algorithm stops.
 
-use std::{fmt, time::Duration};
+use std::fmt;
+
+use mp_core::{Error, ErrorKind, Place};
 
 use super::object::Fate;
-
-/// Why an operation has no result. [`kind`](Self::kind) says what happened, with the facts.
-///
-/// The error is one pointer, so that results of successful calls are returned in registers.
-pub struct Error(Box<ErrorKind>);
-
-mp_core::boxed_error!(World);
-
-/// What can go wrong with an operation: see [`Error::kind`].
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// The operation panicked. The value is what it had made of it until then.
-    #[error("an operation on {object:?} panicked: {message}")]
-    Panicked {
-        /// The object's name.
-        object: String,
-        /// The beginning of the panic's message.
-        message: String,
-    },
-    /// The operation was not executed, because an earlier one panicked, or the rank that executed it died in the middle
-    /// of it. See [`Section::poison`](super::Section::poison).
-    #[error("{object:?} is poisoned by an operation that did not come to its end")]
-    Poisoned {
-        /// The object's name.
-        object: String,
-    },
-    /// The operation was not executed, because it was asked for in the middle of one that excludes
-    /// it: it would wait for itself.
-    #[error("an operation on {object:?} was asked for in the middle of one that it would wait for")]
-    Nested {
-        /// The object's name.
-        object: String,
-    },
-    /// The rank that executed the operation died in the middle of it, or left; or a server is gone, and with it the
-    /// requests that were on their way to it. It is unknown whether the operation was executed: once, or not at all.
-    #[error("an operation on {object:?} may have been executed or not: who was to do so is gone")]
-    Unknown {
-        /// The object's name.
-        object: String,
-    },
-    /// A rank that is a thread ended in the middle of an operation, with a leaked guard, so that the others can't
-    /// continue; or a rank was killed while it initialized the value. The operation was not executed.
-    #[error("rank {rank} was lost in a critical section of {object:?}")]
-    Lost {
-        /// The object's name.
-        object: String,
-        /// The rank that was lost.
-        rank: usize,
-    },
-    /// The time limit expired before the operation was begun. It was not executed, and never will be.
-    #[error("an operation on {object:?} was not begun within {limit:?}, and never will be")]
-    Timeout {
-        /// The object's name.
-        object: String,
-        /// How long the caller waited.
-        limit: Duration,
-    },
-    /// The result was not asked for in time: since then as many operations were submitted as results are kept.
-    #[error("the result of an operation on {object:?} is forgotten: {kept} are kept")]
-    Forgotten {
-        /// The object's name.
-        object: String,
-        /// How many results are kept.
-        kept: usize,
-    },
-    /// Ranks opened an object in different ways.
-    #[error("{object:?} was opened by another rank as something else")]
-    Mismatch {
-        /// The object's name.
-        object: String,
-    },
-    /// An object can't be created, or used, in this way.
-    #[error("{object:?}: {reason}")]
-    Bad {
-        /// The object's name.
-        object: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// Any other error of the world.
-    #[error(transparent)]
-    World(mp_core::Error),
-}
-
-impl From<mp_core::Error> for Error {
-    #[cold]
-    fn from(error: mp_core::Error) -> Self {
-        ErrorKind::World(error).into()
-    }
-}
 
 /// Why [`try_apply`](super::Protected::try_apply) has no result.
 #[derive(thiserror::Error)]
 pub enum TryApplyError<Op> {
     /// Other ranks are using the object. The operation is returned; it was not executed and never will be.
-    #[error("others are at the object, and the operation was not executed")]
+    #[error(
+        "other ranks are using the object, and the operation was not executed: try again, or call apply, which waits"
+    )]
     Busy(Op),
     /// The operation failed, as one of [`apply`](super::Protected::apply).
     #[error(transparent)]
@@ -115,17 +28,14 @@ impl<Op> fmt::Debug for TryApplyError<Op> {
     }
 }
 
-impl<Op> From<TryApplyError<Op>> for mp_core::Error {
+impl<Op> From<TryApplyError<Op>> for Error {
     fn from(error: TryApplyError<Op>) -> Self {
         match error {
-            TryApplyError::Failed(error) => error.into(),
-            busy @ TryApplyError::Busy(_) => Self::other(busy.to_string()),
+            TryApplyError::Failed(error) => error,
+            TryApplyError::Busy(_) => ErrorKind::ObjectBusy.into(),
         }
     }
 }
-
-/// The result of an operation.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why an algorithm can't go on.
 #[derive(Debug)]
@@ -141,7 +51,7 @@ pub enum Stop {
     /// A control word has no meaning.
     Corrupt,
     /// Any error of the world.
-    World(mp_core::Error),
+    World(Error),
 }
 
 impl Stop {
@@ -155,42 +65,46 @@ impl Stop {
     }
 }
 
-impl From<mp_core::Error> for Stop {
+impl From<Error> for Stop {
     #[cold]
-    fn from(error: mp_core::Error) -> Self {
+    fn from(error: Error) -> Self {
         Self::World(error)
     }
 }
 
-impl Error {
-    #[cold]
-    pub(super) fn bad(object: &str, reason: impl Into<String>) -> Self {
-        ErrorKind::Bad { object: object.to_owned(), reason: reason.into() }.into()
-    }
+/// Makes the error for an object that can't be created, or used, in this way.
+#[cold]
+pub(super) fn bad(object: &str, reason: impl Into<String>) -> Error {
+    ErrorKind::BadObject { object: object.into(), reason: reason.into() }.into()
+}
 
-    #[cold]
-    pub(super) fn stopped(object: &str, stop: Stop) -> Self {
-        let object = object.to_owned();
-        match stop {
-            Stop::Lost(rank) => ErrorKind::Lost { object, rank }.into(),
-            Stop::Unserved | Stop::Unsure(_) => ErrorKind::Unknown { object }.into(),
-            // Nobody else waits in a queue that is left.
-            Stop::Corrupt | Stop::Void => {
-                Self::bad(&object, "a control word in shared memory has no meaning")
-            }
-            Stop::World(error) => error.into(),
+/// Makes the error for an algorithm that can't go on.
+#[cold]
+pub(super) fn stopped(object: &str, stop: Stop) -> Error {
+    match stop {
+        Stop::Lost(rank) => {
+            let place = Place::Object(object.into());
+            ErrorKind::PeerLost { rank, world_rank: rank, place }.into()
         }
+        Stop::Unserved | Stop::Unsure(_) => {
+            ErrorKind::OutcomeUnknown { object: object.into() }.into()
+        }
+        // Nobody else waits in a queue that is left.
+        Stop::Corrupt | Stop::Void => bad(object, "a control word in shared memory has no meaning"),
+        Stop::World(error) => error,
     }
+}
 
-    /// Returns the error for a fate that is not [`Fate::Done`].
-    #[cold]
-    pub(super) fn of(object: &str, fate: Fate, message: impl FnOnce() -> String) -> Self {
-        let object = object.to_owned();
-        match fate {
-            Fate::Panicked => ErrorKind::Panicked { object, message: message() },
-            Fate::Poisoned => ErrorKind::Poisoned { object },
-            Fate::Done | Fate::Unknown => ErrorKind::Unknown { object },
+/// Makes the error for a fate that is not [`Fate::Done`].
+#[cold]
+pub(super) fn failed(object: &str, fate: Fate, message: impl FnOnce() -> String) -> Error {
+    let object = object.into();
+    match fate {
+        Fate::Panicked => {
+            ErrorKind::OperationPanicked { place: Place::Object(object), message: message() }
         }
-        .into()
+        Fate::Poisoned => ErrorKind::Poisoned { object },
+        Fate::Done | Fate::Unknown => ErrorKind::OutcomeUnknown { object },
     }
+    .into()
 }

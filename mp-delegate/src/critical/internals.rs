@@ -9,7 +9,8 @@ pub use super::{
     site::{AnyWord, BLOCK, Limit, OBJECTS, Seat, Site, open_region},
 };
 
-use super::{Backoff, Error, Scheme, Section};
+use super::{Backoff, Scheme, Section};
+use mp_core::Error;
 
 /// A server behind channels.
 pub mod mp {
@@ -25,7 +26,7 @@ pub mod slot {
 
 /// Returns the error of an object at which an algorithm can't go on.
 pub fn stopped(object: &str, stop: Stop) -> Error {
-    Error::stopped(object, stop)
+    super::error::stopped(object, stop)
 }
 
 /// The parameters of a [`Section`] that algorithms use.

@@ -1,9 +1,9 @@
 //! All schemes on threads whose world lies on the heap, with few operations, so that an interpreter that looks for
 //! undefined behaviour can execute them.
 
-use mp_core::{Rank, Result, World};
+use mp_core::{Error, ErrorKind, Rank, Result, World};
 
-use super::{AnyValue, Caller, Error, ErrorKind, Object, Protected, Scheme, Section, Server};
+use super::{AnyValue, Caller, Object, Protected, Scheme, Section, Server};
 
 /// Returns all schemes; under Miri, which is slow, one of each family.
 fn schemes() -> impl Iterator<Item = Scheme> {
@@ -59,7 +59,7 @@ fn operations_are_executed_by_whomever() {
                 return Err(fails(second));
             }
             match sums.apply([13, 0, 0]).map_err(Error::into_kind) {
-                Err(ErrorKind::Panicked { message, .. }) if message == "unlucky" => {}
+                Err(ErrorKind::OperationPanicked { message, .. }) if message == "unlucky" => {}
                 other => return Err(fails(other)),
             }
             Ok(sums.apply([0; 3])?)
@@ -125,7 +125,7 @@ fn call(caller: &mut Caller<Vec<String>>, me: usize) -> Result<()> {
     }
     let panicked: Result<(), Error> = caller.run(|names| panic!("{}", names.len()));
     match panicked.map_err(Error::into_kind) {
-        Err(ErrorKind::Panicked { .. }) if seen.is_sorted() => Ok(()),
+        Err(ErrorKind::OperationPanicked { .. }) if seen.is_sorted() => Ok(()),
         other => Err(fails((seen, other))),
     }
 }

@@ -19,12 +19,14 @@ use std::{
     time::Duration,
 };
 
-use mp_core::{Operation, Plain, Rank, Wait, memory::Region, names::Namespace};
+use mp_core::{
+    Error, ErrorKind, Operation, Plain, Rank, Result, Wait, memory::Region, names::Namespace,
+};
 use nix::sched::sched_getcpu;
 
 use super::{
     combiners::{Combiner, cc_synch::CcSynch, hyb_comb::HybComb},
-    error::{Error, ErrorKind, Result, Stop, TryApplyError},
+    error::{Stop, TryApplyError, bad, failed, stopped},
     locks::{AnyLock, MOST_SEATS, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
     nesting::{self, Inside},
     object::{Fate, Object, Outcome},
@@ -155,7 +157,7 @@ impl<O: Object> Crowd<O> {
             && (nesting::refuses(object, served)
                 || nesting::refuses(object | nesting::SHARED, false))
         {
-            return Err(ErrorKind::Nested { object: self.region.name().to_owned() }.into());
+            return Err(ErrorKind::NestedOperation { object: self.region.name().into() }.into());
         }
         Ok(())
     }
@@ -261,8 +263,8 @@ impl<O: Object> Protected<O> {
     /// operations wait.
     ///
     /// # Errors
-    /// [`Mismatch`](crate::critical::ErrorKind::Mismatch) if another rank opened it as something else;
-    /// [`Bad`](crate::critical::ErrorKind::Bad) for an impossible section; [`Lost`](crate::critical::ErrorKind::Lost)
+    /// [`Mismatch`](crate::critical::ErrorKind::ObjectMismatch) if another rank opened it as something else;
+    /// [`Bad`](crate::critical::ErrorKind::Bad) for an impossible section; [`Lost`](crate::critical::ErrorKind::PeerLost)
     /// if the rank that ran `make` was lost, or `make` panicked there; those of [`Rank::mpb`], for a name that is too
     /// long or for lack of memory.
     pub fn open(
@@ -290,14 +292,14 @@ impl<O: Object> Protected<O> {
         let all_seats = seats * rank.size();
         let words = Place::own(all_seats) + own_words::<O>(&section, all_seats);
         let bytes = Value::<O>::bytes(section.len)
-            .ok_or_else(|| Error::bad(name, "a value of such a length or alignment"))?;
+            .ok_or_else(|| bad(name, "a value of such a length or alignment"))?;
         let region = open_region(rank, namespace, name, words, bytes)?;
         let place = Place::new(region, seats);
         let spec = fingerprint::<O>(&section, identity);
         if let Err(other) = place.head(head::SPEC).compare_exchange(0, spec)
             && other != spec
         {
-            return Err(ErrorKind::Mismatch { object: name.to_owned() }.into());
+            return Err(ErrorKind::ObjectMismatch { object: name.into() }.into());
         }
         let family = Arc::new(Family {
             rank: rank.clone(),
@@ -319,7 +321,7 @@ impl<O: Object> Protected<O> {
     pub fn another(&self) -> Result<Self> {
         let (family, place) = (Arc::clone(self.family()), self.place());
         if let Scheme::MpServer(_) = family.section.scheme {
-            return Err(Error::bad(place.region.name(), "MpServer has one handle for each rank"));
+            return Err(bad(place.region.name(), "MpServer has one handle for each rank"));
         }
         let seat = locked(&family.taken).iter().any(|taken| !taken);
         if seat && let Ok(core) = Core::sit(Arc::clone(&family), place.clone(), |_, _, _| Ok(())) {
@@ -340,10 +342,10 @@ impl<O: Object> Protected<O> {
     /// Executes an operation in mutual exclusion, possibly in another rank, and waits for its result.
     ///
     /// # Errors
-    /// [`Panicked`](crate::critical::ErrorKind::Panicked), [`Poisoned`](crate::critical::ErrorKind::Poisoned),
-    /// [`Nested`](crate::critical::ErrorKind::Nested); [`Unknown`](crate::critical::ErrorKind::Unknown) if the rank
+    /// [`Panicked`](crate::critical::ErrorKind::OperationPanicked), [`Poisoned`](crate::critical::ErrorKind::Poisoned),
+    /// [`Nested`](crate::critical::ErrorKind::Nested); [`Unknown`](crate::critical::ErrorKind::OutcomeUnknown) if the rank
     /// that executed it was killed in the middle, or no rank serves. Where ranks are threads,
-    /// [`Lost`](crate::critical::ErrorKind::Lost) or `Unknown` if a rank has ended that this call has to wait for;
+    /// [`Lost`](crate::critical::ErrorKind::PeerLost) or `Unknown` if a rank has ended that this call has to wait for;
     /// after that the handle returns only `Lost`.
     #[inline]
     pub fn apply(&self, op: O::Op) -> Result<O::Ret> {
@@ -447,7 +449,7 @@ impl<O: Object> Protected<O> {
     #[cold]
     fn timeout(&self, wait: Wait) -> Error {
         Error::from(ErrorKind::Timeout {
-            object: self.name(),
+            place: mp_core::Place::Object(self.name().into()),
             limit: wait.time_limit().unwrap_or_default(),
         })
     }
@@ -521,7 +523,7 @@ impl<O: Object> Protected<O> {
     /// *guard += 7;
     /// // It would wait for itself.
     /// let nested = hits.lock().unwrap_err();
-    /// assert!(matches!(nested.kind(), ErrorKind::Nested { .. }));
+    /// assert!(matches!(nested.kind(), ErrorKind::NestedOperation { .. }));
     /// drop(guard);
     /// assert_eq!(hits.fetch_add(1)?, 7);
     /// # Ok::<(), onchip::Error>(())
@@ -535,7 +537,7 @@ impl<O: Object> Protected<O> {
         match &self.0 {
             Access::Own(core) => core.lock(),
             Access::Shared(crowd) => {
-                Err(Error::bad(crowd.region.name(), "a lock needs a seat of its own"))
+                Err(bad(crowd.region.name(), "a lock needs a seat of its own"))
             }
         }
     }
@@ -565,7 +567,7 @@ impl<O: Object> Protected<O> {
         match &self.0 {
             Access::Own(core) => core.lock_within(limit),
             Access::Shared(crowd) => {
-                Err(Error::bad(crowd.region.name(), "a lock needs a seat of its own"))
+                Err(bad(crowd.region.name(), "a lock needs a seat of its own"))
             }
         }
     }
@@ -599,7 +601,7 @@ impl<O: Object> Protected<O> {
     /// Returns the error for an operation that would wait for the one that this thread is in the middle of.
     #[cold]
     pub(super) fn nested(&self) -> Error {
-        Error::from(ErrorKind::Nested { object: self.name() })
+        Error::from(ErrorKind::NestedOperation { object: self.name().into() })
     }
 
     fn family(&self) -> &Arc<Family<O>> {
@@ -631,7 +633,7 @@ impl<O: Object> Protected<O> {
         };
         let (family, place) = (Arc::clone(self.family()), self.place());
         let Section { len, poison, .. } = family.section;
-        let misfit = || Error::bad(place.region.name(), "its memory is too short");
+        let misfit = || bad(place.region.name(), "its memory is too short");
         let value = Value::new(&place.region, len, poison, family.common.as_ref());
         let value = value.ok_or_else(misfit)?;
         let (rank, section) = (family.rank.clone(), family.section);
@@ -670,7 +672,7 @@ pub(super) struct Served<O: Object> {
 }
 
 fn check<O: Object>(rank: &Rank, name: &str, section: &Section) -> Result<()> {
-    let bad = |reason: &str| Err(Error::bad(name, reason));
+    let bad = |reason: &str| Err(bad(name, reason));
     match section.scheme {
         Scheme::MpServer(server) if server >= rank.size() => {
             return bad("its server is no rank of the world");
@@ -764,7 +766,7 @@ impl<O: Object> Core<O> {
         let seat = {
             let mut taken = locked(&family.taken);
             let free = taken.iter().position(|taken| !taken);
-            let free = free.ok_or_else(|| Error::bad(&name, "all seats are taken"))?;
+            let free = free.ok_or_else(|| bad(&name, "all seats are taken"))?;
             taken[free] = true;
             free
         };
@@ -772,7 +774,7 @@ impl<O: Object> Core<O> {
         let core = Self::at(Arc::clone(&family), place, me).inspect_err(|_| {
             locked(&family.taken)[seat] = false;
         })?;
-        first(&core.value, &core.place, me).map_err(|stop| Error::stopped(&name, stop))?;
+        first(&core.value, &core.place, me).map_err(|stop| stopped(&name, stop))?;
         Ok(core)
     }
 
@@ -780,8 +782,8 @@ impl<O: Object> Core<O> {
         let name = place.region.name().to_owned();
         let section = &family.section;
         place.waits.in_queue = section.scheme.is_lock();
-        let stopped = |stop| Error::stopped(&name, stop);
-        let misfit = || Error::bad(&name, "its memory is too short");
+        let stopped = |stop| stopped(&name, stop);
+        let misfit = || bad(&name, "its memory is too short");
         let Section { len, poison, .. } = *section;
         let value = || {
             let value = Value::new(&place.region, len, poison, family.common.as_ref());
@@ -859,7 +861,7 @@ impl<O: Object> Core<O> {
 
     #[cold]
     fn bad(&self, reason: &str) -> Error {
-        Error::bad(self.name(), reason)
+        bad(self.name(), reason)
     }
 
     #[cold]
@@ -867,18 +869,18 @@ impl<O: Object> Core<O> {
         if let Stop::Lost(rank) | Stop::Unsure(rank) = stop {
             self.broken.set(Some(rank));
         }
-        Error::stopped(self.name(), stop)
+        stopped(self.name(), stop)
     }
 
     /// Returns the error for an operation that was not executed as it should have been.
     #[cold]
     fn failed(&self, fate: Fate) -> Error {
-        Error::of(self.name(), fate, || self.place.message(self.me))
+        failed(self.name(), fate, || self.place.message(self.me))
     }
 
     #[cold]
     fn nested(&self) -> Error {
-        Error::from(ErrorKind::Nested { object: self.name().to_owned() })
+        Error::from(ErrorKind::NestedOperation { object: self.name().into() })
     }
 
     /// Returns a server's client, unless this thread is in the middle of another call of this handle: the rank's
@@ -905,7 +907,7 @@ impl<O: Object> Core<O> {
         }
         match self.broken.get() {
             None => Ok(()),
-            Some(rank) => Err(Error::stopped(self.name(), Stop::Lost(rank))),
+            Some(rank) => Err(stopped(self.name(), Stop::Lost(rank))),
         }
     }
 
@@ -1049,7 +1051,7 @@ impl<O: Object> Core<O> {
     #[cold]
     fn forgotten(&self) -> Error {
         let kept = self.family.section.in_flight;
-        Error::from(ErrorKind::Forgotten { object: self.name().to_owned(), kept })
+        Error::from(ErrorKind::ResultForgotten { object: self.name().into(), kept })
     }
 
     /// Sends the operations that were handed over, as far as that needs no wait. Returns false if it is in vain.
@@ -1174,7 +1176,7 @@ impl<O: Object> Core<O> {
     #[inline(never)]
     fn poisoned(&self, guard: Guard<'_, O>) -> Error {
         drop(guard);
-        Error::from(ErrorKind::Poisoned { object: self.name().to_owned() })
+        Error::from(ErrorKind::Poisoned { object: self.name().into() })
     }
 }
 

@@ -8,13 +8,13 @@ use std::{
 };
 
 use mp_core::{
-    Rank,
+    Rank, Result,
     memory::{Region, Word},
     waits::{end_look, looks, pauses},
 };
 
 use super::{
-    error::{Error, Result, Stop},
+    error::{Stop, bad, stopped},
     nesting::Inside,
     object::Object,
     protected::{self, Protected, slots},
@@ -66,11 +66,11 @@ use super::{
 ///
 /// - Behind a [`Scheme::SlotServer`] it answers the requests that the other had not answered, for it knows of each
 ///   operation whether it was executed. Only the operation in the middle of which the other was killed is
-///   [unknown](crate::critical::ErrorKind::Unknown).
+///   [unknown](crate::critical::ErrorKind::OutcomeUnknown).
 /// - Behind a [`Scheme::MpServer`] requests are lost with the channels that they were in. Every operation that the
 ///   other was asked for and had not answered is unknown; later requests go to this server.
 ///
-/// If no server stands by, clients are told at once, with [`Unknown`](crate::critical::ErrorKind::Unknown). Clients do
+/// If no server stands by, clients are told at once, with [`Unknown`](crate::critical::ErrorKind::OutcomeUnknown). Clients do
 /// not wait forever for a first server, either. They are told so when a server that was [added](Self::add) is gone
 /// before it began, when a rank is lost that had the object open and had asked for nothing (it may have been the one to
 /// serve), and when all open handles wait without a limit: in a call, or as a future from its first poll until it is
@@ -121,7 +121,7 @@ impl Server {
                     Messages { rank, in_flight, place, value, turn, served, cut_short: 0 };
                 self.objects.push(Box::new(messages));
             }
-            _ => return Err(Error::bad(place.region.name(), "it is not to be served")),
+            _ => return Err(bad(place.region.name(), "it is not to be served")),
         }
         if let Some(object) = self.objects.last() {
             object.place().serves().fetch_add(1);
@@ -266,7 +266,7 @@ impl Server {
 fn round(objects: &mut [Box<dyn Serving>]) -> Result<bool> {
     let mut worked = false;
     for object in objects {
-        worked |= object.round().map_err(|stop| Error::stopped(object.name(), stop))?;
+        worked |= object.round().map_err(|stop| stopped(object.name(), stop))?;
     }
     Ok(worked)
 }

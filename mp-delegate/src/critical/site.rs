@@ -12,7 +12,7 @@ use std::{
 };
 
 use mp_core::{
-    Rank, Wait,
+    Error, ErrorKind, Rank, Wait,
     memory::{self, Region},
     names::Namespace,
     waits::pauses,
@@ -20,10 +20,7 @@ use mp_core::{
 
 pub use mp_core::memory::Word;
 
-use super::{
-    error::{Error, ErrorKind, Stop},
-    turns,
-};
+use super::{error::Stop, turns};
 
 /// The number of words in two cache lines, which processors fetch together (T 7.2.1). Words that different seats write
 /// lie this far apart.
@@ -374,7 +371,7 @@ pub fn open_region(
 ) -> Result<Region, Error> {
     Region::open(rank, namespace, name, words, bytes).map_err(|error| match error.into_kind() {
         mp_core::ErrorKind::MpbMismatch { .. } => {
-            Error::from(ErrorKind::Mismatch { object: name.to_owned() })
+            Error::from(ErrorKind::ObjectMismatch { object: name.into() })
         }
         error => error.into(),
     })

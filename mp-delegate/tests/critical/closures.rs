@@ -1,7 +1,7 @@
 //! Operations that are closures, on ranks that are threads.
 
-use mp_core::{Channel, World};
-use mp_delegate::critical::{AnyValue, Error, ErrorKind, Scheme, Section, Server};
+use mp_core::{Channel, Error, ErrorKind, World};
+use mp_delegate::critical::{AnyValue, Scheme, Section, Server};
 
 use crate::{
     objects::expect,
@@ -60,7 +60,7 @@ fn a_closure_that_panics_is_told_of_and_dropped() {
                 panic!("{count}")
             });
             match panicked.map_err(Error::into_kind) {
-                Err(ErrorKind::Panicked { .. }) => {}
+                Err(ErrorKind::OperationPanicked { .. }) => {}
                 other => return expect(format!("{other:?}"), "a panic".to_owned()),
             }
             expect(caller.run(|count| *count)? > 0, true)
@@ -77,11 +77,11 @@ fn a_value_has_one_object_and_one_name() {
     let first = one.open(&rank, "one", Scheme::Mcs).unwrap();
     assert!(matches!(
         one.open(&rank, "other", Scheme::Mcs).as_ref().map_err(Error::kind),
-        Err(ErrorKind::Bad { .. })
+        Err(ErrorKind::BadObject { .. })
     ));
     assert!(matches!(
         one.open(&rank, "one", Scheme::Mcs).as_ref().map_err(Error::kind),
-        Err(ErrorKind::Bad { .. })
+        Err(ErrorKind::BadObject { .. })
     ));
     assert_eq!(first.run(|one| *one).unwrap(), 1);
     drop(first);
@@ -157,7 +157,7 @@ fn closures_do_not_go_to_processes() {
     let _watchdog = Watchdog::start();
     let result = World::processes(1).run(|rank| {
         match AnyValue::new(1).open(rank, "value", Scheme::Mcs).map_err(Error::into_kind) {
-            Err(ErrorKind::Bad { .. }) => Ok(()),
+            Err(ErrorKind::BadObject { .. }) => Ok(()),
             other => expect(format!("{other:?}"), "refused".to_owned()),
         }
     });

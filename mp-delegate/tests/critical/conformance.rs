@@ -1,9 +1,7 @@
 //! What holds for one scheme holds for all.
 
-use mp_core::WaitPolicy;
-use mp_delegate::critical::{
-    Backoff, Error, ErrorKind, Protected, Request, Scheme, Section, Server,
-};
+use mp_core::{Error, ErrorKind, WaitPolicy};
+use mp_delegate::critical::{Backoff, Protected, Request, Scheme, Section, Server};
 
 use crate::{
     objects::{Counter, Nothing, Small, Wide, expect, users, with},
@@ -192,7 +190,7 @@ fn all_ranks_must_want_the_same() {
                 drop(object);
                 Ok(1)
             }
-            Err(ErrorKind::Mismatch { object }) if object == "same" => {
+            Err(ErrorKind::ObjectMismatch { object }) if &*object == "same" => {
                 Together::new(rank)?.wait()?;
                 Ok(1)
             }
@@ -208,7 +206,7 @@ fn what_cannot_be_is_refused() {
     let bad = |section: Section| match Protected::<Counter>::open(&rank, "bad", section, |_| ())
         .map_err(Error::into_kind)
     {
-        Err(ErrorKind::Bad { .. }) => {}
+        Err(ErrorKind::BadObject { .. }) => {}
         other => panic!("{other:?}"),
     };
     bad(Section::new(Scheme::MpServer(1)));
@@ -223,7 +221,10 @@ fn what_cannot_be_is_refused() {
     bad(Section::new(Scheme::HSynch).groups(0));
     let long = "n".repeat(65);
     let open = Protected::<Counter>::open(&rank, &long, Scheme::Mcs, |_| ());
-    assert!(matches!(open.as_ref().map_err(Error::kind), Err(ErrorKind::World(_))), "{open:?}");
+    assert!(
+        matches!(open.as_ref().map_err(Error::kind), Err(ErrorKind::BadMpbs { .. })),
+        "{open:?}"
+    );
     // Nor does it take memory.
     let counter = Protected::<Counter>::open(&rank, "good", Scheme::Mcs, |_| ()).unwrap();
     assert_eq!(counter.apply(7).unwrap(), 0);

@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use mp_core::{Channel, Rank, Receiver, Result, Sender, World};
+use mp_core::{Channel, Error, ErrorKind, Rank, Receiver, Result, Sender, World};
 use mp_delegate::critical::{
-    Error, ErrorKind, Object, Protected, Scheme, Section, Server, TryApplyError,
+    Object, Protected, Scheme, Section, Server, TryApplyError,
     objects::{Entry, Table},
 };
 
@@ -57,14 +57,14 @@ fn run(ranks: usize, victim: usize, code: impl Fn(&Rank) -> Result<()> + Sync) {
 
 fn lost(result: Result<u64, Error>, rank: usize) -> Result<()> {
     match result.map_err(Error::into_kind) {
-        Err(ErrorKind::Lost { rank: lost, .. }) if lost == rank => Ok(()),
+        Err(ErrorKind::PeerLost { rank: lost, .. }) if lost == rank => Ok(()),
         other => expect(format!("{other:?}"), "lost".to_owned()),
     }
 }
 
 fn unknown(result: Result<u64, Error>) -> Result<()> {
     match result.map_err(Error::into_kind) {
-        Err(ErrorKind::Unknown { .. }) => Ok(()),
+        Err(ErrorKind::OutcomeUnknown { .. }) => Ok(()),
         other => expect(format!("{other:?}"), "unknown".to_owned()),
     }
 }
@@ -295,7 +295,7 @@ fn what_was_under_way_is_unknown_or_executed_again() {
             while alive.try_receive().is_ok() {
                 match steps.apply(rank.id() as u64 | again).map_err(Error::into_kind) {
                     Ok(_) => {}
-                    Err(ErrorKind::Unknown { .. }) => unknown += 1,
+                    Err(ErrorKind::OutcomeUnknown { .. }) => unknown += 1,
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -400,7 +400,7 @@ fn a_server_that_dies_is_followed_by_another() {
                         sum += 1;
                         expect(result, sum)?;
                     }
-                    (4, Err(ErrorKind::Unknown { .. })) => {}
+                    (4, Err(ErrorKind::OutcomeUnknown { .. })) => {}
                     (5.., Err(ErrorKind::Poisoned { .. })) if poison => {}
                     // The first half of the unknown one was executed.
                     (5.., Ok(result)) if !poison => {
@@ -546,14 +546,16 @@ fn who_follows_repairs_the_object_first() {
             others.wait()?;
             if rank.id() == 2 {
                 match restless.apply(CHURN + 2 + seed).map_err(Error::into_kind) {
-                    Err(ErrorKind::Unknown { .. }) => {}
+                    Err(ErrorKind::OutcomeUnknown { .. }) => {}
                     other => return expect(format!("{other:?}"), "unknown".to_owned()),
                 }
             }
             for _ in 0..20 {
                 let looked = match restless.apply(LOOK).map_err(Error::into_kind) {
                     // On its way to the one who was killed.
-                    Err(ErrorKind::Unknown { .. }) if scheme != Scheme::SlotServer => continue,
+                    Err(ErrorKind::OutcomeUnknown { .. }) if scheme != Scheme::SlotServer => {
+                        continue;
+                    }
                     looked => looked?,
                 };
                 let [count, found, wrong] = looked;
@@ -622,7 +624,7 @@ fn clients_of_a_dead_server_are_told() {
             loop {
                 match fatal.apply(1).map_err(Error::into_kind) {
                     Ok(_) => {}
-                    Err(ErrorKind::Unknown { .. }) => return Ok(()),
+                    Err(ErrorKind::OutcomeUnknown { .. }) => return Ok(()),
                     other => return expect(format!("{other:?}"), "unknown".to_owned()),
                 }
             }
@@ -707,7 +709,7 @@ fn operations_are_executed_once_whenever_the_server_dies() {
                     match request.wait().map_err(Error::into_kind) {
                         Ok(0) => return expect("executed twice", ""),
                         Ok(left_out) => last = left_out - 1,
-                        Err(ErrorKind::Unknown { .. }) => unknown += 1,
+                        Err(ErrorKind::OutcomeUnknown { .. }) => unknown += 1,
                         Err(error) => return Err(error.into()),
                     }
                 }

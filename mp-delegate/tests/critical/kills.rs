@@ -7,9 +7,9 @@
 use std::{cell::RefCell, collections::VecDeque, time::Duration};
 
 use mp_core::{
-    Channel, Error as WorldError, Rank, Result, WaitPolicy, World, memory::Region, names::Namespace,
+    Channel, Error, ErrorKind, Rank, Result, WaitPolicy, World, memory::Region, names::Namespace,
 };
-use mp_delegate::critical::{Error, ErrorKind, Object, Protected, Scheme, Section, Server};
+use mp_delegate::critical::{Object, Protected, Scheme, Section, Server};
 
 use crate::support::{
     Random, Together,
@@ -213,12 +213,12 @@ fn ask<const REPAIRS: bool>(
     let look = |object: &Protected<Ledger<REPAIRS>>, id: u32, ended: Result<u64, Error>| match ended
         .map_err(Error::into_kind)
     {
-        Ok(u64::MAX) => Err(WorldError::other(format!("operation {id} came out of order"))),
+        Ok(u64::MAX) => Err(Error::other(format!("operation {id} came out of order"))),
         Ok(_) => {
             note(id, DONE);
             Ok(())
         }
-        Err(ErrorKind::Unknown { .. }) => {
+        Err(ErrorKind::OutcomeUnknown { .. }) => {
             note(id, UNKNOWN);
             Ok(())
         }
@@ -247,7 +247,7 @@ fn ask<const REPAIRS: bool>(
     // The value itself.
     let counted = match object.apply([me, 0]).map_err(Error::into_kind) {
         Ok(counted) => counted,
-        Err(ErrorKind::Unknown { .. } | ErrorKind::Poisoned { .. }) => return Ok(()),
+        Err(ErrorKind::OutcomeUnknown { .. } | ErrorKind::Poisoned { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
     let begun = LOG.with_borrow(|log| {
@@ -263,9 +263,9 @@ fn ask<const REPAIRS: bool>(
 fn observe(rank: &Rank, log: &Log, plan: &Plan) -> Result<()> {
     for other in 0..OBSERVER {
         let alive = rank.receiver::<u8>("alive", other, Channel::degree(1))?;
-        match alive.receive().map_err(WorldError::into_kind) {
+        match alive.receive().map_err(Error::into_kind) {
             Err(mp_core::ErrorKind::Disconnected { .. } | mp_core::ErrorKind::PeerLost { .. }) => {}
-            other => return Err(WorldError::other(format!("{:?}", other.err()))),
+            other => return Err(Error::other(format!("{:?}", other.err()))),
         }
     }
     let mut unsure = 0;

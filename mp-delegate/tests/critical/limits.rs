@@ -6,10 +6,8 @@ use std::{
     time::Duration,
 };
 
-use mp_core::{Channel, Rank, Result, Wait, WaitPolicy, World};
-use mp_delegate::critical::{
-    Error, ErrorKind, Object, Protected, Scheme, Section, Server, TryApplyError,
-};
+use mp_core::{Channel, Error, ErrorKind, Rank, Result, Wait, WaitPolicy, World};
+use mp_delegate::critical::{Object, Protected, Scheme, Section, Server, TryApplyError};
 
 use crate::{
     objects::{Counter, expect, with},
@@ -36,7 +34,7 @@ impl Fared {
         Ok(())
     }
 
-    fn waited(&mut self, result: mp_delegate::critical::Result<u64>) -> Result<()> {
+    fn waited(&mut self, result: mp_core::Result<u64>) -> Result<()> {
         match result.map_err(Error::into_kind) {
             Ok(_) => self.done += 1,
             Err(ErrorKind::Timeout { .. }) => self.given_up += 1,

@@ -1,8 +1,8 @@
 //! The map, over every scheme.
 
-use mp_core::{Rank, Result};
+use mp_core::{Error, ErrorKind, Rank, Result};
 use mp_delegate::critical::{
-    Error, ErrorKind, Protected, Scheme, Section,
+    Protected, Scheme, Section,
     objects::{Bytes, Map, MapOp, Table, TableFull},
 };
 
@@ -210,7 +210,10 @@ fn all_ranks_must_want_the_same_map() {
         if rank.id() == 1 {
             let other = open(11);
             expect(
-                matches!(other.as_ref().map_err(Error::kind), Err(ErrorKind::Mismatch { .. })),
+                matches!(
+                    other.as_ref().map_err(Error::kind),
+                    Err(ErrorKind::ObjectMismatch { .. })
+                ),
                 true,
             )?;
         }

@@ -2,9 +2,9 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use mp_core::World;
+use mp_core::{Error, ErrorKind, World};
 use mp_delegate::critical::{
-    AnyValue, Caller, Error, ErrorKind, Object, Protected, Scheme,
+    AnyValue, Caller, Object, Protected, Scheme,
     objects::{Map, Queue, Stack},
 };
 
@@ -71,7 +71,10 @@ impl Object for Inward {
         refused
             .iter()
             .filter(|refused| {
-                matches!(refused.as_ref().map_err(Error::kind), Err(ErrorKind::Nested { .. }))
+                matches!(
+                    refused.as_ref().map_err(Error::kind),
+                    Err(ErrorKind::NestedOperation { .. })
+                )
             })
             .count() as u64
     }
@@ -101,17 +104,23 @@ fn a_handle_that_has_the_lock_gets_no_second_one() {
         let counter = Protected::<Counter>::open(&rank, "counter", scheme, |_| ()).unwrap();
         let mut guard = counter.lock().unwrap();
         assert!(
-            matches!(counter.lock().as_ref().map_err(Error::kind), Err(ErrorKind::Nested { .. })),
+            matches!(
+                counter.lock().as_ref().map_err(Error::kind),
+                Err(ErrorKind::NestedOperation { .. })
+            ),
             "{scheme}"
         );
         assert!(
-            matches!(counter.apply(1).as_ref().map_err(Error::kind), Err(ErrorKind::Nested { .. })),
+            matches!(
+                counter.apply(1).as_ref().map_err(Error::kind),
+                Err(ErrorKind::NestedOperation { .. })
+            ),
             "{scheme}"
         );
         assert!(
             matches!(
                 counter.submit(1).map(drop).as_ref().map_err(Error::kind),
-                Err(ErrorKind::Nested { .. })
+                Err(ErrorKind::NestedOperation { .. })
             ),
             "{scheme}"
         );
@@ -137,7 +146,7 @@ fn a_closure_cannot_call_its_own_caller() {
             caller.map(|caller| {
                 matches!(
                     caller.run(|value| *value += 100).as_ref().map_err(Error::kind),
-                    Err(ErrorKind::Nested { .. })
+                    Err(ErrorKind::NestedOperation { .. })
                 )
             })
         };

@@ -9,10 +9,8 @@ use std::{
     time::Duration,
 };
 
-use mp_core::{World, wait_all};
-use mp_delegate::critical::{
-    Error, ErrorKind, Object, Protected, Request, Scheme, Section, Server, TryApplyError,
-};
+use mp_core::{Error, ErrorKind, Place, World, wait_all};
+use mp_delegate::critical::{Object, Protected, Request, Scheme, Section, Server, TryApplyError};
 
 use crate::{
     objects::{Counter, Touchy, expect, with},
@@ -35,8 +33,8 @@ fn whoever_asked_gets_the_panic() {
 fn panics(touchy: &Protected<Touchy>, poison: bool) -> mp_core::Result<()> {
     // The other one may poison it, too.
     match touchy.apply(7).map_err(Error::into_kind) {
-        Err(ErrorKind::Panicked { object, message }) => {
-            expect((object.as_str(), message.as_str()), ("object", "7 is odd"))?;
+        Err(ErrorKind::OperationPanicked { place: Place::Object(object), message }) => {
+            expect((&*object, message.as_str()), ("object", "7 is odd"))?;
         }
         Err(ErrorKind::Poisoned { .. }) if poison => {}
         other => return expect(format!("{other:?}"), "7 is odd".into()),
@@ -121,7 +119,7 @@ fn what_a_panic_carries_harms_nobody() {
                 expect(
                     matches!(
                         nasty.apply(1).as_ref().map_err(Error::kind),
-                        Err(ErrorKind::Panicked { .. })
+                        Err(ErrorKind::OperationPanicked { .. })
                     ),
                     true,
                 )?;
@@ -148,7 +146,7 @@ impl Object for Outer {
         INNER.with_borrow_mut(|inner| {
             match inner.as_mut().map(|inner| inner.apply(by).map_err(Error::into_kind)) {
                 None => 0,
-                Some(Err(ErrorKind::Nested { .. })) => 1,
+                Some(Err(ErrorKind::NestedOperation { .. })) => 1,
                 Some(Ok(_)) => 2,
                 Some(Err(error)) => panic!("{error}"),
             }
@@ -227,7 +225,7 @@ impl Object for Inward {
         let refused = ITSELF.with_borrow_mut(|itself| match itself {
             Some(itself) => matches!(
                 itself.apply(0).as_ref().map_err(Error::kind),
-                Err(ErrorKind::Nested { .. })
+                Err(ErrorKind::NestedOperation { .. })
             ),
             None => false,
         });
@@ -280,7 +278,7 @@ fn nobody_waits_for_a_value_whose_making_panicked() {
             return expect(
                 matches!(
                     result.as_ref().map_err(Error::kind),
-                    Err(ErrorKind::Lost { rank: 0, .. })
+                    Err(ErrorKind::PeerLost { rank: 0, .. })
                 ),
                 true,
             );
@@ -324,7 +322,10 @@ fn a_wait_brings_on_no_wait_for_its_own_end() {
         let [outer, inner] = [counter.another()?, counter.another()?];
         let part = parts::calling(move || {
             let is_nested = |result: Result<(), Error>| {
-                matches!(result.as_ref().map_err(Error::kind), Err(ErrorKind::Nested { .. }))
+                matches!(
+                    result.as_ref().map_err(Error::kind),
+                    Err(ErrorKind::NestedOperation { .. })
+                )
             };
             let limit = Duration::from_millis(1);
             let tried = inner.try_apply(1).map(drop);
@@ -333,7 +334,7 @@ fn a_wait_brings_on_no_wait_for_its_own_end() {
                 is_nested(inner.submit(1).map(drop)),
                 is_nested(inner.apply_with(1, limit).map(drop)),
                 matches!(&tried, Err(TryApplyError::Failed(failed))
-                    if matches!(failed.kind(), ErrorKind::Nested { .. })),
+                    if matches!(failed.kind(), ErrorKind::NestedOperation { .. })),
             ];
             REFUSED.with_borrow_mut(|all| all.extend(refused));
         });

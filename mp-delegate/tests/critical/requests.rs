@@ -7,13 +7,10 @@ use std::{
 };
 
 use mp_core::{
-    Channel, Error, Pending, Wait, WaitPolicy, World, test_all, test_any, test_some, wait_all,
-    wait_any, wait_some,
+    Channel, Error, ErrorKind, Pending, Result, Wait, WaitPolicy, World, test_all, test_any,
+    test_some, wait_all, wait_any, wait_some,
 };
-use mp_delegate::critical::{
-    Error as CriticalError, ErrorKind as CriticalErrorKind, Object, Protected, Request, Result,
-    Scheme, Section, Server,
-};
+use mp_delegate::critical::{Object, Protected, Request, Scheme, Section, Server};
 
 use crate::{
     objects::{Counter, expect, with},
@@ -172,8 +169,8 @@ fn requests_to_nobody_end() {
             let ended = request.wait();
             expect(
                 matches!(
-                    ended.as_ref().map_err(CriticalError::kind),
-                    Err(CriticalErrorKind::Unknown { .. })
+                    ended.as_ref().map_err(Error::kind),
+                    Err(ErrorKind::OutcomeUnknown { .. })
                 ),
                 true,
             )?;
@@ -193,10 +190,10 @@ fn requests_to_nobody_end() {
                 continue;
             }
             others.wait()?;
-            let mut requests = match several(&counter, 3).map_err(CriticalError::into_kind) {
+            let mut requests = match several(&counter, 3).map_err(Error::into_kind) {
                 Ok(requests) => requests,
                 // The channel to it is gone already.
-                Err(CriticalErrorKind::Unknown { .. }) => continue,
+                Err(ErrorKind::OutcomeUnknown { .. }) => continue,
                 Err(error) => return Err(error.into()),
             };
             let mut all: Vec<&mut dyn Pending> =
@@ -205,8 +202,8 @@ fn requests_to_nobody_end() {
             for request in requests {
                 expect(
                     matches!(
-                        request.wait().as_ref().map_err(CriticalError::kind),
-                        Err(CriticalErrorKind::Unknown { .. })
+                        request.wait().as_ref().map_err(Error::kind),
+                        Err(ErrorKind::OutcomeUnknown { .. })
                     ),
                     true,
                 )?;
@@ -251,8 +248,8 @@ fn who_follows_a_server_wakes_a_request_that_sleeps() {
         others.wait()?;
         expect(
             matches!(
-                sent.wait().as_ref().map_err(CriticalError::kind),
-                Err(CriticalErrorKind::Unknown { .. })
+                sent.wait().as_ref().map_err(Error::kind),
+                Err(ErrorKind::OutcomeUnknown { .. })
             ),
             true,
         )?;
@@ -336,10 +333,7 @@ fn a_result_is_not_lost_with_what_else_fails() {
 fn a_first_server_that_never_comes_is_missed_in_every_wait() {
     type Wait = fn(Vec<Request<'_, Counter>>) -> mp_core::Result<()>;
     fn is_unknown(result: &Result<u64>) -> bool {
-        matches!(
-            result.as_ref().map_err(CriticalError::kind),
-            Err(CriticalErrorKind::Unknown { .. })
-        )
+        matches!(result.as_ref().map_err(Error::kind), Err(ErrorKind::OutcomeUnknown { .. }))
     }
     let one_by_one: Wait =
         |requests| expect(requests.into_iter().all(|of| is_unknown(&of.wait())), true);
@@ -400,8 +394,8 @@ fn a_wait_that_ends_does_not_count_as_one_for_a_first_server() {
                         _ => {
                             let applied = counter.apply_with(1, SHORT);
                             let is_late = matches!(
-                                applied.as_ref().map_err(CriticalError::kind),
-                                Err(CriticalErrorKind::Timeout { .. })
+                                applied.as_ref().map_err(Error::kind),
+                                Err(ErrorKind::Timeout { .. })
                             );
                             expect(is_late, true)?;
                         }

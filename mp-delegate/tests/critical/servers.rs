@@ -1,9 +1,7 @@
 //! Servers: several objects, and who serves.
 
-use mp_core::{Channel, Error, World};
-use mp_delegate::critical::{
-    Error as CriticalError, ErrorKind as CriticalErrorKind, Protected, Scheme, Section, Server,
-};
+use mp_core::{Channel, Error, ErrorKind, World};
+use mp_delegate::critical::{Protected, Scheme, Section, Server};
 
 use crate::{
     objects::{Counter, Small, expect},
@@ -60,13 +58,13 @@ fn follow_each_other(rank: &mp_core::Rank, scheme: Scheme) -> mp_core::Result<()
             // Waits for the first server.
             let (mut sum, mut unknown) = (0, 0);
             for _ in 0..100 {
-                match counter.apply(1).map_err(CriticalError::into_kind) {
+                match counter.apply(1).map_err(Error::into_kind) {
                     Ok(before) => {
                         expect((sum..=sum + unknown).contains(&before), true)?;
                         sum = before + 1;
                     }
                     // Of messages, one that was under way when the first one left.
-                    Err(CriticalErrorKind::Unknown { .. }) if scheme != Scheme::SlotServer => {
+                    Err(ErrorKind::OutcomeUnknown { .. }) if scheme != Scheme::SlotServer => {
                         unknown += 1;
                     }
                     Err(error) => return Err(error.into()),
@@ -111,8 +109,8 @@ fn clients_of_a_server_that_left_are_told() {
             }
             expect(counter.apply(1)?, 0)?;
             others.wait()?;
-            match counter.apply(1).map_err(CriticalError::into_kind) {
-                Err(CriticalErrorKind::Unknown { .. }) => Ok(()),
+            match counter.apply(1).map_err(Error::into_kind) {
+                Err(ErrorKind::OutcomeUnknown { .. }) => Ok(()),
                 other => expect(format!("{other:?}"), "unknown".to_owned()),
             }
         });
@@ -127,8 +125,8 @@ fn nobody_waits_for_a_server_that_can_not_come() {
         if rank.id() == 0 {
             return Ok(());
         }
-        match counter.apply(1).map_err(CriticalError::into_kind) {
-            Err(CriticalErrorKind::Unknown { .. }) => Ok(()),
+        match counter.apply(1).map_err(Error::into_kind) {
+            Err(ErrorKind::OutcomeUnknown { .. }) => Ok(()),
             other => expect(format!("{other:?}"), "unknown".to_owned()),
         }
     });
@@ -164,20 +162,14 @@ fn only_what_is_served_can_be_served() {
         let counter = Protected::<Counter>::open(&rank, "counter", scheme, |_| ()).unwrap();
         let added = Server::new().add(counter);
         assert!(
-            matches!(
-                added.as_ref().map_err(CriticalError::kind),
-                Err(CriticalErrorKind::Bad { .. })
-            ),
+            matches!(added.as_ref().map_err(Error::kind), Err(ErrorKind::BadObject { .. })),
             "{added:?}"
         );
     }
     // Serving nothing is soon done.
     Server::new().serve().unwrap();
     let own = Protected::<Counter>::open(&rank, "own", Scheme::MpServer(0), |_| ()).unwrap();
-    assert!(matches!(
-        own.apply(1).as_ref().map_err(CriticalError::kind),
-        Err(CriticalErrorKind::Bad { .. })
-    ));
+    assert!(matches!(own.apply(1).as_ref().map_err(Error::kind), Err(ErrorKind::BadObject { .. })));
     assert!(own.another().is_err());
 }
 
@@ -198,8 +190,8 @@ fn a_result_that_was_not_fetched_in_time_is_forgotten() {
             }
             let late = counter.submit(0)?;
             expect(late.wait()?, 101)?;
-            match old.wait().map_err(CriticalError::into_kind) {
-                Err(CriticalErrorKind::Forgotten { kept: 4, .. }) => Ok::<(), Error>(()),
+            match old.wait().map_err(Error::into_kind) {
+                Err(ErrorKind::ResultForgotten { kept: 4, .. }) => Ok::<(), Error>(()),
                 other => expect(format!("{other:?}"), "forgotten".to_owned()),
             }
         });
@@ -231,8 +223,8 @@ fn what_was_not_sent_goes_to_the_one_who_follows() {
         let sent = counter.submit(10)?;
         let kept = [counter.submit(100)?, counter.submit(1000)?];
         others.wait()?;
-        match sent.wait().map_err(CriticalError::into_kind) {
-            Err(CriticalErrorKind::Unknown { .. }) => {}
+        match sent.wait().map_err(Error::into_kind) {
+            Err(ErrorKind::OutcomeUnknown { .. }) => {}
             other => expect(format!("{other:?}"), "unknown".to_owned())?,
         }
         let results = kept.map(|request| request.wait());
@@ -361,8 +353,8 @@ fn clients_hear_of_the_last_who_stood_by() {
                 others.wait()?;
                 let ended = counter.apply(1);
                 others.wait()?;
-                return match ended.map_err(CriticalError::into_kind) {
-                    Err(CriticalErrorKind::Unknown { .. }) => Ok(()),
+                return match ended.map_err(Error::into_kind) {
+                    Err(ErrorKind::OutcomeUnknown { .. }) => Ok(()),
                     other => expect(format!("{other:?}"), "unknown".to_owned()),
                 };
             }
@@ -429,17 +421,15 @@ fn who_never_serves_is_not_waited_for() {
             let second = counter.apply(1);
             drop(counter);
             others.wait()?;
-            match (
-                first.map_err(CriticalError::into_kind),
-                second.map_err(CriticalError::into_kind),
-            ) {
-                (Ok(0), Ok(1)) | (Err(CriticalErrorKind::Unknown { .. }), Ok(0)) if followed => {
+            match (first.map_err(Error::into_kind), second.map_err(Error::into_kind)) {
+                (Ok(0), Ok(1)) | (Err(ErrorKind::OutcomeUnknown { .. }), Ok(0)) if followed => {
                     Ok(())
                 }
-                (
-                    Err(CriticalErrorKind::Unknown { .. }),
-                    Err(CriticalErrorKind::Unknown { .. }),
-                ) if !followed => Ok(()),
+                (Err(ErrorKind::OutcomeUnknown { .. }), Err(ErrorKind::OutcomeUnknown { .. }))
+                    if !followed =>
+                {
+                    Ok(())
+                }
                 other => expect(format!("{other:?}"), format!("{followed}")),
             }
         });
@@ -455,9 +445,8 @@ fn a_handle_that_is_dropped_was_the_last_that_could_serve() {
         let mut counter = Protected::<Counter>::open(rank, "counter", section, |_| ())?;
         let mut others = Together::new(rank)?;
         let unserved =
-            |counter: &Protected<Counter>| match counter.apply(1).map_err(CriticalError::into_kind)
-            {
-                Err(CriticalErrorKind::Unknown { .. }) => Ok(()),
+            |counter: &Protected<Counter>| match counter.apply(1).map_err(Error::into_kind) {
+                Err(ErrorKind::OutcomeUnknown { .. }) => Ok(()),
                 other => expect(format!("{other:?}"), "unknown".to_owned()),
             };
         others.wait()?;
@@ -524,8 +513,8 @@ fn nobody_waits_for_a_first_server_that_leaves() {
             // Of an object that any rank may be the first to serve, the others wait as well; of one for which
             // a rank is named, not.
             if rank.id() == 1 || scheme == Scheme::SlotServer {
-                match counter.apply(1).map_err(CriticalError::into_kind) {
-                    Err(CriticalErrorKind::Unknown { .. }) => {}
+                match counter.apply(1).map_err(Error::into_kind) {
+                    Err(ErrorKind::OutcomeUnknown { .. }) => {}
                     other => return expect(format!("{other:?}"), "unknown".to_owned()),
                 }
             }

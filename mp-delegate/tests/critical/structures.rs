@@ -1,9 +1,9 @@
 //! Counter, stack and queues beside what they are when one thread alone uses them, with any number of
 //! ranks, and with little or no room.
 
-use mp_core::{Rank, Result, World};
+use mp_core::{Error, ErrorKind, Rank, Result, World};
 use mp_delegate::critical::{
-    Error, ErrorKind, Protected, Scheme, Section, Server,
+    Protected, Scheme, Section, Server,
     objects::{Counter, Dequeuers, Enqueuers, Full, Op, Queue, Stack, TwoLockQueue},
 };
 use onchip_research::nonblocking::{RingQueue, TreiberStack};
@@ -75,7 +75,7 @@ fn alone<T>(
     rank: &Rank,
     object: T,
     scheme: Scheme,
-    serve: impl FnOnce(T, &mut Server) -> mp_delegate::critical::Result<()>,
+    serve: impl FnOnce(T, &mut Server) -> mp_core::Result<()>,
     use_it: impl FnOnce(T) -> Result<()>,
 ) -> Result<()> {
     if scheme.needs_server() && rank.id() == 0 {
@@ -246,7 +246,10 @@ fn threads_of_a_rank_exchange_values() {
         let stack = TreiberStack::open(rank, "stack", 3, THREADS)?;
         let others = (1..THREADS).map(|_| stack.another()).collect::<Result<Vec<_>, _>>()?;
         expect(
-            matches!(stack.another().as_ref().map_err(Error::kind), Err(ErrorKind::Bad { .. })),
+            matches!(
+                stack.another().as_ref().map_err(Error::kind),
+                Err(ErrorKind::BadObject { .. })
+            ),
             true,
         )?;
         let handles = std::iter::once(stack).chain(others);
@@ -257,7 +260,10 @@ fn threads_of_a_rank_exchange_values() {
         let queue = RingQueue::open(rank, "queue", 3, THREADS)?;
         let others = (1..THREADS).map(|_| queue.another()).collect::<Result<Vec<_>, _>>()?;
         expect(
-            matches!(queue.another().as_ref().map_err(Error::kind), Err(ErrorKind::Bad { .. })),
+            matches!(
+                queue.another().as_ref().map_err(Error::kind),
+                Err(ErrorKind::BadObject { .. })
+            ),
             true,
         )?;
         let handles = std::iter::once(queue).chain(others);
@@ -377,7 +383,7 @@ fn another_capacity_is_a_mismatch() {
         Together::new(rank)?.wait()?;
         match opened.map_err(Error::into_kind) {
             Ok(_) => Ok(1),
-            Err(ErrorKind::Mismatch { object }) if object.starts_with(name) => Ok(0),
+            Err(ErrorKind::ObjectMismatch { object }) if object.starts_with(name) => Ok(0),
             Err(error) => Err(error.into()),
         }
     }
@@ -422,7 +428,7 @@ fn another_capacity_is_a_mismatch() {
 fn what_cannot_be_is_refused() {
     let rank = World::solo().unwrap();
     let bad = |opened: Result<(), Error>| match opened.map_err(Error::into_kind) {
-        Err(ErrorKind::Bad { .. }) => {}
+        Err(ErrorKind::BadObject { .. }) => {}
         other => panic!("{other:?}"),
     };
     let section = Section::new(Scheme::SlotServer);

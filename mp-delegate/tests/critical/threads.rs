@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-use mp_core::{Channel, Error as WorldError, World};
-use mp_delegate::critical::{Error, ErrorKind, Protected, Scheme, Section, Server};
+use mp_core::{Channel, Error, ErrorKind, World};
+use mp_delegate::critical::{Protected, Scheme, Section, Server};
 
 use crate::{
     objects::{Counter, Wide, expect},
@@ -80,7 +80,10 @@ fn guards_protect_the_value() {
             let wide = Protected::<Wide>::open(rank, "wide", Section::new(scheme).len(50), |_| ())?;
             if !scheme.is_lock() {
                 return expect(
-                    matches!(wide.lock().as_ref().map_err(Error::kind), Err(ErrorKind::Bad { .. })),
+                    matches!(
+                        wide.lock().as_ref().map_err(Error::kind),
+                        Err(ErrorKind::BadObject { .. })
+                    ),
                     true,
                 );
             }
@@ -157,11 +160,11 @@ fn a_lock_within_itself_is_refused() {
         let guard = counter.lock().unwrap();
         assert!(matches!(
             again.apply(1).as_ref().map_err(Error::kind),
-            Err(ErrorKind::Nested { .. })
+            Err(ErrorKind::NestedOperation { .. })
         ));
         assert!(matches!(
             again.lock().as_ref().map_err(Error::kind),
-            Err(ErrorKind::Nested { .. })
+            Err(ErrorKind::NestedOperation { .. })
         ));
         drop(guard);
         assert_eq!(again.apply(1).unwrap(), 0);
@@ -260,7 +263,7 @@ fn a_thread_that_outlives_its_ranks_code_is_not_waited_for() {
         let ended = rank.receiver::<u8>("here", 0, Channel::degree(1))?.receive().map(drop);
         expect(
             matches!(
-                ended.as_ref().map_err(WorldError::kind),
+                ended.as_ref().map_err(Error::kind),
                 Err(mp_core::ErrorKind::Disconnected { .. })
             ),
             true,
@@ -283,7 +286,7 @@ fn a_thread_that_outlives_its_ranks_code_is_not_waited_for() {
         let lost = counter.apply(1);
         go.send(()).unwrap();
         expect(
-            matches!(lost.as_ref().map_err(Error::kind), Err(ErrorKind::Lost { rank: 0, .. })),
+            matches!(lost.as_ref().map_err(Error::kind), Err(ErrorKind::PeerLost { rank: 0, .. })),
             true,
         )
     });
@@ -305,7 +308,7 @@ fn a_thread_holds_as_many_locks_as_it_likes() {
     for lock in &mut again {
         assert!(matches!(
             lock.apply(1).as_ref().map_err(Error::kind),
-            Err(ErrorKind::Nested { .. })
+            Err(ErrorKind::NestedOperation { .. })
         ));
     }
     assert_eq!(more[17].apply(1).unwrap(), 0);
@@ -357,7 +360,7 @@ fn who_waits_for_a_turn_brings_on_what_it_has_under_way() {
             }
         });
         let second = parts::beside(rank, part, || Ok(second.apply(1)?))?;
-        let first = first.join().map_err(|_| WorldError::other("a panic"))??;
+        let first = first.join().map_err(|_| Error::other("a panic"))??;
         expect(first + second, 1)
     });
 }
@@ -404,7 +407,10 @@ fn handles_that_share_a_seat_hear_that_nobody_serves() {
             for client in clients {
                 let ended = client.join().unwrap();
                 assert!(
-                    matches!(ended.as_ref().map_err(Error::kind), Err(ErrorKind::Unknown { .. })),
+                    matches!(
+                        ended.as_ref().map_err(Error::kind),
+                        Err(ErrorKind::OutcomeUnknown { .. })
+                    ),
                     "{ended:?}"
                 );
             }

@@ -7,11 +7,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use mp_core::{Rank, memory::Region};
-use mp_delegate::critical::{
-    Error, ErrorKind, Result,
-    internals::{BLOCK, OBJECTS, Stop, open_region, stopped},
-};
+use mp_core::{Error, ErrorKind, Rank, Result, memory::Region};
+use mp_delegate::critical::internals::{BLOCK, OBJECTS, Stop, open_region, stopped};
 
 use super::NUMBERS;
 
@@ -36,7 +33,7 @@ fn locked(mutex: &Mutex<usize>) -> MutexGuard<'_, usize> {
 }
 
 fn bad(object: &str, reason: &str) -> Error {
-    ErrorKind::Bad { object: object.to_owned(), reason: reason.to_owned() }.into()
+    ErrorKind::BadObject { object: object.into(), reason: reason.to_owned() }.into()
 }
 
 impl Handle {
@@ -61,7 +58,7 @@ impl Handle {
         let spec = hasher.finish().max(1);
         match region.words()[SPEC].compare_exchange(0, spec) {
             Err(other) if other != spec => {
-                Err(ErrorKind::Mismatch { object: name.to_owned() }.into())
+                Err(ErrorKind::ObjectMismatch { object: name.into() }.into())
             }
             _ => Ok((Self::with(region, Arc::new(Mutex::new(1)), handles), places)),
         }

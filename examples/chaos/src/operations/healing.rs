@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use onchip::critical::{Error, ErrorKind, Object, Protected, Request, Scheme, Section, Server};
-use onchip::{Channel, Communicator, Result};
+use onchip::critical::{Object, Protected, Request, Scheme, Section, Server};
+use onchip::{Channel, Communicator, Error, ErrorKind, Result};
 
 use super::Work;
 use crate::content::wrong;
@@ -87,7 +87,7 @@ impl Answers {
     fn note(&mut self, set: &Protected<Marks>, id: u64, ended: Result<u64, Error>) -> Result<bool> {
         match ended.map_err(Error::into_kind) {
             Ok(_) => self.marked.push(id as u32),
-            Err(ErrorKind::Unknown { .. }) => self.unknown += 1,
+            Err(ErrorKind::OutcomeUnknown { .. }) => self.unknown += 1,
             Err(ErrorKind::Poisoned { .. }) => {
                 self.poisoned += 1;
                 set.clear_poison();
@@ -234,7 +234,7 @@ fn read(work: &Work<'_>, set: &Protected<Marks>, answers: &mut Answers) -> Resul
                 let within = (0..63).filter(|bit| bits & 1 << bit != 0);
                 things.extend(within.map(|bit| (word * 63 + bit) as u32));
             }
-            Err(ErrorKind::Unknown { .. }) => {
+            Err(ErrorKind::OutcomeUnknown { .. }) => {
                 answers.unknown += 1;
                 return Ok(());
             }

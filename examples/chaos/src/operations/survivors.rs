@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use onchip::communicator::{ReceiveRequest, wait_any};
 use onchip::prelude::*;
 use onchip::reduce::Sum;
-use onchip::{ANY_SOURCE, Result, communicator};
+use onchip::{ANY_SOURCE, Error, ErrorKind, Result};
 
 use super::Work;
 use super::blocking::{LENGTHS, small};
@@ -130,7 +130,7 @@ fn all_reduce(of: &Communicator, number: u64, len: usize) -> Result<()> {
 fn in_part(
     work: &Work<'_>,
     of: &Communicator,
-    made: communicator::Result<Option<Communicator>>,
+    made: Result<Option<Communicator>>,
     number: u64,
     len: usize,
 ) -> Result<()> {
@@ -162,7 +162,7 @@ fn under_way(work: &Work<'_>, of: &Communicator, number: u64, len: usize) -> Res
     let sum = of.nonblocking()?.all_reduce(small(me, number, len), Sum);
     let mut receives: Vec<_> =
         others().map(|from| of.persistent_receive(vec![0u64; len], from, 3)).collect();
-    let mut started: communicator::Result<()> = Ok(());
+    let mut started: Result<()> = Ok(());
     for receive in &mut receives {
         started = started.and(receive.start());
     }
@@ -243,15 +243,12 @@ impl<'a> Master<'a> {
         {
             let Some(worker) = self.idle.pop() else { break };
             self.work.call()?;
-            match self.of.send(&[task], worker, TASK).map_err(communicator::Error::into_kind) {
+            match self.of.send(&[task], worker, TASK).map_err(Error::into_kind) {
                 Ok(()) => {
                     self.given.insert(worker, task);
                     busy.push(worker);
                 }
-                Err(
-                    communicator::ErrorKind::PeerLost { .. }
-                    | communicator::ErrorKind::Ended { .. },
-                ) => {
+                Err(ErrorKind::PeerLost { .. } | ErrorKind::PeerEnded { .. }) => {
                     self.todo.push(task);
                 }
                 Err(error) => return Err(error.into()),
@@ -283,10 +280,10 @@ impl<'a> Master<'a> {
         for worker in 1..self.of.size() {
             self.work.call()?;
             // Others may not be there any more.
-            if let Err(communicator::ErrorKind::Revoked) =
-                self.of.send(&[STOP], worker, TASK).map_err(communicator::Error::into_kind)
+            if let Err(error) = self.of.send(&[STOP], worker, TASK)
+                && matches!(error.kind(), ErrorKind::Revoked { .. })
             {
-                return Err(communicator::ErrorKind::Revoked.into());
+                return Err(error);
             }
         }
         Ok(())
@@ -303,10 +300,9 @@ fn master_of_any(work: &Work<'_>, of: &Communicator, tasks: u64) -> Result<()> {
         }
         work.call()?;
         let mut got = [0; 2];
-        match of.receive_into(&mut got, ANY_SOURCE, ANSWER).map_err(communicator::Error::into_kind)
-        {
+        match of.receive_into(&mut got, ANY_SOURCE, ANSWER).map_err(Error::into_kind) {
             Ok(status) => master.take(status.source, got)?,
-            Err(communicator::ErrorKind::PeerLost { .. } | communicator::ErrorKind::NobodyLeft) => {
+            Err(ErrorKind::PeerLost { .. } | ErrorKind::NobodyLeft) => {
                 for lost in of.acknowledge() {
                     master.lose(lost);
                 }
@@ -334,9 +330,7 @@ fn master_of_each(work: &Work<'_>, of: &Communicator, tasks: u64) -> Result<()> 
         let (worker, request) = posted.swap_remove(place);
         match request.wait().map_err(|failed| failed.error.into_kind()) {
             Ok((got, _)) => master.take(worker, got)?,
-            Err(
-                communicator::ErrorKind::PeerLost { .. } | communicator::ErrorKind::Ended { .. },
-            ) => {
+            Err(ErrorKind::PeerLost { .. } | ErrorKind::PeerEnded { .. }) => {
                 master.lose(worker);
             }
             Err(error) => return Err(error.into()),

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use example_support::{Error, Result};
 use onchip::Communicator;
-use onchip::communicator::{self, share};
+use onchip::communicator::share;
 use onchip::prelude::*;
 use onchip::{RankFailure, RanksFailed};
 
@@ -110,16 +110,13 @@ impl Worker<'_> {
         let mut block = None;
         loop {
             let went = self.advance(&workers, &kept, &mut block);
-            let next = match went.map_err(communicator::Error::into_kind) {
+            let next = match went.map_err(onchip::Error::into_kind) {
                 Ok(next) => Some(next),
-                Err(
-                    communicator::ErrorKind::PeerLost { .. }
-                    | communicator::ErrorKind::Ended { .. },
-                ) => {
+                Err(onchip::ErrorKind::PeerLost { .. } | onchip::ErrorKind::PeerEnded { .. }) => {
                     workers.revoke()?;
                     None
                 }
-                Err(communicator::ErrorKind::Revoked) => None,
+                Err(onchip::ErrorKind::Revoked { .. }) => None,
                 Err(error) => return Err(error.into()),
             };
             let agreed = workers.agree(next.is_some().into())?;
@@ -157,7 +154,7 @@ impl Worker<'_> {
         workers: &Communicator,
         kept: &Checkpoint,
         block: &mut Option<(Block, usize)>,
-    ) -> communicator::Result<Checkpoint> {
+    ) -> onchip::Result<Checkpoint> {
         let rows = self.rows_of(workers, workers.rank());
         let (block, steps) = match block {
             Some(block) => block,
@@ -182,11 +179,7 @@ impl Worker<'_> {
         Ok(Checkpoint { steps: *steps, pieces: vec![own, copy] })
     }
 
-    fn step(
-        &self,
-        workers: &Communicator,
-        Block { now, next }: &mut Block,
-    ) -> communicator::Result<()> {
+    fn step(&self, workers: &Communicator, Block { now, next }: &mut Block) -> onchip::Result<()> {
         let (me, width) = (workers.rank(), self.width);
         let has_rows = |worker: usize| !self.rows_of(workers, worker).is_empty();
         let [mut north, mut south] = [vec![0.0; width], vec![0.0; width]];
@@ -216,11 +209,7 @@ impl Worker<'_> {
     }
 
     /// This worker's rows, from whoever has kept them.
-    fn restore(
-        &self,
-        workers: &Communicator,
-        kept: &Checkpoint,
-    ) -> communicator::Result<(Block, usize)> {
+    fn restore(&self, workers: &Communicator, kept: &Checkpoint) -> onchip::Result<(Block, usize)> {
         let (me, size, width) = (workers.rank(), workers.size(), self.width);
         // Of all workers, the rows of their own piece and of their copy.
         let mut place = [0u64; 4];
@@ -237,11 +226,8 @@ impl Worker<'_> {
             (0..size).map(|worker| plan(&places, self.rows_of(workers, worker))).collect();
         let Some(plans) = plans else {
             // All find that alike.
-            let begun = self.begin(workers).map_err(|fault| {
-                communicator::Error::from(communicator::ErrorKind::World(onchip::Error::other(
-                    fault.to_string(),
-                )))
-            })?;
+            let begun =
+                self.begin(workers).map_err(|fault| onchip::Error::other(fault.to_string()))?;
             self.tell(workers, 0);
             let cells = begun.pieces.into_iter().flat_map(|piece| piece.cells).collect();
             return Ok((Block::new(cells), 0));

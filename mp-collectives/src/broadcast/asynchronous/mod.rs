@@ -78,7 +78,7 @@ use thiserror::Error;
 
 pub use self::inbox::Delivery;
 pub use self::member::{Member, Progress, Sending};
-pub use self::ranks::{AsyncBroadcast, AsyncFailure, AsyncSettings};
+pub use self::ranks::{AsyncBroadcast, AsyncSettings};
 pub use self::served::Served;
 use super::Leaves;
 

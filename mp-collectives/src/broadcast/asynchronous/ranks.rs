@@ -12,13 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 use std::thread::{self, JoinHandle, ThreadId};
 
 use mp_core::mpb::{Attendant, Mpb, Mpbs, Notifier};
-use mp_core::{Rank, Wait};
+use mp_core::{Error, ErrorKind, Place, Rank, Result, Wait};
 use mp_model::mpb::complete;
-use thiserror::Error;
 
-use super::{
-    AsyncError, AsyncOptions, AsyncOptionsError, Leaves, Member, Order, Progress, Sending,
-};
+use super::{AsyncError, AsyncOptions, Leaves, Member, Order, Progress, Sending};
+use crate::communicator::error::bad_call;
+use crate::errors::bad_settings;
 use crate::members::names;
 use crate::real::{RealError, RealMpb};
 
@@ -85,8 +84,8 @@ impl Default for AsyncSettings {
 /// # Ends
 /// [`finish`](AsyncBroadcast::finish) ends the broadcasts in good order; all ranks call it, and it waits for the
 /// others. If a rank drops its part without calling it, if its handler panics, or if the rank is lost, the others fail
-/// too: their calls get [`PeerLost`](mp_core::ErrorKind::PeerLost), as [`AsyncFailure::Core`]. The rank whose handler
-/// panicked gets [`AsyncFailure::HandlerPanicked`]. Dropping waits for a handler that is still running, and for nothing
+/// too: their calls get [`PeerLost`](mp_core::ErrorKind::PeerLost). The rank whose handler panicked gets
+/// [`OperationPanicked`](mp_core::ErrorKind::OperationPanicked). Dropping waits for a handler that is still running, and for nothing
 /// else.
 #[derive(Debug)]
 pub struct AsyncBroadcast {
@@ -94,59 +93,29 @@ pub struct AsyncBroadcast {
     attendants: Vec<JoinHandle<()>>,
 }
 
-/// The reason why an asynchronous broadcast failed.
-#[derive(Debug, Error)]
-pub enum AsyncFailure {
-    /// The ranks' buffers or the world failed.
-    #[error(transparent)]
-    Core(#[from] mp_core::Error),
-    /// The broadcast itself failed.
-    #[error(transparent)]
-    Broadcast(AsyncError<RealError>),
-    /// The settings are invalid.
-    #[error(transparent)]
-    Options(#[from] AsyncOptionsError),
-    /// This rank's handler panicked: the rank handles nothing more and broadcasts nothing.
-    #[error("the handler of asynchronous broadcasts panicked: {message}")]
-    HandlerPanicked {
-        /// The message of the panic.
-        message: String,
-    },
-    /// The broadcasts failed before, for a reason that was reported then.
-    #[error("asynchronous broadcasts have failed before: {reason}")]
-    FailedBefore {
-        /// The reason.
-        reason: String,
-    },
-    /// A handler cannot wait until there is room for a message, or for the end: both come only after handlers have
-    /// returned.
-    #[error("a handler would have to wait for what comes when handlers have returned")]
-    InHandler,
-}
-
 /// Allows rank code to return it with `?`.
-impl From<AsyncFailure> for mp_core::Error {
-    fn from(failure: AsyncFailure) -> Self {
-        match failure {
-            AsyncFailure::Core(error) => error,
-            other => Self::other(other),
-        }
-    }
-}
-
-impl From<RealError> for AsyncFailure {
-    fn from(error: RealError) -> Self {
-        AsyncFailure::Core(error.into())
-    }
-}
-
-impl From<AsyncError<RealError>> for AsyncFailure {
+impl From<AsyncError<RealError>> for Error {
+    #[cold]
     fn from(error: AsyncError<RealError>) -> Self {
         match error {
             AsyncError::Mpb(error) => error.into(),
-            other => AsyncFailure::Broadcast(other),
+            AsyncError::Corrupt { rank, what } => {
+                Error::from(ErrorKind::PeerBroken { rank, reason: what.to_owned() })
+            }
+            AsyncError::OutOfMemory { bytes } => ErrorKind::OutOfMemory { bytes }.into(),
+            AsyncError::Farewell => {
+                bad_call("this rank has announced that it broadcasts nothing more")
+            }
         }
     }
+}
+
+/// Makes the error of a handler that would wait for the end of handlers.
+#[cold]
+fn in_handler() -> Error {
+    bad_call(
+        "a handler can't wait for room or for the end, which come only after handlers have returned",
+    )
 }
 
 type Handler = Box<dyn FnMut(usize, &[u8]) + Send>;
@@ -171,7 +140,7 @@ struct State {
 struct Failure {
     reason: String,
     /// The error, until it has been reported.
-    error: Option<AsyncFailure>,
+    error: Option<Error>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -186,14 +155,14 @@ impl AsyncBroadcast {
     /// comes.
     ///
     /// # Errors
-    /// [`AsyncFailure::Options`]; [`AsyncFailure::Core`] for lack of memory, when ranks ask for different settings, or
+    /// [`BadSettings`](mp_core::ErrorKind::BadSettings); others for lack of memory, when ranks ask for different settings, or
     /// when threads cannot be started.
     pub fn open(
         rank: &Rank,
         name: &str,
         settings: AsyncSettings,
         handler: impl FnMut(usize, &[u8]) + Send + 'static,
-    ) -> Result<AsyncBroadcast, AsyncFailure> {
+    ) -> Result<AsyncBroadcast> {
         let ranks = rank.size();
         let chunk_lines = settings.chunk_bytes.div_ceil(LINE_BYTES).max(1);
         let options = AsyncOptions {
@@ -207,7 +176,7 @@ impl AsyncBroadcast {
         };
         let lines = AsyncOptions::lines_before_chunk(ranks, LINE_BYTES).saturating_add(chunk_lines);
         let mpb = rank.mpb(name, names::ASYNCHRONOUS.mpbs(Mpbs::lines(lines)))?;
-        let member = Member::new(&RealMpb::new(&mpb), options)?;
+        let member = Member::new(&RealMpb::new(&mpb), options).map_err(bad_settings)?;
         let state =
             State { member, handler: Some(Box::new(handler)), handling: None, failure: None };
         let shared = Arc::new(Shared {
@@ -223,7 +192,7 @@ impl AsyncBroadcast {
             let attendant = thread::Builder::new()
                 .name(format!("broadcast {}.{number}", rank.id()))
                 .spawn(move || shared.attend(settings.notifier, &ready))
-                .map_err(mp_core::Error::other)?;
+                .map_err(|source| ErrorKind::Os { call: "starting a thread", source })?;
             broadcasts.attendants.push(attendant);
         }
         drop(ready);
@@ -236,14 +205,14 @@ impl AsyncBroadcast {
     /// do not mix.
     ///
     /// # Errors
-    /// [`AsyncFailure`]. In a handler, it returns [`AsyncFailure::InHandler`] instead of waiting, and then nothing has
+    /// Those of [`AsyncBroadcast`]. In a handler, it returns [`BadCall`](mp_core::ErrorKind::BadCall) instead of waiting, and then nothing has
     /// been sent.
-    pub fn broadcast(&self, message: &[u8]) -> Result<(), AsyncFailure> {
+    pub fn broadcast(&self, message: &[u8]) -> Result<()> {
         let shared = &*self.shared;
         if shared.lock().handling == Some(thread::current().id()) {
             return match self.try_broadcast(message)? {
                 true => Ok(()),
-                false => Err(AsyncFailure::InHandler),
+                false => Err(in_handler()),
             };
         }
         let _turn = shared.sending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -258,8 +227,8 @@ impl AsyncBroadcast {
     /// the window is closed for some of the message's chunks or another thread is broadcasting.
     ///
     /// # Errors
-    /// [`AsyncFailure`].
-    pub fn try_broadcast(&self, message: &[u8]) -> Result<bool, AsyncFailure> {
+    /// Those of [`AsyncBroadcast`].
+    pub fn try_broadcast(&self, message: &[u8]) -> Result<bool> {
         let shared = &*self.shared;
         let _turn = match shared.sending.try_lock() {
             Ok(turn) => turn,
@@ -277,13 +246,13 @@ impl AsyncBroadcast {
     /// called this. Then its threads end.
     ///
     /// # Errors
-    /// [`AsyncFailure`]; [`AsyncFailure::InHandler`] in the handler, in which case this rank's part has not ended.
-    pub fn finish(mut self) -> Result<(), AsyncFailure> {
+    /// Those of [`AsyncBroadcast`]; [`BadCall`](mp_core::ErrorKind::BadCall) in the handler, in which case this rank's part has not ended.
+    pub fn finish(mut self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let line = {
             let mut state = shared.checked()?;
             if state.handling == Some(thread::current().id()) {
-                return Err(AsyncFailure::InHandler);
+                return Err(in_handler());
             }
             state.member.say_farewell();
             shared.mpb.say_farewell();
@@ -321,7 +290,7 @@ impl Drop for AsyncBroadcast {
     fn drop(&mut self) {
         if !self.attendants.is_empty() {
             let dropped = "dropped before it was finished".to_owned();
-            self.shared.fail(AsyncFailure::FailedBefore { reason: dropped });
+            self.shared.fail(ErrorKind::FailedBefore { reason: dropped }.into());
             self.join();
         }
     }
@@ -340,22 +309,21 @@ impl Shared {
     }
 
     /// Returns the state, if nothing has failed.
-    fn checked(&self) -> Result<MutexGuard<'_, State>, AsyncFailure> {
+    fn checked(&self) -> Result<MutexGuard<'_, State>> {
         let mut state = self.lock();
         match &mut state.failure {
             None => Ok(state),
             Some(Failure { reason, error }) => {
-                let again = || AsyncFailure::FailedBefore { reason: reason.clone() };
+                let again = || Error::from(ErrorKind::FailedBefore { reason: reason.clone() });
                 Err(error.take().unwrap_or_else(again))
             }
         }
     }
 
     /// Remembers the first failure; ends this rank's part and the others' parts.
-    fn fail(&self, error: AsyncFailure) {
+    fn fail(&self, error: Error) {
         // Of a lost rank the others are told as well. This one must not be taken for it.
-        let of_another = matches!(&error, AsyncFailure::Core(lost)
-            if matches!(lost.kind(), mp_core::ErrorKind::PeerLost { .. }));
+        let of_another = matches!(error.kind(), ErrorKind::PeerLost { .. });
         {
             let mut state = self.lock();
             if state.failure.is_some() || self.ended.load(Ordering::Acquire) {
@@ -372,12 +340,7 @@ impl Shared {
     }
 
     /// Waits for a flag, or until everything is over.
-    fn wait(
-        &self,
-        setter: usize,
-        line: usize,
-        reached: impl Fn(u64) -> bool,
-    ) -> Result<(), AsyncFailure> {
+    fn wait(&self, setter: usize, line: usize, reached: impl Fn(u64) -> bool) -> Result<()> {
         let ended = || self.ended.load(Ordering::Acquire);
         let waited = self
             .mpb
@@ -389,7 +352,7 @@ impl Shared {
         Ok(())
     }
 
-    fn has_room(&self, message: &[u8]) -> Result<bool, AsyncFailure> {
+    fn has_room(&self, message: &[u8]) -> Result<bool> {
         let mut state = self.checked()?;
         let Ok(chunks) = u32::try_from(state.member.chunks(message.len())) else {
             return Ok(false);
@@ -403,7 +366,7 @@ impl Shared {
         &self,
         message: &[u8],
         sending: &mut Sending,
-    ) -> Result<Option<(usize, usize, u64)>, AsyncFailure> {
+    ) -> Result<Option<(usize, usize, u64)>> {
         let advanced = {
             let mut state = self.checked()?;
             self.advance_with(&mut state, message, sending)
@@ -411,7 +374,7 @@ impl Shared {
         advanced.inspect_err(|failure| {
             // Nobody can say what has been sent.
             let reason = failure.to_string();
-            self.fail(AsyncFailure::FailedBefore { reason });
+            self.fail(ErrorKind::FailedBefore { reason }.into());
         })
     }
 
@@ -420,7 +383,7 @@ impl Shared {
         state: &mut State,
         message: &[u8],
         sending: &mut Sending,
-    ) -> Result<Option<(usize, usize, u64)>, AsyncFailure> {
+    ) -> Result<Option<(usize, usize, u64)>> {
         let mut mpb = RealMpb::new(&self.mpb);
         let progress = complete(state.member.send_or_copy(&mut mpb, message, sending))?;
         let waits = match progress {
@@ -439,20 +402,20 @@ impl Shared {
     }
 
     /// Calls for deliveries, because one of this rank's own messages may be the next in the order.
-    fn call_for_deliveries(&self, state: &State) -> Result<(), AsyncFailure> {
+    fn call_for_deliveries(&self, state: &State) -> Result<()> {
         if state.member.has_delivery() && state.handling.is_none() {
             self.mpb.call_attendant()?;
         }
         Ok(())
     }
 
-    fn progress(&self, state: &mut State) -> Result<(), AsyncFailure> {
+    fn progress(&self, state: &mut State) -> Result<()> {
         complete(state.member.progress(&mut RealMpb::new(&self.mpb)))?;
         self.settle(state)
     }
 
     /// Makes a child's answer wake an attendant, where something waits for that answer.
-    fn settle(&self, state: &mut State) -> Result<(), AsyncFailure> {
+    fn settle(&self, state: &mut State) -> Result<()> {
         while let Some(child) = state.member.awaited()
             && state.member.wants_answer()
             && self.mpb.expect_answer(child)?
@@ -463,7 +426,7 @@ impl Shared {
         Ok(())
     }
 
-    fn see_whether_over(&self, state: &State) -> Result<(), AsyncFailure> {
+    fn see_whether_over(&self, state: &State) -> Result<()> {
         if state.member.is_over() && state.handling.is_none() {
             self.ended.store(true, Ordering::Release);
             self.mpb.look_again()?;
@@ -472,14 +435,14 @@ impl Shared {
     }
 
     /// Runs an attendant, from beginning to end.
-    fn attend(&self, notifier: Notifier, ready: &mpsc::Sender<Result<(), mp_core::Error>>) {
+    fn attend(&self, notifier: Notifier, ready: &mpsc::Sender<Result<()>>) {
         /// Reports a panic that is not the handler's.
         struct Bail<'a>(&'a Shared);
         impl Drop for Bail<'_> {
             fn drop(&mut self) {
                 if thread::panicking() {
                     let reason = "an attendant panicked".to_owned();
-                    self.0.fail(AsyncFailure::FailedBefore { reason });
+                    self.0.fail(ErrorKind::FailedBefore { reason }.into());
                 }
             }
         }
@@ -508,11 +471,7 @@ impl Shared {
     }
 
     /// Takes what has come, passes it on, and handles it.
-    fn look(
-        &self,
-        attendant: &mut Attendant<'_>,
-        sources: &mut Vec<usize>,
-    ) -> Result<(), AsyncFailure> {
+    fn look(&self, attendant: &mut Attendant<'_>, sources: &mut Vec<usize>) -> Result<()> {
         let mut mpb = RealMpb::new(&self.mpb);
         let mut state = self.lock();
         loop {
@@ -542,7 +501,11 @@ impl Shared {
             state.handling = None;
             if let Err(payload) = handled {
                 drop(state);
-                return Err(AsyncFailure::HandlerPanicked { message: said(payload) });
+                return Err(ErrorKind::OperationPanicked {
+                    place: Place::Collective,
+                    message: said(payload),
+                }
+                .into());
             }
             state.handler = Some(handler);
             complete(state.member.handled(&mut mpb, delivery))?;

@@ -6,12 +6,12 @@
 //! of the context in a message tells the program's messages from those of joint operations.
 
 use crate::communicator::{
-    agreement::call::{Call, Calls},
-    error::{Error, ErrorKind, Result},
-    messages::elements::misuse,
+    error::bad_call,
+    error::lost,
     point_to_point::{Communicator, OWN_TAGS, Stream},
     status::Tag,
 };
+use mp_core::{Call, Calls, Error, ErrorKind, Result};
 
 /// Identifies one of these calls. All ranks must make the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,9 @@ impl Communicator {
         let context = rows.iter().map(|row| row[1]).max().unwrap_or(0);
         // Twice as many are told apart: see `Stream`.
         let Some(context) = u32::try_from(context).ok().filter(|&context| context < 1 << 31) else {
-            return misuse("no context is left");
+            return Err(bad_call(
+                "no numbers for further communicators are left in this world: drop or reuse communicators earlier",
+            ));
         };
         // Also where the calls differ: whatever a rank takes it for, it is not used.
         self.engine.work().next_context = context + 1;
@@ -102,7 +104,7 @@ impl Communicator {
         let answer = match &failed {
             Some((rank, error)) => {
                 let why = match error.kind() {
-                    ErrorKind::Ended { .. } => ENDED,
+                    ErrorKind::PeerEnded { .. } => ENDED,
                     _ => LOST,
                 };
                 vec![[MISSING, *rank as u64, why, 0, 0]]
@@ -115,7 +117,7 @@ impl Communicator {
             let sent = rows.try_for_each(|row| self.send_in(Stream::Together, row, rank, tag));
             match sent.map_err(Error::into_kind) {
                 // All others go on, and will hear of it when they need that rank.
-                Ok(()) | Err(ErrorKind::PeerLost { .. } | ErrorKind::Ended { .. }) => {}
+                Ok(()) | Err(ErrorKind::PeerLost { .. } | ErrorKind::PeerEnded { .. }) => {}
                 Err(error) => drop(failed.get_or_insert((rank, error.into()))),
             }
         }
@@ -134,8 +136,8 @@ impl Communicator {
                 let rank = row[1] as usize;
                 let world_rank = self.to_world(rank)? as usize;
                 return Err(match row[2] {
-                    LOST => ErrorKind::PeerLost { rank, world_rank }.into(),
-                    _ => ErrorKind::Ended { rank }.into(),
+                    LOST => lost(rank, world_rank),
+                    _ => ErrorKind::PeerEnded { rank }.into(),
                 });
             }
             rows.push(row);
@@ -161,7 +163,7 @@ impl Communicator {
     /// Exchanges the calls of all ranks, in words.
     fn all_calls(&self, tag: u32, mine: &Call) -> Result<Vec<Call>> {
         let unreadable = |error: postcard::Error| {
-            Error::from(ErrorKind::Broken { rank: 0, reason: error.to_string() })
+            Error::from(ErrorKind::PeerBroken { rank: 0, reason: error.to_string() })
         };
         if self.rank() > 0 {
             let call = postcard::to_stdvec(mine).map_err(unreadable)?;
@@ -174,14 +176,14 @@ impl Communicator {
             let (call, _) =
                 self.receive_vec_in::<u8>(Stream::Together, rank.into(), Tag::Is(tag))?;
             let broken = |error: postcard::Error| {
-                Error::from(ErrorKind::Broken { rank, reason: error.to_string() })
+                Error::from(ErrorKind::PeerBroken { rank, reason: error.to_string() })
             };
             calls.push(postcard::from_bytes(&call).map_err(broken)?);
         }
         let all = postcard::to_stdvec(&calls).map_err(unreadable)?;
         for rank in 1..self.size() {
             match self.send_in(Stream::Together, &all, rank, tag).map_err(Error::into_kind) {
-                Ok(()) | Err(ErrorKind::PeerLost { .. } | ErrorKind::Ended { .. }) => {}
+                Ok(()) | Err(ErrorKind::PeerLost { .. } | ErrorKind::PeerEnded { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -15,15 +15,14 @@
 use std::sync::{Mutex, PoisonError};
 
 use mp_core::{
-    Rank,
+    Rank, Result,
     memory::{Consensus, Region},
     mpb::Mpbs,
 };
 
 use crate::communicator::{
-    error::Result,
+    error::bad_call,
     members::Members,
-    messages::elements::misuse,
     messages::send_queue::{LINE_CHANNEL, NAMES, names},
 };
 
@@ -131,7 +130,7 @@ impl Board {
         let (words, of) =
             (&self.region.words()[FIRST..], (self.region.ranks(), self.region.rank()));
         let Some(consensus) = Consensus::new(words, of, self.contribution, self.proposal) else {
-            return misuse("a region that is too short");
+            return Err(bad_call("the region for what the ranks decide is too short"));
         };
         let round = {
             let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);

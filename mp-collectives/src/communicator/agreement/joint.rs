@@ -2,15 +2,13 @@
 
 use std::{any::Any, rc::Rc, time::Duration};
 
-use mp_core::{Plain, Rank, progress::Helper};
+use mp_core::{Call, Plain, Rank, Result, progress::Helper};
 
 use crate::communicator::{
     agreement::board::Whose,
-    agreement::call::Call,
     agreement::check::Check,
     agreement::ledger::Ledger,
-    error::Result,
-    messages::elements::misuse,
+    error::bad_call,
     point_to_point::{Communicator, OWN_TAGS, Stream},
     requests::exchange::Exchange,
     status::{Source, Status, Tag},
@@ -73,12 +71,12 @@ impl<'a> Joint<'a> {
         self.communicator.engine.rank.clone()
     }
 
-    /// Returns [`Revoked`](crate::communicator::ErrorKind::Revoked) if the communicator was [revoked](Communicator::revoke). This is
+    /// Returns [`Revoked`](mp_core::ErrorKind::Revoked) if the communicator was [revoked](Communicator::revoke). This is
     /// for operations that begin with something other than messages of this stream. Ranks that have opened message
     /// passing buffers call it once more after that. A revocation ends whatever they wait for later.
     ///
     /// # Errors
-    /// [`Revoked`](crate::communicator::ErrorKind::Revoked).
+    /// [`Revoked`](mp_core::ErrorKind::Revoked).
     #[inline(always)]
     pub fn check_revoked(self) -> Result<()> {
         self.communicator.check_revoked()
@@ -116,7 +114,7 @@ impl<'a> Joint<'a> {
         self.communicator.kept.push(made);
         match self.communicator.kept.get() {
             Some(found) => Ok(found),
-            None => misuse("what was kept is gone"),
+            None => Err(bad_call("what was just kept in the communicator is gone")),
         }
     }
 
@@ -170,7 +168,7 @@ impl<'a> Joint<'a> {
     /// if they do not compare them, or if there is only one rank.
     ///
     /// # Errors
-    /// [`World`](crate::communicator::ErrorKind::World) for lack of memory.
+    /// [`World`](mp_core::ErrorKind::World) for lack of memory.
     pub fn ledger(self) -> Result<Option<Ledger>> {
         match self.checks() {
             true => {
@@ -219,8 +217,8 @@ impl<'a> Joint<'a> {
     /// ```
     ///
     /// # Errors
-    /// At all ranks: [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer), and [`NotCome`](crate::communicator::ErrorKind::NotCome) after
-    /// the limit; [`PeerLost`](crate::communicator::ErrorKind::PeerLost) and [`Ended`](crate::communicator::ErrorKind::Ended) when a rank can't
+    /// At all ranks: [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), and [`NotCome`](mp_core::ErrorKind::RankMissing) after
+    /// the limit; [`PeerLost`](mp_core::ErrorKind::PeerLost) and [`Ended`](mp_core::ErrorKind::PeerEnded) when a rank can't
     /// come.
     pub fn check(self, call: &Call, limit: Option<Duration>) -> Result<()> {
         self.check_revoked()?;
@@ -245,7 +243,7 @@ impl<'a> Joint<'a> {
     /// Works like [`Communicator::send`], in the stream of joint operations.
     ///
     /// # Errors
-    /// As `Communicator::send`; [`Misuse`](crate::communicator::ErrorKind::Misuse) for tags from 2³¹ on.
+    /// As `Communicator::send`; [`Misuse`](mp_core::ErrorKind::Misuse) for tags from 2³¹ on.
     #[inline]
     pub fn send<T: Plain>(self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         self.check_tag(tag)?;
@@ -271,6 +269,12 @@ impl<'a> Joint<'a> {
 
     #[inline]
     fn check_tag(self, tag: u32) -> Result<()> {
-        if tag < OWN_TAGS { Ok(()) } else { misuse(format!("tag {tag} of a joint operation")) }
+        if tag < OWN_TAGS {
+            Ok(())
+        } else {
+            Err(bad_call(format!(
+                "tag {tag} is not one of a joint operation: use one below {OWN_TAGS}"
+            )))
+        }
     }
 }

@@ -31,14 +31,13 @@ use std::{
 };
 
 use mp_core::{
-    Wait,
+    Call, Calls, Error, ErrorKind, Result, Wait,
     mpb::{Line, Mpbs, Polled},
 };
 
 use crate::communicator::{
-    agreement::call::{Call, Calls},
+    agreement::call::{digest_of, shorten},
     agreement::joint::Joint,
-    error::{Error, ErrorKind, Result},
     messages::send_queue::NAMES,
     point_to_point::Communicator,
 };
@@ -127,7 +126,7 @@ impl Ledger {
     /// Enters this rank's next call, without waiting.
     ///
     /// # Errors
-    /// [`World`](crate::communicator::ErrorKind::World) when the world's memory is broken.
+    /// [`World`](mp_core::ErrorKind::World) when the world's memory is broken.
     pub fn enter(&self, call: Call) -> Result<Entered> {
         let mut state = self.shared.lock();
         let number = state.entered;
@@ -188,7 +187,8 @@ impl Shared {
             let mut text = (words.len() as u64).to_le_bytes().to_vec();
             text.extend(words);
             mpb.put(&text, Line { rank: self.me(), line: self.text_line(number) })?;
-            let (line, digest) = (self.entry_line(self.me(), number), call.digest().to_le_bytes());
+            let (line, digest) =
+                (self.entry_line(self.me(), number), digest_of(call).to_le_bytes());
             for rank in self.others() {
                 mpb.set_flag_with(Line { rank, line }, number + 1, &digest)?;
             }
@@ -252,7 +252,7 @@ impl Shared {
         let mut same = true;
         for rank in self.others() {
             mpb.flag_payload(self.entry_line(rank, number), &mut digest)?;
-            same &= u64::from_le_bytes(digest) == call.digest();
+            same &= u64::from_le_bytes(digest) == digest_of(call);
         }
         if !same {
             return Ok(Some(match self.all_calls(number, call)? {
@@ -324,7 +324,7 @@ fn in_words(call: &Call) -> Vec<u8> {
     loop {
         match postcard::to_stdvec(&call) {
             Ok(words) if words.len() <= TEXT => return words,
-            _ => call.shorten(),
+            _ => shorten(&mut call),
         }
     }
 }
@@ -334,8 +334,8 @@ impl Entered {
     /// Does not wait. If the result does not matter any more, there is no need to call this.
     ///
     /// # Errors
-    /// [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer), [`NotCome`](crate::communicator::ErrorKind::NotCome) if another rank has given
-    /// up; [`World`](crate::communicator::ErrorKind::World) when the world's memory is broken.
+    /// [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), [`NotCome`](mp_core::ErrorKind::RankMissing) if another rank has given
+    /// up; [`World`](mp_core::ErrorKind::World) when the world's memory is broken.
     pub fn look(&self) -> Result<Option<Missing>> {
         let shared = &self.ledger.shared;
         let mut state = shared.lock();
@@ -349,7 +349,9 @@ impl Entered {
             None => Ok(None),
             Some(Verdict::Differ(calls)) => Err(ErrorKind::CallsDiffer(Box::new(calls)).into()),
             Some(Verdict::NotCome(rank)) => Err(self.not_come(rank)),
-            Some(Verdict::Broken(rank, reason)) => Err(ErrorKind::Broken { rank, reason }.into()),
+            Some(Verdict::Broken(rank, reason)) => {
+                Err(ErrorKind::PeerBroken { rank, reason }.into())
+            }
         }
     }
 
@@ -360,7 +362,7 @@ impl Entered {
 
     fn not_come(&self, rank: usize) -> Error {
         let limit = self.ledger.limit.unwrap_or_default();
-        Error::from(ErrorKind::NotCome { rank, call: Box::new(self.call.clone()), limit })
+        Error::from(ErrorKind::RankMissing { rank, call: Box::new(self.call.clone()), limit })
     }
 
     /// Waits until the entry is compared. The communicator's pending operations make progress meanwhile.
@@ -394,16 +396,11 @@ impl Entered {
                 .wait_flag_with(wait, Some(missing.rank), missing.line, reached)
                 .map_err(mp_core::Error::into_kind)
             {
-                Ok(_) | Err(mp_core::ErrorKind::Timeout { .. }) => {}
-                Err(mp_core::ErrorKind::Disconnected { .. }) => {
-                    return Err(ErrorKind::Ended { rank: missing.rank }.into());
+                Ok(_) | Err(ErrorKind::Timeout { .. }) => {}
+                Err(ErrorKind::Disconnected { .. }) => {
+                    return Err(ErrorKind::PeerEnded { rank: missing.rank }.into());
                 }
-                Err(mp_core::ErrorKind::PeerLost { rank, .. }) => {
-                    return Err(
-                        of.localized(Error::from(ErrorKind::PeerLost { rank, world_rank: rank }))
-                    );
-                }
-                Err(kind) => return Err(kind.into()),
+                Err(kind) => return Err(of.localized(kind.into())),
             }
         }
         Ok(())

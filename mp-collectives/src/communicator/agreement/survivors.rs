@@ -20,15 +20,9 @@
 //! channels of a name with a rank number that has ended, which names and rolls of channels count as gone. A generation
 //! in the rank's number would provide that; the burial, the pairing of names and the contexts need no change.
 
-use mp_core::Rank;
+use mp_core::{Call, Callers, Calls, ErrorKind, Rank, Result};
 
-use crate::communicator::{
-    agreement::call::{Call, Callers, Calls},
-    error::{ErrorKind, Result},
-    members::Members,
-    messages::elements::misuse,
-    point_to_point::Communicator,
-};
+use crate::communicator::{error::bad_call, members::Members, point_to_point::Communicator};
 
 /// What the survivors of a communicator have [agreed](Communicator::agree) on. It is the same at all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,11 +110,11 @@ impl Communicator {
     /// receives and probes of this rank from any source wait for the other ranks in this communicator.
     ///
     /// As long as a rank of the communicator is lost and was not acknowledged, each receive from any source for which
-    /// no message has come fails with [`PeerLost`](crate::communicator::ErrorKind::PeerLost), because the lost rank might have sent
+    /// no message has come fails with [`PeerLost`](mp_core::ErrorKind::PeerLost), because the lost rank might have sent
     /// its message. Messages that the lost rank had sent are received first. A receive that was posted earlier fails
     /// when it is waited for or tested, and returns its buffer. It then takes no message, so that none is lost: the
     /// next receive gets it. The same applies to a rank that is alive but has no memory to send to this one; the error
-    /// is then [`Broken`](crate::communicator::ErrorKind::Broken).
+    /// is then [`Broken`](mp_core::ErrorKind::PeerBroken).
     ///
     /// ```
     /// use onchip::communicator::{ANY_SOURCE, Communicator, ErrorKind};
@@ -156,7 +150,7 @@ impl Communicator {
     }
 
     /// Revokes the communicator (`MPI_Comm_revoke`). From now on, everything that any of its ranks does in it fails at
-    /// once with [`Revoked`](crate::communicator::ErrorKind::Revoked), including this rank's calls. A rank calls this when it has
+    /// once with [`Revoked`](mp_core::ErrorKind::Revoked), including this rank's calls. A rank calls this when it has
     /// found another rank lost and its peers may wait for messages that will not come. They learn of the loss in this
     /// way, and can [`shrink`](Self::shrink) the communicator together. The other ranks need not call it. Communicators
     /// that were made from this one, or that it was made from, go on.
@@ -177,7 +171,7 @@ impl Communicator {
     ///     }
     ///     // Nobody sends anything.
     ///     let failed = world.receive::<u8>((rank.id() + 1) % 3, 1).unwrap_err();
-    ///     assert!(matches!(failed.kind(), ErrorKind::Revoked));
+    ///     assert!(matches!(failed.kind(), ErrorKind::Revoked { .. }));
     ///     assert!(world.is_revoked());
     ///     // All are still there.
     ///     let again = world.shrink()?;
@@ -188,7 +182,7 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`World`](crate::communicator::ErrorKind::World) for lack of memory, or when the world's memory is broken.
+    /// [`World`](mp_core::ErrorKind::World) for lack of memory, or when the world's memory is broken.
     pub fn revoke(&self) -> Result<()> {
         let board = self.engine.work().board(self.context, &self.members)?;
         board.revoke()?;
@@ -234,13 +228,15 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer) at all ranks when some call [`agree`](Self::agree) instead;
-    /// [`World`](crate::communicator::ErrorKind::World) for lack of memory, or when the world's memory is broken.
+    /// [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer) at all ranks when some call [`agree`](Self::agree) instead;
+    /// [`World`](mp_core::ErrorKind::World) for lack of memory, or when the world's memory is broken.
     pub fn shrink(&self) -> Result<Self> {
         let Decision { context, group, .. } = self.decide(SHRINK, u64::MAX)?;
         // Twice as many are told apart: see `Stream`.
         let Some(context) = u32::try_from(context).ok().filter(|&context| context < 1 << 31) else {
-            return misuse("no context is left");
+            return Err(bad_call(
+                "no numbers for further communicators are left in this world: drop or reuse communicators earlier",
+            ));
         };
         self.engine.work().next_context = context + 1;
         self.of_ranks(group, context)
@@ -271,8 +267,8 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer) at all ranks when some call [`shrink`](Self::shrink) instead;
-    /// [`World`](crate::communicator::ErrorKind::World) for lack of memory, or when the world's memory is broken.
+    /// [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer) at all ranks when some call [`shrink`](Self::shrink) instead;
+    /// [`World`](mp_core::ErrorKind::World) for lack of memory, or when the world's memory is broken.
     pub fn agree(&self, flag: u64) -> Result<Agreement> {
         let Decision { flag, unacknowledged, .. } = self.decide(AGREE, flag)?;
         Ok(Agreement { flag, unacknowledged })
@@ -293,7 +289,7 @@ impl Communicator {
             propose(&rank, members, |member| board.is_gone(member), contributions)
         })?;
         let (&[flag, context], sets) = decided.split_at(2) else {
-            return misuse("a decision without words");
+            return Err(bad_call("what the ranks decided has no words"));
         };
         let mut sets = sets.chunks(set_words(members.len())).map(ranks_of);
         let mut next = || sets.next().unwrap_or_default();

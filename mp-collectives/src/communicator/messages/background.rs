@@ -12,14 +12,13 @@ use std::{
 };
 
 use mp_core::{
-    Rank, Select, Wait,
+    Error, ErrorKind, Rank, Recipient, Select, Wait,
     progress::{Advanced, Part},
     requests::{Beside, Driven, Driver, Landing},
 };
 
 use crate::communicator::{
-    ErrorKind,
-    error::Error,
+    error::bad_call,
     messages::engine::{Engine, Handle},
     messages::owner::{Owner, Shared, Working},
 };
@@ -91,7 +90,7 @@ impl Part for Background {
         // One that is borrowed sits in a wait of its own, which tells by itself.
         let owner = self.owner.upgrade()?;
         let mut engine = owner.try_here()?;
-        engine.matching.tell().map(mp_core::Error::from)
+        engine.matching.tell()
     }
 
     fn is_gone(&self) -> bool {
@@ -138,7 +137,7 @@ impl Driver for Background {
         let Some(owner) = self.owner.upgrade() else { return Ok(true) };
         let Some(mut engine) = owner.try_work() else {
             let reason = "a request is waited for within another call of its communicator";
-            return Err(Error::from(ErrorKind::Misuse(reason.to_owned())).into());
+            return Err(bad_call(reason));
         };
         let limit = wait.time_limit();
         let done = |engine: &mut Engine| enough(engine);
@@ -171,7 +170,9 @@ pub(crate) fn keep(owner: &Shared) {
             && let Some(mut engine) = owner.try_work().map(Working::keep)
         {
             // The program has no call left that could fail.
-            while let Err(ErrorKind::Unsent { .. }) = engine.finish().map_err(Error::into_kind) {}
+            while let Err(ErrorKind::NotSent { to: Recipient::Rank(_), .. }) =
+                engine.finish().map_err(Error::into_kind)
+            {}
         }
     };
     // Another thread of the rank, of which nobody knows how it ends.

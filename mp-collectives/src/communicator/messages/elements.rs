@@ -1,58 +1,24 @@
 //! Element types of messages and how both sides compare them, and the buffers that calls take.
 
-use std::{
-    any::{Any, TypeId, type_name},
-    fmt,
-};
+use std::any::{Any, TypeId};
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use mp_core::{Buffer, Plain, SharedBuffer, requests::Landing};
+use mp_core::{Buffer, ElementType, ErrorKind, Plain, SharedBuffer, requests::Landing};
 
-use crate::communicator::error::{ErrorKind, Result};
-
-/// One side's view of a message's elements: what [`OtherElements`](crate::communicator::ErrorKind::OtherElements) shows of both.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[non_exhaustive]
-pub struct ElementType {
-    /// The type's name, truncated to 104 bytes.
-    pub name: String,
-    /// Its size in bytes.
-    pub size: usize,
-    /// Its alignment in bytes.
-    pub align: usize,
+/// Makes the description of a type that was never announced, which only a broken sender can do.
+pub(crate) fn unknown() -> ElementType {
+    ElementType::new("an unknown type", 0, 0)
 }
 
-impl fmt::Display for ElementType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({} bytes, alignment {})", self.name, self.size, self.align)
-    }
-}
-
-/// Bytes of a type's name that are kept.
-const NAME: usize = 104;
-
-impl ElementType {
-    pub(crate) fn of<T: Plain>() -> Self {
-        let whole = type_name::<T>();
-        let cut = (0..=NAME).rev().find(|&end| whole.is_char_boundary(end)).unwrap_or(0);
-        Self { name: whole[..cut].to_owned(), size: size_of::<T>(), align: align_of::<T>() }
-    }
-
-    /// For a type that was never announced, which only a broken sender can do.
-    pub(crate) fn unknown() -> Self {
-        Self { name: "an unknown type".to_owned(), size: 0, align: 0 }
-    }
-
-    /// Returns a number for the type that is the same in every process. Two different types have the same number with a
-    /// probability of one in four billion. (FNV-1a, folded.)
-    pub(crate) fn fingerprint(&self) -> u32 {
-        let sizes = [self.size as u64, self.align as u64];
-        let bytes = self.name.bytes().chain(sizes.into_iter().flat_map(u64::to_le_bytes));
-        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        (hash >> 32) as u32 ^ hash as u32
-    }
+/// Returns a number for the type that is the same in every process. Two different types have the same number with a
+/// probability of one in four billion. (FNV-1a, folded.)
+pub(crate) fn fingerprint(element: &ElementType) -> u32 {
+    let sizes = [element.size as u64, element.align as u64];
+    let bytes = element.name.bytes().chain(sizes.into_iter().flat_map(u64::to_le_bytes));
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (hash >> 32) as u32 ^ hash as u32
 }
 
 /// The fingerprints of the types in use. Hashing a name for every message would take longer than the message.
@@ -77,7 +43,7 @@ impl Fingerprints {
         let entry = match self.all.iter().find(|(known, _)| *known == id) {
             Some(entry) => *entry,
             None => {
-                let entry = (id, ElementType::of::<T>().fingerprint());
+                let entry = (id, fingerprint(&ElementType::of::<T>()));
                 self.all.push(entry);
                 entry
             }
@@ -109,7 +75,8 @@ pub(crate) struct Grown<T>(pub(crate) Vec<T>);
 impl<T: Plain> Landing for Grown<T> {
     fn begin(&mut self, count: usize) -> mp_core::Result<()> {
         self.0.clear();
-        self.0.try_reserve_exact(count).map_err(mp_core::Error::other)?;
+        let no_memory = |_| ErrorKind::OutOfMemory { bytes: count.saturating_mul(size_of::<T>()) };
+        self.0.try_reserve_exact(count).map_err(no_memory)?;
         self.0.resize(count, T::zeroed());
         Ok(())
     }
@@ -144,8 +111,4 @@ impl<T: Plain> Landing for Taken<'_, T> {
             Err(buffer) => Some(buffer),
         }
     }
-}
-
-pub(crate) fn misuse<T>(reason: impl Into<String>) -> Result<T> {
-    Err(ErrorKind::Misuse(reason.into()).into())
 }

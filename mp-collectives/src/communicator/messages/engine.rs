@@ -12,7 +12,7 @@ use std::{
 };
 
 use mp_core::{
-    Plain, Rank, Select, Wait,
+    ElementType, Error, ErrorKind, Plain, Rank, Result, Select, Wait,
     requests::{Beside, Landing},
     waits::{News, tell_messages},
 };
@@ -20,9 +20,9 @@ use mp_core::{
 use crate::communicator::{
     agreement::board::{Board, Whose},
     agreement::survivors,
-    error::{Error, ErrorKind, Result},
+    error::{bad_call, not_sent, reason_in_this_rank, revoked},
     members::Members,
-    messages::elements::{ElementType, Fingerprints},
+    messages::elements::Fingerprints,
     messages::listening::Listening,
     messages::matching::{Due, Matching, Sending},
     messages::posted::{Posted, Want, Wanted},
@@ -95,8 +95,8 @@ impl<'a> Local<'a> {
 
     /// Returns why it failed, if the reason lies in this rank.
     fn unsent(&self) -> Option<Error> {
-        let reason = self.outcome.as_ref()?.as_ref().err()?.of_this_rank()?;
-        Some(ErrorKind::Unsent { rank: self.to as usize, reason }.into())
+        let reason = reason_in_this_rank(self.outcome.as_ref()?.as_ref().err()?)?;
+        Some(not_sent(self.to as usize, reason))
     }
 }
 
@@ -410,7 +410,7 @@ impl Engine {
             if self.matching.is_revoked(course.context()) {
                 match &*cargo {
                     Cargo::Bytes(bytes) => return Err(self.let_go(to, course, bytes)),
-                    Cargo::Moved(_) if !course.has_begun() => return Err(ErrorKind::Revoked.into()),
+                    Cargo::Moved(_) if !course.has_begun() => return Err(revoked()),
                     // There is no copy of a buffer. The receiver takes it as soon as it looks.
                     Cargo::Moved(_) => {}
                 }
@@ -424,7 +424,7 @@ impl Engine {
         let place = self.hold_for_call(to, &envelope)?;
         let sent = self.send_held(to, place, envelope, bytes);
         // Of a communicator that is revoked the receiver waits for nothing.
-        if sent.as_ref().is_err_and(|error| !matches!(error.kind(), ErrorKind::Revoked)) {
+        if sent.as_ref().is_err_and(|error| !matches!(error.kind(), ErrorKind::Revoked { .. })) {
             self.forsake(to, place);
         }
         if envelope.sync == 0 {
@@ -978,7 +978,7 @@ impl Engine {
             let Some(way) = &mut self.send_queue[to] else { continue };
             for (ticket, cargo) in way.revoke(context) {
                 if let Some(ticket) = ticket {
-                    self.matching.not_sent(ticket, cargo, Error::from(ErrorKind::Revoked));
+                    self.matching.not_sent(ticket, cargo, revoked());
                 }
             }
             self.flush_to(to as u32);
@@ -1015,7 +1015,7 @@ impl Engine {
         if course.has_begun() {
             self.queue(to, course.clone(), Kept::Owned(Box::new(bytes.to_vec())), None);
         }
-        Error::from(ErrorKind::Revoked)
+        revoked()
     }
 
     /// Waits until something may have changed. Returns false if the limit passed before. `to` are the ranks for which
@@ -1371,7 +1371,7 @@ impl Engine {
 }
 
 fn too_many() -> Error {
-    Error::from(ErrorKind::Misuse(format!("{} sends are under way", u32::MAX)))
+    bad_call(format!("{} sends are under way", u32::MAX))
 }
 
 impl Drop for Engine {

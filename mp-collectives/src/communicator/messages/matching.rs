@@ -8,14 +8,14 @@
 
 use std::{any::Any, collections::HashMap, sync::Arc};
 
-use mp_core::{BufferMut, requests::Landing};
+use mp_core::{BufferMut, ElementType, Error, ErrorKind, Result, requests::Landing};
 use slab::Slab;
 
 use crate::communicator::{
-    error::{Error, ErrorKind, Result},
+    error::{self, not_sent, reason_in_this_rank, revoked},
     members::Members,
     messages::eager::{Backlog, Unexpected},
-    messages::elements::ElementType,
+    messages::elements::unknown,
     messages::posted::{Came, LandingPlace, Posted, Receives, Stage, Want, Wanted},
     messages::send_queue::{End, Kept},
     messages::store::{Arrived, Content, Pattern, Store},
@@ -81,7 +81,7 @@ impl Sending {
 
     /// Makes what stays in the place of a send that is [retired](Self::retired), so that no other send gets its number.
     fn tombstone(to: u32, context: u32) -> Self {
-        Self { failed: Some(ErrorKind::Revoked.into()), retired: true, ..Self::new(to, context) }
+        Self { failed: Some(revoked()), retired: true, ..Self::new(to, context) }
     }
 
     fn is_tombstone(&self) -> bool {
@@ -147,7 +147,7 @@ impl Matching {
     /// lent may have heard of the revocation since, and has failed only what was pending by then.
     #[inline]
     pub(crate) fn check_revoked(&self, context: u32) -> Result<()> {
-        if self.is_revoked(context) { Err(ErrorKind::Revoked.into()) } else { Ok(()) }
+        if self.is_revoked(context) { Err(revoked()) } else { Ok(()) }
     }
 
     /// Returns whether any communicator is revoked.
@@ -169,7 +169,7 @@ impl Matching {
         let asked = self.awaited.extract_if(|_, (envelope, _)| is_of(envelope.context));
         let asked = asked.map(|(_, (_, place))| place);
         for place in revoked.map(|(place, _)| place).chain(asked).collect::<Vec<_>>() {
-            self.fail(place, ErrorKind::Revoked.into());
+            self.fail(place, error::revoked());
         }
         let sends = self.sends.iter();
         let sends = sends.filter(|(_, send)| is_of(send.context) && !send.is_done());
@@ -195,14 +195,14 @@ impl Matching {
             false => None,
         };
         if let Some(sending) = self.sends.get_mut(place) {
-            sending.failed = Some(ErrorKind::Revoked.into());
+            sending.failed = Some(revoked());
             sending.back = held.and_then(Kept::back).or(sending.back.take());
             self.forget_if_abandoned(place);
         }
     }
 
     pub(crate) fn element(&self, fingerprint: u32) -> ElementType {
-        self.known(fingerprint).cloned().unwrap_or_else(ElementType::unknown)
+        self.known(fingerprint).cloned().unwrap_or_else(unknown)
     }
 
     pub(crate) fn known(&self, fingerprint: u32) -> Option<&ElementType> {
@@ -344,7 +344,7 @@ impl Matching {
             let reason = "two messages of one number".to_owned();
             self.fail(
                 place,
-                Error::from(ErrorKind::Broken { rank: before.source as usize, reason }),
+                Error::from(ErrorKind::PeerBroken { rank: before.source as usize, reason }),
             );
         }
     }
@@ -552,7 +552,7 @@ impl Matching {
     pub(crate) fn not_sent(&mut self, place: usize, cargo: Kept, error: Error) {
         let cargo = self.take_held(place).unwrap_or(cargo);
         if let Some(sending) = self.sends.get_mut(place) {
-            if let Some(reason) = error.of_this_rank() {
+            if let Some(reason) = reason_in_this_rank(&error) {
                 self.untold.push(Untold { place: Some(place), to: sending.to, reason });
             }
             sending.failed = Some(error);
@@ -563,7 +563,7 @@ impl Matching {
 
     /// Records that a copy will not be sent for which the program has no request.
     pub(crate) fn copy_not_sent(&mut self, to: u32, error: &Error) {
-        if let Some(reason) = error.of_this_rank() {
+        if let Some(reason) = reason_in_this_rank(error) {
             self.untold.push(Untold { place: None, to, reason });
         }
     }
@@ -574,7 +574,7 @@ impl Matching {
             return None;
         }
         let Untold { to, reason, .. } = self.untold.remove(0);
-        Some(ErrorKind::Unsent { rank: to as usize, reason }.into())
+        Some(not_sent(to as usize, reason))
     }
 
     /// Records that a send is no longer waited for. It goes on.
@@ -652,7 +652,7 @@ fn land(arrived: Arrived, landing: &mut (impl Landing + ?Sized)) -> Result<Envel
         }
         Content::Away => {
             let reason = "its message has not come".to_owned();
-            return Err(ErrorKind::Broken { rank: envelope.source as usize, reason }.into());
+            return Err(ErrorKind::PeerBroken { rank: envelope.source as usize, reason }.into());
         }
         Content::Moved(buffer) => {
             if let Some(buffer) = landing.adopt(buffer, envelope.count) {

@@ -1,11 +1,11 @@
 //! Posted receives: what each takes, and its progress.
 
+use mp_core::{ElementType, Error, ErrorKind, Result};
 use std::{iter, sync::Arc};
 
 use crate::communicator::{
-    error::{Error, ErrorKind, Result},
     members::Members,
-    messages::elements::ElementType,
+    messages::elements::unknown,
     messages::store::{Arrived, Content, Pattern},
     messages::wire::{Envelope, Inline},
 };
@@ -25,7 +25,7 @@ pub(crate) struct Want {
 
 impl Want {
     const NOTHING: Self =
-        Self { fingerprint: 0, size: 0, room: None, exact: false, element: ElementType::unknown };
+        Self { fingerprint: 0, size: 0, room: None, exact: false, element: unknown };
 
     /// Returns why this receive can't take this message, if it can't. `theirs` is the sender's type.
     pub(crate) fn refuses(
@@ -39,7 +39,7 @@ impl Want {
         let other = fingerprint != self.fingerprint || count.checked_mul(self.size) != Some(bytes);
         if other || short {
             let (ours, theirs) = (Box::new((self.element)()), Box::new(theirs()));
-            return Some(ErrorKind::OtherElements { source_rank, tag, count, ours, theirs }.into());
+            return Some(ErrorKind::WrongElements { source_rank, tag, count, ours, theirs }.into());
         }
         let room = self.room.filter(|&room| room < count)?;
         Some(ErrorKind::Truncated { source_rank, tag, count, room }.into())

@@ -6,15 +6,13 @@
 
 use bytemuck::bytes_of;
 use mp_core::{
-    Message, Rank, Receiver, Result as CoreResult, Select, SharedBuffer, loan::Borrower,
-    requests::Landing,
+    ElementType, Error, ErrorKind, Message, Rank, Receiver, Result as CoreResult, Select,
+    SharedBuffer, loan::Borrower, requests::Landing,
 };
 
 use crate::communicator::{
-    ErrorKind,
-    error::Error,
+    error::lost,
     members::Members,
-    messages::elements::ElementType,
     messages::matching::{Matching, NOBODY},
     messages::posted::Stage,
     messages::send_queue::{End, LINE_CHANNEL, chunk_channel, names},
@@ -126,7 +124,7 @@ impl Body {
                 let Content::Bytes { rest, .. } = content else { return };
                 let name = String::from_utf8_lossy(&rest).into_owned();
                 let (size, align) = (envelope.context as usize, envelope.tag as usize);
-                matching.learn(envelope.fingerprint, ElementType { name, size, align });
+                matching.learn(envelope.fingerprint, ElementType::new(name, size, align));
             }
             // The way itself has taken it.
             To::End => {}
@@ -217,7 +215,7 @@ impl ReceiveStream {
     /// Keeps the error of the channel, unless it only says that there is news.
     #[cold]
     pub(crate) fn note(&mut self, error: mp_core::Error) {
-        if !matches!(error.kind(), mp_core::ErrorKind::Timeout { .. }) {
+        if !matches!(error.kind(), ErrorKind::Timeout { .. }) {
             self.end = Some(error.into());
         }
     }
@@ -653,9 +651,9 @@ impl End {
     pub(crate) fn error(&self, rank: u32) -> Error {
         let rank = rank as usize;
         match self {
-            Self::Lost => ErrorKind::PeerLost { rank, world_rank: rank }.into(),
-            Self::Ended => ErrorKind::Ended { rank }.into(),
-            Self::Broken(reason) => ErrorKind::Broken { rank, reason: reason.clone() }.into(),
+            Self::Lost => lost(rank, rank),
+            Self::Ended => ErrorKind::PeerEnded { rank }.into(),
+            Self::Broken(reason) => ErrorKind::PeerBroken { rank, reason: reason.clone() }.into(),
         }
     }
 }

@@ -12,13 +12,13 @@ use std::{any::Any, collections::VecDeque};
 
 use bytemuck::bytes_of_mut;
 use mp_core::{
-    Channel, Error as CoreError, Rank, Select, Sender, SharedBuffer, Wait, loan::Lender,
-    names::Namespace,
+    Channel, ElementType, Error as CoreError, ErrorKind, Rank, Select, Sender, SharedBuffer, Wait,
+    loan::Lender, names::Namespace,
 };
 
 use crate::communicator::{
     messages::eager::is_eager,
-    messages::elements::{ElementType, Payload},
+    messages::elements::{Payload, fingerprint},
     messages::wire::{
         Answer, CHUNK, Envelope, FIRST, HALVED, INLINE_BYTES, Kind, LENT_LEAST, LINE, LINES,
         LINES_MOST, Line, WINDOW, Words, chunks,
@@ -56,8 +56,8 @@ impl From<CoreError> for End {
     #[cold]
     fn from(error: CoreError) -> Self {
         match error.kind() {
-            mp_core::ErrorKind::PeerLost { .. } => Self::Lost,
-            mp_core::ErrorKind::Disconnected { .. } => Self::Ended,
+            ErrorKind::PeerLost { .. } => Self::Lost,
+            ErrorKind::Disconnected { .. } => Self::Ended,
             kind => Self::Broken(kind.to_string()),
         }
     }
@@ -65,7 +65,7 @@ impl From<CoreError> for End {
 
 /// Returns whether there was no free slot, or there is further [news](SendQueue::heed).
 fn is_full(error: &CoreError) -> bool {
-    matches!(error.kind(), mp_core::ErrorKind::Full { .. } | mp_core::ErrorKind::Timeout { .. })
+    matches!(error.kind(), ErrorKind::Full { .. } | ErrorKind::Timeout { .. })
 }
 
 /// How a message is sent, and how much of it has been sent.
@@ -168,7 +168,7 @@ impl Course {
             context: element.size as u32,
             source: 0,
             tag: element.align as u32,
-            fingerprint: element.fingerprint(),
+            fingerprint: fingerprint(element),
             count: 1,
             bytes: name.len(),
             sync: 0,

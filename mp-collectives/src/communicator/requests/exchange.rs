@@ -1,10 +1,8 @@
 //! Several pending sends and receives of borrowed elements at once.
 
-use mp_core::{Plain, requests::Landing};
+use mp_core::{ElementType, Error, Plain, Result, requests::Landing};
 
 use crate::communicator::{
-    error::{Error, Result},
-    messages::elements::ElementType,
     messages::engine::{Handle, Local},
     messages::posted::Want,
     messages::send_queue::Cargo,

@@ -1,10 +1,9 @@
 //! Sends and receives that are made once and started again and again.
 
-use mp_core::{Buffer, BufferMut, Pending, requests::UnderWay};
+use mp_core::{Buffer, BufferMut, Failed, Pending, Result, requests::UnderWay};
 
 use crate::communicator::{
-    error::{ErrorKind, Failed, Result},
-    messages::elements::misuse,
+    error::bad_call,
     point_to_point::Communicator,
     requests::request::{ReceiveRequest, SendRequest},
     status::{Source, Status, Tag},
@@ -56,7 +55,9 @@ enum State<B, R> {
 }
 
 fn busy<T>() -> Result<T> {
-    misuse("the request was started and not waited for")
+    Err(bad_call(
+        "the persistent request was started and not waited for: wait for it before the next start",
+    ))
 }
 
 impl<B, R> State<B, R> {
@@ -134,7 +135,7 @@ impl<B: Buffer + 'static> PersistentSend<'_, B> {
     /// Begins to send what the buffer holds (`MPI_Start`).
     ///
     /// # Errors
-    /// [`Misuse`](crate::communicator::ErrorKind::Misuse) when it was started and not waited for.
+    /// [`Misuse`](mp_core::ErrorKind::Misuse) when it was started and not waited for.
     pub fn start(&mut self) -> Result<()> {
         let Self { communicator, to, tag, state } = self;
         state.start(|buffer| communicator.nonblocking_send(buffer, *to, *tag))
@@ -151,7 +152,7 @@ impl<B: Buffer + 'static> PersistentSend<'_, B> {
     /// Returns the buffer.
     ///
     /// # Errors
-    /// [`Misuse`](crate::communicator::ErrorKind::Misuse) while the send is pending.
+    /// [`Misuse`](mp_core::ErrorKind::Misuse) while the send is pending.
     pub fn buffer_mut(&mut self) -> Result<&mut B> {
         self.state.buffer_mut()
     }
@@ -161,7 +162,7 @@ impl<B: BufferMut> PersistentReceive<'_, B> {
     /// Posts the receive (`MPI_Start`).
     ///
     /// # Errors
-    /// [`Misuse`](crate::communicator::ErrorKind::Misuse) when it was started and not waited for.
+    /// [`Misuse`](mp_core::ErrorKind::Misuse) when it was started and not waited for.
     pub fn start(&mut self) -> Result<()> {
         let Self { communicator, source, tag, state } = self;
         state.start(|buffer| communicator.nonblocking_receive(buffer, *source, *tag))
@@ -170,19 +171,21 @@ impl<B: BufferMut> PersistentReceive<'_, B> {
     /// Waits for the message.
     ///
     /// # Errors
-    /// As [`Communicator::receive_into`], and [`Misuse`](crate::communicator::ErrorKind::Misuse) when the receive was not started. It
+    /// As [`Communicator::receive_into`], and [`Misuse`](mp_core::ErrorKind::Misuse) when the receive was not started. It
     /// can be started again all the same.
     pub fn wait(&mut self) -> Result<Status> {
         match self.state.wait(ReceiveRequest::wait)? {
             Some(status) => Ok(status),
-            None => Err(ErrorKind::Misuse("the request was not started".to_owned()).into()),
+            None => Err(bad_call(
+                "the persistent request was not started: start it before you wait for it",
+            )),
         }
     }
 
     /// Returns the buffer.
     ///
     /// # Errors
-    /// [`Misuse`](crate::communicator::ErrorKind::Misuse) while the receive is pending.
+    /// [`Misuse`](mp_core::ErrorKind::Misuse) while the receive is pending.
     pub fn buffer_mut(&mut self) -> Result<&mut B> {
         self.state.buffer_mut()
     }

@@ -8,19 +8,18 @@ use std::{
 };
 
 use mp_core::{
-    Buffer, BufferMut, Pending, Request, Wait,
+    Buffer, BufferMut, ElementType, Error, Failed, Pending, Recipient, Request, Result, Wait,
     requests::{Landing, Operation, UnderWay},
 };
 
 use crate::communicator::{
-    error::{Failed, Result},
+    error::localized,
     members::Members,
-    messages::elements::ElementType,
     messages::engine::{Engine, Handle},
     messages::matching::Sending,
     messages::owner::Shared,
     messages::send_queue::{Cargo, Course, Kept, Step},
-    point_to_point::{Communicator, Stream, localized, status},
+    point_to_point::{Communicator, Stream, status},
     status::{Source, Status, Tag},
 };
 
@@ -121,9 +120,9 @@ impl Communicator {
     /// it computes if there is [a thread for that](crate::communicator::Joint::lend_messages_to).
     ///
     /// All errors, including those of this call, are returned by [`wait`](Request::wait). If this rank has no memory to
-    /// send to `to`, the next wait of the rank, of any kind, returns [`Unsent`](crate::communicator::ErrorKind::Unsent) instead of
+    /// send to `to`, the next wait of the rank, of any kind, returns [`Unsent`](mp_core::ErrorKind::Unsent) instead of
     /// sleeping, unless the request has already reported the error. Rank `to` receives all earlier messages. After
-    /// that, its receives from this rank, and those from any source, return [`Broken`](crate::communicator::ErrorKind::Broken).
+    /// that, its receives from this rank, and those from any source, return [`Broken`](mp_core::ErrorKind::PeerBroken).
     ///
     /// ```
     /// use onchip::{ANY_TAG, Communicator};
@@ -469,8 +468,8 @@ impl<B: Buffer + 'static> SendOperation<B> {
         loop {
             let driven = drive(&mut self, None);
             let another = matches!(
-                driven.as_ref().map_err(crate::communicator::Error::kind),
-                Err(crate::communicator::ErrorKind::Unsent { .. })
+                driven.as_ref().map_err(Error::kind),
+                Err(mp_core::ErrorKind::NotSent { to: Recipient::Rank(_), .. })
             );
             outcome = outcome.and(driven.and_then(|_| self.outcome.take().unwrap_or(Ok(()))));
             if self.buffer.is_none() {

@@ -1,8 +1,8 @@
 //! A counter.
 
-use mp_core::Rank;
+use mp_core::{Rank, Result};
 
-use crate::critical::{Object, Protected, Result, Section};
+use crate::critical::{Object, Protected, Section};
 
 /// A number that starts at 0 and is added to.
 ///

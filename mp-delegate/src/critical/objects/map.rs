@@ -3,10 +3,10 @@
 use std::{fmt, marker::PhantomData};
 
 use bytemuck::{AnyBitPattern, NoUninit, Zeroable, bytes_of};
-use mp_core::{Plain, Rank};
+use mp_core::{Plain, Rank, Result};
 
 use super::table::{Entry, Table, TableFull, tag_of};
-use crate::critical::{Object, Protected, Result, Section};
+use crate::critical::{Object, Protected, Section};
 
 /// Keys with values: a hash table of a fixed capacity, which is the [`len`] of the section that the map is opened with.
 ///
@@ -39,7 +39,7 @@ use crate::critical::{Object, Protected, Result, Section};
 ///
 /// When a rank is killed in the middle of another rank's operation, its successor repairs the map. A get or an insert
 /// is then executed again, so that it is answered. The previous value that an insert returns may then be the one that
-/// it has inserted. Other operations are [unknown](crate::critical::ErrorKind::Unknown).
+/// it has inserted. Other operations are [unknown](crate::critical::ErrorKind::OutcomeUnknown).
 ///
 /// [`len`]: crate::critical::Section::len
 #[derive(Debug)]

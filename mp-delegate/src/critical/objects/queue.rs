@@ -1,9 +1,9 @@
 //! A queue under one critical section.
 
-use mp_core::Rank;
+use mp_core::{Rank, Result};
 
 use super::{Answer, Full, Op, settle};
-use crate::critical::{Object, Protected, Result, Section};
+use crate::critical::{Object, Protected, Section};
 
 /// Index in a cell.
 const VALUE: usize = 0;

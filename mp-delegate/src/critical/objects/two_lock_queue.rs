@@ -15,13 +15,13 @@
 use std::fmt;
 
 use mp_core::{
-    Rank,
+    Rank, Result,
     memory::{Region, Word},
     names::Namespace,
 };
 
 use super::{Answer, Full, settle};
-use crate::critical::{Error, Object, Protected, Result, Section, Server, site::open_region};
+use crate::critical::{Object, Protected, Section, Server, error::bad, site::open_region};
 
 /// The names of the parts of a queue: each is its queue's.
 const NODES: Namespace = Namespace::new("nodes");
@@ -203,12 +203,12 @@ impl TwoLockQueue {
         let (enqueuers, dequeuers): (Section, Section) = (enqueuers.into(), dequeuers.into());
         let n = enqueuers.len;
         if dequeuers.len != n {
-            return Err(Error::bad(name, "both ends have the same length"));
+            return Err(bad(name, "both ends have the same length"));
         }
         if enqueuers.streaming || dequeuers.streaming {
-            return Err(Error::bad(name, "both ends reach the same nodes: no streaming"));
+            return Err(bad(name, "both ends reach the same nodes: no streaming"));
         }
-        let words = n.checked_mul(NODE).ok_or_else(|| Error::bad(name, "too long"))?;
+        let words = n.checked_mul(NODE).ok_or_else(|| bad(name, "too long"))?;
         let nodes = open_region(rank, NODES, name, words, 0)?;
         Ok(Self {
             enqueuers: end(rank, (ENQUEUERS, name), enqueuers, &nodes)?,

@@ -1,0 +1,11 @@
+//! The errors of collective operations that are made at several places.
+
+use std::fmt::Display;
+
+use mp_core::{Error, ErrorKind};
+
+/// Makes the error for settings with which an operation can't be opened.
+#[cold]
+pub(crate) fn bad_settings(reason: impl Display) -> Error {
+    ErrorKind::BadSettings { reason: reason.to_string() }.into()
+}
