@@ -104,7 +104,6 @@ pub use serde;
 /// A rank that dies ends the broadcasts of all others with [`PeerLost`](ErrorKind::PeerLost).
 pub mod broadcast {
     pub use mp_collectives::broadcast::*;
-    pub use mp_collectives::two_sided::{NoRoom, TwoSided};
     pub use mp_collectives::{RealError, RealMpb, complete};
 }
 

@@ -29,7 +29,6 @@ pub mod reduce;
 mod rings;
 mod signature;
 mod stamp;
-pub mod two_sided;
 
 pub use events::CHOICE_TARGET;
 pub use members::Members;

@@ -18,7 +18,6 @@ use crate::calls::{Board, Checked, Mark};
 use crate::exchange::ExchangeError;
 use crate::layout::LayoutError;
 use crate::reduce::ReduceError;
-use crate::two_sided::NoRoom;
 
 /// A rank's access to the message passing buffers of its world, for algorithms that are generic over [`Mpb`]. Its
 /// operations block, so [`complete`](mp_model::mpb::complete) runs an algorithm from beginning to end.
@@ -170,13 +169,6 @@ impl From<LayoutError> for mp_core::Error {
 /// Allows rank code to return it with `?`.
 impl From<OptionsError> for mp_core::Error {
     fn from(error: OptionsError) -> Self {
-        Self::other(error)
-    }
-}
-
-/// Allows rank code to return it with `?`.
-impl From<NoRoom> for mp_core::Error {
-    fn from(error: NoRoom) -> Self {
         Self::other(error)
     }
 }

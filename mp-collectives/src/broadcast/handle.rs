@@ -9,10 +9,7 @@ use mp_model::tree;
 
 use super::choice::{Algorithm, Explanation, Machine, choose};
 use super::trees::{Shape, Trees, Why};
-use super::{
-    Completion, Leaves, LineBcast, LineOptions, LineOptionsError, OcBcast, Options, binomial,
-    scatter_allgather,
-};
+use super::{Completion, Leaves, LineBcast, LineOptions, LineOptionsError, OcBcast, Options};
 use crate::calibration;
 use crate::calls::{Board, Kind, Mark};
 use crate::events::Events;
@@ -22,7 +19,6 @@ use crate::nonblocking::{PolledMpb, Waits};
 use crate::pairs::Pairs;
 use crate::real::{RealError, RealMpb};
 use crate::rings;
-use crate::two_sided::TwoSided;
 
 /// Settings of broadcasts. All ranks must use the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +86,6 @@ pub struct Broadcasts<M = RealMpb> {
     events: Events,
     lines: LineBcast,
     oc_bcast: OcBcast,
-    two_sided: TwoSided,
 }
 
 impl Broadcasts {
@@ -161,10 +156,7 @@ impl Broadcasts {
             completion: Completion::Buffered,
             first_line: first,
         };
-        let second = chunks.lines(ranks).and_then(|lines| first.checked_add(lines));
-        let second = second.ok_or_else(too_much)?;
-        let flags = ranks.checked_mul(2).ok_or_else(too_much)?;
-        let all = second.checked_add(flags).and_then(|lines| lines.checked_add(chunk_lines));
+        let all = chunks.lines(ranks).and_then(|lines| first.checked_add(lines));
         let mpbs = Mpbs::lines(all.ok_or_else(too_much)?).growing_from(Pairs::near_lines(ranks));
         let mpbs = mpbs.proposing(trees.word());
         let mpb = RealMpb::checked(members.private_mpb(names::BROADCASTS, name, mpbs)?);
@@ -178,7 +170,6 @@ impl Broadcasts {
             events: Events::new(),
             lines: by_lines,
             oc_bcast: OcBcast::along(&mpb, chunks, by_chunks)?,
-            two_sided: TwoSided::new(&mpb, second, chunk_lines)?,
             mpb,
         })
     }
@@ -216,19 +207,15 @@ impl Broadcasts {
         match choose(machine, trees, bytes, forced).algorithm {
             Algorithm::Lines => complete(self.lines.broadcast(mpb, message, root))?,
             Algorithm::OcBcast => complete(self.oc_bcast.broadcast(mpb, message, root))?,
-            Algorithm::Binomial => complete(binomial(&mut self.two_sided, mpb, message, root))?,
-            Algorithm::ScatterAllgather => {
-                complete(scatter_allgather(&mut self.two_sided, mpb, message, root))?;
-            }
         }
         Ok(())
     }
 
     /// Converts this for a thread that must not be blocked.
     pub(crate) fn polled(self, waits: &Arc<Waits>) -> Broadcasts<PolledMpb> {
-        let Broadcasts { mpb, machine, trees, forced, events, lines, oc_bcast, two_sided } = self;
+        let Broadcasts { mpb, machine, trees, forced, events, lines, oc_bcast } = self;
         let mpb = PolledMpb::among_real(mpb, waits);
-        Broadcasts { mpb, machine, trees, forced, events, lines, oc_bcast, two_sided }
+        Broadcasts { mpb, machine, trees, forced, events, lines, oc_bcast }
     }
 }
 
@@ -248,10 +235,6 @@ impl Broadcasts<PolledMpb> {
         match choice.algorithm {
             Algorithm::Lines => self.lines.broadcast(mpb, message, root).await?,
             Algorithm::OcBcast => self.oc_bcast.broadcast(mpb, message, root).await?,
-            Algorithm::Binomial => binomial(&mut self.two_sided, mpb, message, root).await?,
-            Algorithm::ScatterAllgather => {
-                scatter_allgather(&mut self.two_sided, mpb, message, root).await?;
-            }
         }
         Ok(())
     }

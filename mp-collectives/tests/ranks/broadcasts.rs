@@ -2,11 +2,11 @@
 
 use mp_collectives::{
     RealMpb,
-    broadcast::{Completion, Leaves, OcBcast, Options, binomial, scatter_allgather},
+    broadcast::{Completion, Leaves, OcBcast, Options},
     complete,
-    two_sided::TwoSided,
 };
 use mp_core::{Error, Rank, Result, mpb::Mpbs};
+use onchip_research::two_sided::{TwoSided, binomial, scatter_allgather};
 
 use crate::support::{Random, on_all};
 

@@ -7,11 +7,11 @@ use std::{
 
 use mp_collectives::{
     RealMpb,
-    broadcast::{Completion, Leaves, OcBcast, Options, binomial, scatter_allgather},
+    broadcast::{Completion, Leaves, OcBcast, Options},
     complete,
-    two_sided::TwoSided,
 };
 use mp_core::{Channel, Error, ErrorKind, Rank, Result, World, mpb::Mpbs};
+use onchip_research::two_sided::{TwoSided, binomial, scatter_allgather};
 
 use crate::{
     mortal::{self, Mortal},

@@ -63,14 +63,13 @@
 //!
 //! # Who calls what
 //!
-//! A [`Member`] has the steps of the algorithm, none of which waits. [`Served`] runs a member in a single thread, on
-//! simulated cores; [`AsyncBroadcast`] runs one between the threads of a real rank.
+//! A [`Member`] has the steps of the algorithm, none of which waits. [`AsyncBroadcast`] runs a member
+//! between the threads of a real rank; the research package runs one in the single thread of a simulated core.
 
 mod header;
 mod inbox;
 mod member;
 mod ranks;
-mod served;
 
 use mp_model::mpb::lines_of;
 use mp_model::tree::TreeError;
@@ -79,7 +78,6 @@ use thiserror::Error;
 pub use self::inbox::Delivery;
 pub use self::member::{Member, Progress, Sending};
 pub use self::ranks::{AsyncBroadcast, AsyncFailure, AsyncSettings};
-pub use self::served::Served;
 use super::Leaves;
 
 /// Options of the algorithm. All ranks must choose the same.

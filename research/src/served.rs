@@ -4,7 +4,9 @@
 use mp_model::interrupts::WaitForInterrupt;
 use mp_model::mpb::Mpb;
 
-use super::{AsyncError, AsyncOptions, AsyncOptionsError, Member, Progress, Sending};
+use mp_collectives::broadcast::asynchronous::{
+    AsyncError, AsyncOptions, AsyncOptionsError, Member, Progress, Sending,
+};
 
 /// A [`Member`] in one thread. Handlers run in it too, between steps.
 ///

@@ -3,7 +3,7 @@
 
 use mp_model::mpb::{Misfit, Mpb, lines_of};
 
-use crate::two_sided::TwoSided;
+use super::TwoSided;
 
 /// Broadcasts the root's message down a binomial tree: the ranks are halved, the root sends to one rank of the other
 /// half, and both halves repeat this. All ranks call this with the same root and length.

@@ -11,8 +11,12 @@
 //!
 //! RCCE packs its flags more closely and resets them; counts need no reset.
 
+mod broadcasts;
+
 use mp_model::mpb::{Line, Misfit, Mpb};
 use thiserror::Error;
+
+pub use self::broadcasts::{binomial, scatter_allgather};
 
 /// One rank's messages to and from all others.
 #[derive(Debug)]
@@ -39,6 +43,13 @@ pub struct NoRoom {
     pub first_line: usize,
     /// The lines that an MPB has.
     pub lines: usize,
+}
+
+/// Allows rank code to return it with `?`.
+impl From<NoRoom> for mp_core::Error {
+    fn from(error: NoRoom) -> Self {
+        Self::other(error)
+    }
 }
 
 impl TwoSided {
