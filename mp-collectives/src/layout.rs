@@ -73,6 +73,14 @@ pub enum LayoutError {
     },
 }
 
+/// Allows rank code to return it with `?`.
+impl From<LayoutError> for mp_core::Error {
+    #[cold]
+    fn from(error: LayoutError) -> Self {
+        Self::other(error)
+    }
+}
+
 /// Checked blocks, for all ranks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Layout<'a> {

@@ -6,10 +6,10 @@
 
 use crate::scc::{RCCE_BUFFER_LINES, megabytes_per_second};
 use crate::served::Served;
-use crate::sim::{Core, Machine, SimError, run};
+use crate::sim::{Core, Machine, Misfit, SimError, run};
 use crate::two_sided::{NoRoom, TwoSided, binomial, scatter_allgather};
+use mp_core::mpb::MpbAccess;
 use mp_model::Time;
-use mp_model::mpb::{Misfit, Mpb};
 use thiserror::Error;
 
 use mp_collectives::broadcast::asynchronous::{AsyncError, AsyncOptions, AsyncOptionsError};

@@ -1,8 +1,8 @@
 //! Two-sided messages and the broadcasts on them, on simulated machines of all sizes.
 
+use mp_core::mpb::MpbAccess;
 use mp_model::Time;
-use mp_model::mpb::{Misfit, Mpb};
-use onchip_research::sim::{Core, Layout, Machine, run};
+use onchip_research::sim::{Core, Layout, Machine, Misfit, run};
 use onchip_research::two_sided::{NoRoom, TwoSided, binomial, scatter_allgather};
 
 const CHUNK_LINES: usize = 3;

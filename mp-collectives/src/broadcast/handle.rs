@@ -2,22 +2,21 @@
 
 use std::sync::Arc;
 
+use mp_core::mpb::{MpbAccess, complete};
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
-use mp_model::mpb::{Mpb, complete};
 use mp_model::tree;
 
 use super::choice::{Algorithm, Explanation, Machine, choose};
 use super::trees::{Shape, Trees, Why};
 use super::{Completion, Leaves, LineBcast, LineOptions, LineOptionsError, OcBcast, Options};
 use crate::calibration;
-use crate::calls::{Board, Kind, Mark};
+use crate::calls::{Board, CheckedMpb, Kind, Mark};
 use crate::events::Events;
 use crate::members::{Members, names};
 use crate::near::Places;
 use crate::nonblocking::{PolledMpb, Waits};
 use crate::pairs::Pairs;
-use crate::real::{RealError, RealMpb};
 use crate::rings;
 
 /// Settings of broadcasts. All ranks must use the same.
@@ -77,7 +76,7 @@ impl Default for Settings {
 /// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Broadcasts<M = RealMpb> {
+pub struct Broadcasts<M = CheckedMpb> {
     mpb: M,
     machine: Machine,
     /// The trees that the ranks have agreed on.
@@ -159,7 +158,7 @@ impl Broadcasts {
         let all = chunks.lines(ranks).and_then(|lines| first.checked_add(lines));
         let mpbs = Mpbs::lines(all.ok_or_else(too_much)?).growing_from(Pairs::near_lines(ranks));
         let mpbs = mpbs.proposing(trees.word());
-        let mpb = RealMpb::checked(members.private_mpb(names::BROADCASTS, name, mpbs)?);
+        let mpb = CheckedMpb::new(members.private_mpb(names::BROADCASTS, name, mpbs)?);
         let trees = Trees::read(mpb.get_ref().agreed()).unwrap_or(trees);
         let [by_lines, by_chunks] = [trees.lines, trees.chunks].map(|tree| tree.outward(places));
         let by_lines = LineBcast::along(&mpb, lines, by_lines).map_err(mp_core::Error::other)?;
@@ -212,14 +211,14 @@ impl Broadcasts {
     }
 
     /// Converts this for a thread that must not be blocked.
-    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Broadcasts<PolledMpb> {
+    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Broadcasts<CheckedMpb<PolledMpb>> {
         let Broadcasts { mpb, machine, trees, forced, events, lines, oc_bcast } = self;
-        let mpb = PolledMpb::among_real(mpb, waits);
+        let mpb = mpb.map(|mpb| PolledMpb::among(mpb, waits));
         Broadcasts { mpb, machine, trees, forced, events, lines, oc_bcast }
     }
 }
 
-impl Broadcasts<PolledMpb> {
+impl Broadcasts<CheckedMpb<PolledMpb>> {
     /// Does what [`broadcast`](Broadcasts::broadcast) does. The blocking form does not call this, because one more
     /// future around an algorithm has a noticeable cost for a short message.
     pub(crate) async fn run<T: Plain>(
@@ -240,7 +239,7 @@ impl Broadcasts<PolledMpb> {
     }
 }
 
-impl<M: Mpb<Error = RealError>> Broadcasts<M> {
+impl<M: MpbAccess> Broadcasts<M> {
     /// Returns which algorithm a message of `bytes` bytes takes, and why.
     pub fn explain(&self, bytes: usize) -> Explanation {
         choose(self.machine, self.trees, bytes, self.forced)

@@ -67,6 +67,16 @@ pub enum ReduceError<E> {
     },
 }
 
+/// Allows rank code to return it with `?`.
+impl From<ReduceError<mp_core::Error>> for mp_core::Error {
+    fn from(error: ReduceError<mp_core::Error>) -> Self {
+        match error {
+            ReduceError::Mpb(error) => error,
+            other => Self::other(other),
+        }
+    }
+}
+
 impl<E> ReduceError<E> {
     #[inline]
     pub(super) fn check_root(root: usize, ranks: usize) -> Result<(), Self> {

@@ -71,7 +71,6 @@ mod inbox;
 mod member;
 mod ranks;
 
-use mp_model::mpb::lines_of;
 use mp_model::tree::TreeError;
 use thiserror::Error;
 
@@ -113,7 +112,7 @@ impl AsyncOptions {
 
     /// Returns the number of lines for answers and for the header, which come before the chunk.
     fn lines_before_chunk(ranks: usize, line_bytes: usize) -> usize {
-        ranks.saturating_add(lines_of(header::Header::BYTES, line_bytes))
+        ranks.saturating_add(header::Header::BYTES.div_ceil(line_bytes))
     }
 
     /// Returns 24 bits by which ranks usually notice that they have chosen different options.

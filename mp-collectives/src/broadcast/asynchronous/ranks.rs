@@ -11,16 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 use std::thread::{self, JoinHandle, ThreadId};
 
+use mp_core::mpb::complete;
 use mp_core::mpb::{Attendant, Mpb, Mpbs, Notifier};
 use mp_core::{Rank, Wait};
-use mp_model::mpb::complete;
 use thiserror::Error;
 
 use super::{
     AsyncError, AsyncOptions, AsyncOptionsError, Leaves, Member, Order, Progress, Sending,
 };
 use crate::members::names;
-use crate::real::{RealError, RealMpb};
 
 /// Settings of [`AsyncBroadcast`]. All ranks must choose the same, except for the notifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +101,7 @@ pub enum AsyncFailure {
     Core(#[from] mp_core::Error),
     /// The broadcast itself failed.
     #[error(transparent)]
-    Broadcast(AsyncError<RealError>),
+    Broadcast(AsyncError<mp_core::Error>),
     /// The settings are invalid.
     #[error(transparent)]
     Options(#[from] AsyncOptionsError),
@@ -134,14 +133,8 @@ impl From<AsyncFailure> for mp_core::Error {
     }
 }
 
-impl From<RealError> for AsyncFailure {
-    fn from(error: RealError) -> Self {
-        AsyncFailure::Core(error.into())
-    }
-}
-
-impl From<AsyncError<RealError>> for AsyncFailure {
-    fn from(error: AsyncError<RealError>) -> Self {
+impl From<AsyncError<mp_core::Error>> for AsyncFailure {
+    fn from(error: AsyncError<mp_core::Error>) -> Self {
         match error {
             AsyncError::Mpb(error) => error.into(),
             other => AsyncFailure::Broadcast(other),
@@ -207,7 +200,7 @@ impl AsyncBroadcast {
         };
         let lines = AsyncOptions::lines_before_chunk(ranks, LINE_BYTES).saturating_add(chunk_lines);
         let mpb = rank.mpb(name, names::ASYNCHRONOUS.mpbs(Mpbs::lines(lines)))?;
-        let member = Member::new(&RealMpb::new(&mpb), options)?;
+        let member = Member::new(&mpb, options)?;
         let state =
             State { member, handler: Some(Box::new(handler)), handling: None, failure: None };
         let shared = Arc::new(Shared {
@@ -394,7 +387,7 @@ impl Shared {
         let Ok(chunks) = u32::try_from(state.member.chunks(message.len())) else {
             return Ok(false);
         };
-        Ok(complete(state.member.has_room(&mut RealMpb::new(&self.mpb), chunks))?.is_ok())
+        Ok(complete(state.member.has_room(&mut &self.mpb, chunks))?.is_ok())
     }
 
     /// Sends as much of a message as possible. If some of it remains, returns the rank to wait for, its flag, and the
@@ -421,7 +414,7 @@ impl Shared {
         message: &[u8],
         sending: &mut Sending,
     ) -> Result<Option<(usize, usize, u64)>, AsyncFailure> {
-        let mut mpb = RealMpb::new(&self.mpb);
+        let mut mpb = &self.mpb;
         let progress = complete(state.member.send_or_copy(&mut mpb, message, sending))?;
         let waits = match progress {
             // What the flag said when it was found that there is no room: it may be read again below.
@@ -447,7 +440,7 @@ impl Shared {
     }
 
     fn progress(&self, state: &mut State) -> Result<(), AsyncFailure> {
-        complete(state.member.progress(&mut RealMpb::new(&self.mpb)))?;
+        complete(state.member.progress(&mut &self.mpb))?;
         self.settle(state)
     }
 
@@ -458,7 +451,7 @@ impl Shared {
             && self.mpb.expect_answer(child)?
         {
             // It may have answered before.
-            complete(state.member.progress(&mut RealMpb::new(&self.mpb)))?;
+            complete(state.member.progress(&mut &self.mpb))?;
         }
         Ok(())
     }
@@ -513,7 +506,7 @@ impl Shared {
         attendant: &mut Attendant<'_>,
         sources: &mut Vec<usize>,
     ) -> Result<(), AsyncFailure> {
-        let mut mpb = RealMpb::new(&self.mpb);
+        let mut mpb = &self.mpb;
         let mut state = self.lock();
         loop {
             self.mpb.take_interrupts(sources);

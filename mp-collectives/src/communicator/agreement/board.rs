@@ -22,7 +22,6 @@ use mp_core::{
 
 use crate::communicator::{
     error::Result,
-    members::Members,
     messages::elements::misuse,
     messages::send_queue::{LINE_CHANNEL, NAMES, names},
 };
@@ -68,10 +67,10 @@ impl Board {
     pub(crate) fn open(
         rank: &Rank,
         whose: Whose,
-        members: &Members,
+        members: &[u32],
         (contribution, proposal): (usize, usize),
     ) -> Result<Self> {
-        let ranks: Vec<usize> = members.all().iter().map(|&rank| rank as usize).collect();
+        let ranks: Vec<usize> = members.iter().map(|&rank| rank as usize).collect();
         let words = FIRST + Consensus::words(ranks.len(), contribution, proposal);
         let region = Region::open_of(rank, NAMES, &whose.board(), &ranks, words, 0)?;
         // Those that drop their communicators after this decline the region.

@@ -968,7 +968,7 @@ impl Engine {
 
     fn open_board(&self, context: u32, members: &Members) -> Result<Board> {
         let words = survivors::words(members.len());
-        Board::open(&self.rank, self.whose(context), members, words)
+        Board::open(&self.rank, self.whose(context), members.all(), words)
     }
 
     /// Fails all pending operations of a communicator.
