@@ -79,10 +79,10 @@ pub use serde;
 /// such a function, and returns when this rank's part is done.
 ///
 /// ```
-/// use onchip::{broadcast::{OcBcast, Options, RealMpb, complete}, mpb::Mpbs, prelude::*};
+/// use onchip::{broadcast::{OcBcast, Options, complete}, mpb::Mpbs, prelude::*};
 ///
 /// let sums = World::threads(4).run(|rank| {
-///     let mut mpb = RealMpb::new(rank.mpb("broadcasts", Mpbs::lines(200))?);
+///     let mut mpb = rank.mpb("broadcasts", Mpbs::lines(200))?;
 ///     let mut broadcasts = OcBcast::new(&mpb, Options::scc(3))?;
 ///     let mut sum = 0;
 ///     for root in 0..rank.size() {
@@ -105,8 +105,7 @@ pub use serde;
 /// A rank that dies ends the broadcasts of all others with [`PeerLost`](ErrorKind::PeerLost).
 pub mod broadcast {
     pub use mp_collectives::broadcast::*;
-    pub use mp_collectives::two_sided::{NoRoom, TwoSided};
-    pub use mp_collectives::{RealError, RealMpb, complete};
+    pub use mp_collectives::complete;
 }
 
 /// Barriers: no rank continues until all ranks have arrived.
@@ -127,7 +126,7 @@ pub mod broadcast {
 /// A rank that dies ends the barriers of all others with [`PeerLost`](ErrorKind::PeerLost).
 pub mod barrier {
     pub use mp_collectives::barrier::*;
-    pub use mp_collectives::{RealError, RealMpb, complete};
+    pub use mp_collectives::complete;
 }
 
 /// Reductions: the elements of all ranks are combined, place by place, for all ranks or for one.
@@ -149,8 +148,8 @@ pub mod barrier {
 ///
 /// A rank that dies ends the reductions of all others with [`PeerLost`](ErrorKind::PeerLost).
 pub mod reduce {
+    pub use mp_collectives::complete;
     pub use mp_collectives::reduce::*;
-    pub use mp_collectives::{RealError, RealMpb, complete};
 }
 
 /// Collective operations that go on while a rank does something else.
@@ -206,8 +205,8 @@ pub mod nonblocking {
 ///
 /// A rank that dies ends the exchanges of all others with [`PeerLost`](ErrorKind::PeerLost).
 pub mod exchange {
+    pub use mp_collectives::complete;
     pub use mp_collectives::exchange::*;
-    pub use mp_collectives::{RealError, RealMpb, complete};
 }
 
 /// What programs need: `use onchip::prelude::*;`

@@ -9,3 +9,9 @@ use mp_core::{Error, ErrorKind};
 pub(crate) fn bad_settings(reason: impl Display) -> Error {
     ErrorKind::BadSettings { reason: reason.to_string() }.into()
 }
+
+/// Makes the error for a call that can't be made in this way.
+#[cold]
+pub(crate) fn bad_call(reason: impl Into<String>) -> Error {
+    ErrorKind::BadCall { reason: reason.into() }.into()
+}

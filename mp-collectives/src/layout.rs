@@ -1,5 +1,6 @@
 //! The places of all ranks' blocks in a buffer.
 
+use crate::errors::bad_call;
 use std::ops::Range;
 
 use thiserror::Error;
@@ -71,6 +72,14 @@ pub enum LayoutError {
         /// The number of ranks.
         ranks: usize,
     },
+}
+
+/// Allows rank code to return it with `?`.
+impl From<LayoutError> for mp_core::Error {
+    #[cold]
+    fn from(error: LayoutError) -> Self {
+        bad_call(error.to_string())
+    }
 }
 
 /// Checked blocks, for all ranks.

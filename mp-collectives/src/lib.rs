@@ -1,8 +1,9 @@
 //! Communicators of Onchip, their tagged messages and their collective operations. Programs use this crate through the
 //! `onchip` crate.
 //!
-//! The algorithms of collective operations are written once against [`mp_model::mpb::Mpb`]. The same code runs on the
-//! machine's shared memory ([`RealMpb`]) and on simulated cores, which are in the package `onchip-research`.
+//! The algorithms of collective operations are written once against [`MpbAccess`](mp_core::mpb::MpbAccess). The same
+//! code runs on the MPBs of a world ([`Mpb`](mp_core::mpb::Mpb)) and on simulated cores, which are in the package
+//! `onchip-research`.
 //!
 //! "Thesis" is D. Petrović, *Leveraging Hardware Message Passing for Efficient Synchronization and
 //! Communication on Manycores* (EPFL).
@@ -25,17 +26,14 @@ pub mod near;
 pub mod nonblocking;
 mod others;
 mod pairs;
-mod real;
 pub mod reduce;
 mod rings;
 mod signature;
 mod stamp;
-pub mod two_sided;
 
 pub use events::CHOICE_TARGET;
 pub use members::Members;
-pub use mp_model::mpb::complete;
-pub use real::{RealError, RealMpb};
+pub use mp_core::mpb::complete;
 
 /// Compiles and runs what the README shows.
 #[cfg(doctest)]

@@ -27,10 +27,10 @@
 //!    taken everything that was sent before, and report nothing.
 //!
 //! Lines are counted in 64 bits, which do not wrap around. A line's flag holds the lower 32 bits of its number, which
-//! distinguish it from everything else that the slot may hold. Above them is the [mark](Mpb::mark) of the sender's
-//! call, which the receiver compares with its own.
+//! distinguish it from everything else that the slot may hold. Above them is the [mark](MpbAccess::mark) of the
+//! sender's call, which the receiver compares with its own.
 
-use mp_model::mpb::{Line, Mpb};
+use mp_core::mpb::{Line, MpbAccess};
 
 use crate::broadcast::LineOptionsError;
 
@@ -106,7 +106,7 @@ impl Way {
 /// Returns the value of a line's flag: its number and the call's mark. A carry out of the number goes into the bit
 /// between them, which is not compared.
 #[inline(always)]
-pub(crate) fn marked<M: Mpb>(mpb: &M, number: u64) -> u64 {
+pub(crate) fn marked<M: MpbAccess>(mpb: &M, number: u64) -> u64 {
     u64::from(number as u32) | mpb.mark()
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Numbered {
 }
 
 impl Pairs {
-    pub(crate) fn new<M: Mpb>(
+    pub(crate) fn new<M: MpbAccess>(
         mpb: &M,
         slots: usize,
         first_line: usize,
@@ -196,7 +196,7 @@ impl Pairs {
     }
 
     /// Sends up to [`most`](Pairs::most) bytes.
-    pub(crate) async fn send<M: Mpb>(
+    pub(crate) async fn send<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         pieces: &[u8],
@@ -219,7 +219,7 @@ impl Pairs {
     }
 
     /// Receives what was sent by one [`send`](Pairs::send).
-    pub(crate) async fn receive<M: Mpb>(
+    pub(crate) async fn receive<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         pieces: &mut [u8],
@@ -249,7 +249,7 @@ impl Pairs {
 
     /// Sends a line to a rank that sends one to this rank as part of the same operation. Before that, the other rank
     /// has received everything that was sent to it.
-    pub(crate) async fn exchange<M: Mpb>(
+    pub(crate) async fn exchange<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         own: &[u8],
@@ -290,7 +290,7 @@ impl Pairs {
     }
 
     /// Waits until this many bytes can be received.
-    pub(crate) async fn await_from<M: Mpb>(
+    pub(crate) async fn await_from<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         bytes: usize,
@@ -302,7 +302,7 @@ impl Pairs {
         mpb.compare_mark(from, seen)
     }
 
-    pub(crate) async fn wait_until_taken<M: Mpb>(
+    pub(crate) async fn wait_until_taken<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         by: usize,

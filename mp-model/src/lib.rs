@@ -5,8 +5,6 @@
 //! |---|---|---|
 //! | [`tree`] | data trees and notification trees | thesis, section 3.1.1 |
 //! | [`in_order`] | trees that combine in the order of ranks | Bar-Noy and Kipnis |
-//! | [`mpb`] | what an algorithm sees of message passing buffers | thesis, section 2.2 |
-//! | [`interrupts`] | and of interrupts between ranks | thesis, sections 2.3 and 3.2.1 |
 //! | [`cla`] | cache-line-aware design on coherent memory: bounds, and shapes that are searched for | Ramos and Hoefler |
 //!
 //! "Thesis" is D. Petrović, *Leveraging Hardware Message Passing for Efficient Synchronization and
@@ -19,8 +17,6 @@ mod time;
 
 pub mod cla;
 pub mod in_order;
-pub mod interrupts;
-pub mod mpb;
 pub mod tree;
 
 pub use time::Time;

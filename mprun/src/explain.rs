@@ -200,8 +200,7 @@ fn to_all(
     crowded: bool,
 ) -> Result<(), Error> {
     writeln!(text, "chosen: {choice}")?;
-    let Some(shape) = choice.shape() else { return Ok(()) };
-    let tree = shape.outward(places).tree(0)?;
+    let tree = choice.shape().outward(places).tree(0)?;
     match choice.algorithm {
         broadcast::Algorithm::Lines if choice.bytes <= mpb::PAYLOAD_BYTES => {
             pushed(text, machine, &tree, &patterns::pushed_broadcast(&tree), crowded)

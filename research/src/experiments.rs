@@ -5,18 +5,15 @@
 //! a latency is the time from the source's call to the last core's return (section 3.3.1).
 
 use crate::scc::{RCCE_BUFFER_LINES, megabytes_per_second};
-use crate::sim::{Core, Machine, SimError, run};
+use crate::served::Served;
+use crate::sim::{Core, Machine, Misfit, SimError, run};
+use crate::two_sided::{NoRoom, TwoSided, binomial, scatter_allgather};
+use mp_core::mpb::MpbAccess;
 use mp_model::Time;
-use mp_model::mpb::{Misfit, Mpb};
 use thiserror::Error;
 
-use mp_collectives::broadcast::asynchronous::{
-    AsyncError, AsyncOptions, AsyncOptionsError, Served,
-};
-use mp_collectives::broadcast::{
-    BroadcastError, OcBcast, Options, OptionsError, binomial, scatter_allgather,
-};
-use mp_collectives::two_sided::{NoRoom, TwoSided};
+use mp_collectives::broadcast::asynchronous::{AsyncError, AsyncOptions, AsyncOptionsError};
+use mp_collectives::broadcast::{BroadcastError, OcBcast, Options, OptionsError};
 
 /// An algorithm to examine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

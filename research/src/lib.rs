@@ -6,6 +6,8 @@
 //! | [`sim`] | cores, mesh and message passing buffers in virtual time, with the library's algorithms on them | thesis, section 4.1 |
 //! | [`scc`] | the analytical model of the Intel SCC and of broadcasts on it | thesis, chapter 4 |
 //! | `experiments` | the thesis' experiments with broadcasts, on simulated machines | thesis, chapters 3 and 4 |
+//! | [`two_sided`] | send and receive over MPBs, and the broadcasts on them | thesis, sections 3.3.2 and 4.2 |
+//! | [`served`] | asynchronous broadcasts of a rank that has a single thread | thesis, section 3.2 |
 //! | [`coherent`] | cache-coherent memory in virtual time, access by access | thesis, chapter 6; Ramos and Hoefler, section 2.3 |
 //! | `critical` | the library's critical sections on simulated machines | thesis, chapters 6 and 7 |
 //! | [`nonblocking`] | lock-free structures, as rivals of critical sections | Treiber; Morrison and Afek |
@@ -19,4 +21,7 @@ pub mod critical;
 pub mod experiments;
 pub mod nonblocking;
 pub mod scc;
+#[cfg(not(loom))]
+pub mod served;
 pub mod sim;
+pub mod two_sided;

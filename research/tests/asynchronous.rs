@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use mp_collectives::broadcast::Leaves;
 use mp_collectives::broadcast::asynchronous::{
-    AsyncError, AsyncOptions, AsyncOptionsError, Delivery, Member, Order, Progress, Sending, Served,
+    AsyncError, AsyncOptions, AsyncOptionsError, Delivery, Member, Order, Progress, Sending,
 };
+use mp_core::mpb::{Interrupts, Line, MpbAccess};
 use mp_model::Time;
-use mp_model::interrupts::{Interrupts, WaitForInterrupt};
-use mp_model::mpb::{Line, Misfit, Mpb};
 use mp_model::tree::TreeError;
-use onchip_research::sim::{Core, InterruptCosts, Layout, Machine, run};
+use onchip_research::served::Served;
+use onchip_research::sim::{Core, InterruptCosts, Layout, Machine, Misfit, WaitForInterrupt, run};
 use proptest::prelude::*;
 
 const LINE_BYTES: usize = 16;

@@ -1,9 +1,9 @@
 //! Barriers on simulated machines: nobody goes on before the last has come.
 
 use mp_collectives::barrier::{Barrier, Central, Dissemination, Placement};
+use mp_core::mpb::MpbAccess;
 use mp_model::Time;
 use mp_model::cla::barrier::Exchange;
-use mp_model::mpb::Mpb;
 use onchip_research::sim::{Core, Layout, Machine, run};
 
 fn machine(cores: usize) -> Machine {
@@ -114,7 +114,7 @@ fn two_ranks_exchange_flags() {
             if barrier {
                 Dissemination::new(core, &[1], 0).unwrap().wait(core).await.unwrap();
             } else {
-                let flag = mp_model::mpb::Line { rank: other, line: 0 };
+                let flag = mp_core::mpb::Line { rank: other, line: 0 };
                 core.set_flag(flag, 1).await.unwrap();
                 core.wait_flag(0, |seen| seen == 1).await.unwrap();
             }

@@ -9,7 +9,7 @@ use mp_collectives::exchange::{
     ReduceOptionsError, Scatter, Settings, SharedAllGather, Traffic, Way, WayToAll, Ways,
     WaysError,
 };
-use mp_model::mpb::Mpb;
+use mp_core::mpb::MpbAccess;
 use onchip_research::sim::{self, Layout, run};
 use proptest::prelude::*;
 
@@ -73,7 +73,7 @@ impl Sizes {
 }
 
 impl All {
-    fn new<M: Mpb>(mpb: &M, sizes: Sizes) -> All {
+    fn new<M: MpbAccess>(mpb: &M, sizes: Sizes) -> All {
         let Sizes { slots, chunk_lines, buffers } = sizes;
         let [first, second, third, _] = sizes.firsts(mpb.ranks());
         let options = |first_line| ChunkOptions { chunk_lines, buffers, first_line };
@@ -85,7 +85,7 @@ impl All {
         }
     }
 
-    async fn exchange<T: Traffic, M: Mpb>(&mut self, mpb: &mut M, mut traffic: T, by: By) {
+    async fn exchange<T: Traffic, M: MpbAccess>(&mut self, mpb: &mut M, mut traffic: T, by: By) {
         let traffic = &mut traffic;
         let done = match by {
             By::Lines => self.lines.exchange(mpb, traffic).await,
@@ -95,7 +95,7 @@ impl All {
         done.unwrap();
     }
 
-    async fn all_gather<M: Mpb>(&mut self, mpb: &mut M, mut traffic: AllGather<'_>, by: By) {
+    async fn all_gather<M: MpbAccess>(&mut self, mpb: &mut M, mut traffic: AllGather<'_>, by: By) {
         match by {
             By::Shared => self.shared.all_gather(mpb, &mut traffic).await.unwrap(),
             By::Ways => self.ways.all_gather(mpb, &mut traffic).await.unwrap(),
@@ -103,7 +103,7 @@ impl All {
         }
     }
 
-    async fn step<M: Mpb>(&mut self, mpb: &mut M, step: Step, by: By) {
+    async fn step<M: MpbAccess>(&mut self, mpb: &mut M, step: Step, by: By) {
         let Step { operation, varying, in_place, root, .. } = step;
         let (me, ranks) = (mpb.rank(), mpb.ranks());
         let here = me == root || matches!(operation, Operation::AllGather | Operation::AllToAll);

@@ -1,8 +1,8 @@
 //! Broadcasts line by line on simulated machines.
 
 use mp_collectives::broadcast::{LineBcast, LineOptions, LineOptionsError};
+use mp_core::mpb::MpbAccess;
 use mp_model::Time;
-use mp_model::mpb::Mpb;
 use mp_model::tree::TreeError;
 use onchip_research::sim::{Layout, Machine, run};
 

@@ -4,9 +4,8 @@ use mp_collectives::broadcast::{
     BroadcastError, Completion, Leaves, OcBcast, Options, OptionsError,
 };
 use mp_model::Time;
-use mp_model::mpb::Misfit;
 use mp_model::tree::TreeError;
-use onchip_research::sim::{Core, Layout, Machine, SimError, run};
+use onchip_research::sim::{Core, Layout, Machine, Misfit, SimError, run};
 use proptest::prelude::*;
 
 const LINE_BYTES: usize = 16;
@@ -62,7 +61,7 @@ fn dawdle(core: &mut Core, rank: usize, series: usize) {
 
 /// Runs a series on all cores and looks at what each has got.
 fn check(cores: usize, options: Options, before: u32, series: &[Message]) -> Result<(), SimError> {
-    use mp_model::mpb::Mpb;
+    use mp_core::mpb::MpbAccess;
     let run = run(machine(cores), async |core| {
         let rank = core.rank();
         let mut broadcasts = OcBcast::numbered_from(core, options, before).unwrap();
@@ -138,7 +137,7 @@ fn ten_thousand_in_a_row_while_the_numbers_come_round() {
 
 #[test]
 fn what_flags_said_an_age_ago_is_forgotten() {
-    use mp_model::mpb::Mpb;
+    use mp_core::mpb::MpbAccess;
     // One buffer of many lines, which a root that does not wait fills faster than leaves empty it.
     let leaves = Leaves::Direct;
     let options = Options { buffers: 1, chunk_lines: 30, leaves, ..options(5) };
@@ -186,7 +185,7 @@ fn one_root_needs_no_barrier_but_where_the_numbers_come_round() {
 
 #[test]
 fn misfits_are_errors() {
-    use mp_model::mpb::Mpb;
+    use mp_core::mpb::MpbAccess;
     let run = run(machine(8), async |core| {
         let lines = core.lines();
         let new = |options| OcBcast::new(core, options).map(|_| ());

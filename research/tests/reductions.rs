@@ -6,7 +6,7 @@ use mp_collectives::reduce::{
     BlockOptions, BlockReduce, Blocks, ChunkOptions, ChunkReduce, LineReduce, Meeting, Parts,
     Prefix, ReduceError, ReduceOptionsError, Sum, packed,
 };
-use mp_model::mpb::Mpb;
+use mp_core::mpb::MpbAccess;
 use onchip_research::sim::{Layout, Machine, run};
 
 use support::Erratic;
@@ -239,7 +239,7 @@ fn all_after<const N: usize>(left: [u16; N], right: [u16; N]) -> [u16; N] {
 }
 
 /// Every operation by chunks, one after the other, of elements of so many words.
-async fn in_chunks<const N: usize, M: Mpb<Error: std::fmt::Debug>>(
+async fn in_chunks<const N: usize, M: MpbAccess<Error: std::fmt::Debug>>(
     core: &mut M,
     chunks: &mut ChunkReduce,
     series: std::ops::Range<usize>,

@@ -3,7 +3,7 @@
 
 use mp_collectives::broadcast::asynchronous::AsyncOptions;
 use mp_collectives::broadcast::{Leaves, OcBcast, Options};
-use mp_model::mpb::Mpb;
+use mp_core::mpb::MpbAccess;
 use mp_model::tree::Shape;
 use onchip_research::experiments::{self, Algorithm, scc_with_rcce};
 use onchip_research::scc::Parameters;

@@ -1,10 +1,9 @@
 //! Two-sided messages and the broadcasts on them, on simulated machines of all sizes.
 
-use mp_collectives::broadcast::{binomial, scatter_allgather};
-use mp_collectives::two_sided::{NoRoom, TwoSided};
+use mp_core::mpb::MpbAccess;
 use mp_model::Time;
-use mp_model::mpb::{Misfit, Mpb};
-use onchip_research::sim::{Core, Layout, Machine, run};
+use onchip_research::sim::{Core, Layout, Machine, Misfit, run};
+use onchip_research::two_sided::{NoRoom, TwoSided, binomial, scatter_allgather};
 
 const CHUNK_LINES: usize = 3;
 const CHUNK: usize = 3 * 16;

@@ -2,8 +2,8 @@
 //!
 //! Where ranks share cores, the cost lies in waking sleeping ranks. Here each rank except the first is woken at most
 //! once for a barrier, whereas each round of a dissemination may wake it. The sleeping ranks are woken by a single
-//! system call for all of them ([`Mpb::set_flags`]). On two cores, that takes two thirds of the time needed to wake 31
-//! ranks one by one.
+//! system call for all of them ([`MpbAccess::set_flags`]). On two cores, that takes two thirds of the time needed to
+//! wake 31 ranks one by one.
 //!
 //! The lines of an MPB, from the first on that the barrier may use:
 //!
@@ -16,7 +16,7 @@
 
 use std::mem;
 
-use mp_model::mpb::{Line, Mpb};
+use mp_core::mpb::{Line, MpbAccess};
 
 use super::BarrierError;
 
@@ -34,7 +34,7 @@ impl Central {
     ///
     /// # Errors
     /// [`BarrierError::NoRoom`].
-    pub fn new<M: Mpb>(mpb: &M, first_line: usize) -> Result<Central, BarrierError> {
+    pub fn new<M: MpbAccess>(mpb: &M, first_line: usize) -> Result<Central, BarrierError> {
         let (flags, lines) = (Central::lines(mpb.ranks()), mpb.lines());
         BarrierError::check_room(flags, first_line, lines)?;
         Ok(Central { first_line, number: 0, arrived: false })
@@ -57,7 +57,7 @@ impl Central {
     /// # Errors
     /// The errors of the MPBs; after one of these, this rank is out of step with the others.
     #[inline]
-    pub async fn arrive<M: Mpb>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
+    pub async fn arrive<M: MpbAccess>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
         if self.arrived {
             self.wait(mpb).await?;
         }
@@ -76,7 +76,7 @@ impl Central {
     /// # Errors
     /// The errors of the MPBs; after one of these, this rank is out of step with the others.
     #[inline]
-    pub async fn wait<M: Mpb>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
+    pub async fn wait<M: MpbAccess>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
         let (me, ranks, line) = (mpb.rank(), mpb.ranks(), self.first_line);
         let arrived = mem::take(&mut self.arrived);
         self.number += u64::from(!arrived);

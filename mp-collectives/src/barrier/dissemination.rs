@@ -18,9 +18,9 @@
 
 use std::mem;
 
+use mp_core::mpb::{Line, MpbAccess, NEWS};
 use mp_model::cla::barrier::Round;
 use mp_model::cla::{Barrier, Placement};
-use mp_model::mpb::{Line, Mpb, NEWS};
 use thiserror::Error;
 
 /// The reason why a barrier is invalid.
@@ -106,7 +106,7 @@ impl Dissemination {
     ///
     /// # Errors
     /// [`BarrierError`].
-    pub fn new<M: Mpb>(
+    pub fn new<M: MpbAccess>(
         mpb: &M,
         ways: &[usize],
         first_line: usize,
@@ -122,7 +122,7 @@ impl Dissemination {
     ///
     /// # Errors
     /// [`BarrierError`].
-    pub fn with_rounds<M: Mpb>(
+    pub fn with_rounds<M: MpbAccess>(
         mpb: &M,
         rounds: &[Vec<Round>],
         first_line: usize,
@@ -179,7 +179,7 @@ impl Dissemination {
     /// # Errors
     /// The errors of the MPBs; after one of these, this rank is out of step with the others.
     #[inline]
-    pub async fn arrive<M: Mpb>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
+    pub async fn arrive<M: MpbAccess>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
         if self.arrived {
             self.wait(mpb).await?;
         }
@@ -202,7 +202,7 @@ impl Dissemination {
     /// # Errors
     /// The errors of the MPBs; after one of these, this rank is out of step with the others.
     #[inline]
-    pub async fn wait<M: Mpb>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
+    pub async fn wait<M: MpbAccess>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
         let mut told = mem::take(&mut self.arrived);
         self.number += u64::from(!told);
         let number = self.number;

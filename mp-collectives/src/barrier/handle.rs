@@ -4,21 +4,20 @@ use std::sync::Arc;
 
 use mp_core::Wait;
 use mp_core::mpb::Mpbs;
+use mp_core::mpb::{MpbAccess, complete};
 use mp_model::cla::barrier::pushed_barrier;
 use mp_model::cla::{Barrier, Placement};
-use mp_model::mpb::{Mpb, complete};
 
 use super::choice::{Explanation, Reason, choose};
 use super::dissemination::rounds;
 use super::{BarrierError, Central, Dissemination, proposal};
 use crate::calibration;
-use crate::calls::{Board, Mark};
+use crate::calls::{Board, CheckedMpb, Mark};
 use crate::errors::bad_settings;
 use crate::events::CHOICE_TARGET;
 use crate::members::{Members, names};
 use crate::near::Places;
 use crate::nonblocking::{PolledMpb, Waits};
-use crate::real::{RealError, RealMpb};
 
 /// Settings of barriers. All ranks must use the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,7 +64,7 @@ impl Settings {
 /// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Barriers<M = RealMpb> {
+pub struct Barriers<M = CheckedMpb> {
     mpb: M,
     explanation: Explanation,
     algorithm: Algorithm,
@@ -125,7 +124,7 @@ impl Barriers {
         mut choice: Explanation,
         places: &Places,
     ) -> mp_core::Result<Barriers> {
-        let open = |mpbs| members.private_mpb(names::BARRIERS, name, mpbs).map(RealMpb::checked);
+        let open = |mpbs| members.private_mpb(names::BARRIERS, name, mpbs).map(CheckedMpb::new);
         let rounds = |choice: &Explanation| {
             let rounds = rounds(&choice.barrier, &places.groups(choice.near));
             rounds.map_err(bad_settings)
@@ -216,15 +215,15 @@ impl Barriers {
     }
 
     /// Converts this for a thread that must not be blocked, and returns where it waits.
-    pub(crate) fn polled(self) -> (Barriers<PolledMpb>, Arc<Waits>) {
+    pub(crate) fn polled(self) -> (Barriers<CheckedMpb<PolledMpb>>, Arc<Waits>) {
         let Barriers { mpb, explanation, algorithm } = self;
-        let mpb = PolledMpb::of_real(mpb);
-        let waits = Arc::clone(mpb.waits());
+        let mpb = mpb.map(PolledMpb::new);
+        let waits = Arc::clone(mpb.get_ref().waits());
         (Barriers { mpb, explanation, algorithm }, waits)
     }
 }
 
-impl Barriers<PolledMpb> {
+impl Barriers<CheckedMpb<PolledMpb>> {
     /// Does what [`wait`](Barriers::wait) does. The blocking form does not call this, because one more future around an
     /// algorithm has a noticeable cost for a barrier.
     pub(crate) async fn run(&mut self) -> mp_core::Result<()> {
@@ -237,7 +236,7 @@ impl Barriers<PolledMpb> {
     }
 }
 
-impl<M: Mpb<Error = RealError>> Barriers<M> {
+impl<M: MpbAccess> Barriers<M> {
     /// Returns which barrier is used, and why.
     pub fn explain(&self) -> &Explanation {
         &self.explanation

@@ -11,10 +11,6 @@ pub enum Algorithm {
     Lines,
     /// Chunks through the buffers of a tree's inner ranks: [`OcBcast`](super::OcBcast).
     OcBcast,
-    /// Two-sided messages along a binomial tree: [`binomial`](super::binomial).
-    Binomial,
-    /// Two-sided messages, scattered and gathered: [`scatter_allgather`](super::scatter_allgather).
-    ScatterAllgather,
 }
 
 impl fmt::Display for Algorithm {
@@ -22,8 +18,6 @@ impl fmt::Display for Algorithm {
         f.write_str(match self {
             Algorithm::Lines => "lines with the payload in the notification",
             Algorithm::OcBcast => "OC-Bcast",
-            Algorithm::Binomial => "two-sided, binomial tree",
-            Algorithm::ScatterAllgather => "two-sided, scatter and allgather",
         })
     }
 }
@@ -116,12 +110,11 @@ pub fn choose(
 }
 
 impl Explanation {
-    /// Returns the tree along which the message goes, unless the algorithm has its own.
-    pub fn shape(&self) -> Option<Shape> {
+    /// Returns the tree along which the message goes.
+    pub fn shape(&self) -> Shape {
         match self.algorithm {
-            Algorithm::Lines => Some(self.trees.lines),
-            Algorithm::OcBcast => Some(self.trees.chunks),
-            Algorithm::Binomial | Algorithm::ScatterAllgather => None,
+            Algorithm::Lines => self.trees.lines,
+            Algorithm::OcBcast => self.trees.chunks,
         }
     }
 }
@@ -131,9 +124,7 @@ impl fmt::Display for Explanation {
         let Explanation { bytes, machine, algorithm, reason, trees } = self;
         let Machine { ranks, cores, payload } = machine;
         write!(f, "{bytes} bytes to {ranks} ranks on {cores} cores: {algorithm}")?;
-        if let Some(shape) = self.shape() {
-            write!(f, ", {shape} ({})", trees.why)?;
-        }
+        write!(f, ", {} ({})", self.shape(), trees.why)?;
         match reason {
             Reason::Forced => f.write_str("; forced"),
             Reason::Short { most } => write!(
@@ -163,8 +154,8 @@ mod tests {
         let algorithm = |bytes| choose(machine, trees, bytes, None).algorithm;
         assert_eq!([0, 1, 448].map(algorithm), [Algorithm::Lines; 3]);
         assert_eq!([449, 1 << 20, usize::MAX].map(algorithm), [Algorithm::OcBcast; 3]);
-        let forced = choose(machine, trees, 5, Some(Algorithm::Binomial));
-        assert_eq!((forced.algorithm, forced.reason), (Algorithm::Binomial, Reason::Forced));
+        let forced = choose(machine, trees, 5, Some(Algorithm::OcBcast));
+        assert_eq!((forced.algorithm, forced.reason), (Algorithm::OcBcast, Reason::Forced));
     }
 
     #[test]

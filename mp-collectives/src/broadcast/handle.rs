@@ -2,28 +2,23 @@
 
 use std::sync::Arc;
 
+use mp_core::mpb::{MpbAccess, complete};
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
-use mp_model::mpb::{Mpb, complete};
 use mp_model::tree;
 
 use super::choice::{Algorithm, Explanation, Machine, choose};
 use super::trees::{Shape, Trees, Why};
-use super::{
-    Completion, Leaves, LineBcast, LineOptions, LineOptionsError, OcBcast, Options, binomial,
-    scatter_allgather,
-};
+use super::{Completion, Leaves, LineBcast, LineOptions, LineOptionsError, OcBcast, Options};
 use crate::calibration;
-use crate::calls::{Board, Kind, Mark};
+use crate::calls::{Board, CheckedMpb, Kind, Mark};
 use crate::errors::bad_settings;
 use crate::events::Events;
 use crate::members::{Members, names};
 use crate::near::Places;
 use crate::nonblocking::{PolledMpb, Waits};
 use crate::pairs::Pairs;
-use crate::real::{RealError, RealMpb};
 use crate::rings;
-use crate::two_sided::TwoSided;
 
 /// Settings of broadcasts. All ranks must use the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +77,7 @@ impl Default for Settings {
 /// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Broadcasts<M = RealMpb> {
+pub struct Broadcasts<M = CheckedMpb> {
     mpb: M,
     machine: Machine,
     /// The trees that the ranks have agreed on.
@@ -91,7 +86,6 @@ pub struct Broadcasts<M = RealMpb> {
     events: Events,
     lines: LineBcast,
     oc_bcast: OcBcast,
-    two_sided: TwoSided,
 }
 
 impl Broadcasts {
@@ -161,13 +155,10 @@ impl Broadcasts {
             completion: Completion::Buffered,
             first_line: first,
         };
-        let second = chunks.lines(ranks).and_then(|lines| first.checked_add(lines));
-        let second = second.ok_or_else(too_much)?;
-        let flags = ranks.checked_mul(2).ok_or_else(too_much)?;
-        let all = second.checked_add(flags).and_then(|lines| lines.checked_add(chunk_lines));
+        let all = chunks.lines(ranks).and_then(|lines| first.checked_add(lines));
         let mpbs = Mpbs::lines(all.ok_or_else(too_much)?).growing_from(Pairs::near_lines(ranks));
         let mpbs = mpbs.proposing(trees.word());
-        let mpb = RealMpb::checked(members.private_mpb(names::BROADCASTS, name, mpbs)?);
+        let mpb = CheckedMpb::new(members.private_mpb(names::BROADCASTS, name, mpbs)?);
         let trees = Trees::read(mpb.get_ref().agreed()).unwrap_or(trees);
         let [by_lines, by_chunks] = [trees.lines, trees.chunks].map(|tree| tree.outward(places));
         let by_lines = LineBcast::along(&mpb, lines, by_lines).map_err(bad_settings)?;
@@ -178,7 +169,6 @@ impl Broadcasts {
             events: Events::new(),
             lines: by_lines,
             oc_bcast: OcBcast::along(&mpb, chunks, by_chunks)?,
-            two_sided: TwoSided::new(&mpb, second, chunk_lines)?,
             mpb,
         })
     }
@@ -216,23 +206,19 @@ impl Broadcasts {
         match choose(machine, trees, bytes, forced).algorithm {
             Algorithm::Lines => complete(self.lines.broadcast(mpb, message, root))?,
             Algorithm::OcBcast => complete(self.oc_bcast.broadcast(mpb, message, root))?,
-            Algorithm::Binomial => complete(binomial(&mut self.two_sided, mpb, message, root))?,
-            Algorithm::ScatterAllgather => {
-                complete(scatter_allgather(&mut self.two_sided, mpb, message, root))?;
-            }
         }
         Ok(())
     }
 
     /// Converts this for a thread that must not be blocked.
-    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Broadcasts<PolledMpb> {
-        let Broadcasts { mpb, machine, trees, forced, events, lines, oc_bcast, two_sided } = self;
-        let mpb = PolledMpb::among_real(mpb, waits);
-        Broadcasts { mpb, machine, trees, forced, events, lines, oc_bcast, two_sided }
+    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Broadcasts<CheckedMpb<PolledMpb>> {
+        let Broadcasts { mpb, machine, trees, forced, events, lines, oc_bcast } = self;
+        let mpb = mpb.map(|mpb| PolledMpb::among(mpb, waits));
+        Broadcasts { mpb, machine, trees, forced, events, lines, oc_bcast }
     }
 }
 
-impl Broadcasts<PolledMpb> {
+impl Broadcasts<CheckedMpb<PolledMpb>> {
     /// Does what [`broadcast`](Broadcasts::broadcast) does. The blocking form does not call this, because one more
     /// future around an algorithm has a noticeable cost for a short message.
     pub(crate) async fn run<T: Plain>(
@@ -248,16 +234,12 @@ impl Broadcasts<PolledMpb> {
         match choice.algorithm {
             Algorithm::Lines => self.lines.broadcast(mpb, message, root).await?,
             Algorithm::OcBcast => self.oc_bcast.broadcast(mpb, message, root).await?,
-            Algorithm::Binomial => binomial(&mut self.two_sided, mpb, message, root).await?,
-            Algorithm::ScatterAllgather => {
-                scatter_allgather(&mut self.two_sided, mpb, message, root).await?;
-            }
         }
         Ok(())
     }
 }
 
-impl<M: Mpb<Error = RealError>> Broadcasts<M> {
+impl<M: MpbAccess> Broadcasts<M> {
     /// Returns which algorithm a message of `bytes` bytes takes, and why.
     pub fn explain(&self, bytes: usize) -> Explanation {
         choose(self.machine, self.trees, bytes, self.forced)

@@ -9,8 +9,8 @@
 //! The receiver waits for the last line of a message. A look at a line that is being written takes the line away from
 //! its writer: 30 ns a line instead of 8.
 
+use mp_core::mpb::{Line, MpbAccess};
 use mp_model::cla::outward::Outward;
-use mp_model::mpb::{Line, Mpb};
 use mp_model::tree::TreeError;
 use thiserror::Error;
 
@@ -82,7 +82,7 @@ impl LineBcast {
     ///
     /// # Errors
     /// [`LineOptionsError`].
-    pub fn new<M: Mpb>(mpb: &M, options: LineOptions) -> Result<LineBcast, LineOptionsError> {
+    pub fn new<M: MpbAccess>(mpb: &M, options: LineOptions) -> Result<LineBcast, LineOptionsError> {
         let tree = k_ary(mpb.ranks(), options.degree)?;
         LineBcast::along(mpb, options, tree)
     }
@@ -94,7 +94,7 @@ impl LineBcast {
     ///
     /// # Panics
     /// If the tree and the MPBs have different numbers of ranks.
-    pub fn along<M: Mpb>(
+    pub fn along<M: MpbAccess>(
         mpb: &M,
         options: LineOptions,
         tree: Outward,
@@ -113,7 +113,7 @@ impl LineBcast {
     /// [`BroadcastError::Root`], and the errors of the MPBs; after one of those, this rank is out of step with the
     /// others.
     #[inline]
-    pub async fn broadcast<M: Mpb>(
+    pub async fn broadcast<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         message: &mut [u8],
@@ -149,7 +149,7 @@ impl LineBcast {
     }
 }
 
-async fn broadcast_many<M: Mpb>(
+async fn broadcast_many<M: MpbAccess>(
     pairs: &mut Pairs,
     mpb: &mut M,
     message: &mut [u8],

@@ -6,8 +6,6 @@
 //! |---|---|---|
 //! | [`OcBcast`] | all sizes, with one-sided operations | thesis, algorithm 1 |
 //! | [`LineBcast`] | a few lines, each with its payload in the notification | Ramos & Hoefler, section 4.1 |
-//! | [`binomial`] | short messages, with two-sided operations | thesis, section 3.3.2 |
-//! | [`scatter_allgather`] | long messages, with two-sided operations | thesis, section 3.3.2 |
 //!
 //! In these, all ranks take part by making a call. With [`AsyncBroadcast`] (thesis, algorithm 2), any rank can
 //! broadcast at any time, and the receivers make no call.
@@ -19,7 +17,6 @@ mod lines;
 mod oc_bcast;
 mod routes;
 mod trees;
-mod two_sided;
 
 pub use asynchronous::AsyncBroadcast;
 pub use choice::{Algorithm, Explanation, Machine, Reason, choose};
@@ -28,4 +25,3 @@ pub use lines::{LineBcast, LineOptions, LineOptionsError};
 pub use mp_model::cla::outward::Fan;
 pub use oc_bcast::{BroadcastError, Completion, Leaves, OcBcast, Options, OptionsError};
 pub use trees::{Shape, Trees, Why};
-pub use two_sided::{binomial, scatter_allgather};

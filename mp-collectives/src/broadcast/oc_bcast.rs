@@ -38,12 +38,14 @@
 //! between far cores twice as fast. Two ideas gained nothing. Messages of as many chunks as would overlap their copies
 //! need more flags. Taking the next buffer's lines back from the children ahead of time halved the rate at 8 KB.
 
+use mp_core::ErrorKind;
+use mp_core::mpb::{Line, MpbAccess};
 use mp_model::cla::outward::Outward;
-use mp_model::mpb::{Line, Mpb, lines_of};
 use mp_model::tree::TreeError;
 use thiserror::Error;
 
 use super::routes::{Above, Route, Routes, k_ary};
+use crate::errors::{bad_call, bad_settings};
 use crate::stamp::Stamp;
 
 /// Options of the algorithm. All ranks must choose the same.
@@ -141,6 +143,13 @@ pub enum OptionsError {
     },
 }
 
+/// Allows rank code to return it with `?`.
+impl From<OptionsError> for mp_core::Error {
+    fn from(error: OptionsError) -> Self {
+        bad_settings(error)
+    }
+}
+
 /// The reason why a broadcast failed. Ranks that agree in everything all get the same error or none, except for what
 /// `E` reports of this rank alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -161,6 +170,19 @@ pub enum BroadcastError<E> {
         /// A chunk's length.
         chunk_bytes: usize,
     },
+}
+
+/// Allows rank code to return it with `?`.
+impl From<BroadcastError<mp_core::Error>> for mp_core::Error {
+    fn from(error: BroadcastError<mp_core::Error>) -> Self {
+        match error {
+            BroadcastError::Mpb(error) => error,
+            BroadcastError::Root(TreeError::NoSuchRank { rank, ranks: size }) => {
+                ErrorKind::NoSuchRank { rank, size }.into()
+            }
+            other => bad_call(other.to_string()),
+        }
+    }
 }
 
 /// One rank's part in a series of broadcasts.
@@ -195,7 +217,7 @@ impl OcBcast {
     ///
     /// # Errors
     /// [`OptionsError`].
-    pub fn new<M: Mpb>(mpb: &M, options: Options) -> Result<OcBcast, OptionsError> {
+    pub fn new<M: MpbAccess>(mpb: &M, options: Options) -> Result<OcBcast, OptionsError> {
         OcBcast::numbered_from(mpb, options, 0)
     }
 
@@ -204,7 +226,7 @@ impl OcBcast {
     ///
     /// # Errors
     /// [`OptionsError`].
-    pub fn numbered_from<M: Mpb>(
+    pub fn numbered_from<M: MpbAccess>(
         mpb: &M,
         options: Options,
         before: u32,
@@ -221,7 +243,7 @@ impl OcBcast {
     ///
     /// # Panics
     /// If the tree and the MPBs have different numbers of ranks.
-    pub fn along<M: Mpb>(
+    pub fn along<M: MpbAccess>(
         mpb: &M,
         options: Options,
         tree: Outward,
@@ -234,7 +256,7 @@ impl OcBcast {
         OcBcast::of_tree(mpb, options, tree, 0)
     }
 
-    fn of_tree<M: Mpb>(
+    fn of_tree<M: MpbAccess>(
         mpb: &M,
         options: Options,
         tree: Outward,
@@ -274,7 +296,7 @@ impl OcBcast {
     /// # Errors
     /// [`BroadcastError`]. After one from the MPBs, this rank is out of step with the others.
     #[expect(clippy::manual_async_fn, reason = "that moves each argument once more, by memory")]
-    pub fn broadcast<M: Mpb>(
+    pub fn broadcast<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         message: &mut [u8],
@@ -333,7 +355,7 @@ impl OcBcast {
                 if direct {
                     mpb.get(source, chunk).await?;
                 } else {
-                    mpb.get_own(source, lines_of(chunk.len(), flow.line_bytes), line).await?;
+                    mpb.get_own(source, chunk.len().div_ceil(flow.line_bytes), line).await?;
                 }
                 if flow.says_done(buffer) {
                     let done = Line { rank: parent, line: flow.done_line(index) };
@@ -360,7 +382,7 @@ impl OcBcast {
 
 impl Flow {
     /// Delays this broadcast until no flag of the last one can be mistaken for one of its own.
-    async fn keep_apart<M: Mpb>(&mut self, mpb: &mut M, root: usize) -> Result<(), M::Error> {
+    async fn keep_apart<M: MpbAccess>(&mut self, mpb: &mut M, root: usize) -> Result<(), M::Error> {
         let came_round = self.broadcast == 0;
         let another_root = self.last_root.replace(root).is_some_and(|last| last != root);
         if came_round {
@@ -388,7 +410,7 @@ impl Flow {
     }
 
     /// Waits until all children have this chunk, and thus all chunks before it.
-    async fn wait_for_children<M: Mpb>(
+    async fn wait_for_children<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         route: &Route,
@@ -425,7 +447,7 @@ impl Flow {
     }
 
     /// Runs a dissemination barrier: in round r, rank i tells rank i + 2^r.
-    async fn barrier<M: Mpb>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
+    async fn barrier<M: MpbAccess>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
         self.barriers = self.barriers.wrapping_add(1);
         let (barrier, ranks) = (self.barriers, self.ranks);
         for round in 0..rounds(ranks) {

@@ -12,12 +12,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::communicator::Communicator;
+use crate::errors::bad_call;
 
 use super::Settings;
 use crate::barrier::Barriers;
 use crate::broadcast::Broadcasts;
 use crate::calls::Board;
-use crate::communicator::error::{bad_call, lost, not_sent};
+use crate::communicator::error::{lost, not_sent};
 use crate::exchange::Exchanges;
 use crate::members::{Members, names};
 use crate::reduce::Reductions;

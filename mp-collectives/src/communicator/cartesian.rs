@@ -4,8 +4,9 @@ use mp_core::{ErrorKind, Result};
 use std::ops::{Deref, Range};
 
 use crate::communicator::{
-    agreement::agree::Together, digest::digest, error::bad_call, point_to_point::Communicator,
+    agreement::agree::Together, digest::digest, point_to_point::Communicator,
 };
+use crate::errors::bad_call;
 
 /// A communicator whose ranks lie in a grid (`MPI_Cart_create`). They are numbered row by row, so the last coordinate
 /// changes fastest. It can be used as a [`Communicator`].

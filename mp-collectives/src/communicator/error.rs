@@ -16,12 +16,6 @@ pub(crate) fn revoked() -> Error {
     ErrorKind::Revoked { place: Place::Communicator }.into()
 }
 
-/// Makes the error for a call that can't be made in this way.
-#[cold]
-pub(crate) fn bad_call(reason: impl Into<String>) -> Error {
-    ErrorKind::BadCall { reason: reason.into() }.into()
-}
-
 /// Makes the error for a message of this rank that was not sent.
 #[cold]
 pub(crate) fn not_sent(rank: usize, reason: String) -> Error {

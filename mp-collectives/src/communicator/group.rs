@@ -1,8 +1,7 @@
 //! Ordered sets of ranks.
 
+use crate::errors::bad_call;
 use mp_core::{ErrorKind, Result};
-
-use crate::communicator::error::bad_call;
 
 /// Ranks in an order, without a way to communicate (`MPI_Group`). It is made from a communicator or from other groups;
 /// [`Communicator::create`](crate::communicator::Communicator::create) makes it a communicator.

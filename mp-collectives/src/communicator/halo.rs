@@ -4,9 +4,9 @@ use mp_core::{ErrorKind, Plain, Result};
 
 use crate::communicator::{
     cartesian::Cartesian,
-    error::bad_call,
     point_to_point::{Communicator, OWN_TAGS, Stream},
 };
+use crate::errors::bad_call;
 
 /// Blocks of a grid with a border of copies of their neighbours' elements around them (a halo, or ghost cells). The
 /// [exchange](Self::exchange) updates the borders.

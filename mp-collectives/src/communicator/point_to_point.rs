@@ -16,7 +16,7 @@ use mp_core::{
 use crate::communicator::{
     agreement::check::Check,
     agreement::ledger::Ledger,
-    error::{bad_call, localized, revoked},
+    error::{localized, revoked},
     group::Group,
     members::Members,
     messages::background,
@@ -31,6 +31,7 @@ use crate::communicator::{
     shelf::Shelf,
     status::{Source, Status, Tag},
 };
+use crate::errors::bad_call;
 
 /// A group of ranks that exchange tagged messages (`MPI_Comm`). The [module](crate::communicator) lists the calls.
 ///

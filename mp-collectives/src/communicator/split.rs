@@ -4,9 +4,10 @@ use mp_core::Result;
 use mp_core::topology::{Topology, current_affinity};
 
 use crate::communicator::{
-    agreement::agree::Together, digest::digest, error::bad_call, group::Group, members::Members,
+    agreement::agree::Together, digest::digest, group::Group, members::Members,
     point_to_point::Communicator,
 };
+use crate::errors::bad_call;
 
 /// The hardware unit by which [`split_shared`](Communicator::split_shared) groups ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

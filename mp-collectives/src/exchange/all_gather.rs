@@ -10,7 +10,7 @@
 //!
 //! Otherwise this works as in `chunks.rs`, which explains why no rank waits for ever.
 
-use mp_model::mpb::{Line, Mpb};
+use mp_core::mpb::{Line, MpbAccess};
 
 use super::chunks::{ChunkOptions, Got};
 use super::traffic::{AllGather, Traffic};
@@ -40,7 +40,7 @@ impl SharedAllGather {
     ///
     /// # Errors
     /// [`ReduceOptionsError`].
-    pub fn new<M: Mpb>(
+    pub fn new<M: MpbAccess>(
         mpb: &M,
         options: ChunkOptions,
     ) -> Result<SharedAllGather, ReduceOptionsError> {
@@ -60,7 +60,7 @@ impl SharedAllGather {
     ///
     /// # Errors
     /// The errors of the MPBs; after one of these, this rank is out of step with the others.
-    pub async fn all_gather<M: Mpb>(
+    pub async fn all_gather<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         traffic: &mut AllGather<'_>,
@@ -69,7 +69,7 @@ impl SharedAllGather {
     }
 
     /// Carries out the part for blocks of more than this many bytes.
-    pub(super) async fn above<M: Mpb>(
+    pub(super) async fn above<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         traffic: &mut AllGather<'_>,
@@ -109,7 +109,7 @@ impl SharedAllGather {
         Ok(())
     }
 
-    async fn put<M: Mpb>(&mut self, mpb: &mut M, chunk: &[u8]) -> Result<(), M::Error> {
+    async fn put<M: MpbAccess>(&mut self, mpb: &mut M, chunk: &[u8]) -> Result<(), M::Error> {
         let (me, ranks, options) = (mpb.rank(), mpb.ranks(), self.options);
         self.put += 1;
         let put = self.put;

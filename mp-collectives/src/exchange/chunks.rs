@@ -26,7 +26,7 @@
 //! chunks that the rank waits for before it puts chunk i were got and reported in rounds before i, and what it gets in
 //! round i was put in that round or before. A rank in the earliest round of the earliest call can therefore continue.
 
-use mp_model::mpb::{Line, Mpb};
+use mp_core::mpb::{Line, MpbAccess};
 
 use super::traffic::Traffic;
 use super::{Extremes, ReduceOptionsError};
@@ -56,7 +56,7 @@ impl ChunkOptions {
         buffers.checked_add(ranks.checked_mul(2)?)
     }
 
-    pub(super) fn check<M: Mpb>(
+    pub(super) fn check<M: MpbAccess>(
         self,
         mpb: &M,
         needed: Option<usize>,
@@ -119,7 +119,7 @@ pub(super) struct Got {
 
 impl Got {
     /// Gets the next chunk from a rank. `destination` is this rank's number among that rank's destinations.
-    pub(super) async fn get<M: Mpb>(
+    pub(super) async fn get<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         options: ChunkOptions,
@@ -147,7 +147,7 @@ impl ChunkExchange {
     ///
     /// # Errors
     /// [`ReduceOptionsError`].
-    pub fn new<M: Mpb>(
+    pub fn new<M: MpbAccess>(
         mpb: &M,
         options: ChunkOptions,
     ) -> Result<ChunkExchange, ReduceOptionsError> {
@@ -162,7 +162,7 @@ impl ChunkExchange {
     ///
     /// # Errors
     /// The errors of the MPBs; after one of these, this rank is out of step with the others.
-    pub async fn exchange<T: Traffic, M: Mpb>(
+    pub async fn exchange<T: Traffic, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         traffic: &mut T,
@@ -196,7 +196,12 @@ impl ChunkExchange {
         Ok(())
     }
 
-    async fn put<M: Mpb>(&mut self, mpb: &mut M, chunk: &[u8], to: usize) -> Result<(), M::Error> {
+    async fn put<M: MpbAccess>(
+        &mut self,
+        mpb: &mut M,
+        chunk: &[u8],
+        to: usize,
+    ) -> Result<(), M::Error> {
         let (me, ranks, options) = (mpb.rank(), mpb.ranks(), self.options);
         let counts = &mut self.counts[to];
         counts.put += 1;

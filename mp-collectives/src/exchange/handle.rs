@@ -2,21 +2,20 @@
 
 use std::sync::Arc;
 
+use mp_core::mpb::{MpbAccess, complete};
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
-use mp_model::mpb::{Mpb, complete};
 
 use super::traffic::{AllGather, AllToAll, Gather, Scatter, Traffic};
 use super::ways::Rings;
 use super::{Blocks, Explanation, Machine, Settings, Way, WayToAll, Ways};
 use crate::arguments::{AllBlocksMut, Cut, OwnBlock, OwnPlace, SentBlocks, at_root};
-use crate::calls::{Board, Kind, Mark};
+use crate::calls::{Board, CheckedMpb, Kind, Mark};
 use crate::errors::bad_settings;
 use crate::events::Events;
 use crate::members::{Members, names};
 use crate::nonblocking::{PolledMpb, Waits};
 use crate::pairs::Pairs;
-use crate::real::RealMpb;
 
 /// One rank's part in the exchanges of its world, or of [some ranks](Members).
 ///
@@ -61,7 +60,7 @@ use crate::real::RealMpb;
 /// large as a core's second-level cache. There are two limits: the rings between two ranks take 8 MiB together, and so
 /// do the rings for all. But each ring has at least four chunks.
 #[derive(Debug)]
-pub struct Exchanges<M = RealMpb> {
+pub struct Exchanges<M = CheckedMpb> {
     mpb: M,
     ways: Ways,
     events: Events,
@@ -87,7 +86,7 @@ impl Exchanges {
         let lines = Ways::lines_with(machine, settings, rings)
             .ok_or_else(|| bad_settings("exchanges that take more lines than there can be"))?;
         let mpbs = Mpbs::lines(lines).growing_from(Pairs::near_lines(ranks));
-        let mpb = RealMpb::checked(members.private_mpb(names::EXCHANGES, name, mpbs)?);
+        let mpb = CheckedMpb::new(members.private_mpb(names::EXCHANGES, name, mpbs)?);
         let ways = Ways::with_rings(&mpb, cores, settings, rings).map_err(bad_settings)?;
         Ok(Exchanges { mpb, ways, events: Events::new() })
     }
@@ -256,10 +255,10 @@ impl Exchanges {
             (choice.bytes, choice.way, choice)
         });
         // The shortest ones without a future around theirs.
-        Ok(match ways.way(traffic.extremes()) {
+        match ways.way(traffic.extremes()) {
             Some(Way::Lines) => complete(ways.lines.exchange(mpb, traffic)),
             _ => complete(ways.exchange(mpb, traffic)),
-        }?)
+        }
     }
 
     #[inline]
@@ -269,22 +268,22 @@ impl Exchanges {
             let choice = ways.explain_to_all(traffic.extremes().most);
             (choice.bytes, choice.way, choice)
         });
-        Ok(match ways.way_to_all(traffic.extremes()) {
+        match ways.way_to_all(traffic.extremes()) {
             Some(WayToAll::Lines) => complete(ways.lines.exchange(mpb, traffic)),
             _ => complete(ways.all_gather(mpb, traffic)),
-        }?)
+        }
     }
 
     /// Converts this for a thread that must not be blocked.
-    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Exchanges<PolledMpb> {
+    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Exchanges<CheckedMpb<PolledMpb>> {
         let Exchanges { mpb, ways, events } = self;
-        Exchanges { mpb: PolledMpb::among_real(mpb, waits), ways, events }
+        Exchanges { mpb: mpb.map(|mpb| PolledMpb::among(mpb, waits)), ways, events }
     }
 }
 
 /// The asynchronous counterparts of the blocking forms, which spare the shortest exchanges a future.
-impl Exchanges<PolledMpb> {
-    pub(crate) fn mpb(&self) -> &PolledMpb {
+impl Exchanges<CheckedMpb<PolledMpb>> {
+    pub(crate) fn mpb(&self) -> &CheckedMpb<PolledMpb> {
         &self.mpb
     }
 
@@ -299,7 +298,7 @@ impl Exchanges<PolledMpb> {
             let choice = ways.explain(traffic.extremes().most);
             (choice.bytes, choice.way, choice)
         });
-        Ok(ways.exchange(mpb, traffic).await?)
+        ways.exchange(mpb, traffic).await
     }
 
     pub(crate) async fn run_to_all(&mut self, mut traffic: AllGather<'_>) -> mp_core::Result<()> {
@@ -308,7 +307,7 @@ impl Exchanges<PolledMpb> {
             let choice = ways.explain_to_all(traffic.extremes().most);
             (choice.bytes, choice.way, choice)
         });
-        Ok(ways.all_gather(mpb, &mut traffic).await?)
+        ways.all_gather(mpb, &mut traffic).await
     }
 }
 

@@ -11,7 +11,7 @@
 //! which their receiver does before it sends lines of a later round. A rank in the earliest round of the earliest call
 //! can therefore continue.
 
-use mp_model::mpb::{Line, Mpb};
+use mp_core::mpb::{Line, MpbAccess};
 
 use super::Extremes;
 use super::traffic::Traffic;
@@ -32,7 +32,7 @@ impl LineExchange {
     ///
     /// # Errors
     /// [`LineOptionsError`].
-    pub fn new<M: Mpb>(
+    pub fn new<M: MpbAccess>(
         mpb: &M,
         slots: usize,
         first_line: usize,
@@ -56,7 +56,7 @@ impl LineExchange {
     /// # Errors
     /// The errors of the MPBs; after one of these, this rank is out of step with the others.
     #[inline]
-    pub async fn exchange<T: Traffic, M: Mpb>(
+    pub async fn exchange<T: Traffic, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         traffic: &mut T,
@@ -76,7 +76,7 @@ impl LineExchange {
 
     /// Sends the round of all blocks that begins at this byte of each block.
     #[inline]
-    pub(super) async fn send<T: Traffic, M: Mpb>(
+    pub(super) async fn send<T: Traffic, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         traffic: &T,
@@ -103,7 +103,7 @@ impl LineExchange {
 
     /// Receives the same round from the others.
     #[inline]
-    pub(super) async fn receive<T: Traffic, M: Mpb>(
+    pub(super) async fn receive<T: Traffic, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         traffic: &mut T,

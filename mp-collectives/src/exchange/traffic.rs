@@ -5,8 +5,9 @@
 //! in one call. A block is read, chunk by chunk, before what comes from the same rank is written, so that an all-to-all
 //! in place needs no other memory.
 
+use mp_core::ErrorKind;
 use mp_core::Plain;
-use mp_model::mpb::Mpb;
+use mp_core::mpb::MpbAccess;
 use thiserror::Error;
 
 use crate::arguments::Cut;
@@ -46,6 +47,19 @@ pub enum ExchangeError {
     Layout(#[from] LayoutError),
 }
 
+/// Allows rank code to return it with `?`.
+impl From<ExchangeError> for mp_core::Error {
+    #[cold]
+    fn from(error: ExchangeError) -> Self {
+        match error {
+            ExchangeError::Root { root: rank, ranks: size } => {
+                ErrorKind::NoSuchRank { rank, size }.into()
+            }
+            ExchangeError::Layout(error) => error.into(),
+        }
+    }
+}
+
 #[inline]
 fn check_root(root: usize, ranks: usize) -> Result<(), ExchangeError> {
     if root < ranks { Ok(()) } else { Err(ExchangeError::Root { root, ranks }) }
@@ -69,7 +83,7 @@ impl<'a> Gather<'a> {
     /// [`ExchangeError`].
     #[inline]
     pub fn new<T: Plain>(
-        mpb: &impl Mpb,
+        mpb: &impl MpbAccess,
         own: &'a [T],
         all: &'a mut [T],
         blocks: Blocks<'a>,
@@ -93,7 +107,7 @@ impl<'a> Gather<'a> {
     /// [`ExchangeError`].
     #[inline]
     pub fn in_place<T: Plain>(
-        mpb: &impl Mpb,
+        mpb: &impl MpbAccess,
         buffer: &'a mut [T],
         blocks: Blocks<'a>,
         root: usize,
@@ -113,7 +127,7 @@ impl<'a> Gather<'a> {
     /// Creates a gather of the rank's own block, or in place if there is none.
     #[inline(always)]
     pub(crate) fn of<T: Plain>(
-        mpb: &impl Mpb,
+        mpb: &impl MpbAccess,
         own: Option<&'a [T]>,
         all: &'a mut [T],
         blocks: Blocks<'a>,
@@ -177,7 +191,7 @@ impl<'a> Scatter<'a> {
     /// [`ExchangeError`].
     #[inline]
     pub fn new<T: Plain>(
-        mpb: &impl Mpb,
+        mpb: &impl MpbAccess,
         all: &'a [T],
         own: &'a mut [T],
         blocks: Blocks<'a>,
@@ -201,7 +215,7 @@ impl<'a> Scatter<'a> {
     /// [`ExchangeError`].
     #[inline]
     pub fn in_place<T: Plain>(
-        mpb: &impl Mpb,
+        mpb: &impl MpbAccess,
         buffer: &'a mut [T],
         blocks: Blocks<'a>,
         root: usize,
@@ -221,7 +235,7 @@ impl<'a> Scatter<'a> {
     /// Creates a scatter to a buffer of the rank's own, or in place.
     #[inline(always)]
     pub(crate) fn of<T: Plain>(
-        mpb: &impl Mpb,
+        mpb: &impl MpbAccess,
         cut: Cut<'a, T>,
         blocks: Blocks<'a>,
         root: usize,
@@ -282,7 +296,7 @@ impl<'a> AllGather<'a> {
     /// [`ExchangeError::Layout`].
     #[inline]
     pub fn new<T: Plain>(
-        mpb: &impl Mpb,
+        mpb: &impl MpbAccess,
         own: &'a [T],
         all: &'a mut [T],
         blocks: Blocks<'a>,
@@ -299,7 +313,7 @@ impl<'a> AllGather<'a> {
     /// [`ExchangeError::Layout`].
     #[inline]
     pub fn in_place<T: Plain>(
-        mpb: &impl Mpb,
+        mpb: &impl MpbAccess,
         all: &'a mut [T],
         blocks: Blocks<'a>,
     ) -> Result<Self, ExchangeError> {
@@ -319,7 +333,7 @@ impl<'a> AllGather<'a> {
     /// Creates an all-gather of the rank's own block, or in place if there is none.
     #[inline(always)]
     pub(crate) fn of<T: Plain>(
-        mpb: &impl Mpb,
+        mpb: &impl MpbAccess,
         own: Option<&'a [T]>,
         all: &'a mut [T],
         blocks: Blocks<'a>,
@@ -373,7 +387,7 @@ impl<'a> AllToAll<'a> {
     /// [`ExchangeError::Layout`].
     #[inline]
     pub fn new<T: Plain>(
-        mpb: &impl Mpb,
+        mpb: &impl MpbAccess,
         (send, send_blocks): (&'a [T], Blocks<'a>),
         (receive, receive_blocks): (&'a mut [T], Blocks<'a>),
     ) -> Result<Self, ExchangeError> {
@@ -404,7 +418,7 @@ impl<'a> AllToAll<'a> {
     /// [`ExchangeError::Layout`].
     #[inline]
     pub fn in_place<T: Plain>(
-        mpb: &impl Mpb,
+        mpb: &impl MpbAccess,
         buffer: &'a mut [T],
         blocks: Blocks<'a>,
     ) -> Result<Self, ExchangeError> {
@@ -418,7 +432,7 @@ impl<'a> AllToAll<'a> {
     /// Creates an all-to-all of the blocks sent, or in place if there are none.
     #[inline(always)]
     pub(crate) fn of<T: Plain>(
-        mpb: &impl Mpb,
+        mpb: &impl MpbAccess,
         sent: Option<(&'a [T], Blocks<'a>)>,
         received: (&'a mut [T], Blocks<'a>),
     ) -> Result<Self, ExchangeError> {

@@ -1,6 +1,6 @@
 //! All ways together, with each block sent by the way that suits it.
 
-use mp_model::mpb::Mpb;
+use mp_core::mpb::MpbAccess;
 use thiserror::Error;
 
 use super::choice::{
@@ -109,12 +109,12 @@ impl Ways {
     ///
     /// # Errors
     /// [`WaysError`].
-    pub fn new<M: Mpb>(mpb: &M, cores: usize, settings: Settings) -> Result<Ways, WaysError> {
+    pub fn new<M: MpbAccess>(mpb: &M, cores: usize, settings: Settings) -> Result<Ways, WaysError> {
         Ways::with_rings(mpb, cores, settings, Rings::LEAST)
     }
 
     /// Does what [`new`](Self::new) does, with the given rings of chunks.
-    pub(super) fn with_rings<M: Mpb>(
+    pub(super) fn with_rings<M: MpbAccess>(
         mpb: &M,
         cores: usize,
         settings: Settings,
@@ -148,7 +148,7 @@ impl Ways {
     ///
     /// # Errors
     /// The errors of the MPBs, after which this rank is out of step with the others.
-    pub async fn exchange<T: Traffic, M: Mpb>(
+    pub async fn exchange<T: Traffic, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         traffic: &mut T,
@@ -171,7 +171,7 @@ impl Ways {
     ///
     /// # Errors
     /// The same as for [`exchange`](Ways::exchange).
-    pub async fn all_gather<M: Mpb>(
+    pub async fn all_gather<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         traffic: &mut AllGather<'_>,

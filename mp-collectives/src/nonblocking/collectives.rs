@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use crate::communicator::{Entered, Ledger, Missing};
+use mp_core::mpb::MpbAccess;
 use mp_core::names::Namespace;
 use mp_core::{Call, Error, Plain, Rank, Result};
 use mp_delegate::threads::{Errands, Progress};
-use mp_model::mpb::Mpb;
 
 use super::front::{BoxFuture, Front};
 use super::polled::{Left, PolledMpb, Waits};
 use super::request::CollectiveRequest;
 use crate::barrier::{self, Barriers};
 use crate::broadcast::{self, Broadcasts};
-use crate::calls::Board;
+use crate::calls::{Board, CheckedMpb};
 use crate::exchange::{self, Exchanges};
 use crate::members::{Members, names};
 use crate::reduce::{self, Operation, Prefix, Reductions};
@@ -92,10 +92,10 @@ pub(super) struct Algorithms {
     waits: Arc<Waits>,
     /// Where the ranks of a communicator publish their calls.
     board: Option<Arc<Board>>,
-    barriers: Barriers<PolledMpb>,
-    broadcasts: Option<Broadcasts<PolledMpb>>,
-    reductions: Option<Reductions<PolledMpb>>,
-    exchanges: Option<Exchanges<PolledMpb>>,
+    barriers: Barriers<CheckedMpb<PolledMpb>>,
+    broadcasts: Option<Broadcasts<CheckedMpb<PolledMpb>>>,
+    reductions: Option<Reductions<CheckedMpb<PolledMpb>>>,
+    exchanges: Option<Exchanges<CheckedMpb<PolledMpb>>>,
 }
 
 /// The greatest length of a name, in bytes.
@@ -140,7 +140,7 @@ impl Algorithms {
         Ok(())
     }
 
-    pub(super) fn broadcasts(&mut self) -> Result<&mut Broadcasts<PolledMpb>> {
+    pub(super) fn broadcasts(&mut self) -> Result<&mut Broadcasts<CheckedMpb<PolledMpb>>> {
         let opened = match self.broadcasts.take() {
             Some(opened) => opened,
             None => {
@@ -153,7 +153,7 @@ impl Algorithms {
         Ok(self.broadcasts.insert(opened))
     }
 
-    pub(super) fn reductions(&mut self) -> Result<&mut Reductions<PolledMpb>> {
+    pub(super) fn reductions(&mut self) -> Result<&mut Reductions<CheckedMpb<PolledMpb>>> {
         let opened = match self.reductions.take() {
             Some(opened) => opened,
             None => {
@@ -166,7 +166,7 @@ impl Algorithms {
         Ok(self.reductions.insert(opened))
     }
 
-    pub(super) fn exchanges(&mut self) -> Result<&mut Exchanges<PolledMpb>> {
+    pub(super) fn exchanges(&mut self) -> Result<&mut Exchanges<CheckedMpb<PolledMpb>>> {
         let opened = match self.exchanges.take() {
             Some(opened) => opened,
             None => {

@@ -36,11 +36,11 @@ use std::cell::{RefCell, RefMut};
 use std::sync::Arc;
 
 use crate::communicator::Communicator;
+use crate::errors::bad_call;
 use mp_delegate::threads::Progress;
 
 use super::{Nonblocking, Settings};
 use crate::calls::Board;
-use crate::communicator::error::bad_call;
 use crate::members::{Members, names};
 
 /// The operations, which are opened at the first call and closed with the communicator.

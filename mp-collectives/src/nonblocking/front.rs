@@ -37,9 +37,9 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///
 /// ```
 /// use onchip::nonblocking::{Front, PolledMpb};
-/// use onchip::{World, mpb::Mpbs};
+/// use onchip::World;
+/// use onchip::mpb::{Line, MpbAccess, Mpbs};
 /// use onchip::threads::Progress;
-/// use mp_model::mpb::{Line, Mpb};
 ///
 /// let got = World::threads(3).run(|rank| {
 ///     let mpb = PolledMpb::new(rank.mpb("ring", Mpbs::lines(1))?);

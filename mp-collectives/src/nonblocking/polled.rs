@@ -2,20 +2,15 @@
 
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 
-use mp_core::{Plain, mpb};
-use mp_model::mpb::{Line, Mpb, NEWS};
-
-use crate::calls::{Checked, Mark};
-use crate::real::{RealError, RealMpb, at_once, done, real, set_with};
+use mp_core::Result;
+use mp_core::mpb::{AsMpb, Mpb, Polled};
 
 /// A rank's access to the MPBs of its world, in which waiting for a flag returns pending while the flag is not set. The
 /// code that runs the algorithm finds that flag in its [`Waits`].
 #[derive(Debug)]
 pub struct PolledMpb {
-    pub(crate) checked: Checked,
-    polled: Arc<mpb::Polled>,
+    polled: Arc<Polled>,
     waits: Arc<Waits>,
 }
 
@@ -25,8 +20,8 @@ pub struct Waits(Mutex<Places>);
 
 #[derive(Debug)]
 struct Places {
-    now: Arc<mpb::Polled>,
-    all: Vec<Arc<mpb::Polled>>,
+    now: Arc<Polled>,
+    all: Vec<Arc<Polled>>,
     /// How this rank has left all of them, if it has.
     left: Option<Left>,
 }
@@ -41,7 +36,7 @@ pub(super) enum Left {
 }
 
 impl Left {
-    fn leave(self, mpb: &mpb::Mpb) {
+    fn leave(self, mpb: &Mpb) {
         // In a world too broken for that, every other call fails as well.
         let _ = match self {
             Left::Lost => mpb.abandon(),
@@ -56,7 +51,7 @@ impl Waits {
     }
 
     /// Returns where the operation waits, or where it last waited.
-    pub fn now(&self) -> Arc<mpb::Polled> {
+    pub fn now(&self) -> Arc<Polled> {
         Arc::clone(&self.lock().now)
     }
 
@@ -70,7 +65,7 @@ impl Waits {
         all.iter().for_each(|polled| how.leave(polled.mpb()));
     }
 
-    fn at(&self, polled: &Arc<mpb::Polled>) {
+    fn at(&self, polled: &Arc<Polled>) {
         let mut places = self.lock();
         if !Arc::ptr_eq(&places.now, polled) {
             places.now = Arc::clone(polled);
@@ -80,32 +75,20 @@ impl Waits {
 
 impl PolledMpb {
     /// Wraps MPBs that nothing else uses.
-    pub fn new(mpb: mpb::Mpb) -> Self {
-        Self::of_real(RealMpb::checked(mpb))
-    }
-
-    /// Does what [`new`](Self::new) does, with the state for comparing calls.
-    pub(crate) fn of_real(real: RealMpb) -> Self {
-        let (mpb, checked) = real.into_parts();
-        let polled = Arc::new(mpb::Polled::new(mpb));
+    pub fn new(mpb: Mpb) -> Self {
+        let polled = Arc::new(Polled::new(mpb));
         let places =
             Places { now: Arc::clone(&polled), all: vec![Arc::clone(&polled)], left: None };
-        PolledMpb { polled, checked, waits: Arc::new(Waits(Mutex::new(places))) }
+        PolledMpb { polled, waits: Arc::new(Waits(Mutex::new(places))) }
     }
 
     /// Wraps further MPBs for the same operations. All ranks open them at the same call, if they reach it.
-    pub fn among(mpb: mpb::Mpb, waits: &Arc<Waits>) -> Self {
-        Self::among_real(RealMpb::checked(mpb), waits)
-    }
-
-    /// Does what [`among`](Self::among) does, with the state for comparing calls.
-    pub(crate) fn among_real(real: RealMpb, waits: &Arc<Waits>) -> Self {
-        let (mpb, checked) = real.into_parts();
+    pub fn among(mpb: Mpb, waits: &Arc<Waits>) -> Self {
         let waits = Arc::clone(waits);
         let (polled, left) = {
             let mut places = waits.lock();
             let first = Arc::clone(&places.all[0]);
-            let polled = Arc::new(mpb::Polled::after(first, mpb));
+            let polled = Arc::new(Polled::after(first, mpb));
             places.all.push(Arc::clone(&polled));
             (polled, places.left)
         };
@@ -113,73 +96,55 @@ impl PolledMpb {
         if let Some(how) = left {
             how.leave(polled.mpb());
         }
-        PolledMpb { polled, checked, waits }
+        PolledMpb { polled, waits }
     }
 
     /// Wraps MPBs that are shared with other users, which alone are responsible for them.
-    pub(super) fn shared(polled: &Arc<mpb::Polled>, waits: &Arc<Waits>) -> Self {
+    pub(super) fn shared(polled: &Arc<Polled>, waits: &Arc<Waits>) -> Self {
         let (polled, waits) = (Arc::clone(polled), Arc::clone(waits));
-        PolledMpb { polled, checked: Checked::default(), waits }
+        PolledMpb { polled, waits }
     }
 
     /// Returns where operations on these MPBs wait.
     pub fn waits(&self) -> &Arc<Waits> {
         &self.waits
     }
+}
 
-    /// Begins a call.
-    pub(crate) fn begin(&mut self, mark: Mark) {
-        self.checked.begin(mark);
-    }
-
+/// Everything except the waits is done when it is called.
+impl AsMpb for PolledMpb {
     #[inline(always)]
-    fn mpb(&self) -> &mpb::Mpb {
+    fn as_mpb(&self) -> &Mpb {
         self.polled.mpb()
     }
 
-    #[inline(always)]
-    fn compared(&mut self) -> (&mpb::Mpb, &mut Checked) {
-        (self.polled.mpb(), &mut self.checked)
-    }
-
+    #[inline]
     fn wait(
         &self,
         setter: Option<usize>,
         line: usize,
+        _together: bool,
         reached: impl Fn(u64) -> bool,
-    ) -> impl Future<Output = Result<u64, RealError>> {
-        poll_fn(move |_| match self.polled.poll_flag(setter, line, &reached) {
-            Poll::Ready(there) => Poll::Ready(there.map_err(RealError::from)),
-            Poll::Pending => {
+    ) -> impl Future<Output = Result<u64>> {
+        poll_fn(move |_| {
+            let there = self.polled.poll_flag(setter, line, &reached);
+            if there.is_pending() {
                 self.waits.at(&self.polled);
-                Poll::Pending
             }
+            there
         })
     }
-}
-
-/// Everything except the waits is done when it is called, as by [`RealMpb`](crate::RealMpb).
-impl Mpb for PolledMpb {
-    type Error = RealError;
-
-    at_once!();
 
     #[inline]
-    fn wait_flag(
-        &mut self,
-        line: usize,
-        reached: impl Fn(u64) -> bool,
-    ) -> impl Future<Output = Result<u64, RealError>> {
-        self.wait(None, line, reached)
-    }
-
-    #[inline]
-    fn wait_flag_from(
-        &mut self,
+    async fn wait_between(
+        &self,
+        before: Result<()>,
         setter: usize,
         line: usize,
         reached: impl Fn(u64) -> bool,
-    ) -> impl Future<Output = Result<u64, RealError>> {
-        self.wait(Some(setter), line, reached)
+        then: impl FnOnce(u64) -> Result<()>,
+    ) -> Result<()> {
+        before?;
+        then(self.wait(Some(setter), line, false, reached).await?)
     }
 }

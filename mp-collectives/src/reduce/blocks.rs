@@ -45,7 +45,7 @@
 //! wait for each other less often.
 
 use mp_core::Plain;
-use mp_model::mpb::{Line, Mpb};
+use mp_core::mpb::{Line, MpbAccess};
 
 use super::fold::Fold;
 use super::operations::Operation;
@@ -110,7 +110,10 @@ impl BlockReduce {
     ///
     /// # Errors
     /// [`ReduceOptionsError`].
-    pub fn new<M: Mpb>(mpb: &M, options: BlockOptions) -> Result<BlockReduce, ReduceOptionsError> {
+    pub fn new<M: MpbAccess>(
+        mpb: &M,
+        options: BlockOptions,
+    ) -> Result<BlockReduce, ReduceOptionsError> {
         let ranks = mpb.ranks();
         let BlockOptions { block_lines, first_line } = options;
         ReduceOptionsError::check(block_lines, options.lines(ranks), first_line, mpb.lines())?;
@@ -130,7 +133,7 @@ impl BlockReduce {
     /// # Errors
     /// [`ReduceError::ElementTooLong`], and the errors of the MPBs; after one of those, this rank is out of step with
     /// the others.
-    pub async fn whole<T: Plain, O: Operation<T>, M: Mpb>(
+    pub async fn whole<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         vector: &mut [T],
@@ -159,7 +162,7 @@ impl BlockReduce {
     ///
     /// # Errors
     /// The same as for [`whole`](BlockReduce::whole); [`ReduceError::Root`].
-    pub async fn scattered<T: Plain, O: Operation<T>, M: Mpb>(
+    pub async fn scattered<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         vector: &mut [T],
@@ -224,7 +227,7 @@ impl BlockReduce {
     ///
     /// # Errors
     /// The same as for [`whole`](BlockReduce::whole).
-    pub async fn reduce_scatter<T: Plain, O: Operation<T>, M: Mpb>(
+    pub async fn reduce_scatter<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         parts: &mut Parts<'_, T>,
@@ -261,7 +264,7 @@ impl BlockReduce {
 
     /// Combines these elements with those that all others have put from this line on. With two ranks, it may leave the
     /// result there as well.
-    async fn combine<T: Plain, O: Operation<T>, M: Mpb>(
+    async fn combine<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         own: &mut [T],

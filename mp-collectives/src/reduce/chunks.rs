@@ -23,8 +23,8 @@
 use std::{mem, ops::Range};
 
 use mp_core::Plain;
+use mp_core::mpb::{Line, MpbAccess};
 use mp_model::in_order::{Child, Place};
-use mp_model::mpb::{Line, Mpb};
 
 use super::choice::Prefix;
 use super::fold::{Fold, combine_from};
@@ -83,7 +83,10 @@ impl ChunkReduce {
     ///
     /// # Errors
     /// [`ReduceOptionsError`].
-    pub fn new<M: Mpb>(mpb: &M, options: ChunkOptions) -> Result<ChunkReduce, ReduceOptionsError> {
+    pub fn new<M: MpbAccess>(
+        mpb: &M,
+        options: ChunkOptions,
+    ) -> Result<ChunkReduce, ReduceOptionsError> {
         let ranks = mpb.ranks();
         let ChunkOptions { chunk_lines, buffers, first_line } = options;
         let room = chunk_lines.min(buffers);
@@ -107,7 +110,7 @@ impl ChunkReduce {
     ///
     /// # Errors
     /// [`ReduceError::Root`], and the errors of the MPBs; after one of those, this rank is out of step with the others.
-    pub async fn reduce<T: Plain, O: Operation<T>, M: Mpb>(
+    pub async fn reduce<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         vector: &mut [T],
@@ -133,7 +136,7 @@ impl ChunkReduce {
     ///
     /// # Errors
     /// The same as for [`reduce`](ChunkReduce::reduce).
-    pub async fn all_reduce<T: Plain, O: Operation<T>, M: Mpb>(
+    pub async fn all_reduce<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         vector: &mut [T],
@@ -159,7 +162,7 @@ impl ChunkReduce {
     ///
     /// # Errors
     /// The same as for [`reduce`](ChunkReduce::reduce).
-    pub async fn reduce_scatter<T: Plain, O: Operation<T>, M: Mpb>(
+    pub async fn reduce_scatter<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         parts: &mut Parts<'_, T>,
@@ -190,7 +193,7 @@ impl ChunkReduce {
     ///
     /// # Errors
     /// The same as for [`reduce`](ChunkReduce::reduce).
-    pub async fn reduce_along<T: Plain, O: Operation<T>, M: Mpb>(
+    pub async fn reduce_along<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         vector: &mut [T],
@@ -232,7 +235,7 @@ impl ChunkReduce {
     ///
     /// # Errors
     /// The same as for [`reduce`](ChunkReduce::reduce).
-    pub async fn scan<T: Plain, O: Operation<T>, M: Mpb>(
+    pub async fn scan<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         vector: &mut [T],
@@ -271,7 +274,7 @@ impl ChunkReduce {
         (self.chunk_bytes() / size_of::<T>().max(1)).max(1)
     }
 
-    async fn put<M: Mpb>(
+    async fn put<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         elements: &[u8],
@@ -281,7 +284,7 @@ impl ChunkReduce {
     }
 
     /// Puts elements into the next chunks.
-    async fn put_for<M: Mpb>(
+    async fn put_for<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         elements: &[u8],
@@ -310,7 +313,7 @@ impl ChunkReduce {
     }
 
     /// Gets what a rank has put for this rank into the next chunks.
-    async fn receive<M: Mpb>(
+    async fn receive<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         elements: &mut [u8],
@@ -329,7 +332,7 @@ impl ChunkReduce {
     }
 
     /// Combines what the children in a tree have of the next elements, the nearest child's first.
-    async fn collect_from<T: Plain, O: Operation<T>, M: Mpb>(
+    async fn collect_from<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         sum: &mut [T],
@@ -361,7 +364,7 @@ impl ChunkReduce {
     }
 
     /// Combines what all others have of the next elements, in rank order.
-    async fn collect<T: Plain, O: Operation<T>, M: Mpb>(
+    async fn collect<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         own: &mut [T],

@@ -1,5 +1,7 @@
 //! Errors of reductions and of their options.
 
+use crate::errors::bad_call;
+use mp_core::ErrorKind;
 use thiserror::Error;
 
 /// The reason why the options of a reduction are invalid.
@@ -65,6 +67,19 @@ pub enum ReduceError<E> {
         /// A buffer's length.
         most: usize,
     },
+}
+
+/// Allows rank code to return it with `?`.
+impl From<ReduceError<mp_core::Error>> for mp_core::Error {
+    fn from(error: ReduceError<mp_core::Error>) -> Self {
+        match error {
+            ReduceError::Mpb(error) => error,
+            ReduceError::Root { root: rank, ranks: size } => {
+                ErrorKind::NoSuchRank { rank, size }.into()
+            }
+            other => bad_call(other.to_string()),
+        }
+    }
 }
 
 impl<E> ReduceError<E> {

@@ -1,7 +1,7 @@
 //! Combination of the elements of all ranks in rank order.
 
 use mp_core::Plain;
-use mp_model::mpb::{Line, Mpb};
+use mp_core::mpb::{Line, MpbAccess};
 
 use super::operations::Operation;
 use super::scratch::Scratch;
@@ -15,7 +15,7 @@ const fn goes_by_words<T>() -> bool {
 
 /// Combines elements in an MPB with those of adjacent ranks. If `is_above`, the elements in the MPB are those of the
 /// higher ranks.
-pub(super) async fn combine_from<T: Plain, O: Operation<T>, M: Mpb>(
+pub(super) async fn combine_from<T: Plain, O: Operation<T>, M: MpbAccess>(
     mpb: &mut M,
     from: Line,
     target: &mut [T],
@@ -63,7 +63,11 @@ impl<'a, T: Plain, O: Operation<T>> Fold<'a, T, O> {
     }
 
     /// Gets the next rank's elements from there on, or takes this rank's own in their turn.
-    pub(super) async fn get<M: Mpb>(&mut self, mpb: &mut M, from: Line) -> Result<(), M::Error> {
+    pub(super) async fn get<M: MpbAccess>(
+        &mut self,
+        mpb: &mut M,
+        from: Line,
+    ) -> Result<(), M::Error> {
         if !Self::WORDS {
             if from.rank != self.me {
                 mpb.get(from, self.room(from.rank)).await?;
@@ -89,7 +93,11 @@ impl<'a, T: Plain, O: Operation<T>> Fold<'a, T, O> {
 
     /// Combines the elements of two ranks, where the other rank's elements are already there. Leaves the result in
     /// their place as well.
-    pub(super) async fn pass<M: Mpb>(&mut self, mpb: &mut M, there: Line) -> Result<(), M::Error> {
+    pub(super) async fn pass<M: MpbAccess>(
+        &mut self,
+        mpb: &mut M,
+        there: Line,
+    ) -> Result<(), M::Error> {
         if !Self::WORDS {
             for rank in 0..2 {
                 self.get(mpb, Line { rank, ..there }).await?;

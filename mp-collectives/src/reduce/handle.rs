@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use mp_core::mpb::{MpbAccess, complete};
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
-use mp_model::mpb::{Mpb, complete};
 
 use super::choice::{
     AllReduce, Explanation, Order, Prefix, Reduce, ReduceScatter, Scan, block_lines,
@@ -17,13 +17,12 @@ use super::{
 use crate::arguments::{Cut, OwnPlace};
 use crate::broadcast::Machine;
 use crate::calibration;
-use crate::calls::{Board, Kind, Mark};
+use crate::calls::{Board, CheckedMpb, Kind, Mark};
 use crate::errors::bad_settings;
 use crate::events::Events;
 use crate::members::{Members, names};
 use crate::nonblocking::{PolledMpb, Waits};
 use crate::pairs::Pairs;
-use crate::real::{RealError, RealMpb};
 use crate::rings;
 
 /// Settings of reductions. All ranks must use the same.
@@ -65,7 +64,7 @@ pub struct Settings {
 /// # Ok::<(), onchip::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Reductions<M = RealMpb> {
+pub struct Reductions<M = CheckedMpb> {
     mpb: M,
     machine: Machine,
     /// The trees that the ranks have agreed on.
@@ -125,7 +124,7 @@ impl Reductions {
         let all = add(first_line, chunks.lines(ranks))?;
         let mpbs = Mpbs::lines(all).growing_from(Pairs::near_lines(ranks));
         let mpbs = mpbs.proposing(trees.word());
-        let mpb = RealMpb::checked(members.private_mpb(names::REDUCTIONS, name, mpbs)?);
+        let mpb = CheckedMpb::new(members.private_mpb(names::REDUCTIONS, name, mpbs)?);
         let lines = LineReduce::new(&mpb, slots, 0).map_err(bad_settings)?;
         let events = Events::new();
         let simple = ranks == 2 && !events.listened() && settings.all_reduce.is_none();
@@ -176,7 +175,7 @@ impl Reductions {
         if bytes.wrapping_sub(1) < self.exchanged
             && let Some(exchanged) = self.lines.exchange(mpb, vector, operation)
         {
-            return Ok(exchanged?);
+            return exchanged;
         }
         let Settings { order, all_reduce, .. } = self.settings;
         let most = self.lines.most_bytes();
@@ -338,10 +337,10 @@ impl Reductions {
     }
 
     /// Converts this for a thread that must not be blocked.
-    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Reductions<PolledMpb> {
+    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Reductions<CheckedMpb<PolledMpb>> {
         let Reductions { mpb, machine, trees, settings, events, lines, blocks, chunks, exchanged } =
             self;
-        let mpb = PolledMpb::among_real(mpb, waits);
+        let mpb = mpb.map(|mpb| PolledMpb::among(mpb, waits));
         Reductions { mpb, machine, trees, settings, events, lines, blocks, chunks, exchanged }
     }
 }
@@ -357,8 +356,8 @@ fn scan_mark<T>(count: usize, prefix: Prefix) -> Mark {
 
 /// The asynchronous counterparts of the blocking forms. The blocking forms do not call these, because one more future
 /// around an algorithm has a noticeable cost for a short vector.
-impl Reductions<PolledMpb> {
-    pub(crate) fn mpb(&self) -> &PolledMpb {
+impl Reductions<CheckedMpb<PolledMpb>> {
+    pub(crate) fn mpb(&self) -> &CheckedMpb<PolledMpb> {
         &self.mpb
     }
 
@@ -451,7 +450,7 @@ impl Reductions<PolledMpb> {
     }
 }
 
-impl<M: Mpb<Error = RealError>> Reductions<M> {
+impl<M: MpbAccess> Reductions<M> {
     /// Returns which algorithm a vector of `bytes` bytes takes where all ranks get the result, and why.
     pub fn explain_all_reduce(&self, bytes: usize) -> Explanation<AllReduce> {
         let Settings { order, all_reduce, .. } = self.settings;

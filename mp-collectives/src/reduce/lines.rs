@@ -3,8 +3,8 @@
 //!
 //! Every pair of ranks has lines of its own (`pairs.rs`), so that roots may change at no cost.
 
+use mp_core::mpb::{Line, MpbAccess, complete};
 use mp_core::{Plain, mpb::PAYLOAD_BYTES};
-use mp_model::mpb::{Line, Mpb, complete};
 
 use super::choice::Prefix;
 use super::fold::Fold;
@@ -14,9 +14,9 @@ use super::scratch::{ALIGNMENT, Scratch};
 use super::vectors::{append, combine, prepend};
 use super::{Parts, ReduceError};
 use crate::broadcast::LineOptionsError;
+use crate::calls::CheckedMpb;
 use crate::others::after;
 use crate::pairs::{Numbered, Pairs, is_line, marked};
-use crate::real::{RealError, RealMpb};
 
 /// One rank's part in a series of reductions of few elements.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl LineReduce {
     ///
     /// # Errors
     /// [`LineOptionsError`].
-    pub fn new<M: Mpb>(
+    pub fn new<M: MpbAccess>(
         mpb: &M,
         slots: usize,
         first_line: usize,
@@ -74,7 +74,7 @@ impl LineReduce {
     /// [`ReduceError::TooLong`], and the errors of the MPBs; after one of those, this rank is out of step with the
     /// others.
     #[inline]
-    pub async fn all_reduce<T: Plain, O: Operation<T>, M: Mpb>(
+    pub async fn all_reduce<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         vector: &mut [T],
@@ -105,10 +105,10 @@ impl LineReduce {
     #[inline(always)]
     pub(super) fn exchange<T: Plain, O: Operation<T>>(
         &mut self,
-        mpb: &mut RealMpb,
+        mpb: &mut CheckedMpb,
         vector: &mut [T],
         operation: &O,
-    ) -> Option<Result<(), RealError>> {
+    ) -> Option<mp_core::Result<()>> {
         let (me, other) = (mpb.rank(), 1 - mpb.rank());
         if !self.pairs.is_clear(other) {
             return None;
@@ -140,7 +140,7 @@ impl LineReduce {
     /// # Errors
     /// The same as for [`all_reduce`](LineReduce::all_reduce); [`ReduceError::Root`].
     #[inline]
-    pub async fn reduce<T: Plain, O: Operation<T>, M: Mpb>(
+    pub async fn reduce<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         vector: &mut [T],
@@ -168,7 +168,7 @@ impl LineReduce {
     ///
     /// # Errors
     /// The same as for [`reduce`](LineReduce::reduce).
-    pub async fn reduce_along<T: Plain, O: Operation<T>, M: Mpb>(
+    pub async fn reduce_along<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         vector: &mut [T],
@@ -207,7 +207,7 @@ impl LineReduce {
     ///
     /// # Errors
     /// The same as for [`all_reduce`](LineReduce::all_reduce), for the longest block.
-    pub async fn reduce_scatter<T: Plain, O: Operation<T>, M: Mpb>(
+    pub async fn reduce_scatter<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         parts: &mut Parts<'_, T>,
@@ -233,7 +233,7 @@ impl LineReduce {
     ///
     /// # Errors
     /// The same as for [`all_reduce`](LineReduce::all_reduce).
-    pub async fn scan<T: Plain, O: Operation<T>, M: Mpb>(
+    pub async fn scan<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         vector: &mut [T],
@@ -270,7 +270,7 @@ impl LineReduce {
 
     /// Sends a vector in one line as [`Pairs::send`] does, without what is needed for several lines.
     #[inline(always)]
-    async fn send_one<T: Plain, M: Mpb>(
+    async fn send_one<T: Plain, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         vector: &[T],
@@ -288,7 +288,7 @@ impl LineReduce {
 
     /// Takes the other one of two ranks' vector in one line and combines it with this rank's own.
     #[inline(always)]
-    async fn take_one<T: Plain, O: Operation<T>, M: Mpb>(
+    async fn take_one<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         vector: &mut [T],
@@ -315,7 +315,7 @@ impl LineReduce {
 
     /// Combines by recursive doubling. A neighbour stands for itself and for the rank below or above whose elements it
     /// has, so that the elements combined are always those of adjacent ranks.
-    async fn double<T: Plain, O: Operation<T>, M: Mpb>(
+    async fn double<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         vector: &mut [T],
@@ -352,7 +352,7 @@ impl LineReduce {
     }
 
     /// Combines at rank 0.
-    async fn meet<T: Plain, O: Operation<T>, M: Mpb>(
+    async fn meet<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         vector: &mut [T],
@@ -370,7 +370,7 @@ impl LineReduce {
     }
 
     /// Combines the elements of all others, in rank order.
-    async fn collect<T: Plain, O: Operation<T>, M: Mpb>(
+    async fn collect<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         vector: &mut [T],

@@ -1,7 +1,7 @@
 //! A rank's input to a reduce-scatter, and the place for its part of the result.
 
 use mp_core::Plain;
-use mp_model::mpb::Mpb;
+use mp_core::mpb::MpbAccess;
 
 use crate::arguments::Cut;
 use crate::layout::{Blocks, Layout, LayoutError};
@@ -21,7 +21,7 @@ impl<'a, T: Plain> Parts<'a, T> {
     /// # Errors
     /// [`LayoutError`].
     pub fn new(
-        mpb: &impl Mpb,
+        mpb: &impl MpbAccess,
         vector: &'a [T],
         result: &'a mut [T],
         blocks: Blocks<'a>,
@@ -35,7 +35,7 @@ impl<'a, T: Plain> Parts<'a, T> {
     /// # Errors
     /// [`LayoutError`].
     pub fn in_place(
-        mpb: &impl Mpb,
+        mpb: &impl MpbAccess,
         vector: &'a mut [T],
         blocks: Blocks<'a>,
     ) -> Result<Self, LayoutError> {
@@ -43,7 +43,7 @@ impl<'a, T: Plain> Parts<'a, T> {
     }
 
     pub(crate) fn of(
-        mpb: &impl Mpb,
+        mpb: &impl MpbAccess,
         memory: Cut<'a, T>,
         blocks: Blocks<'a>,
     ) -> Result<Self, LayoutError> {

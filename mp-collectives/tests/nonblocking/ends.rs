@@ -10,11 +10,11 @@ use mp_collectives::{
     nonblocking::{Front, PolledMpb},
     reduce::Sum,
 };
+use mp_core::mpb::MpbAccess as _;
 use mp_core::{
     Cause, Error, ErrorKind, Failed, Result, World,
     mpb::{Line, Mpbs},
 };
-use mp_model::mpb::Mpb as _;
 
 use crate::{
     ALL, By, open,
@@ -300,7 +300,7 @@ fn nothing_goes_on_after_a_revocation() {
             let mut front = Front::open(rank, by.progress(rank)?, waits, mpb)?;
             let mut begin = || {
                 front.submit((), |mpb: &mut PolledMpb, _| {
-                    Box::pin(async { Ok(mpb.wait_flag(0, |flag| flag > 0).await.map(drop)?) })
+                    Box::pin(async { mpb.wait_flag(0, |flag| flag > 0).await.map(drop) })
                 })
             };
             let is_revoked = |ended: Result<(), Failed<()>>| {

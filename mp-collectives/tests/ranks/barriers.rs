@@ -3,7 +3,6 @@
 use std::{thread::sleep, time::Duration};
 
 use mp_collectives::{
-    RealMpb,
     barrier::{Barrier, Barriers, Central, Dissemination, Placement, Settings},
     complete,
 };
@@ -195,7 +194,7 @@ fn barriers_that_make_no_sense_are_refused() {
         let placement = Some(Placement::new(vec![0, 0, 1]).map_err(Error::other)?);
         let told = refused(Settings { barrier: None, placement })?;
         ensure!(told.contains("for 3 ranks, of which there are 4"), "{told}");
-        let mpb = RealMpb::new(rank.mpb("small", Mpbs::lines(3))?);
+        let mpb = rank.mpb("small", Mpbs::lines(3))?;
         ensure!(Central::new(&mpb, 0).is_err(), "4 flags in 3 lines");
         ensure!(Dissemination::new(&mpb, &[1, 1], 2).is_err(), "2 flags in one line");
         ensure!(Dissemination::new(&mpb, &[1, 1], 1).is_ok(), "2 flags in two lines");
@@ -222,7 +221,7 @@ impl Fate {
 
 /// Nobody passes a barrier that the victim had not come to, and everybody hears of it.
 fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
-    let mpb = RealMpb::new(rank.mpb("mortal", Mpbs::lines(40))?);
+    let mpb = rank.mpb("mortal", Mpbs::lines(40))?;
     let left = if rank.id() == fate.victim { fate.operations } else { u64::MAX };
     let mut mpb = Mortal { mpb, left, death };
     let ways = vec![1; fate.ranks.next_power_of_two().ilog2() as usize];
@@ -233,7 +232,7 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
             true => complete(central.wait(&mut mpb)),
             false => complete(dissemination.wait(&mut mpb)),
         };
-        match passed.map_err(Error::from).map_err(Error::into_kind) {
+        match passed.map_err(Error::into_kind) {
             Ok(()) => {}
             Err(ErrorKind::PeerLost { rank, .. }) if rank == fate.victim => return Ok(()),
             Err(error) => return Err(error.into()),

@@ -1,12 +1,11 @@
 //! Does everyone have the message?
 
 use mp_collectives::{
-    RealMpb,
-    broadcast::{Completion, Leaves, OcBcast, Options, binomial, scatter_allgather},
+    broadcast::{Completion, Leaves, OcBcast, Options},
     complete,
-    two_sided::TwoSided,
 };
 use mp_core::{Error, Rank, Result, mpb::Mpbs};
+use onchip_research::two_sided::{TwoSided, binomial, scatter_allgather};
 
 use crate::support::{Random, on_all};
 
@@ -65,7 +64,7 @@ fn oc_bcast(
     before: u32,
     series: impl IntoIterator<Item = Message>,
 ) -> Result<()> {
-    let mut mpb = RealMpb::new(rank.mpb("oc-bcast", Mpbs::lines(80))?);
+    let mut mpb = rank.mpb("oc-bcast", Mpbs::lines(80))?;
     let mut broadcasts = OcBcast::numbered_from(&mpb, options, before)?;
     for (number, message) in series.into_iter().enumerate() {
         let mut got = message.start(rank.id(), number);
@@ -146,7 +145,7 @@ fn any_number_of_buffers() {
 fn two_sided_broadcasts() {
     for ranks in [1, 2, 3, 5, 8, 16] {
         on_all(ranks, |rank| {
-            let mut mpb = RealMpb::new(rank.mpb("two-sided", Mpbs::default())?);
+            let mut mpb = rank.mpb("two-sided", Mpbs::default())?;
             let mut messages = TwoSided::new(&mpb, 7, CHUNK_LINES)?;
             for (number, root) in (0..ranks).flat_map(|root| [root; 6]).enumerate() {
                 let message = Message { root, bytes: LENGTHS[number % 6] + number % 3 * ranks };
@@ -165,15 +164,15 @@ fn two_sided_broadcasts() {
 #[test]
 fn misfits_are_errors_of_the_world() {
     on_all(2, |rank| {
-        let mut mpb = RealMpb::new(rank.mpb("short", Mpbs::lines(8))?);
+        let mut mpb = rank.mpb("short", Mpbs::lines(8))?;
         let refused = OcBcast::new(&mpb, options(1, 0)).map_err(Error::from).err();
         let refused = refused.map(|error| error.to_string()).unwrap_or_default();
         ensure!(refused.contains("do not fit into an MPB of 8 lines"), "{refused}");
         let mut messages = TwoSided::new(&mpb, 0, 1)?;
-        let missing = complete(binomial(&mut messages, &mut mpb, &mut [1], 2)).map_err(Error::from);
+        let missing = complete(binomial(&mut messages, &mut mpb, &mut [1], 2));
         let missing = missing.err().map(|error| error.to_string()).unwrap_or_default();
         ensure!(missing == "rank 2 of 2", "{missing}");
-        let missing = complete(messages.send(&mut mpb, &[1], 2)).map_err(Error::from);
+        let missing = complete(messages.send(&mut mpb, &[1], 2));
         ensure!(missing.is_err(), "sent to nobody");
         Ok(())
     });

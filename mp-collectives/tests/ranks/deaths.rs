@@ -6,12 +6,11 @@ use std::{
 };
 
 use mp_collectives::{
-    RealMpb,
-    broadcast::{Completion, Leaves, OcBcast, Options, binomial, scatter_allgather},
+    broadcast::{Completion, Leaves, OcBcast, Options},
     complete,
-    two_sided::TwoSided,
 };
 use mp_core::{Channel, Error, ErrorKind, Rank, Result, World, mpb::Mpbs};
+use onchip_research::two_sided::{TwoSided, binomial, scatter_allgather};
 
 use crate::{
     mortal::{self, Mortal},
@@ -60,7 +59,7 @@ impl Fate {
 /// Broadcasts until somebody is lost. The one who is to die does so at its place in `fate`.
 fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
     let Fate { victim, operations, algorithm, roots, .. } = fate;
-    let mpb = RealMpb::new(rank.mpb("mortal", Mpbs::lines(MPB_LINES))?);
+    let mpb = rank.mpb("mortal", Mpbs::lines(MPB_LINES))?;
     let left = if rank.id() == victim { operations } else { u64::MAX };
     let mut mpb = Mortal { mpb, left, death };
     let degree = match algorithm {
@@ -89,12 +88,10 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
             Algorithm::OcBcast { .. } => {
                 complete(oc_bcast.broadcast(&mut mpb, &mut got, root)).map_err(Error::from)
             }
-            Algorithm::Binomial => {
-                complete(binomial(&mut two_sided, &mut mpb, &mut got, root)).map_err(Error::from)
-            }
+            Algorithm::Binomial => complete(binomial(&mut two_sided, &mut mpb, &mut got, root)),
             Algorithm::ScatterAllgather => {
                 let done = scatter_allgather(&mut two_sided, &mut mpb, &mut got, root);
-                complete(done).map_err(Error::from)
+                complete(done)
             }
         };
         match done.map_err(Error::into_kind) {
@@ -147,7 +144,7 @@ fn a_rank_leaves_between_two_broadcasts() {
         let degree = 1 + random.below(ranks as u64 - 1) as usize;
         let leaves = if seed.is_multiple_of(2) { Leaves::ByMpb } else { Leaves::Direct };
         on_all(ranks, |rank| {
-            let mut mpb = RealMpb::new(rank.mpb("left", Mpbs::lines(100))?);
+            let mut mpb = rank.mpb("left", Mpbs::lines(100))?;
             let options = Options {
                 degree,
                 chunk_lines: 2,
@@ -180,8 +177,8 @@ fn a_rank_leaves_between_two_broadcasts() {
 #[test]
 fn a_broadcast_has_its_limit() {
     on_all(3, |rank| {
-        let mut mpb = RealMpb::new(rank.mpb("limited", Mpbs::default())?);
-        mpb.get_mut().set_wait(Duration::from_millis(10));
+        let mut mpb = rank.mpb("limited", Mpbs::default())?;
+        mpb.set_wait(Duration::from_millis(10));
         let options = Options { chunk_lines: 20, ..Options::scc(2) };
         let mut broadcasts = OcBcast::new(&mpb, options)?;
         let over = Channel::degree(1);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mp_collectives::collectives::{At, InPlace};
 use mp_collectives::{
-    RealMpb, complete,
+    complete,
     exchange::{
         AllGather, AllToAll, Blocks, ChunkExchange, ChunkOptions, Exchanges, Gather, LineExchange,
         Scatter, Settings, SharedAllGather, Way, WayToAll, packed,
@@ -374,7 +374,7 @@ impl Fate {
 /// Exchanges until somebody is lost.
 fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
     let Fate { ranks, victim, operations, way } = fate;
-    let (me, mpb) = (rank.id(), RealMpb::new(rank.mpb("mortal", Mpbs::lines(300))?));
+    let (me, mpb) = (rank.id(), rank.mpb("mortal", Mpbs::lines(300))?);
     let left = if me == victim { operations } else { u64::MAX };
     let mut mpb = Mortal { mpb, left, death };
     let mut lines = LineExchange::new(&mpb, 4, 0).map_err(Error::other)?;
@@ -427,7 +427,7 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
                 (done, true)
             }
         };
-        match done.map_err(Error::from).map_err(Error::into_kind) {
+        match done.map_err(Error::into_kind) {
             Ok(()) => ensure!(!whole || expected().eq(all), "{number}"),
             Err(ErrorKind::PeerLost { rank, .. }) if rank == victim => break,
             Err(error) => return Err(error.into()),

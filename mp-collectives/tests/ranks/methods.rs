@@ -367,7 +367,7 @@ fn settings_of_each_communicator() {
             check: Check::On,
         };
         for (round, algorithm) in
-            (0..).zip([Algorithm::Binomial, Algorithm::OcBcast, Algorithm::ScatterAllgather])
+            (0..).zip([Algorithm::Lines, Algorithm::OcBcast, Algorithm::Lines])
         {
             let order = if round == 1 { Order::Ranks } else { Order::Algorithm };
             let barrier =

@@ -2,8 +2,8 @@
 
 use std::fmt::Debug;
 
+use mp_core::mpb::{Line, MpbAccess};
 use mp_core::{Cause, Error, ErrorKind, Rank, Result, World};
-use mp_model::mpb::{Line, Mpb};
 
 use crate::support::scenarios;
 
@@ -55,7 +55,7 @@ impl<M> Mortal<M> {
     }
 }
 
-impl<M: Mpb> Mpb for Mortal<M> {
+impl<M: MpbAccess> MpbAccess for Mortal<M> {
     type Error = M::Error;
 
     fn rank(&self) -> usize {

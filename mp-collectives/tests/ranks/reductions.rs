@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use mp_collectives::collectives::{At, InPlace};
 use mp_collectives::{
-    RealMpb, complete,
+    complete,
     reduce::{
         AllReduce, BitXor, ChunkOptions, ChunkReduce, LineReduce, Located, LogicalAnd, Max,
         MaxLocation, Meeting, Min, MinLocation, Operation, Order, Parts, Product, Reduce,
@@ -232,7 +232,7 @@ fn along<T: Plain + PartialEq + Debug>(
     let lines = LineReduce::lines(8, ranks).unwrap_or(0);
     let options = ChunkOptions { chunk_lines: 2, buffers: 2, first_line: lines };
     let all = lines + options.lines(ranks).unwrap_or(0);
-    let mut mpb = RealMpb::new(rank.mpb("along", Mpbs::lines(all))?);
+    let mut mpb = rank.mpb("along", Mpbs::lines(all))?;
     let mut lines = LineReduce::new(&mpb, 8, 0).map_err(Error::other)?;
     let mut chunks = ChunkReduce::new(&mpb, options).map_err(Error::other)?;
     let (line, chunk) = (PAYLOAD / size_of::<T>(), BLOCK / size_of::<T>());
@@ -320,7 +320,7 @@ fn blocks_of_all_kinds_in_turn() {
             use mp_collectives::reduce::{BlockOptions, BlockReduce, Blocks};
             let options = BlockOptions { block_lines: 1, first_line: 1 };
             let lines = 1 + options.lines(ranks).unwrap_or(0);
-            let mut mpb = RealMpb::new(rank.mpb("blocks", Mpbs::lines(lines))?);
+            let mut mpb = rank.mpb("blocks", Mpbs::lines(lines))?;
             let mut blocks = BlockReduce::new(&mpb, options).map_err(Error::other)?;
             let mut random = Random::new(3);
             for number in 0..1_500 {
@@ -701,7 +701,7 @@ fn lines_with_one_slot() {
     for ranks in [2, 5] {
         on_all(ranks, |rank| {
             let lines = LineReduce::lines(1, ranks).unwrap_or(0);
-            let mut mpb = RealMpb::new(rank.mpb("lines", Mpbs::lines(lines))?);
+            let mut mpb = rank.mpb("lines", Mpbs::lines(lines))?;
             let mut all = LineReduce::new(&mpb, 1, 0).map_err(Error::other)?;
             for number in 0..500 {
                 let meeting = [Meeting::Doubling, Meeting::FirstRank][number % 2];
@@ -736,7 +736,7 @@ impl Fate {
 fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
     use mp_collectives::reduce::{BlockOptions, BlockReduce, Blocks};
     let Fate { ranks, victim, operations, way } = fate;
-    let mpb = RealMpb::new(rank.mpb("mortal", Mpbs::lines(300))?);
+    let mpb = rank.mpb("mortal", Mpbs::lines(300))?;
     let left = if rank.id() == victim { operations } else { u64::MAX };
     let mut mpb = Mortal { mpb, left, death };
     let mut lines = LineReduce::new(&mpb, 4, 0).map_err(Error::other)?;

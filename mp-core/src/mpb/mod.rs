@@ -5,7 +5,7 @@
 //! copies from private memory or the rank's own MPB to any MPB, and a *get* copies from any MPB to private memory or
 //! the rank's own MPB. A *flag* is a line that holds a number, and up to 56 bytes beside it. A rank may set a flag in
 //! any MPB, and waits for flags in its own. Collective operations are built from these. [`Rank::mpb`](crate::Rank::mpb)
-//! opens MPBs.
+//! opens MPBs. [`MpbAccess`] is what algorithms see of them that also run on simulated cores.
 //!
 //! ```
 //! use onchip::World;
@@ -50,6 +50,8 @@
 //! the last rank that is left. When a member [revokes](crate::Rank::revoke_mpbs) the MPBs, all waits for flags that
 //! were not set end with [`Revoked`](crate::ErrorKind::Revoked).
 
+mod access;
+mod as_mpb;
 pub(crate) mod consensus;
 mod directory;
 mod interrupt;
@@ -69,12 +71,14 @@ use std::{
 
 pub(crate) use directory::{Descriptor, Outline, layout, retire};
 
-use self::{directory::Opened, interrupt::Seats, mark::Sleeper};
 pub use self::{
+    access::{Interrupts, MpbAccess, NEWS, complete},
+    as_mpb::AsMpb,
     interrupt::{Attendant, Notifier},
     polled::{Delegation, Polled},
     spec::Mpbs,
 };
+use self::{directory::Opened, interrupt::Seats, mark::Sleeper};
 use crate::{
     context::Context,
     copier::{Copier, LONG, Way},
@@ -100,6 +104,13 @@ pub struct Line {
     pub rank: usize,
     /// The number of the line, from 0.
     pub line: usize,
+}
+
+impl Line {
+    /// Returns the line that is this many lines further on.
+    pub fn offset(self, lines: usize) -> Line {
+        Line { rank: self.rank, line: self.line.saturating_add(lines) }
+    }
 }
 
 /// One rank's access to the MPBs of all ranks: see [`Rank::mpb`](crate::Rank::mpb) and the [module](self).

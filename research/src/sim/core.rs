@@ -7,10 +7,11 @@ use std::task::Poll;
 
 use super::cache::Cache;
 use super::engine::{Engine, Watch};
+use super::interrupts::WaitForInterrupt;
+use super::misfit::{Misfit, check_lines, check_payload};
 use crate::scc::Parameters;
+use mp_core::mpb::{Interrupts, Line, MpbAccess};
 use mp_model::Time;
-use mp_model::interrupts::{Interrupts, WaitForInterrupt};
-use mp_model::mpb::{Line, Misfit, Mpb, check_lines, check_payload, lines_of};
 
 /// A simulated core. Its operations take the time of formulas 4.1–4.12, and longer where an MPB's
 /// port is busy.
@@ -183,7 +184,7 @@ impl Core {
     }
 }
 
-impl Mpb for Core {
+impl MpbAccess for Core {
     type Error = Misfit;
 
     fn rank(&self) -> usize {
@@ -204,7 +205,7 @@ impl Mpb for Core {
 
     /// Formula 4.8, or without reading where the source is in the core's cache (section 4.2).
     async fn put(&mut self, source: &[u8], to: Line) -> Result<(), Misfit> {
-        self.check(to, lines_of(source.len(), self.line_bytes))?;
+        self.check(to, source.len().div_ceil(self.line_bytes))?;
         let hops = self.hops(to.rank);
         self.clock += self.costs.mem_put;
         let read = match self.cache.holds(source) {
@@ -230,7 +231,7 @@ impl Mpb for Core {
 
     /// Formula 4.12.
     async fn get(&mut self, from: Line, target: &mut [u8]) -> Result<(), Misfit> {
-        self.check(from, lines_of(target.len(), self.line_bytes))?;
+        self.check(from, target.len().div_ceil(self.line_bytes))?;
         let hops = self.hops(from.rank);
         self.clock += self.costs.mem_get;
         for (index, line) in target.chunks_mut(self.line_bytes).enumerate() {

@@ -1,7 +1,7 @@
 //! Real algorithms on simulated cores, in virtual time.
 //!
 //! ```
-//! use mp_model::mpb::{Line, Mpb};
+//! use mp_core::mpb::{Line, MpbAccess};
 //! use onchip_research::sim::{Machine, run};
 //! use mp_model::Time;
 //!
@@ -12,13 +12,13 @@
 //!     }
 //!     Ok(core.now())
 //! })?;
-//! assert_eq!(run.outputs[47], Ok::<_, mp_model::mpb::Misfit>(Time::from_nanos(330 + 216 + 136)));
+//! assert_eq!(run.outputs[47], Ok::<_, onchip_research::sim::Misfit>(Time::from_nanos(330 + 216 + 136)));
 //! # Ok::<_, onchip_research::sim::SimError>(())
 //! ```
 //!
 //! A run is a discrete-event simulation in one thread. Each core is a suspended `async` function
-//! ([`mp_model::mpb`] says why); it goes on alone until it touches an MPB, and then waits until all that
-//! the others do before that instant has been done. Lines move one by one, at the very instants at
+//! ([`MpbAccess`](mp_core::mpb::MpbAccess) says why); it goes on alone until it touches an MPB, and
+//! then waits until all that the others do before that instant has been done. Lines move one by one, at the very instants at
 //! which the model has them read and written, so a protocol that reads too early does read stale or
 //! torn data. Nothing is random, and events of one instant happen in the order in which they were
 //! planned: a run is the same every time and everywhere. (With one exception: cores' caches go by
@@ -40,7 +40,9 @@
 mod cache;
 mod core;
 mod engine;
+mod interrupts;
 mod machine;
+mod misfit;
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -52,7 +54,9 @@ use thiserror::Error;
 
 pub use self::core::Core;
 use self::engine::Engine;
+pub use self::interrupts::WaitForInterrupt;
 pub use self::machine::{InterruptCosts, Layout, Machine, MachineError, Port, Sharing};
+pub use self::misfit::Misfit;
 use mp_model::Time;
 
 /// What came of a run.

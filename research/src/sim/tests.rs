@@ -1,7 +1,6 @@
 use super::*;
 use crate::scc::Parameters;
-use mp_model::interrupts::{Interrupts, WaitForInterrupt};
-use mp_model::mpb::{Line, Misfit, Mpb};
+use mp_core::mpb::{Interrupts, Line, MpbAccess};
 
 const COSTS: Parameters = Parameters::TABLE_4_1;
 

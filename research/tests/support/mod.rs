@@ -1,8 +1,8 @@
 //! Simulated cores that are held up at any time.
 
+use mp_core::mpb::{Line, MpbAccess};
 use mp_model::Time;
-use mp_model::mpb::{Line, Misfit, Mpb};
-use onchip_research::sim::Core;
+use onchip_research::sim::{Core, Misfit};
 
 /// Spends some time before one operation of eight, by its own pseudo-random numbers.
 pub struct Erratic<'a> {
@@ -25,7 +25,7 @@ impl<'a> Erratic<'a> {
     }
 }
 
-impl Mpb for Erratic<'_> {
+impl MpbAccess for Erratic<'_> {
     type Error = Misfit;
 
     fn rank(&self) -> usize {

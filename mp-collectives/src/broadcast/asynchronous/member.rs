@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use mp_model::interrupts::Interrupts;
-use mp_model::mpb::{Line, Mpb, lines_of};
+use mp_core::mpb::{Interrupts, Line, MpbAccess};
 use mp_model::tree::{Node, Shape};
 
 use super::header::{Header, Kind};
@@ -131,7 +130,7 @@ impl Member {
     ///
     /// # Errors
     /// [`AsyncOptionsError`].
-    pub fn new<M: Mpb>(mpb: &M, options: AsyncOptions) -> Result<Member, AsyncOptionsError> {
+    pub fn new<M: MpbAccess>(mpb: &M, options: AsyncOptions) -> Result<Member, AsyncOptionsError> {
         let shape = Shape::new(mpb.ranks(), options.degree)?;
         let (lines, line_bytes) = (mpb.lines(), mpb.line_bytes());
         let AsyncOptions { chunk_lines, window, first_line, .. } = options;
@@ -172,7 +171,7 @@ impl Member {
     ///
     /// # Errors
     /// The errors of the MPBs.
-    pub async fn counted_from<M: Mpb>(
+    pub async fn counted_from<M: MpbAccess>(
         mut self,
         mpb: &mut M,
         before: u32,
@@ -293,7 +292,7 @@ impl Member {
     ///
     /// # Errors
     /// The errors of the MPBs.
-    pub async fn has_room<M: Mpb>(
+    pub async fn has_room<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         chunks: u32,
@@ -359,7 +358,7 @@ impl Member {
         let by_mpb = !node.is_leaf() || self.options.leaves == Leaves::ByMpb;
         if by_mpb && self.awaited.is_empty() && self.queue.is_empty() {
             let first = self.header_line(self.rank).line;
-            let lines = lines_of(self.end(header) - header.offset, self.line_bytes);
+            let lines = (self.end(header) - header.offset).div_ceil(self.line_bytes);
             mpb.get_own(self.header_line(parent), self.header_lines() + lines, first).await?;
             self.take(mpb, parent).await?;
             self.notify(mpb, node).await?;
@@ -486,7 +485,7 @@ impl Member {
     }
 
     /// Lets the next chunk into the window, or returns the rank to wait for.
-    async fn admit<M: Mpb>(
+    async fn admit<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         sending: &mut Sending,
@@ -656,7 +655,7 @@ impl Member {
         mpb.answer(Line { rank, line: self.flag_of(self.rank) }, value).await
     }
 
-    async fn read_flag<M: Mpb>(&mut self, mpb: &mut M, rank: usize) -> Result<(), M::Error> {
+    async fn read_flag<M: MpbAccess>(&mut self, mpb: &mut M, rank: usize) -> Result<(), M::Error> {
         let value = mpb.flag(self.flag_of(rank)).await?;
         self.saw(rank, value);
         Ok(())
@@ -686,7 +685,7 @@ impl Member {
     }
 
     fn header_lines(&self) -> usize {
-        lines_of(Header::BYTES, self.line_bytes)
+        Header::BYTES.div_ceil(self.line_bytes)
     }
 
     fn header_line(&self, rank: usize) -> Line {

@@ -63,23 +63,20 @@
 //!
 //! # Who calls what
 //!
-//! A [`Member`] has the steps of the algorithm, none of which waits. [`Served`] runs a member in a single thread, on
-//! simulated cores; [`AsyncBroadcast`] runs one between the threads of a real rank.
+//! A [`Member`] has the steps of the algorithm, none of which waits. [`AsyncBroadcast`] runs a member
+//! between the threads of a real rank; the research package runs one in the single thread of a simulated core.
 
 mod header;
 mod inbox;
 mod member;
 mod ranks;
-mod served;
 
-use mp_model::mpb::lines_of;
 use mp_model::tree::TreeError;
 use thiserror::Error;
 
 pub use self::inbox::Delivery;
 pub use self::member::{Member, Progress, Sending};
 pub use self::ranks::{AsyncBroadcast, AsyncSettings};
-pub use self::served::Served;
 use super::Leaves;
 
 /// Options of the algorithm. All ranks must choose the same.
@@ -115,7 +112,7 @@ impl AsyncOptions {
 
     /// Returns the number of lines for answers and for the header, which come before the chunk.
     fn lines_before_chunk(ranks: usize, line_bytes: usize) -> usize {
-        ranks.saturating_add(lines_of(header::Header::BYTES, line_bytes))
+        ranks.saturating_add(header::Header::BYTES.div_ceil(line_bytes))
     }
 
     /// Returns 24 bits by which ranks usually notice that they have chosen different options.

@@ -11,15 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 use std::thread::{self, JoinHandle, ThreadId};
 
+use mp_core::mpb::complete;
 use mp_core::mpb::{Attendant, Mpb, Mpbs, Notifier};
 use mp_core::{Error, ErrorKind, Place, Rank, Result, Wait};
-use mp_model::mpb::complete;
 
 use super::{AsyncError, AsyncOptions, Leaves, Member, Order, Progress, Sending};
-use crate::communicator::error::bad_call;
-use crate::errors::bad_settings;
+use crate::errors::{bad_call, bad_settings};
 use crate::members::names;
-use crate::real::{RealError, RealMpb};
 
 /// Settings of [`AsyncBroadcast`]. All ranks must choose the same, except for the notifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,9 +92,9 @@ pub struct AsyncBroadcast {
 }
 
 /// Allows rank code to return it with `?`.
-impl From<AsyncError<RealError>> for Error {
+impl From<AsyncError<Error>> for Error {
     #[cold]
-    fn from(error: AsyncError<RealError>) -> Self {
+    fn from(error: AsyncError<Error>) -> Self {
         match error {
             AsyncError::Mpb(error) => error.into(),
             AsyncError::Corrupt { rank, what } => {
@@ -176,7 +174,7 @@ impl AsyncBroadcast {
         };
         let lines = AsyncOptions::lines_before_chunk(ranks, LINE_BYTES).saturating_add(chunk_lines);
         let mpb = rank.mpb(name, names::ASYNCHRONOUS.mpbs(Mpbs::lines(lines)))?;
-        let member = Member::new(&RealMpb::new(&mpb), options).map_err(bad_settings)?;
+        let member = Member::new(&mpb, options).map_err(bad_settings)?;
         let state =
             State { member, handler: Some(Box::new(handler)), handling: None, failure: None };
         let shared = Arc::new(Shared {
@@ -357,7 +355,7 @@ impl Shared {
         let Ok(chunks) = u32::try_from(state.member.chunks(message.len())) else {
             return Ok(false);
         };
-        Ok(complete(state.member.has_room(&mut RealMpb::new(&self.mpb), chunks))?.is_ok())
+        Ok(complete(state.member.has_room(&mut &self.mpb, chunks))?.is_ok())
     }
 
     /// Sends as much of a message as possible. If some of it remains, returns the rank to wait for, its flag, and the
@@ -384,7 +382,7 @@ impl Shared {
         message: &[u8],
         sending: &mut Sending,
     ) -> Result<Option<(usize, usize, u64)>> {
-        let mut mpb = RealMpb::new(&self.mpb);
+        let mut mpb = &self.mpb;
         let progress = complete(state.member.send_or_copy(&mut mpb, message, sending))?;
         let waits = match progress {
             // What the flag said when it was found that there is no room: it may be read again below.
@@ -410,7 +408,7 @@ impl Shared {
     }
 
     fn progress(&self, state: &mut State) -> Result<()> {
-        complete(state.member.progress(&mut RealMpb::new(&self.mpb)))?;
+        complete(state.member.progress(&mut &self.mpb))?;
         self.settle(state)
     }
 
@@ -421,7 +419,7 @@ impl Shared {
             && self.mpb.expect_answer(child)?
         {
             // It may have answered before.
-            complete(state.member.progress(&mut RealMpb::new(&self.mpb)))?;
+            complete(state.member.progress(&mut &self.mpb))?;
         }
         Ok(())
     }
@@ -472,7 +470,7 @@ impl Shared {
 
     /// Takes what has come, passes it on, and handles it.
     fn look(&self, attendant: &mut Attendant<'_>, sources: &mut Vec<usize>) -> Result<()> {
-        let mut mpb = RealMpb::new(&self.mpb);
+        let mut mpb = &self.mpb;
         let mut state = self.lock();
         loop {
             self.mpb.take_interrupts(sources);

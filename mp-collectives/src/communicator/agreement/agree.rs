@@ -6,11 +6,11 @@
 //! of the context in a message tells the program's messages from those of joint operations.
 
 use crate::communicator::{
-    error::bad_call,
     error::lost,
     point_to_point::{Communicator, OWN_TAGS, Stream},
     status::Tag,
 };
+use crate::errors::bad_call;
 use mp_core::{Call, Calls, Error, ErrorKind, Result};
 
 /// Identifies one of these calls. All ranks must make the same one.

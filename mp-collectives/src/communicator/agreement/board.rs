@@ -20,11 +20,8 @@ use mp_core::{
     mpb::Mpbs,
 };
 
-use crate::communicator::{
-    error::bad_call,
-    members::Members,
-    messages::send_queue::{LINE_CHANNEL, NAMES, names},
-};
+use crate::communicator::messages::send_queue::{LINE_CHANNEL, NAMES, names};
+use crate::errors::bad_call;
 
 const REVOKED: usize = 0;
 const TOLD: usize = 1;
@@ -67,10 +64,10 @@ impl Board {
     pub(crate) fn open(
         rank: &Rank,
         whose: Whose,
-        members: &Members,
+        members: &[u32],
         (contribution, proposal): (usize, usize),
     ) -> Result<Self> {
-        let ranks: Vec<usize> = members.all().iter().map(|&rank| rank as usize).collect();
+        let ranks: Vec<usize> = members.iter().map(|&rank| rank as usize).collect();
         let words = FIRST + Consensus::words(ranks.len(), contribution, proposal);
         let region = Region::open_of(rank, NAMES, &whose.board(), &ranks, words, 0)?;
         // Those that drop their communicators after this decline the region.

@@ -8,11 +8,11 @@ use crate::communicator::{
     agreement::board::Whose,
     agreement::check::Check,
     agreement::ledger::Ledger,
-    error::bad_call,
     point_to_point::{Communicator, OWN_TAGS, Stream},
     requests::exchange::Exchange,
     status::{Source, Status, Tag},
 };
+use crate::errors::bad_call;
 
 /// A communicator from the point of view of an operation that all its ranks call together. It has a stream of messages
 /// of its own, which is separate from the program's messages, a name for other things that the ranks share, and a place

@@ -22,7 +22,8 @@
 
 use mp_core::{Call, Callers, Calls, ErrorKind, Rank, Result};
 
-use crate::communicator::{error::bad_call, members::Members, point_to_point::Communicator};
+use crate::communicator::{members::Members, point_to_point::Communicator};
+use crate::errors::bad_call;
 
 /// What the survivors of a communicator have [agreed](Communicator::agree) on. It is the same at all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]

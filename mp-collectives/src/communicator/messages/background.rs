@@ -18,10 +18,10 @@ use mp_core::{
 };
 
 use crate::communicator::{
-    error::bad_call,
     messages::engine::{Engine, Handle},
     messages::owner::{Owner, Shared, Working},
 };
+use crate::errors::bad_call;
 
 /// The part of a rank that drives its engine: see the [module](self). It also drives the engine for requests that are
 /// waited for together with others. An owner keeps its own, which it [adds](Rank::progress_with) while its engine has

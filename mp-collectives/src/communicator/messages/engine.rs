@@ -20,7 +20,7 @@ use mp_core::{
 use crate::communicator::{
     agreement::board::{Board, Whose},
     agreement::survivors,
-    error::{bad_call, not_sent, reason_in_this_rank, revoked},
+    error::{not_sent, reason_in_this_rank, revoked},
     members::Members,
     messages::elements::Fingerprints,
     messages::listening::Listening,
@@ -33,6 +33,7 @@ use crate::communicator::{
     messages::store::{Arrived, Content, Pattern},
     messages::wire::{self, Answer, Envelope, INLINE_BYTES, Inline, Kind, Line, copy_inline},
 };
+use crate::errors::bad_call;
 
 /// A pending request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -968,7 +969,7 @@ impl Engine {
 
     fn open_board(&self, context: u32, members: &Members) -> Result<Board> {
         let words = survivors::words(members.len());
-        Board::open(&self.rank, self.whose(context), members, words)
+        Board::open(&self.rank, self.whose(context), members.all(), words)
     }
 
     /// Fails all pending operations of a communicator.

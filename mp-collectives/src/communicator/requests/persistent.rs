@@ -3,11 +3,11 @@
 use mp_core::{Buffer, BufferMut, Failed, Pending, Result, requests::UnderWay};
 
 use crate::communicator::{
-    error::bad_call,
     point_to_point::Communicator,
     requests::request::{ReceiveRequest, SendRequest},
     status::{Source, Status, Tag},
 };
+use crate::errors::bad_call;
 
 /// A send that can be started many times (`MPI_Send_init`). It owns the buffer, which can be written to between a
 /// [`wait`](Self::wait) and the next [`start`](Self::start).

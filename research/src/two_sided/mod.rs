@@ -11,8 +11,14 @@
 //!
 //! RCCE packs its flags more closely and resets them; counts need no reset.
 
-use mp_model::mpb::{Line, Misfit, Mpb};
+mod broadcasts;
+
+use mp_core::mpb::{Line, MpbAccess};
 use thiserror::Error;
+
+use crate::sim::Misfit;
+
+pub use self::broadcasts::{binomial, scatter_allgather};
 
 /// One rank's messages to and from all others.
 #[derive(Debug)]
@@ -41,13 +47,24 @@ pub struct NoRoom {
     pub lines: usize,
 }
 
+/// Allows rank code to return it with `?`.
+impl From<NoRoom> for mp_core::Error {
+    fn from(error: NoRoom) -> Self {
+        Self::other(error)
+    }
+}
+
 impl TwoSided {
     /// Creates two-sided messages in chunks of this many lines. The lines from `first_line` on belong to this alone and
     /// are initially zero.
     ///
     /// # Errors
     /// [`NoRoom`], also for chunks without lines.
-    pub fn new<M: Mpb>(mpb: &M, first_line: usize, chunk_lines: usize) -> Result<Self, NoRoom> {
+    pub fn new<M: MpbAccess>(
+        mpb: &M,
+        first_line: usize,
+        chunk_lines: usize,
+    ) -> Result<Self, NoRoom> {
         let (ranks, lines) = (mpb.ranks(), mpb.lines());
         let flags = ranks.saturating_mul(2);
         let end = first_line.checked_add(flags).and_then(|end| end.checked_add(chunk_lines));
@@ -72,12 +89,15 @@ impl TwoSided {
     ///
     /// # Errors
     /// [`Misfit::Rank`], and the errors of the MPBs.
-    pub async fn send<M: Mpb>(
+    pub async fn send<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         message: &[u8],
         to: usize,
-    ) -> Result<(), M::Error> {
+    ) -> Result<(), M::Error>
+    where
+        M::Error: From<Misfit>,
+    {
         let (me, ranks) = (mpb.rank(), self.sent.len());
         let (sent, taken, buffer) = (self.sent_line(me), self.taken_line(to), self.buffer_line());
         let count = self.sent.get_mut(to).ok_or(Misfit::Rank { rank: to, ranks })?;
@@ -94,12 +114,15 @@ impl TwoSided {
     ///
     /// # Errors
     /// [`Misfit::Rank`], and the errors of the MPBs.
-    pub async fn receive<M: Mpb>(
+    pub async fn receive<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         message: &mut [u8],
         from: usize,
-    ) -> Result<(), M::Error> {
+    ) -> Result<(), M::Error>
+    where
+        M::Error: From<Misfit>,
+    {
         let (me, ranks) = (mpb.rank(), self.taken.len());
         let (sent, taken, buffer) = (self.sent_line(from), self.taken_line(me), self.buffer_line());
         let count = self.taken.get_mut(from).ok_or(Misfit::Rank { rank: from, ranks })?;

@@ -1,10 +1,13 @@
 //! A rank whose single thread does everything: it broadcasts, and serves the others while it waits, as an interrupted
 //! core of the SCC does.
 
-use mp_model::interrupts::WaitForInterrupt;
-use mp_model::mpb::Mpb;
+use mp_core::mpb::MpbAccess;
 
-use super::{AsyncError, AsyncOptions, AsyncOptionsError, Member, Progress, Sending};
+use crate::sim::WaitForInterrupt;
+
+use mp_collectives::broadcast::asynchronous::{
+    AsyncError, AsyncOptions, AsyncOptionsError, Member, Progress, Sending,
+};
 
 /// A [`Member`] in one thread. Handlers run in it too, between steps.
 ///
@@ -27,7 +30,7 @@ impl Served {
     ///
     /// # Errors
     /// [`AsyncOptionsError`].
-    pub fn new<M: Mpb>(mpb: &M, options: AsyncOptions) -> Result<Served, AsyncOptionsError> {
+    pub fn new<M: MpbAccess>(mpb: &M, options: AsyncOptions) -> Result<Served, AsyncOptionsError> {
         Ok(Served::of(Member::new(mpb, options)?))
     }
 

@@ -1,21 +1,25 @@
 //! The broadcasts with which OC-Bcast is compared. They use two-sided messages, as in RCCE_comm (thesis, section
 //! 3.3.2): a binomial tree for short messages, scatter-allgather for long ones.
 
-use mp_model::mpb::{Misfit, Mpb, lines_of};
+use mp_core::mpb::MpbAccess;
 
-use crate::two_sided::TwoSided;
+use super::TwoSided;
+use crate::sim::Misfit;
 
 /// Broadcasts the root's message down a binomial tree: the ranks are halved, the root sends to one rank of the other
 /// half, and both halves repeat this. All ranks call this with the same root and length.
 ///
 /// # Errors
 /// [`Misfit::Rank`] when there is no such root, and the errors of the MPBs.
-pub async fn binomial<M: Mpb>(
+pub async fn binomial<M: MpbAccess>(
     messages: &mut TwoSided,
     mpb: &mut M,
     message: &mut [u8],
     root: usize,
-) -> Result<(), M::Error> {
+) -> Result<(), M::Error>
+where
+    M::Error: From<Misfit>,
+{
     let ring = Ring::new(mpb, root)?;
     for step in ring.halves() {
         match step {
@@ -31,16 +35,19 @@ pub async fn binomial<M: Mpb>(
 ///
 /// # Errors
 /// [`Misfit::Rank`] when there is no such root, and the errors of the MPBs.
-pub async fn scatter_allgather<M: Mpb>(
+pub async fn scatter_allgather<M: MpbAccess>(
     messages: &mut TwoSided,
     mpb: &mut M,
     message: &mut [u8],
     root: usize,
-) -> Result<(), M::Error> {
+) -> Result<(), M::Error>
+where
+    M::Error: From<Misfit>,
+{
     let ring = Ring::new(mpb, root)?;
     let Ring { ranks, position, .. } = ring;
     let (bytes, line_bytes) = (message.len(), mpb.line_bytes());
-    let slice_lines = lines_of(bytes, line_bytes).div_ceil(ranks);
+    let slice_lines = bytes.div_ceil(line_bytes).div_ceil(ranks);
     let start = |slice: usize| (slice * slice_lines).saturating_mul(line_bytes).min(bytes);
     let slices = |first: usize, end: usize| start(first)..start(end);
 
@@ -90,7 +97,7 @@ enum Half {
 }
 
 impl Ring {
-    fn new<M: Mpb>(mpb: &M, root: usize) -> Result<Ring, Misfit> {
+    fn new<M: MpbAccess>(mpb: &M, root: usize) -> Result<Ring, Misfit> {
         let ranks = mpb.ranks();
         if root >= ranks {
             return Err(Misfit::Rank { rank: root, ranks });
