@@ -21,10 +21,10 @@ use self::records::{Own, Record};
 use super::{
     error::{Error, Result},
     object::Object,
+    place::OBJECTS,
     protected::Protected,
     section::Section,
     server::Server,
-    site::OBJECTS,
 };
 
 /// A value of any type, protected for the threads of a process. A rank gets access by [`open`](Self::open); operations

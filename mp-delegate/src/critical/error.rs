@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use super::object::Fate;
+use super::{fate::Fate, stop::Stop};
 
 /// Why an operation has no result. [`kind`](Self::kind) says what happened, with the facts.
 ///
@@ -126,41 +126,6 @@ impl<Op> From<TryApplyError<Op>> for mp_core::Error {
 
 /// The result of an operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// Why an algorithm can't go on.
-#[derive(Debug)]
-pub enum Stop {
-    /// A rank that was taking part is gone.
-    Lost(usize),
-    /// A rank that was taking part is gone, and another rank may have executed the operation, or may yet do so.
-    Unsure(usize),
-    /// A rank died in a queue, which is void now: see `heal.rs`.
-    Void,
-    /// No rank is left to execute the operation.
-    Unserved,
-    /// A control word has no meaning.
-    Corrupt,
-    /// Any error of the world.
-    World(mp_core::Error),
-}
-
-impl Stop {
-    /// Turns a loss into one of a wait for a rank that had already been asked.
-    #[cold]
-    pub(super) fn unsure(self) -> Self {
-        match self {
-            Self::Lost(rank) => Self::Unsure(rank),
-            other => other,
-        }
-    }
-}
-
-impl From<mp_core::Error> for Stop {
-    #[cold]
-    fn from(error: mp_core::Error) -> Self {
-        Self::World(error)
-    }
-}
 
 impl Error {
     #[cold]

@@ -73,6 +73,9 @@
 //! | `request` | what a handle has submitted |
 //! | `server` | a rank that serves |
 //! | `site` | what algorithms see of the world; models and simulations use another one |
+//! | `place`, `real` | an object's memory, and real ranks as such a world |
+//! | `crew` | which ranks serve an object, or may yet |
+//! | `fate`, `stop` | how operations end, and why algorithms can't go on |
 //! | `locks`, `combiners`, `servers` | the algorithms, a file for each |
 //! | `heal` | what happens to the queue of a lock or a combiner when a rank is killed in it |
 //! | `closures` | operations that are closures |
@@ -80,7 +83,7 @@
 //! | `internals` | the algorithms themselves, for research beside the library |
 //! | `value` | the only place that treats shared memory as a value |
 //! | `once` | what is done once, by the first rank that arrives |
-//! | `turns` | ranks that share cores let each other work for a while |
+//! | `turns`, `waits` | ranks that share cores let each other work for a while, and how long waits usually take |
 //! | `nesting` | which operations this thread is in the middle of |
 //!
 //! A new algorithm is a file beside the others, written against `Site`, and a line in each `match`
@@ -90,7 +93,9 @@
 
 mod closures;
 mod combiners;
+mod crew;
 mod error;
+mod fate;
 mod heal;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
@@ -104,14 +109,18 @@ pub mod objects;
 #[cfg(all(test, not(loom)))]
 mod on_heap;
 mod once;
+mod place;
 mod protected;
+mod real;
 mod request;
 mod section;
 mod server;
 mod servers;
 mod site;
+mod stop;
 mod turns;
 mod value;
+mod waits;
 
 pub use closures::{AnyValue, Caller};
 pub use error::{Error, ErrorKind, Result, TryApplyError};

@@ -24,14 +24,17 @@ use nix::sched::sched_getcpu;
 
 use super::{
     combiners::{Combiner, cc_synch::CcSynch, hyb_comb::HybComb},
-    error::{Error, ErrorKind, Result, Stop, TryApplyError},
+    error::{Error, ErrorKind, Result, TryApplyError},
+    fate::{Fate, Outcome},
     locks::{AnyLock, MOST_SEATS, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
     nesting::{self, Inside},
-    object::{Fate, Object, Outcome},
+    object::Object,
+    place::{OBJECTS, Place, head, open_region},
     request::{CriticalOperation, Request},
     section::{Scheme, Section},
     servers::{mp, slot},
-    site::{BLOCK, Limit, OBJECTS, Place, Seat, Site, head, open_region},
+    site::{BLOCK, Limit, Seat, Site},
+    stop::Stop,
     value::{Guard, Locked, Value, combined, combined_within},
 };
 

@@ -14,13 +14,15 @@ use mp_core::{
 };
 
 use super::{
-    error::{Error, Result, Stop},
+    error::{Error, Result},
     nesting::Inside,
     object::Object,
+    place::{Place, head},
     protected::{self, Protected, slots},
     section::Scheme,
     servers::{mp, slot},
-    site::{Place, Site, head, seat},
+    site::{Site, seat},
+    stop::Stop,
     value::Value,
 };
 

@@ -21,7 +21,7 @@ use mp_core::{
 };
 
 use super::{Answer, Full, settle};
-use crate::critical::{Error, Object, Protected, Result, Section, Server, site::open_region};
+use crate::critical::{Error, Object, Protected, Result, Section, Server, place::open_region};
 
 /// The names of the parts of a queue: each is its queue's.
 const NODES: Namespace = Namespace::new("nodes");
