@@ -70,6 +70,8 @@
 //! | `object` | what is protected, and how operations become words |
 //! | `section` | which scheme, with which parameters |
 //! | `protected` | a rank's handle |
+//! | `core`, `crowd` | a seat's share of the value, and handles that share a seat |
+//! | `plan` | what a section means for an object |
 //! | `request` | what a handle has submitted |
 //! | `server` | a rank that serves |
 //! | `site` | what algorithms see of the world; models and simulations use another one |
@@ -87,13 +89,15 @@
 //! | `nesting` | which operations this thread is in the middle of |
 //!
 //! A new algorithm is a file beside the others, written against `Site`, and a line in each `match`
-//! of `protected`; the conformance tests take it up from [`Scheme::ALL`].
+//! of `core` and `plan`; the conformance tests take it up from [`Scheme::ALL`].
 //!
 //! Source: Petrović's thesis, chapters 5 to 7.
 
 mod closures;
 mod combiners;
+mod core;
 mod crew;
+mod crowd;
 mod error;
 mod fate;
 mod heal;
@@ -110,6 +114,7 @@ pub mod objects;
 mod on_heap;
 mod once;
 mod place;
+mod plan;
 mod protected;
 mod real;
 mod request;

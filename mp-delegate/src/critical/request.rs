@@ -12,9 +12,9 @@ use mp_core::{
 };
 
 use super::{
+    core::Core,
     error::{Error, Result},
     object::Object,
-    protected::Core,
 };
 
 /// An operation that was given to a [`Protected`](super::Protected) value by [`submit`](super::Protected::submit). It
