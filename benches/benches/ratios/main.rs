@@ -11,10 +11,13 @@
 mod busy;
 mod guard;
 mod history;
+mod job;
 mod measure;
+mod meet;
 mod ours;
 mod page;
 mod party;
+mod perform;
 mod plan;
 mod report;
 mod rivals;
@@ -96,7 +99,7 @@ fn main() -> ExitCode {
         eprintln!("ratios: {} is set; it would change what is measured", onchip::WAIT_VARIABLE);
         return ExitCode::FAILURE;
     }
-    let Some(setup) = Setup::of_this_machine() else {
+    let Some(setup) = Setup::of_this_machine(perform::perform) else {
         eprintln!("ratios: two CPUs are needed, and this process may use fewer");
         return ExitCode::FAILURE;
     };
@@ -151,7 +154,7 @@ fn child(arguments: &[String]) -> ExitCode {
         Some((kind, rest)) if kind == rows::farm::FARM => rows::farm::child(rest),
         Some((kind, rest)) if kind == rows::stencil::STENCIL => rows::stencil::child(rest),
         Some((kind, _)) if kind == busy::BUSY => busy::child(),
-        Some((kind, rest)) if kind == ours::RANK => ours::rank(rest),
+        Some((kind, rest)) if kind == ours::RANK => ours::rank(rest, perform::perform),
         _ => Err(rivals::failed(format!("unknown child {arguments:?}"))),
     };
     match done {

@@ -8,7 +8,8 @@ use std::time::Instant;
 use onchip::prelude::*;
 use onchip_benches::clock::{monotonic_ns, reading_ns};
 
-use crate::ours::{self, Barrier, Job, Ranks, Start, Task, Waits};
+use crate::meet::{Barrier, Start};
+use crate::ours::{self, Job, Ranks, Task, Waits};
 use crate::plan::{Collective, Timing};
 use crate::rivals::contest::Contest;
 use crate::rivals::{Checked, mpi};

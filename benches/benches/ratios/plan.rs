@@ -1,10 +1,12 @@
 //! How much work one sample is. Both sides of a row follow the same plan; ranks that are
 //! processes get theirs on the command line.
 
-use std::time::Instant;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use onchip_benches::collective;
 use onchip_benches::load::Load;
+use onchip_benches::work::Work;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::median;
@@ -135,6 +137,24 @@ impl Wakes {
     pub const USUAL: Wakes = Wakes { count: 200, pause_us: 150 };
 }
 
+/// How the threads that run handlers are woken.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub enum Woken {
+    ByFutex,
+    BySignal,
+}
+
+/// What two ranks do with requests, half a round trip of 8 bytes.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Life {
+    /// A receive is posted, a send is begun, and each is waited for.
+    Each,
+    /// Both are waited for together.
+    Together,
+    /// Together with a collective operation that is under way.
+    Mixed,
+}
+
 /// Pairs that ping-pong 8 bytes, all at the same time.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Pairs {
@@ -208,6 +228,13 @@ pub struct Overlap {
 }
 
 impl Overlap {
+    /// How many lines of work are a grain: measured once, so that all sides do the same.
+    pub fn lines(self, work: &mut Work) -> usize {
+        static IN_A_MILLISECOND: OnceLock<usize> = OnceLock::new();
+        let lines = *IN_A_MILLISECOND.get_or_init(|| work.lines_in(Duration::from_millis(1)));
+        lines * self.grain_us as usize / 1000
+    }
+
     pub fn megabyte(copier: Copier, rewritten: bool) -> Overlap {
         Overlap { bytes: 1 << 20, copier, rewritten, grain_us: 200, batches: 9, sends: 20 }
     }

@@ -1,20 +1,27 @@
 //! A row: two sides doing the same work, and the promise about their ratio.
 
+use onchip::Rank;
 use onchip_benches::cpus;
 use serde::{Deserialize, Serialize};
+
+use crate::job::Job;
+
+/// What performs jobs in a rank: see `perform.rs`.
+pub type Perform = fn(Job, &Rank, &Setup) -> onchip::Result<Vec<f64>>;
 
 /// What the sides of a row may ask about the run they are part of.
 #[derive(Clone, Copy)]
 pub struct Setup {
     /// The two CPUs that everything here runs on.
     pub cpus: [usize; 2],
+    pub perform: Perform,
 }
 
 impl Setup {
     /// The first two CPUs this process may use.
-    pub fn of_this_machine() -> Option<Setup> {
+    pub fn of_this_machine(perform: Perform) -> Option<Setup> {
         match cpus::usable()[..] {
-            [first, second, ..] => Some(Setup { cpus: [first, second] }),
+            [first, second, ..] => Some(Setup { cpus: [first, second], perform }),
             _ => None,
         }
     }

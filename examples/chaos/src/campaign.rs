@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
+use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::processes;
 use crate::report::{Report, Summary};
@@ -33,7 +34,7 @@ impl Campaign {
     /// A run can't be started, or `each` says so.
     pub fn one_by_one(
         self,
-        mut each: impl FnMut(&Plan, Summary, run::Outcome) -> io::Result<()>,
+        mut each: impl FnMut(&Plan, Summary, Outcome) -> io::Result<()>,
     ) -> io::Result<()> {
         processes::prepare()?;
         let folder = tempfile::tempdir()?;

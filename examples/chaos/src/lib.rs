@@ -18,11 +18,11 @@
 //! | [`random`] | numbers from a seed |
 //! | [`plan`] | what a seed says |
 //! | [`life`] | how a process comes to its injury |
-//! | [`record`] | what processes tell the campaign |
+//! | [`record`], [`told`] | what processes tell the campaign, and what errors tell them |
 //! | [`content`] | messages that show when they are torn, or not the expected ones |
 //! | [`operations`] | what ranks do, one file for each |
 //! | [`rank`], [`launcher`], [`parent`] | the processes of a run |
-//! | [`run`] | one run, seen from outside |
+//! | [`run`], [`outcome`] | one run, seen from outside, and what came of it |
 //! | [`processes`] | the processes below the campaign |
 //! | [`judge`] | what must hold afterwards |
 //! | [`campaign`] | many runs, some at the same time |
@@ -37,6 +37,7 @@ pub mod judge;
 pub mod launcher;
 pub mod life;
 pub mod operations;
+pub mod outcome;
 pub mod parent;
 pub mod plan;
 pub mod processes;
@@ -45,3 +46,4 @@ pub mod rank;
 pub mod record;
 pub mod report;
 pub mod run;
+pub mod told;

@@ -9,7 +9,8 @@ use crate::life::{LEAVES, Life};
 use crate::operations::{self, Work};
 use crate::plan::{How, Plan, Start};
 use crate::random::Random;
-use crate::record::{Record, Told, Verdict, now};
+use crate::record::{Record, Verdict, now};
+use crate::told::told;
 
 /// The code of every rank.
 ///
@@ -52,19 +53,4 @@ fn verdict(step: usize, error: &Error) -> Verdict {
         return Verdict::Wrong { step, reason: reason.clone() };
     }
     Verdict::Failed { step, told: told(error), error: text }
-}
-
-/// Returns what an error says, or those that it is made of.
-pub fn told(error: &Error) -> Told {
-    match error.kind() {
-        ErrorKind::PeerLost { world_rank, .. } => Told::Lost(*world_rank),
-        ErrorKind::Disconnected { .. }
-        | ErrorKind::PeerEnded { .. }
-        | ErrorKind::NobodyLeft
-        // An operation before it has failed.
-        | ErrorKind::FailedBefore { .. } => Told::Closed,
-        ErrorKind::Revoked { .. } => Told::Revoked,
-        ErrorKind::OutcomeUnknown { .. } | ErrorKind::Poisoned { .. } => Told::Unknown,
-        _ => Told::Other,
-    }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::{Deserialize, Serialize};
 
+use crate::outcome::Outcome;
 use crate::plan::{How, Operation, Plan, Who};
 use crate::record::{Record, Told, Verdict};
-use crate::run::Outcome;
 
 /// From the death of one of two ranks, or from the other's beginning if that was later, to the other's error.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

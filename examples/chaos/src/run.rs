@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::judge;
+use crate::outcome::Outcome;
 use crate::plan::{How, Plan};
 use crate::processes;
 use crate::record::{self, Record};
@@ -18,17 +19,6 @@ use crate::report::Summary;
 
 /// How long a run may take. All of them are short; but machines can be busy.
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// What came of a run.
-#[derive(Debug)]
-pub struct Outcome {
-    /// What was told.
-    pub records: Vec<Record>,
-    /// What else came on standard error.
-    pub rest: String,
-    /// What was left, and what did not come to its end.
-    pub left: Vec<String>,
-}
 
 /// Does a run, and judges it. Files of the run's processes go into `folder`.
 ///

@@ -78,8 +78,9 @@ mod tests {
     use super::*;
     use crate::cli::tests::plan;
     use crate::data::{Key, Value, stamp_of};
-    use crate::load::{Kind, Load, Mix};
+    use crate::load::Load;
     use crate::log::Log;
+    use crate::mix::{Kind, Mix};
     use crate::plan::Plan;
 
     const KEYS: usize = 20;

@@ -12,7 +12,7 @@ use example_support::{Error, Result};
 use onchip::critical::Scheme;
 
 use crate::data::{LONGEST, SHORTEST};
-use crate::load::{Distribution, Mix};
+use crate::mix::{Distribution, Mix};
 use crate::plan::{Limit, Pause, Plan, Ranks, Victim};
 use crate::report::{Report, Row};
 use crate::world;

@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::{Account, Found};
 use crate::data::{Key, Op, Value, key, stamp_of};
-use crate::load::{Kind, Load};
+use crate::load::Load;
 use crate::log::{Asked, Counts, Log};
+use crate::mix::Kind;
 use crate::plan::{Limit, Plan, Victim};
 
 /// What clients share, in a critical section.

@@ -8,7 +8,8 @@
 //! | part | what it is |
 //! |---|---|
 //! | [`plan`] | what is to be done, as all ranks get to know it |
-//! | [`load`] | which operations on which keys |
+//! | [`load`], [`mix`] | which operations on which keys, and how often |
+//! | [`random`] | numbers from a seed |
 //! | [`data`] | keys and values, which tell where they are from |
 //! | [`log`] | what a client's operations did |
 //! | [`client`], [`server`] | the ranks |
@@ -24,7 +25,9 @@ pub mod client;
 pub mod data;
 pub mod load;
 pub mod log;
+pub mod mix;
 pub mod plan;
+pub mod random;
 pub mod report;
 pub mod server;
 pub mod world;

@@ -11,7 +11,7 @@ use onchip::critical::objects::{MapAnswer, MapOp};
 use serde::{Deserialize, Serialize};
 
 use crate::data::{Op, Stamp, Value, key, stamp, stamp_of, value, weight, writer};
-use crate::load::Kind;
+use crate::mix::Kind;
 
 /// How many operations of a client came to which end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ pub use example_support::options::Ranks;
 use onchip::critical::{Backoff, Scheme, Section};
 use serde::{Deserialize, Serialize};
 
-use crate::load::{Distribution, Mix};
+use crate::mix::{Distribution, Mix};
 
 /// Who is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use example_support::Result;
 use multiversion::multiversion;
 
 use crate::frame::{Format, Rate, Size};
-use crate::input::Source;
+use crate::input::source::Source;
 
 /// Colour gradients that drift, and a bright square that crosses them; it never ends.
 ///

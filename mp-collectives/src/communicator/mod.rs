@@ -106,6 +106,7 @@ mod requests;
 mod shelf;
 mod split;
 mod status;
+mod stream;
 
 pub use agreement::check::{CHECK_VARIABLE, Check};
 pub use agreement::joint::Joint;

@@ -2,7 +2,7 @@
 
 use std::{
     any::Any,
-    cell::{Cell, OnceCell, RefCell},
+    cell::{Cell, RefCell},
     rc::Rc,
     sync::Arc,
     time::Duration,
@@ -15,7 +15,6 @@ use mp_core::{
 
 use crate::communicator::{
     agreement::check::Check,
-    agreement::ledger::Ledger,
     error::{localized, revoked},
     group::Group,
     members::Members,
@@ -27,11 +26,13 @@ use crate::communicator::{
     messages::send_queue::{Cargo, Course, Kept, Step},
     messages::store::Pattern,
     messages::wire::Envelope,
-    requests::request::Home,
+    requests::home::Home,
     shelf::Shelf,
     status::{Source, Status, Tag},
 };
 use crate::errors::bad_call;
+
+pub(crate) use crate::communicator::stream::{OWN_TAGS, Stream};
 
 /// A group of ranks that exchange tagged messages (`MPI_Comm`). The [module](crate::communicator) lists the calls.
 ///
@@ -54,25 +55,12 @@ pub struct Communicator {
     check: Cell<Check>,
     /// Whether calls are compared in this communicator. Every collective operation reads this.
     checks: Cell<bool>,
-    /// Opened when it is first needed.
-    pub(crate) ledger: OnceCell<Ledger>,
     /// The number of calls that this rank has made and that all ranks make together: see [`crate::communicator::agreement::agree`].
     pub(crate) agreements: Cell<u32>,
     news: News,
     /// The number of the news after which this was not revoked.
     heard: Cell<u32>,
 }
-
-/// A communicator's two streams of messages: those of the program, and those of collective operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stream {
-    Program = 0,
-    /// Tags from [`OWN_TAGS`] on belong to this crate.
-    Together = 1,
-}
-
-/// Tags of joint operations that this crate keeps for itself: see [`Joint`](crate::communicator::Joint).
-pub(crate) const OWN_TAGS: u32 = 1 << 31;
 
 impl Communicator {
     /// Returns a communicator of all ranks of the world (`MPI_COMM_WORLD`).
@@ -122,7 +110,6 @@ impl Communicator {
             handed_down: RefCell::default(),
             check: Cell::default(),
             checks: Cell::default(),
-            ledger: OnceCell::new(),
             agreements,
         };
         of.set_check(Check::default());

@@ -19,8 +19,8 @@ use mp_core::{Error, Rank, Result, delegate::Backoff, memory::Word};
 
 use self::records::{Own, Record};
 use super::{
-    error::bad, object::Object, protected::Protected, section::Section, server::Server,
-    site::OBJECTS,
+    error::bad, object::Object, place::OBJECTS, protected::Protected, section::Section,
+    server::Server,
 };
 
 /// A value of any type, protected for the threads of a process. A rank gets access by [`open`](Self::open); operations
@@ -111,8 +111,8 @@ impl<T: Send> AnyValue<T> {
     /// another world.
     ///
     /// # Errors
-    /// Those of `Protected::open`; [`Mismatch`](crate::critical::ErrorKind::ObjectMismatch) also if the name stands for
-    /// another value; [`Bad`](crate::critical::ErrorKind::Bad) in a world of processes, and if callers have the value
+    /// Those of `Protected::open`; [`ObjectMismatch`](mp_core::ErrorKind::ObjectMismatch) also if the name stands for
+    /// another value; [`BadObject`](mp_core::ErrorKind::BadObject) in a world of processes, and if callers have the value
     /// open as another object.
     pub fn open(&self, rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Caller<T>> {
         let me = Arc::as_ptr(&self.0) as usize as u64;

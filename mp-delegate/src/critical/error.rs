@@ -4,7 +4,7 @@ use std::fmt;
 
 use mp_core::{Error, ErrorKind, Place};
 
-use super::object::Fate;
+use super::{fate::Fate, stop::Stop};
 
 /// Why [`try_apply`](super::Protected::try_apply) has no result.
 #[derive(thiserror::Error)]
@@ -34,41 +34,6 @@ impl<Op> From<TryApplyError<Op>> for Error {
             TryApplyError::Failed(error) => error,
             TryApplyError::Busy(_) => ErrorKind::ObjectBusy.into(),
         }
-    }
-}
-
-/// Why an algorithm can't go on.
-#[derive(Debug)]
-pub enum Stop {
-    /// A rank that was taking part is gone.
-    Lost(usize),
-    /// A rank that was taking part is gone, and another rank may have executed the operation, or may yet do so.
-    Unsure(usize),
-    /// A rank died in a queue, which is void now: see `heal.rs`.
-    Void,
-    /// No rank is left to execute the operation.
-    Unserved,
-    /// A control word has no meaning.
-    Corrupt,
-    /// Any error of the world.
-    World(Error),
-}
-
-impl Stop {
-    /// Turns a loss into one of a wait for a rank that had already been asked.
-    #[cold]
-    pub(super) fn unsure(self) -> Self {
-        match self {
-            Self::Lost(rank) => Self::Unsure(rank),
-            other => other,
-        }
-    }
-}
-
-impl From<Error> for Stop {
-    #[cold]
-    fn from(error: Error) -> Self {
-        Self::World(error)
     }
 }
 

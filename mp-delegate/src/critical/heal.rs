@@ -36,9 +36,8 @@
 //! another seat.
 
 use super::{
-    error::Stop,
-    locks::{someone, who},
-    site::{AnyWord, Limit, Mortal, Seat, seat},
+    site::{AnyWord, Limit, Mortal, Seat, seat, someone, who},
+    stop::Stop,
 };
 
 /// The value of a queue's tail when the queue is closed: no seat queues up.

@@ -3,10 +3,11 @@
 
 pub use super::{
     combiners::{Combiner, cc_synch::CcSynch, hyb_comb::HybComb},
-    error::Stop,
+    fate::Outcome,
     locks::{AnyLock, clh::Clh, hyb::Hyb, mcs::Mcs, tas::Tas},
-    object::Outcome,
-    site::{AnyWord, BLOCK, Limit, OBJECTS, Seat, Site, open_region},
+    place::{OBJECTS, open_region},
+    site::{AnyWord, BLOCK, Limit, Seat, Site},
+    stop::Stop,
 };
 
 use super::{Backoff, Scheme, Section};

@@ -41,8 +41,8 @@
 //!
 //! **What all schemes guarantee.** Operations on an object are linearizable. The operations of one handle are executed
 //! in the order of its calls. An operation that panics does so where it is executed: the rank that asked for it gets
-//! [`Panicked`](crate::critical::ErrorKind::OperationPanicked), and the others
-//! [`Poisoned`](crate::critical::ErrorKind::Poisoned), unless [`Section::poison`] says otherwise. An operation that
+//! [`OperationPanicked`](mp_core::ErrorKind::OperationPanicked), and the others
+//! [`Poisoned`](mp_core::ErrorKind::Poisoned), unless [`Section::poison`] says otherwise. An operation that
 //! would wait for itself is refused. No rank waits for a dead rank, and no operation is executed twice:
 //!
 //! - A rank that is lost outside of all operations disturbs no other rank.
@@ -55,11 +55,11 @@
 //!   successor as well.
 //! - Of the requests that a combiner or a server was to execute, those that it had executed have their results, and the
 //!   successor executes those that it had not begun. The one that it was executing gets
-//!   [`Unknown`](crate::critical::ErrorKind::OutcomeUnknown), unless it is [harmless](Object::is_idempotent) to execute it
+//!   [`OutcomeUnknown`](mp_core::ErrorKind::OutcomeUnknown), unless it is [harmless](Object::is_idempotent) to execute it
 //!   again. (With an [`MpServer`](Scheme::MpServer) all requests that were on their way to it are unknown, as all are
 //!   where no server stands by.)
 //! - A rank that is a thread never dies alone. If it ends with a leaked guard, the others stop waiting, with
-//!   [`Lost`](crate::critical::ErrorKind::PeerLost), or with `Unknown` where another rank may execute the operation.
+//!   [`PeerLost`](mp_core::ErrorKind::PeerLost), or with `Unknown` where another rank may execute the operation.
 //!
 //! For an uncontended lock this costs no more than a store. Recovery takes some ten microseconds from when the death is
 //! known, and detecting the death takes some hundred: `cargo run --release -p mp-delegate --example critical-handover`
@@ -70,9 +70,14 @@
 //! | `object` | what is protected, and how operations become words |
 //! | `section` | which scheme, with which parameters |
 //! | `protected` | a rank's handle |
+//! | `core`, `crowd` | a seat's share of the value, and handles that share a seat |
+//! | `plan` | what a section means for an object |
 //! | `request` | what a handle has submitted |
 //! | `server` | a rank that serves |
 //! | `site` | what algorithms see of the world; models and simulations use another one |
+//! | `place`, `real` | an object's memory, and real ranks as such a world |
+//! | `crew` | which ranks serve an object, or may yet |
+//! | `fate`, `stop` | how operations end, and why algorithms can't go on |
 //! | `locks`, `combiners`, `servers` | the algorithms, a file for each |
 //! | `heal` | what happens to the queue of a lock or a combiner when a rank is killed in it |
 //! | `closures` | operations that are closures |
@@ -80,17 +85,21 @@
 //! | `internals` | the algorithms themselves, for research beside the library |
 //! | `value` | the only place that treats shared memory as a value |
 //! | `once` | what is done once, by the first rank that arrives |
-//! | `turns` | ranks that share cores let each other work for a while |
+//! | `turns`, `waits` | ranks that share cores let each other work for a while, and how long waits usually take |
 //! | `nesting` | which operations this thread is in the middle of |
 //!
 //! A new algorithm is a file beside the others, written against `Site`, and a line in each `match`
-//! of `protected`; the conformance tests take it up from [`Scheme::ALL`].
+//! of `core` and `plan`; the conformance tests take it up from [`Scheme::ALL`].
 //!
 //! Source: Petrović's thesis, chapters 5 to 7.
 
 mod closures;
 mod combiners;
+mod core;
+mod crew;
+mod crowd;
 mod error;
+mod fate;
 mod heal;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
@@ -104,14 +113,19 @@ pub mod objects;
 #[cfg(all(test, not(loom)))]
 mod on_heap;
 mod once;
+mod place;
+mod plan;
 mod protected;
+mod real;
 mod request;
 mod section;
 mod server;
 mod servers;
 mod site;
+mod stop;
 mod turns;
 mod value;
+mod waits;
 
 pub use closures::{AnyValue, Caller};
 pub use error::TryApplyError;

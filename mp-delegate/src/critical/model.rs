@@ -17,8 +17,8 @@ use loom::{
 use mp_core::memory::{RaceMarker, Word, full_fence, interleavings, live_for};
 
 use super::{
-    error::Stop,
     site::{Limit, Mortal, Seat, Site, seat},
+    stop::Stop,
 };
 
 /// The number of looks before a limit is over.

@@ -1,6 +1,5 @@
 //! What is protected, and how operations and results become words of shared memory.
 
-use bytemuck::Zeroable;
 use mp_core::{Message, Plain};
 
 use super::site::{AnyWord, Word};
@@ -45,7 +44,7 @@ pub trait Object: 'static {
     /// operations continue; otherwise the value is poisoned if its [section](super::Section::poison) says so. The
     /// default is that nothing is repaired, and the value is not good.
     ///
-    /// The rank that had asked for the interrupted operation gets [`Unknown`](super::ErrorKind::OutcomeUnknown), unless the
+    /// The rank that had asked for the interrupted operation gets [`OutcomeUnknown`](mp_core::ErrorKind::OutcomeUnknown), unless the
     /// operation [is idempotent](Self::is_idempotent).
     ///
     /// This may be called on an intact value: the lock holder may be killed before it writes, or when it has written
@@ -58,7 +57,7 @@ pub trait Object: 'static {
     /// Returns whether it is harmless to execute an operation again if a rank was killed in the middle of it, or just
     /// after it. If so, the successor executes it once the value is [repaired](Self::repair) and before anything else
     /// is executed, and the result goes to the rank that had asked for it. Otherwise that rank gets
-    /// [`Unknown`](super::ErrorKind::OutcomeUnknown).
+    /// [`OutcomeUnknown`](mp_core::ErrorKind::OutcomeUnknown).
     ///
     /// It is harmless to read, or to set something regardless of what it was. It is not harmless to add. The result
     /// must also be acceptable if the operation had already been executed.
@@ -122,50 +121,6 @@ pub(super) fn get<T: Plain>(from: &[impl AnyWord]) -> T {
     value
 }
 
-/// How an operation ended, as reported to the rank that asked for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Fate {
-    Done = 0,
-    /// It panicked; the message is beside the seat.
-    Panicked = 1,
-    /// It was not executed: an earlier one had panicked.
-    Poisoned = 2,
-    /// The rank that executed it died meanwhile.
-    Unknown = 3,
-}
-
-impl Fate {
-    pub(super) fn from_bits(bits: u64) -> Self {
-        match bits & 3 {
-            0 => Self::Done,
-            1 => Self::Panicked,
-            2 => Self::Poisoned,
-            _ => Self::Unknown,
-        }
-    }
-}
-
-/// A result, which is valid only if the operation is done.
-#[derive(Clone, Copy, Debug)]
-pub struct Outcome<Ret> {
-    /// What became of the operation.
-    pub fate: Fate,
-    /// Its result.
-    pub ret: Ret,
-}
-
-impl<Ret: Zeroable> Outcome<Ret> {
-    /// Returns the outcome of an operation that was executed.
-    pub fn done(ret: Ret) -> Self {
-        Self { fate: Fate::Done, ret }
-    }
-
-    pub(super) fn without(fate: Fate) -> Self {
-        Self { fate, ret: Ret::zeroed() }
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use mp_core::memory::Word;
@@ -190,12 +145,5 @@ mod tests {
         there_and_back([5u16; 31].map(|n| n * 1000));
         there_and_back([u64::MAX - 1; 17]);
         assert_eq!([words_of::<()>(), words_of::<u8>(), words_of::<[u8; 9]>()], [1, 1, 2]);
-    }
-
-    #[test]
-    fn fates_are_told_in_two_bits() {
-        for fate in [Fate::Done, Fate::Panicked, Fate::Poisoned, Fate::Unknown] {
-            assert_eq!(Fate::from_bits(fate as u64 | 4), fate);
-        }
     }
 }

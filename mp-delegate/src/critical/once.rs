@@ -1,9 +1,8 @@
 //! Something that is done once, by the first seat that arrives.
 
 use super::{
-    error::Stop,
-    locks::{someone, who},
-    site::{AnyWord, Seat, Site},
+    site::{AnyWord, Seat, Site, someone, who},
+    stop::Stop,
 };
 
 /// The value when it is done; before that, the word says which seat does it.
@@ -38,9 +37,9 @@ pub(super) fn once<S: Site>(
 mod model {
     use super::once;
     use crate::critical::{
-        error::Stop,
         model::{Ended, Model, at_every_store, each},
         site::Site,
+        stop::Stop,
     };
 
     /// Whichever seat comes first, or dies in the middle: no seat continues before it is done, and none waits for a

@@ -19,12 +19,14 @@
 //! Turns affect only timing. That is why they are words that are written without much care, and why dead ranks can have
 //! them.
 
-use std::{cell::Cell, thread::yield_now, time::Duration};
+use std::{thread::yield_now, time::Duration};
 
-use mp_core::waits::looks;
 use nix::sys::resource::{UsageWho, getrusage};
 
-use super::site::{Place, Seat, Site, Word, head, seat};
+use super::{
+    place::{Place, head},
+    site::{Seat, Site, Word, seat},
+};
 use crate::trace::now;
 
 /// The number of looks before the first nap. It applies where ranks share cores and others run between looks: the rank
@@ -35,14 +37,6 @@ const LOOKS: u32 = 3;
 /// make no progress on the rank's pending requests, which wait no longer than this.
 const NAPS: [u64; 6] = [50, 100, 200, 400, 400, 400];
 
-/// A wait is long if it takes this many times as long as usual. Queues are shorter, and their operations more alike.
-const LONG: u64 = 256;
-/// A wait is not long either if it ends within as many looks as take this time: that is less than the operating system
-/// takes to let another thread run.
-const SHORT: Duration = Duration::from_micros(1);
-/// One wait out of so many is measured, whatever its outcome.
-const MEASURED: u32 = 32;
-
 /// Turns are taken for this many times as long as the seat waited.
 const WHILE: u64 = 16;
 /// A long wait comes soon after turns if it is at most this many times as late as they took.
@@ -51,68 +45,6 @@ const SOON: u64 = 4;
 const MOST: u64 = 250_000_000;
 /// The number of operations between two looks at the clock.
 const OPERATIONS: u32 = 64;
-
-/// What a handle knows about its waits.
-#[derive(Clone, Debug)]
-pub(super) struct Waits {
-    /// Whether they are waits for a lock in a queue. The length of a wait for a combiner does not show which seat runs:
-    /// the wait lasts as long as the combiner has others to serve.
-    pub(super) in_queue: bool,
-    /// [`SHORT`], as a number of looks.
-    few: u32,
-    count: Cell<u32>,
-    /// The nanoseconds of a usual wait; 0 before the first.
-    usual: Cell<u64>,
-    /// The number of operations while turns were taken.
-    operations: Cell<u32>,
-    /// Whether the current operation is in a turn.
-    has_turn: Cell<bool>,
-}
-
-impl Default for Waits {
-    fn default() -> Self {
-        let few = looks(SHORT);
-        Self {
-            in_queue: false,
-            few,
-            count: Cell::default(),
-            usual: Cell::default(),
-            operations: Cell::default(),
-            has_turn: Cell::default(),
-        }
-    }
-}
-
-impl Waits {
-    #[inline(always)]
-    pub(super) fn has_turn(&self) -> bool {
-        self.has_turn.get()
-    }
-
-    /// Returns whether the next wait is to be measured.
-    #[inline]
-    fn next(&self) -> bool {
-        let count = self.count.get();
-        self.count.set(count.wrapping_add(1));
-        count.is_multiple_of(MEASURED)
-    }
-
-    /// Notes that a wait took so many nanoseconds. The usual time moves towards it, faster down than up. Long waits
-    /// must not seem usual, however many there are; when operations become longer it takes some more waits.
-    fn measured(&self, took: u64) {
-        let (usual, took) = (self.usual.get(), took.max(1));
-        self.usual.set(match usual {
-            0 => took,
-            _ if took < usual => took + (usual - took) / 2,
-            _ => usual.saturating_add(took.min(usual) / 4).max(usual + 1).min(took.max(usual)),
-        });
-    }
-
-    fn is_long(&self, took: u64) -> bool {
-        let usual = self.usual.get();
-        usual != 0 && took > usual.saturating_mul(LONG)
-    }
-}
 
 /// One wait, observed. Most waits cost a count.
 #[derive(Debug, Default)]
@@ -286,7 +218,7 @@ mod tests {
     use mp_core::World;
 
     use super::*;
-    use crate::critical::site::{OBJECTS, open_region};
+    use crate::critical::place::{OBJECTS, open_region};
 
     fn place() -> Place {
         let rank = World::solo().unwrap();
@@ -301,25 +233,6 @@ mod tests {
     fn wait(place: &Place, looks: u32, ago: u64) {
         let preemptions = preemptions();
         Observed { looks, measured: false, began: now() - ago, preemptions }.judge(place, 0);
-    }
-
-    #[test]
-    fn what_is_usual_goes_down_at_once_and_up_slowly() {
-        let waits = Waits::default();
-        assert!(!waits.is_long(u64::MAX), "nobody knows yet");
-        waits.measured(4_000_000);
-        (0..20).for_each(|_| waits.measured(200));
-        assert!((200..300).contains(&waits.usual.get()), "{waits:?}");
-        assert!(!waits.is_long(10_000) && waits.is_long(4_000_000));
-        waits.measured(4_000_000);
-        assert!(waits.is_long(4_000_000), "one that is long becomes usual");
-        // Longer operations make longer waits.
-        (0..100).for_each(|_| waits.measured(50_000));
-        assert_eq!(waits.usual.get(), 50_000);
-        assert!(!waits.is_long(4_000_000));
-        waits.measured(0);
-        (0..100).for_each(|_| waits.measured(0));
-        assert_eq!(waits.usual.get(), 1);
     }
 
     /// However long the waits of this object usually are, which nobody knows if all of them were such.

@@ -22,12 +22,14 @@ use mp_core::{
 
 use super::{
     combiners::{Combiner, Rescue, combine_again, combine_within},
-    error::Stop,
+    fate::{Fate, Outcome},
     locks::{self, AnyLock, Lock, quick::Quick, take_behind, with_lock},
     nesting::{self, Inside},
-    object::{Fate, Object, Outcome},
+    object::Object,
     once::once,
-    site::{Limit, Place, Seat, Site, head},
+    place::{Place, head},
+    site::{Limit, Seat, Site},
+    stop::Stop,
     turns::Turn,
 };
 

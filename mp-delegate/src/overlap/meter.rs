@@ -1,8 +1,8 @@
 //! Adding up overlap, window by window, so that memory stays bounded.
 
 use super::intervals::Times;
-use super::{OverlapReport, RankOverlap, Slowdown};
-use crate::trace::{Kind, Lane, Span, Track};
+use super::report::{OverlapReport, RankOverlap, Slowdown};
+use crate::trace::{Kind, Lane, Span, Trace, Track};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of a span that the meter needs.
@@ -222,5 +222,19 @@ impl Rates {
             seconds_idle: self.idle,
             seconds_busy: self.busy,
         })
+    }
+}
+
+impl OverlapReport {
+    /// Returns the overlap in a trace. After [`Trace::merge`], this is the overlap of several processes with all their
+    /// communication threads. Dropped spans are missing in it.
+    pub fn of(trace: &Trace) -> Self {
+        let mut meter = Meter::default();
+        let pieces = trace
+            .tracks
+            .iter()
+            .map(|row| (row.track, row.spans.iter().map(Piece::of).collect::<Vec<_>>()));
+        meter.add(u64::MAX, pieces.collect());
+        meter.report(trace.dropped())
     }
 }

@@ -39,13 +39,27 @@ pub struct Delegated<M: Message + ?Sized> {
     threads: CommThreads,
 }
 
-impl<M: Message + ?Sized> Delegated<M> {
-    pub(super) fn new(
-        threads: &CommThreads,
+impl CommThreads {
+    /// Delegates the messages of a sender to all of these threads, each in turn.
+    pub fn delegate<M: Message + ?Sized>(&self, sender: Sender<M>) -> Delegated<M> {
+        let all: Vec<usize> = (0..self.len()).collect();
+        self.delegate_to(sender, &all, Choice::RoundRobin)
+    }
+
+    /// Delegates the messages of a sender to the threads with these numbers, of which one is chosen for each message.
+    /// Numbers that no thread has are ignored. If no thread is left, the sender sends by itself.
+    pub fn delegate_to<M: Message + ?Sized>(
+        &self,
         sender: Sender<M>,
         set: &[usize],
         choice: Choice,
-    ) -> Self {
+    ) -> Delegated<M> {
+        Delegated::new(self, sender, set, choice)
+    }
+}
+
+impl<M: Message + ?Sized> Delegated<M> {
+    fn new(threads: &CommThreads, sender: Sender<M>, set: &[usize], choice: Choice) -> Self {
         let mut outgoing = Outgoing::new(sender);
         let (lanes, details) = threads.serve(&mut outgoing, set);
         if choice == Choice::LeastLoaded {

@@ -30,12 +30,15 @@
 //! |---|---|
 //! | `pool` | the threads: their number and placement, switching them on and off, ending them |
 //! | `worker` | the work of one of these threads |
+//! | `station` | what the others know of it, and ask it to do |
 //! | `delegated` | a sender that the threads serve |
 //! | `choice` | the choice of a thread for each send |
 //! | `pays` | when delegating pays: the model, and the rule of [`Choice::Auto`] |
 //! | `request` | the request that the caller holds meanwhile |
 //! | `scope` | sends of borrowed messages |
-//! | `errand` | work that proceeds in steps, in a thread or in the rank's calls, such as collective operations |
+//! | `errand`, `errands` | work that proceeds in steps, in a thread or in the rank's calls, such as collective operations |
+//! | `progress` | who carries a rank's errands on |
+//! | `task`, `home` | errands in a thread, and in the rank's calls |
 //! | `distribute` | scatter and multicast over several channels |
 //! | `record` | what a [trace](crate::trace) shows of all this |
 //!
@@ -56,19 +59,27 @@ mod choice;
 mod delegated;
 mod distribute;
 mod errand;
+mod errands;
+mod home;
 pub mod pays;
 mod pool;
+mod progress;
 mod record;
 mod request;
 mod scope;
+mod station;
+mod task;
 mod worker;
 
 pub use choice::Choice;
 pub use delegated::Delegated;
 pub use distribute::{Distribution, Part, Undistributed, multicast, scatter};
-pub use errand::{Awaiting, Errand, Errands, Progress, Step};
+pub use errand::{Errand, Step};
+pub use errands::Errands;
+pub use home::Awaiting;
 pub use pays::Spare;
 pub use pool::{Builder, CommThreads};
+pub use progress::Progress;
 pub use record::About;
 pub use request::{DelegatedSend, Request};
 pub use scope::{Scope, ScopedRequest, ScopedSend, scope};

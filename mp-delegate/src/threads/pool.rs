@@ -6,15 +6,14 @@ use std::{
 };
 
 use mp_core::{
-    Error, ErrorKind, Message, Result, Sender, WaitPolicy,
-    delegate::{Bell, Gauge, Outgoing, ServedLane},
-    topology::pin_current_thread,
+    Error, ErrorKind, Message, Result, WaitPolicy, delegate::Outgoing, topology::pin_current_thread,
 };
 
 use super::{
-    Choice, Delegated, Spare,
-    errand::Task,
-    record::{Details, Log},
+    pays::Spare,
+    record::Details,
+    station::{SetLane, Station},
+    task::Task,
     worker,
 };
 use crate::trace::Recorder;
@@ -37,68 +36,6 @@ struct Inner {
     handles: Mutex<Vec<Option<JoinHandle<()>>>>,
     /// Which thread's turn it is to get errands.
     turn: Mutex<usize>,
-}
-
-/// What other threads know of one thread.
-#[derive(Debug)]
-pub(super) struct Station {
-    pub(super) name: String,
-    pub(super) bell: Arc<Bell>,
-    pub(super) gauge: Arc<Gauge>,
-    pub(super) log: Arc<Log>,
-    post: Mutex<Post>,
-}
-
-/// What a thread is to do besides serving its lanes.
-#[derive(Debug)]
-pub(super) struct Post {
-    /// Lanes to serve from now on.
-    pub(super) lanes: Vec<SetLane>,
-    /// Errands to carry on from now on.
-    pub(super) errands: Vec<Task>,
-    /// Whether the thread accepts more sends.
-    pub(super) on: bool,
-    /// Whether the thread runs and is to keep running.
-    pub(super) open: bool,
-}
-
-/// A lane, and the threads that may serve it.
-#[derive(Debug)]
-pub(super) struct SetLane {
-    pub(super) lane: ServedLane,
-    pub(super) set: Arc<[usize]>,
-    /// The details of what is in the lane, if anything is recorded.
-    pub(super) details: Option<Details>,
-}
-
-impl Station {
-    pub(super) fn post(&self) -> MutexGuard<'_, Post> {
-        self.post.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gives the thread a lane. Returns the lane if the thread takes no more lanes.
-    pub(super) fn take_over(&self, mut lane: SetLane) -> Option<SetLane> {
-        let mut post = self.post();
-        if !post.open {
-            return Some(lane);
-        }
-        lane.lane.switch(post.on);
-        lane.lane.move_to(&self.bell);
-        post.lanes.push(lane);
-        None
-    }
-
-    /// Gives the thread an errand. Returns the errand if the thread takes no more errands, or no `new` ones.
-    pub(super) fn take_errand(&self, task: Task, new: bool) -> Option<Task> {
-        let mut post = self.post();
-        if !post.open || new && !post.on {
-            return Some(task);
-        }
-        post.errands.push(task);
-        drop(post);
-        self.bell.ring();
-        None
-    }
 }
 
 /// A builder that configures and starts communication threads: see [`CommThreads::builder`].
@@ -131,12 +68,12 @@ impl Builder {
     }
 
     /// Records what each thread sends, and when it has nothing to do. Thread i records through entry i of the list, or
-    /// not at all if the list is shorter. A trace learns from [`Delegated::record`] whose messages they are.
+    /// not at all if the list is shorter. A trace learns from [`Delegated::record`](super::Delegated::record) whose messages they are.
     pub fn record(self, recorders: impl IntoIterator<Item = Recorder>) -> Self {
         Self { recorders: recorders.into_iter().collect(), ..self }
     }
 
-    /// Sets what the threads have to run on, for [`Choice::Auto`]. [`Spare::of`] reads this from a plan. In worlds with
+    /// Sets what the threads have to run on, for [`Choice::Auto`](super::Choice::Auto). [`Spare::of`] reads this from a plan. In worlds with
     /// more ranks than cores it is [`Spare::None`] in any case.
     ///
     /// Without this, cores are counted: the threads have the cores that the ranks of the sender's world leave over. If
@@ -153,17 +90,9 @@ impl Builder {
     /// when it can't be bound.
     pub fn start(self) -> Result<CommThreads> {
         let stations: Arc<[Station]> = (0..self.threads)
-            .map(|index| Station {
-                name: format!("{} {index}", self.name),
-                bell: Arc::new(Bell::new()),
-                gauge: Arc::new(Gauge::new()),
-                log: Log::new(self.recorders.get(index).cloned().unwrap_or_default()),
-                post: Mutex::new(Post {
-                    lanes: Vec::new(),
-                    errands: Vec::new(),
-                    on: true,
-                    open: true,
-                }),
+            .map(|index| {
+                let recorder = self.recorders.get(index).cloned().unwrap_or_default();
+                Station::new(format!("{} {index}", self.name), recorder)
             })
             .collect();
         let (handles, turn) = (Mutex::default(), Mutex::default());
@@ -229,23 +158,6 @@ impl CommThreads {
     /// Returns whether there are no threads.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Delegates the messages of a sender to all of these threads, each in turn.
-    pub fn delegate<M: Message + ?Sized>(&self, sender: Sender<M>) -> Delegated<M> {
-        let all: Vec<usize> = (0..self.len()).collect();
-        self.delegate_to(sender, &all, Choice::RoundRobin)
-    }
-
-    /// Delegates the messages of a sender to the threads with these numbers, of which one is chosen for each message.
-    /// Numbers that no thread has are ignored. If no thread is left, the sender sends by itself.
-    pub fn delegate_to<M: Message + ?Sized>(
-        &self,
-        sender: Sender<M>,
-        set: &[usize],
-        choice: Choice,
-    ) -> Delegated<M> {
-        Delegated::new(self, sender, set, choice)
     }
 
     /// Makes lanes to the threads of a set. Returns how many lanes there are, and where to put the details of each lane

@@ -17,9 +17,9 @@ use mp_core::{
 };
 
 use super::{
-    errand::Task,
-    pool::{SetLane, Station},
     record::{Details, Log},
+    station::{SetLane, Station},
+    task::Task,
 };
 
 /// Serves lanes until the thread is to end, then hands them on.

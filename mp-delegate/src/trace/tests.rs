@@ -1,6 +1,10 @@
 //! Recordings from inside and from outside.
 
-use super::*;
+use super::{
+    store::{On, lock},
+    *,
+};
+use crate::overlap::OverlapReport;
 use mp_core::{Channel, World};
 use serde_json::Value;
 use std::thread;

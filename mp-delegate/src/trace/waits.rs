@@ -10,7 +10,10 @@ use mp_core::{
     waits::{Listener, listen},
 };
 
-use super::{Begun, Detail, Kind, On, Shared, Thread, lock};
+use super::{
+    span::{Detail, Kind},
+    store::{Begun, On, Shared, Thread, lock},
+};
 
 thread_local! {
     /// The place where this thread's waits are recorded. The pointer is only compared.
@@ -36,7 +39,8 @@ struct Waits {
 impl Waits {
     /// Returns the recorder, as long as there is one besides the recording.
     fn on(&self) -> Option<On> {
-        let on = On { thread: self.thread.upgrade()?, shared: self.shared.upgrade()? };
+        let on =
+            On { thread: self.thread.upgrade()?, shared: self.shared.upgrade()?, is_rank: true };
         (Arc::strong_count(&on.thread) > 2).then_some(on)
     }
 }

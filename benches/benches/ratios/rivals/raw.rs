@@ -16,7 +16,6 @@ use crate::plan::{Collective, Emitting, Large, Overlap, PingPong, timed};
 use crate::rivals::Checked;
 use crate::rivals::rtrb::{pop, push};
 use crate::row::{Setup, Side, Trouble};
-use crate::rows::delegate::overlap::lines;
 use crate::stats::median;
 
 /// A word to and fro with the looks that the library waits by, each of which begins after the one before: two words in
@@ -183,7 +182,7 @@ fn take_beside_copies(setup: &Setup, plan: Overlap) -> f64 {
     let done = CachePadded::new(AtomicU64::new(0));
     let compute = || {
         let mut work = Work::new();
-        let lines = lines(&mut work, plan);
+        let lines = plan.lines(&mut work);
         let mut took = Vec::new();
         let mut copies = 0;
         for batch in 0..=plan.batches {

@@ -15,7 +15,6 @@ use crate::plan::{Collective, Operation, timed};
 use crate::rivals::rtrb::{pop, push};
 use crate::rivals::{Checked, failed};
 use crate::row::{Sample, Setup, Side, Trouble};
-use crate::rows::reduce::{given, sum};
 use crate::stats::median;
 
 /// A way of threads whose vectors are their own. Which is fastest depends on the distance, so that all
@@ -246,4 +245,15 @@ fn staged_first_alone(setup: &Setup, plan: Collective, boxes: usize) -> Result<f
             }
         }
     })
+}
+
+/// What a rank gives in call `number`, all over its vector or on the stamped elements.
+pub fn given(rank: usize, number: u64) -> f64 {
+    (number + rank as u64) as f64
+}
+
+/// The sum of that over the first so many ranks.
+pub fn sum(ranks: usize, number: u64) -> f64 {
+    let ranks = ranks as u64;
+    (ranks * number + ranks * (ranks - 1) / 2) as f64
 }

@@ -5,7 +5,8 @@ use onchip::prelude::*;
 use onchip_benches::load::{self, Counter, Done, INTEGERS, Increments, Load};
 
 use crate::busy;
-use crate::ours::{self, Job, Ranks, Start, Task, Waits};
+use crate::meet::Start;
+use crate::ours::{self, Job, Ranks, Task, Waits};
 use crate::party::BOTH;
 use crate::plan::{Critical, Guarded};
 use crate::rivals::failed;

@@ -3,6 +3,7 @@
 use onchip::prelude::*;
 use onchip_benches::clock::monotonic_ns;
 
+use crate::meet::line_up;
 use crate::ours::{self, Job, Ranks, Task};
 use crate::plan::Pairs;
 use crate::rivals::mpi::{self, Library};
@@ -49,7 +50,7 @@ pub fn perform(rank: &Rank, plan: Pairs) -> onchip::Result<Vec<f64>> {
     let peer = rank.id() ^ 1;
     let mut out = rank.sender::<u64>("pair", peer, Channel::degree(Pairs::DEGREE))?;
     let back = rank.receiver::<u64>("pair", peer, Channel::degree(Pairs::DEGREE))?;
-    ours::line_up(rank)?;
+    line_up(rank)?;
     if rank.id() % 2 == 1 {
         for _ in 0..plan.trips {
             let message = *back.receive()?;

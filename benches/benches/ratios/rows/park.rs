@@ -8,10 +8,8 @@ use onchip::mpb::Notifier;
 use onchip::prelude::*;
 use onchip_benches::clock::{monotonic_ns, spin_for};
 
-use serde::{Deserialize, Serialize};
-
 use crate::ours::{self, Job, Ranks, Task, Waits};
-use crate::plan::Wakes;
+use crate::plan::{Wakes, Woken};
 use crate::rivals::futex;
 use crate::row::{Bound, Row, Unit};
 use crate::stats::median;
@@ -58,13 +56,6 @@ pub fn rows() -> Vec<Row> {
             ]
         })
         .collect()
-}
-
-/// How the threads that run handlers are woken.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub enum Woken {
-    ByFutex,
-    BySignal,
 }
 
 /// The message is the moment it was sent; rank 1 gives the times until its handler had them.

@@ -6,7 +6,7 @@ use onchip_benches::content::{is_stamped, stamp};
 
 use crate::party::{self, BOTH, Part, Turns, beside_mpis};
 use crate::plan::{Collective, Operation, Timing};
-use crate::rivals::sums;
+use crate::rivals::sums::{self, given, sum};
 use crate::row::{Bound, Row, Unit};
 use crate::rows::pingpong;
 
@@ -74,17 +74,6 @@ pub fn rows() -> Vec<Row> {
         ));
     }
     rows
-}
-
-/// What a rank gives in call `number`, all over its vector or on the stamped elements.
-pub fn given(rank: usize, number: u64) -> f64 {
-    (number + rank as u64) as f64
-}
-
-/// The sum of that over the first so many ranks.
-pub fn sum(ranks: usize, number: u64) -> f64 {
-    let ranks = ranks as u64;
-    (ranks * number + ranks * (ranks - 1) / 2) as f64
 }
 
 struct Party<F> {

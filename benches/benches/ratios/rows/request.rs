@@ -3,25 +3,13 @@
 use onchip::nonblocking::Settings;
 use onchip::prelude::*;
 use onchip::reduce::Sum;
-use serde::{Deserialize, Serialize};
 
 use crate::ours::{self, Job, Ranks, Task, Waits};
 use crate::party::BOTH;
-use crate::plan::{Tagged, timed};
+use crate::plan::{Life, Tagged, timed};
 use crate::rivals::Checked;
 use crate::row::{Bound, Row, Side, Unit};
 use crate::stats::median;
-
-/// What two ranks do with requests, half a round trip of 8 bytes.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub enum Life {
-    /// A receive is posted, a send is begun, and each is waited for.
-    Each,
-    /// Both are waited for together.
-    Together,
-    /// Together with a collective operation that is under way.
-    Mixed,
-}
 
 impl Life {
     const ALL: [Self; 3] = [Self::Each, Self::Together, Self::Mixed];

@@ -22,9 +22,9 @@ mod survivors;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::operations::Queue;
+use crate::outcome::Outcome;
 use crate::plan::{EXIT_STATUS, How, Operation, Plan, Start, Who};
 use crate::record::{Record, Told, Verdict};
-use crate::run::Outcome;
 
 /// Bytes that a world's own blocks take at most when nobody holds anything, beside those of ranks.
 const REST: u64 = 64 << 10;

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Facts;
 use crate::operations::{Healing, result_of};
+use crate::outcome::Outcome;
 use crate::plan::How;
 use crate::record::{Record, Verdict};
-use crate::run::Outcome;
 
 impl Facts<'_> {
     /// Whether a rank was hurt for good, or has left: also because it found something wrong, which is missed

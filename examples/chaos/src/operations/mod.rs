@@ -26,72 +26,16 @@ mod parts;
 mod queue;
 mod survivors;
 mod tagged;
+mod work;
 
 pub use healing::Healing;
 pub use queue::Queue;
 pub use survivors::result_of;
+pub use work::Work;
 
-use std::cell::OnceCell;
+use onchip::Result;
 
-use onchip::{Communicator, Rank, Result};
-
-use crate::content::Label;
-use crate::life::Life;
 use crate::plan::{Operation, Step};
-use crate::random::Random;
-
-/// One step, for one rank.
-pub struct Work<'a> {
-    /// Who does it.
-    pub rank: &'a Rank,
-    /// What is to happen to the rank.
-    pub life: &'a Life,
-    /// Whether any rank is to leave without being lost.
-    pub leaves: bool,
-    /// The step's number.
-    pub step: usize,
-    /// For choices that are the same on all ranks.
-    pub random: Random,
-    /// All ranks, as soon as a step needs that.
-    pub world: &'a OnceCell<Communicator>,
-}
-
-impl Work<'_> {
-    /// Returns this rank's number.
-    fn me(&self) -> usize {
-        self.rank.id()
-    }
-
-    /// Returns how many ranks there are.
-    fn ranks(&self) -> usize {
-        self.rank.size()
-    }
-
-    /// Returns the communicator of all ranks.
-    fn world(&self) -> &Communicator {
-        self.world.get_or_init(|| Communicator::world(self.rank))
-    }
-
-    /// Goes on to the next call of the library.
-    fn call(&self) -> Result<()> {
-        self.life.next_call()
-    }
-
-    /// Returns a name of this step's own.
-    fn name(&self, what: &str) -> String {
-        format!("{what} {}", self.step)
-    }
-
-    /// Returns a message's label.
-    fn label(&self, from: usize, number: u64) -> Label {
-        Label { from, step: self.step, number }
-    }
-
-    /// Returns numbers for choices of this rank alone.
-    fn own_random(&mut self) -> Random {
-        Random::new(self.random.number() ^ self.me() as u64)
-    }
-}
 
 /// Does a step.
 ///

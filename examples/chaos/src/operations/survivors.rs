@@ -12,8 +12,8 @@ use super::Work;
 use super::blocking::{LENGTHS, small};
 use crate::content::wrong;
 use crate::random::{Random, mix};
-use crate::rank::told;
 use crate::record::{Record, Told};
+use crate::told::told;
 
 /// Tags of a farm.
 const TASK: u32 = 1;

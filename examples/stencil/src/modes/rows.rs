@@ -69,6 +69,20 @@ impl DerefMut for Rows {
     }
 }
 
+/// The rows of a worker now and after the step that is being taken.
+pub(super) struct Block {
+    pub(super) now: Rows,
+    pub(super) next: Rows,
+}
+
+impl Block {
+    pub(super) fn new(now: Vec<f64>) -> Self {
+        // Written once, so that no page of it is touched for the first time in the first step.
+        let next = now.clone().into();
+        Self { now: now.into(), next }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,8 +5,9 @@ use example_support::{Error, Result};
 use onchip::prelude::*;
 use onchip::trace::{Kind, Recorder};
 
-use super::roles::{EMITTER, Stop, collector_rank, worker_rank};
+use super::ranks::{EMITTER, collector_rank, worker_rank};
 use super::seat::Seat;
+use super::stop::Stop;
 use super::{Job, Schedule};
 use crate::frame::{Format, Rate, Size};
 

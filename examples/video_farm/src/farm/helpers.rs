@@ -12,7 +12,7 @@ use onchip::threads::{Choice, CommThreads, Delegated};
 use onchip::topology::{self, Bind, KtPlacement, KtPlan, Role, Topology, pin_current_thread};
 use onchip::trace::{Recording, Track};
 
-use super::roles::{EMITTER, collector_rank, worker_rank};
+use super::ranks::{EMITTER, collector_rank, worker_rank};
 use super::{Job, Mode, Ranks, placement};
 
 /// Which communication threads a farm has.

@@ -4,7 +4,8 @@
 use onchip::prelude::*;
 
 use super::Job;
-use super::roles::{EMITTER, Stop, collector_rank, worker_rank};
+use super::ranks::{EMITTER, collector_rank, worker_rank};
+use super::stop::Stop;
 
 pub(super) const FRAMES: &str = "frames";
 pub(super) const RESULTS: &str = "gray frames";

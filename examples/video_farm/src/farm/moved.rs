@@ -10,8 +10,10 @@ use onchip::prelude::*;
 use super::collect::Collection;
 use super::control::{Desk, Dispatch, Orders};
 use super::feed::Feed;
-use super::roles::{self, EMITTER, Roles, Stop, collector_rank, worker_rank};
+use super::ranks::{EMITTER, collector_rank, worker_rank};
+use super::roles::{self, Roles};
 use super::seat::Seat;
+use super::stop::Stop;
 use super::{Job, Ranks, Run, lanes};
 use crate::filter::gray_in_place;
 

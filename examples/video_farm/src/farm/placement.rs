@@ -9,7 +9,7 @@
 use onchip::topology::{current_affinity, pin_current_thread};
 
 use super::Job;
-use super::roles::{EMITTER, collector_rank, worker_rank};
+use super::ranks::{EMITTER, collector_rank, worker_rank};
 
 /// Binds the calling thread to the core for `rank`, where there is one for each worker but not for
 /// each rank.

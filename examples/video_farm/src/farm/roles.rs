@@ -5,52 +5,16 @@ use onchip::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::helpers::{Crew, Helped};
+use super::ranks::{EMITTER, collector_rank};
 use super::seat::Seat;
+use super::stop::Stop;
 use super::{Job, Ranks, Recorded, Run};
-
-/// The rank of the emitter.
-pub(super) const EMITTER: usize = 0;
-
-/// The rank of a worker, counted from 0.
-pub(super) fn worker_rank(worker: usize) -> usize {
-    EMITTER + 1 + worker
-}
-
-/// The rank of the collector, the last.
-pub(super) fn collector_rank(job: &Job) -> usize {
-    worker_rank(job.workers)
-}
 
 /// What the three kinds of ranks do in a mode.
 pub(super) struct Roles {
     pub(super) emit: fn(&Seat) -> Result<(), Stop>,
     pub(super) work: fn(&Seat) -> Result<(), Stop>,
     pub(super) collect: fn(&Seat) -> Result<Run, Stop>,
-}
-
-/// Why a rank stops before its work is done.
-pub(super) enum Stop {
-    /// Because of a fault that it has found.
-    Farm(Error),
-    /// Because of a channel.
-    Channel(onchip::Error),
-    /// Because another rank did, which says why.
-    Quiet,
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Stop::Farm(error)
-    }
-}
-
-impl From<onchip::Error> for Stop {
-    fn from(error: onchip::Error) -> Self {
-        match error.kind() {
-            onchip::ErrorKind::Disconnected { .. } => Stop::Quiet,
-            _ => Stop::Channel(error),
-        }
-    }
 }
 
 /// How a rank ended, and what its process has recorded, on the way back to the caller.

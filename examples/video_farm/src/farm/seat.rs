@@ -6,7 +6,7 @@ use onchip::trace::{Detail, Kind, Recorder};
 
 use super::Job;
 use super::helpers::Helpers;
-use super::roles::Stop;
+use super::stop::Stop;
 
 /// One rank at its work.
 pub(super) struct Seat<'a> {

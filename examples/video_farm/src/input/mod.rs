@@ -3,29 +3,18 @@
 pub mod ffmpeg;
 pub mod images;
 pub mod raw;
+pub mod source;
 pub mod y4m;
 
 use std::fmt;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use example_support::{Error, Result};
 
+pub use source::Source;
+
 use crate::clip::Clip;
-use crate::frame::{Format, Size, fault};
-
-/// A stream of frames of one size, read one after the other.
-pub trait Source {
-    /// What holds for all frames.
-    fn format(&self) -> Format;
-
-    /// Reads the next frame into `rgb`, which is `format().size.rgb_len()` bytes long; `false`
-    /// when there is none left. What is in `rgb` after `false` or an error is unspecified.
-    ///
-    /// # Errors
-    /// A frame that is truncated, malformed or of another size than the first.
-    fn read(&mut self, rgb: &mut [u8]) -> Result<bool>;
-}
+use crate::frame::Size;
 
 /// Which frames to read; nothing is opened before [`Input::open`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,24 +121,6 @@ impl fmt::Display for Input {
             | Input::Ffmpeg(path) => path.display().fmt(f),
         }
     }
-}
-
-/// Reads until `buffer` is full or the stream ends; returns how many bytes there were.
-fn read_up_to(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match reader.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
-fn truncated(place: &str, frame: u64, got: usize, expected: usize) -> Error {
-    fault(place, frame, format!("truncated: {got} of {expected} bytes"))
 }
 
 #[cfg(test)]

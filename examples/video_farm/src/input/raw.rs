@@ -6,7 +6,7 @@ use std::path::Path;
 
 use example_support::{Error, Result};
 
-use super::{Source, read_up_to, truncated};
+use super::source::{Source, read_up_to, truncated};
 use crate::frame::{Format, Rate, Size, fault};
 
 /// A reader of raw rgb24.

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod images;
+mod sink;
 pub mod y4m;
 
 use std::io::{self, StdoutLock, Write};
@@ -9,24 +10,10 @@ use std::path::{Path, PathBuf};
 
 use example_support::{Error, Result};
 
+pub use sink::Sink;
+
 use crate::frame::{Format, fault};
 use crate::input::Input;
-
-/// Takes gray frames in order. What was written shows under its own name only after `finish`;
-/// a sink that is dropped before leaves nothing behind that looks whole.
-pub trait Sink {
-    /// Takes the next frame, `size.gray_len()` bytes.
-    ///
-    /// # Errors
-    /// What keeps the frame from being written.
-    fn write(&mut self, gray: &[u8]) -> Result<()>;
-
-    /// Completes the output after the last frame.
-    ///
-    /// # Errors
-    /// What keeps the output from being completed.
-    fn finish(self: Box<Self>) -> Result<()>;
-}
 
 /// What to do with the gray frames; nothing is opened before [`Output::open`].
 #[derive(Clone, Debug, PartialEq, Eq)]

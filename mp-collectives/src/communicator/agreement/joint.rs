@@ -1,13 +1,12 @@
 //! Building blocks of operations that all ranks of a communicator call together.
 
-use std::{any::Any, rc::Rc, time::Duration};
+use std::{any::Any, rc::Rc};
 
-use mp_core::{Call, Plain, Rank, Result, progress::Helper};
+use mp_core::{Plain, Rank, Result, progress::Helper};
 
 use crate::communicator::{
     agreement::board::Whose,
     agreement::check::Check,
-    agreement::ledger::Ledger,
     point_to_point::{Communicator, OWN_TAGS, Stream},
     requests::exchange::Exchange,
     status::{Source, Status, Tag},
@@ -164,80 +163,10 @@ impl<'a> Joint<'a> {
         self.communicator.set_check(check);
     }
 
-    /// Returns the ledger in which ranks compare their collective calls, for calls that only begin an operation. `None`
-    /// if they do not compare them, or if there is only one rank.
-    ///
-    /// # Errors
-    /// [`World`](mp_core::ErrorKind::World) for lack of memory.
-    pub fn ledger(self) -> Result<Option<Ledger>> {
-        match self.checks() {
-            true => {
-                let limit = self.communicator.check().limit();
-                Ok(Some(self.opened_ledger()?.with_limit(limit)))
-            }
-            false => Ok(None),
-        }
-    }
-
     /// Returns whether ranks compare their collective calls.
     #[inline(always)]
     pub fn checks(self) -> bool {
         self.communicator.checks()
-    }
-
-    fn opened_ledger(self) -> Result<Ledger> {
-        if let Some(ledger) = self.communicator.ledger.get() {
-            return Ok(ledger.clone());
-        }
-        let ledger = Ledger::open(self)?;
-        self.check_revoked()?;
-        Ok(self.communicator.ledger.get_or_init(|| ledger).clone())
-    }
-
-    /// Checks that all ranks make the same call, with everything that must be the same; this is for debugging. All
-    /// ranks must make this check before the same calls. They wait for each other in it, even before operations that
-    /// would not wait for all ranks by themselves.
-    ///
-    /// With a limit, a rank that has not come in time is named in the error. It gets that error, too, when it comes.
-    ///
-    /// ```
-    /// use onchip::communicator::{Call, Communicator, ErrorKind};
-    ///
-    /// onchip::World::threads(3).run(|rank| {
-    ///     let world = Communicator::world(rank);
-    ///     let root = if rank.id() == 1 { 2 } else { 0 };
-    ///     let call = Call::new("gather").elements::<u8>(100).root(root);
-    ///     match world.joint().check(&call, None).unwrap_err().kind() {
-    ///         ErrorKind::CallsDiffer(calls) => assert_eq!(calls.odd()[0].ranks, [1]),
-    ///         other => panic!("{other:?}"),
-    ///     }
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), onchip::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// At all ranks: [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), and [`NotCome`](mp_core::ErrorKind::RankMissing) after
-    /// the limit; [`PeerLost`](mp_core::ErrorKind::PeerLost) and [`Ended`](mp_core::ErrorKind::PeerEnded) when a rank can't
-    /// come.
-    pub fn check(self, call: &Call, limit: Option<Duration>) -> Result<()> {
-        self.check_revoked()?;
-        if self.communicator.size() == 1 {
-            return Ok(());
-        }
-        let ledger = self.opened_ledger()?.with_limit(limit);
-        ledger.enter(call.clone())?.wait(self.communicator)
-    }
-
-    /// Works like [`check`](Self::check), but only if ranks compare their collective calls, as [set](Self::set_check).
-    ///
-    /// # Errors
-    /// As `check`.
-    pub fn check_if_set(self, call: impl FnOnce() -> Call) -> Result<()> {
-        match self.checks() {
-            true => self.check(&call(), self.communicator.check().limit()),
-            false => Ok(()),
-        }
     }
 
     /// Works like [`Communicator::send`], in the stream of joint operations.

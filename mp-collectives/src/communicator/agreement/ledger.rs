@@ -407,6 +407,78 @@ impl Entered {
     }
 }
 
+impl Joint<'_> {
+    /// Returns the ledger in which ranks compare their collective calls, for calls that only begin an operation. `None`
+    /// if they do not compare them, or if there is only one rank.
+    ///
+    /// # Errors
+    /// [`World`](crate::communicator::ErrorKind::World) for lack of memory.
+    pub fn ledger(self) -> Result<Option<Ledger>> {
+        match self.checks() {
+            true => {
+                let limit = self.communicator().check().limit();
+                Ok(Some(self.opened_ledger()?.with_limit(limit)))
+            }
+            false => Ok(None),
+        }
+    }
+
+    fn opened_ledger(self) -> Result<Ledger> {
+        let open = |joint: Self| {
+            let ledger = Ledger::open(joint)?;
+            joint.check_revoked()?;
+            Ok(ledger)
+        };
+        self.keep(open).cloned()
+    }
+
+    /// Checks that all ranks make the same call, with everything that must be the same; this is for debugging. All
+    /// ranks must make this check before the same calls. They wait for each other in it, even before operations that
+    /// would not wait for all ranks by themselves.
+    ///
+    /// With a limit, a rank that has not come in time is named in the error. It gets that error, too, when it comes.
+    ///
+    /// ```
+    /// use onchip::communicator::{Call, Communicator, ErrorKind};
+    ///
+    /// onchip::World::threads(3).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     let root = if rank.id() == 1 { 2 } else { 0 };
+    ///     let call = Call::new("gather").elements::<u8>(100).root(root);
+    ///     match world.joint().check(&call, None).unwrap_err().kind() {
+    ///         ErrorKind::CallsDiffer(calls) => assert_eq!(calls.odd()[0].ranks, [1]),
+    ///         other => panic!("{other:?}"),
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), onchip::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// At all ranks: [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer), and [`NotCome`](crate::communicator::ErrorKind::NotCome) after
+    /// the limit; [`PeerLost`](crate::communicator::ErrorKind::PeerLost) and [`Ended`](crate::communicator::ErrorKind::Ended) when a rank can't
+    /// come.
+    pub fn check(self, call: &Call, limit: Option<Duration>) -> Result<()> {
+        self.check_revoked()?;
+        if self.communicator().size() == 1 {
+            return Ok(());
+        }
+        let ledger = self.opened_ledger()?.with_limit(limit);
+        ledger.enter(call.clone())?.wait(self.communicator())
+    }
+
+    /// Works like [`check`](Self::check), but only if ranks compare their collective calls, as [set](Self::set_check).
+    ///
+    /// # Errors
+    /// As `check`.
+    pub fn check_if_set(self, call: impl FnOnce() -> Call) -> Result<()> {
+        match self.checks() {
+            true => self.check(&call(), self.communicator().check().limit()),
+            false => Ok(()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,3 +7,4 @@ pub(crate) mod check;
 pub(crate) mod joint;
 pub(crate) mod ledger;
 pub(crate) mod survivors;
+pub(crate) mod words;

@@ -22,7 +22,11 @@
 
 use mp_core::{Call, Callers, Calls, ErrorKind, Rank, Result};
 
-use crate::communicator::{members::Members, point_to_point::Communicator};
+use crate::communicator::{
+    agreement::words::{is_in, ranks_of, set_of, set_words},
+    members::Members,
+    point_to_point::Communicator,
+};
 use crate::errors::bad_call;
 
 /// What the survivors of a communicator have [agreed](Communicator::agree) on. It is the same at all of them.
@@ -38,32 +42,6 @@ pub struct Agreement {
 /// What ranks call that decide something.
 const AGREE: u64 = 1;
 const SHRINK: u64 = 2;
-
-/// A contribution consists of the call, the flag, the first unused context, and the set of acknowledged ranks. A
-/// proposal consists of the flag, the context, and the sets of the ranks that go on, of those among them that called
-/// `shrink`, and of those that are lost and not acknowledged.
-pub(crate) fn words(members: usize) -> (usize, usize) {
-    let set = set_words(members);
-    (3 + set, 2 + 3 * set)
-}
-
-fn set_words(members: usize) -> usize {
-    members.div_ceil(64)
-}
-
-fn set_of(members: usize, is_in: impl Fn(usize) -> bool) -> Vec<u64> {
-    let mut words = vec![0; set_words(members)];
-    (0..members).filter(|&rank| is_in(rank)).for_each(|rank| words[rank / 64] |= 1 << (rank % 64));
-    words
-}
-
-fn is_in(set: &[u64], rank: usize) -> bool {
-    set.get(rank / 64).is_some_and(|word| word & 1 << (rank % 64) != 0)
-}
-
-fn ranks_of(set: &[u64]) -> Vec<usize> {
-    (0..64 * set.len()).filter(|&rank| is_in(set, rank)).collect()
-}
 
 /// What was decided.
 struct Decision {
@@ -303,23 +281,5 @@ impl Communicator {
             return Err(ErrorKind::CallsDiffer(Box::new(Calls::of(groups))).into());
         }
         Ok(Decision { flag, context, group, unacknowledged })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sets_are_words() {
-        for members in [1, 63, 64, 65, 200] {
-            let third = |rank: usize| rank.is_multiple_of(3);
-            let set = set_of(members, third);
-            assert_eq!(set.len(), set_words(members));
-            assert_eq!(
-                ranks_of(&set),
-                (0..members).filter(|&rank| third(rank)).collect::<Vec<_>>()
-            );
-        }
     }
 }

@@ -19,7 +19,7 @@ use mp_core::{
 
 use crate::communicator::{
     agreement::board::{Board, Whose},
-    agreement::survivors,
+    agreement::words::words_of,
     error::{not_sent, reason_in_this_rank, revoked},
     members::Members,
     messages::elements::Fingerprints,
@@ -968,7 +968,7 @@ impl Engine {
     }
 
     fn open_board(&self, context: u32, members: &Members) -> Result<Board> {
-        let words = survivors::words(members.len());
+        let words = words_of(members.len());
         Board::open(&self.rank, self.whose(context), members.all(), words)
     }
 

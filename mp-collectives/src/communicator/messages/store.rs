@@ -6,7 +6,7 @@ use mp_core::SharedBuffer;
 
 use crate::communicator::{
     messages::wire::{self, Envelope, INLINE_BYTES, Inline, Line},
-    point_to_point::Stream,
+    stream::Stream,
 };
 
 /// The messages that a receive or probe takes.

@@ -2,7 +2,6 @@
 
 use std::{
     rc::Rc,
-    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -14,20 +13,13 @@ use mp_core::{
 
 use crate::communicator::{
     error::localized,
-    members::Members,
     messages::engine::{Engine, Handle},
     messages::matching::Sending,
-    messages::owner::Shared,
     messages::send_queue::{Cargo, Course, Kept, Step},
     point_to_point::{Communicator, Stream, status},
+    requests::home::Home,
     status::{Source, Status, Tag},
 };
-
-/// What the requests of a communicator have in common, so that each request counts only one reference.
-pub(crate) struct Home {
-    pub(crate) engine: Shared,
-    pub(crate) members: Arc<Members>,
-}
 
 /// A request's place at the matching.
 #[derive(Clone)]

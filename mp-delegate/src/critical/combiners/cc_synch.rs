@@ -15,11 +15,12 @@ use mp_core::Plain;
 
 use super::Combiner;
 use crate::critical::{
-    error::Stop,
+    fate::{Fate, Outcome},
     heal::CLOSED,
-    locks::{Lock, NODES, held, mcs::Mcs, node_in, someone, taken_over, who},
-    object::{Fate, Outcome, get, put, words_of},
-    site::{AnyWord, BLOCK, Mortal, Seat, Site},
+    locks::{Lock, NODES, held, mcs::Mcs, node_in, taken_over},
+    object::{get, put, words_of},
+    site::{AnyWord, BLOCK, Mortal, Seat, Site, someone, who},
+    stop::Stop,
 };
 
 /// Index in a node: not 0 as long as its owner has to wait.

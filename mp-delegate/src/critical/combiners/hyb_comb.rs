@@ -15,11 +15,11 @@ use mp_core::Plain;
 
 use super::Combiner;
 use crate::critical::{
-    error::Stop,
+    fate::{Fate, Outcome},
     heal::CLOSED,
-    locks::{someone, who},
-    object::{Fate, Outcome, get, put, words_of},
-    site::{AnyWord, BLOCK, Mortal, Seat, Site},
+    object::{get, put, words_of},
+    site::{AnyWord, BLOCK, Mortal, Seat, Site, someone, who},
+    stop::Stop,
 };
 
 /// Asserts what the thesis proves, where the model checker runs.

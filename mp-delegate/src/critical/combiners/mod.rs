@@ -16,10 +16,10 @@ use std::marker::PhantomData;
 use mp_core::Plain;
 
 use super::{
-    error::Stop,
+    fate::{Fate, Outcome},
     heal::{Ward, heal},
-    object::{Fate, Outcome},
     site::{Limit, Mortal, Seat, Site},
+    stop::Stop,
 };
 
 /// One seat's access to a combiner: only words are shared.

@@ -7,10 +7,10 @@ use super::{
     Combiner, Rescue, cc_synch::CcSynch, combine_again, combine_within, hyb_comb::HybComb,
 };
 use crate::critical::{
-    error::Stop,
+    fate::{Fate, Outcome},
     model::{Ended, Model, at_every_store, each, explore},
-    object::{Fate, Outcome},
     site::{Limit, Seat, Site},
+    stop::Stop,
 };
 
 /// A scheme, and how a seat takes part.

@@ -3,11 +3,11 @@
 
 use std::cell::Cell;
 
-use super::{Lock, NODES, held, node_in, someone, taken_over, who};
+use super::{Lock, NODES, held, node_in, taken_over};
 use crate::critical::{
-    error::Stop,
     heal::CLOSED,
-    site::{AnyWord, BLOCK, Mortal, Seat, Site},
+    site::{AnyWord, BLOCK, Mortal, Seat, Site, someone, who},
+    stop::Stop,
 };
 
 /// Index in a node: not 0 until its lock is given up.
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::critical::{
         locks::{give, take},
-        site::{OBJECTS, Place, open_region},
+        place::{OBJECTS, Place, open_region},
     };
 
     /// Also to a seat that has the first node, which lies right behind the tail.

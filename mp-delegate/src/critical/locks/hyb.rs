@@ -11,11 +11,11 @@
 
 use std::cell::Cell;
 
-use super::{Lock, someone, who};
+use super::Lock;
 use crate::critical::{
-    error::Stop,
     heal::CLOSED,
-    site::{AnyWord, BLOCK, Mortal, Seat, Site},
+    site::{AnyWord, BLOCK, Mortal, Seat, Site, someone, who},
+    stop::Stop,
 };
 
 const UNLOCKED: u64 = 0;

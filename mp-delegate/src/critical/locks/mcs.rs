@@ -1,10 +1,10 @@
 //! Mellor-Crummey's and Scott's queue lock: a waiting seat looks at a word of its own, which its predecessor clears.
 
-use super::{Lock, someone, who};
+use super::Lock;
 use crate::critical::{
-    error::Stop,
     heal::CLOSED,
-    site::{AnyWord, BLOCK, Mortal, Seat, Site},
+    site::{AnyWord, BLOCK, Mortal, Seat, Site, someone, who},
+    stop::Stop,
 };
 
 /// Index in a seat's node.
@@ -111,7 +111,7 @@ mod tests {
     use mp_core::World;
 
     use super::*;
-    use crate::critical::site::{OBJECTS, Place, open_region};
+    use crate::critical::place::{OBJECTS, Place, open_region};
 
     #[test]
     fn what_was_written_in_a_void_queue_is_forgotten() {

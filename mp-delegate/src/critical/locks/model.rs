@@ -5,11 +5,11 @@ use std::ops::Range;
 use loom::thread;
 use mp_core::Wait;
 
-use super::{Lock, clh::Clh, give, hyb::Hyb, mcs::Mcs, take, take_within, tas::Tas};
+use super::{Lock, clh::Clh, give, hyb::Hyb, lock::take_within, mcs::Mcs, take, tas::Tas};
 use crate::critical::{
-    error::Stop,
     model::{Ended, Model, at_every_store, each, explore},
     site::{Limit, Seat},
+    stop::Stop,
 };
 
 /// Executes an operation with the lock.

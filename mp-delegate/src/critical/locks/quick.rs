@@ -8,7 +8,8 @@ use mp_core::memory::{KeptWord, Word};
 
 use super::{Lock, come, go};
 use crate::critical::{
-    site::{Place, Seat, head, seat},
+    place::{Place, head},
+    site::{Seat, seat},
     turns,
 };
 

@@ -1,9 +1,9 @@
 //! Test-and-set: one word that all seats change. It is the simplest lock, neither fair nor scalable.
 
-use super::{Lock, someone, who};
+use super::Lock;
 use crate::critical::{
-    error::Stop,
-    site::{AnyWord, BLOCK, Mortal, Seat, Site, seat},
+    site::{AnyWord, BLOCK, Mortal, Seat, Site, seat, someone, who},
+    stop::Stop,
 };
 
 /// Set beside the lock holder: some seat may sleep until the lock is free.

@@ -21,7 +21,7 @@ use mp_core::{
 };
 
 use super::{Answer, Full, settle};
-use crate::critical::{Object, Protected, Section, Server, error::bad, site::open_region};
+use crate::critical::{Object, Protected, Section, Server, error::bad, place::open_region};
 
 /// The names of the parts of a queue: each is its queue's.
 const NODES: Namespace = Namespace::new("nodes");
@@ -181,7 +181,7 @@ impl TwoLockQueue {
     /// Opens the queue of this name, of 64 bytes at most, with the same scheme at both ends.
     ///
     /// # Errors
-    /// As [`Protected::open`]; [`Bad`](crate::critical::ErrorKind::Bad) for responses that are
+    /// As [`Protected::open`]; [`BadObject`](mp_core::ErrorKind::BadObject) for responses that are
     /// [streamed](Section::streaming), because one end reads what an operation of the other writes.
     pub fn open(rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Self> {
         let section = section.into();

@@ -8,11 +8,11 @@ use super::{
     slot::{Client, InOrder, Served, Slots},
 };
 use crate::critical::{
-    error::Stop,
+    fate::{Fate, Outcome},
     model::{Ended, Model, at_every_store, each, explore},
-    object::{Fate, Outcome},
     section::Backoff,
     site::{Limit, Seat, Site},
+    stop::Stop,
 };
 
 /// Returns a world with so many clients; the last bed is the server's.

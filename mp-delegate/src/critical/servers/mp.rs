@@ -30,9 +30,11 @@ use mp_core::{
 };
 
 use crate::critical::{
-    error::Stop,
-    object::{Fate, Outcome, words_of},
-    site::{AnyWord, Limit, Place, Seat, Site, head, seat},
+    fate::{Fate, Outcome},
+    object::words_of,
+    place::{Place, head},
+    site::{AnyWord, Limit, Seat, Site, seat},
+    stop::Stop,
 };
 
 /// Returns the name of the two channels between a client and a server. No other object has it, not even one of the same
@@ -804,7 +806,7 @@ mod tests {
     use mp_core::World;
 
     use super::*;
-    use crate::critical::site::{OBJECTS, Place, open_region};
+    use crate::critical::place::{OBJECTS, Place, open_region};
 
     /// The sending end to a server that dies before it answers anything.
     struct Dying;

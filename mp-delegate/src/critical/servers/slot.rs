@@ -33,10 +33,11 @@ use std::time::Duration;
 use mp_core::Plain;
 
 use crate::critical::{
-    error::Stop,
-    object::{Fate, Outcome, get, put, words_of},
+    fate::{Fate, Outcome},
+    object::{get, put, words_of},
     section::Backoff,
     site::{AnyWord, BLOCK, Limit, Seat, Site},
+    stop::Stop,
 };
 
 /// The number of words of a cache line.
@@ -680,7 +681,7 @@ mod tests {
     use mp_core::World;
 
     use super::*;
-    use crate::critical::site::{OBJECTS, Place, open_region};
+    use crate::critical::place::{OBJECTS, Place, open_region};
 
     /// The server died after the operation had panicked, and before that was reported. The operation was begun, so it
     /// is not reported as refused; those behind it are.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use onchip::Message;
 use onchip::prelude::*;
 
-use super::kt;
+use super::kt::kt;
 use crate::ours::{self, Job, Ranks, Task};
 use crate::plan::Delegations;
 use crate::rivals::Checked;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use onchip::prelude::*;
 
-use super::{is_marked, kt, mark};
+use super::kt::{is_marked, kt, mark};
 use crate::ours::{self, Job, Ranks, Task};
 use crate::plan::{Emitting, timed};
 use crate::rivals::{Checked, raw};

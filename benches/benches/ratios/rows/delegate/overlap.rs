@@ -1,13 +1,12 @@
 //! A copy behind a computation: how much of it is hidden, and what that costs the computation.
 
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use onchip::prelude::*;
 use onchip_benches::content::fill;
 use onchip_benches::work::Work;
 
-use super::{is_marked, kt, mark};
+use super::kt::{is_marked, kt, mark};
 use crate::ours::{self, Job, Ranks, Task};
 use crate::plan::{Copier, Overlap};
 use crate::rivals::{Checked, raw};
@@ -60,13 +59,6 @@ pub fn rows() -> Vec<Row> {
     ]
 }
 
-/// How much computation is a grain: measured once, so that all sides do the same.
-pub fn lines(work: &mut Work, plan: Overlap) -> usize {
-    static IN_A_MILLISECOND: OnceLock<usize> = OnceLock::new();
-    let lines = *IN_A_MILLISECOND.get_or_init(|| work.lines_in(Duration::from_millis(1)));
-    lines * plan.grain_us as usize / 1000
-}
-
 /// Gives how much longer a round of computing and sending takes than one of computing alone, and
 /// how long the computing in it takes: nanoseconds, medians.
 #[inline(never)]
@@ -87,7 +79,7 @@ pub fn perform(rank: &Rank, setup: &Setup, plan: Overlap) -> onchip::Result<Vec<
         plan,
     };
     let mut work = Work::new();
-    let lines = lines(&mut work, plan);
+    let lines = plan.lines(&mut work);
     let (mut exposed, mut computing) = (Vec::new(), Vec::new());
     for batch in 0..=plan.batches {
         let start = Instant::now();
