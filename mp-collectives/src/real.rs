@@ -8,7 +8,7 @@ use std::borrow::Borrow;
 use std::future::{Ready, ready};
 use std::sync::Arc;
 
-use mp_core::{Plain, mpb};
+use mp_core::{Plain, mpb, waits::Caller};
 use mp_model::interrupts::Interrupts;
 use mp_model::mpb::{Line, Misfit, Mpb, NEWS};
 use thiserror::Error;
@@ -93,6 +93,7 @@ impl RealMpb {
     pub(crate) fn watch(&mut self, board: &Arc<Board>) {
         self.checked.share(board.history());
         self.mpb.set_watch(Arc::clone(board) as Arc<dyn mpb::Watch>);
+        self.mpb.set_caller(Arc::clone(board) as Arc<dyn Caller>);
     }
 
     /// Returns the buffers.

@@ -11,6 +11,7 @@ use std::{
 use mp_core::{Plain, Rank, SharedBuffer, requests::Landing, waits::News};
 
 use crate::communicator::{
+    agreement::agree::Together,
     agreement::check::Check,
     agreement::ledger::Ledger,
     error::{Error, ErrorKind, Failed, Result},
@@ -23,6 +24,7 @@ use crate::communicator::{
     messages::owner::{Owner, Shared, Working},
     messages::send_queue::{Cargo, Course, Kept, Step},
     messages::store::Pattern,
+    messages::waited::Waited,
     messages::wire::Envelope,
     requests::request::Home,
     shelf::Shelf,
@@ -79,7 +81,7 @@ impl Communicator {
     pub fn world(rank: &Rank) -> Self {
         let engine = Owner::new(rank, rank.ordinal());
         let all = (0..rank.size() as u32).collect();
-        let members = Members::new(all, rank.size(), rank.id() as u32);
+        let members = Members::new(all, rank.size(), rank.id() as u32, "world");
         Self::new(engine, members, 0)
     }
 
@@ -87,7 +89,7 @@ impl Communicator {
     pub fn comm_self(rank: &Rank) -> Self {
         let me = rank.id() as u32;
         let engine = Owner::new(rank, OWN);
-        let members = Members::new(vec![me], rank.size(), me);
+        let members = Members::new(vec![me], rank.size(), me, "self");
         Self::new(engine, members, 0)
     }
 
@@ -147,6 +149,38 @@ impl Communicator {
     /// Returns the number of ranks (`MPI_Comm_size`).
     pub fn size(&self) -> usize {
         self.members.len()
+    }
+
+    /// Returns the communicator's name (`MPI_Comm_get_name`): the one that was [set](Self::set_name), or `world`, `self`,
+    /// and for a communicator that was made from another one, that one's name and the call: `world/split 1`.
+    pub fn name(&self) -> String {
+        self.members.title.name().to_string()
+    }
+
+    /// Names the communicator (`MPI_Comm_set_name`), for reports of what this rank waits for. Each rank names it for
+    /// itself.
+    ///
+    /// ```
+    /// use onchip::Communicator;
+    ///
+    /// onchip::World::threads(2).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     assert_eq!(world.name(), "world");
+    ///     assert_eq!(world.duplicate()?.name(), "world/duplicate 1");
+    ///     world.set_name("all");
+    ///     let row = world.split(Some(0), 0)?.expect("a color was named");
+    ///     assert_eq!(row.name(), "all/split 2");
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), onchip::Error>(())
+    /// ```
+    pub fn set_name(&self, name: &str) {
+        self.members.title.set_name(name);
+    }
+
+    /// Returns the name of a communicator that the last call of all ranks makes from this one.
+    pub(crate) fn name_of(&self, made_by: Together) -> String {
+        format!("{}/{} {}", self.name(), made_by.name(), self.agreements.get())
     }
 
     /// Returns the number in the world of a rank of the communicator.
@@ -304,7 +338,7 @@ impl Communicator {
         let sent = (|| {
             engine.announce(to, envelope.fingerprint, ElementType::of::<T>)?;
             if synchronous {
-                let (ticket, sync) = engine.ticket(to, context, true)?;
+                let (ticket, sync) = engine.ticket(to, (context, tag), true)?;
                 envelope.sync = sync;
                 place = Some(ticket);
             }
@@ -737,7 +771,8 @@ impl Communicator {
             if engine.only_from_itself(pattern, Some(&self.members)) {
                 return Err(ErrorKind::WaitsForItself.into());
             }
-            engine.sleep(&[], None).map_err(|error| self.localized(error))?;
+            let slept = engine.sleep(&[], Waited::Probe(pattern));
+            slept.map_err(|error| self.localized(error))?;
         }
     }
 

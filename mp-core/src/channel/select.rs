@@ -134,6 +134,30 @@ impl<P: Place> Flag for All<'_, P> {
     }
 }
 
+/// The flags of a wait whose call is known.
+struct Called<'a, F> {
+    flags: F,
+    call: &'a dyn Fn() -> Option<String>,
+}
+
+impl<F: Flag> Flag for Called<'_, F> {
+    fn raise(&self) {
+        self.flags.raise();
+    }
+
+    fn lower(&self) {
+        self.flags.lower();
+    }
+
+    fn further(&self) -> Vec<u64> {
+        self.flags.further()
+    }
+
+    fn call(&self) -> Option<String> {
+        (self.call)()
+    }
+}
+
 impl<'a> Select<'a> {
     /// Makes a select that waits for nothing yet.
     pub fn new() -> Self {
@@ -198,15 +222,16 @@ impl<'a> Select<'a> {
     }
 
     /// Waits until any end is ready, for a caller that finds out itself which one it is. Returns false if the limit of
-    /// `wait` was over before.
+    /// `wait` was over before. `call` returns the call that waits, in the program's words, for reports.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment); the [failure](crate::progress::Part::failure) of another pending
     /// operation of the rank.
     #[doc(hidden)]
-    pub fn wait(&self, wait: Wait) -> Result<bool> {
+    pub fn wait(&self, wait: Wait, call: &dyn Fn() -> Option<String>) -> Result<bool> {
         let Some(first) = self.ends.iter().flatten().next() else { return Ok(false) };
         let (doing, flags) = self.waited();
+        let flags = Called { flags, call };
         first.context().wait_unless(wait, doing, &flags, || self.is_ready().then_some(()))
     }
 

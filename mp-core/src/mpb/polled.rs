@@ -197,6 +197,12 @@ impl Polled {
         (Operation::Flag, vec![self.mpb.opened.place(), line, by(here)])
     }
 
+    /// Returns the call that waits here, in the program's words, if the MPBs have a [caller](Mpb::set_caller). `operation` is
+    /// the name of its operation.
+    pub fn call(&self, operation: Option<&str>) -> Option<String> {
+        self.mpb.caller.as_ref()?.call(operation)
+    }
+
     /// Returns how often [`look`](Self::look) is to be called during a long wait, if it is.
     pub fn interval(&self) -> Option<Duration> {
         self.mpb.watch.as_ref().map(|watch| watch.interval())
@@ -228,7 +234,7 @@ impl Polled {
             }
             done.then_some(())
         };
-        let rung = Rung { line, by: by(here), tick: interval };
+        let rung = Rung { line, by: by(here), tick: interval, polled: self };
         self.context().wait_unless(wait, doing, &rung, poll)
     }
 }
@@ -268,13 +274,14 @@ fn by(here: bool) -> u64 {
 }
 
 /// A wait that ends with a ring of the doorbell.
-struct Rung {
+struct Rung<'a> {
     line: u64,
     by: u64,
     tick: Option<Duration>,
+    polled: &'a Polled,
 }
 
-impl Flag for Rung {
+impl Flag for Rung<'_> {
     fn raise(&self) {}
 
     fn lower(&self) {}
@@ -285,5 +292,9 @@ impl Flag for Rung {
 
     fn further(&self) -> Vec<u64> {
         vec![self.line, self.by]
+    }
+
+    fn call(&self) -> Option<String> {
+        self.polled.call(None)
     }
 }

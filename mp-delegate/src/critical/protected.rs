@@ -29,7 +29,7 @@ use super::{
     nesting::{self, Inside},
     object::{Fate, Object, Outcome},
     request::{CriticalOperation, Request},
-    section::{Scheme, Section},
+    section::{Scheme, Section, Told},
     servers::{mp, slot},
     site::{BLOCK, Limit, OBJECTS, Place, Seat, Site, head, open_region},
     value::{Guard, Locked, Value, combined, combined_within},
@@ -291,7 +291,8 @@ impl<O: Object> Protected<O> {
         let words = Place::own(all_seats) + own_words::<O>(&section, all_seats);
         let bytes = Value::<O>::bytes(section.len)
             .ok_or_else(|| Error::bad(name, "a value of such a length or alignment"))?;
-        let region = open_region(rank, namespace, name, words, bytes)?;
+        let mut region = open_region(rank, namespace, name, words, bytes)?;
+        region.set_caller(Arc::new(Told { name: name.into(), scheme: section.scheme }));
         let place = Place::new(region, seats);
         let spec = fingerprint::<O>(&section, identity);
         if let Err(other) = place.head(head::SPEC).compare_exchange(0, spec)
@@ -1131,6 +1132,11 @@ impl<O: Object> Core<O> {
 
     pub(super) fn rank(&self) -> &Rank {
         &self.family.rank
+    }
+
+    /// Returns the call that a wait is for, as a report tells it.
+    pub(super) fn call(&self) -> Option<String> {
+        self.place.region.call(None)
     }
 
     /// Returns what a report says of a wait.

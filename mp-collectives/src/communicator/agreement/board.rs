@@ -12,12 +12,13 @@
 //! If it drops its last communicator of a set, it withdraws from the names of channels and then declines the board. A
 //! rank that opens the board looks at those names afterwards. So one of the two finds the other.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use mp_core::{
     Rank,
     memory::{Consensus, Region},
     mpb::Mpbs,
+    waits::Caller,
 };
 
 use crate::communicator::{
@@ -73,7 +74,8 @@ impl Board {
     ) -> Result<Self> {
         let ranks: Vec<usize> = members.all().iter().map(|&rank| rank as usize).collect();
         let words = FIRST + Consensus::words(ranks.len(), contribution, proposal);
-        let region = Region::open_of(rank, NAMES, &whose.board(), &ranks, words, 0)?;
+        let mut region = Region::open_of(rank, NAMES, &whose.board(), &ranks, words, 0)?;
+        region.set_caller(Arc::clone(&members.title) as Arc<dyn Caller>);
         // Those that drop their communicators after this decline the region.
         let [lines, _] = names(whose.serial);
         let absent = ranks.iter().map(|&member| rank.has_withdrawn(&lines, LINE_CHANNEL, member));

@@ -13,7 +13,7 @@ use std::{
 
 use mp_core::{
     Plain, Rank, Select, Wait,
-    requests::{Beside, Landing},
+    requests::{Beside, Landing, all_of},
     waits::{News, tell_messages},
 };
 
@@ -30,6 +30,7 @@ use crate::communicator::{
     messages::send_queue::{
         Cargo, Course, End, Flushed, Item, Kept, LINE_CHANNEL, SendQueue, Step, names,
     },
+    messages::waited::Waited,
     messages::store::{Arrived, Content, Pattern},
     messages::wire::{self, Answer, Envelope, INLINE_BYTES, Inline, Kind, Line, copy_inline},
 };
@@ -91,6 +92,11 @@ impl<'a> Local<'a> {
     /// Returns whether it waits for a slot, or for those before it, and not for its receiver's answer.
     fn waits_to_go(&self) -> bool {
         self.outcome.is_none() && (self.held.is_none() || self.released)
+    }
+
+    /// Returns the receiver and the course, if it is not sent yet.
+    pub(crate) fn unfinished(&self) -> Option<(u32, &Course)> {
+        self.outcome.is_none().then_some((self.to, &self.course))
     }
 
     /// Returns why it failed, if the reason lies in this rank.
@@ -402,7 +408,7 @@ impl Engine {
             }
             let mut call = Call { landings: &mut [], probe: None, alone: false };
             if !self.progress(&mut call)
-                && let Err(error) = self.sleep(&[to], None)
+                && let Err(error) = self.sleep(&[to], Waited::Room(to, course))
             {
                 self.break_off_unfinished(to);
                 return Err(error);
@@ -458,7 +464,7 @@ impl Engine {
     fn hold_for_call(&mut self, to: u32, envelope: &Envelope) -> Result<usize> {
         let place = match (envelope.sync as usize).checked_sub(1) {
             Some(place) => place,
-            None => self.ticket(to, envelope.context, true)?.0,
+            None => self.ticket(to, (envelope.context, envelope.tag), true)?.0,
         };
         self.matching.hold(place, Kept::Nothing);
         Ok(place)
@@ -488,7 +494,7 @@ impl Engine {
         let place = ticket.unwrap_or_else(|| {
             self.matching
                 .sends
-                .insert(Sending { abandoned: true, ..Sending::new(to, envelope.context) })
+                .insert(Sending { abandoned: true, ..Sending::new(to, envelope.context, envelope.tag) })
         });
         // Where the answer comes from.
         if let Err(error) = self.open_from(to) {
@@ -945,6 +951,12 @@ impl Engine {
         }
     }
 
+    /// Returns the members of a communicator that is not dropped.
+    pub(crate) fn members_of(&self, context: u32) -> Option<Arc<Members>> {
+        let mut live = self.live.iter();
+        live.find(|(other, _)| *other == context)?.1.upgrade()
+    }
+
     fn whose(&self, context: u32) -> Whose {
         Whose { serial: self.serial, context }
     }
@@ -1018,17 +1030,19 @@ impl Engine {
         Error::from(ErrorKind::Revoked)
     }
 
-    /// Waits until something may have changed. Returns false if the limit passed before. `to` are the ranks for which
-    /// the caller has something to send.
-    pub(crate) fn sleep(&mut self, to: &[u32], limit: Option<Duration>) -> Result<bool> {
-        self.sleep_beside(to, limit, None)
+    /// Waits until something may have changed. `to` are the ranks for which the caller has something to send, and
+    /// `waited` is what it waits for.
+    pub(crate) fn sleep(&mut self, to: &[u32], waited: Waited<'_>) -> Result<()> {
+        self.sleep_beside(to, None, None, waited).map(drop)
     }
 
+    /// Works like [`sleep`](Self::sleep). Returns false if the limit passed before.
     fn sleep_beside(
         &mut self,
         to: &[u32],
         limit: Option<Duration>,
         beside: Option<&Beside<'_>>,
+        waited: Waited<'_>,
     ) -> Result<bool> {
         if !self.matching.untold.is_empty()
             && self.can_be_left(to)
@@ -1044,12 +1058,16 @@ impl Engine {
         let wait = limit.map_or(Wait::forever(), Wait::from).until_news(self.heard);
         let wait = if self.can_be_left(to) { wait.or_failure() } else { wait };
         if let Some(beside) = beside.filter(|beside| !beside.is_empty()) {
-            return Ok(beside.wait(&select, wait)?);
+            return Ok(beside.wait(&select, wait, &|| self.calls_of(waited))?);
         }
         if select.is_empty() {
             return Err(ErrorKind::WaitsForItself.into());
         }
-        Ok(select.wait(wait)?)
+        let call = || match beside {
+            Some(beside) => beside.call(self.calls_of(waited)),
+            None => all_of(&self.calls_of(waited)),
+        };
+        Ok(select.wait(wait, &call)?)
     }
 
     /// Calls `with` with everything that this engine waits for.
@@ -1293,7 +1311,7 @@ impl Engine {
                 // What the others wait for may be the answer to it.
                 return Err(error);
             }
-            if let Err(error) = self.sleep_beside(&to, left, beside) {
+            if let Err(error) = self.sleep_beside(&to, left, beside, Waited::Requests(handles, locals)) {
                 to.iter().for_each(|&to| self.break_off_unfinished(to));
                 for local in locals.iter().filter(|local| local.outcome.is_none()) {
                     if let Some(place) = local.held {
@@ -1336,7 +1354,7 @@ impl Engine {
         while self.has_to_send() {
             let mut call = Call { landings: &mut [], probe: None, alone: false };
             if !self.progress(&mut call) {
-                self.sleep(&[], None)?;
+                self.sleep(&[], Waited::Flush)?;
             }
         }
         self.matching.tell().map_or(Ok(()), Err)
@@ -1346,14 +1364,14 @@ impl Engine {
     pub(crate) fn ticket(
         &mut self,
         to: u32,
-        context: u32,
+        (context, tag): (u32, u32),
         synchronous: bool,
     ) -> Result<(usize, u32)> {
         if synchronous {
             // Where the answer comes from.
             self.open_from(to)?;
         }
-        let place = self.matching.sends.insert(Sending::new(to, context));
+        let place = self.matching.sends.insert(Sending::new(to, context, tag));
         if !synchronous {
             return Ok((place, 0));
         }

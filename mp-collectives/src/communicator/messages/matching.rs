@@ -30,6 +30,7 @@ pub(crate) struct Sending {
     pub(crate) to: u32,
     /// The context of the message.
     pub(crate) context: u32,
+    pub(crate) tag: u32,
     /// The number under which the receiver acknowledges it; 0 if it does not.
     pub(crate) sync: u32,
     pub(crate) gone: bool,
@@ -64,10 +65,11 @@ pub(crate) struct Due {
 
 impl Sending {
     /// Makes a send without a result yet.
-    pub(crate) fn new(to: u32, context: u32) -> Self {
+    pub(crate) fn new(to: u32, context: u32, tag: u32) -> Self {
         Self {
             to,
             context,
+            tag,
             sync: 0,
             gone: false,
             acknowledged: false,
@@ -81,7 +83,7 @@ impl Sending {
 
     /// Makes what stays in the place of a send that is [retired](Self::retired), so that no other send gets its number.
     fn tombstone(to: u32, context: u32) -> Self {
-        Self { failed: Some(ErrorKind::Revoked.into()), retired: true, ..Self::new(to, context) }
+        Self { failed: Some(ErrorKind::Revoked.into()), retired: true, ..Self::new(to, context, 0) }
     }
 
     fn is_tombstone(&self) -> bool {

@@ -31,6 +31,7 @@
 //! | `engine` | moves messages while a call lasts |
 //! | `owner`, `loan` | the rank's calls have the engine, or a communication thread does |
 //! | `background` | the engine as a part of every wait of its rank |
+//! | `waited` | what a call waits for, as reports tell it |
 //! | `elements` | types of elements, and buffers |
 
 pub(crate) mod background;
@@ -45,4 +46,5 @@ pub(crate) mod posted;
 pub(crate) mod receive_stream;
 pub(crate) mod send_queue;
 pub(crate) mod store;
+pub(crate) mod waited;
 pub(crate) mod wire;

@@ -142,6 +142,11 @@ impl Course {
         self.context
     }
 
+    /// Returns the message's tag, unless this is a payload that the receiver has asked for.
+    pub(crate) fn tag(&self) -> Option<u32> {
+        (self.kind != Kind::Payload).then(|| self.first.tag())
+    }
+
     /// Returns the course of a line that says that this rank matches nothing any more.
     fn finalize() -> Self {
         Self::of(&Envelope::default(), Kind::Finalize, &[])
