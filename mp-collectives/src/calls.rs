@@ -524,12 +524,7 @@ const ENDED: u64 = 2;
 const WORDS: usize = REMEMBERED + 2;
 
 impl Board {
-    pub(crate) fn new(
-        rank: Rank,
-        members: Vec<usize>,
-        name: String,
-        title: Arc<Title>,
-    ) -> Self {
+    pub(crate) fn new(rank: Rank, members: Vec<usize>, name: String, title: Arc<Title>) -> Self {
         let (history, ended, mpb) = (Arc::default(), AtomicBool::new(false), OnceLock::new());
         Self { rank, members, name, title, history, ended, mpb }
     }

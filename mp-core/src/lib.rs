@@ -98,9 +98,7 @@ pub mod progress {
 
 /// The parts that [requests](Request) are built from. Not for programs, so the `onchip` crate does not export it.
 pub mod requests {
-    pub use crate::request::{
-        Beside, Driven, Driver, Landing, Operation, UnderWay, Watch, all_of,
-    };
+    pub use crate::request::{Beside, Driven, Driver, Landing, Operation, UnderWay, Watch, all_of};
 }
 
 pub use buffer::SharedBuffer;

@@ -149,7 +149,10 @@ fn waiting(wait: &WaitReport) -> String {
     let mut text = match (&wait.call, wait.operation) {
         (Some(call), Operation::Flag) => format!("waits for {peers} in {}", tame(call)),
         // The call names the ranks that messages come from and go to.
-        (Some(call), _) => format!("waits in {}", tame(call)),
+        (Some(call), _) => match call.strip_prefix("wait for ") {
+            Some(several) => format!("waits for {}", tame(several)),
+            None => format!("waits in {}", tame(call)),
+        },
         (None, Operation::Send) => format!("waits to send on {names} to {peers}"),
         (None, Operation::Receive) => format!("waits to receive on {names} from {peers}"),
         (None, Operation::Results) => format!("waits for the results of {}", ranks(&wait.peers)),

@@ -129,5 +129,5 @@ pub use requests::exchange::Exchange;
 pub use requests::persistent::{PersistentReceive, PersistentSend, Start, start_all};
 pub use requests::request::{ReceiveOperation, ReceiveRequest, SendOperation, SendRequest};
 pub use split::Shared;
-pub(crate) use title::Title;
 pub use status::{ANY_SOURCE, ANY_TAG, Source, Status, Tag};
+pub(crate) use title::Title;

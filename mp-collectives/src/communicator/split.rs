@@ -65,7 +65,8 @@ impl Communicator {
             .map(|(rank, row)| (row[2] as i64, rank))
             .collect();
         alike.sort_unstable();
-        let (ranks, name) = (alike.into_iter().map(|(_, rank)| rank), self.name_of(Together::Split));
+        let (ranks, name) =
+            (alike.into_iter().map(|(_, rank)| rank), self.name_of(Together::Split));
         self.of_ranks(ranks, agreed.context, &name).map(Some)
     }
 

@@ -50,10 +50,11 @@ impl Title {
     }
 }
 
-/// Tells the call that is noted.
+/// Tells the operation that is named, or the call that is noted.
 impl Caller for Title {
-    fn call(&self, _operation: Option<&str>) -> Option<String> {
-        self.noted().map(|call| self.told(call))
+    fn call(&self, operation: Option<&str>) -> Option<String> {
+        let call = operation.map(str::to_owned).or_else(|| self.noted());
+        call.map(|call| self.told(call))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
     Message, Receiver,
     context::Context,
     error::{ErrorKind, Result},
-    wait::{Doing, Flag, Operation, Wait},
+    wait::{Called, Doing, Flag, Operation, Wait},
 };
 
 /// An end that can be waited for together with others. [`Receiver`](crate::Receiver), [`Sender`](crate::Sender) and
@@ -134,30 +134,6 @@ impl<P: Place> Flag for All<'_, P> {
     }
 }
 
-/// The flags of a wait whose call is known.
-struct Called<'a, F> {
-    flags: F,
-    call: &'a dyn Fn() -> Option<String>,
-}
-
-impl<F: Flag> Flag for Called<'_, F> {
-    fn raise(&self) {
-        self.flags.raise();
-    }
-
-    fn lower(&self) {
-        self.flags.lower();
-    }
-
-    fn further(&self) -> Vec<u64> {
-        self.flags.further()
-    }
-
-    fn call(&self) -> Option<String> {
-        (self.call)()
-    }
-}
-
 impl<'a> Select<'a> {
     /// Makes a select that waits for nothing yet.
     pub fn new() -> Self {
@@ -231,7 +207,7 @@ impl<'a> Select<'a> {
     pub fn wait(&self, wait: Wait, call: &dyn Fn() -> Option<String>) -> Result<bool> {
         let Some(first) = self.ends.iter().flatten().next() else { return Ok(false) };
         let (doing, flags) = self.waited();
-        let flags = Called { flags, call };
+        let flags = Called { flag: &flags, call: Some(call) };
         first.context().wait_unless(wait, doing, &flags, || self.is_ready().then_some(()))
     }
 

@@ -219,11 +219,17 @@ impl Polled {
     /// Waits until `done` is true at some time after a call of [`ring`](Self::ring). `done` becomes true by the
     /// [parts](crate::progress) of the rank if the operation goes on `here`, or else by another thread of the rank.
     /// Returns false if the limit of `wait` passed before. A report shows it as a wait for the flag that is waited for
-    /// here.
+    /// here, in the `operation` that is named.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment).
-    pub fn wait_until(&self, wait: Wait, here: bool, done: impl Fn() -> bool) -> Result<bool> {
+    pub fn wait_until(
+        &self,
+        wait: Wait,
+        here: bool,
+        operation: &str,
+        done: impl Fn() -> bool,
+    ) -> Result<bool> {
         let doing = Doing { operation: Operation::Flag, channel: self.mpb.opened.place() };
         let line = self.awaited().map_or(0, |(line, _)| line as u64);
         let (interval, tick) = (self.interval(), Tick::default());
@@ -234,7 +240,7 @@ impl Polled {
             }
             done.then_some(())
         };
-        let rung = Rung { line, by: by(here), tick: interval, polled: self };
+        let rung = Rung { line, by: by(here), tick: interval, polled: self, operation };
         self.context().wait_unless(wait, doing, &rung, poll)
     }
 }
@@ -279,6 +285,7 @@ struct Rung<'a> {
     by: u64,
     tick: Option<Duration>,
     polled: &'a Polled,
+    operation: &'a str,
 }
 
 impl Flag for Rung<'_> {
@@ -295,6 +302,6 @@ impl Flag for Rung<'_> {
     }
 
     fn call(&self) -> Option<String> {
-        self.polled.call(None)
+        self.polled.call(Some(self.operation))
     }
 }

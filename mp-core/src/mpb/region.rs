@@ -362,7 +362,9 @@ impl Region {
     ) -> Result<T> {
         loop {
             let forever = Wait::forever();
-            if let Some(answer) = Self::wait_once(regions, (on, operation), watched, forever, &mut poll)? {
+            if let Some(answer) =
+                Self::wait_once(regions, (on, operation), watched, forever, &mut poll)?
+            {
                 return Ok(answer);
             }
         }

@@ -133,7 +133,8 @@ impl Beside<'_> {
     /// what else is waited for.
     pub fn call(&self, mut calls: Vec<String>) -> Option<String> {
         let watched = self.watched.iter().map(|(place, watch)| (place, watch.call()));
-        let driven = self.driven.iter().map(|(place, driver, handle)| (place, driver.call(*handle)));
+        let driven =
+            self.driven.iter().map(|(place, driver, handle)| (place, driver.call(*handle)));
         let pending = watched.chain(driven).filter(|(place, _)| !self.settled[**place].get());
         for (_, call) in pending {
             calls.push(call?);

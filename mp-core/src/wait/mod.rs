@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 pub use backoff::Backoff;
 pub(crate) use barrier::Asymmetry;
 pub use caller::Caller;
+pub(crate) use caller::{Call, Called};
 pub(crate) use cpu::LineWait;
 pub use listen::{Listener, listen, tell_messages};
 pub use news::News;

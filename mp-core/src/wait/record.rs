@@ -284,7 +284,14 @@ mod tests {
     fn more_channels_than_have_a_place_are_counted() {
         let record = WaitRecord::new();
         let further: Vec<u64> = (2..=CHANNELS as u64 + 3).collect();
-        record.begin(Doing { operation: Operation::Select, channel: 1 }, &further, &[], "", 1, None);
+        record.begin(
+            Doing { operation: Operation::Select, channel: 1 },
+            &further,
+            &[],
+            "",
+            1,
+            None,
+        );
         let waited = record.read().unwrap();
         assert_eq!(waited.channels, (1..=CHANNELS as u64).collect::<Vec<_>>());
         assert_eq!(waited.unnamed, 3);

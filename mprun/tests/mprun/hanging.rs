@@ -270,9 +270,13 @@ fn in_section(rank: &Rank, how: &str) -> Done {
         counter.apply(u64::MAX)?;
     }
     if scheme.needs_server() {
-        counter.apply(1)?;
-        let request = counter.submit(u64::MAX)?;
-        drop(if submitted { request.wait()? } else { drop(request); counter.apply(2)? });
+        // The server is in the middle of the first one for ever.
+        let first = counter.submit(u64::MAX)?;
+        counter.flush()?;
+        match submitted {
+            true => drop(first.wait()?),
+            false => drop(counter.apply(2)?),
+        }
         return Ok(());
     }
     ready.receive::<u8>(1, 1)?;
@@ -305,7 +309,6 @@ fn delegated(rank: &Rank, one: Channel, how: &str) -> Done {
 fn named(world: &Communicator, how: &str) -> Done {
     let part = match how {
         "split" => world.split(Some(0), -(world.rank() as i64))?,
-        "self" => Some(Communicator::comm_self(&world.joint().rank())),
         _ => Some(world.duplicate()?.duplicate()?),
     };
     let Some(part) = part else { panic!("a color was named") };
@@ -371,7 +374,7 @@ fn waits_for_messages_are_told() {
     told("message send buffer", "waits in send of tag 9 to rank 1 on \"world\"");
     told("message synchronous send", "waits in send of tag 7 to rank 1 on \"world\"");
     told("message probe", "waits in probe of any tag from rank 1 on \"world\"");
-    told("message flush", "waits in flush of sends");
+    told("message flush", "waits in flush of messages to rank 1");
 }
 
 fn waits_for_several_requests_are_told() {
@@ -379,14 +382,91 @@ fn waits_for_several_requests_are_told() {
     told("requests send", "waits in send of tag 7 to rank 1 on \"world\"");
     told(
         "requests any",
-        "waits in wait for any of 3 requests (receive of tag 7 from rank 1 on \"world\", \
+        "waits for any of 3 requests (receive of tag 7 from rank 1 on \"world\", \
          receive of tag 8 from rank 1 on \"world\", send of tag 9 to rank 1 on \"world\")",
     );
+    told(
+        "requests all",
+        "waits for all of 5 requests (receive of tag 1 from rank 1 on \"world\", \
+         receive of tag 2 from rank 1 on \"world\", receive of tag 3 from rank 1 on \"world\", \
+         and 2 more)",
+    );
+    told(
+        "requests of all kinds",
+        "waits for all of 3 requests (receive of tag 7 from rank 1 on \"world\", \
+         delegated send on \"squares\" to rank 1, nonblocking barrier on \"world\")",
+    );
+    told(
+        "requests exchange",
+        "waits for all of 2 requests (receive of tag 1 from rank 1 on \"world\", \
+         receive of tag 2 from rank 1 on \"world\")",
+    );
+    told("requests persistent", "waits in receive of tag 7 from rank 1 on \"world\"");
 }
 
-fn waits_in_collectives_are_told() {}
-fn waits_of_all_ranks_are_told() {}
-fn waits_in_nonblocking_collectives_are_told() {}
-fn waits_for_critical_sections_are_told() {}
-fn waits_for_delegated_sends_are_told() {}
-fn names_of_communicators_are_told() {}
+fn waits_in_collectives_are_told() {
+    for (wait, call) in [
+        ("barrier", "barrier"),
+        ("arrive", "barrier"),
+        ("broadcast", "broadcast of 4 f64 with root 1"),
+        ("reduce", "reduce of 4 f64 with root 0"),
+        ("all_reduce", "all_reduce of 4 f64"),
+        ("scan", "scan of 4 f64"),
+        ("gather", "gather of 2 f64 with root 0"),
+        ("scatter", "scatter of 2 f64 with root 1"),
+        ("all_gather", "all_gather of 2 f64"),
+        ("all_to_all", "all_to_all of 4 f64"),
+        ("reduce_scatter", "reduce_scatter of 4 f64"),
+    ] {
+        told(&format!("collective {wait}"), &format!("waits for rank 1 in {call} on \"world\""));
+    }
+    // Where they wait for each other to compare their calls.
+    told("checked barrier", "waits for rank 1 in barrier on \"world\"");
+    told("checked all_reduce", "waits for rank 1 in all_reduce of 4 f64 with Sum on \"world\"");
+}
+
+fn waits_of_all_ranks_are_told() {
+    told("together split", "waits in split on \"world\"");
+    told("together duplicate", "waits in duplicate on \"world\"");
+    told("together cartesian", "waits in cartesian on \"world\"");
+    told("together agree", "waits for rank 1 in agree on \"world\"");
+    told("together shrink", "waits for rank 1 in shrink on \"world\"");
+    let joint = "waits in joint operation (receive of tag 3 from rank 1) on \"world\"";
+    told("together joint", joint);
+}
+
+fn waits_in_nonblocking_collectives_are_told() {
+    for name in ["barrier", "broadcast", "all_reduce", "all_gather"] {
+        let expected = format!("waits for rank 1 in nonblocking {name} on \"world\"");
+        told(&format!("nonblocking {name}"), &expected);
+    }
+    let in_a_thread = "waits for rank 1 in nonblocking all_reduce on \"world\"";
+    told("nonblocking all_reduce in a thread", in_a_thread);
+    told("nonblocking drop", "waits for rank 1 in nonblocking operations on \"world\"");
+}
+
+fn waits_for_critical_sections_are_told() {
+    for scheme in critical::Scheme::ALL {
+        let expected = match scheme {
+            critical::Scheme::MpServer(_) => {
+                "waits to receive on \"counter (critical section no. 0)\" from rank 1".to_owned()
+            }
+            _ => format!("waits for rank 1 in critical section \"counter\" ({scheme})"),
+        };
+        let served = if expected.contains("no. 0") { ":1" } else { "" };
+        told(&format!("critical {scheme}{served}"), &expected);
+        told(&format!("critical {scheme}{served} submitted"), &expected);
+    }
+}
+
+fn waits_for_delegated_sends_are_told() {
+    told("delegated send", "waits to send on \"squares\" to rank 1");
+    told("delegated beside", "waits to receive on \"numbers\" from rank 1");
+}
+
+fn names_of_communicators_are_told() {
+    let row = "waits in receive of tag 3 from rank 0 (world rank 1) on \"row\"";
+    told("named split", row);
+    let copy = "waits in receive of tag 3 from rank 1 on \"world/duplicate 1/duplicate 1\"";
+    told("named duplicate", copy);
+}

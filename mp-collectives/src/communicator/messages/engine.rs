@@ -30,7 +30,6 @@ use crate::communicator::{
     messages::send_queue::{
         Cargo, Course, End, Flushed, Item, Kept, LINE_CHANNEL, SendQueue, Step, names,
     },
-    messages::waited::Waited,
     messages::store::{Arrived, Content, Pattern},
     messages::wire::{self, Answer, Envelope, INLINE_BYTES, Inline, Kind, Line, copy_inline},
 };
@@ -104,6 +103,19 @@ impl<'a> Local<'a> {
         let reason = self.outcome.as_ref()?.as_ref().err()?.of_this_rank()?;
         Some(ErrorKind::Unsent { rank: self.to as usize, reason }.into())
     }
+}
+
+/// What a call of the message engine waits for.
+#[derive(Clone, Copy)]
+pub(crate) enum Waited<'a> {
+    /// For the requests with these [numbers](Handle::number), and for sends that the call itself makes.
+    Requests(&'a [usize], &'a [Local<'a>]),
+    /// For room for a message to this rank of the world.
+    Room(u32, &'a Course),
+    /// For a message, to look at it.
+    Probe(Pattern),
+    /// For everything that is to be sent.
+    Flush,
 }
 
 /// See the [module](self).
@@ -195,7 +207,13 @@ impl Engine {
                 return Err(end.error(to));
             }
             let longest = self.matching.backlog.longest();
-            let way = SendQueue::open(&self.rank, to as usize, self.serial, longest)?;
+            let way = SendQueue::open(
+                &self.rank,
+                to as usize,
+                self.serial,
+                longest,
+                self.matching.communicators.clone(),
+            )?;
             self.send_queue[to as usize] = Some(Box::new(way));
         }
         self.send_queue[to as usize].as_deref_mut().ok_or_else(|| ErrorKind::WaitsForItself.into())
@@ -492,9 +510,10 @@ impl Engine {
         let envelope = course.envelope(self.me);
         // Nobody has a request for a copy.
         let place = ticket.unwrap_or_else(|| {
-            self.matching
-                .sends
-                .insert(Sending { abandoned: true, ..Sending::new(to, envelope.context, envelope.tag) })
+            self.matching.sends.insert(Sending {
+                abandoned: true,
+                ..Sending::new(to, envelope.context, envelope.tag)
+            })
         });
         // Where the answer comes from.
         if let Err(error) = self.open_from(to) {
@@ -705,7 +724,12 @@ impl Engine {
         let line = {
             let received = match wait {
                 // Until there are news, too.
-                true => way.lines.receive_with(Wait::forever().until_news(self.heard)).map(Some),
+                true => {
+                    let wait = Wait::forever().until_news(self.heard);
+                    let communicators = &self.matching.communicators;
+                    let call = || communicators.receive("receive", pattern);
+                    way.lines.receive_called_with(wait, call).map(Some)
+                }
                 false => way.lines.try_receive(),
             };
             match received {
@@ -743,7 +767,9 @@ impl Engine {
         let line = way.take_head()?;
         if let Some(count) = fits(&line, way.from, pattern, fingerprint, exact, into) {
             let into = bytemuck::cast_slice_mut(&mut into[..count]);
-            match way.pull_directly(&self.rank, &line, into) {
+            let communicators = &self.matching.communicators;
+            let call = || communicators.receive("receive", pattern);
+            match way.pull_directly(&self.rank, &line, into, &call) {
                 Ok(true) => return Some(Ok((line.tag(), count))),
                 Ok(false) => {}
                 Err(end) => return Some(Err(end.error(way.from))),
@@ -951,12 +977,6 @@ impl Engine {
         }
     }
 
-    /// Returns the members of a communicator that is not dropped.
-    pub(crate) fn members_of(&self, context: u32) -> Option<Arc<Members>> {
-        let mut live = self.live.iter();
-        live.find(|(other, _)| *other == context)?.1.upgrade()
-    }
-
     fn whose(&self, context: u32) -> Whose {
         Whose { serial: self.serial, context }
     }
@@ -1004,6 +1024,7 @@ impl Engine {
         self.communicators += 1;
         self.live.retain(|(_, members)| members.strong_count() > 0);
         self.live.push((context, Arc::downgrade(members)));
+        self.matching.communicators.add(context, members);
         // Another member may have revoked it already, of which this engine has heard when it did not know it.
         self.heard = self.news.number().wrapping_sub(1);
     }
@@ -1028,6 +1049,38 @@ impl Engine {
             self.queue(to, course.clone(), Kept::Owned(Box::new(bytes.to_vec())), None);
         }
         Error::from(ErrorKind::Revoked)
+    }
+
+    /// Returns the calls that wait.
+    pub(crate) fn calls_of(&self, waited: Waited<'_>) -> Vec<String> {
+        let all = &self.matching.communicators;
+        let send = |(to, course): (u32, &Course)| course.call(all, to as usize);
+        match waited {
+            Waited::Requests(handles, locals) => {
+                let handles = handles.iter().map(|&handle| Handle::from_number(handle));
+                let sends = locals.iter().filter_map(Local::unfinished).filter_map(send);
+                handles.filter_map(|handle| self.call_of(handle)).chain(sends).collect()
+            }
+            Waited::Room(to, course) => Vec::from_iter(send((to, course))),
+            Waited::Probe(pattern) => Vec::from_iter(all.receive("probe", pattern)),
+            Waited::Flush => {
+                let held = self.matching.sends.iter().filter(|(_, sending)| !sending.is_done());
+                let mut to: Vec<u32> = held.map(|(_, sending)| sending.to).collect();
+                to.extend(&self.busy);
+                to.sort_unstable();
+                to.dedup();
+                let to: Vec<String> = to.iter().map(|rank| format!("rank {rank}")).collect();
+                vec![format!("flush of messages to {}", to.join(" and "))]
+            }
+        }
+    }
+
+    /// Returns the call that a pending request waits in, as reports tell it.
+    pub(crate) fn call_of(&self, handle: Handle) -> Option<String> {
+        match handle {
+            Handle::Receive(place) => self.matching.receive_call(place),
+            Handle::Send(place) => self.matching.send_call(place),
+        }
     }
 
     /// Waits until something may have changed. `to` are the ranks for which the caller has something to send, and
@@ -1311,7 +1364,9 @@ impl Engine {
                 // What the others wait for may be the answer to it.
                 return Err(error);
             }
-            if let Err(error) = self.sleep_beside(&to, left, beside, Waited::Requests(handles, locals)) {
+            if let Err(error) =
+                self.sleep_beside(&to, left, beside, Waited::Requests(handles, locals))
+            {
                 to.iter().for_each(|&to| self.break_off_unfinished(to));
                 for local in locals.iter().filter(|local| local.outcome.is_none()) {
                     if let Some(place) = local.held {

@@ -14,6 +14,7 @@ use slab::Slab;
 use crate::communicator::{
     error::{Error, ErrorKind, Result},
     members::Members,
+    messages::communicators::Communicators,
     messages::eager::{Backlog, Unexpected},
     messages::elements::ElementType,
     messages::posted::{Came, LandingPlace, Posted, Receives, Stage, Want, Wanted},
@@ -129,6 +130,8 @@ pub(crate) struct Matching {
     pub(crate) released: Vec<usize>,
     /// Ranks of the world that are alive and can send nothing more.
     pub(crate) broken: Vec<u32>,
+    /// For reports.
+    pub(crate) communicators: Communicators,
     /// Communicators that are revoked.
     revoked: Vec<u32>,
 }
@@ -150,6 +153,18 @@ impl Matching {
     #[inline]
     pub(crate) fn check_revoked(&self, context: u32) -> Result<()> {
         if self.is_revoked(context) { Err(ErrorKind::Revoked.into()) } else { Ok(()) }
+    }
+
+    /// Returns the call that waits for a receive, as reports tell it.
+    pub(crate) fn receive_call(&self, place: usize) -> Option<String> {
+        let posted = self.receives.get(place).filter(|posted| !posted.has_ended())?;
+        self.communicators.receive("receive", posted.pattern())
+    }
+
+    /// Returns the call that waits for a send, as reports tell it.
+    pub(crate) fn send_call(&self, place: usize) -> Option<String> {
+        let sending = self.sends.get(place).filter(|sending| !sending.is_done())?;
+        self.communicators.send(sending.context, Some(sending.tag), sending.to)
     }
 
     /// Returns whether any communicator is revoked.
