@@ -81,12 +81,12 @@ pub mod memory {
 }
 
 /// Building blocks for code that deals with waits: listening to the waits of a thread (recordings are built on this),
-/// news that ends waits for no particular rank, and the number of turns of a loop that take a given time on this
-/// machine. Not for programs, so the `onchip` crate does not export it.
+/// telling reports which call waits, news that ends waits for no particular rank, and the number of turns of a loop that
+/// take a given time on this machine. Not for programs, so the `onchip` crate does not export it.
 pub mod waits {
     pub use crate::{
         costs::{end_look, look, looks, pauses},
-        wait::{Listener, News, listen, tell_messages},
+        wait::{Caller, Listener, News, listen, tell_messages},
     };
 }
 
@@ -98,7 +98,7 @@ pub mod progress {
 
 /// The parts that [requests](Request) are built from. Not for programs, so the `onchip` crate does not export it.
 pub mod requests {
-    pub use crate::request::{Beside, Driven, Driver, Landing, Operation, UnderWay, Watch};
+    pub use crate::request::{Beside, Driven, Driver, Landing, Operation, UnderWay, Watch, all_of};
 }
 
 pub use buffer::SharedBuffer;

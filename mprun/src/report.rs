@@ -146,17 +146,23 @@ fn waiting(wait: &WaitReport) -> String {
         one @ [_] => ranks(one),
         several => format!("any of {}", ranks(several)),
     };
-    let mut text = match wait.operation {
-        Operation::Send => format!("waits to send on {names} to {peers}"),
-        Operation::Receive => format!("waits to receive on {names} from {peers}"),
-        Operation::Results => format!("waits for the results of {}", ranks(&wait.peers)),
-        Operation::Flag => match &wait.flag {
+    let mut text = match (&wait.call, wait.operation) {
+        (Some(call), Operation::Flag) => format!("waits for {peers} in {}", tame(call)),
+        // The call names the ranks that messages come from and go to.
+        (Some(call), _) => match call.strip_prefix("wait for ") {
+            Some(several) => format!("waits for {}", tame(several)),
+            None => format!("waits in {}", tame(call)),
+        },
+        (None, Operation::Send) => format!("waits to send on {names} to {peers}"),
+        (None, Operation::Receive) => format!("waits to receive on {names} from {peers}"),
+        (None, Operation::Results) => format!("waits for the results of {}", ranks(&wait.peers)),
+        (None, Operation::Flag) => match &wait.flag {
             Some(flag) => {
                 format!("waits for flag {} of \"{}\" from {peers}", flag.line, tame(&flag.mpbs))
             }
             None => "waits for a flag".to_owned(),
         },
-        _ => format!("waits for a message on {names} from {peers}"),
+        (None, _) => format!("waits for a message on {names} from {peers}"),
     };
     let _ = write!(text, ", for {}", text::time(wait.since));
     if let Some(left) = wait.gives_up_in {

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use mp_core::Rank;
 use mp_core::mpb::{Line, Mpb, Mpbs, Watch};
+use mp_core::waits::Caller;
 
 use super::history::{Difference, History, REMEMBERED};
+use crate::communicator::Title;
 use crate::members::names;
 
 /// The place where the ranks of a communicator show their calls when something takes long or is wrong. The line of a
@@ -17,6 +19,7 @@ pub(crate) struct Board {
     rank: Rank,
     members: Vec<usize>,
     name: String,
+    title: Arc<Title>,
     history: Arc<History>,
     /// Whether this rank makes no more calls.
     ended: AtomicBool,
@@ -28,9 +31,9 @@ const ENDED: u64 = 2;
 const WORDS: usize = REMEMBERED + 2;
 
 impl Board {
-    pub(crate) fn new(rank: Rank, members: Vec<usize>, name: String) -> Self {
+    pub(crate) fn new(rank: Rank, members: Vec<usize>, name: String, title: Arc<Title>) -> Self {
         let (history, ended, mpb) = (Arc::default(), AtomicBool::new(false), OnceLock::new());
-        Self { rank, members, name, history, ended, mpb }
+        Self { rank, members, name, title, history, ended, mpb }
     }
 
     pub(super) fn history(&self) -> &Arc<History> {
@@ -151,6 +154,18 @@ impl Watch for Board {
 
     fn found(&self) -> Option<mp_core::Error> {
         self.found()
+    }
+}
+
+/// Tells the last call, which is the one that waits, unless another operation is named: one of several that go on.
+impl Caller for Board {
+    fn call(&self, operation: Option<&str>) -> Option<String> {
+        if let Some(operation) = operation {
+            return Some(self.title.told(operation));
+        }
+        let last = self.history.last();
+        let entry = self.history.entry(last, last);
+        (entry.0 != 0).then(|| self.title.told(entry.mark().call(self.members.len())))
     }
 }
 

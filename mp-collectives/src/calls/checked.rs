@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use mp_core::mpb::{AsMpb, Line, Mpb, NEWS, Watch};
+use mp_core::waits::Caller;
 use mp_core::{Error, Result};
 
 use super::board::Board;
@@ -101,6 +102,7 @@ impl CheckedMpb {
     pub(crate) fn watch(&mut self, board: &Arc<Board>) {
         self.history = Arc::clone(board.history());
         self.mpb.set_watch(Arc::clone(board) as Arc<dyn Watch>);
+        self.mpb.set_caller(Arc::clone(board) as Arc<dyn Caller>);
     }
 }
 

@@ -133,7 +133,7 @@ impl History {
 
     /// Returns the number of the last call. The entries are those of that call, or newer.
     #[inline(always)]
-    fn last(&self) -> u64 {
+    pub(super) fn last(&self) -> u64 {
         // Acquire: Release in `note` and `note_again`.
         self.count.load(Ordering::Acquire)
     }
@@ -141,7 +141,7 @@ impl History {
     /// Returns the entry of the call of this number, where `last` is the number of the last call. Returns zero if the
     /// call is not remembered, or if another thread is just overwriting its entry.
     #[inline(always)]
-    fn entry(&self, number: u64, last: u64) -> Entry {
+    pub(super) fn entry(&self, number: u64, last: u64) -> Entry {
         let kept = self.at(number);
         let remembered = last.wrapping_sub(number) < REMEMBERED as u64;
         let is_call = remembered && kept.0 != 0 && !kept.is_just_after(last);

@@ -79,7 +79,7 @@ impl Fronts {
             let handed_down = joint.handed_down::<HandedDown>();
             let settings = handed_down.map(|of| of.settings.clone().of_part(of.ranks, ranks));
             let (rank, members) = (joint.rank(), joint.world_ranks());
-            let board = Arc::new(Board::new(rank, members, joint.name("called")));
+            let board = Arc::new(Board::new(rank, members, joint.name("called"), joint.title()));
             Ok(Fronts {
                 board,
                 out_of_step: RefCell::default(),

@@ -77,7 +77,8 @@ impl Communicator {
         if self.rank() >= places {
             return Ok(None);
         }
-        let communicator = self.of_ranks(0..places, agreed.context)?;
+        let communicator =
+            self.of_ranks(0..places, agreed.context, &self.name_of(Together::Cartesian))?;
         let (dimensions, periodic) = (dimensions.to_vec(), periodic.to_vec());
         Ok(Some(Cartesian { communicator, dimensions, periodic }))
     }

@@ -3,7 +3,7 @@
 use mp_core::Result;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::communicator::agreement::board::Board;
+use crate::communicator::{agreement::board::Board, title::Title};
 
 /// World ranks by rank of the communicator, and the other way round.
 pub(crate) struct Members {
@@ -13,6 +13,7 @@ pub(crate) struct Members {
     /// Ranks below this one have the same number in the world, so no table has to be read for them.
     alike: usize,
     pub(crate) me: usize,
+    pub(crate) title: Arc<Title>,
     known: Mutex<Known>,
 }
 
@@ -30,24 +31,25 @@ struct Known {
 const NOBODY: u32 = u32::MAX;
 
 impl Members {
-    /// Makes the members in their order, of a world of `size`, as seen by world rank `me`.
-    pub(crate) fn new(world: Vec<u32>, size: usize, me: u32) -> Self {
+    /// Makes the members in their order, of a world of `size`, as seen by world rank `me`, of a communicator of this
+    /// name.
+    pub(crate) fn new(world: Vec<u32>, size: usize, me: u32, name: &str) -> Self {
         let mut local = vec![NOBODY; size];
         for (rank, &member) in world.iter().enumerate() {
             local[member as usize] = rank as u32;
         }
         let me = local[me as usize] as usize;
-        Self::of(world, local, me)
+        Self::of(world, local, me, name)
     }
 
-    fn of(world: Vec<u32>, local: Vec<u32>, me: usize) -> Self {
+    fn of(world: Vec<u32>, local: Vec<u32>, me: usize, name: &str) -> Self {
         let alike = world.iter().zip(0..).take_while(|&(&world, rank)| world == rank).count();
-        Self { world, local, alike, me, known: Mutex::default() }
+        Self { world, local, alike, me, title: Title::new(name), known: Mutex::default() }
     }
 
-    /// Returns the same members for another communicator.
-    pub(crate) fn anew(&self) -> Self {
-        Self::of(self.world.clone(), self.local.clone(), self.me)
+    /// Returns the same members for another communicator, of this name.
+    pub(crate) fn anew(&self, name: &str) -> Self {
+        Self::of(self.world.clone(), self.local.clone(), self.me, name)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

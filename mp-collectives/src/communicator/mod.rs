@@ -26,6 +26,7 @@
 //! |---|---|
 //! | `MPI_COMM_WORLD`, `MPI_COMM_SELF` | [`Communicator::world`], [`Communicator::comm_self`] |
 //! | `MPI_Comm_rank`, `_size`, `_group` | [`rank`](Communicator::rank), [`size`](Communicator::size), [`group`](Communicator::group) |
+//! | `MPI_Comm_set_name`, `_get_name` | [`set_name`](Communicator::set_name), [`name`](Communicator::name) |
 //! | `MPI_Comm_split`, `_split_type`, `_dup`, `_create` | [`split`](Communicator::split), [`split_shared`](Communicator::split_shared), [`duplicate`](Communicator::duplicate), [`create`](Communicator::create) |
 //! | `MPI_Send`, `MPI_Ssend`, `MPI_Bsend` | [`send`](Communicator::send), [`synchronous_send`](Communicator::synchronous_send), [`buffered_send`](Communicator::buffered_send) |
 //! | `MPI_Comm_flush_buffer` | [`flush`](Communicator::flush) |
@@ -107,6 +108,7 @@ mod shelf;
 mod split;
 mod status;
 mod stream;
+mod title;
 
 pub use agreement::check::{CHECK_VARIABLE, Check};
 pub use agreement::joint::Joint;
@@ -126,3 +128,4 @@ pub use requests::persistent::{PersistentReceive, PersistentSend, Start, start_a
 pub use requests::request::{ReceiveOperation, ReceiveRequest, SendOperation, SendRequest};
 pub use split::Shared;
 pub use status::{ANY_SOURCE, ANY_TAG, Source, Status, Tag};
+pub(crate) use title::Title;

@@ -14,6 +14,7 @@ use mp_core::{
 };
 
 use crate::communicator::{
+    agreement::agree::Together,
     agreement::check::Check,
     error::{localized, revoked},
     group::Group,
@@ -21,7 +22,7 @@ use crate::communicator::{
     messages::background,
     messages::eager::Unexpected,
     messages::elements::{Grown, Taken},
-    messages::engine::{Handle, OWN},
+    messages::engine::{Handle, OWN, Waited},
     messages::owner::{Owner, Shared, Working},
     messages::send_queue::{Cargo, Course, Kept, Step},
     messages::store::Pattern,
@@ -71,7 +72,7 @@ impl Communicator {
     pub fn world(rank: &Rank) -> Self {
         let engine = Owner::new(rank, rank.ordinal());
         let all = (0..rank.size() as u32).collect();
-        let members = Members::new(all, rank.size(), rank.id() as u32);
+        let members = Members::new(all, rank.size(), rank.id() as u32, "world");
         Self::new(engine, members, 0)
     }
 
@@ -79,7 +80,7 @@ impl Communicator {
     pub fn comm_self(rank: &Rank) -> Self {
         let me = rank.id() as u32;
         let engine = Owner::new(rank, OWN);
-        let members = Members::new(vec![me], rank.size(), me);
+        let members = Members::new(vec![me], rank.size(), me, "self");
         Self::new(engine, members, 0)
     }
 
@@ -138,6 +139,38 @@ impl Communicator {
     /// Returns the number of ranks (`MPI_Comm_size`).
     pub fn size(&self) -> usize {
         self.members.len()
+    }
+
+    /// Returns the communicator's name (`MPI_Comm_get_name`): the one that was [set](Self::set_name), or `world`, `self`,
+    /// and for a communicator that was made from another one, that one's name and the call: `world/split 1`.
+    pub fn name(&self) -> String {
+        self.members.title.name().to_string()
+    }
+
+    /// Names the communicator (`MPI_Comm_set_name`), for reports of what this rank waits for. Each rank names it for
+    /// itself.
+    ///
+    /// ```
+    /// use onchip::Communicator;
+    ///
+    /// onchip::World::threads(2).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     assert_eq!(world.name(), "world");
+    ///     assert_eq!(world.duplicate()?.name(), "world/duplicate 1");
+    ///     world.set_name("all");
+    ///     let row = world.split(Some(0), 0)?.expect("a color was named");
+    ///     assert_eq!(row.name(), "all/split 2");
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), onchip::Error>(())
+    /// ```
+    pub fn set_name(&self, name: &str) {
+        self.members.title.set_name(name);
+    }
+
+    /// Returns the name of a communicator that the last call of all ranks makes from this one.
+    pub(crate) fn name_of(&self, made_by: Together) -> String {
+        format!("{}/{} {}", self.name(), made_by.name(), self.agreements.get())
     }
 
     /// Returns the number in the world of a rank of the communicator.
@@ -295,7 +328,7 @@ impl Communicator {
         let sent = (|| {
             engine.announce(to, envelope.fingerprint, ElementType::of::<T>)?;
             if synchronous {
-                let (ticket, sync) = engine.ticket(to, context, true)?;
+                let (ticket, sync) = engine.ticket(to, (context, tag), true)?;
                 envelope.sync = sync;
                 place = Some(ticket);
             }
@@ -728,7 +761,8 @@ impl Communicator {
             if engine.only_from_itself(pattern, Some(&self.members)) {
                 return Err(ErrorKind::WaitsForItself.into());
             }
-            engine.sleep(&[], None).map_err(|error| self.localized(error))?;
+            let slept = engine.sleep(&[], Waited::Probe(pattern));
+            slept.map_err(|error| self.localized(error))?;
         }
     }
 

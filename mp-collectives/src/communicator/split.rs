@@ -28,7 +28,7 @@ impl Communicator {
     /// As [`split`](Self::split).
     pub fn duplicate(&self) -> Result<Self> {
         let agreed = self.decide_together(Together::Duplicate, [0; 3])?;
-        Ok(self.of(self.members.anew(), agreed.context))
+        Ok(self.of(self.members.anew(&self.name_of(Together::Duplicate)), agreed.context))
     }
 
     /// Makes a communicator for each color, of the ranks that name it, ordered by key and then by rank
@@ -67,7 +67,9 @@ impl Communicator {
             .map(|(rank, row)| (row[2] as i64, rank))
             .collect();
         alike.sort_unstable();
-        self.of_ranks(alike.into_iter().map(|(_, rank)| rank), agreed.context).map(Some)
+        let (ranks, name) =
+            (alike.into_iter().map(|(_, rank)| rank), self.name_of(Together::Split));
+        self.of_ranks(ranks, agreed.context, &name).map(Some)
     }
 
     /// Makes a communicator for each package, cache or core, of the ranks that run there (`MPI_Comm_split_type`). All
@@ -116,19 +118,21 @@ impl Communicator {
             return Ok(None);
         }
         let (size, me) = self.of_the_world();
-        let members = Members::new(group.world_ranks().to_vec(), size, me);
+        let name = self.name_of(Together::Create);
+        let members = Members::new(group.world_ranks().to_vec(), size, me, &name);
         Ok(Some(self.of(members, agreed.context)))
     }
 
-    /// Makes a communicator of some of the ranks, this one among them.
+    /// Makes a communicator of this name of some of the ranks, this one among them.
     pub(crate) fn of_ranks(
         &self,
         ranks: impl IntoIterator<Item = usize>,
         context: u32,
+        name: &str,
     ) -> Result<Self> {
         let world: Result<Vec<u32>> = ranks.into_iter().map(|rank| self.to_world(rank)).collect();
         let (size, me) = self.of_the_world();
-        Ok(self.of(Members::new(world?, size, me), context))
+        Ok(self.of(Members::new(world?, size, me, name), context))
     }
 
     fn of_the_world(&self) -> (usize, u32) {

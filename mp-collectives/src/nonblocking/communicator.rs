@@ -58,7 +58,8 @@ fn open(of: &Communicator, progress: Progress, settings: Settings) -> Result<Non
     let (rank, ranks) = (joint.rank(), joint.world_ranks());
     let name = joint.name("nonblocking");
     let members = Members::of(&rank, &ranks).within(names::COMMUNICATORS);
-    let board = Board::new(rank.clone(), ranks.clone(), joint.name("called nonblocking"));
+    let board =
+        Board::new(rank.clone(), ranks.clone(), joint.name("called nonblocking"), joint.title());
     let opened = Nonblocking::open_with(members, &name, progress, settings, Some(Arc::new(board)))?;
     joint.check_revoked()?;
     Ok(opened)

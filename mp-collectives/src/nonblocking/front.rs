@@ -365,7 +365,7 @@ impl<A: Send + 'static> Front<A> {
         F: for<'a> FnOnce(&'a mut A, &'a mut B) -> BoxFuture<'a, Result<()>> + Send + 'static,
     {
         let shared = &self.shared;
-        let reply = Arc::new(Reply::new(shared.waits.now()));
+        let reply = Arc::new(Reply::new(shared.waits.now(), name));
         let about = (name, bytes);
         let job = Submitted { about, buffer, operation, reply: Arc::clone(&reply) };
         let mut desk = shared.lock();

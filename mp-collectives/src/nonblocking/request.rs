@@ -16,6 +16,8 @@ use mp_delegate::threads::{Awaiting, Errands};
 pub(super) struct Reply<B> {
     /// Belongs to the operation's front; the rank waits here.
     polled: Arc<Polled>,
+    /// The operation's name.
+    name: &'static str,
     state: Mutex<State<B>>,
 }
 
@@ -31,9 +33,9 @@ struct State<B> {
 type Answer<B> = Result<B, Failed<B>>;
 
 impl<B> Reply<B> {
-    pub(super) fn new(polled: Arc<Polled>) -> Self {
+    pub(super) fn new(polled: Arc<Polled>, name: &'static str) -> Self {
         let state = State { done: false, answer: None, waiting: None, task: None };
-        Self { polled, state: Mutex::new(state) }
+        Self { polled, name, state: Mutex::new(state) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<B>> {
@@ -111,6 +113,10 @@ impl<B> Watch for CollectiveOperation<B> {
 
     fn waited(&self) -> (mp_core::Operation, Vec<u64>) {
         self.reply.polled.waited(self.errands.are_in_calls())
+    }
+
+    fn call(&self) -> Option<String> {
+        self.reply.polled.call(Some(self.reply.name))
     }
 }
 

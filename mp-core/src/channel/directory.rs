@@ -192,6 +192,13 @@ impl Descriptor {
     }
 }
 
+/// Returns the outline of the channel whose descriptor is said to be here.
+pub(crate) fn outline_of(context: &Context, channel: u64) -> Result<Outline, SegmentError> {
+    let segment = &context.segment;
+    let payload = segment.heap().payload_of(channel, BlockKind::Channel)?;
+    Ok(segment.at(Offset::<Descriptor>::new(payload))?.outline())
+}
+
 /// Returns a fingerprint that changes when the structures here change.
 pub(crate) fn layout() -> u64 {
     fingerprint([

@@ -46,7 +46,7 @@ mod test_memory;
 
 pub use callers::Callers;
 pub(crate) use callers::outline_of_callers;
-pub(crate) use directory::{Agreement, Descriptor, End, Opened, Outline, layout, retire};
+pub(crate) use directory::{Agreement, End, Opened, Outline, layout, outline_of, retire};
 pub(crate) use farewell::{has_withdrawn, withdraw};
 pub(crate) use outlet::{Filled, Outlet, Outward, Position};
 pub use receiver::{Guard, Messages, Receiver};

@@ -30,7 +30,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     plain::{Message, Plain},
     segment::{BlockKey, SegmentError},
-    wait::{Doing, Flag, Operation, Wait},
+    wait::{Call, Called, Doing, Flag, Operation, Wait},
 };
 
 /// The receiving end of a channel: see [`Rank::receiver`](crate::Rank::receiver).
@@ -155,6 +155,60 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.receive_slowly(wait()).map(|message| Guard { message, receiver: self })
     }
 
+    /// Receives as [`receive`](Self::receive) does. `call` returns the call that waits, in the program's words, for
+    /// reports.
+    ///
+    /// # Errors
+    /// Same as `receive`.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn receive_called(&self, call: impl Fn() -> Option<String>) -> Result<Guard<'_, M>> {
+        self.receive_called_or(|| self.wait.get(), call)
+    }
+
+    /// Receives as [`receive_called`](Self::receive_called) does, but waits as `wait` says.
+    ///
+    /// # Errors
+    /// Same as `receive_called`, and [`Timeout`](crate::ErrorKind::Timeout).
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn receive_called_with(
+        &self,
+        wait: impl Into<Wait>,
+        call: impl Fn() -> Option<String>,
+    ) -> Result<Guard<'_, M>> {
+        self.receive_called_or(|| wait.into(), call)
+    }
+
+    #[inline(always)]
+    fn receive_called_or(
+        &self,
+        wait: impl FnOnce() -> Wait,
+        call: impl Fn() -> Option<String>,
+    ) -> Result<Guard<'_, M>> {
+        if let Some(guard) = self.receive_fast() {
+            return Ok(guard);
+        }
+        if self.appears()
+            && let Some(guard) = self.receive_fast()
+        {
+            return Ok(guard);
+        }
+        self.receive_called_slowly(wait(), call).map(|message| Guard { message, receiver: self })
+    }
+
+    /// `call` comes by value, so that only this path needs it in memory.
+    #[cold]
+    #[inline(never)]
+    fn receive_called_slowly(
+        &self,
+        wait: Wait,
+        call: impl Fn() -> Option<String>,
+    ) -> Result<NonNull<M>> {
+        let place = self.take_slowly(wait, Some(&call))?;
+        self.message(place)
+    }
+
     /// Looks several times at the slot and at nothing else, as fast as possible. A message that is just in flight is
     /// met without a pause, and passed on without a detour.
     #[inline(never)]
@@ -184,7 +238,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     #[cold]
     #[inline(never)]
     fn receive_slowly(&self, wait: Wait) -> Result<NonNull<M>> {
-        let place = self.take_slowly(wait)?;
+        let place = self.take_slowly(wait, None)?;
         self.message(place)
     }
 
@@ -271,13 +325,13 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     #[inline]
-    fn take(&self, wait: Wait) -> Result<At> {
+    fn take(&self, wait: Wait, call: Call<'_>) -> Result<At> {
         if self.appears()
             && let Some(received) = self.ring.receive()
         {
             return Ok(At::Own(received));
         }
-        self.take_slowly(wait)
+        self.take_slowly(wait, call)
     }
 
     /// Takes the next message if it is there (step 4, receive).
@@ -394,17 +448,17 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     #[cold]
-    fn take_slowly(&self, wait: Wait) -> Result<At> {
+    fn take_slowly(&self, wait: Wait, call: Call<'_>) -> Result<At> {
         let line = match &self.kind {
             Kind::Pair => {
                 // The looks were in vain; before the next ones.
                 self.looks.set(self.opened.context.looks());
                 self.ring.watched()
             }
-            Kind::Rendezvous(_) => return self.meet(wait),
+            Kind::Rendezvous(_) => return self.meet(wait, call),
             Kind::Shared(ring) => ring.watched(false),
         };
-        self.block(wait, line, || self.take_now_slowly().transpose())?
+        self.block(wait, line, call, || self.take_now_slowly().transpose())?
             .unwrap_or_else(|| Err(self.timed_out(wait)))
     }
 
@@ -412,12 +466,16 @@ impl<M: Message + ?Sized> Receiver<M> {
         &self,
         wait: Wait,
         line: *const (),
+        call: Call<'_>,
         poll: impl FnMut() -> Option<T>,
     ) -> Result<Option<T>, SegmentError> {
         let channel = self.opened.descriptor_offset().bytes();
         let doing = Doing { operation: Operation::Receive, channel };
         let wait = wait.or_failure();
-        self.with_flag(|flag| self.opened.context.wait(wait, doing, line, flag, poll))
+        self.with_flag(|flag| {
+            let flag = Called { flag, call };
+            self.opened.context.wait(wait, doing, line, &flag, poll)
+        })
     }
 
     /// Calls `body` with the flag that this receiver raises before it sleeps.
@@ -434,11 +492,11 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// Makes an offer at degree 0, and waits for a sender to meet it.
-    fn meet(&self, wait: Wait) -> Result<At> {
+    fn meet(&self, wait: Wait, call: Call<'_>) -> Result<At> {
         self.check_guards()?;
         self.opened.meeting().offer();
         self.attend();
-        let met = self.block(wait, self.pair_ring().watched(), || self.look().transpose());
+        let met = self.block(wait, self.pair_ring().watched(), call, || self.look().transpose());
         let met = match met {
             // Out of time: unless a sender has just claimed the offer.
             Ok(None) => self.end_offer(true),
@@ -469,10 +527,13 @@ impl<M: Message + ?Sized> Receiver<M> {
         /// Longer than a sender needs from its claim to its message, unless it reserved a slot.
         const PROMPT: Duration = Duration::from_millis(10);
         let meeting = self.opened.meeting();
-        let met = self.block(PROMPT.into(), self.pair_ring().watched(), || match self.look() {
-            Ok(None) => ((withdraw || !meeting.wanted()) && meeting.withdraw()).then_some(Ok(None)),
-            other => Some(other),
-        });
+        let met =
+            self.block(PROMPT.into(), self.pair_ring().watched(), None, || match self.look() {
+                Ok(None) => {
+                    ((withdraw || !meeting.wanted()) && meeting.withdraw()).then_some(Ok(None))
+                }
+                other => Some(other),
+            });
         met?.unwrap_or_else(|| if meeting.withdraw() { Ok(None) } else { self.look() })
     }
 
@@ -619,14 +680,32 @@ impl<T: Plain> Receiver<[T]> {
         self.receive_buffer_with(self.wait.get())
     }
 
+    /// Receives as [`receive_buffer`](Self::receive_buffer) does. `call` returns the call that waits, in the program's
+    /// words, for reports.
+    ///
+    /// # Errors
+    /// Same as `receive_buffer`.
+    #[doc(hidden)]
+    pub fn receive_buffer_called(
+        &self,
+        call: &dyn Fn() -> Option<String>,
+    ) -> Result<SharedBuffer<T>> {
+        self.receive_buffer_waiting(self.wait.get(), Some(call))
+    }
+
     /// Receives as [`receive_buffer`](Self::receive_buffer) does, but waits as `wait` says.
     ///
     /// # Errors
     /// Same as `receive_buffer`, and [`Timeout`](crate::ErrorKind::Timeout).
     #[inline]
     pub fn receive_buffer_with(&self, wait: impl Into<Wait>) -> Result<SharedBuffer<T>> {
+        self.receive_buffer_waiting(wait.into(), None)
+    }
+
+    #[inline]
+    fn receive_buffer_waiting(&self, wait: Wait, call: Call<'_>) -> Result<SharedBuffer<T>> {
         let berth = self.berth()?;
-        let place = match self.take(wait.into()) {
+        let place = match self.take(wait, call) {
             Ok(place) => place,
             Err(error) => {
                 self.berth.set(Some(berth));

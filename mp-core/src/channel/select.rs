@@ -6,7 +6,7 @@ use crate::{
     Message, Receiver,
     context::Context,
     error::{ErrorKind, Result},
-    wait::{Doing, Flag, Operation, Wait},
+    wait::{Called, Doing, Flag, Operation, Wait},
 };
 
 /// An end that can be waited for together with others. [`Receiver`](crate::Receiver), [`Sender`](crate::Sender) and
@@ -198,15 +198,16 @@ impl<'a> Select<'a> {
     }
 
     /// Waits until any end is ready, for a caller that finds out itself which one it is. Returns false if the limit of
-    /// `wait` was over before.
+    /// `wait` was over before. `call` returns the call that waits, in the program's words, for reports.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment); the [failure](crate::progress::Part::failure) of another pending
     /// operation of the rank.
     #[doc(hidden)]
-    pub fn wait(&self, wait: Wait) -> Result<bool> {
+    pub fn wait(&self, wait: Wait, call: &dyn Fn() -> Option<String>) -> Result<bool> {
         let Some(first) = self.ends.iter().flatten().next() else { return Ok(false) };
         let (doing, flags) = self.waited();
+        let flags = Called { flag: &flags, call: Some(call) };
         first.context().wait_unless(wait, doing, &flags, || self.is_ready().then_some(()))
     }
 

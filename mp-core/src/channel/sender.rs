@@ -23,7 +23,7 @@ use crate::{
     copy::{copy_bytes, copy_past_caches},
     error::{Error, ErrorKind, Result, SendError},
     plain::{Message, Plain},
-    wait::{Doing, Flag, Operation, Wait},
+    wait::{Call, Called, Doing, Flag, Operation, Wait},
 };
 
 /// The sending end of a channel: see [`Rank::sender`](crate::Rank::sender).
@@ -144,7 +144,24 @@ impl<M: Message + ?Sized> Sender<M> {
             Fast::SentNotQuiet => self.attend_or_fail(),
             Fast::NotSent => {
                 let wait = self.wait;
-                apart(message, |message| self.send_slowly(message, wait))
+                apart(message, |message| self.send_slowly(message, wait, None))
+            }
+        }
+    }
+
+    /// Sends as [`send`](Self::send) does. `call` returns the call that waits, in the program's words, for reports.
+    ///
+    /// # Errors
+    /// Same as `send`.
+    #[doc(hidden)]
+    #[inline]
+    pub fn send_called(&mut self, message: &M, call: &dyn Fn() -> Option<String>) -> Result<()> {
+        match self.send_fast(message) {
+            Fast::Sent => Ok(()),
+            Fast::SentNotQuiet => self.attend_or_fail(),
+            Fast::NotSent => {
+                let wait = self.wait;
+                apart(message, |message| self.send_slowly(message, wait, Some(call)))
             }
         }
     }
@@ -166,7 +183,7 @@ impl<M: Message + ?Sized> Sender<M> {
         match self.send_fast(message) {
             Fast::Sent => Ok(()),
             Fast::SentNotQuiet => self.attend_or_fail(),
-            Fast::NotSent => apart(message, |message| self.send_slowly(message, wait.into())),
+            Fast::NotSent => apart(message, |message| self.send_slowly(message, wait.into(), None)),
         }
     }
 
@@ -217,9 +234,9 @@ impl<M: Message + ?Sized> Sender<M> {
     }
 
     #[cold]
-    fn send_slowly(&mut self, elements: &[M::Element], wait: Wait) -> Result<()> {
+    fn send_slowly(&mut self, elements: &[M::Element], wait: Wait, call: Call<'_>) -> Result<()> {
         self.check_len(elements.len())?;
-        let claim = self.claim(wait)?;
+        let claim = self.claim(wait, call)?;
         self.copy_and_publish(claim, elements);
         Ok(())
     }
@@ -282,10 +299,10 @@ impl<M: Message + ?Sized> Sender<M> {
 
     /// Claims a free slot, and waits for one if necessary.
     #[inline(always)]
-    fn claim(&mut self, wait: Wait) -> Result<Claim> {
+    fn claim(&mut self, wait: Wait, call: Call<'_>) -> Result<Claim> {
         match self.claim_now(true)? {
             Some(claim) => Ok(claim),
-            None => self.claim_waiting(wait),
+            None => self.claim_waiting(wait, call),
         }
     }
 
@@ -353,7 +370,7 @@ impl<M: Message + ?Sized> Sender<M> {
     }
 
     #[cold]
-    fn claim_waiting(&mut self, wait: Wait) -> Result<Claim> {
+    fn claim_waiting(&mut self, wait: Wait, call: Call<'_>) -> Result<Claim> {
         let channel = self.opened.descriptor_offset().bytes();
         let doing = Doing { operation: Operation::Send, channel };
         let line = match &self.kind {
@@ -372,8 +389,8 @@ impl<M: Message + ?Sized> Sender<M> {
         let signal = unsafe { &*signal };
         let sticky = Sticky(signal);
         let flag: &dyn Flag = if matches!(self.kind, Kind::Shared(_)) { &sticky } else { signal };
-        let until = wait.or_failure();
-        let claim = context.wait(until, doing, line, flag, || self.claim_now(false).transpose());
+        let (until, flag) = (wait.or_failure(), Called { flag, call });
+        let claim = context.wait(until, doing, line, &flag, || self.claim_now(false).transpose());
         if rendezvous {
             self.opened.meeting().want(false);
             // A receiver that looked without waiting goes by this word.
@@ -514,6 +531,24 @@ impl<T: Plain> Sender<T> {
         }
     }
 
+    /// Sends as [`send_in_place`](Self::send_in_place) does. `call` returns the call that waits, in the program's words,
+    /// for reports.
+    ///
+    /// # Errors
+    /// Same as `send_in_place`.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn send_in_place_called(
+        &mut self,
+        write: impl FnOnce(&mut T),
+        call: impl Fn() -> Option<String>,
+    ) -> Result<()> {
+        match self.ring.reserve() {
+            Some(slot) => self.write_and_publish(slot, write),
+            None => self.write_called_slowly(write, call),
+        }
+    }
+
     /// Sends as [`send_in_place`](Self::send_in_place) does, but does not wait.
     ///
     /// # Errors
@@ -554,13 +589,25 @@ impl<T: Plain> Sender<T> {
         slot.publish()
     }
 
+    #[cold]
+    fn write_called_slowly(
+        &mut self,
+        write: impl FnOnce(&mut T),
+        call: impl Fn() -> Option<String>,
+    ) -> Result<()> {
+        let claim = self.claim(self.wait, Some(&call))?;
+        let mut slot = self.slot(claim, 1);
+        write(&mut slot);
+        slot.publish()
+    }
+
     /// Reserves a slot of the channel, to be written in place. Waits while all slots are taken. The slot holds whatever
     /// an earlier message left.
     ///
     /// # Errors
     /// Same as [`send`](Self::send).
     pub fn reserve(&mut self) -> Result<Slot<'_, T>> {
-        let claim = self.claim(self.wait)?;
+        let claim = self.claim(self.wait, None)?;
         Ok(self.slot(claim, 1))
     }
 
@@ -578,7 +625,7 @@ impl<T: Plain> Sender<T> {
     /// # Errors
     /// Same as `reserve`, and [`Timeout`](crate::ErrorKind::Timeout).
     pub fn reserve_with(&mut self, wait: impl Into<Wait>) -> Result<Slot<'_, T>> {
-        let claim = self.claim(wait.into())?;
+        let claim = self.claim(wait.into(), None)?;
         Ok(self.slot(claim, 1))
     }
 }
@@ -609,7 +656,7 @@ impl<T: Plain> Sender<[T]> {
     /// Same as `reserve`, and [`Timeout`](crate::ErrorKind::Timeout).
     pub fn reserve_with(&mut self, len: usize, wait: impl Into<Wait>) -> Result<Slot<'_, [T]>> {
         self.check_len(len)?;
-        let claim = self.claim(wait.into())?;
+        let claim = self.claim(wait.into(), None)?;
         Ok(self.slot(claim, len))
     }
 
@@ -648,6 +695,30 @@ impl<T: Plain> Sender<[T]> {
         buffer: SharedBuffer<T>,
         wait: impl Into<Wait>,
     ) -> Result<(), SendError<SharedBuffer<T>>> {
+        self.send_buffer_waiting(buffer, wait.into(), None)
+    }
+
+    /// Moves a buffer as [`send_buffer`](Self::send_buffer) does. `call` returns the call that waits, in the program's
+    /// words, for reports.
+    ///
+    /// # Errors
+    /// Same as `send_buffer`.
+    #[doc(hidden)]
+    pub fn send_buffer_called(
+        &mut self,
+        buffer: SharedBuffer<T>,
+        call: &dyn Fn() -> Option<String>,
+    ) -> Result<(), SendError<SharedBuffer<T>>> {
+        self.send_buffer_waiting(buffer, self.wait, Some(call))
+    }
+
+    #[inline]
+    fn send_buffer_waiting(
+        &mut self,
+        buffer: SharedBuffer<T>,
+        wait: Wait,
+        call: Call<'_>,
+    ) -> Result<(), SendError<SharedBuffer<T>>> {
         if self.opened.signals().for_sender.quiet()
             && buffer.belongs_to(&self.opened.context)
             && let Some(slot) = self.ring.reserve()
@@ -659,7 +730,7 @@ impl<T: Plain> Sender<[T]> {
             drop(let_go);
             return Ok(());
         }
-        let claim = self.claim(wait.into());
+        let claim = self.claim(wait, call);
         self.move_and_publish(claim, buffer)
     }
 

@@ -475,6 +475,10 @@ impl Flag for Beside<'_> {
     fn beside(&self) -> Vec<u64> {
         [self.flags.beside(), self.parts.awaits()].concat()
     }
+
+    fn call(&self) -> Option<String> {
+        self.flags.call()
+    }
 }
 
 /// See [`Context::make_alone`].

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use crate::{
     sync::{AtomicU64, Futex, Ordering},
-    wait::{Asymmetry, Flag},
+    wait::{Asymmetry, Caller, Flag},
 };
 
 const ANY: u64 = u64::MAX;
@@ -112,18 +112,24 @@ pub(super) struct Sleeper<'a> {
     bell: Option<&'a Futex>,
     /// How often to check whether there is something to wait for.
     tick: Option<Duration>,
+    caller: Option<&'a dyn Caller>,
 }
 
 impl<'a> Sleeper<'a> {
     /// Makes a wait. `number` distinguishes it from the other waits of the rank.
     pub(super) fn new(mark: &'a Mark, line: usize, number: u32, setter: Option<usize>) -> Self {
         let word = (u64::from(number) << 32 | u64::from(of(line))) & !TOGETHER;
-        Self { mark, word, setter, bell: None, tick: None }
+        Self { mark, word, setter, bell: None, tick: None, caller: None }
     }
 
     /// Makes the wait look again after every sleep of that length.
     pub(super) fn ticking(self, tick: Option<Duration>) -> Self {
         Self { tick, ..self }
+    }
+
+    /// Makes reports tell which call waits.
+    pub(super) fn called_by(self, caller: Option<&'a dyn Caller>) -> Self {
+        Self { caller, ..self }
     }
 
     /// Makes the wait also wake at the bell of all ranks.
@@ -162,6 +168,10 @@ impl Flag for Sleeper<'_> {
     fn further(&self) -> Vec<u64> {
         let line = u64::from(self.word as u32 - 1);
         vec![line, self.setter.map_or(0, |rank| 1 + rank as u64)]
+    }
+
+    fn call(&self) -> Option<String> {
+        self.caller?.call(None)
     }
 }
 

@@ -87,7 +87,7 @@ use crate::{
     line::{self, LINE_BYTES, PAYLOAD, prefetch_to_write},
     plain::Plain,
     sync::{AtomicU32, Futex, Ordering},
-    wait::{Asymmetry, Doing, Operation, Wait},
+    wait::{Asymmetry, Caller, Doing, Operation, Wait},
 };
 
 /// The largest number of bytes that a line holds beside a flag: 56.
@@ -126,6 +126,7 @@ pub struct Mpb {
     asymmetry: Asymmetry,
     wait: Wait,
     watch: Option<Arc<dyn Watch>>,
+    caller: Option<Arc<dyn Caller>>,
     /// How many times to look at a flag before the actual wait. It is 0 in a crowded world, where the setter may need
     /// this very core.
     looks: AtomicU32,
@@ -190,7 +191,7 @@ impl Mpb {
         let seats = Seats::default();
         let wait = Wait::forever();
         let copier = Mutex::new(Copier::new((opened.lines * LINE_BYTES).div_ceil(UNTIMED) as u64));
-        Ok(Self { opened, asymmetry, wait, watch: None, looks, waits, seats, copier })
+        Ok(Self { opened, asymmetry, wait, watch: None, caller: None, looks, waits, seats, copier })
     }
 
     /// Returns this rank's number, from 0 to [`ranks`](Self::ranks) − 1.
@@ -258,6 +259,11 @@ impl Mpb {
     /// longer than its [interval](Watch::interval) do so, so other waits cost nothing more.
     pub fn set_watch(&mut self, watch: Arc<dyn Watch>) {
         self.watch = Some(watch);
+    }
+
+    /// Makes reports tell which call waits for flags here, as `caller` knows it.
+    pub fn set_caller(&mut self, caller: Arc<dyn Caller>) {
+        self.caller = Some(caller);
     }
 
     /// Copies private memory to an MPB.
@@ -591,7 +597,7 @@ impl Mpb {
         let number = self.waits.fetch_add(1, Ordering::Relaxed);
         let interval = self.watch.as_ref().map(|watch| watch.interval());
         let sleeper = Sleeper::new(opened.mark(self.rank()), line, number, by);
-        let mut sleeper = sleeper.ticking(interval);
+        let mut sleeper = sleeper.ticking(interval).called_by(self.caller.as_deref());
         // A sleep on two words can have no limit here.
         if together && wait.limit.is_none() && Futex::can_sleep_on_any() {
             sleeper = sleeper.together(opened.bell());

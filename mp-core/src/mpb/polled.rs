@@ -197,6 +197,12 @@ impl Polled {
         (Operation::Flag, vec![self.mpb.opened.place(), line, by(here)])
     }
 
+    /// Returns the call that waits here, in the program's words, if the MPBs have a [caller](Mpb::set_caller). `operation` is
+    /// the name of its operation.
+    pub fn call(&self, operation: Option<&str>) -> Option<String> {
+        self.mpb.caller.as_ref()?.call(operation)
+    }
+
     /// Returns how often [`look`](Self::look) is to be called during a long wait, if it is.
     pub fn interval(&self) -> Option<Duration> {
         self.mpb.watch.as_ref().map(|watch| watch.interval())
@@ -213,11 +219,17 @@ impl Polled {
     /// Waits until `done` is true at some time after a call of [`ring`](Self::ring). `done` becomes true by the
     /// [parts](crate::progress) of the rank if the operation goes on `here`, or else by another thread of the rank.
     /// Returns false if the limit of `wait` passed before. A report shows it as a wait for the flag that is waited for
-    /// here.
+    /// here, in the `operation` that is named.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment).
-    pub fn wait_until(&self, wait: Wait, here: bool, done: impl Fn() -> bool) -> Result<bool> {
+    pub fn wait_until(
+        &self,
+        wait: Wait,
+        here: bool,
+        operation: &str,
+        done: impl Fn() -> bool,
+    ) -> Result<bool> {
         let doing = Doing { operation: Operation::Flag, channel: self.mpb.opened.place() };
         let line = self.awaited().map_or(0, |(line, _)| line as u64);
         let (interval, tick) = (self.interval(), Tick::default());
@@ -228,7 +240,7 @@ impl Polled {
             }
             done.then_some(())
         };
-        let rung = Rung { line, by: by(here), tick: interval };
+        let rung = Rung { line, by: by(here), tick: interval, polled: self, operation };
         self.context().wait_unless(wait, doing, &rung, poll)
     }
 }
@@ -268,13 +280,15 @@ fn by(here: bool) -> u64 {
 }
 
 /// A wait that ends with a ring of the doorbell.
-struct Rung {
+struct Rung<'a> {
     line: u64,
     by: u64,
     tick: Option<Duration>,
+    polled: &'a Polled,
+    operation: &'a str,
 }
 
-impl Flag for Rung {
+impl Flag for Rung<'_> {
     fn raise(&self) {}
 
     fn lower(&self) {}
@@ -285,5 +299,9 @@ impl Flag for Rung {
 
     fn further(&self) -> Vec<u64> {
         vec![self.line, self.by]
+    }
+
+    fn call(&self) -> Option<String> {
+        self.polled.call(Some(self.operation))
     }
 }

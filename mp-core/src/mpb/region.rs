@@ -18,7 +18,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     line::LINE_BYTES,
     sync::{AtomicU32, Ordering},
-    wait::{Asymmetry, Doing, Flag, Operation, Wait, nap},
+    wait::{Asymmetry, Caller, Doing, Flag, Operation, Wait, nap},
     word::Word,
     world::Rank,
 };
@@ -43,6 +43,7 @@ pub struct Region {
     /// [`LEAST`], in looks.
     least: u32,
     waits: Arc<AtomicU32>,
+    caller: Option<Arc<dyn Caller>>,
 }
 
 // SAFETY: the pointer leads to atomics that the opened MPBs keep mapped.
@@ -121,7 +122,12 @@ impl Region {
         let (first, asymmetry) = (opened.whole().cast(), opened.context.waiting.asymmetry);
         let (opened, waits) = (Arc::new(opened), Arc::default());
         let least = costs::looks(LEAST);
-        Ok(Self { opened, first, asymmetry, words, bytes, looks, least, waits })
+        Ok(Self { opened, first, asymmetry, words, bytes, looks, least, waits, caller: None })
+    }
+
+    /// Makes reports tell, of waits in this region and in its later clones, which call waits.
+    pub fn set_caller(&mut self, caller: Arc<dyn Caller>) {
+        self.caller = Some(caller);
     }
 
     /// Returns whether another rank has opened a region by this name that this rank is a member of and has not opened.
@@ -287,7 +293,7 @@ impl Region {
     ) -> Result<T> {
         match costs::look(self.looks().max(self.least), &mut poll) {
             Some(answer) => Ok(answer),
-            None => Self::wait_for_any(&[(self, place)], on, watched, poll),
+            None => Self::wait_for_any(&[(self, place)], on, watched, None, poll),
         }
     }
 
@@ -313,6 +319,12 @@ impl Region {
         (Operation::Flag, [vec![self.opened.place()], further].concat())
     }
 
+    /// Returns the call that such a wait is for, in the program's words, if the region has a [caller](Self::set_caller).
+    /// `operation` is what the caller is told.
+    pub fn call(&self, operation: Option<&str>) -> Option<String> {
+        self.caller.as_ref()?.call(operation)
+    }
+
     fn sleeper(&self, place: usize, number: u32) -> Sleeper<'_> {
         Sleeper::new(self.opened.mark(self.opened.me), place, number, None)
     }
@@ -332,11 +344,11 @@ impl Region {
         if let Some(answer) = poll() {
             return Ok(Some(answer));
         }
-        Self::wait_once(&[(self, place)], None, watched, wait.into(), &mut poll)
+        Self::wait_once(&[(self, place)], (None, None), watched, wait.into(), &mut poll)
     }
 
     /// Works like [`wait`](Self::wait), at a place in each of several regions of the same rank. There must be at least
-    /// one region.
+    /// one region. `operation` is what the [caller](Self::set_caller) of the first one is told, for reports.
     ///
     /// # Errors
     /// As `wait`.
@@ -345,11 +357,14 @@ impl Region {
         regions: &[(&Self, usize)],
         on: Option<usize>,
         watched: Option<&Word>,
+        operation: Option<&str>,
         mut poll: impl FnMut() -> Option<T>,
     ) -> Result<T> {
         loop {
             let forever = Wait::forever();
-            if let Some(answer) = Self::wait_once(regions, on, watched, forever, &mut poll)? {
+            if let Some(answer) =
+                Self::wait_once(regions, (on, operation), watched, forever, &mut poll)?
+            {
                 return Ok(answer);
             }
         }
@@ -357,7 +372,7 @@ impl Region {
 
     fn wait_once<T>(
         regions: &[(&Self, usize)],
-        on: Option<usize>,
+        (on, operation): (Option<usize>, Option<&str>),
         watched: Option<&Word>,
         wait: Wait,
         poll: &mut impl FnMut() -> Option<T>,
@@ -378,7 +393,8 @@ impl Region {
         let doing = Doing { operation: Operation::Flag, channel: first.opened.place() };
         let watched = watched.map_or(std::ptr::null(), std::ptr::from_ref).cast();
         let wait = wait.despite_failure();
-        Ok(context.wait(wait, doing, watched, &Sleepers(&sleepers), poll)?)
+        let sleepers = Sleepers { all: &sleepers, region: first, operation };
+        Ok(context.wait(wait, doing, watched, &sleepers, poll)?)
     }
 }
 
@@ -392,19 +408,29 @@ impl fmt::Debug for Region {
     }
 }
 
-struct Sleepers<'a>(&'a [Sleeper<'a>]);
+/// A wait in several regions.
+struct Sleepers<'a> {
+    all: &'a [Sleeper<'a>],
+    /// The first of the regions.
+    region: &'a Region,
+    operation: Option<&'a str>,
+}
 
 impl Flag for Sleepers<'_> {
     fn raise(&self) {
-        self.0.iter().for_each(Sleeper::raise);
+        self.all.iter().for_each(Sleeper::raise);
     }
 
     fn lower(&self) {
-        self.0.iter().for_each(Sleeper::lower);
+        self.all.iter().for_each(Sleeper::lower);
     }
 
     fn further(&self) -> Vec<u64> {
-        self.0.first().map(Flag::further).unwrap_or_default()
+        self.all.first().map(Flag::further).unwrap_or_default()
+    }
+
+    fn call(&self) -> Option<String> {
+        self.region.call(self.operation)
     }
 }
 

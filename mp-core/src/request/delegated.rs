@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Watch;
-use crate::{lane::Untyped, wait::Operation, world::Rank};
+use crate::{channel::outline_of, lane::Untyped, wait::Operation, world::Rank};
 
 impl Watch for Untyped {
     fn rank(&self) -> Rank {
@@ -24,5 +24,11 @@ impl Watch for Untyped {
 
     fn waited(&self) -> (Operation, Vec<u64>) {
         (Operation::Send, vec![self.channel()])
+    }
+
+    fn call(&self) -> Option<String> {
+        let outline = outline_of(self.context(), self.channel()).ok()?;
+        let to: Vec<_> = outline.receivers.members.iter().map(|to| format!("rank {to}")).collect();
+        Some(format!("delegated send on \"{}\" to {}", outline.name, to.join(" or ")))
     }
 }

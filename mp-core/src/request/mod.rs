@@ -256,6 +256,11 @@ pub trait Watch {
 
     /// Returns what a report says of a wait for the operation: its kind, and the words that it has in a record.
     fn waited(&self) -> (Doing, Vec<u64>);
+
+    /// Returns the call whose operation it is, in the program's words, if that is known.
+    fn call(&self) -> Option<String> {
+        None
+    }
 }
 
 /// An engine of messages, which advances several operations and holds what they have in common.
@@ -265,6 +270,11 @@ pub trait Driver {
 
     /// Returns whether the operation with this handle is done, unless the engine is just being driven.
     fn is_done(&self, handle: usize) -> bool;
+
+    /// Returns the call whose operation has this handle, in the program's words, if that is known.
+    fn call(&self, _handle: usize) -> Option<String> {
+        None
+    }
 
     /// Works until `enough` returns true or the limit of `wait` is over; returns false in the latter case. What comes
     /// for one of the `landings`, by handle, goes there.
@@ -287,4 +297,4 @@ pub trait Driven {
     fn is_done(&mut self, handle: usize) -> bool;
 }
 
-pub use several::Beside;
+pub use several::{Beside, all_of};

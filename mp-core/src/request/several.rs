@@ -108,6 +108,9 @@ fn are_all_done<P: Pending>(requests: &mut [P], wait: Wait) -> Result<bool> {
     Ok(settle(requests, &settled).len() == active)
 }
 
+/// The most requests that a report tells of one call.
+const TOLD: usize = 3;
+
 /// What else is waited for while an engine is driven.
 #[doc(hidden)]
 pub struct Beside<'a> {
@@ -116,6 +119,7 @@ pub struct Beside<'a> {
     /// Operations of other engines.
     driven: &'a [(usize, &'a dyn Driver, usize)],
     settled: &'a [Cell<bool>],
+    until: Until,
 }
 
 impl Beside<'_> {
@@ -123,6 +127,19 @@ impl Beside<'_> {
     pub fn is_empty(&self) -> bool {
         self.watched.iter().all(|(place, _)| self.settled[*place].get())
             && self.driven.iter().all(|(place, ..)| self.settled[*place].get())
+    }
+
+    /// Returns the call that waits, in the program's words, if those of all requests are known: of these `calls`, and of
+    /// what else is waited for.
+    pub fn call(&self, mut calls: Vec<String>) -> Option<String> {
+        let watched = self.watched.iter().map(|(place, watch)| (place, watch.call()));
+        let driven =
+            self.driven.iter().map(|(place, driver, handle)| (place, driver.call(*handle)));
+        let pending = watched.chain(driven).filter(|(place, _)| !self.settled[**place].get());
+        for (_, call) in pending {
+            calls.push(call?);
+        }
+        called(&calls, self.until)
     }
 
     /// Returns whether anything is done that was not done before.
@@ -134,16 +151,47 @@ impl Beside<'_> {
     }
 
     /// Waits until any end of the select is ready, or any other operation is done. Returns false if the limit of `wait`
-    /// was over before.
+    /// was over before. `calls` returns the calls that wait for the select's ends, in the program's words, for reports.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken; the
     /// [failure](crate::progress::Part::failure) of another pending operation of the rank.
-    pub fn wait(&self, select: &Select<'_>, wait: Wait) -> Result<bool> {
+    pub fn wait(
+        &self,
+        select: &Select<'_>,
+        wait: Wait,
+        calls: &dyn Fn() -> Vec<String>,
+    ) -> Result<bool> {
         let (doing, flags) = select.waited();
-        let all = Watches { flags: Some(&flags), watched: self.watched };
+        let call = || self.call(calls());
+        let all = Watches { flags: Some(&flags), watched: self.watched, call: &call };
         let poll = || (select.is_ready() || self.has_news()).then_some(());
         self.rank.context().wait_unless(wait, doing, &all, poll)
+    }
+}
+
+/// Returns a call that waits until all of these calls are done, in the program's words.
+#[doc(hidden)]
+pub fn all_of(calls: &[String]) -> Option<String> {
+    called(calls, Until::All)
+}
+
+fn called(calls: &[String], until: Until) -> Option<String> {
+    let until = match until {
+        Until::All => "all",
+        Until::Any => "any",
+    };
+    match calls {
+        [] => None,
+        [one] => Some(one.clone()),
+        several => {
+            let first = several[..several.len().min(TOLD)].join(", ");
+            let more = match several.len().saturating_sub(TOLD) {
+                0 => String::new(),
+                more => format!(", and {more} more"),
+            };
+            Some(format!("wait for {until} of {} requests ({first}{more})", several.len()))
+        }
     }
 }
 
@@ -151,6 +199,7 @@ impl Beside<'_> {
 struct Watches<'a> {
     flags: Option<&'a dyn Flag>,
     watched: &'a [(usize, &'a dyn Watch)],
+    call: &'a dyn Fn() -> Option<String>,
 }
 
 impl Flag for Watches<'_> {
@@ -184,6 +233,10 @@ impl Flag for Watches<'_> {
     fn beside(&self) -> Vec<u64> {
         let (_, others) = self.told();
         others.into_iter().flat_map(|(operation, words)| beside_words(operation, words)).collect()
+    }
+
+    fn call(&self) -> Option<String> {
+        (self.call)()
     }
 }
 
@@ -289,7 +342,7 @@ impl<'a> Parted<'a> {
     /// Makes the engine work until all of its requests are done.
     fn drive_all(mut self, wait: Wait) -> Result<()> {
         let (Some(rank), Some(main)) = (&self.rank, self.main) else { return Ok(()) };
-        let beside = Beside { rank, watched: &[], driven: &[], settled: &[] };
+        let beside = Beside { rank, watched: &[], driven: &[], settled: &[], until: Until::All };
         // Those that were done are not asked again.
         let mut left = self.handles.iter().peekable();
         let mut are_done = |engine: &mut dyn Driven| {
@@ -388,12 +441,12 @@ fn bring_about(parted: Parted<'_>, settled: &[Cell<bool>], wait: Wait, until: Un
             enough(of_engine(&mut |handle| main.is_some_and(|main| main.is_done(handle))));
         }
         Some(main) => {
-            let beside = Beside { rank, watched: &watched, driven: &driven, settled };
+            let beside = Beside { rank, watched: &watched, driven: &driven, settled, until };
             let mut enough =
                 |engine: &mut dyn Driven| enough(of_engine(&mut |handle| engine.is_done(handle)));
             main.drive(&handles, &mut landings, wait, &beside, &mut enough)?;
         }
-        None => watch(rank, &watched, wait, &|| enough(until == Until::All))?,
+        None => watch(rank, &watched, settled, until, wait, &|| enough(until == Until::All))?,
     }
     Ok(())
 }
@@ -417,6 +470,8 @@ impl Drop for Unlimited<'_> {
 fn watch(
     rank: &Rank,
     watched: &[(usize, &dyn Watch)],
+    settled: &[Cell<bool>],
+    until: Until,
     wait: Wait,
     enough: &dyn Fn() -> bool,
 ) -> Result<()> {
@@ -427,7 +482,8 @@ fn watch(
     let Some((_, first)) = watched.first() else { return Ok(()) };
     let (operation, words) = first.waited();
     let doing = Doing { operation, channel: words.first().copied().unwrap_or(0) };
-    let flags = Watches { flags: None, watched };
+    let beside = Beside { rank, watched, driven: &[], settled, until };
+    let flags = Watches { flags: None, watched, call: &|| beside.call(Vec::new()) };
     let poll = || enough().then_some(());
     rank.context().wait_unless(wait, doing, &flags, poll).map(drop)
 }

@@ -14,6 +14,7 @@
 
 mod backoff;
 mod barrier;
+mod caller;
 mod cpu;
 mod listen;
 mod news;
@@ -24,6 +25,8 @@ use std::time::{Duration, Instant};
 
 pub use backoff::Backoff;
 pub(crate) use barrier::Asymmetry;
+pub use caller::Caller;
+pub(crate) use caller::{Call, Called};
 pub(crate) use cpu::LineWait;
 pub use listen::{Listener, listen, tell_messages};
 pub use news::News;
@@ -189,6 +192,11 @@ pub(crate) trait Flag {
     /// Returns what the operations that go on meanwhile wait for.
     fn beside(&self) -> Vec<u64> {
         Vec::new()
+    }
+
+    /// Returns the call that waits, in the program's words, where that is known: see [`Caller`].
+    fn call(&self) -> Option<String> {
+        None
     }
 }
 
@@ -358,7 +366,9 @@ impl Waiting {
                         let left = deadline.saturating_duration_since(now).as_nanos();
                         now_ns.saturating_add(left.min(u128::from(u64::MAX)) as u64)
                     });
-                    record.begin(doing, &flags.further(), &flags.beside(), now_ns, until_ns);
+                    let call = flags.call().unwrap_or_default();
+                    let (further, beside) = (flags.further(), flags.beside());
+                    record.begin(doing, &further, &beside, &call, now_ns, until_ns);
                 }
                 if policy != WaitPolicy::Spin {
                     answer = park(self.asymmetry, doorbell, flags, deadline, poll);

@@ -3,6 +3,8 @@
 //! It is a sequence lock: the version is odd while the fields change, and a reader that sees two different versions
 //! looks again.
 
+use std::borrow::Cow;
+
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// What a rank can wait for.
@@ -62,6 +64,10 @@ pub(crate) struct Doing {
 /// The most channels of one wait that are recorded.
 const CHANNELS: usize = if cfg!(loom) { 1 } else { 64 };
 
+/// The number of words, and of bytes, for the text of a call.
+const TEXT_WORDS: usize = if cfg!(loom) { 1 } else { 32 };
+const TEXT: usize = TEXT_WORDS * size_of::<u64>();
+
 /// Stands in place of the rank that sets a flag: what is waited for results from what goes on beside the wait.
 pub(crate) const NOBODY: u64 = u64::MAX;
 
@@ -97,6 +103,9 @@ pub(crate) struct WaitRecord {
     /// How many of them are waited for by what goes on beside the waiting call.
     beside: AtomicU64,
     channels: [AtomicU64; CHANNELS],
+    /// The length of the text in bytes, and the text: the call that waits, in the program's words.
+    text_len: AtomicU64,
+    text: [AtomicU64; TEXT_WORDS],
 }
 
 /// A [`WaitRecord`] as read from outside. Times are CLOCK_MONOTONIC, in nanoseconds.
@@ -111,6 +120,8 @@ pub(crate) struct Waited {
     pub(crate) beside: Vec<u64>,
     /// The number of further channels that had no place in the record.
     pub(crate) unnamed: u64,
+    /// The call that waits, in the program's words; empty if that is not known.
+    pub(crate) call: String,
     pub(crate) since_ns: u64,
     pub(crate) until_ns: Option<u64>,
 }
@@ -126,6 +137,8 @@ impl WaitRecord {
             count: AtomicU64::new(0),
             beside: AtomicU64::new(0),
             channels: std::array::from_fn(|_| AtomicU64::new(0)),
+            text_len: AtomicU64::new(0),
+            text: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
 
@@ -149,12 +162,13 @@ impl WaitRecord {
     }
 
     /// Records that a wait begins: for the channel in `doing`, and `further` ones. What goes on meanwhile waits for
-    /// those `beside`.
+    /// those `beside`. `call` is the call that waits, in the program's words.
     pub(crate) fn begin(
         &self,
         doing: Doing,
         further: &[u64],
         beside: &[u64],
+        call: &str,
         now_ns: u64,
         until_ns: Option<u64>,
     ) {
@@ -170,6 +184,13 @@ impl WaitRecord {
             }
             self.count.store(count as u64, Ordering::Relaxed);
             self.beside.store(beside.len() as u64, Ordering::Relaxed);
+            let text = shortened(call);
+            for (word, bytes) in self.text.iter().zip(text.as_bytes().chunks(size_of::<u64>())) {
+                let mut padded = [0; size_of::<u64>()];
+                padded[..bytes.len()].copy_from_slice(bytes);
+                word.store(u64::from_ne_bytes(padded), Ordering::Relaxed);
+            }
+            self.text_len.store(text.len() as u64, Ordering::Relaxed);
             self.since_ns.store(now_ns, Ordering::Relaxed);
             self.until_ns.store(until_ns.unwrap_or(0), Ordering::Relaxed);
             self.operation.store(doing.operation.code(), Ordering::Relaxed);
@@ -198,6 +219,11 @@ impl WaitRecord {
                 self.channels[..named].iter().map(|c| c.load(Ordering::Relaxed)).collect();
             let own = count.saturating_sub(beside).min(named as u64) as usize;
             let beside = channels.split_off(own);
+            let text_len = self.text_len.load(Ordering::Relaxed).min(TEXT as u64) as usize;
+            let words = self.text[..text_len.div_ceil(size_of::<u64>())].iter();
+            let mut text: Vec<u8> =
+                words.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect();
+            text.truncate(text_len);
             fence(Ordering::Acquire);
             if self.version.load(Ordering::Relaxed) == version {
                 return Some(Waited {
@@ -206,6 +232,7 @@ impl WaitRecord {
                     channels,
                     beside,
                     unnamed: count - named as u64,
+                    call: String::from_utf8_lossy(&text).into_owned(),
                     since_ns,
                     until_ns: (until_ns != 0).then_some(until_ns),
                 });
@@ -213,6 +240,17 @@ impl WaitRecord {
         }
         None
     }
+}
+
+/// Returns the text, or as much of it as there is room for, with a sign that there is more.
+fn shortened(text: &str) -> Cow<'_, str> {
+    const MORE: &str = "...";
+    if text.len() <= TEXT {
+        return Cow::Borrowed(text);
+    }
+    let most = TEXT.saturating_sub(MORE.len());
+    let kept = (0..=most).rfind(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    Cow::Owned(format!("{}{MORE}", &text[..kept]))
 }
 
 #[cfg(all(test, not(loom)))]
@@ -224,20 +262,20 @@ mod tests {
         let record = WaitRecord::new();
         assert_eq!(record.read(), None);
         let doing = Doing { operation: Operation::Select, channel: 7 };
-        record.begin(doing, &[8, 9], &[], 100, Some(200));
+        record.begin(doing, &[8, 9], &[], "", 100, Some(200));
         let first = record.read().unwrap();
         assert_eq!(first.channels, [7, 8, 9]);
         assert_eq!((first.operation, first.unnamed), (Operation::Select, 0));
         assert_eq!((first.since_ns, first.until_ns), (100, Some(200)));
         record.end();
         assert_eq!(record.read(), None);
-        record.begin(doing, &[8], &[9, 10], 100, None);
+        record.begin(doing, &[8], &[9, 10], "", 100, None);
         let beside = record.read().unwrap();
         assert_eq!((beside.channels, beside.beside), (vec![7, 8], vec![9, 10]));
         record.end();
-        record.begin(doing, &[8, 9], &[], 100, Some(200));
+        record.begin(doing, &[8, 9], &[], "", 100, Some(200));
         assert_ne!(record.read().unwrap().version, first.version, "another wait");
-        record.begin(Doing { operation: Operation::Results, channel: 0 }, &[], &[], 1, None);
+        record.begin(Doing { operation: Operation::Results, channel: 0 }, &[], &[], "", 1, None);
         let last = record.read().unwrap();
         assert!(last.channels.is_empty() && last.until_ns.is_none());
     }
@@ -246,10 +284,34 @@ mod tests {
     fn more_channels_than_have_a_place_are_counted() {
         let record = WaitRecord::new();
         let further: Vec<u64> = (2..=CHANNELS as u64 + 3).collect();
-        record.begin(Doing { operation: Operation::Select, channel: 1 }, &further, &[], 1, None);
+        record.begin(
+            Doing { operation: Operation::Select, channel: 1 },
+            &further,
+            &[],
+            "",
+            1,
+            None,
+        );
         let waited = record.read().unwrap();
         assert_eq!(waited.channels, (1..=CHANNELS as u64).collect::<Vec<_>>());
         assert_eq!(waited.unnamed, 3);
+    }
+
+    #[test]
+    fn the_call_is_read_as_far_as_there_was_room() {
+        let record = WaitRecord::new();
+        let read = |call: &str| {
+            let doing = Doing { operation: Operation::Select, channel: 1 };
+            record.begin(doing, &[], &[], call, 1, None);
+            record.read().unwrap().call
+        };
+        let long = "ü".repeat(TEXT);
+        for call in ["barrier on \"world\"", "", "12345678", &long[..TEXT]] {
+            assert_eq!(read(call), call);
+        }
+        let cut = read(&long);
+        let kept = cut.strip_suffix("...").unwrap();
+        assert!(long.starts_with(kept) && (TEXT - 1..=TEXT).contains(&cut.len()), "{cut}");
     }
 
     #[test]
@@ -258,9 +320,12 @@ mod tests {
         for (operation, count) in [(99, 1), (3, u64::MAX), (u32::MAX, u64::MAX)] {
             record.operation.store(operation, Ordering::Relaxed);
             record.count.store(count, Ordering::Relaxed);
+            record.text_len.store(count, Ordering::Relaxed);
+            record.text.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
             if let Some(waited) = record.read() {
                 let named = waited.channels.len() + waited.beside.len();
                 assert_eq!(named as u64 + waited.unnamed, count);
+                assert!(waited.call.chars().count() <= TEXT);
             }
         }
         record.version.store(1, Ordering::Relaxed);
@@ -286,9 +351,9 @@ mod model {
             let writing = thread::spawn({
                 let record = Rc::clone(&record);
                 move || {
-                    record.begin(first, &[], &[], 10, None);
+                    record.begin(first, &[], &[], "", 10, None);
                     record.end();
-                    record.begin(second, &[], &[], 20, None);
+                    record.begin(second, &[], &[], "", 20, None);
                 }
             });
             let read = || record.read().map(|w| (w.operation, w.channels, w.since_ns));
@@ -311,7 +376,7 @@ mod model {
             let writing: Vec<_> = (1..3)
                 .map(|n| {
                     let record = Rc::clone(&record);
-                    thread::spawn(move || record.begin(doing(n), &[], &[], 10 * n, None))
+                    thread::spawn(move || record.begin(doing(n), &[], &[], "", 10 * n, None))
                 })
                 .collect();
             let mut seen = Vec::from_iter(record.read());

@@ -466,6 +466,11 @@ impl<O: Object> Core<O> {
         &self.family.rank
     }
 
+    /// Returns the call that a wait is for, as a report tells it.
+    pub(super) fn call(&self) -> Option<String> {
+        self.place.region.call(None)
+    }
+
     /// Returns what a report says of a wait.
     pub(super) fn awaits(&self) -> (Operation, Vec<u64>) {
         match &self.algorithm {

@@ -15,7 +15,7 @@ use super::{
     place::{OBJECTS, Place, head, open_region},
     plan::{check, fingerprint, own_words},
     request::{CriticalOperation, Request},
-    section::{Scheme, Section},
+    section::{Scheme, Section, Told},
     servers::mp,
     site::Limit,
     value::{Guard, Value},
@@ -106,7 +106,8 @@ impl<O: Object> Protected<O> {
         let words = Place::own(all_seats) + own_words::<O>(&section, all_seats);
         let bytes = Value::<O>::bytes(section.len)
             .ok_or_else(|| bad(name, "a value of such a length or alignment"))?;
-        let region = open_region(rank, namespace, name, words, bytes)?;
+        let mut region = open_region(rank, namespace, name, words, bytes)?;
+        region.set_caller(Arc::new(Told { name: name.into(), scheme: section.scheme }));
         let place = Place::new(region, seats);
         let spec = fingerprint::<O>(&section, identity);
         if let Err(other) = place.head(head::SPEC).compare_exchange(0, spec)

@@ -136,6 +136,13 @@ impl<O: Object> Watch for CriticalOperation<'_, O> {
             _ => unreachable!("it is done, and nobody watches it"),
         }
     }
+
+    fn call(&self) -> Option<String> {
+        match self.state {
+            State::There(core, _) => core.call(),
+            _ => None,
+        }
+    }
 }
 
 impl<O: Object> Operation for CriticalOperation<'_, O> {

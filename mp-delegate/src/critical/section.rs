@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use mp_core::waits::Caller;
+
 /// The algorithm that executes operations in mutual exclusion.
 ///
 /// Each has a name, which is what it is displayed as and parsed from:
@@ -120,6 +122,20 @@ impl FromStr for Scheme {
             (Some(Self::MpServer(_)), Ok(rank)) => Ok(Self::MpServer(rank)),
             _ => Err(unknown()),
         }
+    }
+}
+
+/// An object as reports of waits tell it.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) name: Box<str>,
+    pub(super) scheme: Scheme,
+}
+
+impl Caller for Told {
+    fn call(&self, operation: Option<&str>) -> Option<String> {
+        let of = operation.map_or(String::new(), |operation| format!("{operation} of "));
+        Some(format!("{of}critical section \"{}\" ({})", self.name, self.scheme))
     }
 }
 

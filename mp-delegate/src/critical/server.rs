@@ -253,7 +253,7 @@ impl Server {
             return Ok(false);
         }
         let (objects, waker) = (&mut self.objects, &self.waker);
-        Region::wait_for_any(&regions, None, None, || match round(objects) {
+        Region::wait_for_any(&regions, None, None, Some("server"), || match round(objects) {
             Ok(false) if waker.was_called() => Some(Ok(true)),
             Ok(false) if !places.iter().all(is_over) => None,
             // What was asked before the others went is there to be seen.

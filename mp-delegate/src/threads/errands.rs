@@ -101,6 +101,6 @@ impl Errands {
     /// [`Segment`](mp_core::ErrorKind::Segment) when the world's memory is broken.
     pub fn wait(&self, polled: &Polled, wait: Wait, done: &dyn Fn() -> bool) -> Result<bool> {
         Carrier::join(&self.home);
-        polled.wait_until(wait, self.are_in_calls(), done)
+        polled.wait_until(wait, self.are_in_calls(), "nonblocking operations", done)
     }
 }

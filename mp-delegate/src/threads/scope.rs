@@ -240,6 +240,10 @@ impl<B> Watch for ScopedSend<'_, B> {
         };
         waited
     }
+
+    fn call(&self) -> Option<String> {
+        self.look(Watch::call)?
+    }
 }
 
 impl<B> Operation for ScopedSend<'_, B> {

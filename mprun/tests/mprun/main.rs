@@ -6,6 +6,7 @@
 
 mod calibrating;
 mod ending;
+mod hanging;
 mod harness;
 mod launching;
 mod programs;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         launching::tests(),
         ending::tests(),
         watching::tests(),
+        hanging::tests(),
         tracing::tests(),
         calibrating::tests(),
     ];

@@ -37,6 +37,7 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
         "select" => select(&args[0], &args[1]),
         "finish" => finish(),
         "idle" => idle(),
+        "waits" => super::hanging::run(&args[0], &args[1]),
         "fill" => fill(args.first().map(|bytes| bytes.parse().unwrap())),
         _ => panic!("no program {name:?}"),
     };

@@ -24,13 +24,17 @@ pub(crate) enum Together {
 }
 
 impl Together {
-    fn call(self) -> Call {
-        Call::new(match self {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
             Together::Duplicate => "duplicate",
             Together::Split => "split",
             Together::Create => "create",
             Together::Cartesian => "cartesian",
-        })
+        }
+    }
+
+    fn call(self) -> Call {
+        Call::new(self.name())
     }
 }
 
@@ -61,6 +65,7 @@ impl Communicator {
     /// Tells every rank what all ranks contribute, and reserves a context for something new.
     pub(crate) fn decide_together(&self, call: Together, mine: [u64; WORDS]) -> Result<Agreed> {
         self.joint().check_if_set(|| call.call())?;
+        let _calling = self.members.title.calls(call.name());
         let (tag, mut row) = self.row(call as u64);
         row[2..].copy_from_slice(&mine);
         let told = call.call();

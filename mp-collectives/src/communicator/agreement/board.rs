@@ -12,15 +12,19 @@
 //! If it drops its last communicator of a set, it withdraws from the names of channels and then declines the board. A
 //! rank that opens the board looks at those names afterwards. So one of the two finds the other.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use mp_core::{
     Rank, Result,
     memory::{Consensus, Region},
     mpb::Mpbs,
+    waits::Caller,
 };
 
-use crate::communicator::messages::send_queue::{LINE_CHANNEL, NAMES, names};
+use crate::communicator::{
+    messages::send_queue::{LINE_CHANNEL, NAMES, names},
+    title::Title,
+};
 use crate::errors::bad_call;
 
 const REVOKED: usize = 0;
@@ -60,16 +64,18 @@ impl Whose {
 }
 
 impl Board {
-    /// Opens the board, for contributions and proposals of the given numbers of words.
+    /// Opens the board of these members, and of what reports tell of them, for contributions and proposals of the given
+    /// numbers of words.
     pub(crate) fn open(
         rank: &Rank,
         whose: Whose,
-        members: &[u32],
+        members: (&[u32], &Arc<Title>),
         (contribution, proposal): (usize, usize),
     ) -> Result<Self> {
-        let ranks: Vec<usize> = members.iter().map(|&rank| rank as usize).collect();
+        let ranks: Vec<usize> = members.0.iter().map(|&rank| rank as usize).collect();
         let words = FIRST + Consensus::words(ranks.len(), contribution, proposal);
-        let region = Region::open_of(rank, NAMES, &whose.board(), &ranks, words, 0)?;
+        let mut region = Region::open_of(rank, NAMES, &whose.board(), &ranks, words, 0)?;
+        region.set_caller(Arc::clone(members.1) as Arc<dyn Caller>);
         // Those that drop their communicators after this decline the region.
         let [lines, _] = names(whose.serial);
         let absent = ranks.iter().map(|&member| rank.has_withdrawn(&lines, LINE_CHANNEL, member));

@@ -1,6 +1,6 @@
 //! Building blocks of operations that all ranks of a communicator call together.
 
-use std::{any::Any, rc::Rc};
+use std::{any::Any, rc::Rc, sync::Arc};
 
 use mp_core::{Plain, Rank, Result, progress::Helper};
 
@@ -10,6 +10,7 @@ use crate::communicator::{
     point_to_point::{Communicator, OWN_TAGS, Stream},
     requests::exchange::Exchange,
     status::{Source, Status, Tag},
+    title::Title,
 };
 use crate::errors::bad_call;
 
@@ -92,6 +93,11 @@ impl<'a> Joint<'a> {
     pub fn name(self, what: &str) -> String {
         let (serial, context) = (self.communicator.engine.serial, self.communicator.context);
         format!("{}{what}", Whose { serial, context }.prefix())
+    }
+
+    /// Returns what reports tell of the communicator.
+    pub(crate) fn title(self) -> Arc<Title> {
+        Arc::clone(&self.communicator.members.title)
     }
 
     /// Returns the value that was made for this communicator at the first call for this type, and that is kept with it.

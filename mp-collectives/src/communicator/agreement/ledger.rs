@@ -33,6 +33,7 @@ use std::{
 use mp_core::{
     Call, Calls, Error, ErrorKind, Result, Wait,
     mpb::{Line, Mpbs, Polled},
+    waits::Caller,
 };
 
 use crate::communicator::{
@@ -112,7 +113,8 @@ impl Ledger {
         let ranks = joint.communicator().size();
         let mpbs = Mpbs::lines(ranks * ENTRIES + 2 * ranks + ENTRIES * TEXT_LINES);
         let (rank, ranks) = (joint.rank(), joint.world_ranks());
-        let mpb = rank.mpb_of(&joint.name("calls"), &ranks, NAMES.mpbs(mpbs))?;
+        let mut mpb = rank.mpb_of(&joint.name("calls"), &ranks, NAMES.mpbs(mpbs))?;
+        mpb.set_caller(joint.title() as Arc<dyn Caller>);
         let polled = Arc::new(Polled::new(mpb));
         let shared = Arc::new(Shared { polled, state: Mutex::default() });
         Ok(Self { shared, limit: None })
@@ -369,6 +371,7 @@ impl Entered {
     pub(crate) fn wait(&self, of: &Communicator) -> Result<()> {
         let (began, limit) = (Instant::now(), self.ledger.limit);
         let shared = &self.ledger.shared;
+        let mut calling = None;
         while let Some(missing) = self.look()? {
             let left = limit.map(|limit| limit.saturating_sub(began.elapsed()));
             if left.is_some_and(|left| left.is_zero()) {
@@ -389,6 +392,7 @@ impl Entered {
                 Some(least) => Wait::from(least),
                 None => Wait::forever(),
             };
+            calling.get_or_insert_with(|| of.members.title.calls(&self.call));
             let reached = |value| value >= missing.value;
             match shared
                 .polled

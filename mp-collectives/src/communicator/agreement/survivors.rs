@@ -218,7 +218,7 @@ impl Communicator {
             ));
         };
         self.engine.work().next_context = context + 1;
-        self.of_ranks(group, context)
+        self.of_ranks(group, context, &format!("{}/shrink", self.name()))
     }
 
     /// Combines the flags of all remaining ranks by a bitwise and (`MPI_Comm_agree`). All of them call it, and all get
@@ -260,6 +260,8 @@ impl Communicator {
             (engine.rank.clone(), engine.next_context, board)
         };
         let members = &*self.members;
+        let call = if called == SHRINK { "shrink" } else { "agree" };
+        let _calling = members.title.calls(call);
         let acknowledged = set_of(members.len(), |member| {
             members.world(member).is_some_and(|world| members.has_acknowledged(world))
         });

@@ -126,6 +126,11 @@ impl Driver for Background {
         owner.is_settled(Handle::from_number(handle))
     }
 
+    fn call(&self, handle: usize) -> Option<String> {
+        let owner = self.owner.upgrade()?;
+        owner.glance(|engine| engine.call_of(Handle::from_number(handle)))?
+    }
+
     fn drive(
         &self,
         handles: &[usize],

@@ -13,7 +13,7 @@ use std::{
 
 use mp_core::{
     ElementType, Error, ErrorKind, Plain, Rank, Result, Select, Wait,
-    requests::{Beside, Landing},
+    requests::{Beside, Landing, all_of},
     waits::{News, tell_messages},
 };
 
@@ -94,11 +94,29 @@ impl<'a> Local<'a> {
         self.outcome.is_none() && (self.held.is_none() || self.released)
     }
 
+    /// Returns the receiver and the course, if it is not sent yet.
+    pub(crate) fn unfinished(&self) -> Option<(u32, &Course)> {
+        self.outcome.is_none().then_some((self.to, &self.course))
+    }
+
     /// Returns why it failed, if the reason lies in this rank.
     fn unsent(&self) -> Option<Error> {
         let reason = reason_in_this_rank(self.outcome.as_ref()?.as_ref().err()?)?;
         Some(not_sent(self.to as usize, reason))
     }
+}
+
+/// What a call of the message engine waits for.
+#[derive(Clone, Copy)]
+pub(crate) enum Waited<'a> {
+    /// For the requests with these [numbers](Handle::number), and for sends that the call itself makes.
+    Requests(&'a [usize], &'a [Local<'a>]),
+    /// For room for a message to this rank of the world.
+    Room(u32, &'a Course),
+    /// For a message, to look at it.
+    Probe(Pattern),
+    /// For everything that is to be sent.
+    Flush,
 }
 
 /// See the [module](self).
@@ -190,7 +208,13 @@ impl Engine {
                 return Err(end.error(to));
             }
             let longest = self.matching.backlog.longest();
-            let way = SendQueue::open(&self.rank, to as usize, self.serial, longest)?;
+            let way = SendQueue::open(
+                &self.rank,
+                to as usize,
+                self.serial,
+                longest,
+                self.matching.communicators.clone(),
+            )?;
             self.send_queue[to as usize] = Some(Box::new(way));
         }
         self.send_queue[to as usize].as_deref_mut().ok_or_else(|| ErrorKind::WaitsForItself.into())
@@ -403,7 +427,7 @@ impl Engine {
             }
             let mut call = Call { landings: &mut [], probe: None, alone: false };
             if !self.progress(&mut call)
-                && let Err(error) = self.sleep(&[to], None)
+                && let Err(error) = self.sleep(&[to], Waited::Room(to, course))
             {
                 self.break_off_unfinished(to);
                 return Err(error);
@@ -459,7 +483,7 @@ impl Engine {
     fn hold_for_call(&mut self, to: u32, envelope: &Envelope) -> Result<usize> {
         let place = match (envelope.sync as usize).checked_sub(1) {
             Some(place) => place,
-            None => self.ticket(to, envelope.context, true)?.0,
+            None => self.ticket(to, (envelope.context, envelope.tag), true)?.0,
         };
         self.matching.hold(place, Kept::Nothing);
         Ok(place)
@@ -487,9 +511,10 @@ impl Engine {
         let envelope = course.envelope(self.me);
         // Nobody has a request for a copy.
         let place = ticket.unwrap_or_else(|| {
-            self.matching
-                .sends
-                .insert(Sending { abandoned: true, ..Sending::new(to, envelope.context) })
+            self.matching.sends.insert(Sending {
+                abandoned: true,
+                ..Sending::new(to, envelope.context, envelope.tag)
+            })
         });
         // Where the answer comes from.
         if let Err(error) = self.open_from(to) {
@@ -700,7 +725,12 @@ impl Engine {
         let line = {
             let received = match wait {
                 // Until there are news, too.
-                true => way.lines.receive_with(Wait::forever().until_news(self.heard)).map(Some),
+                true => {
+                    let wait = Wait::forever().until_news(self.heard);
+                    let communicators = &self.matching.communicators;
+                    let call = || communicators.receive("receive", pattern);
+                    way.lines.receive_called_with(wait, call).map(Some)
+                }
                 false => way.lines.try_receive(),
             };
             match received {
@@ -738,7 +768,9 @@ impl Engine {
         let line = way.take_head()?;
         if let Some(count) = fits(&line, way.from, pattern, fingerprint, exact, into) {
             let into = bytemuck::cast_slice_mut(&mut into[..count]);
-            match way.pull_directly(&self.rank, &line, into) {
+            let communicators = &self.matching.communicators;
+            let call = || communicators.receive("receive", pattern);
+            match way.pull_directly(&self.rank, &line, into, &call) {
                 Ok(true) => return Some(Ok((line.tag(), count))),
                 Ok(false) => {}
                 Err(end) => return Some(Err(end.error(way.from))),
@@ -969,7 +1001,7 @@ impl Engine {
 
     fn open_board(&self, context: u32, members: &Members) -> Result<Board> {
         let words = words_of(members.len());
-        Board::open(&self.rank, self.whose(context), members.all(), words)
+        Board::open(&self.rank, self.whose(context), (members.all(), &members.title), words)
     }
 
     /// Fails all pending operations of a communicator.
@@ -993,6 +1025,7 @@ impl Engine {
         self.communicators += 1;
         self.live.retain(|(_, members)| members.strong_count() > 0);
         self.live.push((context, Arc::downgrade(members)));
+        self.matching.communicators.add(context, members);
         // Another member may have revoked it already, of which this engine has heard when it did not know it.
         self.heard = self.news.number().wrapping_sub(1);
     }
@@ -1019,17 +1052,51 @@ impl Engine {
         revoked()
     }
 
-    /// Waits until something may have changed. Returns false if the limit passed before. `to` are the ranks for which
-    /// the caller has something to send.
-    pub(crate) fn sleep(&mut self, to: &[u32], limit: Option<Duration>) -> Result<bool> {
-        self.sleep_beside(to, limit, None)
+    /// Returns the calls that wait.
+    pub(crate) fn calls_of(&self, waited: Waited<'_>) -> Vec<String> {
+        let all = &self.matching.communicators;
+        let send = |(to, course): (u32, &Course)| course.call(all, to as usize);
+        match waited {
+            Waited::Requests(handles, locals) => {
+                let handles = handles.iter().map(|&handle| Handle::from_number(handle));
+                let sends = locals.iter().filter_map(Local::unfinished).filter_map(send);
+                handles.filter_map(|handle| self.call_of(handle)).chain(sends).collect()
+            }
+            Waited::Room(to, course) => Vec::from_iter(send((to, course))),
+            Waited::Probe(pattern) => Vec::from_iter(all.receive("probe", pattern)),
+            Waited::Flush => {
+                let held = self.matching.sends.iter().filter(|(_, sending)| !sending.is_done());
+                let mut to: Vec<u32> = held.map(|(_, sending)| sending.to).collect();
+                to.extend(&self.busy);
+                to.sort_unstable();
+                to.dedup();
+                let to: Vec<String> = to.iter().map(|rank| format!("rank {rank}")).collect();
+                vec![format!("flush of messages to {}", to.join(" and "))]
+            }
+        }
     }
 
+    /// Returns the call that a pending request waits in, as reports tell it.
+    pub(crate) fn call_of(&self, handle: Handle) -> Option<String> {
+        match handle {
+            Handle::Receive(place) => self.matching.receive_call(place),
+            Handle::Send(place) => self.matching.send_call(place),
+        }
+    }
+
+    /// Waits until something may have changed. `to` are the ranks for which the caller has something to send, and
+    /// `waited` is what it waits for.
+    pub(crate) fn sleep(&mut self, to: &[u32], waited: Waited<'_>) -> Result<()> {
+        self.sleep_beside(to, None, None, waited).map(drop)
+    }
+
+    /// Works like [`sleep`](Self::sleep). Returns false if the limit passed before.
     fn sleep_beside(
         &mut self,
         to: &[u32],
         limit: Option<Duration>,
         beside: Option<&Beside<'_>>,
+        waited: Waited<'_>,
     ) -> Result<bool> {
         if !self.matching.untold.is_empty()
             && self.can_be_left(to)
@@ -1045,12 +1112,16 @@ impl Engine {
         let wait = limit.map_or(Wait::forever(), Wait::from).until_news(self.heard);
         let wait = if self.can_be_left(to) { wait.or_failure() } else { wait };
         if let Some(beside) = beside.filter(|beside| !beside.is_empty()) {
-            return Ok(beside.wait(&select, wait)?);
+            return Ok(beside.wait(&select, wait, &|| self.calls_of(waited))?);
         }
         if select.is_empty() {
             return Err(ErrorKind::WaitsForItself.into());
         }
-        Ok(select.wait(wait)?)
+        let call = || match beside {
+            Some(beside) => beside.call(self.calls_of(waited)),
+            None => all_of(&self.calls_of(waited)),
+        };
+        Ok(select.wait(wait, &call)?)
     }
 
     /// Calls `with` with everything that this engine waits for.
@@ -1294,7 +1365,9 @@ impl Engine {
                 // What the others wait for may be the answer to it.
                 return Err(error);
             }
-            if let Err(error) = self.sleep_beside(&to, left, beside) {
+            if let Err(error) =
+                self.sleep_beside(&to, left, beside, Waited::Requests(handles, locals))
+            {
                 to.iter().for_each(|&to| self.break_off_unfinished(to));
                 for local in locals.iter().filter(|local| local.outcome.is_none()) {
                     if let Some(place) = local.held {
@@ -1337,7 +1410,7 @@ impl Engine {
         while self.has_to_send() {
             let mut call = Call { landings: &mut [], probe: None, alone: false };
             if !self.progress(&mut call) {
-                self.sleep(&[], None)?;
+                self.sleep(&[], Waited::Flush)?;
             }
         }
         self.matching.tell().map_or(Ok(()), Err)
@@ -1347,14 +1420,14 @@ impl Engine {
     pub(crate) fn ticket(
         &mut self,
         to: u32,
-        context: u32,
+        (context, tag): (u32, u32),
         synchronous: bool,
     ) -> Result<(usize, u32)> {
         if synchronous {
             // Where the answer comes from.
             self.open_from(to)?;
         }
-        let place = self.matching.sends.insert(Sending::new(to, context));
+        let place = self.matching.sends.insert(Sending::new(to, context, tag));
         if !synchronous {
             return Ok((place, 0));
         }

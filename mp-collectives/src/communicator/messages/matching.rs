@@ -14,6 +14,7 @@ use slab::Slab;
 use crate::communicator::{
     error::{self, not_sent, reason_in_this_rank, revoked},
     members::Members,
+    messages::communicators::Communicators,
     messages::eager::{Backlog, Unexpected},
     messages::elements::unknown,
     messages::posted::{Came, LandingPlace, Posted, Receives, Stage, Want, Wanted},
@@ -30,6 +31,7 @@ pub(crate) struct Sending {
     pub(crate) to: u32,
     /// The context of the message.
     pub(crate) context: u32,
+    pub(crate) tag: u32,
     /// The number under which the receiver acknowledges it; 0 if it does not.
     pub(crate) sync: u32,
     pub(crate) gone: bool,
@@ -64,10 +66,11 @@ pub(crate) struct Due {
 
 impl Sending {
     /// Makes a send without a result yet.
-    pub(crate) fn new(to: u32, context: u32) -> Self {
+    pub(crate) fn new(to: u32, context: u32, tag: u32) -> Self {
         Self {
             to,
             context,
+            tag,
             sync: 0,
             gone: false,
             acknowledged: false,
@@ -81,7 +84,7 @@ impl Sending {
 
     /// Makes what stays in the place of a send that is [retired](Self::retired), so that no other send gets its number.
     fn tombstone(to: u32, context: u32) -> Self {
-        Self { failed: Some(revoked()), retired: true, ..Self::new(to, context) }
+        Self { failed: Some(revoked()), retired: true, ..Self::new(to, context, 0) }
     }
 
     fn is_tombstone(&self) -> bool {
@@ -127,6 +130,8 @@ pub(crate) struct Matching {
     pub(crate) released: Vec<usize>,
     /// Ranks of the world that are alive and can send nothing more.
     pub(crate) broken: Vec<u32>,
+    /// For reports.
+    pub(crate) communicators: Communicators,
     /// Communicators that are revoked.
     revoked: Vec<u32>,
 }
@@ -148,6 +153,18 @@ impl Matching {
     #[inline]
     pub(crate) fn check_revoked(&self, context: u32) -> Result<()> {
         if self.is_revoked(context) { Err(revoked()) } else { Ok(()) }
+    }
+
+    /// Returns the call that waits for a receive, as reports tell it.
+    pub(crate) fn receive_call(&self, place: usize) -> Option<String> {
+        let posted = self.receives.get(place).filter(|posted| !posted.has_ended())?;
+        self.communicators.receive("receive", posted.pattern())
+    }
+
+    /// Returns the call that waits for a send, as reports tell it.
+    pub(crate) fn send_call(&self, place: usize) -> Option<String> {
+        let sending = self.sends.get(place).filter(|sending| !sending.is_done())?;
+        self.communicators.send(sending.context, Some(sending.tag), sending.to)
     }
 
     /// Returns whether any communicator is revoked.

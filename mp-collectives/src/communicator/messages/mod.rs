@@ -31,9 +31,11 @@
 //! | `engine` | moves messages while a call lasts |
 //! | `owner`, `loan` | the rank's calls have the engine, or a communication thread does |
 //! | `background` | the engine as a part of every wait of its rank |
+//! | `communicators` | what messages are for, as reports tell it |
 //! | `elements` | types of elements, and buffers |
 
 pub(crate) mod background;
+pub(crate) mod communicators;
 pub(crate) mod eager;
 pub(crate) mod elements;
 pub(crate) mod engine;

@@ -112,6 +112,11 @@ impl Posted {
         (self.stage == Stage::Waiting).then_some(&self.wanted)
     }
 
+    /// Returns what it takes.
+    pub(crate) fn pattern(&self) -> Pattern {
+        self.wanted.pattern
+    }
+
     /// Returns whether its message has come, or never will.
     #[inline(always)]
     pub(crate) fn has_ended(&self) -> bool {

@@ -98,6 +98,14 @@ impl Body {
         self.rest.extend_from_slice(piece);
     }
 
+    /// Returns the call that waits for it, as reports tell it.
+    fn call(&self, matching: &Matching) -> Option<String> {
+        match self.to {
+            To::Receive(place) => matching.receive_call(place),
+            _ => None,
+        }
+    }
+
     fn is_whole(&self) -> bool {
         match self.kind {
             Kind::Moved => self.moved.is_some(),
@@ -480,6 +488,7 @@ impl ReceiveStream {
         rank: &Rank,
         line: &Line,
         into: &mut [u8],
+        call: &dyn Fn() -> Option<String>,
     ) -> Result<bool, End> {
         if self.loans.take(rank, self.from, self.serial, line, into) {
             return Ok(true);
@@ -489,11 +498,11 @@ impl ReceiveStream {
         }
         let pulled = match line.is_in_chunks() {
             true => chunks_of(&mut self.chunks, rank, self.from, self.serial)
-                .and_then(|chunks| fill(into, chunks, |chunk| chunk)),
+                .and_then(|chunks| fill(into, chunks, |chunk| chunk, call)),
             false => {
                 let (here, rest) = into.split_at_mut(into.len().min(FIRST));
                 here.copy_from_slice(&line.first_bytes()[..here.len()]);
-                fill(rest, &self.lines, bytes_of)
+                fill(rest, &self.lines, bytes_of, call)
             }
         };
         pulled.map(|()| true).inspect_err(|end| self.end = Some(end.clone()))
@@ -533,7 +542,7 @@ impl ReceiveStream {
             return pull(chunks, |chunk| chunk, body, matching, call, moved);
         }
         let buffer = match alone {
-            true => Some(chunks.receive_buffer()?),
+            true => Some(chunks.receive_buffer_called(&|| body.call(matching))?),
             false => chunks.try_receive_buffer()?,
         };
         if let Some(buffer) = buffer {
@@ -597,14 +606,15 @@ fn chunks_of<'a>(
     })
 }
 
-/// Waits for a message's pieces; `bytes` finds them in those of the channel.
+/// Waits for a message's pieces; `bytes` finds them in those of the channel. `call` is what waits.
 fn fill<M: Message + ?Sized>(
     mut into: &mut [u8],
     channel: &Receiver<M>,
     bytes: impl Fn(&M) -> &[u8],
+    call: &dyn Fn() -> Option<String>,
 ) -> Result<(), End> {
     while !into.is_empty() {
-        let piece = channel.receive()?;
+        let piece = channel.receive_called(call)?;
         let piece = bytes(&piece);
         if piece.is_empty() {
             return Err(End::empty_piece());
@@ -628,7 +638,7 @@ fn pull<M: Message + ?Sized>(
     let alone = call.waits_for(body.to, matching);
     while body.got < body.envelope.bytes {
         let piece = match alone {
-            true => Some(channel.receive()?),
+            true => Some(channel.receive_called(|| body.call(matching))?),
             false => channel.try_receive()?,
         };
         let Some(piece) = piece else { return Ok(()) };

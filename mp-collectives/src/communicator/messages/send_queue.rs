@@ -17,6 +17,7 @@ use mp_core::{
 };
 
 use crate::communicator::{
+    messages::communicators::Communicators,
     messages::eager::is_eager,
     messages::elements::{Payload, fingerprint},
     messages::wire::{
@@ -142,6 +143,13 @@ impl Course {
         self.context
     }
 
+    /// Returns the call that sends the message to a rank of the world, as reports tell it. The tag of a payload that the
+    /// receiver has asked for is not known.
+    pub(crate) fn call(&self, communicators: &Communicators, to: usize) -> Option<String> {
+        let tag = (self.kind != Kind::Payload).then(|| self.first.tag());
+        communicators.send(self.context, tag, to as u32)
+    }
+
     /// Returns the course of a line that says that this rank matches nothing any more.
     fn finalize() -> Self {
         Self::of(&Envelope::default(), Kind::Finalize, &[])
@@ -219,7 +227,7 @@ impl Course {
             to.chunk(self, cargo, false)?;
         }
         if !self.begun {
-            if !to.line(|words| *Line::of_mut(words) = self.first, patient)? {
+            if !to.line(self, |words| *Line::of_mut(words) = self.first, patient)? {
                 return Ok(Step::Full(Which::Lines));
             }
             self.begun = true;
@@ -232,7 +240,7 @@ impl Course {
             }
         }
         match (self.kind, cargo) {
-            (Kind::Moved, Cargo::Moved(buffer)) => return to.buffer(buffer, patient),
+            (Kind::Moved, Cargo::Moved(buffer)) => return to.buffer(self, buffer, patient),
             (Kind::Chunks | Kind::Payload, cargo) => {
                 while self.gone < self.bytes {
                     if !to.chunk(self, cargo, patient)? {
@@ -246,7 +254,7 @@ impl Course {
                     let write = |words: &mut Words| {
                         bytes_of_mut(words)[..piece.len()].copy_from_slice(piece);
                     };
-                    if !to.line(write, patient)? {
+                    if !to.line(self, write, patient)? {
                         return Ok(Step::Full(Which::Lines));
                     }
                     self.gone += piece.len();
@@ -268,14 +276,23 @@ struct Channels {
     serial: u64,
     /// The world's news that this rank has heard of: other news ends a patient send.
     heard: u32,
+    /// For reports.
+    communicators: Communicators,
 }
 
 impl Channels {
-    /// Sends a line, if there is room, or, if `patient`, when there is.
+    /// Sends a line of a message, if there is room, or, if `patient`, when there is.
     #[inline(always)]
-    fn line(&mut self, write: impl FnOnce(&mut Words), patient: bool) -> Result<bool, End> {
+    fn line(
+        &mut self,
+        course: &Course,
+        write: impl FnOnce(&mut Words),
+        patient: bool,
+    ) -> Result<bool, End> {
+        let (communicators, to) = (&self.communicators, self.to);
+        let call = || course.call(communicators, to);
         let sent = match patient {
-            true => self.lines.send_in_place(write),
+            true => self.lines.send_in_place_called(write, call),
             false => self.lines.try_send_in_place(write),
         };
         match sent {
@@ -285,9 +302,9 @@ impl Channels {
         }
     }
 
-    /// Returns the channel of chunks.
-    fn chunks(&mut self) -> Result<&mut Sender<[u8]>, End> {
-        Ok(match &mut self.chunks {
+    /// Returns the channel of chunks, and what tells reports of a wait for room there.
+    fn chunks(&mut self) -> Result<(&mut Sender<[u8]>, &Communicators), End> {
+        let chunks = match &mut self.chunks {
             Some(chunks) => chunks,
             closed => {
                 let [_, name] = names(self.serial);
@@ -296,17 +313,20 @@ impl Channels {
                 chunks.set_wait(Wait::forever().until_news(self.heard));
                 closed.insert(chunks)
             }
-        })
+        };
+        Ok((chunks, &self.communicators))
     }
 
     /// Sends the buffer of a message that moves.
     fn buffer(
         &mut self,
+        course: &Course,
         buffer: &mut Option<SharedBuffer<u8>>,
         patient: bool,
     ) -> Result<Step, End> {
         let Some(moving) = buffer.take() else { return Ok(Step::Done) };
-        let chunks = match self.chunks() {
+        let to = self.to;
+        let (chunks, communicators) = match self.chunks() {
             Ok(chunks) => chunks,
             Err(end) => {
                 *buffer = Some(moving);
@@ -314,7 +334,7 @@ impl Channels {
             }
         };
         let sent = match patient {
-            true => chunks.send_buffer(moving),
+            true => chunks.send_buffer_called(moving, &|| course.call(communicators, to)),
             false => chunks.try_send_buffer(moving),
         };
         sent.map(|()| Step::Done).or_else(|back| {
@@ -336,9 +356,10 @@ impl Channels {
         let Cargo::Bytes(bytes) = cargo else { return Ok(true) };
         let most = if bytes.len() < HALVED { CHUNK / 2 } else { CHUNK };
         let piece = &bytes[course.gone..course.bytes.min(course.gone + most)];
-        let chunks = self.chunks()?;
+        let to = self.to;
+        let (chunks, communicators) = self.chunks()?;
         let sent = match patient {
-            true => chunks.send(piece),
+            true => chunks.send_called(piece, &|| course.call(communicators, to)),
             false => chunks.try_send(piece),
         };
         match sent {
@@ -384,7 +405,7 @@ impl Loans {
         channels.chunks()?;
         let tell = |number| {
             first.set_loan(number);
-            course.begun = channels.line(|words| *Line::of_mut(words) = first, false)?;
+            course.begun = channels.line(course, |words| *Line::of_mut(words) = first, false)?;
             Ok::<_, End>(course.begun)
         };
         let taken = lender.lend(bytes, tell)?;
@@ -482,11 +503,12 @@ impl SendQueue {
         to: usize,
         serial: u64,
         longest: usize,
+        communicators: Communicators,
     ) -> mp_core::Result<Self> {
         let [name, _] = names(serial);
         let lines = rank.sender(&name, to, LINE_CHANNEL)?;
         let (rank, heard) = (rank.clone(), 0);
-        let channels = Channels { lines, chunks: None, rank, to, serial, heard };
+        let channels = Channels { lines, chunks: None, rank, to, serial, heard, communicators };
         Ok(Self {
             channels,
             announced: Vec::new(),

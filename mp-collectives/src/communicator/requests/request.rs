@@ -199,7 +199,7 @@ impl Communicator {
             engine.announce(to, envelope.fingerprint, element)?;
             let mut place = None;
             if synchronous {
-                let (ticket, sync) = engine.ticket(to, envelope.context, true)?;
+                let (ticket, sync) = engine.ticket(to, (envelope.context, tag), true)?;
                 envelope.sync = sync;
                 place = Some(ticket);
             }
@@ -223,7 +223,8 @@ impl Communicator {
             Ok(begun) => begun,
             Err(error) => {
                 // A call that waits for the answer to it must not sleep.
-                let place = engine.matching.sends.insert(Sending::new(to, envelope.context));
+                let sending = Sending::new(to, envelope.context, tag);
+                let place = engine.matching.sends.insert(sending);
                 engine.not_sent(place, owned(kept), error);
                 return Ok(Some(place));
             }
@@ -236,7 +237,7 @@ impl Communicator {
         };
         let place = match place {
             Some(place) => place,
-            None => engine.ticket(to, envelope.context, false)?.0,
+            None => engine.ticket(to, (envelope.context, tag), false)?.0,
         };
         engine.queue(to, course, owned(kept), Some(place));
         Ok(Some(place))

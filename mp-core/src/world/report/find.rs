@@ -212,7 +212,7 @@ mod tests {
             for (me, end) in ends.iter().enumerate() {
                 let channel = end.descriptor();
                 let doing = Doing { operation: Operation::Select, channel };
-                context.rank(me as u32).unwrap().record.begin(doing, &[channel, 8, 0], &[], 1, None);
+                context.rank(me as u32).unwrap().record.begin(doing, &[channel, 8, 0], &[], "", 1, None);
             }
             let mut bytes = content(&context);
             for (word, value) in garbage {
@@ -237,7 +237,7 @@ mod tests {
             .collect();
         for (me, end) in ends.iter().enumerate() {
             let doing = Doing { operation: Operation::Receive, channel: end.descriptor() };
-            context.rank(me as u32).unwrap().record.begin(doing, &[], &[], 1, None);
+            context.rank(me as u32).unwrap().record.begin(doing, &[], &[], "", 1, None);
         }
         let report = report(copy(&context, &content(&context)).into()).unwrap();
         assert_eq!(report.cycles, [[0, 1, 2]]);
@@ -271,7 +271,7 @@ mod tests {
         let blocks = context.lock_heap().unwrap().blocks().unwrap();
         for block in blocks.iter().filter(|block| block.kind == BlockKind::Roll) {
             let doing = Doing { operation: Operation::Select, channel: block.key.payload() };
-            context.rank(block.owner).unwrap().record.begin(doing, &[], &[], 1, None);
+            context.rank(block.owner).unwrap().record.begin(doing, &[], &[], "", 1, None);
         }
         let look = || report(copy(&context, &content(&context)).into()).unwrap();
         let seen = look();

@@ -102,6 +102,9 @@ pub struct RankReport {
 pub struct WaitReport {
     /// The operation that the rank waits in.
     pub operation: Operation,
+    /// The call that waits, in the program's words: `receive of tag 7 from rank 2 on "world"`. Ranks in it are those of
+    /// the communicator that it names. `None` for calls of channels and MPBs, which the other fields describe.
+    pub call: Option<String>,
     /// The channels it waits on: several for a select, none for a wait for results or for a flag.
     pub channels: Vec<ChannelReport>,
     /// The flag it waits for.

@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use super::{ChannelReport, FlagReport, RankKind, RankReport, RankStage, WaitReport, WorldReport};
 use crate::{
-    channel::{Descriptor, Outline, outline_of_callers},
+    channel::{Outline, outline_of, outline_of_callers},
     context::{Context, RankControl, RankState},
     mpb,
     segment::{BlockKind, Offset, SegmentError},
@@ -55,7 +55,7 @@ fn rank_report(context: &Context, rank: usize) -> Result<RankReport, SegmentErro
     let blocked = if stage == RankStage::Lost { Vec::new() } else { control.delegations.blocked() };
     // A channel that can't be read was freed just now.
     let blocked_sends = blocked.into_iter().filter_map(|channel| {
-        outline(context, channel).ok().map(|outline| channel_report(context, &outline))
+        outline_of(context, channel).ok().map(|outline| channel_report(context, &outline))
     });
     let blocked_sends = blocked_sends.collect();
     let helped = stage != RankStage::Lost && control.delegations.at_work();
@@ -86,6 +86,7 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
     let now_ns = monotonic_ns();
     let mut report = WaitReport {
         operation: waited.operation,
+        call: Some(waited.call).filter(|call| !call.is_empty()),
         channels: Vec::new(),
         flag: None,
         further_channels: waited.unnamed,
@@ -130,7 +131,7 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
             continue;
         }
         // A channel that can't be read may be one that was freed just now.
-        let Ok(outline) = outline(context, channel) else {
+        let Ok(outline) = outline_of(context, channel) else {
             report.further_channels += 1;
             continue;
         };
@@ -162,7 +163,7 @@ fn add_beside(context: &Context, rank: usize, word: u64, report: &mut WaitReport
         report.peers.extend(ranks(context, &outline.present).into_iter().filter(setters));
     } else if let Ok((_, _, awaited)) = outline_of_callers(context, place) {
         report.peers.extend(ranks(context, &awaited));
-    } else if let Ok(outline) = outline(context, place) {
+    } else if let Ok(outline) = outline_of(context, place) {
         let sends = !outline.receivers.members.contains(&(rank as u32));
         let others = if sends { &outline.receivers } else { &outline.senders };
         report.peers.extend(ranks(context, &others.present));
@@ -183,12 +184,6 @@ fn channel_report(context: &Context, outline: &Outline) -> ChannelReport {
         senders: ranks(context, &outline.senders.members),
         receivers: ranks(context, &outline.receivers.members),
     }
-}
-
-fn outline(context: &Context, channel: u64) -> Result<Outline, SegmentError> {
-    let segment = &context.segment;
-    let payload = segment.heap().payload_of(channel, BlockKind::Channel)?;
-    Ok(segment.at(Offset::<Descriptor>::new(payload))?.outline())
 }
 
 fn mpb_outline(context: &Context, mpbs: u64) -> Result<mpb::Outline, SegmentError> {

@@ -136,6 +136,7 @@ mod tests {
         let ranks = parts.iter().enumerate().map(|(rank, part)| {
             let wait = |operation, peers: Vec<usize>, gives_up_in| WaitReport {
                 operation,
+                call: None,
                 channels: Vec::new(),
                 flag: None,
                 further_channels: 0,

@@ -42,11 +42,12 @@ use crate::critical::{
 fn name(place: &Place) -> String {
     /// The most bytes of a channel's name.
     const LONGEST: usize = 64;
-    let mut name = format!("{} of {}", place.region.serial(), place.region.name());
-    while name.len() > LONGEST {
+    let of = format!(" (critical section no. {})", place.region.serial());
+    let mut name = place.region.name().to_owned();
+    while name.len() + of.len() > LONGEST {
         name.pop();
     }
-    name
+    name + &of
 }
 
 /// The number of words of a message that fills a cache line together with the channel's own word.

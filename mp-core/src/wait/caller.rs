@@ -1,0 +1,53 @@
+//! Which call of the program waits, in the program's words, for reports.
+
+use std::time::Duration;
+
+use super::Flag;
+use crate::sync::Futex;
+
+/// Knows which call of the program waits in an object of the library. It is asked when a wait has lasted for so long
+/// that it is recorded for reports, so that calls that wait only briefly pay nothing for it.
+pub trait Caller: std::fmt::Debug + Send + Sync {
+    /// Returns the call in the program's words, as `all_reduce of 4 f64 on "world"`. `operation` is the operation's
+    /// name if the asker knows it.
+    fn call(&self, operation: Option<&str>) -> Option<String>;
+}
+
+/// Returns the call that waits, as a [`Caller`] does, where who waits knows it.
+pub(crate) type Call<'a> = Option<&'a dyn Fn() -> Option<String>>;
+
+/// The flag of a wait whose call is known.
+pub(crate) struct Called<'a> {
+    pub(crate) flag: &'a dyn Flag,
+    pub(crate) call: Call<'a>,
+}
+
+impl Flag for Called<'_> {
+    fn raise(&self) {
+        self.flag.raise();
+    }
+
+    fn lower(&self) {
+        self.flag.lower();
+    }
+
+    fn bell(&self) -> Option<&Futex> {
+        self.flag.bell()
+    }
+
+    fn tick(&self) -> Option<Duration> {
+        self.flag.tick()
+    }
+
+    fn further(&self) -> Vec<u64> {
+        self.flag.further()
+    }
+
+    fn beside(&self) -> Vec<u64> {
+        self.flag.beside()
+    }
+
+    fn call(&self) -> Option<String> {
+        self.call?()
+    }
+}
