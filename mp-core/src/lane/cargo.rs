@@ -172,8 +172,8 @@ pub(super) unsafe fn load<C>(at: NonNull<u8>, cargo: C) {
 /// Takes the value out of a node.
 ///
 /// # Safety
-/// `load` put a value of this type there, or a value of the same layout of which a `C` is left. The caller has
-/// exclusive access to the node, and nobody takes the value again.
+/// `load` put a value of this type there, or one of which a `C` is left after the send. The caller has exclusive access
+/// to the node, and nobody takes the value again.
 #[inline(always)]
 pub(super) unsafe fn unload<C>(at: NonNull<u8>) -> C {
     // SAFETY: the caller guarantees that `load` put such a value there and that this takes it for the only time. If `C`

@@ -179,7 +179,7 @@ impl ServedLane {
                 self.end();
                 Progress::Ended
             }
-            // A thread is just withdrawing or taking back the node. It then wakes this thread, or frees the node.
+            // The holder of the request is just withdrawing the node. It wakes this thread afterwards.
             _ => Progress::Idle,
         }
     }
