@@ -86,7 +86,7 @@ fn the_end_wakes_whoever_waits() {
     });
 }
 
-/// Two receivers share one flag, and each gets one of two messages.
+/// Two receivers share one flag, and each of them gets one of two messages.
 #[test]
 fn a_shared_flag_wakes_all_who_raised_it() {
     explore(3, || {
