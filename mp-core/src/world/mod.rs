@@ -253,8 +253,9 @@ impl World {
     /// the lowest rank whose process goes on.
     ///
     /// # Errors
-    /// [`RanksFailed`](crate::ErrorKind::RanksFailed) with every rank that returned an error, panicked or died; what the
-    /// others returned is dropped ([`run_each`](Self::run_each) keeps it). Another error when the world could not be made.
+    /// [`RanksFailed`](crate::ErrorKind::RanksFailed) with every rank that returned an error, panicked or died; the
+    /// results of the other ranks are dropped ([`run_each`](Self::run_each) keeps them). Another error when the world
+    /// could not be made.
     #[track_caller]
     pub fn run<T, F>(self, code: F) -> Result<Vec<T>>
     where
