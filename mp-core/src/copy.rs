@@ -1,4 +1,4 @@
-//! The one copy of a message that is sent by value.
+//! The only copy of a message that is sent by value.
 
 use std::ptr::NonNull;
 #[cfg(all(target_arch = "x86_64", not(miri)))]

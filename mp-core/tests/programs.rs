@@ -1,4 +1,4 @@
-//! Programs that run worlds, seen from outside: what they print, how they end, what they leave.
+//! Programs that run worlds, seen from outside: their output, how they end, and what they leave behind.
 //!
 //! Each case executes this program again with the case's name. So it runs like a user's program, without the test
 //! harness, which captures output and has threads of its own.

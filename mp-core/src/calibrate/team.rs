@@ -14,7 +14,7 @@ use crate::{
 pub(super) struct Limits {
     /// The number of rounds that suffices.
     rounds: u64,
-    /// The number of rounds that there must be, however long they take.
+    /// The number of rounds that are made even if they take longer than `time`.
     least: u64,
     /// The time after which no further round begins.
     time: Duration,

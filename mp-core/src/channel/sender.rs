@@ -452,7 +452,7 @@ fn apart<M: Message + ?Sized, R>(message: &M, slowly: impl FnOnce(&[M::Element])
     }
 }
 
-/// Makes the one copy of a message.
+/// Makes the only copy of a message.
 ///
 /// # Safety
 /// `to` has room and alignment for the elements, and does not overlap them.
@@ -487,7 +487,7 @@ impl<T: Plain> Sender<T> {
     /// slots are taken. `write` finds the contents of an earlier message there. If it panics, nothing is sent.
     ///
     /// This does [`reserve`](Self::reserve) and [`publish`](Slot::publish) in one call, and is as fast as
-    /// [`send`](Self::send) of a message that does not have to be put together first.
+    /// [`send`](Self::send) of a message that need not be assembled first.
     ///
     /// ```
     /// use onchip::{Channel, World};

@@ -1,7 +1,7 @@
 //! A channel of several senders or several receivers.
 //!
-//! Every slot has a state word that says which message it is for and which rank is using it. So a rank that dies in the
-//! middle leaves a trace from which the other ranks can go on:
+//! Every slot has a state word that says which message it is for and which rank is using it. So if a rank dies while it
+//! uses a slot, the other ranks see that from the state word and can go on:
 //!
 //! | state of message p | next step |
 //! |---|---|

@@ -211,7 +211,7 @@ impl<H> Slots<H> {
     /// next user of the memory.
     ///
     /// # Safety
-    /// Nobody else uses the slots yet.
+    /// No other thread uses the slots yet.
     pub(crate) unsafe fn format(&self, mut header: impl FnMut(u64) -> H) {
         for index in 0..self.geometry.count {
             // SAFETY: the header's place lies in a slot and is aligned. The caller guarantees that nobody else uses the

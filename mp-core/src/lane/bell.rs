@@ -24,7 +24,7 @@ use crate::{
     wait::{Asymmetry, PER_CLOCK, SPIN, UNSURE, WaitPolicy},
 };
 
-/// What wakes one serving thread.
+/// The bell of one serving thread: its futex, and the reasons to wake it.
 pub struct Bell {
     futex: CachePadded<Futex>,
     /// Not 0 when a thread has rung for something other than a submission.

@@ -97,7 +97,7 @@ const CANCELLED: u32 = 2;
 /// The range of positions that a lane's nodes can express: see [`node::FAR`].
 const NEAR: u64 = 1 << 31;
 
-/// What the two ends of a lane and the holders of its requests share.
+/// The state that the two ends of a lane and the holders of its requests share.
 struct Shared {
     /// The word at which the submitter looks: `PARKED`, `OFF`, `GONE`.
     for_feeder: CachePadded<AtomicU32>,

@@ -17,11 +17,11 @@ use crate::{
 
 /// The node is empty: the submitter may use it.
 pub(super) const FREE: u32 = 0;
-/// The node belongs to the server, which is to send what is in it.
+/// The node belongs to the server, which is to send its cargo.
 pub(super) const SUBMITTED: u32 = 1;
 /// The node belongs to the holder of the request: it was sent.
 pub(super) const SENT: u32 = 2;
-/// The node belongs to the holder of the request: it was not sent, and the node says why.
+/// The node belongs to the holder of the request: the cargo was not sent, and the node contains the reason.
 pub(super) const UNSENT: u32 = 3;
 /// The thread that set this state has exclusive access to the node.
 pub(super) const TAKEN: u32 = 4;
@@ -32,7 +32,7 @@ pub(super) const WITHDRAWN: u32 = 5;
 pub(super) const WAITING: u32 = 1;
 /// A task waits for the request.
 pub(super) const WAKER: u32 = 2;
-/// Nobody holds the request any more.
+/// The request has no holder any more.
 pub(super) const DETACHED: u32 = 4;
 /// The holder of the request wants to take the cargo back, so that it must not be sent any more.
 pub(super) const CANCEL: u32 = 8;
@@ -55,8 +55,8 @@ pub(super) struct Failure {
 #[repr(C, align(64))]
 struct Node {
     state: AtomicU32,
-    /// What the holder of the request wants. The submitter writes it before it submits, and the holder writes it
-    /// afterwards.
+    /// The wishes of the request's holder. The submitter writes this word before it submits the node, and the holder
+    /// writes it afterwards.
     wish: AtomicU32,
     /// The position to fill, modulo 2³².
     position: u32,

@@ -196,7 +196,7 @@ impl<S, U> Pending<S, U> {
         self.untyped.is_done()
     }
 
-    /// Takes back what was submitted.
+    /// Takes back the submitted value.
     ///
     /// # Errors
     /// The pending send itself, when it was already answered.

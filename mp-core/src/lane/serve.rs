@@ -136,7 +136,7 @@ impl ServedLane {
         self.watch = watch;
     }
 
-    /// Sends what can be sent now, up to a number of messages.
+    /// Sends the messages that can be sent now, up to a fixed number.
     #[inline]
     pub fn serve(&mut self) -> Progress {
         if !self.current.is_submitted() {
@@ -341,7 +341,7 @@ impl ServedLane {
         Some(context.rank(context.me).ok()?.doorbell.value())
     }
 
-    /// Notes that the server is going to sleep. Returns whether the channel was told, too.
+    /// Notes that the server is going to sleep. Returns whether the channel's flag was raised, too.
     pub(super) fn raise(&self) -> bool {
         self.shared.for_feeder.fetch_or(PARKED, Ordering::Relaxed);
         if self.blocked {

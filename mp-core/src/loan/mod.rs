@@ -95,7 +95,7 @@ impl Lender {
     /// borrower may need this core.
     ///
     /// # Errors
-    /// Those of `tell`.
+    /// The errors of `tell`.
     pub fn lend<E>(
         &mut self,
         bytes: &[u8],

@@ -80,7 +80,7 @@ fn numbers_that_are_not_offered_are_not_there() {
     });
 }
 
-/// Nobody takes the loan, and the lender goes on.
+/// If no rank takes the loan, the lender goes on.
 #[test]
 fn what_nobody_takes_is_withdrawn() {
     let taken = pair(|rank| {

@@ -249,7 +249,7 @@ impl World {
     /// Under a launcher (`mprun -n N`) the call joins the launched world, whose ranks are processes, and returns all
     /// ranks' results in every rank. If the launcher's number of ranks is not the one asked for, that is an error,
     /// unless the program allows [any size](Self::any_size). If ranks failed, every rank returns the same error, and
-    /// the user should read it once: until the next call, what ranks write to standard error is discarded, except for
+    /// the user should read it once: until the next call, the standard error of all ranks is discarded, except that of
     /// the lowest rank whose process goes on.
     ///
     /// # Errors
@@ -288,7 +288,7 @@ impl World {
     /// ```
     ///
     /// # Errors
-    /// Those of `run`, and the error of `input`; under a launcher, this is a failure of rank 0.
+    /// The errors of `run`, and the error of `input`; under a launcher, this is a failure of rank 0.
     #[track_caller]
     pub fn run_with<I, T>(
         self,

@@ -71,7 +71,7 @@ pub(crate) fn post(context: &Context, outcome: &Outcome<Vec<u8>>) -> Result<()> 
     };
     let key = context.allocate(BlockKind::Outcome, bytes.len() as u64)?;
     let to = context.segment.range(key.payload(), bytes.len() as u64, "an outcome")?;
-    // SAFETY: a fresh block of that length, known to nobody else yet.
+    // SAFETY: the block has this length, and is so new that nobody else knows it.
     unsafe { to.copy_from_nonoverlapping(std::ptr::NonNull::from(&**bytes).cast(), bytes.len()) };
     let control = context.rank(context.me)?;
     control.outcome_len.store(bytes.len() as u64, Ordering::Relaxed);

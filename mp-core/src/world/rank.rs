@@ -89,7 +89,7 @@ impl Rank {
     /// all parts of a program that work for the same rank are to share. `make` must not call this method.
     ///
     /// # Errors
-    /// Those of `make`.
+    /// The errors of `make`.
     #[doc(hidden)]
     pub fn kept<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         self.context.kept(make)
@@ -170,7 +170,7 @@ impl Rank {
         self.context.crowded()
     }
 
-    /// Returns whether this rank of the world was lost: it panicked or died, and the world has been told.
+    /// Returns whether this rank of the world was lost: it panicked or died, and the other ranks have been told.
     ///
     /// ```
     /// use onchip::{Channel, World};

@@ -223,7 +223,7 @@ impl Processes {
         Some((round, rank as usize))
     }
 
-    /// Returns what the rank's code failed with, if it has failed.
+    /// Returns the failure of the rank's code, if it has failed.
     pub(crate) fn last_words(&self, rank: usize) -> Option<Cause> {
         if self.ending(rank).is_some() {
             return self.shared.state().children.get(rank)?.last_words.clone();

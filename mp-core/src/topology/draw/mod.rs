@@ -161,7 +161,7 @@ impl<'a> Drawing<'a> {
         text
     }
 
-    /// Returns the caches of cores of this kind: each core's own, then those it shares.
+    /// Returns the caches of cores of this kind: first each core's own caches, then its shared caches.
     fn caches(&self, kind: CoreKind) -> String {
         let mut seen: BTreeSet<(u32, CacheKind, Option<u64>, usize)> = BTreeSet::new();
         for core in self.topology.cores.iter().filter(|core| core.kind == kind) {

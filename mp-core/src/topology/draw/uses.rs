@@ -8,7 +8,7 @@ use std::mem::{Discriminant, discriminant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     Rank(usize),
-    /// A communication thread: the one of this rank, or the one with this number.
+    /// A communication thread, by its rank or by its own number.
     Communication(usize),
     /// A rank that shares its CPU with communication threads.
     CrowdedRank(usize),
