@@ -195,8 +195,8 @@ pub(crate) unsafe fn copy_past_caches(from: NonNull<u8>, to: NonNull<u8>, bytes:
 #[inline(always)]
 pub(crate) unsafe fn move_lines_past_caches(from: *const u8, to: *const u8, lines: usize) {
     if lines != 0 {
-        // By themselves, these stores are not ordered with others, so there is a fence before and after them. SAFETY:
-        // the caller guarantees that both ranges are valid and `to` is aligned, and there is at least one line.
+        // By themselves, these stores are not ordered with others, so there is a fence before and after them.
+        // SAFETY: the caller guarantees that both ranges are valid and `to` is aligned, and there is at least one line.
         unsafe { move_each_line!(from, to, lines, "movntps", "sfence") };
     }
 }

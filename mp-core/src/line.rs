@@ -111,8 +111,8 @@ pub(crate) fn evicted() {
 pub(crate) fn prefetch_to_write(address: *const u8) {
     // The intrinsic needs a target feature that baseline x86-64 lacks. Without it, the intrinsic prefetches for
     // reading, which leaves the costly part to the store: taking the line away from its reader. Processors without the
-    // instruction execute it as a no-op. SAFETY: the instruction is a hint. It reads and writes no memory that the
-    // program sees, and never faults.
+    // instruction execute it as a no-op.
+    // SAFETY: the instruction is a hint. It reads and writes no memory that the program sees, and never faults.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     unsafe {
         std::arch::asm!("prefetchw [{0}]", in(reg) address,

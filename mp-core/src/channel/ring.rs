@@ -582,7 +582,8 @@ impl RingReceiver {
         let header = unsafe { self.ring.slots.header(message.slot) };
         // `head` passes this message only after the older ones. If an older one is leaked or its holder dies, `head`
         // never passes it. So the mark of a moved buffer is removed now, because otherwise the buffer would seem
-        // stranded. Release: a rank that sees this length also sees that the buffer is in this rank's table.
+        // stranded.
+        // Release: a rank that sees this length also sees that the buffer is in this rank's table.
         header.len.store(0, Ordering::Release);
         let mut early = self.early.borrow_mut();
         let oldest = self.oldest.replace(NEVER);

@@ -85,7 +85,7 @@ pub struct ServedLane {
     /// The address of the outlet, for the cargo's verbs, which know the outlet's type.
     at: NonNull<()>,
     gauge: Arc<Gauge>,
-    /// The node that the submitter will submit next, or the first submitted node that is not carried out.
+    /// The first submitted node that is not carried out yet; or the node that the submitter will submit next.
     current: NodeAt,
     index: u32,
     /// A position that is not after that of any node to come.

@@ -4,8 +4,7 @@ use bytemuck::cast_slice_mut;
 
 use crate::{SharedBuffer, error::Result, plain::Plain};
 
-/// A buffer from which a non-blocking or persistent call can send: the call owns the elements, or they live as long as
-/// the request needs them.
+/// A buffer from which a non-blocking or persistent call can send. The request owns the elements, or they live forever.
 ///
 /// The trait is sealed. `Vec<T>`, `Box<[T]>`, `[T; N]`, [`SharedBuffer<T>`] and slices implement it.
 #[diagnostic::on_unimplemented(

@@ -314,8 +314,8 @@ pub fn see_children() -> Result<()> {
 
 /// Sends a signal to the process.
 pub(crate) fn send_signal(pidfd: BorrowedFd<'_>, signal: i32) {
-    // An error is ignored, because the process may just be ending. SAFETY: the only pointer is null, which the call
-    // allows.
+    // An error is ignored, because the process may just be ending.
+    // SAFETY: the only pointer is null, which the call allows.
     let _ = unsafe {
         let (fd, null) = (pidfd.as_raw_fd(), std::ptr::null::<nix::libc::siginfo_t>());
         nix::libc::syscall(nix::libc::SYS_pidfd_send_signal, fd, signal, null, 0)
