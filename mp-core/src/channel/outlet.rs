@@ -59,8 +59,8 @@ fn tombstone(position: u64) -> u32 {
 }
 
 impl Ring {
-    /// Returns the payload of the position's slot, to be written (step 2). Before, writes the length of the message, if
-    /// it has one: see `write_len`.
+    /// Writes the length of the message, if it has one (see `write_len`), and returns the payload of the position's
+    /// slot, to be written (step 2).
     pub(crate) fn payload_at(&self, position: u64, len: Option<u32>) -> NonNull<u8> {
         let slot = self.slot_of(position);
         if let Some(len) = len {
@@ -157,8 +157,7 @@ impl GivenUp {
         result
     }
 
-    /// Puts tombstones into the slots of positions that were given up, as far as these are free. Returns whether any
-    /// was.
+    /// Puts tombstones into the free slots of positions that were given up. Returns whether there was any.
     #[cold]
     pub(super) fn bury(&self, ring: &Ring) -> bool {
         self.change(|positions| {
@@ -484,7 +483,7 @@ impl<M: Message + ?Sized> Outlet<M> {
         });
     }
 
-    /// Puts tombstones into the slots of positions that were given up, as far as these are free.
+    /// Puts tombstones into the free slots of positions that were given up.
     #[inline(always)]
     fn bury_given_up(&self, ring: &Ring) {
         if self.given_up.any() && self.given_up.bury(ring) {
@@ -535,8 +534,8 @@ impl<T: Plain> Outlet<[T]> {
         Err(ErrorKind::BadChannel { channel: self.name().clone(), reason }.into())
     }
 
-    /// Moves a checked buffer into the slot of a position and publishes it, if that is possible now. Only in that case,
-    /// calls `buffer` to get the buffer.
+    /// Moves a checked buffer into the slot of a position and publishes it, if that is possible now. Calls `buffer`,
+    /// which returns the buffer, only in that case.
     pub(crate) fn fill_moved(
         &self,
         position: Position,

@@ -545,7 +545,7 @@ impl RingReceiver {
         self.next.get() == oldest.wrapping_add(1) && self.release_oldest(oldest)
     }
 
-    /// Finds a message that was received and not given back by its payload.
+    /// Finds, by its payload, a message that was received and not given back.
     ///
     /// # Safety
     /// `payload` is the payload of such a message.

@@ -15,8 +15,8 @@
 //! *Released* means that no thread of the rank can access the channel any more (`directory`). A slot must not be
 //! written while a rank that had it can still access it.
 //!
-//! `tail` and `head` only say where to look first. A rank that finds the slot there further on moves them forward.
-//! Messages are taken in the order in which their slots were claimed.
+//! `tail` and `head` only say where to look first. A rank that finds the slot there in a later state moves them
+//! forward. Messages are taken in the order in which their slots were claimed.
 
 use std::ptr::NonNull;
 
@@ -326,7 +326,7 @@ impl SharedRing {
         unsafe { self.slots.payload(held.slot) }
     }
 
-    /// Finds a message that this rank has taken and not given back by its payload.
+    /// Finds, by its payload, a message that this rank has taken and not given back.
     ///
     /// # Safety
     /// `payload` is the payload of such a message.

@@ -400,7 +400,7 @@ fn bring_about(parted: Parted<'_>, settled: &[Cell<bool>], wait: Wait, until: Un
     Ok(())
 }
 
-/// A wait without a limit, which the operations that want to know of it note until this is dropped.
+/// A wait without a limit. The operations to which this matters note the wait until this is dropped.
 struct Unlimited<'a>(Vec<&'a dyn Watch>);
 
 impl<'a> Unlimited<'a> {

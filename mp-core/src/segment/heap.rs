@@ -453,7 +453,7 @@ impl<'a> Heap<'a> {
         Ok(payload)
     }
 
-    /// Records that the block is now recorded elsewhere than in its owner field.
+    /// Marks the block as settled: it is now recorded elsewhere than in its owner field.
     pub(crate) fn settle(self, key: BlockKey) -> Result<(), SegmentError> {
         // Release: a rank that sees the block as settled (`LockedHeap::blocks`) also sees where it is recorded.
         self.segment.at(key.block())?.settled.store(1, Ordering::Release);
@@ -785,7 +785,7 @@ impl<'a> LockedHeap<'a> {
         let size = first.size + second.size;
         // This store turns two blocks into one.
         first.header.set_size(first.offset, size);
-        // After this, the second block's place is not taken for the begin of a block.
+        // After this store, the second block's place is not taken for the beginning of a block.
         second.header.extent.store(0, Ordering::Relaxed);
         Free { size, ..first }
     }

@@ -1,4 +1,4 @@
-//! A process that was started as a rank: it detects this, enters the world, and is the rank.
+//! A process that was started as a rank: how it detects this, enters the world, and acts as the rank.
 //!
 //! Such a process executes `main` with its standard output muted, because all ranks would print the program's output
 //! before `run`. At each call of `run` it compares the call with the call in the briefing (`site.rs`):
