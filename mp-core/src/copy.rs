@@ -29,8 +29,8 @@ pub(crate) fn is_string(bytes: usize) -> bool {
 /// as long as the copy: 124 µs instead of 24 µs for 1 MiB (`cargo bench --bench ratios -- large.send`). Intel's
 /// instruction also requests all lines that it reads at once: a copy of 16 lines behind a flag, both from a core with
 /// another last-level cache, takes the time of one transfer with it, and of two without (`-- broadcast.1KB`). AMD's
-/// instruction does neither: 8 KiB from core to core take 0.9 µs with it, and 0.5 to 0.7 µs line by line (`--
-/// tagged.8KB`). So only Intel's is used.
+/// instruction does neither: 8 KiB from core to core take 0.9 µs with it, and 0.5 to 0.7 µs line by line
+/// (`-- tagged.8KB`). So only Intel's is used.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 fn strings() -> bool {

@@ -301,9 +301,9 @@ impl RingSender {
 
     /// Looks for free slots before none are left, because there is time for this just after a message and not just
     /// before the next one. In a small ring this looks no sooner than it must, because a look takes the line of `head`
-    /// away from the receiver, and an answer has to wait until the line is back (`cargo bench --bench ratios --
-    /// pingpong`). In a large ring it looks soon enough that the sender does not catch up with the receiver (`--
-    /// stream`).
+    /// away from the receiver, and an answer has to wait until the line is back
+    /// (`cargo bench --bench ratios -- pingpong`). In a large ring it looks soon enough that the sender does not catch
+    /// up with the receiver (`-- stream`).
     #[cold]
     fn look_ahead(&mut self) {
         const LEAST: u64 = 8;
