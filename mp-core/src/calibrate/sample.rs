@@ -22,7 +22,7 @@ pub struct Sample {
 pub struct Point {
     /// The number of lines, readers, or other things.
     pub n: u64,
-    /// The time.
+    /// The measured times.
     pub sample: Sample,
 }
 

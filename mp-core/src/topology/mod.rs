@@ -19,7 +19,7 @@
 //!
 //! # Words
 //!
-//! A *CPU* is one hardware thread, with a number of Linux. A *core* is a physical core with one or more CPUs (SMT
+//! A *CPU* is one hardware thread, which Linux numbers. A *core* is a physical core with one or more CPUs (SMT
 //! siblings). A *complex* is the set of cores under one last-level cache; a message between them never leaves that
 //! cache. *Usable* CPUs are online and in the affinity mask.
 //!

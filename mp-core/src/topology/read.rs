@@ -3,7 +3,7 @@
 //! A fact that several CPUs share is read once, not once for each CPU, because a large server has tens of thousands of
 //! these files, and opening one takes microseconds.
 //!
-//! The library hwloc also reads these files, but it is a C library.
+//! The library hwloc also reads these files. It is not used here, because it is a C library.
 
 use super::source::Source;
 use super::{

@@ -276,8 +276,8 @@ impl Planner<'_> {
         let kts = limit.min(cores.len()).min(places);
         self.check_room(asked, kts.max(usize::from(!all.is_empty())))?;
 
-        // KTs go first to cores of ranks that have room, evenly spread. Then they go near cores without room, on the
-        // nearest others.
+        // First, KTs go to the cores of ranks that have room, evenly spread. Further KTs serve cores without room, and
+        // go to the nearest other cores.
         let (mut with_room, without): (Vec<usize>, Vec<usize>) =
             (0..cores.len()).partition(|&at| cores[at].0.is_some_and(|core| layout.has_room(core)));
         with_room =
@@ -291,8 +291,7 @@ impl Planner<'_> {
             with_kt.extend(cpu.and_then(|cpu| self.topology.core_of(cpu)));
             served.push(Served { ranks, cpu });
         }
-        // The ranks of the remaining cores go to the nearest KT, and of several to the one that serves the fewest
-        // ranks.
+        // The ranks of each remaining core go to the nearest KT, or of several to the one that serves the fewest ranks.
         let rest = (0..cores.len()).filter(|at| !homes.contains(at));
         for ranks in rest.map(|at| &cores[at].1) {
             let nearest = served.iter_mut().min_by_key(|kt| {
