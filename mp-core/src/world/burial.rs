@@ -30,8 +30,8 @@ pub(crate) fn end(context: &Context, rank: u32, state: RankState) -> Result<(), 
     retired
 }
 
-/// Frees the memory that a rank held whose process is gone, so that no thread of it can access the world's memory any
-/// more. Marks the rank as lost if it had not ended before.
+/// Frees the memory that a rank held. The rank's process must be gone, so that none of its threads can access the
+/// world's memory any more. Marks the rank as lost if it had not ended before.
 pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
     let control = context.rank(rank)?;
     // This comes first, because the rank may have died with the heap's lock, even after its code had ended.

@@ -49,7 +49,7 @@ impl LineMixer {
         }
     }
 
-    /// Writes the bytes. Before, adds a line end if the last line was written by another source without one.
+    /// Adds a line end if the last line was written by another source without one, and then writes the bytes.
     fn write(&mut self, source: usize, bytes: &[u8], mut write: impl FnMut(usize, &[u8])) {
         if let Some(torn) = self.torn.take().filter(|&torn| torn != source) {
             write(torn, b"\n");
