@@ -49,8 +49,8 @@ pub struct SharedBuffer<T: Plain> {
     first: NonNull<T>,
 }
 
-/// What is needed to own a buffer, prepared before the buffer comes. Both parts cost a locked instruction, which is
-/// better spent while there is nothing else to do.
+/// A prepared place for a buffer that is going to arrive. Each of its parts costs a locked instruction, which is better
+/// spent while there is nothing else to do.
 #[derive(Debug)]
 pub(crate) struct Berth {
     context: Arc<Context>,
@@ -62,15 +62,15 @@ impl Berth {
         Ok(Self { context: Arc::clone(context), entry: context.reserve()? })
     }
 
-    /// Takes possession of a buffer of `len` elements that came through a channel. A buffer that is not what it is said
-    /// to be is left alone.
+    /// Takes possession of a buffer of `len` elements that came through a channel. If the key does not name such a
+    /// buffer, returns an error and leaves the block alone.
     #[inline]
     pub(crate) fn take<T: Plain>(self, key: BlockKey, len: u64) -> Result<SharedBuffer<T>> {
         let (parts, first) = Parts::adopt(&self.context, self.entry, key, len)?;
         Ok(SharedBuffer { context: self.context, parts, first })
     }
 
-    /// Does the same for a caller that keeps the context in another way.
+    /// Does what [`take`](Self::take) does, for a caller that has the context already.
     pub(crate) fn take_parts<T: Plain>(
         self,
         key: BlockKey,
@@ -79,13 +79,13 @@ impl Berth {
         Parts::adopt(&self.context, self.entry, key, len)
     }
 
-    /// Gives the berth up, when no buffer will come.
+    /// Gives the berth up, because no buffer will come.
     pub(crate) fn leave(self) {
         self.context.unreserve(&self.entry);
     }
 }
 
-/// What a rank must know about a buffer that it holds.
+/// What a rank knows about a buffer that it holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parts {
     key: BlockKey,
@@ -111,7 +111,7 @@ impl Parts {
         }
     }
 
-    /// Returns where the elements lie, if `key` names a buffer with room for them.
+    /// Returns where the elements lie, after checking that `key` names a buffer with room for them.
     #[inline]
     fn whole<T: Plain>(context: &Context, key: BlockKey, len: u64) -> Result<NonNull<T>> {
         let room = context.segment.heap().check(key, BlockKind::Buffer)?;
@@ -121,7 +121,7 @@ impl Parts {
         Self::first(context, key, len as usize)
     }
 
-    /// Enters a new buffer into the rank's tables. `len` elements fit into it.
+    /// Records a new buffer, into which `len` elements fit, in the rank's tables.
     fn hold<T: Plain>(context: &Context, key: BlockKey, len: usize) -> Result<(Self, NonNull<T>)> {
         let first = Self::first(context, key, len)?;
         Ok((Self { key, held: context.hold(key)?, len }, first))
@@ -143,21 +143,21 @@ impl Parts {
 
     /// Gives the buffer back to the world.
     pub(crate) fn free(self, context: &Context) {
-        // In this order: a death between the two leaves a stale key in the table, which frees
-        // nothing; the other way round it would leave a block that nobody knows.
+        // The order matters if this rank dies between the two calls: a stale key in the table then frees nothing. In
+        // the other order, a block would be left that is in no table.
         context.free(self.key);
         context.let_go(self.held);
     }
 }
 
-// SAFETY: the buffer owns its elements like a `Box<[T]>`, and `T: Plain` is `Send` in effect: it
-// has no pointers. The context is shared by design.
+// SAFETY: the buffer owns its elements like a `Box<[T]>`, and `T: Plain` is `Send`. The context is made for several
+// threads.
 unsafe impl<T: Plain> Send for SharedBuffer<T> {}
-// SAFETY: shared access gives `&[T]` of plain data only.
+// SAFETY: shared access only gives a `&[T]`, and `T: Plain` is `Sync`.
 unsafe impl<T: Plain> Sync for SharedBuffer<T> {}
 
 impl<T: Plain> SharedBuffer<T> {
-    /// Allocates a buffer whose elements are whatever was there before.
+    /// Allocates a buffer whose elements have the values that the memory had before.
     pub(crate) fn allocate(context: &Arc<Context>, len: usize) -> Result<Self> {
         if align_of::<T>() > BlockKey::ALIGN {
             return Err(
@@ -171,7 +171,7 @@ impl<T: Plain> SharedBuffer<T> {
         Ok(Self::from_parts(context, parts, first))
     }
 
-    /// Makes the owner of what `parts` hold.
+    /// Makes the owner of the buffer that `parts` describe.
     #[inline]
     pub(crate) fn from_parts(context: &Arc<Context>, parts: Parts, first: NonNull<T>) -> Self {
         Self { context: Arc::clone(context), parts, first }
@@ -185,17 +185,17 @@ impl<T: Plain> SharedBuffer<T> {
         std::ptr::eq(&*self.context.segment, &*context.segment)
     }
 
-    /// Ends this rank's possession. This must be called after the key is written into a slot and before the slot is
-    /// published.
+    /// Ends this rank's possession of the buffer. Must be called after the key is written into a slot and before the
+    /// slot is published.
     ///
-    /// Returns what keeps the world mapped, to be dropped after publishing: decrementing its count takes a locked
-    /// instruction, which waits until the slot's line is here.
+    /// Returns the context, which must be dropped after publishing: decrementing its count takes a locked instruction,
+    /// which waits until the core has the slot's line.
     #[inline]
     #[must_use]
     pub(crate) fn let_go(self) -> Arc<Context> {
         let this = std::mem::ManuallyDrop::new(self);
         this.context.let_go(this.parts.held);
-        // SAFETY: `this` is never used again, and its destructor does not run.
+        // SAFETY: `this` is not used again and its destructor does not run, so the context is not dropped twice.
         unsafe { std::ptr::read(&this.context) }
     }
 
@@ -205,8 +205,8 @@ impl<T: Plain> SharedBuffer<T> {
         self
     }
 
-    /// Returns the same memory as a buffer of `len` elements of another type. The bytes that were elements before keep
-    /// their values, as far as the new elements take them.
+    /// Returns the same memory as a buffer of `len` elements of another type. The bytes of the buffer keep their
+    /// values.
     ///
     /// ```
     /// let rank = onchip::World::solo()?;
@@ -217,13 +217,13 @@ impl<T: Plain> SharedBuffer<T> {
     /// ```
     ///
     /// # Errors
-    /// The buffer itself, when it was not made for that many bytes, or not for that alignment.
+    /// The buffer itself, when its memory is too small for that many elements, or not aligned for them.
     pub fn recast<U: Plain>(self, len: usize) -> Result<SharedBuffer<U>, Self> {
         let Ok(first) = Parts::whole::<U>(&self.context, self.parts.key, len as u64) else {
             return Err(self);
         };
         let this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: `this` is never used again, and its destructor does not run.
+        // SAFETY: `this` is not used again and its destructor does not run, so the context is not dropped twice.
         let context = unsafe { std::ptr::read(&this.context) };
         Ok(SharedBuffer { context, parts: Parts { len, ..this.parts }, first })
     }
@@ -242,8 +242,8 @@ impl<T: Plain> Deref for SharedBuffer<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: `Parts::hold` checked range and alignment, any bits are a `T`, and the rank owns the
-        // elements: whoever had them before let go before it published.
+        // SAFETY: `Parts::first` has checked range and alignment, and any bits are a valid `T`. Only this rank owns the
+        // elements, because a sender ends its possession before it publishes the buffer.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.parts.len) }
     }
 }
@@ -251,7 +251,7 @@ impl<T: Plain> Deref for SharedBuffer<T> {
 impl<T: Plain> DerefMut for SharedBuffer<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as in `deref`, and `self` is borrowed mutably.
+        // SAFETY: as in `deref`. Nobody else has a reference, because `self` is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.parts.len) }
     }
 }

@@ -1,37 +1,37 @@
-//! The way in which long messages are copied to shared memory, where another core reads them: through the caches, or
-//! past them.
+//! The choice between two ways to copy a long message to shared memory, where another core reads it: through the
+//! caches, or past them.
 //!
 //! A line that the reader has read is still in the reader's caches, and must be taken away from there before it is
-//! written again. Between cores whose caches are far from each other, that takes several times as long as the copy: 64
-//! KiB took 25 µs, and 7 µs past the caches. Between cores that are near each other it is the other way round: 2.5 µs
-//! and 6.4 µs. No processor says which case it is, and a virtual machine's host may move its cores at any time. So the
-//! writer times some of its copies, and compares them with what a copy past the caches costs on this machine.
-//! `docs/constants.md` has the figures.
+//! written again. Between cores whose caches are far from each other, this takes several times as long as the copy: 64
+//! KiB took 25 µs through the caches, and 7 µs past them. Between cores that are near each other it is the other way
+//! round: 2.5 µs through the caches, and 6.4 µs past them. Processors do not tell which case it is, and the host of a
+//! virtual machine may move its cores at any time. So the writer times some of its copies, and compares them with the
+//! time that a copy past the caches takes on this machine. `docs/constants.md` has the figures.
 
 use std::time::{Duration, Instant};
 
 use crate::costs;
 
-/// Number of bytes from which on a copy is long. The time of a shorter one is too short for the clock.
+/// Number of bytes from which on a copy is long. A shorter copy takes too little time for the clock.
 pub(crate) const LONG: usize = 2048;
 /// The writer times one in this many copies through the caches.
 const TIMED: u64 = 16;
 /// The writer goes past the caches after this many slow copies in a row.
 const SLOW: u32 = 3;
-/// The writer makes this many copies past the caches before it tries one through them. The number doubles with each
-/// slow try, from the first of these constants to the second.
+/// The writer makes this many copies past the caches before it tries one through the caches. The number doubles with
+/// each slow try, from the first of these constants to the second.
 const STAY: u64 = 64;
 const STAY_MOST: u64 = 256;
 
-/// What a writer knows of its copies: see the [module](self).
+/// What a writer knows about its copies: see the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Copier {
     way: Way,
-    /// Number of copies until the next one that is timed.
+    /// Number of copies until the next copy that is timed.
     untimed: u64,
-    /// Number of slow copies since the last one that was not slow.
+    /// Number of slow copies in a row.
     slow: u32,
-    /// Number of copies for which it stayed past the caches.
+    /// Number of copies that the writer last made past the caches in a row; 0 if it has not done so since a fast copy.
     stayed: u64,
 }
 
@@ -41,13 +41,13 @@ pub(crate) enum Way {
     /// Through the caches.
     #[default]
     Through,
-    /// Past them.
+    /// Past the caches.
     Past,
 }
 
 impl Copier {
-    /// Returns a copier that times none of its first `untimed` copies: the first write to memory takes longer, because
-    /// the system has to provide it.
+    /// Returns a copier that does not time its first `untimed` copies, because the first write to memory takes longer:
+    /// the system has to provide the memory.
     pub(crate) fn new(untimed: u64) -> Self {
         Self { untimed, ..Self::default() }
     }
@@ -70,19 +70,19 @@ impl Copier {
             self.untimed -= 1;
             return (self.way, false);
         }
-        // From `Past`, this is a try.
+        // After copies past the caches, this is a try.
         self.way = Way::Through;
         (Way::Through, true)
     }
 
     /// Notes how long a copy through the caches took, and chooses the way of the next copies. `past` returns how long a
-    /// copy past the caches takes, reading included.
+    /// copy past the caches takes, including the time to read it.
     fn took(&mut self, time: Duration, past: impl FnOnce() -> Option<Duration>) {
         if past().is_none_or(|past| time <= past) {
             (self.stayed, self.untimed, self.slow) = (0, TIMED - 1, 0);
             return;
         }
-        // If it does not turn to the other way now, the next copy is timed, too.
+        // If the way does not change below, the next copy is timed, too.
         self.slow += 1;
         if self.stayed > 0 || self.slow >= SLOW {
             self.stayed = (2 * self.stayed).clamp(STAY, STAY_MOST);
@@ -97,7 +97,8 @@ mod tests {
 
     const PAST: Duration = Duration::from_micros(7);
 
-    /// Makes `copies` copies, where one through the caches takes `through`, and returns how many went past the caches.
+    /// Makes `copies` copies, each of which would take `through` through the caches. Returns how many went past the
+    /// caches.
     fn copy(copier: &mut Copier, copies: u64, through: Duration) -> u64 {
         let mut went_past = 0;
         for _ in 0..copies {

@@ -1,4 +1,4 @@
-//! The one copy of a message that is sent by value.
+//! The only copy of a message that is sent by value.
 
 use std::ptr::NonNull;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -6,16 +6,16 @@ use std::sync::OnceLock;
 
 use crate::Plain;
 
-/// Number of bytes from which on a copy is long. A long copy uses the processor's string instruction where that is
-/// [worth it](strings), and otherwise goes line by line.
+/// Number of bytes from which on a copy is long. A long copy uses the processor's string instruction if that is
+/// [faster](strings), and otherwise goes line by line.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) const STRING: usize = 9 * 64;
 
-/// The string instruction works best with multiples of this many bytes.
+/// The string instruction is fastest with multiples of this many bytes.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) const STRING_STEP: usize = 128;
 
-/// Returns whether there is such an instruction that is worth it for `bytes` bytes.
+/// Returns whether to copy `bytes` bytes with the string instruction.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 pub(crate) fn is_string(bytes: usize) -> bool {
@@ -24,12 +24,13 @@ pub(crate) fn is_string(bytes: usize) -> bool {
 
 /// Returns whether the string instruction is faster than vectors, between cores.
 ///
-/// Intel's takes whole lines without fetching them first, whereas a vector store fetches the line that it overwrites
-/// from where it was last read. Between cores of different last-level caches that costs five times the copy: 124 µs
-/// instead of 24 µs for 1 MiB (`cargo bench --bench ratios -- large.send`). Intel's also asks for all that it reads at
-/// once: a copy of 16 lines behind a flag, both from a core with another last-level cache, takes the time of one
-/// transfer with it, and of two without (`-- broadcast.1KB`). AMD's does neither: 8 KiB from core to core take 0.9 µs
-/// with it, and 0.5 to 0.7 µs line by line (`-- tagged.8KB`). So only Intel's is used.
+/// Intel's instruction overwrites whole lines without fetching them first, whereas a vector store fetches the line that
+/// it overwrites from the core that last read it. Between cores of different last-level caches, this takes five times
+/// as long as the copy: 124 µs instead of 24 µs for 1 MiB (`cargo bench --bench ratios -- large.send`). Intel's
+/// instruction also requests all lines that it reads at once: a copy of 16 lines behind a flag, both from a core with
+/// another last-level cache, takes the time of one transfer with it, and of two without (`-- broadcast.1KB`). AMD's
+/// instruction does neither: 8 KiB from core to core take 0.9 µs with it, and 0.5 to 0.7 µs line by line
+/// (`-- tagged.8KB`). So only Intel's is used.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 fn strings() -> bool {
@@ -38,7 +39,7 @@ fn strings() -> bool {
         // SAFETY: every x86-64 processor has the instruction.
         #[allow(unused_unsafe, reason = "it is safe to call with newer compilers")]
         let vendor = unsafe { std::arch::x86_64::__cpuid(0) };
-        // "GenuineIntel", in the order in which it is told.
+        // The registers spell "GenuineIntel" in this order.
         let is_intel = [vendor.ebx, vendor.edx, vendor.ecx]
             .iter()
             .flat_map(|word| word.to_le_bytes())
@@ -47,15 +48,15 @@ fn strings() -> bool {
     })
 }
 
-/// Copies elements as `copy_from_slice` does, in the way that is fastest when another core has written `from` or was
-/// the last to read `to`. The library itself copies messages in this way.
+/// Copies elements as `copy_from_slice` does, in the way that is fastest if another core has written `from` or was the
+/// last to read `to`. The library itself copies messages in this way.
 ///
 /// # Panics
 /// When the lengths differ.
 #[inline]
 pub fn copy<T: Plain>(from: &[T], to: &mut [T]) {
     assert_eq!(from.len(), to.len(), "a copy of another length");
-    // SAFETY: both have so many bytes; one of them is borrowed exclusively.
+    // SAFETY: both slices have that many bytes. `to` is borrowed exclusively, so they do not overlap.
     unsafe { copy_bytes(NonNull::from(from).cast(), NonNull::from(to).cast(), size_of_val(from)) };
 }
 
@@ -67,10 +68,10 @@ pub fn copy<T: Plain>(from: &[T], to: &mut [T]) {
 pub(crate) unsafe fn copy_bytes(from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if bytes >= STRING {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that both ranges are valid and do not overlap.
         return unsafe { copy_long(from, to, bytes) };
     }
-    // SAFETY: the caller's.
+    // SAFETY: as above.
     unsafe { to.copy_from_nonoverlapping(from, bytes) };
 }
 
@@ -80,8 +81,9 @@ pub(crate) unsafe fn copy_bytes(from: NonNull<u8>, to: NonNull<u8>, bytes: usize
 #[inline(never)]
 unsafe fn copy_long(from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
     let whole = bytes / STRING_STEP * STRING_STEP;
-    // SAFETY: two parts of valid and disjoint ranges. What is left over goes first: the processor
-    // looks ahead from there into the string, and not out of it.
+    // SAFETY: the caller guarantees that both ranges are valid and do not overlap, so the same holds for the two parts.
+    // The rest goes first, because the processor looks ahead from ordinary instructions into the string instruction,
+    // but not out of it.
     unsafe {
         to.add(whole).copy_from_nonoverlapping(from.add(whole), bytes - whole);
         match strings() {
@@ -91,10 +93,11 @@ unsafe fn copy_long(from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
     }
 }
 
-/// Copies lines of 64 bytes with this store instruction, the first ones first; `$fence` comes before and after.
+/// Copies lines of 64 bytes with this store instruction, beginning with the first line. Executes `$fence` before and
+/// after.
 ///
-/// In an `unsafe` block, and only where `$lines` is not zero and both ranges are valid for that many lines. To the
-/// compiler, the assembly may be any access to them.
+/// For use in an `unsafe` block, and only if `$lines` is not zero and both ranges are valid for that many lines. The
+/// compiler must assume that the assembly accesses them in any way.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! move_each_line {
     ($from:expr, $to:expr, $lines:expr, $store:literal $(, $fence:literal)?) => {
@@ -126,7 +129,7 @@ macro_rules! move_each_line {
     };
 }
 
-/// Copies `lines` times 64 bytes, the first ones first.
+/// Copies `lines` times 64 bytes, beginning with the first line.
 ///
 /// # Safety
 /// Both ranges are valid for that many bytes.
@@ -134,7 +137,7 @@ macro_rules! move_each_line {
 #[inline(always)]
 pub(crate) unsafe fn move_lines(from: *const u8, to: *const u8, lines: usize) {
     if lines != 0 {
-        // SAFETY: the caller's; at least one line.
+        // SAFETY: the caller guarantees that both ranges are valid, and there is at least one line.
         unsafe { move_each_line!(from, to, lines, "movups") };
     }
 }
@@ -142,12 +145,12 @@ pub(crate) unsafe fn move_lines(from: *const u8, to: *const u8, lines: usize) {
 /// Copies forward with `REP MOVSB`.
 ///
 /// # Safety
-/// Same as for the instruction: both ranges are valid for that many bytes.
+/// Both ranges are valid for that many bytes.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 pub(crate) unsafe fn move_string(from: *const u8, to: *const u8, bytes: usize) {
-    // SAFETY: the caller's; the direction flag is clear by the calling convention. The string's
-    // stores come before all later ones (Intel SDM, volume 3, section 9.2.4.1).
+    // SAFETY: the caller guarantees that both ranges are valid. The direction flag is clear by the calling convention.
+    // The instruction's stores come before all later stores (Intel SDM, volume 3, section 9.2.4.1).
     unsafe {
         std::arch::asm!(
             "rep movsb",
@@ -159,16 +162,17 @@ pub(crate) unsafe fn move_string(from: *const u8, to: *const u8, bytes: usize) {
     }
 }
 
-/// Copies `bytes` bytes past the caches where the processor can. Whole lines are in no cache afterwards. As with other
-/// copies, what is stored later by a Release comes after the copy.
+/// Copies `bytes` bytes past the caches if the processor can. Afterwards, the whole lines are in no cache. As with
+/// other copies, a later Release store comes after the copy.
 ///
 /// # Safety
 /// Both ranges are valid for that many bytes, and do not overlap.
 pub(crate) unsafe fn copy_past_caches(from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
-    // SAFETY: the caller's, for three parts of the ranges.
+    // SAFETY: the caller guarantees that both ranges are valid and do not overlap, so the same holds for the three
+    // parts.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     unsafe {
-        // Up to a line, so that each line is written as a whole.
+        // The first part ends at the beginning of a line, so that the lines after it are written as a whole.
         let before = to.align_offset(64).min(bytes);
         let lines = (bytes - before) / 64;
         to.copy_from_nonoverlapping(from, before);
@@ -177,7 +181,7 @@ pub(crate) unsafe fn copy_past_caches(from: NonNull<u8>, to: NonNull<u8>, bytes:
         to.add(rest).copy_from_nonoverlapping(from.add(rest), bytes - rest);
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that both ranges are valid and do not overlap.
     unsafe {
         to.copy_from_nonoverlapping(from, bytes)
     }
@@ -191,8 +195,8 @@ pub(crate) unsafe fn copy_past_caches(from: NonNull<u8>, to: NonNull<u8>, bytes:
 #[inline(always)]
 pub(crate) unsafe fn move_lines_past_caches(from: *const u8, to: *const u8, lines: usize) {
     if lines != 0 {
-        // These stores are not in order with others by themselves, so there is a fence before and after them.
-        // SAFETY: the caller's; at least one line.
+        // By themselves, these stores are not ordered with others, so there is a fence before and after them.
+        // SAFETY: the caller guarantees that both ranges are valid and `to` is aligned, and there is at least one line.
         unsafe { move_each_line!(from, to, lines, "movntps", "sfence") };
     }
 }
@@ -207,7 +211,7 @@ mod tests {
         let from: Vec<u8> = (0..=most).map(|i| (i % 251) as u8).collect();
         for bytes in [0, 1, 63, 64, 575, 576, 577, 640, 703, 704, 4096, 4097, most] {
             let mut to = vec![0xee; bytes + 2];
-            // SAFETY: both ranges have that many bytes, from their second one on.
+            // SAFETY: both ranges have that many bytes from their second byte on.
             unsafe {
                 let from = NonNull::from(&from[1..]).cast();
                 copy_bytes(from, NonNull::from(&mut to[1..]).cast(), bytes);

@@ -1,24 +1,25 @@
-//! The cost of a processor's pause and of a look at a word on this machine, so that every wait can be given as a time.
+//! The cost of a processor's pause and of a look at a word on this machine, so that constants of waits can be times.
 //!
-//! A pause takes 140 cycles on one processor and ten on another. The same number of turns of a loop is therefore as
-//! long as a message's way on the latter, and as long as a wake-up on the former. The constants are times. The number
-//! of turns follows from a measurement that this process makes once, when it is needed for the first time. That takes
-//! 10 to 20 µs. `docs/constants.md` has the table of all constants.
+//! A pause takes 140 cycles on one processor and ten on another. So the same number of turns of a loop may take as long
+//! as a message on the latter, and as long as a wake-up on the former. Therefore the constants are times. The number of
+//! turns follows from a measurement, which this process makes once, when a number is first needed. The measurement
+//! takes 10 to 20 µs. `docs/constants.md` has the table of all constants.
 
 use std::time::Duration;
 
-/// The number of turns that take about as long as [`WHILE`], for loops in which each turn is one such action. For
-/// almost any wait it does not matter whether they are half or twice as many. So nothing is compared with a clock that
-/// changes later.
+/// The numbers of turns that take about as long as [`WHILE`], for loops in which each turn is one pause or one look.
+/// For almost any wait it does not matter whether there are half or twice as many turns. So a change of the processor's
+/// clock rate after the measurement does no harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Costs {
     pauses: u32,
     looks: u32,
-    /// Ticks of the counter by which `UMWAIT` and `MWAITX` end.
+    /// Ticks of the counter that limits `UMWAIT` and `MWAITX`.
     ticks: u32,
 }
 
-/// A time is converted to a number of turns by a multiplication and a shift.
+/// The time, in nanoseconds, to which [`Costs`] refer. A power of two, so that the conversion is a multiplication and a
+/// shift.
 const WHILE: u64 = 1 << SHIFT;
 const SHIFT: u32 = 10;
 
@@ -34,12 +35,12 @@ pub fn looks(time: Duration) -> u32 {
     turns(time, measured().looks)
 }
 
-/// Looks with `poll` up to `looks` times, without a pause, until it answers. Each look begins after the one before.
+/// Calls `poll` up to `looks` times, without a pause, until it answers. Each look begins after the end of the previous
+/// one.
 ///
 /// Without this order, a processor begins dozens of looks ahead of time. When another core writes the word, the
-/// processor has to discard all of them and begin them again. On a channel, a round trip of 8 bytes took a quarter less
-/// time with a fence after each look. `docs/constants.md` has the figures, including cases where a fence makes it
-/// slower.
+/// processor has to discard all of them and begin them again. With a fence after each look, a round trip of 8 bytes
+/// through channels took a quarter less time. `docs/constants.md` has the figures, including cases that become slower.
 #[inline(always)]
 pub fn look<T>(looks: u32, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
     for _ in 0..looks {
@@ -57,25 +58,25 @@ pub fn look_until(looks: u32, mut is_there: impl FnMut() -> bool) -> bool {
     look(looks, || is_there().then_some(())).is_some()
 }
 
-/// Waits for the loads of a look, so that no other look begins before: see [`look`].
+/// Waits for the loads of a look, so that no other look begins before their end: see [`look`].
 #[inline(always)]
 pub fn end_look() {
-    // SAFETY: the instruction ends after all loads before it, and changes nothing. Every x86-64 processor has it.
+    // SAFETY: the instruction only waits for all loads before it. Every x86-64 processor has it.
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
     unsafe {
         std::arch::asm!("lfence", options(nostack, preserves_flags));
     }
 }
 
-/// Returns how far the processor's time counter advances in this time.
+/// Returns by how much the processor's time counter advances in this time.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn ticks(time: Duration) -> u32 {
     turns(time, measured().ticks)
 }
 
-/// Returns about how long it takes to copy this many bytes past the caches and to read them again. `None` if there is
-/// no such copy.
+/// Returns about how long it takes to copy this many bytes past the caches and to read them again. Returns `None` if
+/// this machine has no such copy.
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
 pub(crate) fn past_caches(bytes: usize) -> Option<Duration> {
     Some(clock::past_caches(bytes))
@@ -93,7 +94,8 @@ fn turns(time: Duration, in_a_while: u32) -> u32 {
     u32::try_from(turns).unwrap_or(u32::MAX).max(1)
 }
 
-/// Returns costs by which every wait is one turn: in models there is no time, and interpreted code is not measured.
+/// Returns costs with which every wait is one turn, because there is no time in models, and interpreted code is too
+/// slow to be measured.
 #[cfg(any(loom, miri))]
 fn measured() -> Costs {
     Costs { pauses: 0, looks: 0, ticks: 0 }
@@ -122,8 +124,8 @@ mod clock {
 
     pub(super) static COSTS: OnceLock<Costs> = OnceLock::new();
 
-    /// Names the environment variable that says how much slower this machine is to seem than it is: 5 makes all loops a
-    /// fifth as long. This is for experiments that show the value of the constants by making them wrong.
+    /// The environment variable that makes all loops shorter: a value of 5 makes them a fifth as long. Experiments use
+    /// it to show the value of the constants by making them wrong.
     const VARIABLE: &str = "ONCHIP_COSTS";
 
     pub(super) fn scale() -> f64 {
@@ -153,12 +155,12 @@ mod clock {
         }
     }
 
-    /// Returns how many turns `run` takes in a [`WHILE`], where a reading of the clock takes `reading` nanoseconds. It
-    /// is measured with `turns` turns, or with more if these take too little time for the clock.
+    /// Returns how many turns of `run` take a [`WHILE`]. A reading of the clock takes `reading` nanoseconds. Measures
+    /// `turns` turns, or more if these take too little time for the clock.
     fn in_a_while(reading: u64, mut turns: u32, run: impl Fn(u32)) -> u32 {
         loop {
             let took = shortest(|| run(turns));
-            // On a clock that stands still a turn takes a nanosecond.
+            // If the clock stands still even for this many turns, the result below is the largest possible one.
             let is_last = turns >= 1 << 14;
             if is_last || took >= (8 * reading).max(150) {
                 let nanos = took.saturating_sub(reading).max(1);
@@ -169,8 +171,8 @@ mod clock {
         }
     }
 
-    /// Returns the shortest of several runs, by the clock: during the others, something else may have used the
-    /// processor.
+    /// Returns the time of the shortest of several runs, because something else may have used the processor during the
+    /// others.
     fn shortest(run: impl Fn()) -> u64 {
         let times = (0..5).map(|_| {
             let began = Instant::now();
@@ -180,7 +182,7 @@ mod clock {
         times.min().unwrap_or_default()
     }
 
-    /// See [`costs::past_caches`](super::past_caches). Measured when it is asked for the first time, in 50 µs.
+    /// See [`costs::past_caches`](super::past_caches). The first call measures this, in 50 µs.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn past_caches(bytes: usize) -> Duration {
         const LEN: usize = 32 << 10;
@@ -190,7 +192,7 @@ mod clock {
             let from = NonNull::from(&from[..]).cast();
             let [to, back] = [&mut to, &mut back].map(|bytes| NonNull::from(&mut bytes[..]).cast());
             shortest(|| {
-                // SAFETY: three vectors of this length.
+                // SAFETY: the three vectors have this length, and do not overlap.
                 unsafe {
                     copy_past_caches(from, to, LEN);
                     copy_bytes(to, back, LEN);
@@ -202,7 +204,7 @@ mod clock {
 
     fn counter() -> u64 {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: every x86-64 processor has the instruction; it touches no memory.
+        // SAFETY: every x86-64 processor has the instruction, which accesses no memory.
         unsafe {
             std::arch::x86_64::_rdtsc()
         }
@@ -223,7 +225,7 @@ mod clock {
             assert_eq!(turns(Duration::MAX, u32::MAX), u32::MAX);
         }
 
-        /// However busy the machine is, a pause takes some time, and no more than a few microseconds.
+        /// Even on a busy machine, a pause takes some time, and no more than a few microseconds.
         #[test]
         fn what_is_measured_is_of_this_world() {
             let costs = measure();
@@ -231,7 +233,7 @@ mod clock {
                 assert!((1..=8 * WHILE as u32).contains(&turns), "{costs:?}");
             }
             if cfg!(target_arch = "x86_64") {
-                // From 10 MHz to 100 GHz.
+                // This range is that of counters from 10 MHz to 100 GHz.
                 assert!((10..102_400).contains(&costs.ticks), "{costs:?}");
             }
             assert!(looks(Duration::from_micros(100)) >= looks(Duration::from_micros(1)));
@@ -245,7 +247,7 @@ mod clock {
             assert_eq!(costs.scaled(0.5), Costs { pauses: 140, looks: 2000, ticks: 2800 });
         }
 
-        /// A clock of whole milliseconds, or none.
+        /// The clock may have a resolution of milliseconds, or may stand still.
         #[test]
         fn turns_too_short_for_the_clock_are_repeated_and_then_guessed() {
             let turns = in_a_while(0, 16, |_| ());

@@ -1,6 +1,5 @@
-//! The part of Onchip that touches shared memory and the operating system: worlds of ranks, typed
-//! channels between them, buffers that move, message passing buffers. Programs use it through the
-//! `onchip` crate.
+//! The part of Onchip that accesses shared memory and the operating system: worlds of ranks, typed channels between
+//! them, buffers that move, and message passing buffers. Programs use it through the `onchip` crate.
 
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
@@ -80,9 +79,9 @@ pub mod memory {
     };
 }
 
-/// Building blocks for code that deals with waits: listening to the waits of a thread (recordings are built on this),
-/// telling reports which call waits, news that ends waits for no particular rank, and the number of turns of a loop that
-/// take a given time on this machine. Not for programs, so the `onchip` crate does not export it.
+/// Building blocks for code that deals with waits: a listener for the waits of a thread (recordings are built on this),
+/// telling reports which call waits, news that can end any wait, and the number of turns of a loop that take a given
+/// time on this machine. Not for programs, so the `onchip` crate does not export it.
 pub mod waits {
     pub use crate::{
         costs::{end_look, look, looks, pauses},
@@ -90,8 +89,8 @@ pub mod waits {
     };
 }
 
-/// The rank's progress engine: what goes on in a rank's thread while it waits for something else. Not for programs, so
-/// the `onchip` crate does not export it.
+/// The rank's progress engine: it advances pending operations in a thread of the rank that waits for something else.
+/// Not for programs, so the `onchip` crate does not export it.
 pub mod progress {
     pub use crate::wait::progress::{Advanced, Helper, Lent, Part, ring};
 }
@@ -121,7 +120,7 @@ pub use wait::{Operation, UnknownWaitPolicy, Wait, WaitPolicy};
 pub use world::report;
 pub use world::{Endpoints, MemoryUse, Rank, WAIT_VARIABLE, World, caller, launched};
 
-/// Compiles and runs what the README shows.
+/// Compiles and runs the README's examples.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

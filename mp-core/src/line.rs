@@ -1,8 +1,10 @@
-//! Cache lines: the primitives from which algorithms on them are built, and what else a program can say about them.
+//! Cache lines: the primitives from which algorithms on lines are built, and the hints that a program can give about
+//! lines.
 //!
 //! The primitives are those of S. Ramos and T. Hoefler, *Cache Line Aware Algorithm Design for Cache-Coherent
-//! Architectures*, section 2.4. A line's first word is its value. Plain loads and stores move it, and only [`add`] is a
-//! locked instruction. Locked instructions take the line away from all its readers, and are not for polling.
+//! Architectures*, section 2.4. A line's first word is its value. Plain loads and stores access it, and only [`add`] is
+//! a locked instruction. A locked instruction takes the line away from all its readers, so it must not be used for
+//! polling.
 //!
 //! | in the paper | here | touches |
 //! |---|---|---|
@@ -11,8 +13,8 @@
 //! | `cl_write(line, value)` | [`write`] | a store |
 //! | `cl_add(line, value)` | [`add`] | a load and a store, as one |
 //!
-//! The library's own waits go through `wait/`, which also sleeps and ends for a dead peer. [`wait`] is for threads that
-//! have a core reserved for them.
+//! The library's own waits go through `wait/`, where a rank also sleeps, and where the death of a peer ends the wait.
+//! [`wait`] is for threads that have a core reserved for them.
 
 mod fold;
 mod shared;
@@ -39,10 +41,10 @@ pub(crate) fn add(line: &Line, value: u64) -> u64 {
     line.add_to_flag(value)
 }
 
-/// Polls a line until its value is as wanted, and returns that value. Returns [`None`] when `given_up` says so, which
-/// is asked now and then.
+/// Polls a line until `wanted` accepts its value, and returns that value. Calls `given_up` now and then, and returns
+/// [`None`] when it says so.
 ///
-/// Also lets other threads run now and then: where threads share a core, what is waited for may come from one of them.
+/// Also lets other threads run now and then, because the thread that writes the value may share this core.
 #[inline]
 pub(crate) fn wait(
     line: &Line,
@@ -65,19 +67,19 @@ pub(crate) fn wait(
     }
 }
 
-/// Evicts a line from all caches, so that the next access to it comes from memory. Returns whether this processor lets
-/// programs do so. The eviction of all lines is done before [`evicted`] returns.
+/// Evicts a line from all caches, so that the next access to it goes to memory. Returns whether programs can do this on
+/// this processor. [`evicted`] waits for the end of all evictions.
 #[inline]
 pub(crate) fn evict(line: &Line) -> bool {
     let _ = line;
-    // SAFETY: the line is mapped; the instruction changes where it lies, and not what is in it.
-    // Every x86-64 processor has it.
+    // SAFETY: the line is mapped, and the instruction does not change its contents. Every x86-64 processor has the
+    // instruction.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     unsafe {
         std::arch::x86_64::_mm_clflush(std::ptr::from_ref(line).cast());
         true
     }
-    // SAFETY: as above. Linux lets programs use it, or carries it out for them.
+    // SAFETY: as above. Linux lets programs use the instruction, or emulates it.
     #[cfg(all(target_arch = "aarch64", not(miri)))]
     unsafe {
         std::arch::asm!("dc civac, {0}", in(reg) std::ptr::from_ref(line),
@@ -88,10 +90,10 @@ pub(crate) fn evict(line: &Line) -> bool {
     false
 }
 
-/// Waits until the lines of all earlier calls of [`evict`] are gone.
+/// Waits until the lines of all earlier calls of [`evict`] have left the caches.
 #[inline]
 pub(crate) fn evicted() {
-    // SAFETY: an instruction that only orders others; every x86-64 processor has it.
+    // SAFETY: the instruction only orders others. Every x86-64 processor has it.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     unsafe {
         std::arch::x86_64::_mm_mfence();
@@ -103,14 +105,14 @@ pub(crate) fn evicted() {
     }
 }
 
-/// Asks for the line of `address` to be brought here for writing, so that the store does not wait for it. Any address
-/// is allowed; one that is not mapped is ignored.
+/// Asks the processor to fetch the line of `address` for writing, so that a later store need not wait for it. Any
+/// address is allowed. An address that is not mapped is ignored.
 #[inline(always)]
 pub(crate) fn prefetch_to_write(address: *const u8) {
-    // The intrinsic would need a target feature that baseline x86-64 lacks, and falls back to a
-    // prefetch for reading, which leaves the costly part, taking the line away from its reader, to
-    // the store. Processors without the instruction execute it as a no-op.
-    // SAFETY: a hint: it reads nothing, writes nothing, and never faults.
+    // The intrinsic needs a target feature that baseline x86-64 lacks. Without it, the intrinsic prefetches for
+    // reading, which leaves the costly part to the store: taking the line away from its reader. Processors without the
+    // instruction execute it as a no-op.
+    // SAFETY: the instruction is a hint. It reads and writes no memory that the program sees, and never faults.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     unsafe {
         std::arch::asm!("prefetchw [{0}]", in(reg) address,
@@ -130,7 +132,7 @@ pub(crate) fn prefetch_to_write(address: *const u8) {
 mod tests {
     use super::*;
 
-    /// Two threads make each other continue through lines, and one copies what the other has written.
+    /// Two threads signal each other through lines, and one copies what the other has written.
     #[test]
     fn what_was_written_before_is_there_after_the_wait() {
         let rounds = if cfg!(miri) { 20 } else { 2000 };

@@ -48,7 +48,7 @@ use serde::{Serialize, de::DeserializeOwned};
 )]
 pub trait Plain: NoUninit + AnyBitPattern + Send + Sync {}
 
-// Not recommended, so that errors name this trait and not those that it is made of.
+// With this attribute, errors name this trait and not the traits of which it is made.
 #[diagnostic::do_not_recommend]
 impl<T: NoUninit + AnyBitPattern + Send + Sync> Plain for T {}
 
@@ -108,11 +108,11 @@ impl<T: Plain> Message for [T] {
     }
 }
 
-/// A type whose values can be carried from one process to another: the result of a rank, and what is handed to all
-/// ranks. See [`World::run`](crate::World::run).
+/// A type whose values can be carried from one process to another: the result of a rank, and the value that is handed
+/// to all ranks. See [`World::run`](crate::World::run).
 ///
-/// Implemented for every type that `serde` can serialize and deserialize: numbers, text, collections, and your own types
-/// that derive both.
+/// Implemented for every type that `serde` can serialize and deserialize: numbers, text, collections, and your own
+/// types that derive both.
 ///
 /// ```
 /// use onchip::prelude::*;

@@ -1,10 +1,11 @@
 //! The only source of atomics, fences, futexes and data-race markers.
 //!
-//! Every other module takes them from here, so that one switch (`--cfg loom`) runs all of them under the model checker.
-//! Orderings are justified where they are used; each `Release` there names the `Acquire` that it pairs with.
+//! Every other module takes them from here, so that one switch (`--cfg loom`) replaces all of them by those of the
+//! model checker. Comments where they are used justify the orderings: each `Release` names the `Acquire` that it pairs
+//! with.
 //!
-//! The system calls for futexes and `membarrier` are made by number, because nix does not name them. The crate rustix
-//! has most of them, but would be a second crate for the same system.
+//! The system calls for futexes and `membarrier` are made by number, because nix has no functions for them. The crate
+//! rustix has most of them, but would be a second crate for the same purpose.
 
 #[cfg(not(loom))]
 pub(crate) use self::machine::*;
@@ -53,7 +54,8 @@ mod machine {
     /// The largest number of words that FUTEX_WAITV takes.
     #[cfg(not(miri))]
     const WAITV_MOST: usize = 128;
-    /// From linux/futex.h: a word of 32 bits. Without FUTEX_PRIVATE_FLAG, as in [`Futex`].
+    /// A flag of linux/futex.h: the word has 32 bits. FUTEX_PRIVATE_FLAG is not set, for the same reason as in
+    /// [`Futex`].
     #[cfg(not(miri))]
     const FUTEX_32: u32 = 2;
 
@@ -67,10 +69,10 @@ mod machine {
         reserved: u32,
     }
 
-    /// A word on which threads of any process that maps it can sleep.
+    /// A word on which threads can sleep, in any process that maps the word.
     ///
-    /// The futex calls are the shared kind: with `FUTEX_PRIVATE_FLAG`, the kernel would hash the address in this
-    /// process and never find a waiter of another one.
+    /// The futex calls are those for shared memory. With `FUTEX_PRIVATE_FLAG`, the kernel would look for waiters by
+    /// their address in this process, and would never find waiters of other processes.
     #[derive(Debug, Default)]
     #[repr(transparent)]
     pub(crate) struct Futex(AtomicU32);
@@ -80,9 +82,9 @@ mod machine {
             Self::default()
         }
 
-        /// Sleeps until one of several words is woken, but only while each still has the value beside it. It may return
-        /// early for no reason. If the system call for this is not available (before Linux 5.16, or for more than 128
-        /// words), it sleeps on the first word alone, and not longer than `unsure`. It sleeps for `limit` at most.
+        /// Sleeps until one of several words is woken, but only while each word still has the value beside it, and for
+        /// `limit` at most. May return early for no reason. If the system call for this is not available (before Linux
+        /// 5.16, or for more than 128 words), this sleeps on the first word alone, and not longer than `unsure`.
         pub(crate) fn sleep_on_any(
             words: &[(&Self, u32)],
             unsure: Duration,
@@ -103,14 +105,14 @@ mod machine {
                         reserved: 0,
                     })
                     .collect();
-                // Until then, by the monotonic clock.
+                // The system call takes the time at which the sleep ends, on the monotonic clock.
                 let until = limit.and_then(|limit| {
                     let clock = nix::time::ClockId::CLOCK_MONOTONIC;
                     Some(*(nix::time::clock_gettime(clock).ok()? + limit.into()).as_ref())
                 });
                 let until = until.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-                // SAFETY: the array, the words that it names, and the time are alive for the call; the
-                // kernel only reads them.
+                // SAFETY: the array, the words that it names, and the time live until the call returns. The kernel only
+                // reads them.
                 let slept = unsafe {
                     nix::libc::syscall(
                         nix::libc::SYS_futex_waitv,
@@ -121,7 +123,7 @@ mod machine {
                         nix::libc::CLOCK_MONOTONIC,
                     )
                 };
-                // Woken, or one of the words has changed already, or a signal came, or it was too long.
+                // The thread was woken, one of the words had changed already, a signal came, or the time was over.
                 let early = [
                     nix::errno::Errno::EAGAIN,
                     nix::errno::Errno::EINTR,
@@ -142,8 +144,8 @@ mod machine {
             {
                 static CAN: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
                 *CAN.get_or_init(|| {
-                    // SAFETY: no words, so that nothing is read, and the call is refused: as senseless
-                    // where there is such a call.
+                    // SAFETY: the number of words is 0, so the kernel reads nothing. A kernel that has the call refuses
+                    // it with EINVAL.
                     let refused = unsafe {
                         let none = std::ptr::null::<Waiter>();
                         let limit = std::ptr::null::<nix::libc::timespec>();
@@ -164,7 +166,7 @@ mod machine {
         pub(crate) fn advance_and_wake(&self) {
             // Release: pairs with the Acquire in `value`.
             self.0.fetch_add(1, Ordering::Release);
-            // SAFETY: FUTEX_WAKE takes the address only as a key; the word is alive for the call.
+            // SAFETY: FUTEX_WAKE uses the address only as a key, and the word lives until the call returns.
             #[cfg(not(miri))]
             unsafe {
                 nix::libc::syscall(
@@ -180,21 +182,20 @@ mod machine {
         pub(crate) fn advance_and_wake_one(&self) {
             // Release: pairs with the Acquire in `value`.
             self.0.fetch_add(1, Ordering::Release);
-            // SAFETY: FUTEX_WAKE takes the address only as a key; the word is alive for the call.
+            // SAFETY: FUTEX_WAKE uses the address only as a key, and the word lives until the call returns.
             #[cfg(not(miri))]
             unsafe {
                 nix::libc::syscall(nix::libc::SYS_futex, self.0.as_ptr(), nix::libc::FUTEX_WAKE, 1);
             }
         }
 
-        /// Adds one to the word and wakes the sleepers that sleep with any of these bits, by a single system call.
+        /// Adds one to the word and wakes all threads that sleep with any of these bits, by a single system call.
         pub(crate) fn advance_and_wake_bits(&self, bits: u32) {
             // Release: pairs with the Acquire in `value`.
             self.0.fetch_add(1, Ordering::Release);
             #[cfg(miri)]
             let _ = bits;
-            // SAFETY: FUTEX_WAKE_BITSET takes the address only as a key; the word is alive for the
-            // call.
+            // SAFETY: FUTEX_WAKE_BITSET uses the address only as a key, and the word lives until the call returns.
             #[cfg(not(miri))]
             unsafe {
                 nix::libc::syscall(
@@ -209,16 +210,16 @@ mod machine {
             }
         }
 
-        /// Works like [`sleep`](Self::sleep) without a limit, but wakes for any of these bits. At least one must be
-        /// set.
+        /// Sleeps as [`sleep`](Self::sleep) does without a limit, but wakes for any of these bits. At least one bit
+        /// must be set.
         pub(crate) fn sleep_bits(&self, expected: u32, bits: u32) {
             #[cfg(miri)]
             {
                 let _ = (expected, bits);
                 std::thread::yield_now();
             }
-            // SAFETY: the word is alive for the call; the kernel only reads it. No time limit is
-            // given.
+            // SAFETY: the word lives until the call returns, and the kernel only reads it. The null pointers mean that
+            // there is no time limit and no second word.
             #[cfg(not(miri))]
             unsafe {
                 nix::libc::syscall(
@@ -233,8 +234,8 @@ mod machine {
             }
         }
 
-        /// Sleeps until woken, but only while the word still has the value `expected`; returns
-        /// after `timeout` at the latest, and may return early for no reason.
+        /// Sleeps until woken, but only while the word still has the value `expected`. Returns after `timeout` at the
+        /// latest, and may return early for no reason.
         pub(crate) fn sleep(&self, expected: u32, timeout: Option<Duration>) {
             #[cfg(miri)]
             {
@@ -248,8 +249,7 @@ mod machine {
                     tv_nsec: t.subsec_nanos() as _,
                 });
                 let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-                // SAFETY: the word and the optional timespec are alive for the call; the kernel
-                // reads both and writes neither.
+                // SAFETY: the word and the optional timespec live until the call returns. The kernel only reads them.
                 unsafe {
                     nix::libc::syscall(
                         nix::libc::SYS_futex,
@@ -274,32 +274,32 @@ mod model {
     };
     pub(crate) use loom::thread::yield_now;
 
-    /// The counterpart of the real one: an `UnsafeCell` that loom watches.
+    /// The counterpart of the real marker: an `UnsafeCell` that loom watches.
     #[derive(Debug)]
     pub struct RaceMarker(loom::cell::UnsafeCell<()>);
 
-    // SAFETY: the cell holds no data; its only purpose is that loom reports unordered access.
+    // SAFETY: the cell holds no data. It exists only so that loom reports unordered accesses.
     unsafe impl Sync for RaceMarker {}
 
     impl RaceMarker {
-        /// See the real one.
+        /// Does what the method of the real marker does.
         #[allow(clippy::new_without_default, reason = "as the real one")]
         pub fn new() -> Self {
             Self(loom::cell::UnsafeCell::new(()))
         }
 
-        /// See the real one.
+        /// Does what the method of the real marker does.
         pub fn writing(&self) {
             self.0.with_mut(|_| ());
         }
 
-        /// See the real one.
+        /// Does what the method of the real marker does.
         pub fn reading(&self) {
             self.0.with(|_| ());
         }
     }
 
-    /// The futex as a word under a mutex: comparing and going to sleep are one step, as in the kernel.
+    /// A futex made of a word and a mutex: comparing the word and going to sleep are one step, as in the kernel.
     #[derive(Debug)]
     pub(crate) struct Futex {
         word: AtomicU32,
@@ -332,7 +332,7 @@ mod model {
             self.bell.notify_one();
         }
 
-        /// Also wakes the other sleepers, for no reason.
+        /// Wakes all sleepers. To those with other bits, this is a wake-up for no reason.
         pub(crate) fn advance_and_wake_bits(&self, _bits: u32) {
             self.advance_and_wake();
         }
@@ -379,6 +379,7 @@ mod model {
         interleavings(preemptions).check(test);
     }
 
-    /// Does nothing: loom keeps in order what this fence orders, and it orders nothing for other threads.
+    /// Does nothing, because loom keeps the program order of a thread anyway, and this fence orders nothing for other
+    /// threads.
     pub(crate) fn compiler_fence(_order: Ordering) {}
 }

@@ -4,7 +4,7 @@
 use crate::sync::life::arrives;
 use crate::sync::{AtomicU64, Ordering, compiler_fence};
 
-/// In models, a store may be the moment of a thread's death.
+/// Returns whether a store has its effect. In models, a thread may die at any store.
 #[cfg(not(loom))]
 const fn arrives() -> bool {
     true
@@ -12,7 +12,7 @@ const fn arrives() -> bool {
 
 #[cfg(loom)]
 loom::thread_local! {
-    /// Stores that this thread has streamed and not settled: they become visible as late as possible.
+    /// Stores that this thread has streamed and not settled. They become visible as late as possible.
     static STREAMED: std::cell::RefCell<Vec<(*const Word, u64)>> = Default::default();
 }
 
@@ -23,15 +23,16 @@ loom::thread_local! {
 pub struct Word(AtomicU64);
 
 impl Word {
-    /// Makes a word outside of every world.
+    /// Makes a word that lies in no world.
     pub fn new(value: u64) -> Self {
         Self(AtomicU64::new(value))
     }
 
-    /// Reads the word, and sees everything that was done before the [`store`](Self::store) of the value it reads.
+    /// Reads the word. The caller then sees everything that was done before the [`store`](Self::store) of the value
+    /// read.
     #[inline(always)]
     pub fn load(&self) -> u64 {
-        // Acquire: pairs with the Release in `store` and in what changes.
+        // Acquire: pairs with the Release in `store`, and in the methods that change the word.
         self.0.load(Ordering::Acquire)
     }
 
@@ -45,7 +46,7 @@ impl Word {
     #[inline(always)]
     pub fn store(&self, value: u64) {
         if arrives() {
-            // Release: pairs with the Acquire in `load` and in what changes.
+            // Release: pairs with the Acquire in `load`, and in the methods that change the word.
             self.0.store(value, Ordering::Release);
         }
     }
@@ -55,8 +56,8 @@ impl Word {
     #[inline(always)]
     pub fn note(&self, value: u64) {
         self.store(value);
-        // The processor gives up nothing of a killed thread that came before what it keeps. So it
-        // is for the compiler to leave the two in order.
+        // If a thread is killed, the processor does not lose a store while it keeps a later one. So only the compiler
+        // must be kept from reordering the two.
         compiler_fence(Ordering::SeqCst);
     }
 
@@ -68,13 +69,13 @@ impl Word {
         }
     }
 
-    /// Writes the word past the caches, and leaves the line in none of them. On processors that have such a store, the
-    /// write is not ordered after earlier writes, but happens at some time; [`settle`] makes sure of that. On other
-    /// processors, this is an ordinary store. In models, it does not happen before [`settle`].
+    /// Writes the word past the caches, and leaves its line in none of them. On processors that have such a store, the
+    /// write is not ordered with other writes, and [`settle`] must be called to make it visible. On other processors,
+    /// this is an ordinary store. In models, the write does not happen before [`settle`].
     #[inline(always)]
     pub fn stream(&self, value: u64) {
-        // SAFETY: an aligned word that nobody reads or writes but by single instructions. To the
-        // compiler the assembly may be any access to it.
+        // SAFETY: this is an aligned word, which everyone accesses by single instructions only. The compiler must
+        // assume that the assembly accesses it in any way.
         #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
         unsafe {
             std::arch::asm!("movnti [{0}], {1}", in(reg) self.0.as_ptr(), in(reg) value,
@@ -86,8 +87,9 @@ impl Word {
         STREAMED.with(|streamed| streamed.borrow_mut().push((std::ptr::from_ref(self), value)));
     }
 
-    /// Swaps the word, and returns its old value. Sees everything that was done before that value was written, and
-    /// comes after everything that was done before, as do the other methods that change the word.
+    /// Swaps the word, and returns its old value. The caller then sees everything that was done before that value was
+    /// written. The write comes after everything that the caller did before. The same holds for the other methods that
+    /// change the word.
     #[inline(always)]
     pub fn swap(&self, value: u64) -> u64 {
         if arrives() { self.0.swap(value, Ordering::AcqRel) } else { self.load_relaxed() }
@@ -99,14 +101,14 @@ impl Word {
         if arrives() { self.0.fetch_add(value, Ordering::AcqRel) } else { self.load_relaxed() }
     }
 
-    /// Sets the word if it is `current`.
+    /// Sets the word to `new` if its value is `current`.
     ///
     /// # Errors
     /// The value that the word had instead.
     #[inline(always)]
     pub fn compare_exchange(&self, current: u64, new: u64) -> Result<(), u64> {
         if !arrives() {
-            // A ghost waits for nobody.
+            // A dead thread must unwind and not wait, so its exchange seems to succeed.
             return Ok(());
         }
         let exchanged = self.0.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire);
@@ -119,10 +121,10 @@ impl Word {
 pub fn settle() {
     #[cfg(loom)]
     for (word, value) in STREAMED.with(|streamed| streamed.take()) {
-        // SAFETY: a model settles while it has the words that it has streamed to.
+        // SAFETY: a model keeps the words to which it has streamed until it settles.
         unsafe { &*word }.store(value);
     }
-    // SAFETY: orders and completes this core's stores, and touches nothing.
+    // SAFETY: the instruction only orders and completes this core's stores.
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
     unsafe {
         std::arch::asm!("sfence", options(nostack, preserves_flags));

@@ -1,7 +1,7 @@
-//! Programs that run worlds, seen from outside: what they print, how they end, what they leave.
+//! Programs that run worlds, seen from outside: their output, how they end, and what they leave behind.
 //!
-//! Each case executes this program again with a name of its own, as a user's program would run:
-//! without the test harness, which captures output and has its own threads.
+//! Each case executes this program again with the case's name. So it runs like a user's program, without the test
+//! harness, which captures output and has threads of its own.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -24,7 +24,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use support::{Watchdog, watchdog::children_of};
 
-/// A program, and what is expected of it.
+/// The name of a case, the program, and the function that checks it from outside.
 type Case = (&'static str, fn() -> Result<()>, fn());
 
 const CASES: [Case; 35] = [
@@ -75,7 +75,7 @@ fn main() {
         }
         return;
     }
-    // Like the standard harness: words choose cases, options are its own affair.
+    // As in the standard harness, words choose cases. Options are ignored.
     let words: Vec<String> = std::iter::once(first)
         .chain(args)
         .filter(|a| !a.is_empty() && !a.starts_with('-'))
@@ -97,7 +97,7 @@ fn program(name: &str) -> Command {
     command
 }
 
-/// This program outside of the folder where test programs lie: one like any other.
+/// Returns a copy of this program outside the folder of test programs, so that it does not look like a test program.
 fn executable() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     if own.parent() == Some(Path::new(env!("CARGO_TARGET_TMPDIR"))) {
@@ -112,7 +112,7 @@ fn executable() -> PathBuf {
     copy
 }
 
-/// Runs a program to its end, or to the watchdog's.
+/// Runs a program to its end. The watchdog ends the test if this takes too long.
 fn run(command: &mut Command) -> Output {
     let _watchdog = Watchdog::start();
     command.output().unwrap()
@@ -133,7 +133,7 @@ fn lines() -> Result<()> {
     World::processes(8).run(|rank| {
         let mut random = support::Random::new(rank.id() as u64);
         for line in 0..LINES {
-            // In pieces, so that a pipe's reader meets half lines.
+            // The line is written in pieces, so that the reader of the pipe gets half lines.
             print!("rank {} ", rank.id());
             if random.below(50) == 0 {
                 let _ = std::io::stdout().flush();
@@ -273,7 +273,7 @@ fn statuses_reach_the_caller() {
     assert_eq!(ends("abort"), (Some(9), "rank 1 was killed by SIGABRT\n".to_owned()));
     let (code, text) = ends("panic");
     assert_eq!(code, Some(9));
-    // The rank's own message came first, on the same standard error.
+    // The rank's own message comes first, on the same standard error.
     assert!(text.ends_with("rank 1 panicked: it could not be\n"), "{text}");
 }
 
@@ -302,12 +302,12 @@ fn a_failure_is_told_once_and_in_words() {
     );
 }
 
-/// What the system calls this thread.
+/// Returns the system's name of this thread.
 fn comm() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/thread-self/comm")?.trim_end().to_owned())
 }
 
-/// Ranks under the names that the system has for them; those of processes panic.
+/// Checks the system's names of ranks. Ranks that are processes panic.
 fn named() -> Result<()> {
     let before = comm()?;
     let own_hook = std::env::args().nth(2).is_some();
@@ -318,7 +318,7 @@ fn named() -> Result<()> {
     assert_eq!(threads, ["rank 0", "rank 1"]);
     World::processes(2)
         .run(|rank| {
-            // Before `run` as well.
+            // The name was the same before `run`.
             ensure!(comm()? == before, "{} is not {before}", comm()?);
             let program = executable();
             let program = program.file_name().unwrap().to_string_lossy().into_owned();
@@ -340,7 +340,7 @@ fn ranks_are_named() {
     let heard = said(&mut program("named"));
     assert!(heard.starts_with(&format!("rank 1 of {name}:\n")), "{heard}");
     assert!(heard.ends_with("rank 1 panicked: on purpose\n"), "{heard}");
-    // Nothing else where the program has a hook of its own.
+    // If the program has a hook of its own, nothing else is printed.
     let heard = said(program("named").arg("hook"));
     assert_eq!(heard, "the program's own words\nrank 1 panicked: on purpose\n");
 }
@@ -349,11 +349,11 @@ fn arguments() -> Result<()> {
     let mut args = std::env::args().skip(2);
     let given = args.next();
     if given.as_deref() != Some("straight") {
-        // A rank must not come here.
+        // A rank must not reach this.
         assert!(mp_core::caller(), "a rank took the long way");
         println!("the long way");
     }
-    // A place in the source that is passed once by ranks, and several times by the caller.
+    // Each rank reaches this place in the source once, and the caller reaches it several times.
     for round in 0..3 {
         let results = World::processes(2)
             .args(["arguments", "straight", &round.to_string()])
@@ -395,13 +395,13 @@ fn the_environment_names_the_policy() {
     }
 }
 
-/// What this process has of worlds: processes, descriptors, mappings, threads.
+/// Returns what this process has because of worlds: processes, descriptors, mappings, and the number of threads.
 fn possessions() -> (Vec<u32>, Vec<PathBuf>, Vec<String>, usize) {
     let descriptors = fs::read_dir("/proc/self/fd").unwrap().flatten();
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     (
         children_of(std::process::id()),
-        // The folder itself is open while it is read.
+        // The folder itself is left out, because it is open while it is read.
         descriptors
             .filter_map(|entry| fs::read_link(entry.path()).ok())
             .filter(|link| !link.starts_with("/proc"))
@@ -411,14 +411,14 @@ fn possessions() -> (Vec<u32>, Vec<PathBuf>, Vec<String>, usize) {
     )
 }
 
-/// Of this process's threads: who could hold what is left.
+/// Returns the names of this process's threads, to show which of them could hold something that is left.
 fn thread_names() -> Vec<String> {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok()).collect()
 }
 
 fn leftovers() -> Result<()> {
-    // Process ranks come this way, too: what they have is another matter.
+    // Process ranks execute this, too, but have other things.
     let check = |when: &str, before: &(Vec<u32>, Vec<PathBuf>, Vec<String>, usize)| {
         if mp_core::caller() {
             let now = possessions();
@@ -480,7 +480,7 @@ fn nothing_is_left_behind() {
     assert_eq!(ours(names()), before, "files in /dev/shm or /tmp");
 }
 
-/// Ranks that wait for ever, one of them for a message, one in a loop of its own.
+/// Ranks that never end: one waits for a message, one sleeps again and again, and one spins.
 fn orphans() -> Result<()> {
     World::processes(3)
         .run(|rank| {
@@ -574,7 +574,7 @@ fn forged() -> Result<()> {
 fn a_forged_assignment_is_refused() {
     let me = std::process::id();
     let variable = "ONCHIP_RANK";
-    // A launcher's word without a launcher's descriptors.
+    // These are values of the variable without a launcher's descriptors.
     for value in [
         "",
         "x",
@@ -594,13 +594,13 @@ fn a_forged_assignment_is_refused() {
     }
 }
 
-/// Ranks print until they are told that nobody listens.
+/// Ranks print until they get an error because nobody reads.
 fn closed_output() -> Result<()> {
     World::processes(2)
         .run(|rank| {
             let mut output = std::io::stdout();
             while writeln!(output, "rank {} speaks", rank.id()).is_ok() {}
-            // In one piece: nobody puts lines of standard error together.
+            // The line is written by one call, because lines of standard error are not assembled.
             Ok(std::io::stderr().write_all(format!("rank {} knows\n", rank.id()).as_bytes())?)
         })
         .map(drop)
@@ -612,20 +612,20 @@ fn a_closed_output_is_told_to_the_ranks() {
         program("closed-output").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
-    // Lines that nobody read are no good end.
+    // The run has not succeeded if nobody has read the lines.
     assert_eq!(output.status.code(), Some(9));
     let said = text(&output.stderr);
     assert!(said.contains("rank 0 knows\n") && said.contains("rank 1 knows\n"), "{said}");
     assert!(said.ends_with("Broken pipe (os error 32)\n"), "{said}");
 }
 
-/// Whether this process was started as a rank, as its environment says.
+/// Returns whether this process was started as a rank, according to its environment.
 fn started_as_rank() -> bool {
     std::env::var("ONCHIP_RANK").is_ok()
 }
 
 fn say_pid() {
-    // In one piece: nobody puts lines of standard error together.
+    // The line is written by one call, because lines of standard error are not assembled.
     let _ = std::io::stderr().write_all(format!("{}\n", std::process::id()).as_bytes());
 }
 
@@ -638,7 +638,7 @@ fn slow_start() -> Result<()> {
     World::processes(3).run(|_| Ok(())).map(drop)
 }
 
-/// Kills a program when its three ranks have said their process numbers, and waits until they are gone.
+/// Kills a program when its three ranks have printed their process numbers, and waits until the ranks are gone.
 fn its_ranks_die_with(name: &str) {
     let _watchdog = Watchdog::start();
     let mut child = program(name).stderr(Stdio::piped()).spawn().unwrap();
@@ -656,7 +656,7 @@ fn ranks_that_have_not_come_yet_die_with_their_launcher() {
     its_ranks_die_with("slow-start");
 }
 
-/// Launches a shell as every rank, and waits for the end of all.
+/// Launches a shell as every rank, and waits for the end of all shells.
 fn launch_shells(ranks: usize, script: &str) -> Result<Vec<Option<mp_core::launch::Ending>>> {
     let shells = World::processes(ranks).args(["-c", script]).launch("sh", false)?;
     Ok(end_of(shells))
@@ -701,7 +701,7 @@ fn a_rank_that_starts_after_its_launchers_death_is_none() {
     let pids: Vec<u32> = lines.by_ref().take(3).map(|line| line.parse().unwrap()).collect();
     child.kill().unwrap();
     child.wait().unwrap();
-    // Up to the end: all that have the error output are gone.
+    // The lines end when all processes that have this standard error are gone.
     let said: Vec<String> = lines.collect();
     assert!(!said.iter().any(|line| line.contains("main") || line.contains("Ok")), "{said:?}");
     for pid in pids {
@@ -709,7 +709,7 @@ fn a_rank_that_starts_after_its_launchers_death_is_none() {
     }
 }
 
-/// A rank is what a shell starts first.
+/// The first program that a shell starts is the rank.
 fn wrapped() -> Result<()> {
     let exe = executable().display().to_string();
     match std::env::args().nth(2).as_deref() {
@@ -796,7 +796,7 @@ fn a_rank_in_a_shell_dies_with_its_launcher() {
     its_ranks_die_with("wrapped-orphans");
 }
 
-/// Each process says who it is, before it uses the library.
+/// Each process prints its number before it uses the library.
 fn killed_in_start() -> Result<()> {
     say_pid();
     World::processes(3)
@@ -818,13 +818,13 @@ fn a_launcher_killed_at_any_moment_leaves_nothing() {
         std::thread::sleep(Duration::from_micros(round * 250));
         child.kill().unwrap();
         child.wait().unwrap();
-        // Up to the end: all that have the error output are gone.
+        // The lines end when all processes that have this standard error are gone.
         let ranks = lines.count();
         assert!(ranks <= 3, "{ranks} processes were started after {round} * 250 us");
     }
 }
 
-/// Two threads of each rank want the launcher's world.
+/// Two threads of each rank call `run` in a launched world.
 fn members() -> Result<()> {
     if std::env::args().nth(2).is_none() {
         let exe = executable();
@@ -835,14 +835,14 @@ fn members() -> Result<()> {
     std::thread::scope(|scope| {
         let first = scope.spawn(|| {
             World::processes(2).run(|rank| {
-                // The other thread's call comes while this code runs.
+                // The other thread calls `run` while this code runs.
                 let own = World::processes(2).run(|_| Ok(())).is_err();
                 let other = std::thread::spawn(|| World::processes(2).run(|_| Ok(())));
                 Ok((rank.id(), own, other.join().is_ok_and(|result| result.is_err())))
             })
         });
         assert_eq!(first.join().unwrap()?, [(0, true, true), (1, true, true)]);
-        // One after the other, from any thread.
+        // Any thread may make the next call.
         let second = scope.spawn(|| World::processes(2).run(|rank| Ok(rank.id())));
         assert_eq!(second.join().unwrap()?, [0, 1]);
         Ok(())
@@ -905,7 +905,7 @@ fn what_outlives_a_launcher_can_make_worlds() {
     assert!(said.ends_with(" ends\n[0, 1]\n"), "{said}");
 }
 
-/// A rank starts another program on its way to `run`.
+/// A rank starts another program before it calls `run`.
 fn inherited() -> Result<()> {
     let open = || {
         let script = "for fd in /proc/$$/fd/*; do echo ${fd##*/} $(readlink $fd); done";
@@ -913,7 +913,7 @@ fn inherited() -> Result<()> {
         let mut names = Vec::new();
         for line in text(&output.stdout).lines() {
             let (number, file) = line.split_once(' ').unwrap();
-            // What this process was started with, it hands on like any other.
+            // Descriptors with which this process was started are passed on as by any other program.
             if number.parse::<u32>().is_ok_and(|number| number > 2) {
                 names.push(format!("{number} {}", file.split('[').next().unwrap()));
             }
@@ -930,14 +930,14 @@ fn inherited() -> Result<()> {
 
 fn what_a_rank_starts_has_none_of_its_descriptors() {
     succeeded(&run(&mut program("inherited")));
-    // And all that the caller hands on, under their numbers.
+    // The program gets all descriptors that the caller passes on, under their numbers.
     let exe = executable();
     let mut shell = Command::new("sh");
     shell.args(["-c", "exec 3</dev/null 5</dev/zero; exec \"$0\" inherited"]).arg(exe);
     succeeded(&run(&mut shell));
 }
 
-/// Worlds of processes at the same time, from one place and from several.
+/// Worlds of processes that run at the same time, from one place and from several.
 fn jobs() -> Result<()> {
     let job = |k: usize| World::processes(2).run(move |rank| Ok(10 * k + rank.id()));
     for round in 0..3 {
@@ -953,13 +953,13 @@ fn jobs() -> Result<()> {
             assert_eq!(second?, [10 * k + 1000, 10 * k + 1001], "round {round}");
         }
     }
-    // Without names, from places of their own.
+    // These threads have no names, and call from places of their own.
     let left = std::thread::spawn(|| World::processes(2).run(|rank| Ok(rank.id() + 100)));
     let right = std::thread::spawn(|| World::processes(3).run(|rank| Ok(rank.id() + 200)));
     assert_eq!(World::processes(1).run(|rank| Ok(rank.id() + 300))?, [300]);
     assert_eq!(left.join().unwrap()?, [100, 101]);
     assert_eq!(right.join().unwrap()?, [200, 201, 202]);
-    // One after the other, from the same place.
+    // These threads call one after the other from the same place.
     for k in 0..3 {
         let ids = std::thread::spawn(move || job(k)).join().unwrap()?;
         assert_eq!(ids, [10 * k, 10 * k + 1]);
@@ -972,7 +972,7 @@ fn threads_with_names_run_their_own_worlds() {
     assert_eq!(succeeded(&run(&mut program("jobs"))), "done\n");
 }
 
-/// Threads that a rank can't tell apart. They are all there before any of them calls.
+/// Threads that a rank can't distinguish. All of them have started before any of them calls.
 fn rivals() -> Result<()> {
     let barrier = std::sync::Arc::new(std::sync::Barrier::new(3));
     let threads: Vec<_> = (0..3)
@@ -981,7 +981,7 @@ fn rivals() -> Result<()> {
             std::thread::spawn(move || {
                 barrier.wait();
                 World::processes(2).run(move |rank| {
-                    // Long enough for the others to come.
+                    // In this time, the other threads make their calls.
                     std::thread::sleep(Duration::from_millis(300));
                     Ok(10 * k + rank.id())
                 })
@@ -1038,13 +1038,12 @@ fn earlier_worlds_are_not_run_again() {
     assert_eq!(said.matches("a process\n").count(), 40);
 }
 
-/// One rank crashes, with much memory that is shared and some that is not: as many MiB as the argument
-/// says.
+/// One rank crashes with much shared memory, and with as many MiB of its own as the argument says.
 fn crash() -> Result<()> {
     let own = std::env::args().nth(2).map_or(64, |own| own.parse().unwrap());
     let (_, hard) = getrlimit(Resource::RLIMIT_CORE).unwrap();
     setrlimit(Resource::RLIMIT_CORE, hard, hard).unwrap();
-    // What a dump with all of it would be like, should it be one.
+    // A dump that included the segment would be as large as this.
     let ran = World::processes(2).segment_size(512 << 20).run(|rank| {
         let channel = Channel::degree(1);
         if rank.id() == 1 {
@@ -1075,7 +1074,7 @@ fn a_crash_is_heard_of_and_leaves_a_short_dump() {
     let text = succeeded(&output);
     assert!(text.starts_with("rank 1 was lost (receive"), "{text}");
     assert!(text.contains("rank 1 was killed by SIGABRT"), "{text}");
-    // Where this machine writes dumps, and to where, is its own affair.
+    // It depends on the machine whether there is a dump, and in which place.
     for core in fs::read_dir(folder.path()).unwrap().flatten() {
         let bytes = 512 * core.metadata().unwrap().blocks();
         assert!(bytes < 200 << 20, "{bytes} bytes of {:?}", core.file_name());
@@ -1084,7 +1083,7 @@ fn a_crash_is_heard_of_and_leaves_a_short_dump() {
 
 fn limits() -> Result<()> {
     let set = |limit, soft, hard| {
-        // Ranks are to have what their launcher gives them.
+        // Ranks keep the limits that their launcher gives them.
         if mp_core::caller() {
             setrlimit(limit, soft, hard).unwrap();
         }
@@ -1127,7 +1126,7 @@ fn limits_are_kept_or_named() {
     }
 }
 
-/// Rank 0 writes more than anybody reads; rank 1 dies; rank 2 waits for it.
+/// Rank 0 writes more output than is read, rank 1 dies, and rank 2 waits for rank 1.
 fn slow_reader() -> Result<()> {
     let failed = World::processes(3).run(|rank| match rank.id() {
         0 => {
@@ -1137,7 +1136,7 @@ fn slow_reader() -> Result<()> {
         1 => {
             let mut started = rank.sender::<u8>("started", 2, Channel::degree(1))?;
             started.send(&1)?;
-            // Rank 0 has filled what takes its output.
+            // In this time, rank 0 fills the buffers for its output.
             std::thread::sleep(Duration::from_millis(500));
             match support::scenarios::die() {}
         }
@@ -1164,14 +1163,14 @@ fn a_slow_reader_delays_no_notice_of_a_death() {
     let mut said = [0; 13];
     err.read_exact(&mut said).unwrap();
     assert_eq!(text(&said), "rank 2 knows\n");
-    // Only now.
+    // The output is read only now.
     let lines: Vec<String> =
         std::io::BufRead::lines(std::io::BufReader::new(out)).map(|line| line.unwrap()).collect();
     assert_eq!((lines.len(), lines.last().map(String::as_str)), (8_001, Some("all lines")));
     assert!(child.wait().unwrap().success());
 }
 
-/// A rank in the middle of a line waits for one that writes before it answers.
+/// A rank that has written a part of a line waits for a rank that writes before it answers.
 fn endless_line() -> Result<()> {
     World::processes(2).run(|rank| {
         let letter = [b'a' + rank.id() as u8];
@@ -1208,11 +1207,11 @@ fn a_line_without_end_keeps_nobody_waiting() {
     assert_eq!((long, lines), (1_500_003, 30));
 }
 
-/// What `moved` launches.
+/// The program that `moved` launches.
 fn launched_rank() -> Result<()> {
     World::processes(2).run(|rank| {
         println!("rank {} runs", rank.id());
-        // The thread that launched it ends.
+        // In this time, the thread that launched the rank ends.
         std::thread::sleep(Duration::from_millis(300));
         let mut to = rank.sender::<u64>("x", 1 - rank.id(), Channel::degree(1))?;
         to.send(&5)?;
@@ -1268,7 +1267,7 @@ fn dropped() -> Result<()> {
             "{when}, with these threads: {:?}",
             thread_names()
         );
-        // The kernel shows a joined thread for another moment.
+        // The kernel still shows a thread for a moment after it was joined.
         while possessions().3 > before.3 {
             std::thread::yield_now();
         }
@@ -1293,7 +1292,7 @@ fn dropped() -> Result<()> {
     let mut launched = launch("while :; do echo line; done")?;
     let [mut out, err] = [Stream::Out, Stream::Err].map(|of| launched.take_output(of).unwrap());
     out.next().unwrap();
-    // More than the library keeps for one who does not read.
+    // In this time, the ranks write more than the library keeps for a slow reader.
     std::thread::sleep(Duration::from_millis(300));
     std::thread::scope(|scope| scope.spawn(|| drop(launched)).join()).unwrap();
     nothing_is_left("ranks that write, and nobody reads it");
@@ -1305,7 +1304,7 @@ fn dropped() -> Result<()> {
     wait_for_all(&mut launched)?;
     drop(launched);
     nothing_is_left("ranks that have ended, and nobody has read it");
-    // Nothing of it is lost. Of ranks that have not come to their code only rank 0 is heard.
+    // No output is lost. Of ranks that have not reached their code, only rank 0's output is captured.
     assert_eq!(size(out), LINES * "line\n".len());
     assert_eq!(size(err), 3 * LINES * "error\n".len());
     Ok(())
@@ -1315,11 +1314,11 @@ fn a_dropped_world_leaves_nothing() {
     succeeded(&run(&mut program("dropped")));
 }
 
-/// Ranks that die one after another, many of them with the heap's lock.
+/// Ranks that die one after another, many of them while they hold the heap's lock.
 fn deaf() -> Result<()> {
     use nix::sys::signal::{SigHandler, Signal, signal};
     const RANKS: usize = 5;
-    // SAFETY: to ignore a signal runs no code.
+    // SAFETY: ignoring a signal runs no code.
     unsafe { signal(Signal::SIGCHLD, SigHandler::SigIgn) }.map_err(std::io::Error::from)?;
     for round in 0..20 {
         let failed = World::processes(RANKS).run(|rank| -> Result<()> {
@@ -1339,7 +1338,7 @@ fn deaf() -> Result<()> {
         let causes: Vec<_> = failed.failures.iter().map(|failure| failure.cause.clone()).collect();
         assert_eq!(causes, [const { Cause::Vanished }; RANKS]);
     }
-    // Who ends well is not missed.
+    // Ranks that succeed do not count as vanished.
     assert_eq!(World::processes(3).run(|rank| Ok(rank.id()))?, [0, 1, 2]);
     Ok(())
 }

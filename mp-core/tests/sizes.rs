@@ -1,4 +1,4 @@
-//! What a call returns comes back in registers: at most two words.
+//! The results of hot calls fit in registers: they have at most two words.
 
 use mp_core::{Channel, Error, Guard, Result, Slot, World};
 
@@ -14,14 +14,15 @@ fn what_calls_return_fits_in_registers() {
     assert_eq!(size_of::<Result<Guard<'_, u64>>>(), 2 * WORD);
     assert_eq!(size_of::<Slot<'_, u64>>(), 2 * WORD);
     assert_eq!(size_of::<Result<Slot<'_, u64>>>(), 2 * WORD);
-    // A slice's pointer has two words by itself. With its length in the guard, a loop over its places is as fast as
-    // over any slice.
+    // The pointer to a slice already has two words. Because the length is in the guard, a loop over the elements is as
+    // fast as over any slice.
     assert_eq!(size_of::<Guard<'_, [u64]>>(), 3 * WORD);
     assert_eq!(size_of::<Result<Guard<'_, [u64]>>>(), 3 * WORD);
     assert_eq!(size_of::<Result<Slot<'_, [u64]>>>(), 3 * WORD);
 }
 
-/// Guards say nothing of where their messages lie: it is found when they are dropped.
+/// A guard does not record in which kind of place its message lies. The receiver finds that out when the guard is
+/// dropped.
 #[test]
 fn guards_of_every_kind_are_dropped_in_any_order() -> Result<()> {
     let rank = World::solo()?;
@@ -57,7 +58,7 @@ fn guards_of_every_kind_are_dropped_in_any_order() -> Result<()> {
                 assert_eq!(messages.receive()?[..], [7]);
             }
         }
-        // A rank keeps some blocks for its next buffers.
+        // The first round allocates some blocks that the rank keeps.
         let in_use = rank.memory().in_use;
         assert_eq!(*kept.get_or_insert(in_use), in_use);
     }

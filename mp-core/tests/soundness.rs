@@ -1,5 +1,5 @@
-//! What safe programs can do to break a world, short of dying: leak what should be dropped, drop
-//! it elsewhere or in another order, write into slots what the library itself once wrote there.
+//! Ways in which safe programs could try to break a world without dying: they leak values that should be dropped, drop
+//! them in other threads or in another order, and write into slots what the library itself has written there.
 
 use std::{mem::forget, sync::Mutex, time::Duration};
 
@@ -31,7 +31,7 @@ fn what_a_program_writes_into_a_slot_is_never_taken_for_a_moved_buffer() {
     let receiver = rank.receiver::<[u64]>("mixed", 0, channel).unwrap();
     sender.send_buffer(rank.buffer_from(&[2u64; 100]).unwrap()).unwrap();
     let mine = receiver.receive_buffer().unwrap();
-    // The slot still shows what moved the buffer: its key, its length, its number.
+    // The slot still contains the record of the moved buffer: its key, its length, and its number.
     let mut slot = sender.reserve(4).unwrap();
     slot[2] ^= 1;
     drop(slot);
@@ -99,7 +99,7 @@ fn closing_wakes_the_other_end_in_the_same_rank() {
     let receiver = rank.receiver::<u64>("self", 0, Channel::degree(1)).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Asleep by the time the sender goes.
+            // The receiver sleeps by the time the sender is dropped.
             std::thread::sleep(Duration::from_millis(100));
             drop(sender);
         });

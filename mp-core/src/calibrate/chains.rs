@@ -1,8 +1,8 @@
-//! One line after the other: section 2.2.1, table 1.
+//! Chains of lines, which are read one after the other: section 2.2.1, table 1.
 //!
-//! Each line says which is next, so that nothing can be fetched ahead. The core does not know the address. For its
-//! prefetchers, the order is random and the lines are too far apart. The time includes what it takes to compute an
-//! address: about a nanosecond.
+//! Each line says which line is next, so that nothing can be fetched ahead: the core does not know the address, and for
+//! its prefetchers the order is random and the lines are too far apart. The time includes the computation of an
+//! address, which takes about a nanosecond.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -14,15 +14,14 @@ use super::{
 };
 use crate::line::{Line, add, evict, evicted, write};
 
-/// The distance between the lines used: prefetchers fetch neighbours.
+/// The distance between the lines that are used. It is more than 1 because prefetchers fetch neighbours.
 const APART: usize = 4;
-/// A length that is small enough for any first-level cache.
+/// A length that fits into any first-level cache.
 const LOCAL: usize = 64;
-/// The number of lines that fit into the sets of a first-level cache of 8 ways and 4 KiB each that lines at this
-/// distance fall into.
+/// The number of lines at this distance that fit into a first-level cache of 8 ways of 4 KiB each.
 pub(super) const SHARED: usize = 128;
-/// A larger length, so that the lines are read from memory of several rows and banks, but no more lines than the pages
-/// whose addresses a core keeps.
+/// A larger length, for which the lines lie in several rows and banks of memory. It does not take more pages than a
+/// core keeps addresses for.
 const MEMORY: usize = 1024;
 
 /// A ring of lines in random order.
@@ -34,7 +33,7 @@ pub(super) struct Chain {
 impl Chain {
     /// Makes a chain of `length` lines, all in the caller's caches.
     pub(super) fn new(length: usize) -> Chain {
-        // Sattolo's shuffle has one ring; the generator is Knuth's.
+        // Sattolo's shuffle makes a single ring. The random number generator is Knuth's.
         let mut order: Vec<usize> = (0..length).collect();
         let mut state = 0x2545_f491_4f6c_dd1d_u64;
         for last in (1..length).rev() {
@@ -49,7 +48,7 @@ impl Chain {
         chain
     }
 
-    /// Writes all lines. Then they are in the caller's caches, and nowhere else.
+    /// Writes all lines, which are then in the caller's caches and in no others.
     pub(super) fn write(&self) {
         for (number, &next) in self.next.iter().enumerate() {
             write(&self.lines[number * APART], next as u64);
@@ -63,7 +62,7 @@ impl Chain {
 
     /// Writes all lines without changing them. Returns the picoseconds for each.
     ///
-    /// It uses locked instructions, so that each write is waited for.
+    /// This uses locked instructions, so that it waits for each write.
     pub(super) fn rewrite(&self) -> u64 {
         self.walk(|line| add(line, 0))
     }
@@ -77,13 +76,13 @@ impl Chain {
             at = step(&self.lines[at]) as usize;
         }
         let took = start.elapsed();
-        // A ring leads back to where it began; that must be known for the time to be true.
+        // Uses the result, so that the compiler does not remove the loop that is timed.
         std::hint::black_box(at);
         picos(took) / steps
     }
 
     fn evict(&self) -> bool {
-        // Where one line can't be evicted, none can.
+        // If one line can't be evicted, no line can.
         let all = self.lines.iter().step_by(APART).all(evict);
         evicted();
         all

@@ -18,7 +18,7 @@ use crate::line::{Line, copy, write};
 const LENGTHS: [usize; 9] = [1, 2, 3, 4, 8, 16, 32, 64, 128];
 /// The number of lines of each copy when several are made at the same time.
 pub const CONGESTED_LINES: usize = 32;
-/// The most pairs of cores: if there is congestion, this many show it.
+/// The largest number of pairs of cores. If there is congestion, this many pairs show it.
 const MOST_PAIRS: usize = 8;
 
 fn lines(count: usize) -> Vec<Line> {
@@ -58,10 +58,10 @@ pub(super) fn by_length([reader, writer]: [usize; 2], limits: Limits) -> Outcome
     Ok(LENGTHS.iter().zip(values).map(point).collect())
 }
 
-/// Returns how much longer a copy takes than doing nothing, for which the clock is read as well. This is measured
-/// beside each copy, because the time of a reading changes with what else the processor does.
+/// Returns how much longer a copy takes than a reading of the clock alone. The reading is measured beside each copy,
+/// because its time depends on what else the processor does.
 ///
-/// A copy of one line of a near core may take no longer. Then the result is zero.
+/// A copy of one line from a near core may take no longer than the reading. Then the result is zero.
 fn timed_copy(from: &[Line], to: &[Line]) -> u64 {
     let before = Instant::now();
     let start = Instant::now();

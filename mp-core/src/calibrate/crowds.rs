@@ -10,8 +10,8 @@ use super::{
     team::{Limits, play},
 };
 
-/// Returns numbers of cores beside the one that owns the lines, up to the most that there are. There must be at least
-/// `least`.
+/// Returns the numbers of cores to measure with, not counting the core that owns the lines, up to all that there are.
+/// There must be at least `least`.
 fn crowds(cores: usize, least: usize) -> Outcome<Vec<usize>> {
     let most = cores.saturating_sub(1);
     if most < least {
@@ -30,7 +30,7 @@ fn points(
     crowds(cpus.len(), least)?.into_iter().map(point).collect()
 }
 
-/// Measures how n cores read the lines that the first CPU has written, all in the same order, at the same time.
+/// Measures how n cores read the lines that the first CPU has written, all at the same time and in the same order.
 pub(super) fn readers(cpus: &[usize], limits: Limits) -> Outcome<Vec<Point>> {
     points(cpus, 2, |cpus| {
         let chain = OnceLock::new();
@@ -52,8 +52,8 @@ pub(super) fn readers(cpus: &[usize], limits: Limits) -> Outcome<Vec<Point>> {
     })
 }
 
-/// Measures how the first CPU writes lines that n other cores have just read. With one other core, this is what it
-/// takes to write a line that another core has.
+/// Measures how the first CPU writes lines that n other cores have just read. With one other core, this is the cost of
+/// writing a line that another core has.
 pub(super) fn sharers(cpus: &[usize], limits: Limits) -> Outcome<Vec<Point>> {
     points(cpus, 1, |cpus| {
         let chain = OnceLock::new();

@@ -1,6 +1,6 @@
-//! A flag that a core looks for while another one sets it, as in all synchronization. It takes longer than the write
-//! and the read by themselves (section 2.2.1), because the looks delay the write, and what the looking core had begun
-//! meanwhile is discarded.
+//! A flag that one core polls while another core sets it, as in all synchronization. This takes longer than the write
+//! and the read by themselves (section 2.2.1), because the looks delay the write, and because the polling core discards
+//! the looks that it has begun ahead of time.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::line::{Line, write};
 
-/// The number of times that flags go to and fro in a round.
+/// The number of round trips of flags in a round.
 const TRIPS: u64 = 16;
 
 /// Measures the time from the write of a flag until the other CPU has seen it: half of the time to and fro.

@@ -1,21 +1,21 @@
-//! Measurement of what moving cache lines costs on this machine.
+//! Measurement of the cost of moving cache lines on this machine.
 //!
 //! These are the benchmarks of S. Ramos and T. Hoefler, *Cache Line Aware Algorithm Design for Cache-Coherent
-//! Architectures*, section 2.2, on threads that are pinned to separate cores. [`measure`] reports what was seen, and
-//! why something was not measured. It fits nothing and judges nothing.
+//! Architectures*, section 2.2, on threads that are pinned to separate cores. [`measure`] reports the measured times,
+//! and why something was not measured. It fits no model and judges no result.
 //!
 //! | file | measures |
 //! |---|---|
-//! | `chains.rs` | R_L, R_R, R_Q, R_I, R_QI: one line after the other, each found in the one before |
+//! | `chains.rs` | R_L, R_R, R_Q, R_I, R_QI: one line after the other, each of which names the next |
 //! | `copies.rs` | several lines at once, and several copies over one link |
-//! | `flags.rs` | a flag that a core looks for while another sets it |
-//! | `crowds.rs` | readers of one line; a write to a line that others have copies of |
+//! | `flags.rs` | a flag that one core polls while another core sets it |
+//! | `crowds.rs` | readers of one line; a write to a line of which other cores have copies |
 //! | `team.rs` | threads that go through rounds in step |
-//! | `seats.rs` | which CPUs |
+//! | `seats.rs` | the choice of CPUs |
 //! | `sample.rs` | medians and quartiles |
 //!
-//! Threads spin here, and do not use the waits of `wait/`: what they measure takes less time than waking a thread. No
-//! thread waits for anything but the others of its team, which ends within its time.
+//! Threads spin here, and do not use the waits of `wait/`, because the measured operations take less time than waking a
+//! thread. A thread waits only for the other threads of its team, and each team ends within a limited time.
 
 mod chains;
 mod copies;
@@ -62,7 +62,7 @@ pub struct Measurements {
     pub congestion: Outcome<Vec<Point>>,
     /// A write to a line of which a number of other cores of the group have copies.
     pub sharers: Outcome<Vec<Point>>,
-    /// The time from the write of a flag until the nearest other core, which looks for it, has seen it.
+    /// The time from the write of a flag until the nearest other core, which polls the flag, has seen it.
     pub seen: Outcome<Sample>,
 }
 
@@ -84,7 +84,7 @@ pub enum Unmeasured {
     /// All cores that may be used are in one group.
     #[error("all cores that this process may use share one last-level cache")]
     OneGroup,
-    /// All memory is near.
+    /// All memory is near to all cores that may be used.
     #[error("all cores that this process may use have the same memory near them")]
     OneNode,
     /// Programs can't evict a line from the caches on this machine.
@@ -98,13 +98,13 @@ pub enum Unmeasured {
     },
 }
 
-/// Measures on the CPUs that this process may use. This takes well under a second, most of it with all of them at work.
-/// On one core, it measures only the cost of the core's own caches and memory.
+/// Measures on the CPUs that this process may use. This takes well under a second, mostly with all of these CPUs busy.
+/// With one core, only the cost of the core's own caches and memory is measured.
 pub fn measure(topology: &Topology) -> Measurements {
     measure_on(&Seats::of(topology))
 }
 
-/// Measures the same on given CPUs.
+/// Measures as [`measure`] does, on given CPUs.
 ///
 /// If a CPU is named twice, its threads take turns. That is slow and the results mean nothing, but it ends.
 pub fn measure_on(seats: &Seats) -> Measurements {
@@ -161,7 +161,7 @@ mod tests {
             sane(measured.seen.as_ref().unwrap());
             let copies = measured.near_copies.as_ref().unwrap();
             assert!(copies.len() >= 4 && copies.is_sorted_by_key(|point| point.n), "{copies:?}");
-            // A short copy may take no longer than it takes to read the clock, a long one does.
+            // A short copy may take no longer than a reading of the clock. A long one does.
             copies.iter().for_each(|point| ordered(&point.sample));
             sane(&copies[copies.len() - 1].sample);
         }
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(measured.far_memory, Err(Unmeasured::OneNode));
     }
 
-    /// All benchmarks run on a machine with two groups, and more cores than this machine may have.
+    /// All benchmarks run as on a machine with two groups and more cores than this machine may have.
     #[test]
     fn cpus_that_are_named_twice_take_turns() {
         let cpus: Vec<usize> = Topology::read().unwrap().usable_cpus().iter().collect();

@@ -1,8 +1,8 @@
-//! One value computed from many.
+//! The median and the spread of many measured values.
 
 use serde::{Deserialize, Serialize};
 
-/// The median and the spread of what several rounds took, in picoseconds.
+/// The median and the spread of the times of several rounds, in picoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {
@@ -16,18 +16,18 @@ pub struct Sample {
     pub rounds: u64,
 }
 
-/// What something took with a given number of lines, readers, or whatever is counted.
+/// The time of an operation with a given number of lines, readers, or other things that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// The number of lines, readers, or whatever is counted.
+    /// The number of lines, readers, or other things.
     pub n: u64,
-    /// What it took.
+    /// The measured times.
     pub sample: Sample,
 }
 
 impl Sample {
-    /// Returns the sample of `values`; all zero if there are no rounds.
+    /// Returns the sample of `values`. If there are none, all fields are zero.
     pub(super) fn of(mut values: Vec<u64>) -> Sample {
         values.sort_unstable();
         let at = |quarter: usize| {

@@ -1,4 +1,4 @@
-//! Which CPUs are used for measurement.
+//! The choice of CPUs for measurements.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,8 +7,8 @@ use crate::topology::Topology;
 
 /// CPUs, each of a separate core, in groups that share a last-level cache.
 ///
-/// The largest group is the first, and what is *near* is measured in it. What is *far* is measured between it and the
-/// farthest other group, which is in another package if there is one.
+/// The largest group is the first. *Near* transfers are measured within it. *Far* transfers are measured between it and
+/// another group, which is in another package if there is one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seats {

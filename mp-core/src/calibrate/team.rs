@@ -14,7 +14,7 @@ use crate::{
 pub(super) struct Limits {
     /// The number of rounds that suffices.
     rounds: u64,
-    /// The number of rounds that there must be, however long they take.
+    /// The number of rounds that are made even if they take longer than `time`.
     least: u64,
     /// The time after which no further round begins.
     time: Duration,
@@ -35,7 +35,7 @@ impl Limits {
 
 /// A thread of a team.
 pub(super) struct Member<'a> {
-    /// Which CPU the member has, by the order of the CPUs.
+    /// The place of the member's CPU in the order of the CPUs.
     pub(super) seat: usize,
     shared: &'a Shared,
     limits: Limits,
@@ -45,7 +45,7 @@ pub(super) struct Member<'a> {
 
 struct Shared {
     size: u64,
-    /// How often members have passed the gate, all together.
+    /// The number of times that members have arrived at a [`pass`](Member::pass), all members together.
     passed: Line,
     /// Whether there is another round. The first member sets it.
     again: Line,
@@ -56,7 +56,7 @@ struct Shared {
 
 impl Shared {
     fn breaks(&self, why: impl std::fmt::Display) {
-        // Whoever panics holds the lock of nothing that matters.
+        // A poisoned lock does no harm, because the reason is only set once.
         let mut reason = self.why.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         reason.get_or_insert(Unmeasured::Failed { why: why.to_string() });
         drop(reason);
@@ -68,7 +68,7 @@ impl Shared {
     }
 }
 
-/// Makes sure that no member waits for a member that has panicked.
+/// A guard that breaks the team if its member panics, so that no other member waits for that one.
 struct BreaksUnlessWhole<'a>(&'a Shared);
 
 impl Drop for BreaksUnlessWhole<'_> {
@@ -85,12 +85,13 @@ impl Member<'_> {
         wait(passed, |value| value >= all, || self.shared.is_broken());
     }
 
-    /// Looks for a flag that another member sets, unless a member is missing.
+    /// Polls a flag until another member has set it to `value` or more, or until a member is missing.
     pub(super) fn listen(&self, line: &Line, value: u64) {
         wait(line, |seen| seen >= value, || self.shared.is_broken());
     }
 
-    /// Returns whether there is another round. In each round all members pass equally often, and at least once.
+    /// Returns whether there is another round. In each round all members must call [`pass`](Self::pass) equally often,
+    /// and at least once.
     pub(super) fn again(&mut self) -> bool {
         if self.seat == 0 {
             let Limits { rounds, least, time } = self.limits;
@@ -104,7 +105,7 @@ impl Member<'_> {
     }
 }
 
-/// Runs `part` in a thread on each CPU, and returns what each returned, by the order of the CPUs.
+/// Runs `part` in a thread on each CPU. Returns the results of all threads in the order of the CPUs.
 pub(super) fn play<T: Send>(
     cpus: &[usize],
     limits: Limits,
@@ -127,7 +128,7 @@ pub(super) fn play<T: Send>(
                 }
                 let started = Instant::now();
                 let mut member = Member { seat, shared, limits, started, rounds: 0 };
-                // Nobody begins before all are pinned.
+                // No member begins before all are pinned.
                 member.pass();
                 if shared.is_broken() {
                     return None;

@@ -2,8 +2,8 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `spec` | what a channel carries; how both ends compare |
-//! | `slots` | how messages lie in memory |
+//! | `spec` | what a channel carries; how both ends compare it |
+//! | `slots` | how messages are laid out in memory |
 //! | `signals` | the words through which the ends call each other |
 //! | `ring` | one sender, one receiver, degree 1 and up |
 //! | `rendezvous` | degree 0 |
@@ -20,11 +20,11 @@
 //!
 //! **Cost.** After a message, each end looks at its signal, which is almost never written, and at nothing else of the
 //! other end. A stream of words takes little more than a nanosecond a word at either end, and each store to another
-//! line, each load and each branch costs a tenth of that. So everything that an end changes with every message is on
-//! one line of its own memory, and the places in slots of single values are constants.
+//! line, each load and each branch costs a tenth of that. So all that an end changes with every message lies on one
+//! line of its own memory, and the layout of slots of single values is a constant.
 //!
-//! **Other crates** have channels within one process. These lie in a segment, and one end outlives the death of the
-//! other.
+//! **Other crates** have channels within one process. The channels here lie in a segment, and one end survives the
+//! death of the other.
 
 mod callers;
 mod directory;

@@ -1,8 +1,8 @@
-//! A sending end taken apart, so that several threads of a process can send through one channel while the receiver
-//! still gets its messages in one order.
+//! A sending end that was taken apart, so that several threads of a process can send through one channel, while the
+//! receiver still gets the messages in one order.
 //!
-//! A thread that wants to send takes the next **position**. That alone fixes the order, and it costs only a counter.
-//! Any thread may later fill the position's slot, as soon as the slot is free:
+//! To send a message, the sending thread takes the next **position** from a counter, which fixes the order. Later, any
+//! thread may fill the position's slot, as soon as the slot is free:
 //!
 //! ```text
 //! one thread      position 0   1   2   3   4        (a counter)
@@ -13,16 +13,16 @@
 //!
 //! Every position is filled once or *given up*. A position that was given up must not stop the messages after it, so
 //! its slot gets a tombstone: a sequence word that is no message's number. The receiver looks for tombstones only when
-//! there seems to be no message, so that its fast path knows nothing of them. A rank that dies between two positions
+//! there seems to be no message, so that its fast path need not check for them. A rank that dies between two positions
 //! leaves a gap. The receiver stops there: a message behind the gap is never received without the one before it.
 //! Buffers behind the gap are freed with the channel.
 //!
-//! What the sending thread sends by itself takes a position, too. A position that was given up takes room like a
-//! message until the receiver has looked. So after a send was cancelled, a channel can be full with fewer messages than
-//! its degree.
+//! Messages that the sending thread sends itself take positions, too. A position that was given up takes up a slot like
+//! a message, until the receiver has passed it. So after a send was cancelled, a channel can be full with fewer
+//! messages than its degree.
 //!
 //! A rendezvous has no room for several messages at a time, and in a shared channel slots are claimed one after
-//! another. In both, the positions take turns.
+//! another. In both, a position is filled only when it is its turn.
 //!
 //! Source: Buono et al., section IV.B.
 
@@ -59,37 +59,38 @@ fn tombstone(position: u64) -> u32 {
 }
 
 impl Ring {
-    /// Returns the payload of the slot, to be written (step 2), for a message of `len` elements: see `write_len`.
+    /// Writes the length of the message, if it has one (see `write_len`), and returns the payload of the position's
+    /// slot, to be written (step 2).
     pub(crate) fn payload_at(&self, position: u64, len: Option<u32>) -> NonNull<u8> {
         let slot = self.slot_of(position);
         if let Some(len) = len {
             self.write_len(slot, len);
         }
-        // SAFETY: one of the ring's slots.
+        // SAFETY: this is one of the ring's slots.
         let (header, payload) = unsafe { (self.slots.header(slot), self.slots.payload(slot)) };
         header.race.writing();
         payload
     }
 
-    /// Records a moved buffer as the message: see `write_moved`.
+    /// Records a moved buffer as the message at this position: see `write_moved`.
     pub(crate) fn write_moved_at(&self, position: u64, key: BlockKey, len: u64) {
         self.write_moved(self.slot_of(position), position, key, len);
     }
 
     /// Publishes the message at this position (step 3).
     pub(crate) fn publish_at(&self, position: u64) {
-        // SAFETY: one of the ring's slots.
+        // SAFETY: this is one of the ring's slots.
         let header = unsafe { self.slots.header(self.slot_of(position)) };
         // Release: pairs with the Acquire in `RingReceiver::peek`.
         header.seq.store((position as u32).wrapping_add(1), Ordering::Release);
     }
 
-    /// Publishes that there will be no message at this position.
+    /// Puts a tombstone into the position's slot: there will be no message at this position.
     pub(crate) fn bury_at(&self, position: u64) {
-        // SAFETY: one of the ring's slots.
+        // SAFETY: this is one of the ring's slots.
         let header = unsafe { self.slots.header(self.slot_of(position)) };
         header.race.writing();
-        // A buffer that moved through the slot before is not stranded in it.
+        // Removes the mark of a buffer that moved through the slot earlier, so that the buffer does not seem stranded.
         header.len.store(0, Ordering::Relaxed);
         // Release: pairs with the Acquire in `pass_tombstone`.
         header.seq.store(tombstone(position), Ordering::Release);
@@ -100,9 +101,10 @@ impl RingReceiver {
     /// Gives back the next slot if there is a tombstone in it. Returns whether there was.
     pub(crate) fn pass_tombstone(&self) -> bool {
         let received = self.upcoming();
-        // SAFETY: one of the ring's slots.
+        // SAFETY: this is one of the ring's slots.
         let header = unsafe { self.ring().slots.header(received.slot) };
-        // Acquire: pairs with the Release in `bury_at`: its stores come before the next sender's.
+        // Acquire: pairs with the Release in `bury_at`: its stores to the slot come before those of the slot's next
+        // user.
         let passes = header.seq.load(Ordering::Acquire) == tombstone(received.position);
         if passes {
             self.take(received, self.place().stride);
@@ -112,15 +114,15 @@ impl RingReceiver {
     }
 }
 
-/// A sending end that several threads fill: see the [module](self). All threads that fill positions share it. The
-/// channel's end closes with the last of them.
+/// A sending end whose slots several threads fill: see the [module](self). All these threads share the outlet. The
+/// channel's end is closed when the last of them drops it.
 pub(crate) struct Outlet<M: Message + ?Sized> {
     opened: Opened,
     way: Way,
     asymmetry: Asymmetry,
     /// The position whose turn it is, where positions take turns.
     turn: CachePadded<AtomicU64>,
-    /// Raised by threads of this process that wait for their turn.
+    /// The flag of threads of this process that wait for the turn of their position.
     for_turn: CachePadded<Signal>,
     given_up: GivenUp,
     message: PhantomData<fn(&M)>,
@@ -144,7 +146,7 @@ impl GivenUp {
     }
 
     pub(super) fn add(&self, position: u64) {
-        // Relaxed: what they order is under the lock, or behind the callers' fences.
+        // Relaxed: the lock orders the accesses to the set, and the callers' fences order those to `any`.
         self.change(|positions| positions.insert(position));
     }
 
@@ -155,7 +157,7 @@ impl GivenUp {
         result
     }
 
-    /// Puts tombstones where there is room for them. Returns whether there was room for any.
+    /// Puts tombstones into the free slots of positions that were given up. Returns whether there was any.
     #[cold]
     pub(super) fn bury(&self, ring: &Ring) -> bool {
         self.change(|positions| {
@@ -177,15 +179,15 @@ enum Way {
     Pair(Ring),
     Rendezvous {
         ring: Ring,
-        /// Messages published. Only the thread whose turn it is changes this.
+        /// The number of messages published. Only the thread whose turn it is changes this.
         published: AtomicU64,
     },
     Shared(SharedRing),
 }
 
-// SAFETY: the rings' pointers lead into the segment that `opened` keeps mapped. A slot is written
-// only by the thread that has its position (see `Position`), and in turns where there is one place
-// for all; everything else is atomic, under a lock, or never changes.
+// SAFETY: the rings' pointers lead into the segment that `opened` keeps mapped. A slot is written only by the thread
+// that has its position (see `Position`), and only at the position's turn if positions share a slot. All other state is
+// atomic, under a lock, or never changes.
 unsafe impl<M: Message + ?Sized> Send for Outlet<M> {}
 // SAFETY: as above.
 unsafe impl<M: Message + ?Sized> Sync for Outlet<M> {}
@@ -194,20 +196,20 @@ unsafe impl<M: Message + ?Sized> Sync for Outlet<M> {}
 #[derive(Clone, Copy)]
 enum Claim {
     Pair,
-    /// With the message's number in the ring.
+    /// The field is the message's number in the ring.
     Rendezvous(u64),
     Shared(Held),
 }
 
-/// The right to fill one position. Its holder fills the position or gives it up, once.
+/// The right to fill one position. Its holder must fill the position or give it up, once.
 #[derive(Debug)]
 #[must_use = "a position that nobody fills stops the channel"]
 pub(crate) struct Position(u64);
 
 impl Position {
     /// # Safety
-    /// The number is that of a position of the outlet with which this is used. It was handed out by the outlet's
-    /// counter or taken out of a `Position`, and nobody else has it.
+    /// The number belongs to a position of the outlet with which this is used. It comes from the outlet's counter or
+    /// from a `Position`, and nobody else has it.
     pub(crate) unsafe fn from_number(number: u64) -> Self {
         Self(number)
     }
@@ -222,9 +224,9 @@ impl Position {
 #[must_use]
 pub(crate) enum Filled {
     Yes,
-    /// Not now: its slot is taken, no receiver waits, or it is not the position's turn.
+    /// Not possible now: the slot is taken, no receiver waits, or it is not the position's turn.
     NotYet,
-    /// Never, because of this error.
+    /// Never possible, because of this error.
     No(Error),
 }
 
@@ -252,7 +254,7 @@ impl<M: Message + ?Sized> Outlet<M> {
         &self.opened.context
     }
 
-    /// Notes that a panic has left this end, which other threads hold as well.
+    /// Notes that the sending thread has left this end by a panic. Other threads still hold the end.
     pub(crate) fn break_off(&self) {
         self.opened.break_off();
     }
@@ -275,8 +277,8 @@ impl<M: Message + ?Sized> Outlet<M> {
         Ok(())
     }
 
-    /// Copies a message into the slot of a position and publishes it, if that is possible now. `room` holds what the
-    /// caller knows of free positions.
+    /// Copies a message into the slot of a position and publishes it, if that is possible now. `room` is what the
+    /// caller knows: the slots of positions below it are free.
     pub(crate) fn fill(&self, position: Position, room: &mut u64, message: &M) -> Filled {
         let elements = message.elements();
         if let Err(error) = self.check_len(elements.len()) {
@@ -300,9 +302,9 @@ impl<M: Message + ?Sized> Outlet<M> {
             }
             _ => unreachable!("a claim is of its channel's kind"),
         };
-        // SAFETY: the slot is the caller's until it is published; its payload has room for
-        // `max_len` elements (checked) and their alignment (`Geometry::of`); it does not overlap
-        // memory that the caller can borrow.
+        // SAFETY: the slot belongs to the caller until it is published. Its payload has room for `max_len` elements,
+        // which was checked, and their alignment (`Geometry::of`). It does not overlap memory that the caller can
+        // borrow.
         unsafe { copy_bytes(NonNull::from(elements).cast(), to, size_of_val(elements)) };
         self.publish(position, claim);
         Filled::Yes
@@ -317,7 +319,8 @@ impl<M: Message + ?Sized> Outlet<M> {
         match &self.way {
             Way::Pair(ring) => {
                 if position.0 >= *room {
-                    // What is before this position must not keep it from being free.
+                    // Positions before this one that were given up need their tombstones, or this slot may never become
+                    // free.
                     self.bury_given_up(ring);
                     *room = self.room(ring, position.0, *room)?;
                 }
@@ -335,11 +338,12 @@ impl<M: Message + ?Sized> Outlet<M> {
                 }
                 if meeting.wanted() {
                     meeting.want(false);
-                    // A receiver that looked without waiting goes by this word.
+                    // A receiver that made its offer only because this sender wanted one may sleep until `wanted`
+                    // changes.
                     self.attend();
                 }
                 let number = published.load(Ordering::Relaxed);
-                // Whoever offers has given the only slot back.
+                // A receiver gives the only slot back before it makes an offer.
                 *room = self.room(ring, number, *room)?;
                 Ok((number < *room).then_some(Claim::Rendezvous(number)))
             }
@@ -347,8 +351,8 @@ impl<M: Message + ?Sized> Outlet<M> {
         }
     }
 
-    /// Returns whether a position is known to be free. `room` is the same as in [`fill`](Self::fill), which also
-    /// reports what is wrong.
+    /// Returns whether the slot of a position is free. `room` is the same as in [`fill`](Self::fill). An error counts
+    /// as no room; `fill` reports it.
     pub(crate) fn has_room(&self, position: u64, room: &mut u64) -> bool {
         let Way::Pair(ring) = &self.way else { return false };
         if position >= *room
@@ -391,9 +395,9 @@ impl<M: Message + ?Sized> Outlet<M> {
             (Way::Pair(ring), _) => {
                 ring.publish_at(position.0);
                 self.attend();
-                // A position before this one may have been given up when there was no room yet for
-                // its tombstone; behind the fence in `attend` that is seen, as in `give_up` the
-                // other way round.
+                // A position before this one may have been given up when there was no room yet for its tombstone. The
+                // fence in `attend` pairs with the fence in `give_up`: either this thread sees that the position was
+                // given up, or `give_up` sees the room.
                 return self.bury_given_up(ring);
             }
             (Way::Rendezvous { ring, published }, Claim::Rendezvous(number)) => {
@@ -416,16 +420,17 @@ impl<M: Message + ?Sized> Outlet<M> {
     }
 
     fn is_turn_of(&self, position: &Position) -> bool {
-        // Acquire: pairs with the Release in `end_turn` and `pass_given_up`: what the one before
-        // did comes first.
+        // Acquire: pairs with the Release in `end_turn` and `pass_given_up`: all that was done at the previous turn
+        // comes first.
         self.turn.load(Ordering::Acquire) == position.0
     }
 
     fn end_turn(&self, position: Position) {
         // Release: pairs with the Acquire in `is_turn_of`.
         self.turn.store(position.0 + 1, Ordering::Release);
-        // The store before the load, as in `give_up` the other way round: one of the two sees that
-        // the next position was given up.
+        // This fence orders the store above before the load below, and `give_up` has a fence between its own store and
+        // load. So either this thread sees that the next position was given up, or the thread in `give_up` sees that it
+        // is the turn of that position.
         fence(Ordering::SeqCst);
         if self.given_up.any() {
             self.pass_given_up();
@@ -433,7 +438,7 @@ impl<M: Message + ?Sized> Outlet<M> {
         self.attend_turn();
     }
 
-    /// Wakes threads that wait for their turn. They sleep at this rank's doorbell.
+    /// Wakes threads that wait for the turn of their position. They sleep at this rank's doorbell.
     fn attend_turn(&self) {
         self.asymmetry.light();
         if !self.for_turn.quiet() && self.for_turn.take_parked() {
@@ -441,13 +446,13 @@ impl<M: Message + ?Sized> Outlet<M> {
         }
     }
 
-    /// Notes that a position will never be filled.
+    /// Gives a position up: it will never be filled.
     pub(crate) fn give_up(&self, position: Position) {
         let number = position.0;
         self.given_up.add(number);
         if let Way::Pair(ring) = &self.way {
-            // Either this sees the room that somebody has already filled beyond the position, or he
-            // sees that it was given up: see `publish`.
+            // After this fence, either this thread sees that there is room for the tombstone, or a thread that
+            // publishes a later position sees that this one was given up: see `publish`.
             if !self.asymmetry.heavy() {
                 std::thread::sleep(UNSURE);
             }
@@ -468,7 +473,7 @@ impl<M: Message + ?Sized> Outlet<M> {
     /// Passes the turns of positions that were given up to the positions after them.
     fn pass_given_up(&self) {
         self.given_up.change(|given_up| {
-            // Nobody else has the turn of a position that was given up.
+            // Only this code moves the turn away from a position that was given up.
             let mut turn = self.turn.load(Ordering::Acquire);
             while given_up.remove(&turn) {
                 turn += 1;
@@ -478,7 +483,7 @@ impl<M: Message + ?Sized> Outlet<M> {
         });
     }
 
-    /// Puts tombstones where there is room for them.
+    /// Puts tombstones into the free slots of positions that were given up.
     #[inline(always)]
     fn bury_given_up(&self, ring: &Ring) {
         if self.given_up.any() && self.given_up.bury(ring) {
@@ -492,8 +497,8 @@ impl<M: Message + ?Sized> Outlet<M> {
         self.turn.store(position, Ordering::Relaxed);
     }
 
-    /// Raises the flags that a thread raises before it sleeps because it can't fill a position yet. No thread lowers
-    /// them for another: a flag that is left up costs one needless ring.
+    /// Raises the flags of a thread that is going to sleep because it can't fill a position yet. The flags are not
+    /// lowered afterwards, because other threads may need them. A flag that stays up costs only one needless ring.
     pub(crate) fn raise(&self) {
         Sticky(&self.opened.signals().for_receiver).raise();
         if !matches!(self.way, Way::Pair(_)) {
@@ -529,8 +534,8 @@ impl<T: Plain> Outlet<[T]> {
         Err(ErrorKind::BadChannel { channel: self.name().clone(), reason }.into())
     }
 
-    /// Moves a checked buffer into the slot of a position and publishes it, if that is possible now. Calls `buffer` for
-    /// the buffer only in that case.
+    /// Moves a checked buffer into the slot of a position and publishes it, if that is possible now. Calls `buffer`,
+    /// which returns the buffer, only in that case.
     pub(crate) fn fill_moved(
         &self,
         position: Position,
@@ -559,7 +564,7 @@ impl<T: Plain> Outlet<[T]> {
     }
 }
 
-/// A flag that raises what [`Outlet::raise`] raises.
+/// The flags that [`Outlet::raise`] raises, as one [`Flag`].
 pub(crate) struct Outward<'a, M: Message + ?Sized>(pub(crate) &'a Outlet<M>);
 
 impl<M: Message + ?Sized> Flag for Outward<'_, M> {
@@ -584,8 +589,8 @@ mod tests {
     fn ring(degree: u64) -> (Ring, RingReceiver, TestMemory<RingControl>) {
         let geometry = Geometry { stride: 16, payload: 0, header: 8, count: degree };
         let memory = TestMemory::new(RingControl::new(), degree as usize);
-        // SAFETY: large enough, aligned enough for these headers, and kept by the caller; nobody
-        // else has it.
+        // SAFETY: the memory is large enough, is aligned for these headers, and is kept by the caller. Nobody else uses
+        // it.
         let ring = || unsafe { Ring::new(memory.control, Slots::new(memory.slots(), geometry)) };
         let (sending, receiver) = (ring(), RingReceiver::new(ring()));
         // SAFETY: as above.
@@ -600,11 +605,11 @@ mod tests {
         Left,
     }
 
-    /// Returns the number in the next message, past any tombstones.
+    /// Returns the number in the next message, after passing any tombstones.
     fn next(receiver: &RingReceiver) -> Option<u64> {
         loop {
             if let Some(received) = receiver.receive() {
-                // SAFETY: written by `fill`.
+                // SAFETY: `fill` has written a `u64` there.
                 let number = unsafe { receiver.payload(received.slot).cast().read() };
                 receiver.release(received);
                 return Some(number);
@@ -617,7 +622,7 @@ mod tests {
 
     fn fill(ring: &Ring, position: u64) {
         let payload = ring.payload_at(position, None).cast::<u64>();
-        // SAFETY: a free slot with room for it.
+        // SAFETY: the slot is free, and has room for a `u64`.
         unsafe { payload.write(position) };
         ring.publish_at(position);
     }
@@ -662,7 +667,7 @@ mod tests {
             }
         }
 
-        /// A rank dies with its last positions in any state.
+        /// A rank dies while its last positions are in any state.
         #[test]
         fn what_was_filled_arrives_up_to_the_first_gap(
             degree in 1u64..9,

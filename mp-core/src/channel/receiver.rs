@@ -1,11 +1,11 @@
 //! The receiving end of a channel.
 //!
-//! A call returns a guard, and a receiver can have several guards, because a stage of a pipeline holds a message while
-//! it looks for the next. An iterator that borrows the receiver could not lend messages like that. So guards may be
-//! dropped in any order. A guard knows only its receiver and where its message is. If it is the only one, its message
-//! is the oldest; otherwise the position of the slot says which message it is. A receiver that holds every slot and
-//! waits for more gets `GuardsHeld`. The guard of a slice also has the length: a loop over the elements would read it
-//! from the slot each time.
+//! Each receive call returns a guard. A receiver can have several guards at once, because a stage of a pipeline holds a
+//! message while it looks for the next, and they may be dropped in any order. An iterator that borrows the receiver
+//! could not lend messages like that. A guard knows only its receiver and where its message is. If it is the only
+//! guard, its message is the oldest; otherwise the place of the slot says which message it is. A receiver whose guards
+//! hold all slots and that waits for another message gets `GuardsHeld`. The guard of a slice also has the length,
+//! because a loop over the elements would otherwise read it from the slot each time.
 
 use std::{
     cell::{Cell, RefCell},
@@ -39,26 +39,27 @@ use crate::{
 /// dropped. A program can hold several guards at once, up to the channel's degree, and drop them in any order.
 ///
 /// Dropping the receiver closes this end: the sender then gets [`Disconnected`](crate::ErrorKind::Disconnected).
-// Without `M: Message`, as in `Sender`.
+// There is no bound `M: Message`, for the same reason as in `Sender`.
 pub struct Receiver<M: ?Sized> {
-    /// A ring that never has a message unless `kind` is `Pair`, so that the fast path need not check anything else.
+    /// The ring of `Kind::Pair`. For other kinds, a ring that never has a message, so that the fast path need not check
+    /// the kind.
     ring: RingReceiver,
     glance: Glance,
     opened: Opened,
     kind: Kind,
     /// How often to look at an empty slot before the actual wait. It is 0 in a crowded world, where the sender may need
-    /// this very core.
+    /// the receiver's core.
     looks: Cell<u32>,
     wait: Cell<Wait>,
-    /// For the next moved buffer.
+    /// A free place in the rank's table of buffers, for the next moved buffer.
     berth: Cell<Option<Berth>>,
-    /// Moved buffers that guards read, keyed by where their elements begin.
+    /// The moved buffers that guards read, by the address of their first element.
     adopted: RefCell<HashMap<NonNull<u8>, Parts>>,
     message: PhantomData<fn() -> *const M>,
 }
 
-// SAFETY: a receiver is used by one thread at a time (it is not `Sync`); the rings' pointers lead
-// into the segment that `opened` keeps mapped.
+// SAFETY: only one thread at a time can use a receiver, because it is not `Sync`. The rings' pointers lead into the
+// segment that `opened` keeps mapped.
 unsafe impl<M: ?Sized> Send for Receiver<M> {}
 
 enum Kind {
@@ -70,7 +71,7 @@ enum Kind {
 /// Where a received message lies.
 #[derive(Clone, Copy)]
 enum At {
-    /// In a slot of the ring between two ranks.
+    /// In a slot of a ring between two ranks.
     Own(Received),
     /// In a slot of a shared ring.
     Shared(Held),
@@ -139,8 +140,8 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.receive_or(|| wait.into())
     }
 
-    /// Receives the next message, after a wait if necessary. Only what a message that is already there needs is inlined
-    /// into the caller. If this were larger, the compiler would call it instead.
+    /// Receives the next message, and waits for it if necessary. Only the path of a message that is already there is
+    /// inlined into the caller. If this function were larger, the compiler would not inline it.
     #[inline(always)]
     fn receive_or(&self, wait: impl FnOnce() -> Wait) -> Result<Guard<'_, M>> {
         if let Some(guard) = self.receive_fast() {
@@ -151,7 +152,8 @@ impl<M: Message + ?Sized> Receiver<M> {
         {
             return Ok(guard);
         }
-        // What it returns fits in registers, so that the guard of a fast path stays in them, too.
+        // The result of `receive_slowly` fits in registers, so that the guard of the fast path can stay in registers,
+        // too.
         self.receive_slowly(wait()).map(|message| Guard { message, receiver: self })
     }
 
@@ -209,8 +211,8 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.message(place)
     }
 
-    /// Looks several times at the slot and at nothing else, as fast as possible. A message that is just in flight is
-    /// met without a pause, and passed on without a detour.
+    /// Looks several times at the slot and at nothing else, as fast as possible, so that a message that is just in
+    /// flight is received without delay.
     #[inline(never)]
     fn appears(&self) -> bool {
         self.ring.appears(self.looks.get())
@@ -230,7 +232,7 @@ impl<M: Message + ?Sized> Receiver<M> {
             return None;
         }
         ring.take(received, place.stride);
-        // SAFETY: the payload's distance is less than the stride.
+        // SAFETY: the payload's distance from the start of the slot is less than the stride, so it lies in the slot.
         let payload = unsafe { received.slot.add(place.payload) };
         Some(Guard { message: M::at(payload.cast(), len), receiver: self })
     }
@@ -381,12 +383,13 @@ impl<M: Message + ?Sized> Receiver<M> {
         ring.ran_dry();
         self.check_guards()?;
         if self.opened.signals().for_receiver.ended() {
-            // What was published before the end was raised is visible by now.
+            // All messages that were published before the end was raised are visible now.
             loop {
                 if let Some(received) = ring.receive() {
                     return Ok(Some(At::Own(received)));
                 }
-                // A gap that a dead rank left is the end: messages behind it would come without it.
+                // If a dead rank left a gap, the channel ends there. The messages behind it must not be received
+                // without the missing one.
                 if !ring.pass_tombstone() {
                     return Err(self.opened.why_ended(Operation::Receive));
                 }
@@ -395,7 +398,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         Ok(None)
     }
 
-    /// Returns the next message behind positions that were given up: see `outlet`.
+    /// Passes positions that were given up (see `outlet`), and returns the next message behind them.
     fn look_past_tombstones(&self, ring: &RingReceiver) -> Option<Received> {
         while ring.pass_tombstone() {
             // A sender may wait for the slot.
@@ -451,7 +454,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     fn take_slowly(&self, wait: Wait, call: Call<'_>) -> Result<At> {
         let line = match &self.kind {
             Kind::Pair => {
-                // The looks were in vain; before the next ones.
+                // The fast looks were in vain. Their number is adapted now, for the next call.
                 self.looks.set(self.opened.context.looks());
                 self.ring.watched()
             }
@@ -498,7 +501,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.attend();
         let met = self.block(wait, self.pair_ring().watched(), call, || self.look().transpose());
         let met = match met {
-            // Out of time: unless a sender has just claimed the offer.
+            // The time is over. This withdraws the offer, unless a sender has just claimed it.
             Ok(None) => self.end_offer(true),
             Ok(Some(met)) => met.map(Some),
             Err(error) => Err(error.into()),
@@ -521,10 +524,12 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.after_meeting(met)
     }
 
-    /// Waits until the offer is met or taken back. With `withdraw` it is taken back at once, otherwise when no sender
-    /// wants it any more. This does not wait for a sender that does nothing.
+    /// Waits until the offer is met or withdrawn. With `withdraw`, the offer is withdrawn at once, otherwise as soon as
+    /// no sender waits for it any more. Does not wait long for a sender that has claimed the offer and does not
+    /// publish.
     fn end_offer(&self, withdraw: bool) -> Result<Option<At>> {
-        /// Longer than a sender needs from its claim to its message, unless it reserved a slot.
+        /// Longer than a sender needs from its claim to its message, unless it has reserved a slot and writes it in
+        /// place.
         const PROMPT: Duration = Duration::from_millis(10);
         let meeting = self.opened.meeting();
         let met =
@@ -537,7 +542,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         met?.unwrap_or_else(|| if meeting.withdraw() { Ok(None) } else { self.look() })
     }
 
-    /// Ends the offer when there is a message, or no sender any more.
+    /// Sets the offer back if there is a message or an error.
     fn after_meeting<T>(&self, met: Result<Option<T>>) -> Result<Option<T>> {
         if !matches!(met, Ok(None)) {
             self.opened.meeting().met();
@@ -545,7 +550,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         met
     }
 
-    /// Returns where a taken message lies, after checking what its header says.
+    /// Checks the header of a taken message, and returns where the message lies.
     fn message(&self, place: At) -> Result<NonNull<M>> {
         let len = if M::SLICE { self.stated_len(&place) } else { 1 };
         if !M::SLICE || len as usize <= self.opened.agreement.spec.max_len {
@@ -555,7 +560,8 @@ impl<M: Message + ?Sized> Receiver<M> {
         let (parts, first) = self.adopt(place, len, |key, len| match berth {
             Ok(berth) => berth.take_parts(key, len),
             Err(error) => {
-                // The message is gone if it can't be kept: nobody else knows the block any more.
+                // The message is lost, because this rank can't keep it. Its block must be freed here, because no other
+                // rank knows it any more.
                 self.opened.context.free(key);
                 Err(error)
             }
@@ -573,7 +579,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         Ok(M::at(first, parts.len()))
     }
 
-    /// Takes the moved buffer that begins here out of the buffers that guards read, if it is one of them.
+    /// Removes the moved buffer that begins at `first` from the buffers that guards read, if it is one of them.
     fn let_go<T>(&self, first: NonNull<T>) -> Option<Parts> {
         self.adopted.borrow_mut().remove(&first.cast())
     }
@@ -641,9 +647,10 @@ impl<M: Message + ?Sized> Receiver<M> {
         }
         let payload = first.cast();
         self.release(match &self.kind {
-            // SAFETY: the guard's message was received, lies in a slot, and was not given back.
+            // SAFETY: the caller guarantees that this is a received message that was not given back. It lies in a slot,
+            // because it is not one of the moved buffers.
             Kind::Shared(ring) => At::Shared(unsafe { ring.taken_at(payload) }),
-            // SAFETY: the same.
+            // SAFETY: as above.
             _ => At::Own(unsafe { self.pair_ring().received_at(payload) }),
         });
     }
@@ -757,7 +764,7 @@ impl<M: ?Sized> Drop for Receiver<M> {
         if let Some(berth) = self.berth.take() {
             berth.leave();
         }
-        // Of guards that were leaked.
+        // These are the buffers of leaked guards.
         for parts in self.adopted.take().into_values() {
             parts.free(&self.opened.context);
         }
@@ -804,9 +811,8 @@ impl<M: Message + ?Sized> Deref for Guard<'_, M> {
 
     #[inline(always)]
     fn deref(&self) -> &M {
-        // SAFETY: 5 read in place: the message was published before it was received, its place
-        // and length were checked, any bits are a message, and the slot is not written again
-        // before the guard is dropped.
+        // SAFETY: step 5, read in place: the message was published before it was received, its place and length were
+        // checked, any bits are a valid message, and the slot is not written again before the guard is dropped.
         unsafe { self.message.as_ref() }
     }
 }
@@ -819,7 +825,7 @@ impl<M: Message + ?Sized> Drop for Guard<'_, M> {
         if lies_in_a_slot && receiver.ring.release_only() {
             receiver.attend();
         } else {
-            // SAFETY: this guard had it until now.
+            // SAFETY: this guard has held its message until now, so the message was not given back.
             unsafe { receiver.release_slowly(self.message.cast()) };
         }
     }

@@ -1,21 +1,21 @@
-//! Degree 0: sender and receiver meet, and only then is a message written.
+//! Degree 0: the sender writes a message only after it has met the receiver.
 //!
 //! | `offer` | meaning | next |
 //! |---|---|---|
 //! | `NONE` | no receiver waits | the receiver offers |
 //! | `OFFERED` | a receiver waits | a sender claims, or the receiver takes it back |
-//! | `CLAIMED` | a sender is writing for the receiver | the message is published, or the claim is dropped |
-//! | `LEFT` | the same, but the receiver's time was over | the receiver comes again, or the claim is dropped |
+//! | `CLAIMED` | a sender writes for the receiver | the message is published, or the claim is dropped |
+//! | `LEFT` | the same, but the receiver has given up | the receiver comes again, or the claim is dropped |
 //!
 //! 1. The receiver offers, and rings a parked sender.
 //! 2. The sender claims the offer.
 //! 3. The sender writes the one slot and publishes its sequence word, as in `ring.rs`.
 //! 4. The receiver sees the word and sets the offer back.
 //!
-//! A receiver that gives up must win the change `OFFERED → NONE`. If it does not, a sender has met it and the message
-//! follows, mostly at once. The receiver does not wait for a sender that takes its time to fill its slot. The message
-//! of that sender is the next one that is received. `wanted` says that a sender waits, for receivers that look without
-//! waiting.
+//! A receiver that gives up changes `OFFERED` to `NONE`. If this fails, a sender has claimed the offer, and its message
+//! follows, mostly at once. If that sender takes longer to fill the slot, the receiver does not wait for it. Its
+//! message is then the next one that is received. `wanted` tells receivers that look without waiting that a sender
+//! waits.
 //!
 //! Source: the synchronous channels of Buono et al., section IV.A; Hoare's CSP.
 
@@ -46,16 +46,16 @@ impl Meeting {
     }
 
     fn change(&self, from: u32, to: u32) -> Result<u32, u32> {
-        // Release and Acquire as in `offer` and `claim`.
+        // Release and Acquire for the same reasons as in `offer` and `claim`.
         self.offer.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
     }
 
     /// Makes the offer of a receiver that waits.
     pub(crate) fn offer(&self) {
-        // The sender that met the last offer may still be writing.
+        // After a receiver has given up, the sender that claimed its offer may still be writing.
         if self.change(LEFT, CLAIMED).is_err() {
-            // Release: pairs with the Acquire in `claim`: what was read of the last message comes
-            // before the next one is written.
+            // Release: pairs with the Acquire in `claim`: the receiver's reads of the last message come before the
+            // sender's writes of the next.
             self.offer.store(OFFERED, Ordering::Release);
         }
     }
@@ -64,7 +64,7 @@ impl Meeting {
     pub(crate) fn withdraw(&self) -> bool {
         loop {
             match self.change(OFFERED, NONE) {
-                // Given up just now: look again.
+                // The sender has given its claim up in the meantime, so the offer can be withdrawn.
                 Err(CLAIMED) if self.change(CLAIMED, LEFT) == Err(OFFERED) => {}
                 Err(CLAIMED | LEFT) => return false,
                 _ => return true,
@@ -72,7 +72,7 @@ impl Meeting {
         }
     }
 
-    /// Sets the offer back when the receiver has its message.
+    /// Sets the offer back, after the receiver has got its message.
     pub(crate) fn met(&self) {
         self.offer.store(NONE, Ordering::Relaxed);
     }
@@ -104,7 +104,7 @@ impl Meeting {
 
     /// Gives the sender's claim back without a message.
     pub(crate) fn unclaim(&self) {
-        // The receiver can leave or come back in between.
+        // The receiver can give up or come back between the two changes.
         while self.change(CLAIMED, OFFERED) == Err(LEFT) && self.change(LEFT, NONE) == Err(CLAIMED)
         {
         }

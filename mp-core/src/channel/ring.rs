@@ -7,11 +7,11 @@
 //!    └── 7 reuse (Acquire) ◀── 6 release on drop ◀── 5 read in place
 //! ```
 //!
-//! Every slot has a sequence word beside the message. The receiver looks at nothing else, so that a small message takes
-//! one line transfer. In the other direction, a single word, `head`, counts the slots given back. The sender keeps a
-//! copy of it, and looks at the word only when the copy says that all slots are taken. Source: Buono et al., section
-//! IV.A (a static set of k buffers used in a circle); Ramos & Hoefler, section 2.4 (payload and notification in one
-//! line).
+//! Every slot has a sequence word beside the message. The receiver reads nothing else, so that a small message takes
+//! one line transfer. In the other direction, a single word, `head`, counts the slots that were given back. The sender
+//! keeps a copy of `head`, and reads the word itself only when all slots are taken according to the copy. Source: Buono
+//! et al., section IV.A (a static set of k buffers used in a circle); Ramos & Hoefler, section 2.4 (payload and
+//! notification in one line).
 
 use std::{
     cell::{Cell, RefCell},
@@ -29,7 +29,7 @@ use crate::{
     sync::{AtomicU64, Ordering, compiler_fence},
 };
 
-/// What the receiver writes for the sender, apart from the slots.
+/// The word that the receiver writes for the sender.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RingControl {
@@ -53,14 +53,14 @@ pub(crate) struct Ring {
 
 impl Ring {
     /// # Safety
-    /// Both places are formatted and stay valid as long as the ring and its ends are used.
+    /// The control word and the slots are formatted, and stay valid as long as the ring and its ends are used.
     pub(crate) unsafe fn new(control: NonNull<RingControl>, slots: Slots<SlotHeader>) -> Self {
         Self { control, slots }
     }
 
     #[inline(always)]
     fn control(&self) -> &RingControl {
-        // SAFETY: valid by the promise of `new`; atomics only.
+        // SAFETY: the caller of `new` guarantees that the control word is valid. It is an atomic, so it may be shared.
         unsafe { self.control.as_ref() }
     }
 
@@ -75,7 +75,7 @@ impl Ring {
         self.slots.slot(index)
     }
 
-    /// Returns the first position that is not free yet (step 7, reuse). `known` is what an earlier look returned.
+    /// Returns the first position that is not free yet (step 7, reuse). `known` is the result of an earlier call, or 0.
     pub(crate) fn room(&self, position: u64, known: u64) -> Result<u64, CorruptHead> {
         self.room_for(position, known, self.slots.count())
     }
@@ -83,49 +83,50 @@ impl Ring {
     /// Returns what [`room`](Self::room) returns, where `count` messages may be in flight.
     #[inline(always)]
     fn room_for(&self, position: u64, known: u64, count: u64) -> Result<u64, CorruptHead> {
-        // Acquire: pairs with the Release in `RingReceiver::advance_head`; the receiver's reads of
-        // the slots come before our writes.
+        // Acquire: pairs with the Release in `RingReceiver::advance_head`: the receiver's reads of the slots come
+        // before the sender's writes.
         let head = self.head().load(Ordering::Acquire);
-        // Positions up to this one have been taken, and no more messages received.
+        // The receiver can't have received a message that is not before `position`, and `head` never decreases.
         if head > position || head.saturating_add(count) < known {
             return Err(CorruptHead { head, tail: position });
         }
         Ok(head + count)
     }
 
-    /// Writes the length of the message in elements; only slices have one. It must be written before the elements,
-    /// because it removes the mark of a buffer that moved through the slot before.
+    /// Writes the length of the message in elements, which only messages of slices have. It must be written before the
+    /// elements, because it overwrites the mark of a buffer that moved through the slot before.
     #[inline(always)]
     pub(super) fn write_len(&self, slot: NonNull<u8>, len: u32) {
-        // SAFETY: one of the ring's slots, by the caller.
+        // SAFETY: callers pass one of the ring's slots.
         unsafe { self.slots.header(slot) }.len.store(len, Ordering::Relaxed);
-        // The elements are plain stores, which the compiler could move up. The order in memory
-        // counts only when this rank is dead, and then all its stores are done.
+        // The elements are written by plain stores, which the compiler could move before this one. A fence of the
+        // processor is not needed: the order counts only when this rank is dead, and all its stores are visible then.
         compiler_fence(Ordering::Release);
     }
 
-    /// Records a moved buffer as message number `position`, before the buffer stops being the sender's.
+    /// Records a moved buffer as message number `position`. The sender must call this while it still owns the buffer.
     #[inline]
     pub(super) fn write_moved(&self, slot: NonNull<u8>, position: u64, key: BlockKey, len: u64) {
-        // SAFETY: one of the ring's slots, by the caller, in a channel of slices.
+        // SAFETY: callers pass one of the ring's slots, and only channels of slices carry buffers.
         let (header, moved) = unsafe { (self.slots.header(slot), self.slots.moved(slot)) };
         header.race.writing();
         moved.write(key, len, (position as u32).wrapping_add(1));
-        // Release: `MOVED` never stands before anything else than a whole `MovedBuffer`, also if
-        // this rank dies here. Pairs with the Acquire in `Ring::stranded`.
+        // Release: pairs with the Acquire in `Ring::stranded`: a slot that is marked as `MOVED` has a whole
+        // `MovedBuffer`, even if this rank dies here.
         header.len.store(MOVED, Ordering::Release);
     }
 
-    /// Returns the buffers that were sent and not received, or that were written into a slot whose sender died before
-    /// it published. This must be called only when no end is in use any more.
+    /// Returns the buffers that were sent and not received, and those in slots whose sender died before it published
+    /// them. Must be called only when no end is in use any more.
     pub(crate) fn stranded(&self) -> Vec<BlockKey> {
         let head = self.control().head.load(Ordering::Acquire);
         let mut keys = Vec::new();
         for index in 0..self.slots.count() {
             let slot = self.slots.slot(index);
-            // SAFETY: a formatted slot; `MOVED` stands only in slots of slices.
+            // SAFETY: the slot is one of the ring's, which are formatted. `moved` is used only if the slot says
+            // `MOVED`, which only slots of slices do.
             let (header, moved) = unsafe { (self.slots.header(slot), self.slots.moved(slot)) };
-            // Acquire: pairs with the Release in `RingSender::write_moved`.
+            // Acquire: pairs with the Release in `Ring::write_moved`.
             if header.len.load(Ordering::Acquire) != MOVED {
                 continue;
             }
@@ -149,14 +150,14 @@ pub(crate) struct CorruptHead {
 
 /// The sending end.
 ///
-/// In both ends, the fields that change with every message share a line. A processor puts two stores per cycle into its
-/// first-level cache if they go to the same line, and otherwise one.
+/// In both ends, the fields that change with every message share a line, because a processor can put two stores per
+/// cycle into its first-level cache only if they go to the same line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct RingSender {
     /// Number of messages published.
     tail: u64,
-    /// The value that `tail` may reach before the sender must look at `head`.
+    /// The value up to which `tail` may grow before the sender must look at `head`.
     limit: u64,
     /// How many messages may be in flight: the number of slots, unless [`set_window`](Self::set_window) has lowered it.
     window: u64,
@@ -173,7 +174,7 @@ impl RingSender {
         sender
     }
 
-    /// Makes the sending end of a channel of degree 0. Its slot is not free before the receiver offers it.
+    /// Makes the sending end of a channel of degree 0. The only slot is not free until the receiver offers it.
     pub(crate) fn at_rendezvous(ring: Ring) -> Self {
         Self { limit: 0, ..Self::new(ring) }
     }
@@ -188,7 +189,7 @@ impl RingSender {
         self.look_ahead();
     }
 
-    /// Forgets the free slots, so that none is known until the next look.
+    /// Forgets which slots are free, so that [`reserve`](Self::reserve) finds none until the next look.
     pub(crate) fn close(&mut self) {
         self.limit = self.tail;
     }
@@ -206,9 +207,9 @@ impl RingSender {
 
     /// Returns the next slot, after a look at what the receiver has given back (step 7, reuse).
     ///
-    /// A sender that finds its ring full and takes one slot as soon as it is free comes back for every slot, and each
-    /// look takes the line of `head` away from the receiver. So a `patient` look in a large ring lets some slots
-    /// accumulate. The receiver still has enough messages.
+    /// If a sender whose ring is full took each slot as soon as it is free, it would look again for every message, and
+    /// each look takes the line of `head` away from the receiver. So a `patient` look in a large ring waits until
+    /// several slots are free. Meanwhile the receiver still has enough messages.
     pub(crate) fn look(&mut self, patient: bool) -> Result<Option<NonNull<u8>>, CorruptHead> {
         const LOOKS: u32 = if cfg!(loom) { 1 } else { 32 };
         let pauses = costs::pauses(STEP);
@@ -249,14 +250,14 @@ impl RingSender {
     /// Returns the payload of the reserved slot, to be written (step 2).
     #[inline(always)]
     pub(crate) fn payload(&self, slot: NonNull<u8>) -> NonNull<u8> {
-        // SAFETY: `slot` comes from `reserve`.
+        // SAFETY: callers pass a slot that `reserve` or `look` returned, which is one of the ring's.
         let (header, payload) =
             unsafe { (self.ring.slots.header(slot), self.ring.slots.payload(slot)) };
         header.race.writing();
         payload
     }
 
-    /// Records a moved buffer as the message, before the buffer stops being the sender's.
+    /// Records a moved buffer as the message: see [`Ring::write_moved`].
     pub(crate) fn write_moved(&self, slot: NonNull<u8>, key: BlockKey, len: u64) {
         self.ring.write_moved(slot, self.tail, key, len);
     }
@@ -272,7 +273,7 @@ impl RingSender {
         self.tail
     }
 
-    /// Publishes the slot that was reserved last (step 3).
+    /// Publishes the message in the slot that was reserved last (step 3).
     #[inline(always)]
     pub(crate) fn publish(&mut self, slot: NonNull<u8>) {
         self.publish_in(slot, self.ring.slots.place());
@@ -282,11 +283,11 @@ impl RingSender {
     #[inline(always)]
     pub(crate) fn publish_in(&mut self, slot: NonNull<u8>, place: Place) {
         let sent = self.tail + 1;
-        // SAFETY: `slot` comes from `reserve`, and `place` is that of the ring's slots.
+        // SAFETY: callers pass a slot that `reserve` or `look` returned, and the layout of the ring's slots.
         let header = unsafe { self.ring.slots.header_at(slot, place.header) };
-        // Release: pairs with the Acquire in `RingReceiver::peek`: the message is whole before its
-        // number shows. This store comes right after those of the message. With stores to this end's own words between
-        // them, the processor would change lines twice as often, and stores wait for the ones before them.
+        // Release: pairs with the Acquire in `RingReceiver::peek`: a receiver that sees the number sees the whole
+        // message. This store directly follows those of the message. With stores to this end's own words in between,
+        // the processor would change lines twice as often, and each store waits for the stores before it.
         header.seq.store(sent as u32, Ordering::Release);
         self.tail = sent;
         let stops = self.cursor.advance(slot, place.stride);
@@ -298,10 +299,11 @@ impl RingSender {
         }
     }
 
-    /// Learns of free slots before none are left. Just after a message there is time for it, just before one there is
-    /// not. In a small ring this looks no sooner than it must, because a look takes the line of `head` away from the
-    /// receiver, and an answer has to wait until it is back (`cargo bench --bench ratios -- pingpong`). In a large ring
-    /// it looks soon enough that the sender does not catch up with the receiver (`-- stream`).
+    /// Looks for free slots before none are left, because there is time for this just after a message and not just
+    /// before the next one. In a small ring this looks no sooner than it must, because a look takes the line of `head`
+    /// away from the receiver, and an answer has to wait until the line is back
+    /// (`cargo bench --bench ratios -- pingpong`). In a large ring it looks soon enough that the sender does not catch
+    /// up with the receiver (`-- stream`).
     #[cold]
     fn look_ahead(&mut self) {
         const LEAST: u64 = 8;
@@ -310,7 +312,7 @@ impl RingSender {
         let mut room = self.limit.saturating_sub(self.tail);
         if (1..=few).contains(&room)
             && count >= LEAST
-            // A count that can't be is for `look` to tell.
+            // If the count is impossible, `look` will report that.
             && let Ok(limit) = self.room()
         {
             self.limit = limit;
@@ -319,22 +321,22 @@ impl RingSender {
         self.cursor.stop_after(if room > few { room - few } else { room });
     }
 }
-/// The receiving end. Messages may be held, and given back in any order.
+/// The receiving end. Its user may hold messages, and give them back in any order.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct RingReceiver {
     /// Number of messages received.
     next: Cell<u64>,
     /// Number of slots given back. This is also the number of the message that advances `head` when it is given back.
-    /// It is [`NEVER`] while there are `early` ones.
+    /// It is [`NEVER`] while messages are in `early`.
     oldest: Cell<u64>,
     /// The slot of message `next`.
     cursor: Cursor,
     ring: Ring,
     early: RefCell<Early>,
-    /// Number of messages by which to stay behind the sender; 0 in a small ring.
+    /// The number of messages by which the receiver stays behind the sender; 0 in a small ring.
     distance: u64,
-    /// Whether the receiver met an empty slot since the last look at the distance.
+    /// Whether the receiver has met an empty slot since [`keep_distance`](RingReceiver::keep_distance) last looked.
     ran_dry: Cell<bool>,
 }
 
@@ -349,7 +351,7 @@ struct Early {
 /// A position that no message has.
 const NEVER: u64 = u64::MAX;
 
-/// A message that was received and not given back yet.
+/// A message that was received and is not given back yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
     pub(crate) slot: NonNull<u8>,
@@ -359,7 +361,8 @@ pub(crate) struct Received {
 /// Number of slots from which on a ring counts as large: see [`RingSender::look`].
 const LARGE: u64 = 64;
 
-/// How long a sender lets slots accumulate, and a receiver messages, before it looks again: about two line transfers.
+/// How long a sender waits for more free slots, and a receiver for more messages, before it looks again: about two line
+/// transfers.
 const STEP: Duration = Duration::from_nanos(140);
 
 /// The number of bytes, and the least number of messages, by which a receiver stays behind its sender in a large ring:
@@ -371,7 +374,7 @@ impl RingReceiver {
     pub(crate) fn new(ring: Ring) -> Self {
         let distance = (DISTANCE / ring.slots.place().stride as u64).max(LEAST);
         let large = ring.slots.count() >= 4 * distance;
-        // Without slots, no message is ever out.
+        // In a ring without slots, `release_only` must never find a message.
         let oldest = if ring.slots.count() == 0 { NEVER - 1 } else { 0 };
         Self {
             cursor: ring.slots.cursor(),
@@ -392,7 +395,7 @@ impl RingReceiver {
         Some(received)
     }
 
-    /// Returns the next message, if it is there. It stays the next one until it is taken.
+    /// Returns the next message, if it is there. The message stays the next one until it is taken.
     #[inline(always)]
     pub(crate) fn peek(&self) -> Option<Received> {
         self.peek_in(self.place())
@@ -403,7 +406,8 @@ impl RingReceiver {
     pub(crate) fn peek_in(&self, place: Place) -> Option<Received> {
         let position = self.next.get();
         let slot = self.cursor.slot();
-        // SAFETY: one of the ring's slots, in which headers lie there; or those that there are not.
+        // SAFETY: the cursor is at one of the ring's slots, and callers pass their layout. If the ring has no slots,
+        // the cursor is at the blank line, in which any such distance is allowed.
         let header = unsafe { self.ring.slots.header_at(slot, place.header) };
         // Acquire: pairs with the Release in `RingSender::publish`.
         if header.seq.load(Ordering::Acquire) != (position as u32).wrapping_add(1) {
@@ -413,13 +417,13 @@ impl RingReceiver {
         Some(Received { slot, position })
     }
 
-    /// Returns where things are in a slot.
+    /// Returns the layout of the slots.
     #[inline(always)]
     pub(crate) fn place(&self) -> Place {
         self.ring.slots.place()
     }
 
-    /// Takes the message that `peek` saw, in a ring of this stride.
+    /// Takes the message that `peek` returned, in a ring whose slots have this distance from each other.
     #[inline(always)]
     pub(crate) fn take(&self, peeked: Received, stride: usize) {
         let next = peeked.position + 1;
@@ -429,12 +433,12 @@ impl RingReceiver {
         }
     }
 
-    /// Lets a sender that is just ahead get further ahead.
+    /// Waits a moment, if the sender is less than `distance` messages ahead, so that it gets further ahead.
     ///
-    /// A receiver as fast as its sender looks into slots that are just being written. Its processor even loads the
-    /// slots after them speculatively, and takes their lines away from the sender before anything is in them. Each
-    /// message then costs several line transfers one after another; at a distance it costs a part of one. Only a
-    /// receiver that has not had to wait lately does this, so messages that come one by one are never delayed.
+    /// A receiver as fast as its sender looks into slots that are just being written. Its processor even loads the next
+    /// slots speculatively, and takes their lines away from the sender before they are written. Each message then costs
+    /// several line transfers one after another, but only a part of one at a distance. Only a receiver that has not had
+    /// to wait lately does this, so messages that come one by one are never delayed.
     #[cold]
     fn keep_distance(&self, next: u64) {
         if self.distance == 0 {
@@ -448,7 +452,7 @@ impl RingReceiver {
         self.cursor.stop_after(self.distance);
     }
 
-    /// Returns the place of the next message, whether the message is there or not.
+    /// Returns the place of the next message, even if the message is not there yet.
     pub(super) fn upcoming(&self) -> Received {
         Received { slot: self.cursor.slot(), position: self.next.get() }
     }
@@ -458,13 +462,13 @@ impl RingReceiver {
     }
 
     fn published(&self, position: u64) -> bool {
-        // SAFETY: one of the ring's slots.
+        // SAFETY: this is one of the ring's slots.
         let header = unsafe { self.ring.slots.header(self.ring.slot_of(position)) };
-        // Relaxed: nothing is read because of it.
+        // Relaxed: no memory is read because of the result.
         header.seq.load(Ordering::Relaxed) == (position as u32).wrapping_add(1)
     }
 
-    /// Notes that the receiver came to an empty slot.
+    /// Notes that the receiver has met an empty slot.
     pub(crate) fn ran_dry(&self) {
         self.ran_dry.set(true);
     }
@@ -481,10 +485,10 @@ impl RingReceiver {
         costs::look_until(looks, self.next_message())
     }
 
-    /// Finds the next message's slot, once, and returns the look at it.
+    /// Finds the next message's slot once, and returns a closure that looks whether the message is there.
     #[inline(always)]
     fn next_message(&self) -> impl Fn() -> bool {
-        // SAFETY: one of the ring's slots.
+        // SAFETY: this is one of the ring's slots.
         let header = unsafe { self.ring.slots.header(self.cursor.slot()) };
         let number = (self.next.get() as u32).wrapping_add(1);
         // Relaxed: only `receive` reads the message.
@@ -503,58 +507,59 @@ impl RingReceiver {
         self.next.get() - head >= self.ring.slots.count()
     }
 
-    /// Returns where the message lies, to be read in place (step 5). `len` returns the length that its header states.
+    /// Returns the payload of a received message, to be read in place (step 5). [`len`](Self::len) returns the length
+    /// that the header states.
     #[inline(always)]
     pub(crate) fn payload(&self, slot: NonNull<u8>) -> NonNull<u8> {
-        // SAFETY: `slot` comes from `receive`.
+        // SAFETY: callers pass the slot of a received message, which is one of the ring's.
         unsafe { self.ring.slots.payload(slot) }
     }
 
     #[inline(always)]
     pub(crate) fn len(&self, slot: NonNull<u8>) -> u32 {
-        // SAFETY: `slot` comes from `receive`. Relaxed: ordered by `receive`.
+        // SAFETY: callers pass the slot of a received message. Relaxed: the Acquire in `peek_in` orders this load.
         unsafe { self.ring.slots.header(slot) }.len.load(Ordering::Relaxed)
     }
 
     /// Returns the moved buffer that is the message.
     pub(crate) fn moved(&self, slot: NonNull<u8>) -> Option<(BlockKey, u64)> {
-        // SAFETY: `slot` comes from `receive` in a channel of slices.
+        // SAFETY: callers pass the slot of a received message, in a channel of slices.
         unsafe { self.ring.slots.moved(slot) }.read().map(|(key, len, _)| (key, len))
     }
 
     /// Gives the slot of a message back (step 6, release on drop).
     #[inline(always)]
     pub(crate) fn release(&self, message: Received) {
-        // SAFETY: `message` comes from `receive`.
+        // SAFETY: callers pass a received message, which lies in one of the ring's slots.
         unsafe { self.ring.slots.header(message.slot) }.race.reading();
         if !self.release_oldest(message.position) {
             self.release_early(message);
         }
     }
 
-    /// Gives back the message that is held, if exactly one is. Returns whether it did.
+    /// Gives back the only message that is held. Returns false if the number of held messages is not one.
     #[inline(always)]
     pub(crate) fn release_only(&self) -> bool {
         let oldest = self.oldest.get();
-        // `NEVER` comes before 0, which is before the first message.
+        // If `oldest` is `NEVER`, the right side is 0, and `next` is greater because a message was received.
         self.next.get() == oldest.wrapping_add(1) && self.release_oldest(oldest)
     }
 
-    /// Returns the message that was received and not given back, found by its payload.
+    /// Finds, by its payload, a message that was received and not given back.
     ///
     /// # Safety
     /// `payload` is the payload of such a message.
     pub(crate) unsafe fn received_at(&self, payload: NonNull<u8>) -> Received {
         let slots = &self.ring.slots;
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that this is the payload of one of the slots.
         let slot = unsafe { slots.of_payload(payload) };
-        // It is one of the last `count` ones.
+        // The message is one of the last `count` messages.
         let (count, last) = (slots.count(), self.next.get() - 1);
         let back = (last % count + count - slots.index_of(slot)) % count;
         Received { slot, position: last - back }
     }
 
-    /// Gives back the message of this number, if it is the oldest. Returns whether it is.
+    /// Gives back the message with this number, if it is the oldest that is held. Returns whether it is.
     #[inline(always)]
     fn release_oldest(&self, position: u64) -> bool {
         if position != self.oldest.get() {
@@ -573,11 +578,12 @@ impl RingReceiver {
 
     #[cold]
     fn release_early(&self, message: Received) {
-        // SAFETY: `message` comes from `receive`.
+        // SAFETY: callers pass a received message, which lies in one of the ring's slots.
         let header = unsafe { self.ring.slots.header(message.slot) };
-        // `head` may not tell for long that the message was received, and never will if an older
-        // one is leaked or its holder dies: a buffer in it must not seem stranded.
-        // Release: whoever sees it sees the buffer in this rank's table.
+        // `head` passes this message only after the older ones. If an older one is leaked or its holder dies, `head`
+        // never passes it. So the mark of a moved buffer is removed now, because otherwise the buffer would seem
+        // stranded.
+        // Release: a rank that sees this length also sees that the buffer is in this rank's table.
         header.len.store(0, Ordering::Release);
         let mut early = self.early.borrow_mut();
         let oldest = self.oldest.replace(NEVER);
@@ -602,16 +608,16 @@ mod tests {
     use super::*;
     use crate::channel::{slots::Geometry, test_memory::TestMemory};
 
-    /// Returns both ends of a ring whose first message has this number.
+    /// Makes both ends of a ring whose first message has this number.
     fn ring_at(position: u64, degree: u64) -> (RingSender, RingReceiver, TestMemory<RingControl>) {
         let geometry = Geometry { stride: 16, payload: 0, header: 8, count: degree };
         let control = RingControl { head: CachePadded::new(AtomicU64::new(position)) };
         let memory = TestMemory::new(control, degree as usize);
-        // SAFETY: large enough, aligned enough for these headers, and kept by the caller.
+        // SAFETY: the memory is large enough, is aligned for these headers, and is kept by the caller.
         let slots = unsafe { Slots::new(memory.slots(), geometry) };
-        // SAFETY: nobody else has it.
+        // SAFETY: nobody else uses the memory.
         unsafe { slots.format(|_| SlotHeader::new()) };
-        // SAFETY: formatted, and kept by the caller.
+        // SAFETY: the control word and the slots are formatted, and the caller keeps them.
         let ring = || unsafe { Ring::new(memory.control, slots) };
         let mut sender = RingSender::new(ring());
         (sender.tail, sender.limit) = (position, position + degree);
@@ -621,7 +627,7 @@ mod tests {
         (sender, receiver, memory)
     }
 
-    /// No more messages are in flight than the window has room for, and they use all slots in turn.
+    /// At most as many messages as the window allows are in flight, and they use all slots in turn.
     #[test]
     fn a_window_is_smaller_than_the_ring() {
         let (mut sender, receiver, _memory) = ring_at(0, 8);
@@ -654,7 +660,7 @@ mod tests {
     fn numbers_go_on_past_four_billion() {
         const TURN: u64 = 1 << 32;
         for degree in [1, 2, 3, 5] {
-            // The first slot's message.
+            // This message lies in the first slot.
             let begin = (TURN - 7) / degree * degree;
             let (mut sender, receiver, _memory) = ring_at(begin, degree);
             for _ in 0..20 {
@@ -675,7 +681,7 @@ mod tests {
                 assert!(receiver.all_held() && receiver.receive().is_none());
                 held.reverse();
                 for received in held {
-                    // SAFETY: received, and not given back.
+                    // SAFETY: the message was received and not given back.
                     let found = unsafe { receiver.received_at(receiver.payload(received.slot)) };
                     assert_eq!((found.slot, found.position), (received.slot, received.position));
                     receiver.release(found);

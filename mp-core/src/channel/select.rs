@@ -10,9 +10,11 @@ use crate::{
 };
 
 /// An end that can be waited for together with others. [`Receiver`](crate::Receiver), [`Sender`](crate::Sender) and
-/// [`Callers`](crate::channel::Callers) implement it. It is sealed in effect, because its methods can't be called or written outside.
+/// [`Callers`](crate::channel::Callers) implement it. It is private to this crate, so other crates can't call or
+/// implement its methods.
 pub(crate) trait Selectable {
-    /// Returns whether a receive call would find a message, or a send call room, or whether there will never be any.
+    /// Returns whether a receive call would find a message or a send call would find room, or whether neither can ever
+    /// happen.
     fn ready(&self) -> bool;
     fn raise(&self);
     fn lower(&self);
@@ -20,7 +22,7 @@ pub(crate) trait Selectable {
     fn channel(&self) -> u64;
 }
 
-/// Several receivers, of any types, that are waited for at once. The collector of a farm uses this.
+/// Several receivers, of any types, that are waited for at once. For example, the collector of a farm uses this.
 ///
 /// ```
 /// use onchip::{Channel, ErrorKind, Result, Select, World};
@@ -56,7 +58,7 @@ pub(crate) trait Selectable {
 /// ```
 #[derive(Default)]
 pub struct Select<'a> {
-    /// The ends by index; `None` once removed.
+    /// The ends by index. An end that was removed is `None`.
     ends: Vec<Option<&'a dyn Selectable>>,
     /// Where the next look begins, so that a busy channel does not starve the others.
     next: usize,
@@ -79,7 +81,7 @@ impl<M: Message + ?Sized> Place for Receiver<M> {
     }
 }
 
-/// The ends that are left of a list.
+/// The ends of a list that were not removed.
 struct All<'s, P>(&'s [Option<P>]);
 
 impl<P: Place> All<'_, P> {
@@ -87,7 +89,7 @@ impl<P: Place> All<'_, P> {
         self.0.iter().flatten().map(Place::end)
     }
 
-    /// Returns the index of an end that is ready now, if there is one: of `next` and those after it, or of the first.
+    /// Returns the index of an end that is ready now, if there is one. The search begins at `next`, and goes round.
     fn ready(&self, next: usize) -> Option<usize> {
         let count = self.0.len();
         let is_ready = |&i: &usize| self.0[i].as_ref().is_some_and(|place| place.end().ready());
@@ -109,7 +111,7 @@ impl<P: Place> All<'_, P> {
             other.me == context.me && std::ptr::eq(&*other.segment, &*context.segment)
         };
         if !self.ends().all(same) {
-            // Each would ring the doorbell of its own rank only.
+            // Each end rings only the doorbell of its own rank.
             let reason = "a Select has receivers of different ranks or worlds, which can't be waited \
                           for together: make one for each";
             return Err(ErrorKind::BadWorld(reason.to_owned()).into());
@@ -146,8 +148,8 @@ impl<'a> Select<'a> {
         self.ends.len() - 1
     }
 
-    /// Adds a sender, which is ready when a message would find room, or when none ever will. This is for a rank that
-    /// goes on receiving while it waits to send. Returns the sender's index, counted with those of the receivers. At
+    /// Adds a sender, which is ready when a message would find room, or when no message ever will. A rank uses this to
+    /// go on receiving while it waits to send. Returns the sender's index, counted with those of the receivers. At
     /// degree 0 it is ready while a receiver waits in a receive call.
     pub fn add_sender<M: Message + ?Sized>(&mut self, sender: &'a crate::Sender<M>) -> usize {
         self.ends.push(Some(sender));
@@ -197,8 +199,8 @@ impl<'a> Select<'a> {
         Ok(which)
     }
 
-    /// Waits until any end is ready, for a caller that finds out itself which one it is. Returns false if the limit of
-    /// `wait` was over before. `call` returns the call that waits, in the program's words, for reports.
+    /// Waits until any end is ready. The caller finds out itself which end it is. Returns false if the limit of `wait`
+    /// was over before. `call` returns the call that waits, in the program's words, for reports.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment); the [failure](crate::progress::Part::failure) of another pending
@@ -224,7 +226,7 @@ impl<'a> Select<'a> {
         All(&self.ends).raise();
     }
 
-    /// Withdraws that request.
+    /// Withdraws the request of [`raise`](Self::raise).
     #[doc(hidden)]
     pub fn lower(&self) {
         All(&self.ends).lower();
@@ -256,8 +258,8 @@ impl std::fmt::Debug for Select<'_> {
     }
 }
 
-/// Receivers of one type, which are waited for at once as by a [`Select`], and which this owns: a server adds clients
-/// and removes them while it serves others.
+/// An owned list of receivers of one type, which are waited for at once as by a [`Select`]. A server can add and remove
+/// clients while it serves others.
 ///
 /// ```
 /// use onchip::{Channel, ErrorKind, Receivers, World};
@@ -290,7 +292,7 @@ impl std::fmt::Debug for Select<'_> {
 /// # Ok::<(), onchip::Error>(())
 /// ```
 pub struct Receivers<M: ?Sized> {
-    /// The receivers by index; `None` once removed.
+    /// The receivers by index. A receiver that was removed is `None`.
     receivers: Vec<Option<Receiver<M>>>,
     /// Where the next look begins, so that a busy channel does not starve the others.
     next: usize,

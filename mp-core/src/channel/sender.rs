@@ -34,22 +34,23 @@ use crate::{
 /// - [`reserve`](Self::reserve), write in place, then [`publish`](Slot::publish): no copy;
 /// - [`send_buffer`](Self::send_buffer): ownership moves, the data stay in place.
 ///
-/// Dropping it closes this end: the receiver still gets what was published, and then
+/// Dropping the sender closes this end: the receiver still gets what was published, and then
 /// [`Disconnected`](crate::ErrorKind::Disconnected).
 ///
 /// Source: Buono et al., section IV.A.
-// Without `M: Message`, so that a type that no channel carries is reported once, by the call that opens the end.
+// There is no bound `M: Message`, so that the compiler reports a type that no channel carries only once, at the call
+// that opens the end.
 pub struct Sender<M: ?Sized> {
-    /// At degree 0 it has a free slot only within a call. Where several ranks are at an end, it never has one. So the
-    /// fast path need not check anything else.
+    /// The ring between two ranks. At degree 0 it has a free slot only during a call, and in a shared channel it never
+    /// has one, so the fast path need not check the kind.
     ring: RingSender,
     glance: Glance,
     opened: Opened,
     kind: Kind,
     wait: Wait,
     copier: Copier,
-    /// The claim that a [`Slot`] has. It is still here at the next call if the slot was leaked. In a ring between two
-    /// ranks, the place in the ring says the same.
+    /// The claim of the current [`Slot`]. It is still here at the next call if the slot was leaked. [`Kind::Pair`] does
+    /// not use this, because the claimed slot is always the next one of the ring.
     lent: Option<Claim>,
     message: PhantomData<fn(&M)>,
 }
@@ -60,14 +61,14 @@ enum Kind {
     Shared(SharedRing),
 }
 
-// SAFETY: a sender is used by one thread at a time; the rings' pointers lead into the segment that
-// `opened` keeps mapped.
+// SAFETY: only one thread at a time can use a sender, because it is not `Sync`. The rings' pointers lead into the
+// segment that `opened` keeps mapped.
 unsafe impl<M: ?Sized> Send for Sender<M> {}
 
-/// The result of an attempt. It is no `Result`, because the many words of an error would be handed around.
+/// The result of [`send_fast`](Sender::send_fast). It is not a `Result`, because this fits in one register.
 enum Fast {
     Sent,
-    /// Sent, and there is something to attend to.
+    /// The message was sent, and the sender must look at its signal.
     SentNotQuiet,
     NotSent,
 }
@@ -93,18 +94,17 @@ impl<M: Message + ?Sized> Sender<M> {
         Self { ring, glance, opened, kind, wait, copier, lent: None, message: PhantomData }
     }
 
-    /// Takes the end apart, so that several threads can send through it. Also returns how many messages were sent so
-    /// far.
+    /// Takes the end apart, so that several threads can send through it. Also returns how many messages have been sent.
     pub(crate) fn into_outlet(mut self) -> (Outlet<M>, u64) {
-        // A leaked slot.
+        // A slot that was leaked.
         if let Some(claim) = self.lent.take() {
             self.abandon(claim);
         }
-        // None, where several ranks are at an end.
+        // In a shared channel this is 0.
         let sent = self.ring.sent();
         let this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: `this` is never used again, and its destructor does not run; the other fields
-        // have none.
+        // SAFETY: `this` is not used again and its destructor does not run, so `opened` is not dropped twice. The other
+        // fields own nothing.
         let opened = unsafe { std::ptr::read(&this.opened) };
         (Outlet::new(opened, sent), sent)
     }
@@ -187,10 +187,10 @@ impl<M: Message + ?Sized> Sender<M> {
         }
     }
 
-    /// Sends through the ring between two ranks if a slot is known to be free.
+    /// Sends through the ring between two ranks, if a slot is known to be free.
     ///
-    /// It looks at the signal once, afterwards. A message to a receiver that is gone then lies in its slot, where no
-    /// rank reads it.
+    /// This looks at the signal only once, afterwards. If the receiver is gone, the message then lies in its slot, and
+    /// no rank reads it.
     #[inline(always)]
     fn send_fast(&mut self, message: &M) -> Fast {
         let elements = message.elements();
@@ -210,7 +210,7 @@ impl<M: Message + ?Sized> Sender<M> {
             // SAFETY: as in `copy_and_publish`; the payload's distance is less than the stride.
             unsafe {
                 let payload = slot.add(place.payload);
-                // Known when this is compiled, so that a short message need not be in memory for the other way.
+                // The branch is chosen at compile time, so a short message need not lie in memory for the other branch.
                 match const { size_of::<M::Element>() } {
                     ..LONG => {
                         copy_bytes(NonNull::from(elements).cast(), payload, size_of::<M::Element>())
@@ -226,7 +226,7 @@ impl<M: Message + ?Sized> Sender<M> {
     #[cold]
     fn attend_or_fail(&self) -> Result<()> {
         self.attend();
-        // A receiver that took the message and only then left has not failed it.
+        // If the receiver took the message and left afterwards, the send has succeeded.
         if self.opened.signals().for_sender.ended() && !self.ring.all_received() {
             return Err(self.opened.why_ended(Operation::Send));
         }
@@ -264,9 +264,9 @@ impl<M: Message + ?Sized> Sender<M> {
     }
 
     fn copy_and_publish(&mut self, claim: Claim, elements: &[M::Element]) {
-        // SAFETY: the slot is this sender's until it is published; its payload has room for
-        // `max_len` elements (checked) and their alignment (`Geometry::of`); it does not overlap
-        // memory that the caller can borrow.
+        // SAFETY: the slot belongs to this sender until it is published. Its payload has room for `max_len` elements,
+        // which was checked, and their alignment (`Geometry::of`). It does not overlap memory that the caller can
+        // borrow.
         unsafe {
             let payload = self.payload(claim, elements.len());
             copy_in(&mut self.copier, elements, payload);
@@ -325,7 +325,7 @@ impl<M: Message + ?Sized> Sender<M> {
         }
         match &mut self.kind {
             Kind::Rendezvous if !self.opened.meeting().claim() => Ok(None),
-            // Whoever offers has given the only slot back.
+            // A receiver gives the only slot back before it makes an offer.
             Kind::Pair | Kind::Rendezvous => match self.ring.look(patient) {
                 Ok(slot) => Ok(slot.map(Claim::Own)),
                 Err(corrupt) => Err(self.corrupt(corrupt)),
@@ -393,7 +393,7 @@ impl<M: Message + ?Sized> Sender<M> {
         let claim = context.wait(until, doing, line, &flag, || self.claim_now(false).transpose());
         if rendezvous {
             self.opened.meeting().want(false);
-            // A receiver that looked without waiting goes by this word.
+            // A receiver that made its offer only because this sender wanted one may sleep until `wanted` changes.
             self.attend();
         }
         claim?.unwrap_or_else(|| {
@@ -401,8 +401,8 @@ impl<M: Message + ?Sized> Sender<M> {
         })
     }
 
-    /// Returns where the message is to be written. The length is written first. If it were written only afterwards and
-    /// this rank died, a half-written message could be taken for the moved buffer that the slot held before.
+    /// Returns where to write the message, after writing its length. If the length were written afterwards and this
+    /// rank died before, a half-written message could be taken for the moved buffer that the slot held earlier.
     #[inline(always)]
     fn payload(&self, claim: Claim, len: usize) -> NonNull<u8> {
         match (&self.kind, claim) {
@@ -435,7 +435,7 @@ impl<M: Message + ?Sized> Sender<M> {
         self.attend();
     }
 
-    /// Notes, at degree 0, that the slot is not free any more.
+    /// Notes, at degree 0, that the only slot is not free any more.
     #[inline(always)]
     fn end_meeting(&mut self) {
         if matches!(self.kind, Kind::Rendezvous) {
@@ -452,15 +452,15 @@ impl<M: Message + ?Sized> Sender<M> {
         Slot { sender: self, place }
     }
 
-    /// Takes back the claim of the slot that was made last.
+    /// Takes back the claim of the [`Slot`] that was made last.
     fn take_back(&mut self) -> Claim {
         self.lent.take().unwrap_or_else(|| Claim::Own(self.ring.next_slot()))
     }
 }
 
-/// Calls a slow path with a message, or with a copy of it if it is short. So the program's own message needs no
-/// address: the compiler can keep it in registers and store it once, into its slot. Stores go to memory one after
-/// another, so a message that was first stored elsewhere would have to wait for that store.
+/// Calls a slow path with a message, or with a copy of it if the message is short. Because of the copy, the program's
+/// own message needs no address, so that the compiler can keep it in registers and store it only once, into its slot. A
+/// message that was first stored elsewhere would have to wait for that store.
 #[inline(always)]
 fn apart<M: Message + ?Sized, R>(message: &M, slowly: impl FnOnce(&[M::Element]) -> R) -> R {
     match message.elements() {
@@ -469,14 +469,14 @@ fn apart<M: Message + ?Sized, R>(message: &M, slowly: impl FnOnce(&[M::Element])
     }
 }
 
-/// Makes the one copy of a message.
+/// Makes the only copy of a message.
 ///
 /// # Safety
 /// `to` has room and alignment for the elements, and does not overlap them.
 #[inline(always)]
 unsafe fn copy_in<T: Plain>(copier: &mut Copier, elements: &[T], to: NonNull<u8>) {
     let (from, bytes) = (NonNull::from(elements).cast(), size_of_val(elements));
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees room and alignment for the elements, and no overlap.
     unsafe {
         match bytes {
             ..LONG => copy_bytes(from, to, bytes),
@@ -492,19 +492,19 @@ unsafe fn copy_in<T: Plain>(copier: &mut Copier, elements: &[T], to: NonNull<u8>
 #[inline(never)]
 unsafe fn copy_in_long(copier: &mut Copier, from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
     copier.copy(bytes, |way| match way {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that both ranges are valid and do not overlap.
         Way::Through => unsafe { copy_bytes(from, to, bytes) },
-        // SAFETY: the caller's.
+        // SAFETY: as above.
         Way::Past => unsafe { copy_past_caches(from, to, bytes) },
     });
 }
 
 impl<T: Plain> Sender<T> {
-    /// Sends a message that `write` writes where the receiver will read it. Waits while all slots are taken. `write`
-    /// finds there whatever an earlier message left. If it panics, nothing is sent.
+    /// Sends a message that `write` writes directly into its slot, where the receiver will read it. Waits while all
+    /// slots are taken. `write` finds the contents of an earlier message there. If it panics, nothing is sent.
     ///
     /// This does [`reserve`](Self::reserve) and [`publish`](Slot::publish) in one call, and is as fast as
-    /// [`send`](Self::send) of a message that does not have to be put together first.
+    /// [`send`](Self::send) of a message that need not be assembled first.
     ///
     /// ```
     /// use onchip::{Channel, World};
@@ -562,21 +562,20 @@ impl<T: Plain> Sender<T> {
     }
 
     /// Sends as [`send_in_place`](Self::send_in_place) does, if a slot is known to be free. Returns whether the message
-    /// was sent. If not, `write` was not called, or no rank is left that could receive the message. What `write` takes
-    /// with it can stay in registers, because no other path needs it.
+    /// was sent. If not, `write` was not called, or no rank is left that could receive the message. The values that
+    /// `write` captures can stay in registers, because there is no slow path that needs them.
     #[doc(hidden)]
     #[inline(always)]
     pub fn send_in_place_at_once(&mut self, write: impl FnOnce(&mut T)) -> bool {
         self.ring.reserve().is_some_and(|slot| self.write_and_publish(slot, write).is_ok())
     }
 
-    /// Writes and publishes a message in the way of [`send_fast`](Self::send_fast).
+    /// Writes and publishes a message in the same way as [`send_fast`](Self::send_fast).
     #[inline(always)]
     fn write_and_publish(&mut self, slot: NonNull<u8>, write: impl FnOnce(&mut T)) -> Result<()> {
         let place = const { Place::of_single::<T>() };
-        // SAFETY: the slot is this sender's until it is published; its payload's distance is less
-        // than the stride, and has room and alignment for a message (`Geometry::of`); any bits are
-        // one.
+        // SAFETY: the slot belongs to this sender until it is published. Its payload lies within the slot, and has room
+        // and alignment for a `T` (`Geometry::of`). Any bits are a valid `T`.
         write(unsafe { slot.add(place.payload).cast::<T>().as_mut() });
         self.ring.publish_in(slot, place);
         if self.glance.quiet() { Ok(()) } else { self.attend_or_fail() }
@@ -783,7 +782,7 @@ impl<M: Message + ?Sized> Selectable for Sender<M> {
     }
 
     fn lower(&self) {
-        // With several senders, one that stops waiting leaves the flag to the others.
+        // In a shared channel, other senders may still wait behind this flag, so it stays raised.
         if !matches!(self.kind, Kind::Shared(_)) {
             self.opened.signals().for_receiver.lower();
         }
@@ -816,7 +815,7 @@ impl<M: ?Sized> Sender<M> {
             }
             (Kind::Shared(ring), Claim::Shared(held)) => {
                 ring.abandon(held);
-                // Somebody must clear the slot.
+                // A receiver may have to clear the slot.
                 self.attend();
             }
             _ => {}
@@ -826,7 +825,7 @@ impl<M: ?Sized> Sender<M> {
 
 impl<M: ?Sized> Drop for Sender<M> {
     fn drop(&mut self) {
-        // A leaked slot must not stand in the way of other senders' messages.
+        // A leaked slot must not hold up the messages of other senders.
         if let Some(claim) = self.lent.take() {
             self.abandon(claim);
         }
@@ -869,15 +868,15 @@ impl<M: Message + ?Sized> Deref for Slot<'_, M> {
     type Target = M;
 
     fn deref(&self) -> &M {
-        // SAFETY: the slot is this sender's until it is published, in range and aligned, and any
-        // bits are a message.
+        // SAFETY: the slot belongs to this sender until it is published. `place` lies in it and is aligned, and any
+        // bits are a valid message.
         unsafe { self.place.as_ref() }
     }
 }
 
 impl<M: Message + ?Sized> DerefMut for Slot<'_, M> {
     fn deref_mut(&mut self) -> &mut M {
-        // SAFETY: as in `deref`, and `self` is borrowed mutably.
+        // SAFETY: as in `deref`. Nobody else has a reference, because `self` is borrowed mutably.
         unsafe { self.place.as_mut() }
     }
 }

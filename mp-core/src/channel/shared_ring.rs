@@ -1,7 +1,7 @@
 //! A channel of several senders or several receivers.
 //!
-//! Every slot has a state word that says which message it is for and which rank is using it. So a rank that dies in the
-//! middle leaves a trace from which the other ranks can go on:
+//! Every slot has a state word that says which message it is for and which rank is using it. So if a rank dies while it
+//! uses a slot, the other ranks see that from the state word and can go on:
 //!
 //! | state of message p | next step |
 //! |---|---|
@@ -12,11 +12,11 @@
 //! | `TAKEN` by r | r: → `FREE` for message p + slots; a sender s when r has released its end: → `CLEARING` by s |
 //! | `CLEARING` by r | r: → `FREE` for message p + slots; a sender s when r has released its end: → `CLEARING` by s |
 //!
-//! *Released* means that nothing of the rank can touch the channel any more (`directory`): a slot must not be written
-//! while a rank that had it can still touch it.
+//! *Released* means that no thread of the rank can access the channel any more (`directory`). A slot must not be
+//! written while a rank that had it can still access it.
 //!
-//! `tail` and `head` only say where to look first; a rank that sees a slot further on moves them forward. Messages are
-//! taken in the order in which their slots were claimed.
+//! `tail` and `head` only say where to look first. A rank that finds the slot there in a later state moves them
+//! forward. Messages are taken in the order in which their slots were claimed.
 
 use std::ptr::NonNull;
 
@@ -33,7 +33,7 @@ const CLAIMED: u64 = 1;
 const FULL: u64 = 2;
 const TAKEN: u64 = 3;
 const VOID: u64 = 4;
-/// Not the same as `TAKEN`: the end that r may have released is the other one.
+/// Differs from `TAKEN` in the end that r has: it is the sending end.
 const CLEARING: u64 = 5;
 
 /// Returns a state word: the message's position modulo 2³², the slot's state, and the rank that uses the slot.
@@ -61,7 +61,7 @@ pub(crate) struct SharedSlotHeader {
     state: AtomicU64,
     /// Number of elements of the message, for slices; or [`MOVED`].
     len: AtomicU32,
-    /// Has no meaning. It is there so that the header has no padding.
+    /// Unused: it only fills the place of padding.
     rest: AtomicU32,
     race: RaceMarker,
 }
@@ -111,20 +111,20 @@ pub(crate) struct Held {
 /// The result of a look at the ring.
 #[derive(Debug)]
 pub(crate) enum Look {
-    /// A slot for this rank.
+    /// A slot that this rank now has.
     Got(Held),
-    /// Nothing now.
+    /// There is no slot or message now.
     Nothing,
-    /// A slot of a message that no rank will finish. It now belongs to this rank, which must free the
-    /// [`buffer_in`](SharedRing::buffer_in) it, [`release`](SharedRing::release) it, and look again.
+    /// A slot whose message no rank will finish. The slot now belongs to this rank, which must free the buffer in it
+    /// ([`buffer_in`](SharedRing::buffer_in)), [`release`](SharedRing::release) the slot, and look again.
     Orphan(Held),
-    /// The position to look at is one that the slots cannot have reached.
+    /// The pointer holds a position that contradicts the slots.
     Corrupt(u64),
 }
 
 impl SharedRing {
     /// # Safety
-    /// Both places are formatted and stay valid as long as the ring is used.
+    /// The control words and the slots are formatted, and stay valid as long as the ring is used.
     pub(crate) unsafe fn new(
         control: NonNull<SharedControl>,
         slots: Slots<SharedSlotHeader>,
@@ -133,18 +133,19 @@ impl SharedRing {
     }
 
     fn control(&self) -> &SharedControl {
-        // SAFETY: valid by the promise of `new`; atomics only.
+        // SAFETY: the caller of `new` guarantees that the control words are valid. They are atomics, so they may be
+        // shared.
         unsafe { self.control.as_ref() }
     }
 
     fn at(&self, position: u64) -> (NonNull<u8>, &SharedSlotHeader) {
         let slot = self.slots.slot(position % self.slots.count());
-        // SAFETY: one of the ring's slots.
+        // SAFETY: this is one of the ring's slots.
         (slot, unsafe { self.slots.header(slot) })
     }
 
-    /// Returns whether a slot is further on than it can be while `pointer` still says `position`. The other ranks pass
-    /// it before they go round again.
+    /// Returns whether the slot of `position` is further on than possible while `pointer` still says `position`. The
+    /// other ranks move the pointer past `position` before they use the slot again.
     fn impossible(&self, pointer: &AtomicU64, position: u64, state: u64) -> bool {
         i64::from(ahead(state, position)) > self.slots.count() as i64
             && pointer.load(Ordering::Relaxed) == position
@@ -152,7 +153,7 @@ impl SharedRing {
 
     /// Moves a pointer past `position`, unless another rank has done so.
     fn pass(pointer: &AtomicU64, position: u64) {
-        // Relaxed: a hint; the state words carry the order.
+        // Relaxed: the pointer is a hint. The state words order the accesses to the slots.
         let next = position.wrapping_add(1);
         let _ = pointer.compare_exchange(position, next, Ordering::Relaxed, Ordering::Relaxed);
     }
@@ -169,7 +170,7 @@ impl SharedRing {
         loop {
             let position = tail.load(Ordering::Relaxed);
             let (slot, header) = self.at(position);
-            // Acquire: pairs with the Release in `release`: the last reader is done.
+            // Acquire: pairs with the Release in `release`: the last reader of the slot is done.
             let state = header.state.load(Ordering::Acquire);
             match ahead(state, position) {
                 0 if what(state) == FREE => {
@@ -179,14 +180,14 @@ impl SharedRing {
                         .compare_exchange(state, claimed, Ordering::Acquire, Ordering::Relaxed)
                         .is_ok()
                     {
-                        // No longer the `MovedBuffer` of an earlier message.
+                        // The slot no longer holds the `MovedBuffer` of an earlier message.
                         header.len.store(0, Ordering::Relaxed);
                         compiler_fence(Ordering::Release);
                         Self::pass(tail, position);
                         return Look::Got(Held { slot, position });
                     }
                 }
-                // The slot still has the message of one round before.
+                // The slot still holds the message of the previous round.
                 ..0 => {
                     let orphan = match what(state) {
                         VOID => true,
@@ -204,7 +205,7 @@ impl SharedRing {
                     }
                 }
                 _ if self.impossible(tail, position, state) => return Look::Corrupt(position),
-                // Claimed by somebody who has not moved the tail yet.
+                // Another rank has claimed the slot and has not moved the tail yet.
                 _ => Self::pass(tail, position),
             }
         }
@@ -263,7 +264,8 @@ impl SharedRing {
         }
     }
 
-    /// Takes over the slot of message `seen` from a rank that is gone. Only one caller succeeds.
+    /// Takes over the slot of message `seen`, which was given up or whose rank is gone. Of several ranks that try, only
+    /// one succeeds.
     fn take_over(
         &self,
         slot: NonNull<u8>,
@@ -273,37 +275,37 @@ impl SharedRing {
         seen: u64,
     ) -> Option<Held> {
         let position = state >> 32;
-        // SAFETY: one of the ring's slots.
+        // SAFETY: this is one of the ring's slots.
         let header: &SharedSlotHeader = unsafe { self.slots.header(slot) };
         header
             .state
-            // Acquire: pairs with the Release in `abandon`; a dead rank's stores are ordered by
-            // what says that it has released its end.
+            // Acquire: pairs with the Release in `abandon`. For a dead rank, `sender_gone` and `receiver_gone` order
+            // its stores before this.
             .compare_exchange(state, word(position, next, me), Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
-        // A sender may be the first here when no receiver looks.
+        // If a sender takes the slot over before any receiver looks, `head` still says `seen`.
         Self::pass(&self.control().head, seen);
         Some(Held { slot, position })
     }
 
-    /// Returns the moved buffer in an orphaned slot. It must be freed before the slot is released, so that a death in
-    /// between loses nothing: freeing twice is harmless.
+    /// Returns the moved buffer in an orphaned slot. The caller must free the buffer before it releases the slot. If
+    /// the caller dies in between, the next rank frees the buffer again, which is harmless.
     pub(crate) fn buffer_in(&self, orphan: Held) -> Option<BlockKey> {
         let Held { slot, position } = orphan;
         if self.header(orphan).len.load(Ordering::Acquire) != MOVED {
             return None;
         }
-        // SAFETY: `MOVED` stands only in slots of slices.
+        // SAFETY: this is one of the ring's slots, and only slots of slices say `MOVED`.
         let (key, _, written_for) = unsafe { self.slots.moved(slot) }.read()?;
         (written_for == position as u32).then_some(key)
     }
 
-    /// Returns whether a message may be there.
+    /// Returns whether [`receive`](Self::receive) may find a message.
     pub(crate) fn ready(&self, sender_gone: impl Fn(u32) -> bool) -> bool {
         let position = self.control().head.load(Ordering::Relaxed);
         let state = self.at(position).1.state.load(Ordering::Relaxed);
         match (ahead(state, position), what(state)) {
-            // Behind a lost sender's slot there may be others'.
+            // Behind the slot of a lost sender there may be messages of other senders.
             (0, CLAIMED) => sender_gone(rank(state)),
             (0, FREE) | (..0, _) => false,
             _ => true,
@@ -320,25 +322,25 @@ impl SharedRing {
 
     /// Returns the payload of the held slot, to be written (step 2) or read (step 5).
     pub(crate) fn payload(&self, held: Held) -> NonNull<u8> {
-        // SAFETY: `held` is one of the ring's slots.
+        // SAFETY: a `Held` names one of the ring's slots.
         unsafe { self.slots.payload(held.slot) }
     }
 
-    /// Returns the message that this rank has taken and not given back, found by its payload.
+    /// Finds, by its payload, a message that this rank has taken and not given back.
     ///
     /// # Safety
     /// `payload` is the payload of such a message.
     pub(crate) unsafe fn taken_at(&self, payload: NonNull<u8>) -> Held {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that this is the payload of one of the slots.
         let slot = unsafe { self.slots.of_payload(payload) };
-        // SAFETY: one of the ring's slots.
+        // SAFETY: this is one of the ring's slots.
         let header = unsafe { self.slots.header(slot) };
-        // Relaxed: it is this rank that wrote the word.
+        // Relaxed: this rank has written the word itself.
         Held { slot, position: header.state.load(Ordering::Relaxed) >> 32 }
     }
 
     fn header(&self, held: Held) -> &SharedSlotHeader {
-        // SAFETY: `held` is one of the ring's slots.
+        // SAFETY: a `Held` names one of the ring's slots.
         unsafe { self.slots.header(held.slot) }
     }
 
@@ -356,10 +358,9 @@ impl SharedRing {
 
     pub(crate) fn write_moved(&self, held: Held, key: BlockKey, len: u64) {
         self.writing(held);
-        // SAFETY: a slot of a channel of slices, claimed by this rank.
+        // SAFETY: this is a slot of a channel of slices, because only these carry buffers.
         unsafe { self.slots.moved(held.slot) }.write(key, len, held.position as u32);
-        // Release: `MOVED` never stands before anything else than a whole `MovedBuffer`, also if
-        // this rank dies here.
+        // Release: a slot that is marked as `MOVED` has a whole `MovedBuffer`, even if this rank dies here.
         self.header(held).len.store(MOVED, Ordering::Release);
     }
 
@@ -368,7 +369,7 @@ impl SharedRing {
     }
 
     pub(crate) fn moved(&self, held: Held) -> Option<(BlockKey, u64)> {
-        // SAFETY: a slot of a channel of slices, taken by this rank.
+        // SAFETY: this is a slot of a channel of slices, because only these carry buffers.
         unsafe { self.slots.moved(held.slot) }.read().map(|(key, len, _)| (key, len))
     }
 
@@ -392,12 +393,12 @@ impl SharedRing {
         header.state.store(word(next, FREE, 0), Ordering::Release);
     }
 
-    /// Returns the buffers that were sent and not received. This must be called only when no end is in use any more.
+    /// Returns the buffers that were sent and not received. Must be called only when no end is in use any more.
     pub(crate) fn stranded(&self) -> Vec<BlockKey> {
         let mut keys = Vec::new();
         for index in 0..self.slots.count() {
             let slot = self.slots.slot(index);
-            // SAFETY: one of the ring's slots.
+            // SAFETY: this is one of the ring's slots.
             let header = unsafe { self.slots.header(slot) };
             let state = header.state.load(Ordering::Acquire);
             if what(state) != FREE {
@@ -420,8 +421,8 @@ mod tests {
         let control = SharedControl { tail: start(), head: start() };
         let memory = TestMemory::new(control, degree as usize);
         let round = position - position % degree;
-        // SAFETY: large enough, aligned enough for these headers, and kept by the caller; nobody
-        // else has it.
+        // SAFETY: the memory is large enough, is aligned for these headers, and is kept by the caller. Nobody else uses
+        // it.
         let ring = unsafe {
             let slots = Slots::new(memory.slots(), geometry);
             slots.format(|index| {
@@ -459,7 +460,7 @@ mod tests {
                 assert!(held.is_sorted_by_key(|held| held.position));
                 held.reverse();
                 for held in held {
-                    // SAFETY: taken, and not given back.
+                    // SAFETY: the message was taken and not given back.
                     let found = unsafe { ring.taken_at(ring.payload(held)) };
                     assert_eq!(found.slot, held.slot);
                     assert_eq!(found.position as u32, held.position as u32);
@@ -480,7 +481,8 @@ mod tests {
                 assert!(matches!(ring.reserve(0, NOBODY, NOBODY), Look::Corrupt(_)), "{wrong}");
                 assert!(matches!(ring.receive(1, NOBODY), Look::Corrupt(_)), "{wrong}");
             }
-            // Too far ahead looks like a message of an earlier round that is still being read.
+            // With a tail that is too far ahead, the slot seems to hold a message of an earlier round that is still
+            // being read.
             let (ring, _memory) = ring_at(1000, degree);
             ring.control().tail.store(1000 + (1 << 30), Ordering::Relaxed);
             assert!(matches!(ring.reserve(0, NOBODY, NOBODY), Look::Nothing));

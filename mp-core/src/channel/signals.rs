@@ -6,8 +6,8 @@
 //! | `GONE` | the rank that closes or buries the other end | nothing more comes: see the descriptor |
 //! | `MISMATCH` | the other end, when it opens | types or degrees differ: see the descriptor |
 //!
-//! Each word has its own pair of lines and is almost never written, so that looking costs a hit
-//! in the first-level cache. Beside it lies a number that the other end leaves there: its *notice*.
+//! Each word has its own pair of lines and is almost never written, so that a look costs one hit in the first-level
+//! cache. Beside the word lies a number that the other end leaves there: its *notice*.
 
 use std::ptr::NonNull;
 
@@ -22,7 +22,7 @@ const PARKED: u32 = 1;
 const GONE: u32 = 2;
 const MISMATCH: u32 = 4;
 
-/// The word of one end, and what the other end has left for it. See the [module](self).
+/// The word of one end, and the notice that the other end has left for it. See the [module](self).
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Signal {
@@ -30,25 +30,25 @@ pub(crate) struct Signal {
     notice: AtomicU64,
 }
 
-/// What an end looks at after each message. It is the end's own word, and only the compiler is kept from reordering the
-/// look. In a world whose fences are ordinary ones it is a word that is never quiet. So the fence is on the path of the
-/// ends that have something to attend to, and costs the others nothing.
+/// The word that an end looks at after each message. With asymmetric fences it is the end's own word, and only the
+/// compiler is kept from reordering the look. With ordinary fences it is a word that is never quiet, so that the end
+/// always takes the path that has the fence. So the common path needs no fence of the processor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Glance(NonNull<Signal>);
 
 impl Glance {
     /// # Safety
-    /// The signal stays where it is as long as the value is used.
+    /// The signal stays valid at this address as long as the value is used.
     pub(crate) unsafe fn at(signal: &Signal, asymmetry: Asymmetry) -> Self {
         Self(if asymmetry.uses_membarrier() { NonNull::from(signal) } else { loud() })
     }
 
-    /// Returns whether there is certainly nothing to attend to. If there may be something, the end looks at its signal,
-    /// behind [`Asymmetry::light`].
+    /// Returns true if there is certainly nothing to attend to. Otherwise the end must look at its signal, after
+    /// [`Asymmetry::light`].
     #[inline(always)]
     pub(crate) fn quiet(self) -> bool {
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: valid by the promise of `at`, or a static.
+        // SAFETY: the caller of `at` guarantees that the signal is valid, or it is a static one.
         unsafe { self.0.as_ref() }.quiet()
     }
 }
@@ -71,11 +71,11 @@ impl Signal {
         Self { word: AtomicU32::new(0), notice: AtomicU64::new(0) }
     }
 
-    /// Returns what the other end has left here, or 0.
+    /// Returns the number that the other end has left here, or 0.
     #[inline(always)]
     pub(crate) fn notice(&self) -> u64 {
-        // Relaxed: it says nothing of other memory. A sender that takes a slot which the receiver gave
-        // back after the notice sees it: the slot's Acquire in `Ring::room` brings it along.
+        // Relaxed: the notice orders no other memory. A sender that takes a slot which the receiver gave back after the
+        // notice also sees the notice, because of the Acquire in `Ring::room`.
         self.notice.load(Ordering::Relaxed)
     }
 
@@ -93,8 +93,8 @@ impl Signal {
     /// Returns whether the channel can't be used any further.
     #[inline(always)]
     pub(crate) fn ended(&self) -> bool {
-        // Acquire: pairs with the Release in `raise_gone`, so that what the other end published
-        // before it went is seen by a look after this one.
+        // Acquire: pairs with the Release in `raise_gone`: a look after this one sees all that the other end published
+        // before it was gone.
         self.word.load(Ordering::Acquire) & (GONE | MISMATCH) != 0
     }
 
@@ -108,8 +108,8 @@ impl Signal {
     }
 
     pub(crate) fn raise_mismatch(&self) {
-        // Release: pairs with the Acquire in `mismatched` and `ended`: the other end's
-        // specification is in the descriptor before the bit.
+        // Release: pairs with the Acquire in `mismatched` and `ended`: an end that sees the bit sees the other end's
+        // specification in the descriptor.
         self.word.fetch_or(MISMATCH, Ordering::Release);
     }
 
@@ -131,8 +131,8 @@ impl Flag for Signal {
     }
 }
 
-/// The word of a channel with several ranks at the other end. A rank that stops waiting must not lower the flag for the
-/// others: a flag that is left up costs one needless ring.
+/// The flag of a channel end that several ranks or threads share. One that stops waiting must not lower the flag for
+/// the others. A flag that stays up costs only one needless ring.
 #[derive(Debug)]
 pub(crate) struct Sticky<'a>(pub(crate) &'a Signal);
 

@@ -1,10 +1,10 @@
-//! How the slots of a channel lie in memory.
+//! The layout of a channel's slots in memory.
 //!
-//! A slot is a payload and a header. A small message and its header share one cache line, so that one line transfer
-//! carries both (C, section 2.4); several very small messages share a line. In such slots the header comes after the
-//! payload: a line that is written from its first byte to its last goes to memory faster than one whose first bytes are
-//! written last (`cargo bench --bench ratios -- stream`). A large payload starts on a line of its own, after the
-//! header's line.
+//! A slot consists of a payload and a header. A small message and its header share one cache line, so that one line
+//! transfer carries both (C, section 2.4); several very small messages share a line. In such slots the header comes
+//! after the payload, because a line that is written from its first byte to its last goes to memory faster than a line
+//! whose first bytes are written last (`cargo bench --bench ratios -- stream`). A large payload starts on a line of its
+//! own, after the header's line.
 
 use std::{alloc::Layout, cell::Cell, marker::PhantomData, ptr::NonNull};
 
@@ -21,7 +21,7 @@ pub(crate) const LINE: usize = 64;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct SlotHeader {
-    /// 1 + the position (modulo 2³²) of the message in the slot. It stays until the next message.
+    /// 1 + the position (modulo 2³²) of the message in the slot. This stays until the next message is published.
     pub(crate) seq: AtomicU32,
     /// Number of elements of the message, for slices; or [`MOVED`].
     pub(crate) len: AtomicU32,
@@ -40,7 +40,7 @@ impl SlotHeader {
     }
 }
 
-/// Stands in place of a length: the payload is a [`MovedBuffer`], which says where the elements are.
+/// A value of `len` that is no length: the payload is a [`MovedBuffer`], which says where the elements are.
 pub(crate) const MOVED: u32 = u32::MAX;
 
 /// A message that is a moved shared buffer. Only the location of the buffer travels.
@@ -55,7 +55,7 @@ pub(crate) struct MovedBuffer {
 }
 
 impl MovedBuffer {
-    /// Makes one that names no buffer.
+    /// Makes a value that names no buffer.
     #[cfg(all(test, loom))]
     pub(crate) fn new() -> Self {
         Self { key: AtomicU64::new(0), len: AtomicU64::new(0), seq: AtomicU32::new(0) }
@@ -64,8 +64,7 @@ impl MovedBuffer {
     pub(crate) fn write(&self, key: BlockKey, len: u64, seq: u32) {
         self.key.store(key.word(), Ordering::Relaxed);
         self.len.store(len, Ordering::Relaxed);
-        // Release: a reader that meets this word has the two above. Pairs with the Acquire in
-        // `read`.
+        // Release: pairs with the Acquire in `read`: a reader that sees this word sees the two above.
         self.seq.store(seq, Ordering::Release);
     }
 
@@ -77,7 +76,7 @@ impl MovedBuffer {
     }
 }
 
-/// Where things are in a slot, in bytes.
+/// Where the payload and the header lie in a slot, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// From a slot's start to its payload.
@@ -89,8 +88,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Returns the place of single values in a channel between two ranks, which is known when the program is compiled.
-    /// It is the same as what [`Geometry::of`] finds.
+    /// Returns the place for single values in a channel between two ranks, at compile time. It is the same as that of
+    /// [`Geometry::of`].
     pub(crate) const fn of_single<T>() -> Self {
         match Self::of(size_of::<T>(), align_of::<T>(), Layout::new::<SlotHeader>()) {
             Some(place) => place,
@@ -133,8 +132,8 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// Returns the geometry of the slots of a channel of this kind, with such a header beside each payload. Returns
-    /// `None` if their size is more than can be counted, or if no type has that alignment.
+    /// Returns the geometry of the slots of a channel, with a header of this layout beside each payload. Returns `None`
+    /// if the size of all slots overflows, or if the alignment is impossible or too large.
     pub(crate) fn of(spec: &ChannelSpec, header: Layout) -> Option<Self> {
         if !spec.element_align.is_power_of_two() || spec.element_align > LINE {
             return None;
@@ -178,13 +177,13 @@ impl<H> Copy for Slots<H> {}
 const HEADERS: usize =
     if size_of::<SlotHeader>() < LINE { LINE / size_of::<SlotHeader>() } else { 1 };
 
-/// A line of headers, none of which shows a message.
+/// A line of headers that show no message.
 #[repr(C, align(64))]
 struct BlankLine([SlotHeader; HEADERS]);
 
 impl Slots<SlotHeader> {
-    /// Returns an empty set of slots. A receiver may still look at the first one. It finds no message there, wherever
-    /// in the line it looks for the header.
+    /// Returns an empty set of slots. A receiver may still look at the first slot. It finds no message there, at
+    /// whatever distance it looks for the header within the line.
     pub(crate) fn blank() -> Self {
         #[cfg(not(loom))]
         static BLANK: BlankLine = BlankLine([const { SlotHeader::new() }; HEADERS]);
@@ -202,20 +201,21 @@ impl Slots<SlotHeader> {
 
 impl<H> Slots<H> {
     /// # Safety
-    /// At `first` lie `geometry.bytes()` bytes, aligned to a line, for as long as the value and
-    /// what it gives out are used.
+    /// At `first` lie `geometry.bytes()` bytes, aligned to a line, for as long as the value and the pointers and
+    /// references that it returns are used.
     pub(crate) unsafe fn new(first: NonNull<u8>, geometry: Geometry) -> Self {
         Self { first, geometry, header: PhantomData }
     }
 
-    /// Writes a header into every slot. A header has no padding, which would be uninitialized bytes for the next user
-    /// of the memory.
+    /// Writes a header into every slot. A header has no padding, because that would leave uninitialized bytes for the
+    /// next user of the memory.
     ///
     /// # Safety
-    /// Nobody else uses the slots yet.
+    /// No other thread uses the slots yet.
     pub(crate) unsafe fn format(&self, mut header: impl FnMut(u64) -> H) {
         for index in 0..self.geometry.count {
-            // SAFETY: the slot is ours by the caller's promise, in range and aligned.
+            // SAFETY: the header's place lies in a slot and is aligned. The caller guarantees that nobody else uses the
+            // slots.
             unsafe { self.slot(index).add(self.geometry.header).cast::<H>().write(header(index)) };
         }
     }
@@ -225,7 +225,7 @@ impl<H> Slots<H> {
         self.geometry.count
     }
 
-    /// Returns where things are in each slot.
+    /// Returns where the payload and the header lie in each slot.
     #[inline(always)]
     pub(crate) fn place(&self) -> Place {
         let Geometry { stride, payload, header, .. } = self.geometry;
@@ -239,9 +239,9 @@ impl<H> Slots<H> {
         unsafe { self.first.add(index as usize * self.geometry.stride) }
     }
 
-    /// Makes a cursor at slot 0 that stops at the end.
+    /// Makes a cursor at slot 0. Its next stop is the end.
     pub(crate) fn cursor(&self) -> Cursor {
-        // SAFETY: one past the last slot.
+        // SAFETY: the result is one past the last slot.
         let end = unsafe { self.first.add(self.geometry.bytes()) };
         let begins = if self.geometry.bytes() < SMALL { usize::MAX } else { LINE - 1 };
         let stride = self.geometry.stride;
@@ -253,7 +253,7 @@ impl<H> Slots<H> {
     /// `slot` is one of these slots, and it is formatted.
     #[inline(always)]
     pub(crate) unsafe fn header<'a>(&self, slot: NonNull<u8>) -> &'a H {
-        // SAFETY: the caller's: the header's distance is less than the stride.
+        // SAFETY: the caller guarantees that this is a formatted slot, and `geometry.header` is where its header lies.
         unsafe { self.header_at(slot, self.geometry.header) }
     }
 
@@ -264,7 +264,7 @@ impl<H> Slots<H> {
     /// `slot` is `first`, and `distance` leaves a header within the line.
     #[inline(always)]
     pub(crate) unsafe fn header_at<'a>(&self, slot: NonNull<u8>, distance: usize) -> &'a H {
-        // SAFETY: the caller's; headers are made of atomics.
+        // SAFETY: the caller guarantees that a header lies there. Headers consist of atomics, so they may be shared.
         unsafe { slot.add(distance).cast::<H>().as_ref() }
     }
 
@@ -272,7 +272,8 @@ impl<H> Slots<H> {
     /// `slot` is one of these slots.
     #[inline(always)]
     pub(crate) unsafe fn payload(&self, slot: NonNull<u8>) -> NonNull<u8> {
-        // SAFETY: the payload's distance is less than the stride.
+        // SAFETY: the caller guarantees that this is a slot. The payload's distance is less than the stride, so it lies
+        // in the slot.
         unsafe { slot.add(self.geometry.payload) }
     }
 
@@ -281,7 +282,7 @@ impl<H> Slots<H> {
     /// # Safety
     /// `payload` is the payload of one of these slots.
     pub(crate) unsafe fn of_payload(&self, payload: NonNull<u8>) -> NonNull<u8> {
-        // SAFETY: the caller's: the slot begins that much before.
+        // SAFETY: the caller guarantees that this is the payload of a slot, which begins at this distance before it.
         unsafe { payload.sub(self.geometry.payload) }
     }
 
@@ -295,20 +296,21 @@ impl<H> Slots<H> {
     /// `slot` is one of these slots, and the channel carries slices.
     #[inline(always)]
     pub(crate) unsafe fn moved<'a>(&self, slot: NonNull<u8>) -> &'a MovedBuffer {
-        // SAFETY: slots of slices have room and alignment for it (`Geometry::of`).
+        // SAFETY: the caller guarantees that this is a slot of slices. Its payload has room and alignment for a
+        // `MovedBuffer` (`Geometry::of`), which consists of atomics.
         unsafe { self.payload(slot).cast::<MovedBuffer>().as_ref() }
     }
 }
 
-/// A place that moves round the slots, one after another.
+/// A position that goes round the slots.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Cursor {
     at: Cell<NonNull<u8>>,
     stride: usize,
-    /// Where [`advance`](Self::advance) has more to do than one addition.
+    /// The address at which [`advance`](Self::advance) has to do more than one addition.
     stop: Cell<NonNull<u8>>,
-    /// An address in which none of these bits is set begins a line from which to look ahead.
+    /// A mask: the cursor looks ahead from slots in whose address none of these bits is set, because they begin a line.
     begins: usize,
     first: NonNull<u8>,
     end: NonNull<u8>,
@@ -320,15 +322,15 @@ impl Cursor {
         self.at.get()
     }
 
-    /// Moves to the next slot. The caller already knows where the cursor is, and perhaps the distance from one slot to
-    /// the next. Returns true at a stop; the next stop is then the end.
+    /// Moves to the next slot. The caller passes the current slot and the stride, which it already knows. Returns true
+    /// at a stop; the next stop is then the end.
     #[inline(always)]
     pub(crate) fn advance(&self, slot: NonNull<u8>, stride: usize) -> bool {
         debug_assert_eq!((slot, stride), (self.at.get(), self.stride));
-        // SAFETY: at most one past the last slot, because `stop` is at most that.
+        // SAFETY: the result is at most one past the last slot, because the cursor goes back to the first slot there.
         let next = unsafe { slot.add(stride) };
         self.at.set(next);
-        // A branch that is foreseen; a conditional move would make every step wait for the last.
+        // The processor predicts this branch. A conditional move would make every step wait for the previous one.
         let stops = next == self.stop.get();
         if stops {
             self.turn();
@@ -344,17 +346,17 @@ impl Cursor {
         self.stop.set(self.end);
     }
 
-    /// Sets a stop after `slots` slots, but at least one, or at the end if that comes first.
+    /// Sets the next stop after `slots` slots, but after one slot at least, and at the end at the latest.
     pub(crate) fn stop_after(&self, slots: u64) {
         let left = self.end.addr().get() - self.at.get().addr().get();
         let bytes = self.stride.saturating_mul(slots.max(1) as usize);
-        // SAFETY: at most one past the last slot.
+        // SAFETY: `left` is the distance to the end, so the result is at most one past the last slot.
         self.stop.set(unsafe { self.at.get().add(bytes.min(left)) });
     }
 
     /// Returns the address some lines ahead of the slot, if the slot is the first on its line.
     ///
-    /// Also returns `None` in a ring so small that the address could be where the other end is.
+    /// Also returns `None` in a small ring, in which the other end could be at that address.
     #[inline(always)]
     pub(crate) fn ahead(&self) -> Option<*const u8> {
         (self.slot().addr().get() & self.begins == 0).then(|| {
@@ -421,7 +423,7 @@ mod model {
     use super::*;
     use crate::sync::explore;
 
-    /// This is for a rank that clears up after a dead rank, where the slot's own words give no order.
+    /// This order is for a rank that clears up after a dead rank, because the slot's other words give no order then.
     #[test]
     fn the_number_of_a_moved_buffer_comes_last() {
         explore(6, || {

@@ -1,4 +1,4 @@
-//! What a channel carries: the type, the asynchrony degree, and how both ends compare theirs.
+//! What a channel carries: the type and the asynchrony degree. Both ends compare these.
 
 use std::fmt;
 

@@ -22,7 +22,7 @@ impl<C> TestMemory<C> {
 
 impl<C> Drop for TestMemory<C> {
     fn drop(&mut self) {
-        // SAFETY: made in `new` from boxes; the tests are done with them.
+        // SAFETY: `new` made both pointers from boxes, and nothing uses the memory after this.
         unsafe {
             drop(Box::from_raw(self.control.as_ptr()));
             drop(Box::from_raw(self.slots.as_ptr()));

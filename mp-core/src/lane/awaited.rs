@@ -1,5 +1,5 @@
-//! What a serving thread waits for besides its lanes: flags of message passing buffers, and what ranks have lent to it.
-//! The doorbell of its rank announces either.
+//! What a serving thread waits for besides its lanes: flags of message passing buffers, and work that ranks have lent
+//! to it. Both ring the doorbell of the rank.
 
 use std::sync::Arc;
 
@@ -47,19 +47,19 @@ impl Awaited {
         self.context().waiting.asymmetry
     }
 
-    /// Returns the doorbell at which the rank is rung.
+    /// Returns the doorbell of the rank, which is rung when this may be ready.
     pub(super) fn doorbell(&self) -> Option<&Futex> {
         Some(&self.context().rank(self.context().me).ok()?.doorbell)
     }
 
-    /// Notes that the thread that works here for the rank goes to sleep.
+    /// Notes, for reports, that the thread that works for the rank goes to sleep.
     pub(super) fn rest(&self) {
         if let Ok(rank) = self.context().rank(self.context().me) {
             rank.delegations.rest(None);
         }
     }
 
-    /// Notes that it wakes again.
+    /// Notes, for reports, that the thread is awake again.
     pub(super) fn wake(&self) {
         if let Ok(rank) = self.context().rank(self.context().me) {
             rank.delegations.wake(None);

@@ -1,8 +1,8 @@
-//! Where a serving thread sleeps, and how it is called.
+//! The place where a serving thread sleeps, and how other threads wake it.
 //!
 //! A thread that can do nothing sleeps on its own futex, and on the doorbells of the ranks whose channels are full or
-//! for which it waits for a flag. While it does not sleep, it counts as a thread at work of the worlds that it serves:
-//! ranks need to know whether there are enough cores (`wait/mod.rs`).
+//! for which it waits for a flag. While it is awake, it counts as a working thread of the worlds that it serves,
+//! because ranks need to know whether there are enough cores (`wait/mod.rs`).
 
 use std::{
     cell::Cell,
@@ -24,14 +24,14 @@ use crate::{
     wait::{Asymmetry, PER_CLOCK, SPIN, UNSURE, WaitPolicy},
 };
 
-/// What wakes one serving thread.
+/// The bell of one serving thread: its futex, and the reasons to wake it.
 pub struct Bell {
     futex: CachePadded<Futex>,
-    /// Not 0 when a thread wants something other than a send.
+    /// Not 0 when a thread has rung for something other than a submission.
     called: CachePadded<AtomicU32>,
     pub(super) asymmetry: Asymmetry,
-    /// The worlds in which the thread counts as one more thread at work. Only the thread itself changes this, when it
-    /// is given lanes, sleeps and wakes.
+    /// The worlds in which the thread counts as a working thread. Only the thread itself changes this: when it gets
+    /// lanes, sleeps, or wakes.
     works_for: Mutex<Vec<Arc<Context>>>,
 }
 
@@ -44,9 +44,10 @@ pub(super) fn serves() -> bool {
     SERVES.get()
 }
 
-/// How long it first looks without a pause, if it has one lane. What comes just now is met before a look at the clock.
+/// How long a thread with one lane looks without a pause before it first reads the clock. A submission that is just
+/// arriving is found in this time.
 const FIRST: Duration = Duration::from_nanos(200);
-/// The same in a crowded world, and then from one yield to the next: as long as a line transfer takes.
+/// In a crowded world, how long a thread looks at first, and between two yields: the time of a line transfer.
 const CROWDED: Duration = Duration::from_nanos(110);
 
 impl Bell {
@@ -67,8 +68,8 @@ impl Bell {
         self.wake();
     }
 
-    /// Notes that from now on the calling thread serves these lanes, and what waits for these flags or was lent to it.
-    /// It must not wait for them, and their worlds have one more thread that wants a core.
+    /// Notes that the calling thread serves these lanes and `awaited` from now on. So the thread must not wait for
+    /// them, and their worlds have one more thread that needs a core.
     pub fn attend(&self, lanes: &[ServedLane], awaited: &[Awaited]) {
         SERVES.set(true);
         let mut works_for = self.works_for();
@@ -82,9 +83,9 @@ impl Bell {
         }
     }
 
-    /// Notes that the thread serves no lanes any more, or none until it is woken.
+    /// Notes that the thread does not serve lanes any more, or not until it is woken.
     pub fn rest(&self) {
-        // Not under the lock: with the last one goes its world.
+        // The contexts are dropped without the lock, because the last one drops its world.
         let worlds = std::mem::take(&mut *self.works_for());
         worlds.iter().for_each(|context| context.helper_ends());
     }
@@ -108,9 +109,9 @@ impl Bell {
         self.called.load(Ordering::Relaxed) != 0
     }
 
-    /// Serves the lanes until something was done in one of them, something that is awaited may be there, or the bell is
-    /// rung. Meanwhile it spins, lets other threads run, or sleeps, as `policy` says. While it sleeps, because all
-    /// lanes are empty or blocked, it uses no processor time.
+    /// Serves the lanes until something was done in one of them, something in `awaited` is ready, or the bell is rung.
+    /// Until then the thread spins, yields, or sleeps, as `policy` says. It sleeps only while all lanes are empty or
+    /// blocked, and then uses no processor time.
     pub fn wait(&self, policy: WaitPolicy, lanes: &mut [ServedLane], awaited: &[Awaited]) {
         let crowded = lanes.iter().any(ServedLane::crowded)
             || awaited.iter().any(|awaited| awaited.context().crowded());
@@ -144,7 +145,7 @@ impl Bell {
     }
 
     /// Sleeps as `wait::park` does, on this bell and on the doorbells of the ranks whose channels are full or for which
-    /// something is awaited.
+    /// the thread awaits something.
     fn park(&self, lanes: &mut [ServedLane], awaited: &[Awaited]) {
         loop {
             let own = self.futex.value();
@@ -158,11 +159,13 @@ impl Bell {
             let mut sure = self.asymmetry.heavy();
             let asymmetries = lanes.iter().flat_map(ServedLane::asymmetries);
             for asymmetry in asymmetries.chain(awaited.iter().map(Awaited::asymmetry)) {
-                // Mostly this bell's own; another one where a sandbox was set up in between.
+                // Mostly this is the same kind of fence as the bell's. It differs if a sandbox was set up between the
+                // creation of the two.
                 sure &= asymmetry == self.asymmetry || asymmetry.heavy();
             }
             let done = self.is_called() || serve_all(lanes) || any_ready(awaited);
-            // A lane that is blocked only now has not called for the channel's other end yet.
+            // A lane that has become blocked after `raise` has not raised its channel's flag, so the channel's other
+            // end would not ring.
             let called =
                 lanes.iter().zip(raised).all(|(lane, raised)| raised || !lane.is_blocked());
             if !done && called {
@@ -195,7 +198,7 @@ fn add<'a>(words: &mut Vec<(&'a Futex, u32)>, word: &'a Futex, heard: u32) {
     }
 }
 
-/// Returns whether anything that waits can go on.
+/// Returns whether anything that is awaited is ready.
 fn any_ready(awaited: &[Awaited]) -> bool {
     awaited.iter().any(Awaited::is_ready)
 }
@@ -225,9 +228,9 @@ fn serve_all(lanes: &mut [ServedLane]) -> bool {
     })
 }
 
-/// How much is waiting for one serving thread, if any thread wants to know.
+/// How much work waits for one serving thread. It is counted only if some thread asks for it.
 ///
-/// Counting costs every submission one more line transfer, so it begins only when a thread first asks.
+/// Counting costs one more line transfer for each submission, so it begins only when a thread first asks.
 #[derive(Debug)]
 pub struct Gauge {
     wanted: CachePadded<AtomicU32>,
@@ -248,12 +251,13 @@ impl Gauge {
         self.wanted.store(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of cache lines of messages, plus one for each message, that were submitted and not answered.
+    /// Returns the number of cache lines of the messages that were submitted and not answered, plus one for each
+    /// message.
     pub fn lines(&self) -> u64 {
         self.lines.load(Ordering::Relaxed)
     }
 
-    /// Counts a message of so many bytes. Returns the weight to record for it: 0 when no thread asks.
+    /// Counts a message of `bytes` bytes. Returns the weight to record for it, which is 0 when no thread asks.
     #[inline(always)]
     pub(super) fn add(&self, bytes: impl FnOnce() -> usize) -> u32 {
         if self.wanted.load(Ordering::Relaxed) == 0 {
@@ -261,7 +265,7 @@ impl Gauge {
         }
         const MOST: usize = (1 << (32 - WEIGHT)) - 1;
         let lines = (1 + bytes() / 64).min(MOST) as u32;
-        // Relaxed: a measure.
+        // Relaxed: the number is a measure, and orders nothing.
         self.lines.fetch_add(lines.into(), Ordering::Relaxed);
         lines
     }

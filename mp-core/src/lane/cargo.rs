@@ -14,21 +14,21 @@ use crate::{
 
 /// Something that can be sent as an `M`.
 pub(super) trait Cargo<M: Message + ?Sized>: Sized {
-    /// What the submitter gets back when it was sent.
+    /// What the submitter gets back when the cargo was sent.
     type Sent;
-    /// What the submitter gets back when it was not.
+    /// What the submitter gets back when the cargo was not sent.
     type Unsent;
 
     const VERBS: &'static Verbs;
 
-    /// Checks whether it can go through this channel at all.
+    /// Checks whether the cargo can go through this channel at all.
     fn check(&self, outlet: &Outlet<M>) -> Result<()>;
 
     /// Returns the number of bytes that the server will copy.
     fn weight(&self) -> usize;
 
-    /// Sends it if that is possible now. When the answer is [`Filled::Yes`], `cargo` is a `Sent` from then on, and only
-    /// [`sent`](Self::sent) may touch it.
+    /// Sends the cargo if that is possible now. After [`Filled::Yes`], `cargo` holds a `Sent`, and only
+    /// [`sent`](Self::sent) may use it.
     fn fill(
         cargo: &mut ManuallyDrop<Self>,
         outlet: &Outlet<M>,
@@ -43,30 +43,30 @@ pub(super) trait Cargo<M: Message + ?Sized>: Sized {
     fn unsent(self) -> Self::Unsent;
 }
 
-/// What the server does with the cargo at an address.
+/// What the server can do with the cargo at an address.
 pub(super) struct Verbs {
-    /// Sends it through the outlet at the second address.
+    /// Sends the cargo at the first address through the outlet at the second address.
     ///
     /// # Safety
-    /// Both are what they were when the cargo was loaded.
+    /// The cargo is as `load` left it, and the outlet is that of the cargo's lane.
     pub(super) fill: unsafe fn(NonNull<u8>, NonNull<()>, Position, &mut u64) -> Filled,
-    /// Drops what is left of it after it was sent.
+    /// Drops what is left of the cargo after it was sent.
     ///
     /// # Safety
-    /// It was sent, and nobody took what was left.
+    /// The cargo was sent, and nobody has taken what was left of it.
     pub(super) drop_sent: unsafe fn(NonNull<u8>),
-    /// Drops it.
+    /// Drops the cargo.
     ///
     /// # Safety
-    /// It was not sent, and nobody took it.
+    /// The cargo was not sent, and nobody has taken it.
     pub(super) drop_unsent: unsafe fn(NonNull<u8>),
 }
 
-/// A cargo that is sent by copying what it lends.
+/// A cargo that is sent by copying the message that it lends.
 #[repr(transparent)]
 pub(super) struct Copied<B>(pub(super) B);
 
-/// A cargo that is sent by moving it.
+/// A buffer that is sent by moving it.
 #[repr(transparent)]
 pub(super) struct Moved<T: Plain>(pub(super) SharedBuffer<T>);
 
@@ -126,7 +126,8 @@ impl<T: Plain> Cargo<[T]> for Moved<T> {
         position: Position,
         room: &mut u64,
     ) -> Filled {
-        // SAFETY: whenever it is called the answer is `Yes`, and the cargo not touched any more.
+        // SAFETY: `fill_moved` calls this at most once, and then answers `Yes`. After `Yes` nobody takes the buffer out
+        // of the cargo again.
         outlet.fill_moved(position, room, || unsafe { ManuallyDrop::take(cargo) }.0)
     }
 
@@ -137,26 +138,28 @@ impl<T: Plain> Cargo<[T]> for Moved<T> {
     }
 }
 
-/// Returns where a value lies that `load` put at the address.
+/// Returns the address of the value that `load` put into the node's cargo at `at`.
 ///
 /// # Safety
-/// `load` put one there.
+/// `load` has put a value of type `C` there.
 unsafe fn place<C>(at: NonNull<u8>) -> NonNull<C> {
     if fits::<C>() {
         at.cast()
     } else {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that `load` wrote there. For a `C` that does not fit, `load` wrote the address
+        // of a box.
         unsafe { at.cast::<NonNull<C>>().read() }
     }
 }
 
-/// Puts a value into a node, or into a box whose address goes into the node.
+/// Puts a value into a node, or into a box whose address it puts into the node.
 ///
 /// # Safety
 /// `at` is the cargo of a node to which the caller has exclusive access.
 #[inline(always)]
 pub(super) unsafe fn load<C>(at: NonNull<u8>, cargo: C) {
-    // SAFETY: the caller's; `fits` says that there is room.
+    // SAFETY: the caller has exclusive access to the cargo. `fits` guarantees room and alignment for `C`, and an
+    // address always fits.
     unsafe {
         if fits::<C>() {
             at.cast::<C>().write(cargo);
@@ -166,14 +169,15 @@ pub(super) unsafe fn load<C>(at: NonNull<u8>, cargo: C) {
     }
 }
 
-/// Takes a value out.
+/// Takes the value out of a node.
 ///
 /// # Safety
-/// `load` put a value of this type there, or one of which this is what is left. The caller has exclusive access to the
-/// node, and nobody takes the value again.
+/// `load` put a value of this type there, or one of which a `C` is left after the send. The caller has exclusive access
+/// to the node, and nobody takes the value again.
 #[inline(always)]
 pub(super) unsafe fn unload<C>(at: NonNull<u8>) -> C {
-    // SAFETY: the caller's; in the second case `load` made the box.
+    // SAFETY: the caller guarantees that `load` put such a value there and that this takes it for the only time. If `C`
+    // does not fit, `load` wrote the address of a box that it had leaked.
     unsafe {
         if fits::<C>() {
             at.cast::<C>().read()
@@ -191,7 +195,8 @@ unsafe fn fill<M: Message + ?Sized, C: Cargo<M>>(
     position: Position,
     room: &mut u64,
 ) -> Filled {
-    // SAFETY: the caller's; `ManuallyDrop` is laid out as what it holds.
+    // SAFETY: the caller guarantees that `load` put a `C` there, which has the layout of `ManuallyDrop<C>`, and that
+    // `outlet` leads to an `Outlet<M>`. The caller has exclusive access to the cargo.
     let (cargo, outlet) =
         unsafe { (place::<ManuallyDrop<C>>(at).as_mut(), outlet.cast::<Outlet<M>>().as_ref()) };
     C::fill(cargo, outlet, position, room)
@@ -200,6 +205,6 @@ unsafe fn fill<M: Message + ?Sized, C: Cargo<M>>(
 /// # Safety
 /// Same as `Verbs::drop_unsent`.
 unsafe fn drop_at<C>(at: NonNull<u8>) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that a `C` is there and that nobody has taken it.
     drop(unsafe { unload::<C>(at) });
 }

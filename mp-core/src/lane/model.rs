@@ -1,5 +1,5 @@
-//! The protocol of a node under a model checker. The threads do what `Outgoing`, `ServedLane` and
-//! `Untyped` do, without a channel behind them.
+//! The protocol of a node under a model checker. The threads do what `Outgoing`, `ServedLane` and `Untyped` do, but
+//! there is no channel behind them.
 
 use std::{cell::Cell, ptr::NonNull, rc::Rc};
 
@@ -31,7 +31,7 @@ impl Drop for Cargo {
 }
 
 unsafe fn drop_cargo(at: NonNull<u8>) {
-    // SAFETY: the cargo of a node, which nobody took.
+    // SAFETY: the caller passes the cargo of a node, which nobody has taken.
     drop(unsafe { unload::<Cargo>(at) });
 }
 
@@ -50,7 +50,7 @@ struct Lane {
     drops: Drops,
 }
 
-/// A word with a bit for the sleeper.
+/// A flag that is one bit of a word.
 struct Bit<'a>(&'a AtomicU32, u32);
 
 impl Flag for Bit<'_> {
@@ -82,7 +82,7 @@ impl Lane {
     /// Does what `Outgoing::submit_cargo` does. Returns false if the server is gone and the cargo was taken back.
     fn submit(&self, node: NodeAt, next: u32, number: usize) -> bool {
         node.wish().store(0, Ordering::Relaxed);
-        // SAFETY: a free node, the submitter's.
+        // SAFETY: the node is free, so it belongs to the submitter.
         unsafe {
             node.address(number as u64, next, &VERBS);
             load(node.cargo(), Cargo { number, drops: Rc::clone(&self.drops) });
@@ -91,7 +91,7 @@ impl Lane {
         Asymmetry::ORDINARY.light();
         let word = self.for_feeder.load(Ordering::Relaxed);
         if word & GONE != 0 && node.take(SUBMITTED) {
-            // SAFETY: taken back.
+            // SAFETY: the submitter has taken the node back.
             drop(unsafe { unload::<Cargo>(node.cargo()) });
             node.free();
             return false;
@@ -108,14 +108,14 @@ impl Lane {
         }
     }
 
-    /// Does what `ServedLane` does with nodes that may be withdrawn, until it has passed one. Returns whether that one
-    /// was sent.
+    /// Does what `ServedLane` does with a node that may be withdrawn, until the node is sent or skipped. Returns
+    /// whether it was sent.
     fn serve_or_pass(&self, index: u32) -> bool {
         let node = self.pool.node(index);
         let parked = Bit(&self.for_feeder, PARKED);
         wait(&self.server, &parked, || {
             if node.is_withdrawn() {
-                // SAFETY: withdrawn: the server's.
+                // SAFETY: the node is withdrawn, so it belongs to the server.
                 assert_eq!(unsafe { node.read() }.0, 0);
                 node.free();
                 return Some(false);
@@ -127,7 +127,8 @@ impl Lane {
             Asymmetry::ORDINARY.light();
             let sends = node.wish().load(Ordering::Relaxed) & CANCEL == 0;
             if sends {
-                // SAFETY: submitted: the server's. The cargo is looked at here.
+                // SAFETY: the node is submitted, so it belongs to the server. This read stands for the use of the
+                // cargo.
                 assert_eq!(unsafe { node.read() }.0, 0);
                 if node.answer(SENT, Asymmetry::ORDINARY) & WAITING != 0 {
                     self.holder.advance_and_wake();
@@ -150,7 +151,7 @@ impl Lane {
                     return false;
                 }
                 if node.take(SUBMITTED) {
-                    // SAFETY: taken from the server.
+                    // SAFETY: the holder has taken the node from the server.
                     drop(unsafe { unload::<Cargo>(node.cargo()) });
                     node.withdraw();
                     Asymmetry::ORDINARY.light();
@@ -167,7 +168,7 @@ impl Lane {
         let node = self.pool.node(index);
         let parked = Bit(&self.for_feeder, PARKED);
         wait(&self.server, &parked, || node.is_submitted().then_some(()));
-        // SAFETY: submitted: the server's.
+        // SAFETY: the node is submitted, so it belongs to the server.
         let (position, next, _) = unsafe { node.read() };
         assert_eq!(position, expected);
         if node.answer(SENT, Asymmetry::ORDINARY) & WAITING != 0 {
@@ -180,7 +181,7 @@ impl Lane {
     fn redeem(&self, node: NodeAt, number: usize) {
         let state = wait(&self.holder, &Bit(node.wish(), WAITING), || node.answered());
         assert_eq!(state, SENT);
-        // SAFETY: answered: the holder's.
+        // SAFETY: the request is answered, so the node belongs to its holder.
         let cargo = unsafe { unload::<Cargo>(node.cargo()) };
         assert_eq!(cargo.number, number);
         node.free();
@@ -191,7 +192,7 @@ impl Lane {
         while node.answered().is_none() {
             yield_now();
         }
-        // SAFETY: answered: the holder's.
+        // SAFETY: the request is answered, so the node belongs to its holder.
         assert_eq!(unsafe { unload::<Cargo>(node.cargo()) }.number, number);
         node.free();
     }
@@ -200,7 +201,7 @@ impl Lane {
     fn let_go(&self, node: NodeAt) {
         match node.answered() {
             Some(state) => {
-                // SAFETY: answered: the holder's.
+                // SAFETY: the request is answered, so the node belongs to its holder.
                 unsafe { node.drop_cargo(state) };
                 node.free();
             }
@@ -218,7 +219,7 @@ fn every_cargo_comes_back_in_its_turn() {
             move || (0..3).fold(0, |at, position| lane.serve(at, position))
         });
         for number in 0..3 {
-            // Two nodes, each the spare one while the other is under way.
+            // There are two nodes. Each is the spare one while the other is submitted.
             let (at, next) = ((number % 2) as u32, ((number + 1) % 2) as u32);
             let node = lane.pool.node(at);
             assert!(node.is_free());
@@ -237,19 +238,19 @@ fn a_node_is_used_again_without_a_sleeper() {
         let node = lane.pool.node(0);
         assert!(lane.submit(node, 0, 0));
         let serving = thread::spawn(move || {
-            // Submitted already: it does not sleep.
+            // The node was submitted before this thread started, so the thread does not sleep.
             assert!(node.is_submitted());
-            // SAFETY: submitted: the server's.
+            // SAFETY: the node is submitted, so it belongs to the server.
             assert_eq!(unsafe { node.read() }.0, 0);
             node.answer(SENT, Asymmetry::ORDINARY);
         });
         lane.redeem_spinning(node, 0);
-        // Overwrites what the server read.
+        // This overwrites the contents that the server has read.
         assert!(lane.submit(node, 0, 1));
         serving.join().unwrap();
         let drops = Rc::clone(&lane.drops);
         assert!(node.take(SUBMITTED));
-        // SAFETY: taken back.
+        // SAFETY: the submitter has taken the node back.
         drop(unsafe { unload::<Cargo>(node.cargo()) });
         node.free();
         assert_eq!([drops[0].get(), drops[1].get()], [1, 1]);
@@ -267,7 +268,7 @@ fn a_cargo_that_nobody_wants_is_dropped_once() {
         let (first, second) = (lane.pool.node(0), lane.pool.node(1));
         assert!(lane.submit(first, 1, 0));
         lane.let_go(first);
-        // What was let go of can be used again as soon as the search sees that it is done.
+        // A node whose request has no holder can be used again as soon as the search for a free node sees the answer.
         let again = first.is_free();
         assert!(lane.submit(second, 0, 1));
         lane.let_go(second);
@@ -277,7 +278,7 @@ fn a_cargo_that_nobody_wants_is_dropped_once() {
         }
         serving.join().unwrap();
         let drops = Rc::clone(&lane.drops);
-        // What neither of them saw goes with the pool.
+        // Cargo that neither of the threads has dropped is dropped with the pool.
         drop(lane);
         let dropped: Vec<_> = drops.iter().map(Cell::get).collect();
         assert_eq!(dropped, [1, 1, 0, 0]);
@@ -300,7 +301,7 @@ fn a_request_that_is_held_by_another_thread() {
         });
         let again = node.is_free();
         if again {
-            // It may be used again at once, also while the others still are in their last step.
+            // The node may be used again at once, even while the other threads are still in their last step.
             assert_eq!(lane.drops[0].get(), 1);
         }
         holding.join().unwrap();
@@ -339,7 +340,7 @@ fn nothing_is_submitted_to_nobody() {
         let ending = thread::spawn({
             let lane = Rc::clone(&lane);
             move || {
-                // As `ServedLane::end` does.
+                // This does what `ServedLane::end` does.
                 lane.for_feeder.fetch_or(GONE, Ordering::Relaxed);
                 assert!(Asymmetry::ORDINARY.heavy());
                 let node = lane.pool.node(0);

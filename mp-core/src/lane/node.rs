@@ -1,4 +1,4 @@
-//! The lines of a lane, and where they come from.
+//! The nodes of a lane, each of which is one cache line, and the pool that allocates them.
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
@@ -17,13 +17,13 @@ use crate::{
 
 /// The node is empty: the submitter may use it.
 pub(super) const FREE: u32 = 0;
-/// The node belongs to the server, which is to send what is in it.
+/// The node belongs to the server, which is to send its cargo.
 pub(super) const SUBMITTED: u32 = 1;
 /// The node belongs to the holder of the request: it was sent.
 pub(super) const SENT: u32 = 2;
-/// The node belongs to the holder of the request: it was not sent, and the node says why.
+/// The node belongs to the holder of the request: the cargo was not sent, and the node contains the reason.
 pub(super) const UNSENT: u32 = 3;
-/// The thread that changed the state to this has the node to itself.
+/// The thread that set this state has exclusive access to the node.
 pub(super) const TAKEN: u32 = 4;
 /// The node belongs to the server, which skips it: the holder of the request has taken the cargo back.
 pub(super) const WITHDRAWN: u32 = 5;
@@ -32,20 +32,21 @@ pub(super) const WITHDRAWN: u32 = 5;
 pub(super) const WAITING: u32 = 1;
 /// A task waits for the request.
 pub(super) const WAKER: u32 = 2;
-/// Nobody holds the request any more.
+/// The request has no holder any more.
 pub(super) const DETACHED: u32 = 4;
 /// The holder of the request wants to take the cargo back, so that it must not be sent any more.
 pub(super) const CANCEL: u32 = 8;
-/// From this bit on, the word says how heavy the message is, in lines, if it was weighed.
+/// From this bit on, the word holds the message's weight in lines, or 0 if the message was not weighed.
 pub(super) const WEIGHT: u32 = 4;
 
-/// In `next`: the position is too far from the one before in this lane for 32 bits to express it.
+/// A bit of `next`: the position is too far from the previous one in this lane to be expressed in 32 bits, and
+/// `Shared::far` holds it.
 pub(super) const FAR: u32 = 1 << 31;
 
 /// Number of words of cargo: as many as the line has room for.
 const WORDS: usize = 5;
 
-/// The part of a node that is not in its line, because it is almost never needed.
+/// The part of a node that lies outside its line, because it is needed only when a send fails.
 pub(super) struct Failure {
     pub(super) error: Error,
     pub(super) verbs: &'static Verbs,
@@ -54,14 +55,14 @@ pub(super) struct Failure {
 #[repr(C, align(64))]
 struct Node {
     state: AtomicU32,
-    /// What the holder of the request wants. The submitter writes it before it submits, and the holder writes it
-    /// afterwards.
+    /// The wishes of the request's holder. The submitter writes this word before it submits the node, and the holder
+    /// writes it afterwards.
     wish: AtomicU32,
     /// The position to fill, modulo 2³².
     position: u32,
     /// The node that will be submitted after this one, and [`FAR`].
     next: u32,
-    /// `Verbs`, or in state `UNSENT` a `Failure`.
+    /// The address of `Verbs`, or in state `UNSENT` of a `Failure`.
     verbs: *const (),
     cargo: MaybeUninit<[u64; WORDS]>,
     race: RaceMarker,
@@ -70,15 +71,16 @@ struct Node {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Node>() == 64);
 
-/// One node of a pool that is alive. The fields other than `state` and `wish` belong to the thread that has the node by
-/// its state. No reference is ever made to the whole node.
+/// A node of a pool that still exists. Any thread may use `state` and `wish`. The other fields belong to the thread
+/// that owns the node according to `state`, so no code makes a reference to the whole node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeAt(NonNull<Node>);
 
 impl NodeAt {
     #[inline(always)]
     pub(super) fn state<'a>(self) -> &'a AtomicU32 {
-        // SAFETY: a node of a pool, which outlives whoever uses it; one atomic.
+        // SAFETY: the pointer leads to an initialized node of a pool that outlives all users of its nodes. The
+        // reference covers a single atomic.
         unsafe { &(*self.0.as_ptr()).state }
     }
 
@@ -95,11 +97,11 @@ impl NodeAt {
 
     #[inline(always)]
     pub(super) fn cargo(self) -> NonNull<u8> {
-        // SAFETY: a field of a node.
+        // SAFETY: the pointer leads to a node, so the address of a field is in bounds and not null.
         unsafe { NonNull::new_unchecked(&raw mut (*self.0.as_ptr()).cargo) }.cast()
     }
 
-    /// Hands the node, with all that is in it, from the submitter to the server.
+    /// Hands the node and its contents from the submitter to the server.
     #[inline(always)]
     pub(super) fn submit(self) {
         // Release: pairs with the Acquire in `is_submitted`.
@@ -109,7 +111,7 @@ impl NodeAt {
     /// Returns, to the server, whether the node belongs to it.
     #[inline(always)]
     pub(super) fn is_submitted(self) -> bool {
-        // Acquire: pairs with the Release in `submit`: what is in the node.
+        // Acquire: pairs with the Release in `submit`: the server sees the node's contents.
         self.state().load(Ordering::Acquire) == SUBMITTED
     }
 
@@ -122,25 +124,25 @@ impl NodeAt {
             self.drop_detached(state);
             return 0;
         }
-        // Release: pairs with the Acquire in `answered`: the cargo is as we left it.
+        // Release: pairs with the Acquire in `answered`: the holder sees the cargo as the server left it.
         self.state().store(state, Ordering::Release);
         holder.light();
-        // Perhaps already those of the node's next request: then a waiter looks once more than it
-        // must.
+        // These may already be the wishes of the node's next request. In that case a waiter is woken once in vain.
         let wish = self.wish().load(Ordering::Relaxed);
-        // Let go of in this moment. Only the server answers: the state is that of the same request
-        // still, or it is another one. The submitter may see it at the same time.
+        // The holder has just let go of the request. The submitter may notice this at the same time, so both try to
+        // take the node. If the node is still in `state`, its request is still the same one, because only the server
+        // answers requests.
         if wish & DETACHED != 0 && self.take(state) {
             self.drop_detached(state);
         }
         wish & (WAITING | WAKER)
     }
 
-    /// Drops what no holder wants back, and frees the node. A panic of the user's destructor ends here: the message is
-    /// on its way, and no thread waits for the rest.
+    /// Drops the cargo of a request that has no holder, and frees the node. A panic of the user's destructor is caught
+    /// here, because no thread waits for this request any more.
     #[cold]
     fn drop_detached(self, state: u32) {
-        // SAFETY: the node is this thread's, with the cargo in it.
+        // SAFETY: this thread has exclusive access to the node, and nobody has taken the cargo.
         discard(catch_unwind(AssertUnwindSafe(|| unsafe { self.drop_cargo(state) })));
         self.free();
     }
@@ -156,7 +158,8 @@ impl NodeAt {
     /// Lets the submitter use the node again. The caller has the node to itself.
     #[inline(always)]
     pub(super) fn free(self) {
-        // Release: pairs with the Acquire in `is_free`: the next cargo comes after this one.
+        // Release: pairs with the Acquire in `is_free`: the submitter writes the next cargo after all accesses to this
+        // one.
         self.state().store(FREE, Ordering::Release);
     }
 
@@ -169,32 +172,33 @@ impl NodeAt {
             }
         }
         let _free = Free(self);
-        // SAFETY: answered: the holder's, who has not taken the cargo.
+        // SAFETY: the request is answered, so the node belongs to its holder, the caller, who has not taken the cargo.
         unsafe { self.drop_cargo(state) };
     }
 
-    /// Leaves the rest to the server, when the holder of the request has taken the node and its cargo.
+    /// Gives the node, whose cargo the holder of the request has taken, to the server, which skips it.
     pub(super) fn withdraw(self) {
         self.race().writing();
-        // Release: pairs with the Acquire in `is_withdrawn`: the cargo is not touched any more.
+        // Release: pairs with the Acquire in `is_withdrawn`: the holder no longer accesses the cargo.
         self.state().store(WITHDRAWN, Ordering::Release);
     }
 
-    /// Returns, to the server, whether the node belongs to it, without cargo.
+    /// Returns, to the server, whether the node belongs to it and has no cargo any more.
     #[inline(always)]
     pub(super) fn is_withdrawn(self) -> bool {
         // Acquire: pairs with the Release in `withdraw`.
         self.state().load(Ordering::Acquire) == WITHDRAWN
     }
 
-    /// Lets go of a request that has not been answered, for its holder. The server will see that, or the submitter when
-    /// it looks for a free node.
+    /// Lets go of a request that has not been answered, for its holder. The server notices this when it answers, or
+    /// else the submitter notices it when it looks for a free node.
     pub(super) fn detach(self) {
         let weight = self.wish().load(Ordering::Relaxed) & !(WAITING | WAKER);
         self.wish().store(weight | DETACHED, Ordering::Relaxed);
     }
 
-    /// Takes a node that is in `state`, unless another thread does. Returns whether it did.
+    /// Takes exclusive access to a node that is in `state`. Returns false if the state has changed, for instance
+    /// because another thread has taken the node.
     pub(super) fn take(self, state: u32) -> bool {
         // Acquire: as in `is_submitted` and `answered`.
         self.state().compare_exchange(state, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -209,14 +213,14 @@ impl NodeAt {
         }
         let taken = self.take(state);
         if taken {
-            // SAFETY: this thread's, with the cargo in it.
+            // SAFETY: this thread has taken the node, and nobody has taken the cargo.
             unsafe { self.drop_cargo(state) };
             self.free();
         }
         taken
     }
 
-    /// Writes everything beside the cargo.
+    /// Writes all fields beside the cargo.
     ///
     /// # Safety
     /// The caller has exclusive access to the node.
@@ -224,7 +228,7 @@ impl NodeAt {
     pub(super) unsafe fn address(self, position: u64, next: u32, verbs: &'static Verbs) {
         self.race().writing();
         let node = self.0.as_ptr();
-        // SAFETY: the caller's.
+        // SAFETY: the caller has exclusive access to the node.
         unsafe {
             (*node).position = position as u32;
             (*node).next = next;
@@ -233,12 +237,13 @@ impl NodeAt {
     }
 
     /// # Safety
-    /// The caller has exclusive access to the node, which is submitted or withdrawn.
+    /// The caller has exclusive access to the node, which was submitted and has not [failed](Self::fail).
     #[inline(always)]
     pub(super) unsafe fn read(self) -> (u32, u32, &'static Verbs) {
         self.race().reading();
         let node = self.0.as_ptr();
-        // SAFETY: the caller's; written by `address`.
+        // SAFETY: the caller has exclusive access to the node. `address` wrote the fields, and has not been followed by
+        // `fail`, so that `verbs` still holds the `&'static Verbs`.
         unsafe { ((*node).position, (*node).next, &*(*node).verbs.cast::<Verbs>()) }
     }
 
@@ -247,30 +252,32 @@ impl NodeAt {
     /// # Safety
     /// The caller has exclusive access to the node, which is submitted, and changes its state to `UNSENT` next.
     pub(super) unsafe fn fail(self, error: Error) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller has exclusive access to the node, which is submitted and has not failed yet.
         let (.., verbs) = unsafe { self.read() };
         self.race().writing();
         let failure = Box::into_raw(Box::new(Failure { error, verbs }));
-        // SAFETY: the caller's.
+        // SAFETY: the caller has exclusive access to the node.
         unsafe { (*self.0.as_ptr()).verbs = failure.cast_const().cast() };
     }
 
     /// Takes out the reason why the cargo was not sent.
     ///
     /// # Safety
-    /// The caller has exclusive access to the node, which was in state `UNSENT`, and calls this once.
+    /// The caller has exclusive access to the node, which was in state `UNSENT`, and calls this only once.
     pub(super) unsafe fn failure(self) -> Box<Failure> {
         self.race().reading();
-        // SAFETY: the caller's; made by `fail`.
+        // SAFETY: the caller guarantees that the node was in state `UNSENT`, so `verbs` is the box that `fail` made.
+        // This is the only call, so nobody else owns the box.
         unsafe { Box::from_raw((*self.0.as_ptr()).verbs.cast::<Failure>().cast_mut()) }
     }
 
-    /// Drops what is in a node that was answered with `state`.
+    /// Drops the cargo of a node that was answered with `state`.
     ///
     /// # Safety
     /// The caller has exclusive access to the node, and nobody has taken its cargo.
     pub(super) unsafe fn drop_cargo(self, state: u32) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller has exclusive access to the node, and nobody has taken its cargo. The state says which
+        // verb drops the cargo, and whether there is a `Failure`.
         unsafe {
             if state == SENT {
                 (self.read().2.drop_sent)(self.cargo());
@@ -293,7 +300,7 @@ struct Chunk {
 impl Chunk {
     fn new(len: usize) -> Self {
         let layout = Self::layout(len);
-        // SAFETY: the layout is not of size 0.
+        // SAFETY: the layout's size is not 0.
         let Some(first) = NonNull::new(unsafe { alloc(layout) }.cast::<Node>()) else {
             handle_alloc_error(layout)
         };
@@ -307,14 +314,15 @@ impl Chunk {
                 cargo: MaybeUninit::uninit(),
                 race: RaceMarker::new(),
             };
-            // SAFETY: in the range just allocated, which nobody else knows.
+            // SAFETY: the place lies in the memory that was just allocated for `len` nodes, and nobody else knows it
+            // yet.
             unsafe { first.add(index).write(node) };
         }
         Self { first, len }
     }
 
     fn layout(len: usize) -> Layout {
-        // Pairs of lines are fetched together: two lanes must not share one.
+        // The processor fetches pairs of lines together, so two lanes must not share a pair.
         match Layout::array::<Node>(len).and_then(|layout| layout.align_to(128)) {
             Ok(layout) => layout,
             Err(_) => unreachable!("a chunk is far smaller than memory"),
@@ -327,8 +335,8 @@ pub(super) struct Pool {
     chunks: [OnceLock<Chunk>; CHUNKS],
 }
 
-// SAFETY: nodes are used by whoever has them by their state; what is in one can go to another
-// thread, because only `Send` cargo is submitted.
+// SAFETY: the state of a node says which thread may access its other fields. Cargo may go to another thread, because
+// only `Send` cargo is submitted.
 unsafe impl Send for Pool {}
 // SAFETY: as above.
 unsafe impl Sync for Pool {}
@@ -345,7 +353,7 @@ impl Pool {
         ((FIRST << chunks) - FIRST) as u32
     }
 
-    /// Adds the chunk after the first `chunks` ones. Returns false if there is no place for more.
+    /// Adds a chunk after the first `chunks` chunks. Returns false if the pool has no place for more.
     pub(super) fn grow(&self, chunks: usize) -> bool {
         match self.chunks.get(chunks) {
             Some(place) => {
@@ -356,14 +364,14 @@ impl Pool {
         }
     }
 
-    /// Returns a node that was added.
+    /// Returns the node with this index, which must have been added.
     #[inline(always)]
     pub(super) fn node(&self, index: u32) -> NodeAt {
         // Chunk c begins at FIRST · (2^c - 1).
         let place = index as usize + FIRST;
         let chunk = (place.ilog2() - FIRST.ilog2()) as usize;
         match self.chunks.get(chunk).and_then(OnceLock::get) {
-            // SAFETY: within the chunk, by the arithmetic above.
+            // SAFETY: by the arithmetic above, the node lies within the chunk.
             Some(nodes) => NodeAt(unsafe { nodes.first.add(place - (FIRST << chunk)) }),
             None => unreachable!("node {index} was not added"),
         }
@@ -374,23 +382,24 @@ impl Drop for Pool {
     fn drop(&mut self) {
         for chunk in self.chunks.iter_mut().filter_map(OnceLock::take) {
             for index in 0..chunk.len {
-                // SAFETY: a node of the chunk, which nobody else uses any more.
+                // SAFETY: `index` is less than the chunk's length, so the address lies within the chunk.
                 let node = NodeAt(unsafe { chunk.first.add(index) });
                 let state = node.state().load(Ordering::Acquire);
                 if matches!(state, SENT | UNSENT) {
-                    // SAFETY: answered, and nobody took the cargo.
+                    // SAFETY: nobody else uses the nodes of a pool that is dropped. The request was answered, and
+                    // nobody took its cargo.
                     unsafe { node.drop_cargo(state) };
                 }
-                // SAFETY: made in `Chunk::new`, used for the last time.
+                // SAFETY: `Chunk::new` initialized the node, and nothing uses it after this.
                 unsafe { node.0.as_ptr().drop_in_place() };
             }
-            // SAFETY: allocated in `Chunk::new` with this layout.
+            // SAFETY: `Chunk::new` allocated the chunk with this layout.
             unsafe { dealloc(chunk.first.as_ptr().cast(), Chunk::layout(chunk.len)) };
         }
     }
 }
 
-/// Returns whether a value of this type lies in the node itself and not in a box.
+/// Returns whether a value of this type fits into the node itself. Otherwise it lies in a box.
 pub(super) const fn fits<T>() -> bool {
     size_of::<T>() <= 8 * WORDS && align_of::<T>() <= align_of::<u64>()
 }

@@ -1,4 +1,4 @@
-//! The end of the lanes that submits messages, or sends them itself.
+//! The end of the lanes that submits messages, or sends them in the calling thread.
 
 use std::{borrow::Borrow, collections::HashMap, mem::ManuallyDrop, sync::Arc, sync::Mutex};
 
@@ -22,14 +22,14 @@ use crate::{
 /// A sending end whose messages are sent by other threads, each through a lane, or by the caller. Whichever thread
 /// sends them, they arrive in the order of the calls.
 ///
-/// When it is dropped, it waits until everything that was submitted is sent, as sends without help would have waited.
-/// While the thread panics, it cancels what was not sent yet. In a thread that serves lanes it does not wait; the other
-/// threads send what is left.
+/// Its destructor waits until everything that was submitted is sent, as ordinary sends would have waited. If the thread
+/// is panicking, the destructor cancels what was not sent yet. In a thread that serves lanes it does not wait: the
+/// serving threads send the remaining messages later.
 pub struct Outgoing<M: Message + ?Sized> {
     outlet: Arc<Outlet<M>>,
     /// The next position.
     next: u64,
-    /// For messages that the caller sends: positions below this are known to be free.
+    /// For messages that the caller sends itself: the slots of positions below this are known to be free.
     room: u64,
     lanes: Vec<Feed>,
 }
@@ -39,7 +39,7 @@ pub struct Outgoing<M: Message + ?Sized> {
 pub enum Submitted<S, U = S> {
     /// The send is pending.
     Pending(Pending<S, U>),
-    /// The caller sent it, or it can't be sent.
+    /// The caller has sent the message, or the message can't be sent.
     Here(Result<S, SendError<U>>),
 }
 
@@ -47,16 +47,16 @@ pub enum Submitted<S, U = S> {
 struct Feed {
     shared: Arc<Shared>,
     gauge: Arc<Gauge>,
-    /// The node for the next submission, which the server looks at.
+    /// The node for the next submission, and its index. The server looks at this node.
     spare: (u32, NodeAt),
     /// Where the search for a free node continues.
     cursor: u32,
     chunks: usize,
-    /// The position that was submitted last, or one before all of them.
+    /// The position that was submitted last. Before the first submission: the first position that this lane could get.
     last: u64,
 }
 
-// SAFETY: nodes are used by whoever has them by their state, and hold `Send` cargo.
+// SAFETY: the state of a node says which thread may access its other fields, and nodes hold only `Send` cargo.
 unsafe impl Send for Feed {}
 
 impl<M: Message + ?Sized> Outgoing<M> {
@@ -66,8 +66,7 @@ impl<M: Message + ?Sized> Outgoing<M> {
         Self { outlet: Arc::new(outlet), next, room: 0, lanes: Vec::new() }
     }
 
-    /// Makes a lane to the thread that sleeps at `bell`, and returns that thread's end. Lanes are
-    /// numbered from 0.
+    /// Makes a lane to the thread that sleeps at `bell`, and returns that thread's end. Lanes are numbered from 0.
     pub fn add_lane(&mut self, bell: &Arc<Bell>, gauge: &Arc<Gauge>) -> ServedLane {
         let word = || CachePadded::new(AtomicU32::new(0));
         let shared = Arc::new(Shared {
@@ -132,24 +131,24 @@ impl<M: Message + ?Sized> Outgoing<M> {
     #[inline]
     pub fn helpers(&self) -> i64 {
         let world = self.outlet.context().world();
-        // Relaxed: for choices that cost time at most when they are wrong.
+        // Relaxed: the number is only used for choices, and a wrong choice costs nothing but time.
         world.map_or(0, |world| world.helpers.load(Ordering::Relaxed).into())
     }
 
-    /// Returns how much is waiting for the thread at the other end of a lane: see [`Gauge`].
+    /// Returns how much work waits for the thread at the other end of a lane: see [`Gauge`].
     pub fn load(&self, lane: usize) -> u64 {
         self.lanes.get(lane).map_or(u64::MAX, |lane| lane.gauge.lines())
     }
 
-    /// Submits a message to a lane. The thread at the other end copies what `message` lends into the channel. If there
-    /// is no such thread any more, the caller does it.
+    /// Submits a message to a lane. The thread at the other end copies the message that `message` lends into the
+    /// channel. If that thread is gone, the caller copies it.
     #[inline]
     pub fn submit<B: Borrow<M> + Send + 'static>(
         &mut self,
         lane: usize,
         message: B,
     ) -> Submitted<B> {
-        // SAFETY: it borrows nothing that ends.
+        // SAFETY: `B` is `'static`, so nothing that the cargo borrows can end, and `B` is `Send`.
         unsafe { self.submit_cargo(lane, Copied(message)) }
     }
 
@@ -163,7 +162,8 @@ impl<M: Message + ?Sized> Outgoing<M> {
         lane: usize,
         message: B,
     ) -> Submitted<B> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that what the message borrows lives until the pending send is done. `B` is
+        // `Send`.
         unsafe { self.submit_cargo(lane, Copied(message)) }
     }
 
@@ -190,18 +190,18 @@ impl<M: Message + ?Sized> Outgoing<M> {
         let Some(feed) = self.lanes.get_mut(lane).filter(|feed| feed.is_open()) else {
             return Submitted::Here(self.send_checked(cargo, Wait::forever()));
         };
-        // User code comes before anything is changed: the destructors of what nobody wanted back,
-        // and what lends the message to be weighed.
+        // User code runs before anything is changed, because it may panic: `find` runs destructors of cargo that nobody
+        // wanted back, and `weight` borrows the message.
         let upcoming = feed.find();
         let weight = feed.gauge.add(|| cargo.weight());
         let (index, node) = std::mem::replace(&mut feed.spare, upcoming);
         let number = self.next;
         self.next += 1;
         let next = upcoming.0 | feed.distance(number);
-        // Before the stores below: a locked instruction waits for those under way.
+        // Before the stores below, because the clone of the `Arc` is a locked instruction, which would wait for them.
         let pending = Untyped::new(Arc::clone(&feed.shared), node, index);
         node.wish().store(weight << WEIGHT, Ordering::Relaxed);
-        // SAFETY: the spare node is this end's until it is submitted.
+        // SAFETY: the spare node is free, so this end has exclusive access to it until it is submitted.
         unsafe {
             node.address(number, next, C::VERBS);
             load(node.cargo(), cargo);
@@ -211,12 +211,13 @@ impl<M: Message + ?Sized> Outgoing<M> {
         if !feed.quiet() {
             if feed.shared.for_feeder.load(Ordering::Relaxed) & GONE != 0 && node.take(SUBMITTED) {
                 feed.gauge.remove(weight);
-                // SAFETY: taken back, with the cargo loaded above in it.
+                // SAFETY: `take` has given this thread exclusive access again, and the node still holds the cargo that
+                // was loaded above.
                 let cargo = unsafe { unload::<C>(node.cargo()) };
-                // Not answered: nothing of the node is dropped with the pending send.
+                // The node is not in an answered state, so that dropping `pending` drops no cargo.
                 node.free();
                 drop(pending);
-                // SAFETY: the number was this node's only.
+                // SAFETY: only this node had the number, and the node was taken back.
                 let position = unsafe { Position::from_number(number) };
                 return Submitted::Here(self.fill_here(cargo, position, Wait::forever()));
             }
@@ -241,7 +242,7 @@ impl<M: Message + ?Sized> Outgoing<M> {
         cargo: C,
         wait: Wait,
     ) -> Result<C::Sent, SendError<C::Unsent>> {
-        // SAFETY: the counter's next; nobody else has it.
+        // SAFETY: the number is the next one of the counter, so nobody else has it.
         let position = unsafe { Position::from_number(self.next) };
         self.next += 1;
         self.fill_here(cargo, position, wait)
@@ -259,7 +260,7 @@ impl<M: Message + ?Sized> Outgoing<M> {
         let room = &mut self.room;
         let poll = || {
             let number = unfilled.number?;
-            // SAFETY: the number of the position that this call has.
+            // SAFETY: this call has the position with this number, and has not filled it yet.
             let position = unsafe { Position::from_number(number) };
             match C::fill(&mut cargo, &outlet, position, room) {
                 Filled::Yes => {
@@ -272,7 +273,7 @@ impl<M: Message + ?Sized> Outgoing<M> {
         };
         let waited = outlet.wait(wait.or_failure(), std::ptr::null(), &Outward(&outlet), poll);
         let error = match waited {
-            // SAFETY: sent.
+            // SAFETY: `fill` has sent the cargo.
             Ok(Some(Ok(()))) => return Ok(unsafe { C::sent(cargo) }),
             Ok(Some(Err(error))) | Err(error) => error,
             Ok(None) => outlet.timed_out(wait),
@@ -281,7 +282,8 @@ impl<M: Message + ?Sized> Outgoing<M> {
         Err(SendError { error, message: ManuallyDrop::into_inner(cargo).unsent() })
     }
 
-    /// Ends the sends that were not carried out yet with [`NotSent`](crate::ErrorKind::NotSent).
+    /// Ends the sends that have not been carried out yet with [`NotSent`](crate::ErrorKind::NotSent), and waits for
+    /// this.
     pub fn cancel(&mut self) {
         for feed in &self.lanes {
             feed.close(CANCELLED);
@@ -289,21 +291,21 @@ impl<M: Message + ?Sized> Outgoing<M> {
         self.wait_for_end();
     }
 
-    /// Acts as if so many messages had been sent in another way.
+    /// Skips the positions of that many messages, as if the messages had been sent.
     #[cfg(all(test, not(loom), not(miri)))]
     pub(super) fn skip(&mut self, messages: u64) {
         self.next += messages;
         self.outlet.skip_to(self.next);
     }
 
-    /// Waits until nothing is left in the lanes, which have been closed.
+    /// Waits until the closed lanes are empty.
     fn wait_for_end(&mut self) {
         let ended = |feed: &Feed| {
             // Acquire: pairs with the Release in `ServedLane::end`.
             feed.shared.ended.load(Ordering::Acquire) != 0
         };
         let poll = || self.lanes.iter().all(ended).then_some(());
-        // A world too broken to wait in is found by the next who uses it.
+        // An error means that the world is too broken to wait in. The next call that uses the world reports that.
         let _ = self.outlet.wait(Wait::forever(), std::ptr::null(), &Always, poll);
         self.lanes.clear();
     }
@@ -317,11 +319,11 @@ impl<T: Plain> Outgoing<[T]> {
         lane: usize,
         buffer: SharedBuffer<T>,
     ) -> Submitted<(), SharedBuffer<T>> {
-        // SAFETY: it borrows nothing.
+        // SAFETY: a buffer borrows nothing, and it is `Send`.
         unsafe { self.submit_cargo(lane, Moved(buffer)) }
     }
 
-    /// Moves a buffer from this thread, as [`send_here`](Self::send_here) sends a message.
+    /// Sends a buffer from this thread by moving it, and otherwise does what [`send_here`](Self::send_here) does.
     ///
     /// # Errors
     /// Same as `send_here`.
@@ -345,7 +347,7 @@ impl<M: Message + ?Sized> Drop for Outgoing<M> {
         for feed in &self.lanes {
             feed.close(how);
         }
-        // A thread that serves, perhaps one of these lanes, would wait for itself.
+        // A serving thread does not wait: it may serve one of these lanes, and would wait for itself.
         if !self.lanes.is_empty() && !serves() {
             self.wait_for_end();
         }
@@ -362,7 +364,7 @@ impl<M: Message + ?Sized> std::fmt::Debug for Outgoing<M> {
     }
 }
 
-/// A flag for a wait whose end rings in any case.
+/// A flag that does nothing. The event that ends the wait rings the doorbell without a look at a flag.
 struct Always;
 
 impl Flag for Always {
@@ -380,7 +382,7 @@ struct Unfilled<'a, M: Message + ?Sized> {
 impl<M: Message + ?Sized> Drop for Unfilled<'_, M> {
     fn drop(&mut self) {
         if let Some(number) = self.number {
-            // SAFETY: a position that this call has, not filled.
+            // SAFETY: the call that made this guard has the position, and has not filled it.
             self.outlet.give_up(unsafe { Position::from_number(number) });
         }
     }
@@ -397,7 +399,8 @@ impl Feed {
         self.quiet() || self.shared.for_feeder.load(Ordering::Relaxed) & (OFF | GONE) == 0
     }
 
-    /// Returns [`FAR`] if the server must be told the whole position.
+    /// Returns [`FAR`] if the node can't express the position's distance from the previous one. The whole position then
+    /// goes to `Shared::far`.
     #[inline(always)]
     fn distance(&mut self, position: u64) -> u32 {
         let distance = position - self.last;
@@ -405,8 +408,8 @@ impl Feed {
         if distance < NEAR {
             return 0;
         }
-        // Relaxed: ordered by the node's submission. No other one can be under way: no channel has
-        // so many slots.
+        // Relaxed: the node's submission orders this store. The server has already read the previous far position,
+        // because no channel has so many slots that two of these nodes are submitted at the same time.
         self.shared.far.store(position, Ordering::Relaxed);
         FAR
     }
@@ -434,8 +437,8 @@ impl Feed {
                 self.cursor = if self.cursor + 1 >= all { 0 } else { self.cursor + 1 };
                 let node = self.shared.pool.node(self.cursor);
                 if node != self.spare.1 && node.is_free() {
-                    // Requests are held in more than half of the nodes: the next search would be
-                    // as long.
+                    // The program holds requests in more than half of the nodes, so the next search would take as long
+                    // as this one.
                     if looked > all / 2 && self.shared.pool.grow(self.chunks) {
                         self.chunks += 1;
                     }
@@ -444,7 +447,7 @@ impl Feed {
             }
             if self.shared.pool.grow(self.chunks) {
                 self.chunks += 1;
-                // The first of the new ones comes next.
+                // The search continues at the first of the new nodes.
                 self.cursor = all - 1;
             } else {
                 backoff.pause();
@@ -454,7 +457,8 @@ impl Feed {
 
     /// Tells the server that no more submissions come.
     fn close(&self, how: u32) {
-        // Release: pairs with the Acquire in `ServedLane::serve`.
+        // Release: pairs with the Acquire in `ServedLane::look_further`: the server sees all submissions before it
+        // ends.
         self.shared.for_server.fetch_or(how, Ordering::Release);
         self.shared.lock_bell().wake();
     }

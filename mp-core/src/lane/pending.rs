@@ -1,4 +1,4 @@
-//! What the submitter of a send holds until it is answered.
+//! What the submitter of a send holds until the send is answered.
 
 use std::{
     marker::PhantomData,
@@ -19,17 +19,17 @@ use crate::{
     wait::{Backoff, Doing, Flag, Operation, UNSURE, Wait, progress::take_failure},
 };
 
-/// A submitted send, without the types of what it holds. Dropping it lets go of the send: the send is carried out
-/// nevertheless, and the last thread that is done with what it held drops that.
+/// A submitted send, without the types of its cargo. Dropping it lets go of the send. The send is carried out
+/// nevertheless, and the last thread that uses the cargo drops it.
 pub struct Untyped {
     shared: Arc<Shared>,
     node: NodeAt,
     index: u32,
 }
 
-// SAFETY: the node is used by whoever has it by its state, and holds `Send` cargo.
+// SAFETY: the state of a node says which thread may access its other fields, and the node holds only `Send` cargo.
 unsafe impl Send for Untyped {}
-// SAFETY: a shared reference only reads the state.
+// SAFETY: methods with a shared reference only use atomics of the node.
 unsafe impl Sync for Untyped {}
 
 /// The holder's wish to be woken. Only the holder writes it while the send is pending.
@@ -79,33 +79,33 @@ impl Untyped {
     /// Waits until the send is answered, whatever happens.
     pub fn wait_done(&mut self) {
         let mut backoff = Backoff::new();
-        // In a world too broken to sleep in, the server answers all the same.
+        // Even if the world is too broken to sleep in, the server answers.
         while !self.wait(Wait::forever()).is_ok_and(|done| done) && !self.is_done() {
             backoff.pause();
         }
     }
 
-    /// Returns the context of the rank that has submitted the send and is rung when it is answered.
+    /// Returns the context of the rank that has submitted the send and that is rung when the send is answered.
     pub(crate) fn context(&self) -> &Arc<Context> {
         &self.shared.context
     }
 
-    /// Returns where the descriptor of its channel lies.
+    /// Returns where the descriptor of the send's channel lies.
     pub(crate) fn channel(&self) -> u64 {
         self.shared.channel
     }
 
-    /// Asks to have the rank's doorbell rung when it is answered.
+    /// Asks the server to ring the rank's doorbell when the send is answered.
     pub(crate) fn raise(&self) {
         Wish(self.node).raise();
     }
 
-    /// Withdraws that request.
+    /// Withdraws the request of [`raise`](Self::raise).
     pub(crate) fn lower(&self) {
         Wish(self.node).lower();
     }
 
-    /// Returns whether the send was answered. If not, the task is woken when it is.
+    /// Returns whether the send was answered. If not, the task will be woken when the send is answered.
     pub fn poll_done(&mut self, task: &mut Task<'_>) -> Poll<()> {
         if self.is_done() {
             return Poll::Ready(());
@@ -123,24 +123,24 @@ impl Untyped {
         Poll::Pending
     }
 
-    /// Takes the node with its cargo away from the server, unless the send is done. Returns whether it did. Waits for a
-    /// message that is just being sent.
+    /// Takes the node with its cargo away from the server. Returns false if the send is already answered. If the server
+    /// is just sending the message, this waits for the end of that.
     fn withdraw(&mut self) -> bool {
         let wish = self.node.wish();
         wish.store(wish.load(Ordering::Relaxed) | CANCEL, Ordering::Relaxed);
-        // From here on the server does not begin to send it: see `Shared::serving`.
+        // After this fence the server does not begin to send the message: see `Shared::serving`.
         if !self.shared.asymmetry.heavy() {
             std::thread::sleep(UNSURE);
         }
         let mut backoff = Backoff::new();
         loop {
-            // Acquire: pairs with the Release in `ServedLane::leave_current`: the answer shows, and
-            // the server does not look at the cargo any more.
+            // Acquire: pairs with the Release in `ServedLane::leave_current`: the answer is visible, and the server
+            // does not use the cargo any more.
             if self.shared.serving.load(Ordering::Acquire) != self.index + 1 {
                 if self.is_done() {
                     return false;
                 }
-                // Else a server that ends has it, and answers.
+                // If this fails, a server that is ending has taken the node, and will answer.
                 if self.node.take(SUBMITTED) {
                     return true;
                 }
@@ -152,7 +152,7 @@ impl Untyped {
     /// Restores the types of the cargo.
     ///
     /// # Safety
-    /// It came from a `Pending<S, U>`.
+    /// This send came from a `Pending<S, U>`.
     pub unsafe fn typed<S, U>(self) -> Pending<S, U> {
         Pending { untyped: self, types: PhantomData }
     }
@@ -196,7 +196,7 @@ impl<S, U> Pending<S, U> {
         self.untyped.is_done()
     }
 
-    /// Takes back what was submitted.
+    /// Takes back the submitted value.
     ///
     /// # Errors
     /// The pending send itself, when it was already answered.
@@ -205,13 +205,14 @@ impl<S, U> Pending<S, U> {
             return Err(self);
         }
         let untyped = ManuallyDrop::new(self.untyped);
-        // SAFETY: taken from the server, which did not send it: `submit` loaded this type.
+        // SAFETY: `withdraw` has given this thread exclusive access to the node, and the server did not send the cargo.
+        // So the cargo is still what `submit_cargo` loaded, which has the layout of a `U`.
         let cargo = unsafe { unload::<U>(untyped.node.cargo()) };
         untyped.node.withdraw();
         let shared = &untyped.shared;
         shared.asymmetry.light();
         shared.wake_server();
-        // SAFETY: `untyped` is not used again, and its destructor does not run.
+        // SAFETY: `untyped` is not used again and its destructor does not run, so `shared` is dropped only here.
         drop(unsafe { std::ptr::read(shared) });
         Ok(cargo)
     }
@@ -230,8 +231,8 @@ impl<S, U> Pending<S, U> {
         let Some(state) = self.untyped.node.answered() else { return Err(self) };
         let untyped = ManuallyDrop::new(self.untyped);
         let cargo = untyped.node.cargo();
-        // SAFETY: answered: the holder's, who takes the cargo this once; `submit` loaded a type
-        // of which this is what is left.
+        // SAFETY: the send is answered, so the node belongs to its holder, this call, which takes the cargo for the
+        // only time. The state says whether an `S` is left of it, or a `U` with a `Failure`.
         let answer = unsafe {
             if state == SENT {
                 Ok(unload::<S>(cargo))
@@ -241,7 +242,7 @@ impl<S, U> Pending<S, U> {
             }
         };
         untyped.node.free();
-        // SAFETY: `untyped` is not used again, and its destructor does not run.
+        // SAFETY: `untyped` is not used again and its destructor does not run, so `shared` is dropped only here.
         drop(unsafe { std::ptr::read(&untyped.shared) });
         Ok(answer)
     }

@@ -29,16 +29,16 @@ pub enum Progress {
     Idle,
     /// Something was done, and there may be more.
     Worked,
-    /// There is something to do, but its channel is full, or its turn has not come.
+    /// The next message can't be sent now, because its channel is full or because it is not its turn.
     Blocked,
-    /// Nothing more will ever come.
+    /// The lane has ended: no more messages will come.
     Ended,
 }
 
 /// The result of an attempt to carry out a send, for a [`Watch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// It is not possible now.
+    /// The message can't be sent now.
     NotYet,
     /// The message is in the channel.
     Sent,
@@ -55,7 +55,7 @@ pub trait Watch: Send {
 /// Number of sends carried out in one look, so that no lane keeps the others waiting.
 const AT_ONCE: u32 = 16;
 
-/// What a server does with an outlet outside its usual path.
+/// The operations of an outlet that a server needs apart from filling slots.
 pub(super) trait AnyOutlet: Send + Sync {
     fn give_up(&self, position: Position);
     fn raise(&self);
@@ -76,30 +76,31 @@ impl<M: Message + ?Sized> AnyOutlet for Outlet<M> {
     }
 }
 
-/// The serving end of one lane. It goes with the thread that serves it, and can be handed to another thread. If it is
-/// dropped before it has [`Ended`](Progress::Ended), it ends what is in it with [`NotSent`](crate::ErrorKind::NotSent).
+/// The serving end of one lane. It belongs to the thread that serves it, and can be handed to another thread. If it is
+/// dropped before it has [`Ended`](Progress::Ended), it ends the requests in it with
+/// [`NotSent`](crate::ErrorKind::NotSent).
 pub struct ServedLane {
     shared: Arc<Shared>,
     outlet: Arc<dyn AnyOutlet>,
-    /// Where the outlet lies, for the cargo's verbs, which know its type.
+    /// The address of the outlet, for the cargo's verbs, which know the outlet's type.
     at: NonNull<()>,
     gauge: Arc<Gauge>,
-    /// The node to look at.
+    /// The first submitted node that is not carried out yet; or the node that the submitter will submit next.
     current: NodeAt,
     index: u32,
-    /// A position before that of any node to come.
+    /// A position that is not after that of any node to come.
     before: u64,
-    /// Positions below this are known to be free.
+    /// The slots of positions below this are known to be free.
     room: u64,
     blocked: bool,
     ended: bool,
-    /// What was noted when its thread went to sleep: whether the lane was blocked.
+    /// While the thread is noted as asleep: whether the lane was blocked when the thread went to sleep.
     resting: Cell<Option<bool>>,
     watch: Option<Box<dyn Watch>>,
 }
 
-// SAFETY: the pointer is that of the outlet that `outlet` keeps, which is `Sync`; nodes are used by
-// whoever has them by their state, and hold `Send` cargo.
+// SAFETY: `at` leads to the outlet that `outlet` keeps alive and that is `Sync`. The state of a node says which thread
+// may access its other fields, and nodes hold only `Send` cargo.
 unsafe impl Send for ServedLane {}
 
 impl ServedLane {
@@ -130,12 +131,12 @@ impl ServedLane {
         }
     }
 
-    /// Lets `watch` see what is carried out from now on.
+    /// Lets `watch` observe the sends that are carried out from now on.
     pub fn watch(&mut self, watch: Option<Box<dyn Watch>>) {
         self.watch = watch;
     }
 
-    /// Sends what can be sent now, up to a number of messages.
+    /// Sends the messages that can be sent now, up to a fixed number.
     #[inline]
     pub fn serve(&mut self) -> Progress {
         if !self.current.is_submitted() {
@@ -167,7 +168,8 @@ impl ServedLane {
             self.pass_withdrawn();
             return Progress::Worked;
         }
-        // Acquire: pairs with the Release in `Outgoing::close`: nothing is submitted after that.
+        // Acquire: pairs with the Release in `Feed::close`: all submissions were made before it, so a node that is free
+        // now stays free.
         if self.shared.for_server.load(Ordering::Acquire) == 0 {
             return Progress::Idle;
         }
@@ -177,20 +179,21 @@ impl ServedLane {
                 self.end();
                 Progress::Ended
             }
-            // Just being withdrawn: whoever does that wakes this thread afterwards.
+            // The holder of the request is just withdrawing the node. It wakes this thread afterwards.
             _ => Progress::Idle,
         }
     }
 
-    /// Returns whether the first thing in the lane could not be done at the last look.
+    /// Returns whether the first submission in the lane could not be carried out at the last look.
     pub fn is_blocked(&self) -> bool {
         self.blocked
     }
 
-    /// Returns what the current node says: its position, and the node after it.
+    /// Returns the position in the current node, and the index of the node after it.
     #[inline]
     fn read_current(&self) -> (u64, u32) {
-        // SAFETY: submitted or withdrawn: this end's.
+        // SAFETY: the current node is submitted, withdrawn or taken by this end, so it belongs to this end, and it has
+        // not failed.
         let (low, next, _) = unsafe { self.current.read() };
         if next & FAR != 0 {
             return (self.shared.far.load(Ordering::Relaxed), next & !FAR);
@@ -199,7 +202,7 @@ impl ServedLane {
         (self.before + u64::from(low.wrapping_sub(self.before as u32)), next)
     }
 
-    /// Passes a node whose cargo the holder has taken.
+    /// Skips a node whose cargo the holder has taken back.
     #[cold]
     fn pass_withdrawn(&mut self) {
         let node = self.current;
@@ -207,11 +210,11 @@ impl ServedLane {
         self.gauge.remove(node.wish().load(Ordering::Relaxed) >> WEIGHT);
         self.advance(number, next);
         node.free();
-        // SAFETY: the number in a submitted node, which is this end's: nobody else has it.
+        // SAFETY: the number comes from a submitted node that belongs to this end, so nobody else has it.
         self.outlet.give_up(unsafe { Position::from_number(number) });
     }
 
-    /// Carries out the current node and goes to the next. Returns false if that is not possible now.
+    /// Carries out the send in the current node and goes to the next node. Returns false if that is not possible now.
     fn send_current(&mut self) -> bool {
         let node = self.current;
         self.shared.serving.store(self.index + 1, Ordering::Relaxed);
@@ -220,21 +223,22 @@ impl ServedLane {
             self.leave_current();
             return false;
         }
-        // SAFETY: submitted: this end's.
+        // SAFETY: the node is submitted, so it belongs to this end, and it has not failed.
         let (.., verbs) = unsafe { node.read() };
         let (number, next) = self.read_current();
-        // SAFETY: the number in a submitted node, which is this end's: nobody else has it.
+        // SAFETY: the number comes from a submitted node that belongs to this end, so nobody else has it.
         let position = || unsafe { Position::from_number(number) };
         if self.shared.for_server.load(Ordering::Relaxed) & CANCELLED != 0 {
             self.fail_current(position(), None);
             return true;
         }
         let (at, room) = (self.at, &mut self.room);
-        // What can panic is the user's code that lends the message, before the position is used;
-        // what it leaves broken is its own.
+        // Only the user's code that lends the message can panic, before the position is used. If the panic leaves
+        // something broken, it is the user's.
         let mut fill = || {
             catch_unwind(AssertUnwindSafe(|| {
-                // SAFETY: the cargo of a submitted node, and the outlet of its lane.
+                // SAFETY: the node is submitted, so its cargo is as `load` left it, and `at` leads to the outlet of the
+                // cargo's lane.
                 unsafe { (verbs.fill)(node.cargo(), at, position(), room) }
             }))
         };
@@ -262,7 +266,7 @@ impl ServedLane {
         true
     }
 
-    /// Notes that the current node is not being served.
+    /// Notes that the server does not use the current node's cargo any more.
     #[inline(always)]
     fn leave_current(&self) {
         // Release: pairs with the Acquire in `Untyped::withdraw`.
@@ -291,17 +295,18 @@ impl ServedLane {
             })
         });
         let node = self.current;
-        // SAFETY: submitted, and this end's.
+        // SAFETY: the node is submitted and belongs to this end, and `answer` changes its state to `UNSENT`.
         unsafe { node.fail(error) };
         self.advance(number, next);
         self.answer(node, UNSENT);
     }
 
-    /// Gives a node to the holder of its request.
+    /// Gives a node back to the holder of its request, and wakes the holder.
     fn answer(&self, node: NodeAt, state: u32) {
         self.gauge.remove(node.wish().load(Ordering::Relaxed) >> WEIGHT);
         let wish = node.answer(state, self.shared.context.waiting.asymmetry);
-        // Only now, when the answer shows, and before a task's waker can panic.
+        // Only after the answer is visible, because a holder that cancels then looks for it. Before the wakers run,
+        // because they may panic.
         self.leave_current();
         if wish != 0 {
             self.attend_holder(wish);
@@ -314,10 +319,10 @@ impl ServedLane {
             self.shared.context.ring(self.shared.context.me);
         }
         if wish & WAKER != 0 {
-            // Those of all requests: a task that is woken in vain comes again.
+            // This wakes the tasks of all requests. A task that is woken in vain polls again.
             let wakers = std::mem::take(&mut *self.shared.lock_wakers());
             let panics = |waker: Waker| catch_unwind(AssertUnwindSafe(|| waker.wake())).err();
-            // Every one, also if another one panics: its task would never come again.
+            // Each waker is called even if another one panics, because its task would otherwise never be polled again.
             let mut panics: Vec<_> = wakers.into_values().filter_map(panics).collect();
             if let Some(panic) = panics.pop() {
                 panics.into_iter().for_each(discard);
@@ -326,8 +331,8 @@ impl ServedLane {
         }
     }
 
-    /// Returns the doorbell at which the sending end's rank sleeps, if this lane waits for the channel's other end,
-    /// which rings there.
+    /// Returns the doorbell of the sending end's rank if this lane waits for the channel's other end, which rings that
+    /// doorbell.
     pub(super) fn doorbell(&self) -> Option<&Futex> {
         let context = &self.shared.context;
         let rank = self.blocked.then(|| context.rank(context.me).ok()).flatten()?;
@@ -340,7 +345,7 @@ impl ServedLane {
         Some(context.rank(context.me).ok()?.doorbell.value())
     }
 
-    /// Notes that the server is going to sleep. Returns whether the channel was told, too.
+    /// Notes that the server is going to sleep. Returns whether the channel's flag was raised, too.
     pub(super) fn raise(&self) -> bool {
         self.shared.for_feeder.fetch_or(PARKED, Ordering::Relaxed);
         if self.blocked {
@@ -368,7 +373,8 @@ impl ServedLane {
         }
     }
 
-    /// Returns the fences of those that look whether the server sleeps: the channel's other end, and the submitter.
+    /// Returns the kinds of fences that the channel's other end and the submitter use before they look whether the
+    /// server sleeps.
     pub(super) fn asymmetries(&self) -> [Asymmetry; 2] {
         [self.shared.context.waiting.asymmetry, self.shared.asymmetry]
     }
@@ -382,7 +388,7 @@ impl ServedLane {
         self.shared.context.crowded()
     }
 
-    /// Tells the submitter whether more submissions are welcome. What it submits is served in any case.
+    /// Tells the submitter whether more submissions are welcome. Submissions are served in any case.
     pub fn switch(&self, on: bool) {
         let word = &self.shared.for_feeder;
         if on {
@@ -392,11 +398,12 @@ impl ServedLane {
         }
     }
 
-    /// Moves to another thread: submissions ring `bell` from now on.
+    /// Moves the lane to another thread: submissions ring `bell` from now on.
     pub fn move_to(&mut self, bell: &Arc<Bell>) {
         self.wake();
         *self.shared.lock_bell() = Arc::clone(bell);
-        // A submitter that saw the flag may be ringing the other thread.
+        // A submitter that has just seen `PARKED` may ring the bell of the previous thread, so the new thread must look
+        // once.
         bell.ring();
     }
 
@@ -405,10 +412,11 @@ impl ServedLane {
         let mut backoff = Backoff::new();
         loop {
             match self.current.state().load(Ordering::Acquire) {
-                // The submitter or the holder may take it back at the same time.
+                // The submitter or the holder may take the node back at the same time.
                 SUBMITTED if self.current.take(SUBMITTED) => {
                     let (number, _) = self.read_current();
-                    // SAFETY: of a submitted node that is now this end's.
+                    // SAFETY: the number comes from a submitted node that this end has just taken, so nobody else has
+                    // it.
                     let position = unsafe { Position::from_number(number) };
                     self.fail_current(position, None);
                 }
@@ -419,18 +427,18 @@ impl ServedLane {
         }
     }
 
-    /// Ends everything that is submitted, and tells the submitter that no thread serves the lane any more.
+    /// Ends all submitted requests, and tells the submitter that no thread serves the lane any more.
     fn end(&mut self) {
         if self.ended {
             return;
         }
         self.ended = true;
         self.shared.for_feeder.fetch_or(GONE, Ordering::Relaxed);
-        // Either the submitter sees that we are gone, or we see what it submitted.
+        // After this fence, either the submitter sees `GONE`, or this thread sees the submission.
         if !self.shared.asymmetry.heavy() && !cfg!(loom) {
             std::thread::sleep(UNSURE);
         }
-        // Until every request is answered, whatever a task's waker does.
+        // A task's waker may panic. Every request must be answered nevertheless.
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.fail_submitted())) {
             discard(panic);
         }
@@ -474,12 +482,12 @@ fn watched(
             Ok(Filled::No(_)) | Err(_) => Attempt::Failed,
         }
     };
-    // Whatever becomes of the watch, the answer is the fill's.
+    // A panic of the watch is ignored: the result is that of `fill`.
     let _ = catch_unwind(AssertUnwindSafe(|| watch.attempt(&mut carry)));
     filled
 }
 
-/// Returns what a panic said.
+/// Returns the message of a panic, as the reason of an error.
 fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic
         .downcast_ref::<&str>()

@@ -1,4 +1,4 @@
-//! A lane without a serving thread behind it.
+//! Tests of lanes without a serving thread behind them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     world::bury,
 };
 
-/// A lane is used again after more messages than 32 bits can count.
+/// A lane is used again after more messages than 32 bits can count have been sent in other ways.
 #[test]
 fn positions_far_apart() {
     let rank = World::solo().unwrap();
@@ -48,7 +48,7 @@ fn outgoing(world: &Context, from: u32, name: &str) -> Outgoing<u64> {
     Outgoing::new(rank.sender(name, 1 - from as usize, Channel::degree(1)).unwrap())
 }
 
-/// A thread counts once for every world, however many lanes and ranks there are.
+/// A thread counts once for each world, however many lanes and ranks of it the thread serves.
 #[test]
 fn a_thread_at_work_wants_a_core() {
     let (world, other) = (world(), world());
@@ -73,7 +73,7 @@ fn a_thread_at_work_wants_a_core() {
     second.rest();
     assert_eq!((helpers(&world), helpers(&other)), (1, 1));
 
-    // Asleep it needs none.
+    // A sleeping thread needs no core.
     std::thread::scope(|scope| {
         let sleeping = scope.spawn(|| bell.wait(WaitPolicy::Park, &mut lanes, &[]));
         let slept = (0..10_000).any(|_| {
@@ -99,7 +99,7 @@ fn a_dead_ranks_threads_want_no_core() {
     let lane = [end.add_lane(&bell, &gauge)];
     bells.iter().for_each(|bell| bell.attend(&lane, &[]));
     assert!(world.crowded());
-    // A kill drops nothing.
+    // A process that is killed runs no destructors.
     std::mem::forget((bells, lane, end));
     bury(&world, 0).unwrap();
     assert_eq!(world.world().unwrap().helpers.load(Ordering::Relaxed), 0);

@@ -1,13 +1,13 @@
-//! Combining the elements in lines with private ones as they are read.
+//! Combining elements in lines with private elements, while the lines are read.
 //!
-//! Copying the elements first and combining the copies takes a quarter longer: the copy is written and read once more,
-//! and while it is read no line is on its way from another core.
+//! Copying the elements first and then combining the copies takes a quarter longer, because the copy is written and
+//! read once more, and because no line is on its way from another core while the copy is read.
 //!
-//! The results can also go to other lines, or to the same ones, straight from the registers. A separate put would read
-//! all of them again.
+//! The results can also be written to other lines or to the same lines, directly from the registers. A separate put
+//! would read all results again.
 //!
 //! As in [`get`](super::get) and [`put`](super::put), the lines are read and written by machine instructions that the
-//! compiler does not look into; here it is one line at a time.
+//! compiler does not look into, but one line at a time.
 
 use super::shared::{LINE_BYTES, Line, get, put};
 use crate::{
@@ -19,9 +19,9 @@ use crate::{
 #[repr(C, align(64))]
 struct Bytes([u8; LINE_BYTES]);
 
-/// Replaces each element of `target` by `combine` of it and of the element in its place in the lines, which have room
-/// for all. Also writes the results to the lines `to`, if there are any. These are as many as are read, and either the
-/// very same lines or all separate from them.
+/// Replaces each element of `target` by `combine` of this element and the element in the same place in the lines
+/// `from`, which hold at least as many elements. Also writes the results to the lines `to`, if they are given. There
+/// must be as many of these as are read, and they must be either the same lines or entirely separate ones.
 #[inline]
 pub(crate) fn fold<T: Plain>(
     from: &[Line],
@@ -55,14 +55,14 @@ pub(crate) fn fold<T: Plain>(
     fence(Ordering::Acquire);
 }
 
-/// Folds elements that lie across the ends of lines. This does need copies.
+/// Folds elements that cross the ends of lines. This needs copies of the elements.
 fn fold_uneven<T: Plain>(
     from: &[Line],
     target: &mut [T],
     combine: impl Fn(T, T) -> T,
     to: Option<&[Line]>,
 ) {
-    // So many elements fill whole lines, whatever their size.
+    // This number of elements fills whole lines, whatever the size of an element.
     let mut there = vec![T::zeroed(); target.len().min(LINE_BYTES)];
     for (from, target) in from.chunks(size_of::<T>()).zip(target.chunks_mut(LINE_BYTES)) {
         let there = &mut there[..target.len()];
@@ -76,7 +76,7 @@ fn fold_uneven<T: Plain>(
     }
 }
 
-/// Folds the elements of one line. There are at most as many as the line has.
+/// Folds the elements of one line with `target`, which has at most as many.
 #[inline(always)]
 fn fold_line<T: Plain>(line: &mut Bytes, target: &mut [T], combine: &impl Fn(T, T) -> T) {
     let line: &mut [T] = bytemuck::cast_slice_mut(&mut line.0);
@@ -86,7 +86,7 @@ fn fold_line<T: Plain>(line: &mut Bytes, target: &mut [T], combine: &impl Fn(T, 
     }
 }
 
-/// Folds all of these lines, which the targets fill.
+/// Folds whole lines: `target` has as many elements as the lines hold.
 #[inline(always)]
 fn fold_lines<T: Plain>(
     from: &[Line],
@@ -107,7 +107,7 @@ fn fold_lines<T: Plain>(
     }
 }
 
-/// Folding with the vectors that this processor has.
+/// Folding with the widest vectors that are fast on this processor.
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
 mod vectors {
     use std::{
@@ -128,10 +128,10 @@ mod vectors {
         to: Option<&[Line]>,
     ) {
         use std::arch::is_x86_feature_detected as has;
-        // The last one is what those have that do not slow down for wide vectors.
+        // VBMI2 is required because the processors that have it do not slow down for wide vectors.
         let wide = has!("avx512f") && has!("avx512vl") && has!("avx512bw") && has!("avx512dq");
         if wide && has!("avx512vbmi2") {
-            // SAFETY: the processor has them.
+            // SAFETY: the processor has the features, which was just checked.
             unsafe { fold_512(from, target, combine, to) }
         } else if has!("avx2") {
             // SAFETY: as above.
@@ -150,19 +150,20 @@ mod vectors {
     ) {
         let load = |line: &Line| {
             let bytes: __m512i;
-            // SAFETY: a line has so many bytes; as a load it is one of relaxed atomic words.
+            // SAFETY: a line has as many bytes as the instruction reads. Its effect is that of relaxed loads of atomic
+            // words.
             unsafe {
                 asm!("vmovdqu64 {}, [{}]", out(zmm_reg) bytes, in(reg) from_ref(line),
                     options(nostack, preserves_flags, readonly));
             }
-            // SAFETY: as many bytes, of which any value is one.
+            // SAFETY: both types have the same size, and any bits are valid for both.
             unsafe { std::mem::transmute::<__m512i, Bytes>(bytes) }
         };
         let store = |line: &Line, bytes: Bytes| {
-            // SAFETY: as many bytes, of which any value is one.
+            // SAFETY: both types have the same size, and any bits are valid for both.
             let bytes = unsafe { std::mem::transmute::<Bytes, __m512i>(bytes) };
-            // SAFETY: a line has so many bytes, which are atomic words; as a store it is one of
-            // relaxed ones.
+            // SAFETY: a line has as many bytes as the instruction writes, and consists of atomic words. The effect is
+            // that of relaxed stores to them.
             unsafe {
                 asm!("vmovdqu64 [{}], {}", in(reg) from_ref(line), in(zmm_reg) bytes,
                     options(nostack, preserves_flags));
@@ -211,7 +212,7 @@ mod vectors {
     ) {
         let load = |line: &Line| {
             let [a, b, c, d]: [__m128i; 4];
-            // SAFETY: as above; every x86-64 processor has these.
+            // SAFETY: as above. Every x86-64 processor has these registers.
             unsafe {
                 asm!("movdqu {}, [{line}]", "movdqu {}, [{line} + 16]",
                     "movdqu {}, [{line} + 32]", "movdqu {}, [{line} + 48]",
@@ -235,7 +236,7 @@ mod vectors {
         fold_lines(from, target, combine, to, load, store);
     }
 
-    /// Folds with the chosen vectors. A test can make sure that the processor has them.
+    /// Folds with vectors of the chosen width, so that tests cover each width that the processor has.
     #[cfg(test)]
     pub(super) fn fold_as<T: Plain>(
         wide: bool,
@@ -246,7 +247,7 @@ mod vectors {
     ) {
         if wide {
             assert!(std::arch::is_x86_feature_detected!("avx2"));
-            // SAFETY: it has them.
+            // SAFETY: the processor has them, as asserted.
             unsafe { fold_256(from, target, combine, to) }
         } else {
             fold_128(from, target, combine, to);
@@ -285,7 +286,7 @@ mod tests {
             let there: Vec<T> = (0..count).map(|index| of(index + 7)).collect();
             let lines: Vec<Line> = (0..60).map(|_| Line::new()).collect();
             put(bytemuck::cast_slice(&there), &lines[1..]);
-            // Which is which, and in its order.
+            // The result shows which element was the own one, and which elements met.
             let combine = |own: T, there: T| {
                 let mut bytes = bytemuck::bytes_of(&own).to_vec();
                 let other = bytemuck::bytes_of(&there);
@@ -301,9 +302,9 @@ mod tests {
                 .collect();
             let used = size_of_val(&there[..]).div_ceil(LINE_BYTES);
             let others: Vec<Line> = (0..60).map(|_| Line::new()).collect();
-            // Those that are read are the last to be written.
+            // The lines that are read come last, because they are overwritten.
             for to in [None, Some(&others), Some(&lines)] {
-                // Not at the beginning of a line.
+                // The elements do not begin at the beginning of a line.
                 let mut got: Vec<T> = (0..=count).map(&of).collect();
                 fold(&lines[1..=used], &mut got[1..], combine, to.map(|to| &to[1..=used]));
                 assert_eq!(got[0], of(0));

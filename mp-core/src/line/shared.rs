@@ -1,14 +1,14 @@
-//! Lines of shared memory: flags, their payloads, and copies of many lines.
+//! Lines of shared memory: flags with payloads, and copies of many lines.
 //!
-//! A program may put and get the same lines at the same time: nothing in the interface prevents it, and what it then
-//! gets is any mixture of old and new. That must not be a data race. So the shared side of every copy is made of atomic
-//! words, or of machine instructions that the compiler does not look into. The caller borrows the private side, so that
-//! nobody else can have it.
+//! The interface does not prevent a program from putting and getting the same lines at the same time. The result is
+//! then any mixture of old and new bytes, but it must not be a data race. So every copy accesses the shared side by
+//! atomic words, or by machine instructions that the compiler does not look into. The caller borrows the private side,
+//! so that nobody else can use it.
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
 const WORD: usize = size_of::<u64>();
-/// The model checker's lines are short, because it looks at every word.
+/// Lines are short under the model checker, because it explores every word.
 const WORDS: usize = if cfg!(loom) { 2 } else { 8 };
 /// Bytes in a line.
 pub(crate) const LINE_BYTES: usize = WORDS * WORD;
@@ -36,16 +36,17 @@ impl Line {
 
     #[inline(always)]
     pub(crate) fn set_flag(&self, value: u64) {
-        // Release: pairs with the Acquire in `flag`: whoever sees the value sees what was put
-        // before, and what was got before is not overwritten by what he does then.
+        // Release: pairs with the Acquire in `flag`: a rank that sees the value sees everything that this rank put
+        // before, and its later stores come after all loads that this rank made before.
         self.0[0].store(value, Ordering::Release);
     }
 
-    /// Adds to the flag, and returns its previous value. Readers and adders see what was put before.
+    /// Adds to the flag, and returns its previous value. Ranks that read the flag or add to it afterwards see what this
+    /// rank put before.
     #[inline(always)]
     pub(crate) fn add_to_flag(&self, value: u64) -> u64 {
-        // Release as in `set_flag`, which it may stand for. Acquire: pairs with the Release in `add_to_flag` of a rank
-        // that added before.
+        // Release as in `set_flag`, because an addition may set a flag. Acquire: pairs with the Release in
+        // `add_to_flag` of a rank that added before.
         self.0[0].fetch_add(value, Ordering::AcqRel)
     }
 
@@ -61,7 +62,7 @@ impl Line {
     }
 }
 
-/// Stores as many words as the bytes need, with zeros after the bytes in the last word.
+/// Stores as many words as the bytes need. The rest of the last word is filled with zeros.
 #[inline(always)]
 fn store(source: &[u8], to: &[AtomicU64]) {
     let (words, rest) = source.as_chunks::<WORD>();
@@ -89,16 +90,16 @@ fn load(from: &[AtomicU64], target: &mut [u8]) {
     }
 }
 
-/// Copies private memory to lines that have room for it.
+/// Copies private memory to lines, which must have room for it.
 ///
-/// Other ranks see the puts of one rank in their order, even without a flag: the fences of this function and of [`get`]
-/// pair, and cost nothing on x86.
+/// Other ranks see the puts of one rank in their order, even without a flag, because the fences of this function and of
+/// [`get`] synchronize. They cost nothing on x86.
 #[inline]
 pub(crate) fn put(source: &[u8], to: &[Line]) {
     put_by(source, to, bulk::store);
 }
 
-/// Copies as [`put`] does, but past the caches where the processor can. Whole lines are in no cache afterwards.
+/// Copies as [`put`] does, but past the caches if the processor can. Afterwards, the whole lines are in no cache.
 pub(crate) fn put_past_caches(source: &[u8], to: &[Line]) {
     put_by(source, to, bulk::store_past_caches);
 }
@@ -107,19 +108,19 @@ pub(crate) fn put_past_caches(source: &[u8], to: &[Line]) {
 fn put_by(source: &[u8], to: &[Line], store_lines: impl FnOnce(&[u8], &[Line])) {
     fence(Ordering::Release);
     let (whole, rest) = source.split_at(source.len() / LINE_BYTES * LINE_BYTES);
-    // What is left over goes first: the processor looks ahead from there into a string
-    // instruction, and not out of it.
+    // The rest, which is less than a line, goes first, because the processor looks ahead from ordinary instructions
+    // into a string instruction, but not out of it.
     if let Some(last) = to.get(whole.len() / LINE_BYTES) {
         store(rest, &last.0);
     }
     store_lines(whole, to);
 }
 
-/// Copies lines to private memory, as much as fits there.
+/// Copies lines to private memory, as many bytes as `target` has.
 #[inline]
 pub(crate) fn get(from: &[Line], target: &mut [u8]) {
     let (whole, rest) = target.split_at_mut(target.len() / LINE_BYTES * LINE_BYTES);
-    // As in `put`: all lines are on their way at the same time.
+    // The rest goes first, as in `put`, so that all lines are on their way at the same time.
     if let Some(last) = from.get(whole.len() / LINE_BYTES) {
         load(&last.0, rest);
     }
@@ -127,7 +128,7 @@ pub(crate) fn get(from: &[Line], target: &mut [u8]) {
     fence(Ordering::Acquire);
 }
 
-/// Copies lines to as many others, the first one first, even where they overlap.
+/// Copies lines to as many other lines, beginning with the first. The two ranges may overlap.
 #[inline]
 pub(crate) fn copy(from: &[Line], to: &[Line]) {
     fence(Ordering::Release);
@@ -137,10 +138,10 @@ pub(crate) fn copy(from: &[Line], to: &[Line]) {
 
 /// Copies of whole lines by machine instructions.
 ///
-/// What they do to shared memory is what loads and stores of relaxed atomic bytes would do, one after another, and no
-/// more than that is promised of their result. So they are no data race, whatever other ranks do meanwhile. The
-/// compiler must take them for such accesses, so that it neither drops them nor moves them over a fence or a flag. The
-/// compiler does not join loops of atomic words into wider accesses.
+/// The instructions have the effect on shared memory that loads and stores of relaxed atomic bytes would have, one
+/// after another, and callers rely on no more than that. So they are no data race, whatever other ranks do at the same
+/// time. The compiler must assume that they access memory, so it neither drops them nor moves them over a fence or a
+/// flag. Loops of atomic words are no alternative, because the compiler does not join them into wider accesses.
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
 mod bulk {
     use super::{LINE_BYTES, Line};
@@ -151,28 +152,30 @@ mod bulk {
     #[inline(always)]
     pub(super) fn store(source: &[u8], to: &[Line]) {
         let bytes = source.len().min(size_of_val(to));
-        // SAFETY: the source has so many bytes, and so have the lines.
+        // SAFETY: both the source and the lines have at least `bytes` bytes. The lines consist of atomics, so they do
+        // not overlap the borrowed source.
         unsafe { copy_apart(source.as_ptr(), to.as_ptr().cast(), bytes) };
     }
 
     #[inline(always)]
     pub(super) fn store_past_caches(source: &[u8], to: &[Line]) {
         let lines = source.len().min(size_of_val(to)) / LINE_BYTES;
-        // SAFETY: the source has so many bytes, and so have the lines, which are aligned.
+        // SAFETY: both the source and the lines have at least that many bytes, and lines are aligned.
         unsafe { move_lines_past_caches(source.as_ptr(), to.as_ptr().cast(), lines) };
     }
 
     #[inline(always)]
     pub(super) fn load(from: &[Line], target: &mut [u8]) {
         let bytes = target.len().min(size_of_val(from));
-        // SAFETY: the lines have so many bytes, and so has the target.
+        // SAFETY: both the lines and the target have at least `bytes` bytes. The target is borrowed exclusively, so
+        // they do not overlap.
         unsafe { copy_apart(from.as_ptr().cast(), target.as_mut_ptr(), bytes) };
     }
 
     #[inline(always)]
     pub(super) fn copy(from: &[Line], to: &[Line]) {
         let bytes = size_of_val(from).min(size_of_val(to));
-        // SAFETY: both have so many bytes.
+        // SAFETY: both ranges have at least `bytes` bytes, and consist of atomics.
         unsafe { copy_forward(from.as_ptr().cast(), to.as_ptr().cast(), bytes) };
     }
 
@@ -183,7 +186,7 @@ mod bulk {
     #[inline(always)]
     unsafe fn copy_apart(from: *const u8, to: *const u8, bytes: usize) {
         let steps = if bytes < STRING { 0 } else { bytes / STRING_STEP * STRING_STEP };
-        // SAFETY: the caller's, for two parts of the ranges.
+        // SAFETY: the conditions of the caller hold for both parts of the ranges.
         unsafe {
             copy_forward(from.add(steps), to.add(steps), bytes - steps);
             copy_forward(from, to, steps);
@@ -193,15 +196,15 @@ mod bulk {
     /// Copies whole lines, the first one first.
     ///
     /// # Safety
-    /// Both ranges are valid for `bytes` bytes, which are whole lines. What is written is either borrowed exclusively
-    /// or made of atomics. What is read may be written by others meanwhile only if it is made of atomics.
+    /// Both ranges are valid for `bytes` bytes, which are whole lines. The target is either borrowed exclusively or
+    /// made of atomics. If others may write the source at the same time, it is made of atomics.
     #[inline(always)]
     unsafe fn copy_forward(from: *const u8, to: *const u8, bytes: usize) {
         if is_string(bytes) {
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees what `move_string` requires of both ranges.
             return unsafe { move_string(from, to, bytes) };
         }
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees what `move_lines` requires of both ranges.
         unsafe { move_lines(from, to, bytes / LINE_BYTES) };
     }
 }
@@ -221,7 +224,7 @@ mod words {
         }
     }
 
-    /// Stores as [`store`] does: there is no other way here.
+    /// Stores as [`store`] does, because there is no way past the caches here.
     #[inline]
     pub(super) fn store_past_caches(source: &[u8], to: &[Line]) {
         store(source, to);
@@ -263,13 +266,13 @@ mod tests {
             let source = bytes(length + 1);
             for put in [put, put_past_caches] {
                 let there = lines(52);
-                // Sources and targets lie anywhere.
+                // Sources and targets need no alignment.
                 put(&source[1..], &there[1..]);
                 let mut target = vec![0xee; length + 2];
                 get(&there[1..], &mut target[1..=length]);
                 assert_eq!(target[1..=length], source[1..]);
                 assert_eq!((target[0], target[length + 1]), (0xee, 0xee));
-                // Not a line more than needed.
+                // No other lines are written.
                 let used = length.div_ceil(LINE_BYTES);
                 let untouched = [0].into_iter().chain(used + 1..52);
                 assert!(untouched.into_iter().all(|line| there[line].flag() == 0));
@@ -328,7 +331,7 @@ mod tests {
         }
     }
 
-    /// This is for Miri, which would see a data race.
+    /// Under Miri, this test would report a data race.
     #[test]
     fn puts_and_gets_of_the_same_lines_are_no_race() {
         let there = lines(3);

@@ -1,9 +1,9 @@
-//! Slices that one rank lends to another, where both are threads of one process. The borrower copies straight out of
+//! Slices that one rank lends to another rank, if both are threads of one process. The borrower copies directly from
 //! the lender's memory, so that a message is copied only once.
 //!
 //! A loan is an offer, not a wait. The lender tells the borrower of it in a separate message, looks for about as long
 //! as such a message takes, and withdraws the offer if the borrower has not begun by then. If the borrower has begun,
-//! the lender waits for it: the borrower is in the middle of a copy.
+//! it is in the middle of a copy, and the lender waits for it.
 //!
 //! ```
 //! use onchip::{Channel, Error, ErrorKind, World};
@@ -30,9 +30,9 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! Addresses stay in the memory of the process. In a segment, which other processes can write, they could not be
-//! trusted. So there are no loans between processes. A number that is not on offer, wherever it comes from, names no
-//! loan.
+//! Addresses of loans are kept in the memory of the process. In a segment, which other processes can write, they could
+//! not be trusted, so there are no loans between processes. Only a number that is on offer names a loan, wherever the
+//! borrower got the number from.
 
 #[cfg(all(test, loom))]
 mod model;
@@ -56,8 +56,9 @@ use crate::{
     wait::{Backoff, Doing, Operation, Wait},
 };
 
-/// How long a lender looks for a borrower that has just been told: the time in which a line goes to a core with another
-/// last-level cache and another line comes back. Where that takes longer, offers are in vain, and hardly any are made.
+/// How long a lender looks whether the borrower begins, after it has told the borrower: the time in which a line goes
+/// to a core with another last-level cache and another line comes back. If that takes longer, offers are in vain, and
+/// hardly any are made.
 const PATIENCE: Duration = Duration::from_nanos(600);
 /// The time from one reading of the clock to the next.
 const PER_CLOCK: Duration = Duration::from_nanos(110);
@@ -87,13 +88,14 @@ impl Lender {
     }
 
     /// Lends a slice until the borrower has copied it or is too late. `tell` must bring the number of the loan to the
-    /// borrower. If it returns `false` or fails, the loan ends there. Returns whether the borrower has taken the loan.
+    /// borrower. If it returns `false` or fails, the loan ends at once. Returns whether the borrower has copied the
+    /// slice.
     ///
-    /// While the world has more threads at work than cores, nothing is lent and `tell` is not called: the borrower may
-    /// need this very core.
+    /// While the world has more working threads than cores, nothing is lent and `tell` is not called, because the
+    /// borrower may need this core.
     ///
     /// # Errors
-    /// Those of `tell`.
+    /// The errors of `tell`.
     pub fn lend<E>(
         &mut self,
         bytes: &[u8],
@@ -117,7 +119,7 @@ impl Drop for Lender {
     }
 }
 
-/// A slice on offer. When the offer ends, even by a panic, nobody reads the slice any more.
+/// A slice on offer. When this is dropped, even by a panic, the offer has ended and nobody reads the slice any more.
 struct Offer<'a> {
     lender: &'a Lender,
     number: u64,
@@ -151,7 +153,8 @@ impl<'a> Offer<'a> {
         self.settle()
     }
 
-    /// Withdraws the offer, or waits until the loan is given back. Returns whether it was taken.
+    /// Withdraws the offer, or waits until the borrower has ended the loan. Returns whether the borrower has copied the
+    /// slice.
     fn settle(&mut self) -> bool {
         self.ended = true;
         let Lender { context, slot, .. } = self.lender;
@@ -164,7 +167,7 @@ impl<'a> Offer<'a> {
             let look = || slot.outcome(self.number);
             match context.wait(Wait::forever(), doing, slot.line(), slot.asleep(), look) {
                 Ok(Some(taken)) => return taken,
-                // A world too broken to sleep in; but the borrower reads.
+                // The world is too broken to sleep in. The borrower still reads, so the lender must wait nevertheless.
                 _ => backoff.pause(),
             }
         }
@@ -185,14 +188,15 @@ impl Borrower {
         Some(Self { context, slot, from })
     }
 
-    /// Copies what is lent under this number, if it is still on offer and as long as `into`. Returns whether it did.
+    /// Copies the slice that is lent under this number, if it is still on offer and as long as `into`. Returns whether
+    /// it was copied.
     pub fn take(&self, number: u64, into: &mut [u8]) -> bool {
         let Some(lent) = self.slot.claim(number) else { return false };
         let fits = lent.len() == into.len();
         if fits {
-            // SAFETY: the address was that of a slice, which its lender keeps borrowed until it
-            // has seen the end of the loan, below; so nobody writes it, and `into`, which is
-            // borrowed exclusively, is elsewhere. The claim's Acquire has made its bytes visible.
+            // SAFETY: the address is that of a slice, which the lender keeps borrowed until it has seen the end of the
+            // loan, which comes below. So nobody writes the slice, and it does not overlap `into`, which is borrowed
+            // exclusively. The claim's Acquire has made its bytes visible.
             unsafe { copy_bytes(lent.cast(), NonNull::from(&mut *into).cast(), lent.len()) };
         }
         let asymmetry = self.context.waiting.asymmetry;

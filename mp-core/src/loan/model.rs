@@ -11,7 +11,7 @@ use crate::{
     wait::{Asymmetry, parked},
 };
 
-/// What is lent: a length in place of an address. The checker watches the marker.
+/// A loan whose bytes are a race marker, which the checker watches. There is only a length, and no address.
 struct Memory {
     slot: Slot,
     bytes: RaceMarker,
@@ -23,7 +23,7 @@ impl Memory {
         Rc::new(Self { slot: Slot::new(), bytes: RaceMarker::new(), bell: Futex::new() })
     }
 
-    /// Does what [`Lender::lend`](super::Lender::lend) does. Afterwards the lender has the bytes for itself again.
+    /// Does what [`Lender::lend`](super::Lender::lend) does. Afterwards, only the lender uses the bytes again.
     fn lend(&self, number: u64, len: usize) -> bool {
         self.bytes.writing();
         self.slot.offer(number, NonNull::slice_from_raw_parts(NonNull::dangling(), len));
@@ -55,7 +55,7 @@ fn borrowing<T: 'static>(
     thread::spawn(move || code(&memory))
 }
 
-/// The loan is taken or withdrawn, both ends agree on which, and nobody reads what its owner has back.
+/// The loan is taken or withdrawn, both ends agree on which, and nobody reads the bytes after the end of the loan.
 #[test]
 fn both_know_whether_it_was_taken() {
     explore(6, || {
@@ -66,7 +66,7 @@ fn both_know_whether_it_was_taken() {
     });
 }
 
-/// Loans follow one another, even if the first was missed: a number never gets what another number names.
+/// A second loan follows the first, even if the first was missed. A number never gets the bytes of another number.
 #[test]
 fn a_loan_is_not_taken_for_another() {
     explore(4, || {
@@ -77,7 +77,7 @@ fn a_loan_is_not_taken_for_another() {
     });
 }
 
-/// A borrower that has no use for the loan gives it back, and a sleeping lender is told.
+/// A borrower that can't use the loan gives it back, and a sleeping lender is woken.
 #[test]
 fn one_of_another_length_is_given_back() {
     explore(6, || {
@@ -88,7 +88,7 @@ fn one_of_another_length_is_given_back() {
     });
 }
 
-/// Two borrowers name the same loan: at most one gets it.
+/// Two borrowers name the same loan, and at most one of them gets it.
 #[test]
 fn it_is_taken_once() {
     explore(4, || {

@@ -1,4 +1,4 @@
-//! The state of one pair's loan, and which end may change it to what.
+//! The state of the loan of one pair of ranks, and which end may change it in which way.
 //!
 //! | from | to | by whom |
 //! |---|---|---|
@@ -8,8 +8,7 @@
 //! | `TAKING` n | `TAKEN` n | the borrower, which has read what was lent |
 //! | `TAKING` n | `FREE` n | the borrower, which can't use it |
 //!
-//! Each end is sure of `OFFERED` only by the compare-and-swap that leaves it, so that exactly one of them does that. A
-//! number is used once.
+//! Each end leaves `OFFERED` by a compare-and-swap, so that only one of the two succeeds. A number is used only once.
 
 use std::ptr::NonNull;
 
@@ -27,13 +26,13 @@ fn word(number: u64, phase: u64) -> u64 {
     number << 2 | phase
 }
 
-/// The state of a loan: see the [module](self). One of its lines moves between the two ends, and another one hardly
-/// ever does.
+/// The state of a loan: see the [module](self). `loan` moves between the cores of both ends. `asleep` is on a separate
+/// line, which is hardly ever written.
 #[derive(Debug)]
 pub(super) struct Slot {
     loan: Loan,
     asleep: Asleep,
-    /// Whether the slot has a lender.
+    /// 1 if the slot has a lender.
     lent_from: AtomicU32,
 }
 
@@ -47,7 +46,7 @@ struct Loan {
     len: AtomicU64,
 }
 
-/// Raised by a lender that sleeps until what it lent is given back.
+/// The flag of a lender that sleeps until the borrower ends the loan.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Asleep(AtomicU32);
@@ -61,9 +60,9 @@ impl Slot {
 
     // --- the lender ---
 
-    /// Becomes the only lender. Returns the number before its first one.
+    /// Makes the caller the only lender. Returns the number before its first loan. Returns `None` if there is a lender.
     pub(super) fn open(&self) -> Option<u64> {
-        // Acquire: pairs with the Release in `close`. Its last state is seen.
+        // Acquire: pairs with the Release in `close`: this sees the last state of the previous lender.
         self.lent_from.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
         Some(self.loan.state.load(Ordering::Relaxed) >> 2)
     }
@@ -72,7 +71,7 @@ impl Slot {
         self.lent_from.store(0, Ordering::Release);
     }
 
-    /// Offers `bytes`. From here to the end of the loan they must stay as they are.
+    /// Offers `bytes`, which must not change until the end of the loan.
     pub(super) fn offer(&self, number: u64, bytes: NonNull<[u8]>) {
         self.loan.address.store(bytes.as_ptr().cast(), Ordering::Relaxed);
         self.loan.len.store(bytes.len() as u64, Ordering::Relaxed);
@@ -82,23 +81,23 @@ impl Slot {
 
     /// Returns whether the borrower has begun.
     pub(super) fn has_begun(&self, number: u64) -> bool {
-        // Relaxed: what follows from it is `withdraw`.
+        // Relaxed: the caller only calls `withdraw` next.
         self.loan.state.load(Ordering::Relaxed) != word(number, OFFERED)
     }
 
-    /// Withdraws the offer, unless the borrower has begun. Returns whether it did.
+    /// Withdraws the offer. Returns false if the borrower has begun.
     pub(super) fn withdraw(&self, number: u64) -> bool {
         let (offered, free) = (word(number, OFFERED), word(number, FREE));
-        // Relaxed: nobody has looked at what was offered, and nobody will.
+        // Relaxed: nobody has accessed the offered bytes, and nobody will.
         let state = &self.loan.state;
         state.compare_exchange(offered, free, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Returns whether the borrower took what was lent, when it has ended. Must be called only after the borrower has
-    /// begun.
+    /// Returns whether the borrower has copied the bytes, or `None` if it is not done. Must be called only after the
+    /// borrower has begun.
     pub(super) fn outcome(&self, number: u64) -> Option<bool> {
-        // Acquire: pairs with the Release in `settle`. Whatever is done with the bytes now comes
-        // after the borrower's reads.
+        // Acquire: pairs with the Release in `settle`: the lender's later writes to the bytes come after the borrower's
+        // reads.
         let state = self.loan.state.load(Ordering::Acquire);
         (state != word(number, TAKING)).then_some(state == word(number, TAKEN))
     }
@@ -107,7 +106,7 @@ impl Slot {
         &self.asleep
     }
 
-    /// Returns the address that the borrower writes at the end.
+    /// Returns the address to which the borrower writes at the end of the loan.
     pub(super) fn line(&self) -> *const () {
         std::ptr::from_ref(&self.loan.state).cast()
     }
@@ -117,7 +116,7 @@ impl Slot {
     /// Begins to take a loan, if it is offered. The bytes stay unchanged until `settle`.
     pub(super) fn claim(&self, number: u64) -> Option<NonNull<[u8]>> {
         let (offered, taking) = (word(number, OFFERED), word(number, TAKING));
-        // Acquire: pairs with the Release in `offer`. Address, length, and the bytes are seen.
+        // Acquire: pairs with the Release in `offer`: this sees the address, the length, and the bytes.
         let state = &self.loan.state;
         state.compare_exchange(offered, taking, Ordering::Acquire, Ordering::Relaxed).ok()?;
         let address = NonNull::new(self.loan.address.load(Ordering::Relaxed))?;
@@ -125,7 +124,7 @@ impl Slot {
         Some(NonNull::slice_from_raw_parts(address, len))
     }
 
-    /// Ends what [`claim`](Self::claim) has begun. `ring` wakes a lender that sleeps.
+    /// Ends the loan that [`claim`](Self::claim) has begun. `ring` wakes a lender that sleeps.
     pub(super) fn settle(
         &self,
         number: u64,

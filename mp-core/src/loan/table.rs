@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use super::slot::Slot;
 use crate::sync::Mutex;
 
-/// The loans of a world of threads, by lender, borrower, and a number on which they agree. Each is opened when it is
-/// first needed: there could be a million pairs.
+/// The loans of a world of threads, by lender, borrower, and a number on which they agree. A slot is made when it is
+/// first needed, because there could be a million pairs.
 #[derive(Debug, Default)]
 pub(crate) struct Loans(Mutex<HashMap<(u32, u32, u64), Arc<Slot>>>);
 

@@ -1,4 +1,4 @@
-//! Loans between threads, through the public interface and beyond its proper use.
+//! Loans between threads, with proper and improper use of the public interface.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -53,7 +53,7 @@ fn numbers_that_are_not_offered_are_not_there() {
             }
             moment.wait();
             moment.wait();
-            // On offer now, but longer.
+            // The loan is on offer now, but it is longer than the buffer.
             assert!(!borrower.take(4, &mut [0; 7]));
             assert!(!borrower.take(4, &mut [0; 8]), "it was given back");
             moment.wait();
@@ -80,7 +80,7 @@ fn numbers_that_are_not_offered_are_not_there() {
     });
 }
 
-/// Nobody takes the loan, and the lender goes on.
+/// If no rank takes the loan, the lender goes on.
 #[test]
 fn what_nobody_takes_is_withdrawn() {
     let taken = pair(|rank| {

@@ -1,4 +1,4 @@
-//! A delegated send, as one of several requests that are waited for together.
+//! Delegated sends as requests that are waited for together with others.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
-//! What non-blocking calls send and receive into: buffers that a request owns.
+//! Buffers that a request owns: non-blocking calls send from them and receive into them.
 
 use bytemuck::cast_slice_mut;
 
 use crate::{SharedBuffer, error::Result, plain::Plain};
 
-/// What a non-blocking or persistent call can send: elements that it owns, or that live forever.
+/// A buffer from which a non-blocking or persistent call can send. The request owns the elements, or they live forever.
 ///
 /// The trait is sealed. `Vec<T>`, `Box<[T]>`, `[T; N]`, [`SharedBuffer<T>`] and slices implement it.
 #[diagnostic::on_unimplemented(
@@ -20,7 +20,8 @@ pub trait Buffer: sealed::Sealed + Send {
     fn elements(&self) -> &[Self::Element];
 }
 
-/// What can be received into: the same as [`Buffer`], with slices that are borrowed mutably.
+/// A buffer into which a non-blocking or persistent call can receive: the same types as for [`Buffer`], but slices must
+/// be borrowed mutably.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a buffer of plain data that can be received into",
     label = "give a `Vec`, an array, a `Box<[T]>`, a `SharedBuffer` or a slice: `&mut values[..]`",
@@ -81,7 +82,7 @@ mutable_buffers! {
 
 /// The place where a received message goes.
 pub trait Landing {
-    /// Makes room for a message of `count` elements, which was checked to fit.
+    /// Makes room for a message of `count` elements. The caller has checked that the message fits.
     ///
     /// # Errors
     /// When there is not enough memory.

@@ -1,9 +1,9 @@
-//! Requests: operations that go on while their rank does something else, and that it waits for later.
+//! Requests: operations that go on while their rank does something else, and for which the rank waits later.
 //!
-//! There is one [`Request`], whatever is pending: a non-blocking send or receive, a collective operation, or a
-//! delegated send. A request owns what was given to it, and returns it. Requests of one rank can be waited for
-//! together, whatever their kinds: see [`wait_all`] and its siblings, which take them as `&mut dyn Pending` where their
-//! types differ.
+//! There is one type, [`Request`], for all pending operations: non-blocking sends and receives, collective operations,
+//! and delegated sends. A request owns the values that were given to the call, and returns them. A rank can wait for
+//! several requests of any kinds together: see [`wait_all`] and its siblings, which take `&mut dyn Pending` if the
+//! types of the requests differ.
 //!
 //! ```text
 //! Request<O>     what the program has: wait, test, cancel, a future
@@ -12,8 +12,8 @@
 //!     Watched      by somebody else, who rings the rank when it is done
 //! ```
 //!
-//! A wait for several requests hands the landings of all requests of one engine to that engine, which copies arriving
-//! data to where it belongs. The other requests are watched meanwhile; those of another engine advance as a part of the
+//! A wait for several requests gives the landings of all requests of one engine to that engine, which copies arriving
+//! data into them. Meanwhile the wait watches the other requests. Those of another engine advance as a part of the
 //! rank's thread (`wait/progress.rs`).
 
 mod delegated;
@@ -36,14 +36,14 @@ use crate::{
     world::Rank,
 };
 
-/// A pending operation that a call has begun, and its result (`MPI_Request`).
+/// A pending operation that a call has begun (`MPI_Request`).
 ///
-/// It owns what was given to the call, and returns it with the result or with the error. Dropping a request lets go of
-/// the operation; leaking it does nothing worse. The call that begins a receive or a collective operation says what
-/// that means for it.
+/// It owns the values that were given to the call, and returns them with the result or with the error. Dropping a
+/// request lets go of the operation; leaking it does nothing worse. The documentation of the call that begins a receive
+/// or a collective operation says what this means for the operation.
 ///
-/// It is also a future, for programs that have a runtime. Where only the rank's own calls advance the operation, the
-/// task is woken again and again until it is done.
+/// It is also a future, for programs that have a runtime. If only the rank's own calls advance the operation, the task
+/// is woken again and again until the operation is done.
 #[must_use = "what comes of it, and its errors, come from `wait`"]
 #[derive(Debug)]
 pub struct Request<O>(O);
@@ -52,27 +52,28 @@ pub struct Request<O>(O);
 pub trait Operation: Pending + Sized {
     /// The result of the operation.
     type Output;
-    /// The reason why it failed, mostly with what was given to the call.
+    /// The reason why the operation failed, mostly with the values that were given to the call.
     type Error;
-    /// What is given back when the operation is cancelled.
+    /// The values that are given back when the operation is cancelled.
     type Back;
 
     /// Waits until the operation is done.
     ///
     /// # Errors
-    /// The operation's own.
+    /// The error of the operation.
     fn wait(self) -> Result<Self::Output, Self::Error>;
 
     /// Returns whether the operation is done, without advancing it.
     fn is_done(&self) -> bool;
 
-    /// Cancels what was begun.
+    /// Cancels the operation.
     ///
     /// # Errors
     /// The operation itself, when it is too late to cancel it.
     fn cancel(self) -> Result<Self::Back, Self>;
 
-    /// Returns the result if the operation is done. Otherwise makes sure that the task is woken when it may be.
+    /// Returns the result if the operation is done. Otherwise makes sure that the task is woken when the operation may
+    /// be done.
     fn poll_output(&mut self, task: &mut Task<'_>) -> Poll<Result<Self::Output, Self::Error>>;
 
     /// Waits as [`wait_with`](Request::wait_with) does.
@@ -94,7 +95,7 @@ impl<O: Operation> Request<O> {
     /// Waits until the operation is done, and returns its result (`MPI_Wait`).
     ///
     /// # Errors
-    /// The errors of the call that began the operation, mostly with what was given to that call.
+    /// The errors of the call that began the operation, mostly with the values that were given to that call.
     ///
     /// # Panics
     /// When the request has already returned its result as a future.
@@ -113,8 +114,8 @@ impl<O: Operation> Request<O> {
         self.0.wait_within(Duration::ZERO.into())
     }
 
-    /// Returns whether the operation is known to be done. This advances nothing, so that it alone never completes an
-    /// operation that goes on in the rank's calls.
+    /// Returns whether the operation is known to be done. This advances nothing, so an operation that goes on only in
+    /// the rank's calls is never completed by this alone.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.0.is_done()
@@ -131,16 +132,17 @@ impl<O: Operation> Request<O> {
     /// Waits as `wait` says, and returns whether the operation is done. If not, it is still pending.
     ///
     /// # Errors
-    /// Same as [`test`](Self::test); the error of something else that the rank has begun, if no call has returned that
-    /// error yet; for an operation in a critical section, an error in the middle of another call of its handle.
+    /// Same as [`test`](Self::test); the error of another operation that the rank has begun, if no call has returned
+    /// that error yet; for an operation in a critical section, an error in the middle of another call of its handle.
     pub fn wait_with(&mut self, wait: impl Into<Wait>) -> Result<bool> {
         self.0.wait_within(wait.into().or_failure())
     }
 
-    /// Cancels what was begun (`MPI_Cancel`), and returns what was given to the call.
+    /// Cancels the operation (`MPI_Cancel`), and returns the values that were given to the call.
     ///
-    /// A send is not sent if nothing of it has gone yet. A receive gets no message if none has begun to arrive. If a
-    /// delegated send is just being sent, this waits for it. Collective operations can't be cancelled.
+    /// A send can be cancelled if no part of the message has been sent, and a receive if no message for it has begun to
+    /// arrive. If a delegated send is just being carried out, this waits for its end. Collective operations can't be
+    /// cancelled.
     ///
     /// # Errors
     /// The request itself, when it is too late to cancel it.
@@ -158,23 +160,22 @@ impl<O: Operation> Future for Request<O> {
     type Output = Result<O::Output, O::Error>;
 
     /// # Panics
-    /// When it is polled after it has been ready.
+    /// When the request is polled after it has returned its result.
     fn poll(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<Self::Output> {
         self.0.poll_output(task)
     }
 }
 
-/// Something that is pending or done. Functions that wait for several requests, of different types if necessary, take
-/// it as `&mut dyn Pending`. [`Request`] and persistent requests implement it.
+/// An operation that is pending or done. Functions that wait for several requests take them as `&mut dyn Pending` if
+/// their types differ. [`Request`] and persistent requests implement this trait.
 pub trait Pending {
-    /// Returns whether the request was started. A persistent request that was not started has nothing that could be
-    /// done.
+    /// Returns whether the request was started. A persistent request that was not started can't become done.
     #[doc(hidden)]
     fn is_active(&self) -> bool {
         true
     }
 
-    /// Returns what knows when the operation is done; `None` when it is done.
+    /// Returns what advances the operation. Returns `None` if the operation is done.
     #[doc(hidden)]
     fn under_way(&mut self) -> Option<UnderWay<'_>>;
 
@@ -211,12 +212,12 @@ impl<P: Pending + ?Sized> Pending for &mut P {
     }
 }
 
-/// What advances an operation, and knows when it is done.
+/// What advances an operation, and tells when the operation is done.
 #[doc(hidden)]
 pub enum UnderWay<'a> {
-    /// An engine that advances several operations, with the place where the message of this one goes.
+    /// An engine that advances several operations, and the place into which it puts the message of this one.
     Driven { driver: &'a dyn Driver, handle: usize, landing: Option<&'a mut dyn Landing> },
-    /// Something other than an engine.
+    /// Something other than an engine, which can only be watched.
     Watched(&'a dyn Watch),
 }
 
@@ -228,19 +229,19 @@ pub trait Watch {
 
     fn is_done(&self) -> bool;
 
-    /// Asks to have the doorbell rung when the operation is done.
+    /// Asks for the doorbell to be rung when the operation is done.
     fn raise(&self);
 
-    /// Withdraws that request.
+    /// Withdraws the request of [`raise`](Self::raise).
     fn lower(&self);
 
-    /// Returns the length of sleep after which the operation is to be looked at again.
+    /// Returns the time after which a sleeping thread must look at the operation again.
     fn tick(&self) -> Option<Duration> {
         None
     }
 
-    /// Returns an error where a wait for the operation would wait for itself: in the middle of the call that advances
-    /// it.
+    /// Returns an error if a wait for the operation would never end, because it is made within the call that advances
+    /// the operation.
     fn check(&self) -> Result<()> {
         Ok(())
     }
@@ -251,10 +252,10 @@ pub trait Watch {
         false
     }
 
-    /// Notes that such a wait has ended.
+    /// Notes that a wait for which [`begin_wait`](Self::begin_wait) returned true has ended.
     fn end_wait(&self) {}
 
-    /// Returns what a report says of a wait for the operation: its kind, and the words that it has in a record.
+    /// Returns what reports say about a wait for the operation: its kind, and its words in a record.
     fn waited(&self) -> (Doing, Vec<u64>);
 
     /// Returns the call whose operation it is, in the program's words, if that is known.
@@ -263,12 +264,12 @@ pub trait Watch {
     }
 }
 
-/// An engine of messages, which advances several operations and holds what they have in common.
+/// An engine of messages, which advances several operations together.
 #[doc(hidden)]
 pub trait Driver {
     fn rank(&self) -> Rank;
 
-    /// Returns whether the operation with this handle is done, unless the engine is just being driven.
+    /// Returns whether the operation with this handle is done. Returns false while the engine is being driven.
     fn is_done(&self, handle: usize) -> bool;
 
     /// Returns the call whose operation has this handle, in the program's words, if that is known.
@@ -276,11 +277,11 @@ pub trait Driver {
         None
     }
 
-    /// Works until `enough` returns true or the limit of `wait` is over; returns false in the latter case. What comes
-    /// for one of the `landings`, by handle, goes there.
+    /// Works until `enough` returns true or the limit of `wait` is over; returns false in the latter case. Puts data
+    /// that arrive for a handle into the landing of this handle.
     ///
     /// # Errors
-    /// When a wait must end early.
+    /// When the wait must end early.
     fn drive(
         &self,
         handles: &[usize],

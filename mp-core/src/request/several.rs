@@ -25,7 +25,7 @@ use crate::{
 /// [`BadWorld`](crate::ErrorKind::BadWorld) when the requests do not all belong to one rank; the errors of
 /// [`wait_with`](super::Request::wait_with).
 pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
-    // Mostly several, or all, are done by now, of which nothing need be kept.
+    // Mostly the first requests, or all of them, are done already. They need not be looked at again.
     let first = requests.iter_mut().position(|request| request.under_way().is_some());
     let Some(first) = first else { return Ok(()) };
     let rest = &mut requests[first..];
@@ -45,9 +45,9 @@ pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
 /// started is skipped.
 ///
 /// # Errors
-/// Same as [`wait_all`]; [`BadWorld`](crate::ErrorKind::BadWorld) also when there are none to wait for.
+/// Same as [`wait_all`]; [`BadWorld`](crate::ErrorKind::BadWorld) also when there is no request to wait for.
 pub fn wait_any<P: Pending>(requests: &mut [P]) -> Result<usize> {
-    // What an earlier wait for several has seen done is found at once.
+    // A request that an earlier wait for several requests has found done is returned at once.
     let is_known = |request: &mut P| request.is_active() && request.under_way().is_none();
     if let Some(place) = requests.iter_mut().position(is_known) {
         return Ok(place);
@@ -62,7 +62,7 @@ pub fn wait_any<P: Pending>(requests: &mut [P]) -> Result<usize> {
 }
 
 /// Waits until at least one of several requests is done (`MPI_Waitsome`), and returns the indices of those that are
-/// done. Returns none if there are none to wait for. A persistent request that is not started is skipped.
+/// done. Returns no index if there is no request to wait for. A persistent request that is not started is skipped.
 ///
 /// # Errors
 /// Same as [`wait_all`].
@@ -111,7 +111,7 @@ fn are_all_done<P: Pending>(requests: &mut [P], wait: Wait) -> Result<bool> {
 /// The most requests that a report tells of one call.
 const TOLD: usize = 3;
 
-/// What else is waited for while an engine is driven.
+/// The requests for which a call waits besides those of the engine that is driven.
 #[doc(hidden)]
 pub struct Beside<'a> {
     rank: &'a Rank,
@@ -123,7 +123,7 @@ pub struct Beside<'a> {
 }
 
 impl Beside<'_> {
-    /// Returns whether nothing else is pending.
+    /// Returns whether none of these requests is pending.
     pub fn is_empty(&self) -> bool {
         self.watched.iter().all(|(place, _)| self.settled[*place].get())
             && self.driven.iter().all(|(place, ..)| self.settled[*place].get())
@@ -142,7 +142,7 @@ impl Beside<'_> {
         called(&calls, self.until)
     }
 
-    /// Returns whether anything is done that was not done before.
+    /// Returns whether a request is done that was not settled before.
     fn has_news(&self) -> bool {
         self.watched.iter().any(|(place, watch)| !self.settled[*place].get() && watch.is_done())
             || self.driven.iter().any(|(place, driver, handle)| {
@@ -195,7 +195,7 @@ fn called(calls: &[String], until: Until) -> Option<String> {
     }
 }
 
-/// The flags of what is watched, and of what else is waited for.
+/// The flags of the watched operations, together with another flag.
 struct Watches<'a> {
     flags: Option<&'a dyn Flag>,
     watched: &'a [(usize, &'a dyn Watch)],
@@ -224,7 +224,7 @@ impl Flag for Watches<'_> {
         }
         let (mut words, _) = self.told();
         if !words.is_empty() {
-            // The wait itself has told of the first.
+            // The wait itself has recorded the first word.
             words.remove(0);
         }
         words
@@ -241,9 +241,9 @@ impl Flag for Watches<'_> {
 }
 
 impl Watches<'_> {
-    /// Returns the words of what is reported as what the rank waits for, and then all others. The former are those of
-    /// the first operation that is watched, with all other sends if it is a send. There is room for the channels of
-    /// several sends, and for one flag. Where there are flags, they are reported instead.
+    /// Returns the words that reports show as the wait itself, and then all other operations. If there are no `flags`,
+    /// the wait itself is the first watched operation, with all other sends if it is a send, because a record has room
+    /// for the channels of several sends or for one flag. If there are `flags`, these are the wait itself.
     fn told(&self) -> (Vec<u64>, Vec<(Operation, Vec<u64>)>) {
         let mut first = None;
         let (told, others): (Vec<_>, Vec<_>) =
@@ -258,8 +258,8 @@ impl Watches<'_> {
     }
 }
 
-/// Returns what a report says of a wait beside another one: channels, or MPBs and the rank that sets the flag. What the
-/// rank's own waits bring about says itself what it waits for.
+/// Returns what reports say about an operation that is pending beside the wait: channels, or MPBs and the rank that
+/// sets the flag. Returns nothing for an operation that the rank's own waits advance, because its part reports it.
 fn beside_words(operation: Operation, words: Vec<u64>) -> Vec<u64> {
     match words[..] {
         _ if operation != Operation::Flag => words,
@@ -271,7 +271,7 @@ fn beside_words(operation: Operation, words: Vec<u64>) -> Vec<u64> {
     }
 }
 
-/// The pending ones among some requests.
+/// The pending requests of a call, by what advances them.
 struct Parted<'a> {
     rank: Option<Rank>,
     /// The engine of the first request that has one, the places of the requests of this engine, and their handles.
@@ -323,7 +323,7 @@ impl<'a> Parted<'a> {
         Ok(parted)
     }
 
-    /// Checks that the requests belong to one rank. Otherwise each would be rung at the doorbell of its own rank only.
+    /// Checks that the requests belong to one rank, because each of them rings only the doorbell of its own rank.
     fn is_of(&mut self, rank: &Rank) -> Result<()> {
         let known = self.rank.get_or_insert_with(|| rank.clone());
         if known.context().whose() == rank.context().whose() {
@@ -343,7 +343,7 @@ impl<'a> Parted<'a> {
     fn drive_all(mut self, wait: Wait) -> Result<()> {
         let (Some(rank), Some(main)) = (&self.rank, self.main) else { return Ok(()) };
         let beside = Beside { rank, watched: &[], driven: &[], settled: &[], until: Until::All };
-        // Those that were done are not asked again.
+        // Requests that were found done are not checked again.
         let mut left = self.handles.iter().peekable();
         let mut are_done = |engine: &mut dyn Driven| {
             while left.next_if(|&&handle| engine.is_done(handle)).is_some() {}
@@ -361,16 +361,16 @@ impl<'a> Parted<'a> {
     }
 }
 
-/// How many requests have to be done for a call to return.
+/// How many requests must be done for a call to return.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
     All,
-    /// One, or none if there are none to wait for.
+    /// One, if there is any to wait for.
     Any,
 }
 
-/// Works until enough requests are done. Returns for each request whether it is done, and how many are active. A call
-/// that waits for all and does not get that far need not name every request that is done.
+/// Works until enough requests are done. Returns for each request whether it is done, and how many are active. If a
+/// call waits for all requests and its limit is over before, some that are done may not be marked.
 fn work<P: Pending>(
     requests: &mut [P],
     wait: Wait,
@@ -390,7 +390,7 @@ fn settle<P: Pending>(requests: &mut [P], settled: &[Cell<bool>]) -> Vec<usize> 
     requests.map(|(place, request)| (place, request.settle()).0).collect()
 }
 
-/// Marks all pending requests as not settled, and works until enough are.
+/// Marks all pending requests as not settled, and works until enough requests are settled.
 fn bring_about(parted: Parted<'_>, settled: &[Cell<bool>], wait: Wait, until: Until) -> Result<()> {
     parted.places().for_each(|place| settled[place].set(false));
     let Parted { rank, main, places, handles, mut landings, driven, watched } = parted;
@@ -402,7 +402,7 @@ fn bring_about(parted: Parted<'_>, settled: &[Cell<bool>], wait: Wait, until: Un
     let enough = |of_engine: bool| {
         let others = driven.iter().map(|(place, driver, handle)| (*place, driver.is_done(*handle)));
         let others = others.chain(watched.iter().map(|(place, watch)| (*place, watch.is_done())));
-        // All of them are asked.
+        // All of these requests are checked, so that each that is done is marked.
         let (mut all, mut any) = (true, false);
         for (place, is_done) in others {
             let is_settled = set(place, is_done);
@@ -413,7 +413,8 @@ fn bring_about(parted: Parted<'_>, settled: &[Cell<bool>], wait: Wait, until: Un
             Until::Any => any || of_engine,
         }
     };
-    // For all, those before it are done, and those after it are not asked: so many requests are asked once each.
+    // For `Until::All`: the requests before this one are done, and those after it are not checked yet. So each request
+    // is found done only once, however many there are.
     let mut next = 0;
     let mut of_engine = |is_done: &mut dyn FnMut(usize) -> bool| match until {
         Until::All => {
@@ -435,7 +436,8 @@ fn bring_about(parted: Parted<'_>, settled: &[Cell<bool>], wait: Wait, until: Un
     let has_limit = is_enough || wait.limit.is_some() || wait.news.is_some();
     let _unlimited = (!has_limit).then(|| Unlimited::begin(&watched));
     match main {
-        // Whoever asks again and again brings the others on.
+        // Enough requests are done. This still advances the others, for a program that only calls this function again
+        // and again.
         _ if is_enough => {
             rank.progress(0);
             enough(of_engine(&mut |handle| main.is_some_and(|main| main.is_done(handle))));
@@ -451,7 +453,7 @@ fn bring_about(parted: Parted<'_>, settled: &[Cell<bool>], wait: Wait, until: Un
     Ok(())
 }
 
-/// A wait without a limit. Where that matters, it is noted until this is dropped.
+/// A wait without a limit. The operations to which this matters note the wait until this is dropped.
 struct Unlimited<'a>(Vec<&'a dyn Watch>);
 
 impl<'a> Unlimited<'a> {
@@ -466,7 +468,7 @@ impl Drop for Unlimited<'_> {
     }
 }
 
-/// Waits until `enough` returns true, as far as others bring it about.
+/// Waits until `enough` returns true, where no engine is driven.
 fn watch(
     rank: &Rank,
     watched: &[(usize, &dyn Watch)],

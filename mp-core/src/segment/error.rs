@@ -6,12 +6,12 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentError {
-    /// The file does not start with the mark of a segment.
+    /// The file does not have the mark of a segment in its place.
     #[error(
         "not a segment of an Onchip world: it starts with {found:#018x} instead of {expected:#018x}"
     )]
     NotASegment {
-        /// The first eight bytes.
+        /// The eight bytes in the mark's place.
         found: u64,
         /// The mark of a segment.
         expected: u64,
@@ -72,7 +72,7 @@ pub enum SegmentError {
          memory that is not its own"
     )]
     Corrupt {
-        /// What was looked for.
+        /// What should be at the place.
         what: &'static str,
         /// The place where it should be.
         offset: u64,
@@ -89,7 +89,7 @@ pub enum SegmentError {
     Full {
         /// Bytes asked for.
         asked: u64,
-        /// Bytes that were never handed out.
+        /// Bytes behind the last block.
         left: u64,
         /// The segment's size in bytes.
         size: u64,

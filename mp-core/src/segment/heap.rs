@@ -1,23 +1,23 @@
 //! The allocator of a segment: blocks for channels and buffers, which are freed and reused.
 //!
-//! The heap is one row of blocks from its first block to `top`, each with a header of its own. Requested sizes are
-//! rounded up in quarters of a doubling. A freed block goes onto the *warm* list of its size, last in, first out,
-//! because the last one is in the caches. Only when no list has a block that fits are the warm blocks merged with their
-//! free neighbours, or with the space behind `top`, and put into the *bins*, from which larger ones are split. A block
-//! is merged at most once for each time that it is freed. This cost is constant, whatever the heap holds. The pages of
-//! free blocks can be given back ([`Heap::trim`]).
+//! The heap is one row of blocks from the first block to `top`, each with a header of its own. Requested sizes are
+//! rounded up in quarters of a doubling. A freed block goes onto the *warm* list of its size. The list is last in,
+//! first out, because the block that was freed last is still in the caches. Only when no list has a block that fits,
+//! the warm blocks are merged with their free neighbours or with the space behind `top`, and are put into the *bins*,
+//! whose blocks can be split. A block is merged at most once for each time that it is freed, so this cost is constant,
+//! whatever the heap holds. The pages of free blocks can be given back ([`Heap::trim`]).
 //!
-//! Ranks can die at any instruction. The extents and states of the headers, and `top`, are authoritative, and each
-//! change of them is one store; the lists are redundant. A rank that finds the lock left by a dead rank rebuilds the
-//! lists from the headers ([`LockedHeap::mend`]). A block that was handed out belongs to its owner until it is settled
-//! somewhere (in the tree of names, or in the owner's table of buffers): the unsettled blocks of a dead rank are freed.
-//! A key names a block together with its generation, and each block that is handed out has another one, so that freeing
-//! twice is harmless.
+//! Ranks can die at any instruction. The extents and states in the headers, and `top`, are authoritative, and each
+//! change of them is one store. The lists are redundant: a rank that gets the lock of a dead rank rebuilds the lists
+//! from the headers ([`LockedHeap::mend`]). A block that was handed out belongs to its owner until it is settled, that
+//! is, recorded in the tree of names or in the owner's table of buffers. The unsettled blocks of a dead rank are freed.
+//! A key consists of a block and its generation, and each block that is handed out gets a new generation, so that
+//! freeing a block twice is harmless.
 //!
-//! Each authoritative word has bits that are computed from the others and from its place. An overwritten word is
-//! therefore found, and no two blocks overlap because of it.
+//! Each authoritative word has check bits that are computed from the other bits and from the word's place. So an
+//! overwritten word is detected, and never makes blocks overlap.
 //!
-//! The allocators of other crates can't be repaired after a rank has died in the middle of a change.
+//! The allocators of other crates can't be repaired after a rank has died during a change.
 
 use super::{LARGE, Offset, PAGE, Segment, SegmentError, Shared, lock::RobustLock, names::Names};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -27,9 +27,9 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 const GRAIN: u64 = 128;
 /// log2 of the smallest block.
 const SMALLEST: u32 = 9;
-/// Four sizes for each doubling.
+/// The number of block sizes: four for each doubling.
 const CLASSES: usize = 4 * 37;
-/// How many bytes are committed ahead of the blocks that will use them.
+/// The least and the largest number of bytes that are committed ahead of their use.
 const AHEAD: std::ops::Range<u64> = (2 << 20)..(16 << 20);
 const FREE: u32 = 1;
 const USED: u32 = 2;
@@ -80,19 +80,19 @@ impl BlockKind {
 #[repr(C)]
 pub(crate) struct HeapControl {
     lock: RobustLock,
-    /// Where the next fresh block will lie, [sealed](seal).
+    /// The place of the next fresh block, [sealed](seal).
     top: AtomicU64,
     /// The start of the last block; 0 for none.
     last: AtomicU64,
-    /// The furthest that `top` has ever been.
+    /// The largest value that `top` has ever had.
     peak: AtomicU64,
-    /// All pages from `top` up to here exist, if this is larger.
+    /// If this is larger than `top`, all pages between the two exist.
     ready: AtomicU64,
     /// Bytes in blocks that are in use, headers included.
     used: AtomicU64,
     /// The generation of the block that was handed out last.
     generation: AtomicU32,
-    /// Free blocks as they were freed, by size.
+    /// Free blocks that have not been merged since they were freed, by size.
     warm: [AtomicU64; CLASSES],
     /// Free blocks that were merged with their neighbours, by size.
     bins: [AtomicU64; CLASSES],
@@ -109,35 +109,36 @@ impl HeapControl {
 
 /// The place of the first block.
 const BASE: u64 = super::HEADER;
-/// Used instead of a block's place in the seal of `top`.
+/// The place that the seal of `top` uses.
 const TOP: u64 = 1;
 
-/// Returns a place or a size, with bits that are computed from it and from the place where it is stored.
+/// Seals a place or a size: returns it in grains, together with check bits that are computed from it and from `place`,
+/// which says where it is stored.
 fn seal(place: u64, bytes: u64) -> u64 {
     let grains = bytes / GRAIN;
     grains | sum(place, grains) >> 40 << 40
 }
 
-/// Returns the value that was sealed, unless it has been overwritten.
+/// Returns the value in a sealed word, or `None` if the word was overwritten.
 fn unseal(place: u64, word: u64) -> Option<u64> {
     let bytes = (word & ((1 << 40) - 1)) * GRAIN;
     (seal(place, bytes) == word).then_some(bytes)
 }
 
-/// Returns a sum whose upper bits change with each bit of the two words.
+/// Returns a checksum whose upper bits depend on all bits of the two words.
 fn sum(place: u64, word: u64) -> u64 {
     (place.rotate_left(32) ^ word ^ 0x0b10_c4ed).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The structure in front of every block's payload. All fields change under the heap's lock, except `settled` and
-/// `committed`, which only the owner sets.
+/// The structure in front of every block's payload. All fields change only under the heap's lock, except that the owner
+/// of a block sets `settled` and `committed` without it.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct BlockHeader {
     /// The block's size, [sealed](seal).
     extent: AtomicU64,
-    /// Whether the block is in use, and its generation. They are one word, because a block that was freed under its old
-    /// generation could be freed again by a key that its dead user left.
+    /// Whether the block is in use, and its generation. They are one word so that one store changes both: a key that a
+    /// dead user left can't free the block again.
     state: AtomicU64,
     kind: AtomicU32,
     owner: AtomicU32,
@@ -146,25 +147,25 @@ pub(crate) struct BlockHeader {
     committed: AtomicU32,
     /// The number of bytes asked for.
     len: AtomicU64,
-    /// Whether the block is in the tree of names, by its hash.
+    /// Whether the block is in the tree of names, under its hash.
     named: AtomicU32,
-    /// For a free block: whether it is in a bin.
+    /// Whether a free block is in a bin.
     binned: AtomicU32,
     /// The start of the block before this one; 0 for the first.
     before: AtomicU64,
     /// The next block of the same list.
     pub(super) next: AtomicU64,
-    /// The block before it in its bin; 0 for the first.
+    /// The previous block in the same bin; 0 for the first.
     previous: AtomicU64,
     pub(super) hash: AtomicU64,
     /// The blocks below this one in the tree of names.
     pub(super) children: [AtomicU64; 2],
 }
 
-// SAFETY: atomics only, repr(C).
+// SAFETY: the type consists of atomics only, and is `repr(C)`.
 unsafe impl Shared for BlockHeader {}
 
-/// [`FREE`] or [`USED`], and the generation, for the block at this place.
+/// Returns a state word for the block at this place: [`FREE`] or [`USED`], the generation, and check bits.
 fn state_word(place: u64, state: u32, generation: u32) -> u64 {
     let word = u64::from(generation << 8 | state);
     word | sum(place, word) >> 32 << 32
@@ -188,17 +189,18 @@ impl BlockHeader {
     }
 
     fn set_state(&self, place: u64, state: u32, generation: u32) {
-        // Release: the header is whole before its state says so, also for who finds it after this
-        // rank's death.
+        // Release: the header is complete before its state says so, even for a rank that reads it after this rank's
+        // death.
         self.state.store(state_word(place, state, generation), Ordering::Release);
     }
 
     fn set_size(&self, place: u64, size: u64) {
-        // Release: what lies in a part that was split off, or behind the block, is whole before.
+        // Release: the header of a part that was split off, or of a block behind this one, is complete before this
+        // store.
         self.extent.store(seal(place, size), Ordering::Release);
     }
 
-    /// Returns whether the block is found by its name, or is about to be.
+    /// Returns whether the block is in the tree of names, or is just being put there.
     pub(super) fn is_named(&self) -> bool {
         self.named.load(Ordering::Relaxed) != 0
     }
@@ -250,7 +252,7 @@ impl BlockKey {
     }
 }
 
-/// A block as its header describes it.
+/// What the header of a block says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockInfo {
     pub(crate) key: BlockKey,
@@ -266,7 +268,8 @@ fn class_size(class: usize) -> u64 {
     (4 + class as u64 % 4) << (SMALLEST - 2 + class as u32 / 4)
 }
 
-/// Returns the smallest class whose blocks have `bytes` in all; `None` past the largest.
+/// Returns the smallest class whose blocks have at least `bytes` bytes, header included. Returns `None` if no class
+/// has.
 fn class_of(bytes: u64) -> Option<usize> {
     let bytes = bytes.max(1 << SMALLEST);
     let doubling = 63 - bytes.leading_zeros();
@@ -286,7 +289,7 @@ fn class_within(bytes: u64) -> usize {
 
 #[cfg(test)]
 thread_local! {
-    /// The number of headers that this thread has looked at.
+    /// The number of headers that this thread has read.
     static LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -297,13 +300,13 @@ pub(crate) struct Heap<'a> {
     control: &'a HeapControl,
 }
 
-/// A block just taken, whose pages may not exist yet.
+/// A block that was just reserved, and whose pages may not exist yet.
 #[derive(Debug)]
 struct Reserved {
     key: BlockKey,
     size: u64,
     committed: bool,
-    /// Whether it was never used before, and nothing lies behind it.
+    /// Whether the block comes from behind `top`, so that it was the last one when it was taken.
     fresh: bool,
 }
 
@@ -312,7 +315,7 @@ impl<'a> Heap<'a> {
         Self { segment, control }
     }
 
-    /// Takes the heap's lock as rank `me`. Repairs the heap first if a holder died.
+    /// Takes the heap's lock as rank `me`. If a holder died during a change, repairs the heap.
     pub(crate) fn lock(
         self,
         me: u32,
@@ -332,8 +335,8 @@ impl<'a> Heap<'a> {
         self.control.lock.holder()
     }
 
-    /// Hands out a committed block of at least `len` bytes, owned by `me` and not yet settled. Its content is whatever
-    /// its last user left.
+    /// Hands out a committed block of at least `len` bytes, owned by `me` and not yet settled. The block still has the
+    /// contents that its last user left.
     pub(crate) fn allocate(
         self,
         me: u32,
@@ -343,7 +346,7 @@ impl<'a> Heap<'a> {
     ) -> Result<BlockKey, SegmentError> {
         let reserved = self.lock(me, gone)?.reserve(me, kind, len);
         let reserved = match reserved {
-            // For the header of what is left of a block.
+            // There was no memory for the header of a part that is split off.
             Err(SegmentError::OutOfMemory { .. }) => {
                 self.trim(me, gone)?;
                 self.lock(me, gone)?.reserve(me, kind, len)?
@@ -354,7 +357,8 @@ impl<'a> Heap<'a> {
         if reserved.committed {
             return Ok(key);
         }
-        // Outside the lock: committing a large block takes milliseconds, and a huge one seconds.
+        // The pages are committed without the lock, because this takes milliseconds for a large block, and seconds for
+        // a huge one.
         let done = self.commit_ahead(me, gone, &reserved).or_else(|error| match error {
             SegmentError::OutOfMemory { .. } => {
                 self.trim(me, gone)?;
@@ -369,8 +373,8 @@ impl<'a> Heap<'a> {
         Ok(key)
     }
 
-    /// Makes the pages of a block exist. For a fresh large block, some pages for later blocks are included: one call
-    /// for huge pages takes as long for many as for one.
+    /// Makes the pages of a block exist. For a fresh large block, this includes pages for later blocks, because one
+    /// call takes as long for many huge pages as for one.
     fn commit_ahead(
         self,
         me: u32,
@@ -378,25 +382,26 @@ impl<'a> Heap<'a> {
         reserved: &Reserved,
     ) -> Result<(), SegmentError> {
         let start = reserved.key.block().bytes();
-        // A quarter of what there is.
+        // A quarter of the heap's present size, within `AHEAD`.
         let ahead =
             (start / 4).clamp(AHEAD.start, AHEAD.end).min(self.segment.end().saturating_sub(start));
         if !reserved.fresh || !(LARGE..=ahead).contains(&reserved.size) {
             return self.commit(reserved, reserved.size).map(drop);
         }
-        // Perhaps there is memory for the block alone.
+        // There may be enough memory for the block alone.
         let Ok(end) = self.commit(reserved, ahead) else {
             return self.commit(reserved, reserved.size).map(drop);
         };
         let _locked = self.lock(me, gone)?;
-        // Otherwise another block may lie there already, or have lain there.
+        // If another block was handed out in the meantime, it may lie or have lain in these pages, so `ready` does not
+        // change.
         if self.control.generation.load(Ordering::Relaxed) == reserved.key.generation() {
             self.control.ready.store(end, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Makes this many bytes from the block's start exist. Returns the end of the pages that exist.
+    /// Makes the pages of `bytes` bytes from the block's start exist. Returns the end of the pages that exist.
     fn commit(self, reserved: &Reserved, bytes: u64) -> Result<u64, SegmentError> {
         let end = self.segment.commit(reserved.key.block().bytes(), bytes, reserved.size)?;
         self.segment.at(reserved.key.block())?.committed.store(1, Ordering::Relaxed);
@@ -420,7 +425,8 @@ impl<'a> Heap<'a> {
         })
     }
 
-    /// Returns the number of bytes asked for, of the block of `key`, if it is in use and of this kind and generation.
+    /// Checks that the block of `key` is in use, and of this kind and generation. Returns the number of bytes that were
+    /// asked for.
     #[inline]
     pub(crate) fn check(self, key: BlockKey, kind: BlockKind) -> Result<u64, SegmentError> {
         let offset = key.block().bytes();
@@ -437,7 +443,7 @@ impl<'a> Heap<'a> {
         Ok(len)
     }
 
-    /// Checks that a block in use, of this kind, has its payload at `payload`, and returns that.
+    /// Checks that the payload of a block in use, of this kind, begins at `payload`. Returns `payload`.
     pub(crate) fn payload_of(self, payload: u64, kind: BlockKind) -> Result<u64, SegmentError> {
         let corrupt = || self.segment.corrupt("a live block", payload, 0);
         let offset = payload.checked_sub(HEADER).ok_or_else(corrupt)?;
@@ -447,9 +453,9 @@ impl<'a> Heap<'a> {
         Ok(payload)
     }
 
-    /// Records that the block is now known elsewhere than by its owner field.
+    /// Marks the block as settled: it is now recorded elsewhere than in its owner field.
     pub(crate) fn settle(self, key: BlockKey) -> Result<(), SegmentError> {
-        // Release: whoever frees unsettled blocks (`LockedHeap::blocks`) sees where it settled.
+        // Release: a rank that sees the block as settled (`LockedHeap::blocks`) also sees where it is recorded.
         self.segment.at(key.block())?.settled.store(1, Ordering::Release);
         Ok(())
     }
@@ -472,7 +478,7 @@ impl<'a> Heap<'a> {
             .ok_or_else(|| self.segment.corrupt("the end of the blocks", word, 0))
     }
 
-    /// Returns the header of a block, which lies in front of `top`, and its size.
+    /// Returns the header of the block at `offset`, and its size, after checking that the block lies in front of `top`.
     pub(super) fn header(self, offset: u64) -> Result<(&'a BlockHeader, u64), SegmentError> {
         #[cfg(test)]
         LOOKS.set(LOOKS.get() + 1);
@@ -486,7 +492,7 @@ impl<'a> Heap<'a> {
         Ok((header, size))
     }
 
-    /// Returns the header of a block that has a name.
+    /// Returns the header of a block, after checking that the block is in the tree of names.
     pub(super) fn named(self, offset: u64) -> Result<&'a BlockHeader, SegmentError> {
         let (header, _) = self.header(offset)?;
         if header.in_use(offset).is_none() || !header.is_named() {
@@ -508,7 +514,7 @@ struct Free<'a> {
     size: u64,
 }
 
-/// Returns whether the rest of a block is large enough for another block when one of this size is cut off.
+/// Returns whether the rest of a block is large enough for another block, when a part of this size is split off.
 fn leaves_a_block(free: Free<'_>, size: u64) -> bool {
     free.size.saturating_sub(size) >= 1 << SMALLEST
 }
@@ -517,13 +523,13 @@ fn leaves_a_block(free: Free<'_>, size: u64) -> bool {
 #[derive(Debug)]
 pub(crate) struct LockedHeap<'a> {
     heap: Heap<'a>,
-    /// False while a panic would leave lists half changed.
+    /// False while a change is under way, so that a panic now would leave the lists half changed.
     whole: bool,
 }
 
 impl<'a> LockedHeap<'a> {
-    /// Changes lists. If it unwinds, or finds an invalid list, the next rank that takes the lock rebuilds the lists. It
-    /// may be called while the thread unwinds for another reason.
+    /// Calls `change`, which changes the lists. If `change` unwinds or finds an invalid list, the next rank that takes
+    /// the lock rebuilds the lists. May be called while the thread unwinds for another reason.
     fn change<T>(
         &mut self,
         change: impl FnOnce(&Self) -> Result<T, SegmentError>,
@@ -553,7 +559,7 @@ impl<'a> LockedHeap<'a> {
         };
         let Free { offset, header, size } = free;
         let control = self.heap.control;
-        // 24 bits, and 0 for none: no key is 0.
+        // Generations have 24 bits and are never 0, so no key is 0.
         let generation = (control.generation.load(Ordering::Relaxed) % ((1 << 24) - 1)) + 1;
         control.generation.store(generation, Ordering::Relaxed);
         header.kind.store(kind as u32, Ordering::Relaxed);
@@ -578,7 +584,7 @@ impl<'a> LockedHeap<'a> {
         self.heap.control.used.store(used, Ordering::Relaxed);
     }
 
-    /// Takes a free block of this class, or a slightly larger one, off the lists.
+    /// Takes a free block of this class, or a larger one, off the lists.
     fn fitting(&self, class: usize) -> Result<Option<Free<'a>>, SegmentError> {
         for near in class..CLASSES.min(class + 3) {
             if let Some(free) = self.pop_warm(near)? {
@@ -603,7 +609,7 @@ impl<'a> LockedHeap<'a> {
         Ok(Some(free))
     }
 
-    /// Returns the free block at `offset`, which is in a list of this class.
+    /// Returns the free block at `offset`, after checking that it belongs in a list of this class.
     fn free_block(&self, offset: u64, class: usize) -> Result<Free<'a>, SegmentError> {
         let (header, size) = self.heap.header(offset)?;
         if !header.is_free(offset) || class_within(size) != class {
@@ -628,7 +634,8 @@ impl<'a> LockedHeap<'a> {
             }
             let free = self.free_block(offset, bin)?;
             let size = class_size(class);
-            // While it is in its bin: there may be no memory for the rest's header.
+            // This is done while the block is still in its bin, because it fails if there is no memory for the header
+            // of the rest.
             if leaves_a_block(free, size) && !free.header.is_committed() {
                 self.heap.segment.commit(free.offset + size, HEADER, HEADER)?;
             }
@@ -638,8 +645,8 @@ impl<'a> LockedHeap<'a> {
         Ok(None)
     }
 
-    /// Splits a free block in two, if it is large enough. The first part, of this size, is handed out. The rest, whose
-    /// header's page exists, goes to the bins.
+    /// Splits a free block in two, if it is large enough. Returns the first part, of this size. The rest goes to the
+    /// bins. The page of its header must exist.
     fn split(&self, free: Free<'a>, size: u64) -> Result<Free<'a>, SegmentError> {
         if !leaves_a_block(free, size) {
             return Ok(free);
@@ -647,14 +654,14 @@ impl<'a> LockedHeap<'a> {
         let (offset, left) = (free.offset + size, free.size - size);
         let committed = free.header.is_committed();
         let rest = self.write_header(offset, left, free.offset, committed)?;
-        // Here two blocks come out of one.
+        // This store turns one block into two.
         free.header.set_size(free.offset, size);
         self.say_before(offset + left, offset)?;
         self.bin(rest)?;
         Ok(Free { size, ..free })
     }
 
-    /// Writes the header of a free block, where nothing indicates a block yet.
+    /// Writes the header of a free block at a place where no block begins yet.
     fn write_header(
         &self,
         offset: u64,
@@ -671,7 +678,7 @@ impl<'a> LockedHeap<'a> {
         Ok(Free { offset, header, size })
     }
 
-    /// Records at `offset`, for the block there or for one that will be put there, which block lies before it.
+    /// Records that the block at `offset`, or the next one that is made there, follows the block at `before`.
     fn say_before(&self, offset: u64, before: u64) -> Result<(), SegmentError> {
         let behind = match offset < self.heap.top()? {
             true => &self.heap.header(offset)?.0.before,
@@ -712,7 +719,7 @@ impl<'a> LockedHeap<'a> {
         Ok(())
     }
 
-    /// Merges all recently freed blocks with their free neighbours. Returns whether there were any.
+    /// Merges all blocks of the warm lists with their free neighbours. Returns whether there were any.
     fn merge_warm(&self) -> Result<bool, SegmentError> {
         let mut any = false;
         for class in 0..CLASSES {
@@ -724,8 +731,8 @@ impl<'a> LockedHeap<'a> {
         Ok(any)
     }
 
-    /// Merges a free block that is in no list with its neighbours in the bins. Puts it there, or gives it back if it is
-    /// the last.
+    /// Merges a free block that is in no list with its neighbours that are in bins. Puts the result into a bin, or
+    /// moves `top` before it if it is the last block.
     fn merge(&self, mut free: Free<'a>) -> Result<(), SegmentError> {
         let before = free.header.before.load(Ordering::Relaxed);
         if before != 0 {
@@ -750,7 +757,7 @@ impl<'a> LockedHeap<'a> {
             self.say_before(free.offset + free.size, free.offset)?;
             return self.bin(free);
         }
-        // It lies behind `top` again.
+        // The block is the last one, and becomes part of the space behind `top`.
         let ready = &self.heap.control.ready;
         if free.header.is_committed() {
             ready.store(ready.load(Ordering::Relaxed).max(top), Ordering::Relaxed);
@@ -776,20 +783,20 @@ impl<'a> LockedHeap<'a> {
             first.header.committed.store(0, Ordering::Relaxed);
         }
         let size = first.size + second.size;
-        // Here one block comes out of two.
+        // This store turns two blocks into one.
         first.header.set_size(first.offset, size);
-        // A place where no block begins looks like none.
+        // After this store, the second block's place is not taken for the beginning of a block.
         second.header.extent.store(0, Ordering::Relaxed);
         Free { size, ..first }
     }
 
     fn set_top(&self, top: u64) {
-        // Release: the header of the last block is whole before the row reaches over it. Pairs with
-        // the Acquire in `Heap::top`.
+        // Release: pairs with the Acquire in `Heap::top`: the header of the last block is complete before `top` moves
+        // behind the block.
         self.heap.control.top.store(seal(TOP, top), Ordering::Release);
     }
 
-    /// Makes a fresh block behind the last one. Returns `None` when the segment's end is reached.
+    /// Makes a fresh block behind the last one. Returns `None` if the segment has no room for it.
     fn extend(&self, size: u64) -> Result<Option<Free<'a>>, SegmentError> {
         let control = self.heap.control;
         let top = self.heap.top()?;
@@ -808,11 +815,11 @@ impl<'a> LockedHeap<'a> {
         Ok(Some(free))
     }
 
-    /// Frees the block of `key`; does nothing when it has been freed already.
+    /// Frees the block of `key`. Does nothing if the block was freed already.
     pub(crate) fn free(&mut self, key: BlockKey) -> Result<(), SegmentError> {
         let offset = key.block().bytes();
         self.heap.top()?;
-        // Where a block was that has been freed and merged, none begins now.
+        // If the block was freed and merged, no block begins at its place now.
         let Ok((header, size)) = self.heap.header(offset) else { return Ok(()) };
         if !header.is_used(offset, key.generation()) {
             return Ok(());
@@ -826,15 +833,15 @@ impl<'a> LockedHeap<'a> {
         })
     }
 
-    /// Puts a block into the tree where [`LockedHeap::by_hash`] finds it, and settles it.
+    /// Puts a block into the tree of names, where [`LockedHeap::by_hash`] finds it, and settles it.
     pub(crate) fn enlist(&mut self, key: BlockKey, hash: u64) -> Result<(), SegmentError> {
         let offset = key.block().bytes();
         let (header, _) = self.heap.header(offset)?;
         self.change(|LockedHeap { heap, .. }| {
             header.hash.store(hash, Ordering::Relaxed);
             header.named.store(1, Ordering::Relaxed);
-            // From this store on the block has its name: before it, a death leaves an unsettled
-            // block, which is freed and must be in no list. After it, `mend` puts the block there.
+            // This store gives the block its name. If this rank dies before it, the block is unsettled and is freed, so
+            // it must not be in the tree yet. If this rank dies after it, `mend` puts the block into the tree.
             header.settled.store(1, Ordering::Relaxed);
             heap.control.names.insert(*heap, offset)
         })
@@ -885,7 +892,7 @@ impl<'a> LockedHeap<'a> {
         })
     }
 
-    /// Visits every block, with its place, header, and size.
+    /// Calls `visit` for every block, with its place, header, and size.
     fn walk(
         &self,
         mut visit: impl FnMut(u64, &'a BlockHeader, u64) -> Result<(), SegmentError>,
@@ -899,7 +906,7 @@ impl<'a> LockedHeap<'a> {
         Ok(())
     }
 
-    /// Rebuilds the lists and the count from the headers.
+    /// Rebuilds the lists, the tree of names, and the count of used bytes from the headers.
     fn mend(&self) -> Result<(), SegmentError> {
         let control = self.heap.control;
         for list in control.warm.iter().chain(&control.bins) {
@@ -915,7 +922,7 @@ impl<'a> LockedHeap<'a> {
                 self.push_warm(Free { offset, header, size });
                 return Ok(());
             }
-            // Or of a state that makes no sense: such a block is left alone.
+            // The block is in use, or its state is invalid. A block of an invalid state is never handed out again.
             self.count_used(size, true);
             if header.in_use(offset).is_some() && header.is_settled() && header.is_named() {
                 control.names.insert(self.heap, offset)?;
@@ -987,7 +994,7 @@ mod tests {
         assert!(matches!(error, SegmentError::Full { asked: 50_000, .. }), "{error}");
         assert!(keys.len() > 10);
         heap.lock(0, NOBODY_GONE).unwrap().free(keys[3]).unwrap();
-        // A much smaller block may live in a large one when nothing else is left.
+        // If nothing else is left, a small block may use up a much larger one.
         while heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 1).is_ok() {}
         assert!(matches!(
             heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, u64::MAX),
@@ -1017,7 +1024,7 @@ mod tests {
         heap.lock(0, NOBODY_GONE).unwrap().enlist(kept, 7).unwrap();
         let free = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 1000).unwrap();
         heap.lock(0, NOBODY_GONE).unwrap().free(free).unwrap();
-        // Rank 3 dies with the lock held and every list lost.
+        // Rank 3 dies while it holds the lock and after it has destroyed every list.
         std::mem::forget(heap.lock(3, NOBODY_GONE).unwrap());
         for list in heap.control.warm.iter().chain(&heap.control.bins) {
             list.store(0xdead, Ordering::Relaxed);
@@ -1043,7 +1050,7 @@ mod tests {
             keys.push(key);
         }
         assert_eq!(locked.by_hash(5).unwrap().len(), 7);
-        // The list begins with the first one, and the others follow from the last one on.
+        // The list begins with the first block. The others follow in reverse order of their insertion.
         let keys: Vec<_> = [1, 2, 3, 4, 5, 6, 0].map(|n| keys[n]).into();
         for from in 0..7 {
             for to in from..7 {
@@ -1073,7 +1080,7 @@ mod tests {
         heap.control.warm[class].store(used.block().bytes(), Ordering::Relaxed);
         let error = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 1000).unwrap_err();
         assert!(matches!(error, SegmentError::Corrupt { .. }), "{error}");
-        // The lists are built anew. Nor is a free one of another size.
+        // After the error, the lists are rebuilt. The next wrong entry is a free block of another size.
         let free = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 100).unwrap();
         heap.lock(0, NOBODY_GONE).unwrap().free(free).unwrap();
         heap.control.warm[class].store(free.block().bytes(), Ordering::Relaxed);
@@ -1106,7 +1113,7 @@ mod tests {
         assert!(held * 512 >= 8 << 20);
         heap.lock(0, NOBODY_GONE).unwrap().free(key).unwrap();
         heap.trim(0, NOBODY_GONE).unwrap();
-        // The huge pages at either end are only partly the block's.
+        // The huge pages at both ends belong to the block only in part, so they stay.
         assert!(pages() * 512 < 5 << 20, "{} blocks left", pages());
         let again = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 8 << 20).unwrap();
         assert_eq!(again.payload(), key.payload());
@@ -1123,7 +1130,7 @@ mod tests {
         assert_eq!(segment.heap().used(), 0);
     }
 
-    /// A heap with blocks of all kinds of neighbours: used, warm, binned, the last one.
+    /// Makes a heap whose blocks have all kinds of neighbours: used, warm, binned, and the last one.
     fn lived_in(segment: &Segment) -> Vec<(BlockKey, u64)> {
         let heap = segment.heap();
         let take = |kind, len| heap.allocate(0, NOBODY_GONE, kind, len).unwrap();
@@ -1144,7 +1151,7 @@ mod tests {
         live
     }
 
-    /// Asserts that the lists agree with the headers, and that the blocks are these.
+    /// Asserts that the lists agree with the headers, and that the blocks in use are `live`.
     fn assert_consistent(locked: &LockedHeap<'_>, live: &[(BlockKey, u64)]) {
         let control = locked.heap.control;
         let (mut used, mut free, mut last) = (0, Vec::new(), 0);
@@ -1186,7 +1193,8 @@ mod tests {
         }
     }
 
-    /// Kills a rank at every store of a change, under Miri at every seventh. The next rank finds an intact heap.
+    /// Kills a rank at every store of a change (under Miri at every seventh), and checks that the next rank finds an
+    /// intact heap.
     fn at_every_store(change: impl Fn(&mut LockedHeap<'_>, &[(BlockKey, u64)])) {
         use crate::sync::life::live_for;
         for stores in (0..).step_by(if cfg!(miri) { 7 } else { 1 }) {
@@ -1198,7 +1206,7 @@ mod tests {
                 change(&mut heap.lock(3, NOBODY_GONE).unwrap(), &live);
             });
             let mut locked = heap.lock(0, |rank| rank == 3).unwrap();
-            // What the victim took and did not settle is freed; what it freed is free, or not yet.
+            // The unsettled blocks of the victim are freed. The block that it was freeing is free, or still in use.
             for block in locked.blocks().unwrap() {
                 if block.owner == 3 && !block.settled {
                     locked.free(block.key).unwrap();
@@ -1279,7 +1287,7 @@ mod tests {
             heap.lock(0, NOBODY_GONE).unwrap().free(held).unwrap();
             (held, len) = (longer, len + len / 8);
         }
-        // There is no room for the next one either in front of it or behind.
+        // There is no room for the next buffer, neither in front of the present one nor behind it.
         assert!(len > segment.len() * 3 / 10, "{len} of {}", segment.len());
     }
 
@@ -1292,7 +1300,7 @@ mod tests {
         while let Ok(key) = heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, 100) {
             keys.push(key);
         }
-        // In an order that leaves every second one for the end.
+        // The blocks are freed in an order that leaves every second one for the end.
         let (odd, even): (Vec<_>, Vec<_>) = (0..keys.len()).partition(|n| n % 2 == 1);
         for n in odd.into_iter().chain(even) {
             heap.lock(0, NOBODY_GONE).unwrap().free(keys[n]).unwrap();
@@ -1300,7 +1308,7 @@ mod tests {
         assert!(heap.allocate(0, NOBODY_GONE, BlockKind::Buffer, bytes / 3 * 2).is_ok());
     }
 
-    /// The cost of a change, in looks at headers, is the same with a thousand times as many blocks.
+    /// The cost of a change, in headers read, hardly grows if there are a thousand times as many blocks.
     #[test]
     #[cfg(not(miri))]
     fn the_cost_of_a_change_does_not_grow_with_what_is_held() {
@@ -1312,7 +1320,7 @@ mod tests {
                 let hash = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 let key = take(100);
                 heap.lock(0, NOBODY_GONE).unwrap().enlist(key, hash).unwrap();
-                // Free blocks in between, too.
+                // These are blocks between the named ones.
                 take(100 + n % 1000);
             }
             let before = LOOKS.get();
@@ -1325,11 +1333,11 @@ mod tests {
             LOOKS.get() - before
         };
         let (few, many) = (looks(10), looks(10_000));
-        // The tree is ten levels deeper.
+        // The larger tree is ten levels deeper.
         assert!(many < 8 * few, "{few} looks among 10, {many} among 10,000");
     }
 
-    /// Buffers that are dropped while a thread panics require no repair.
+    /// Dropping buffers while a thread panics requires no repair of the heap.
     #[test]
     fn a_free_while_the_thread_panics_leaves_the_heap_whole() {
         struct Freed<'a>(Heap<'a>, BlockKey);
@@ -1363,7 +1371,7 @@ mod tests {
         assert_consistent(&heap.lock(0, NOBODY_GONE).unwrap(), &[(key, 0)]);
     }
 
-    /// One bit of a word of the truth, or the whole word.
+    /// Overwrites one bit of an authoritative word, or the whole word.
     #[test]
     #[cfg(not(miri))]
     fn an_overwritten_word_gives_an_error_and_no_block_twice() {
@@ -1398,7 +1406,7 @@ mod tests {
         }
     }
 
-    /// The answers that a machine gives about its memory, one for each look. Each look waits until its answer is given.
+    /// A machine whose answers about its available memory are given one by one. Each look waits for its answer.
     #[cfg(not(miri))]
     struct Memory {
         folder: tempfile::TempDir,
@@ -1413,7 +1421,7 @@ mod tests {
             let root: &std::path::Path = Box::leak(folder.path().to_owned().into_boxed_path());
             std::fs::create_dir_all(root.join("proc")).unwrap();
             let (file, next) = (root.join("proc/meminfo"), root.join("proc/next"));
-            // A new one for each look: the last reader must come to its end.
+            // Each look gets a new pipe, because its reader must see the end of the answer.
             let renew = move |file: &std::path::Path| {
                 nix::unistd::mkfifo(&next, nix::sys::stat::Mode::S_IRWXU).unwrap();
                 std::fs::rename(&next, file).unwrap();
@@ -1435,13 +1443,13 @@ mod tests {
             Self { folder, answers, given }
         }
 
-        /// Returns when a look was given this answer.
+        /// Gives this answer to the next look, and returns after it was given.
         fn answer(&self, available: u64) {
             self.answers.send(available).unwrap();
             self.given.recv().unwrap();
         }
 
-        /// Has all looks from now on find nothing.
+        /// Makes all looks from now on find no memory.
         fn is_over(&self) {
             (0..100).for_each(|_| self.answers.send(0).unwrap());
         }
@@ -1458,20 +1466,20 @@ mod tests {
         std::thread::scope(|scope| {
             let refused = scope
                 .spawn(|| segment.heap().allocate(0, NOBODY_GONE, BlockKind::Buffer, 300 << 10));
-            // For the header and a first piece.
+            // These answers are for the header and for a first piece.
             memory.answer(52 << 20);
             memory.answer(52 << 20);
-            // Another rank takes what lies behind, and writes.
+            // Another rank allocates the memory behind that piece, and writes it.
             let heap = other.heap();
             let key = heap.allocate(1, NOBODY_GONE, BlockKind::Buffer, LEN).unwrap();
             let place = other.range(key.payload(), LEN, "a test's block").unwrap();
-            // SAFETY: a block of that length.
+            // SAFETY: the block has this length, and only this thread uses it.
             unsafe { place.write_bytes(0xee, LEN as usize) };
             memory.is_over();
             let refused = refused.join().unwrap();
             assert!(matches!(refused, Err(SegmentError::OutOfMemory { .. })), "{refused:?}");
             heap.check(key, BlockKind::Buffer).unwrap();
-            // SAFETY: as above; nothing writes now.
+            // SAFETY: as above. No thread writes to the block now.
             let now = unsafe { std::slice::from_raw_parts(place.as_ptr(), LEN as usize) };
             assert!(now.iter().all(|&byte| byte == 0xee), "the neighbour's bytes are gone");
         });

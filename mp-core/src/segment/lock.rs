@@ -7,34 +7,34 @@ use crate::{
     sync::{AtomicU32, Futex, Ordering, fence},
 };
 
-/// The lock contains the number of its holder, so that the others can distinguish a slow holder from a dead one. The
-/// protected data is marked while it is being changed.
+/// A lock that contains the number of its holder, so that waiting ranks can distinguish a slow holder from a dead one.
+/// `dirty` is set while the protected data are being changed.
 ///
 /// | `holder` | `dirty` | meaning |
 /// |---|---|---|
 /// | 0 | 0 | free |
 /// | r + 1 | 1 | held by rank r |
-/// | r + 1, r gone | 1 | may be taken over: the protected data must be repaired first |
-/// | 0 | 1 | the holder unwound in the middle: likewise |
+/// | r + 1, r gone | 1 | may be taken over, and then the protected data must be repaired |
+/// | 0 | 1 | free, but the holder unwound during a change: the data must be repaired |
 ///
-/// A waiting rank sleeps after a short spin. It does not yield: if all other threads spin, a thread that yields is not
-/// run again before each of them has used up its time slice. Linux from 6.18 on also charges it for a slice of its own,
-/// so that a thousand yields take seconds.
+/// A waiting rank sleeps after a short spin. It does not yield, because if all other threads spin, a thread that yields
+/// does not run again before each of them has used up its time slice. Linux from 6.18 on also charges the thread for a
+/// slice of its own, so that a thousand yields take seconds.
 #[derive(Debug)]
 #[cfg_attr(all(test, not(loom)), derive(Default))]
 #[repr(C)]
 pub(crate) struct RobustLock {
     holder: AtomicU32,
     dirty: AtomicU32,
-    /// Whether a thread sleeps, or is about to.
+    /// Not 0 if a thread sleeps or is about to sleep.
     waiting: AtomicU32,
-    /// The futex on which they sleep.
+    /// The futex on which waiting threads sleep.
     bell: Futex,
 }
 
-/// How long to look at a held lock before a sleep. The work under the lock takes less.
+/// How long to look at a held lock before sleeping. The work under the lock takes less time.
 const SPIN: Duration = Duration::from_nanos(1400);
-/// The longest sleep: a dead holder wakes no waiter.
+/// The longest sleep. It is limited because a dead holder wakes no waiter.
 const DOZE: Duration = Duration::from_millis(20);
 
 impl RobustLock {
@@ -50,14 +50,14 @@ impl RobustLock {
 
     /// Takes the lock for rank `me`. Returns whether a holder died in the middle of a change.
     ///
-    /// `lost` returns whether a rank is dead. A panic is not enough, because a thread may still run with the lock in
-    /// the name of that rank.
+    /// `lost` returns whether a rank is dead. A rank that has panicked does not count as dead, because a thread of it
+    /// may still run and hold the lock.
     pub(crate) fn acquire(&self, me: u32, lost: impl Fn(u32) -> bool) -> bool {
         let look = |_| self.try_take(me).inspect_err(|_| std::hint::spin_loop()).is_err();
         if (0..costs::pauses(SPIN)).all(look) {
             self.wait(me, lost);
         }
-        // Acquire: the changes come after the mark, also where this rank dies between the two.
+        // Acquire: the changes come after the mark, so that the mark is set if this rank dies during a change.
         self.dirty.swap(1, Ordering::Acquire) != 0
     }
 
@@ -72,10 +72,10 @@ impl RobustLock {
         loop {
             let before = self.bell.value();
             self.waiting.store(1, Ordering::Relaxed);
-            // The store before the coming look: pairs with the fence in `release`.
+            // The store above comes before the look below: pairs with the fence in `release`.
             fence(Ordering::SeqCst);
             let Err(holder) = self.try_take(me) else { return };
-            // `lost` has seen what was stored before the death.
+            // `lost` orders this after all stores of the dead rank.
             if lost(holder - 1)
                 && self
                     .holder
@@ -93,19 +93,19 @@ impl RobustLock {
         self.holder.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// Releases the lock. `whole` states that the change was finished.
+    /// Releases the lock. `whole` says whether the change was finished.
     pub(crate) fn release(&self, whole: bool) {
         if whole {
-            // Release: the changes come before it is taken away.
+            // Release: the changes come before the mark is removed.
             self.dirty.store(0, Ordering::Release);
         }
         // Release: pairs with the Acquire in `try_take`.
         self.holder.store(0, Ordering::Release);
-        // The store before the coming look: pairs with the fence in `wait`.
+        // The store above comes before the look below: pairs with the fence in `wait`.
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::Relaxed) != 0 {
-            // Whoever is woken says again that it waits, before it takes the lock or sleeps on: so the next
-            // one is woken in its turn.
+            // The thread that is woken sets `waiting` again before it takes the lock or sleeps. So its own release
+            // wakes the next waiting thread.
             self.waiting.store(0, Ordering::Relaxed);
             self.bell.advance_and_wake_one();
         }
@@ -177,12 +177,12 @@ mod model {
             protected.data.writing();
             protected.lock.release(true);
             other.join().unwrap();
-            // Told once, now or later.
+            // Exactly one of the two calls reports the unfinished change.
             assert_eq!(protected.acquire(0), !told);
         });
     }
 
-    /// The holder dies in the middle of a change while another rank waits, and a third comes.
+    /// The holder dies during a change while a second rank waits and a third rank comes.
     #[test]
     fn a_dead_holder_is_followed_by_one_who_knows() {
         explore(6, || {
@@ -204,10 +204,10 @@ mod model {
                 }
             };
             let waiting = thread::spawn(follow(1));
-            // What the kernel tells the launcher, and the launcher the others.
+            // The kernel tells the launcher of the death, and the launcher tells the other ranks.
             dying.join().unwrap();
             protected.dead.store(1 << 2, Ordering::Release);
-            // In place of the limit of a sleep, which a model has not.
+            // This stands for the time limit of a sleep, which a model does not have.
             protected.lock.bell.advance_and_wake();
             let mended = [follow(0)(), waiting.join().unwrap()];
             assert_eq!(mended.iter().filter(|&&mend| mend).count(), 1, "{mended:?}");
@@ -227,11 +227,11 @@ mod tests {
         line.unwrap().trim().parse().unwrap()
     }
 
-    /// More threads spin than there are cores, and the holder takes long. A waiting thread gives up its core a few
-    /// times, and not for each look. A thousand yields beside such threads take seconds.
+    /// More threads spin than there are cores, and the holder takes long. A waiting thread must give up its core only a
+    /// few times and not for each look, because a thousand yields beside such threads take seconds.
     #[test]
     fn a_wait_beside_threads_that_spin_is_a_few_sleeps() {
-        // Zeros are a free lock.
+        // A lock of zeros is free.
         let lock = RobustLock::default();
         let over = AtomicU32::new(0);
         thread::scope(|scope| {

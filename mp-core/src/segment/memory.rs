@@ -1,9 +1,9 @@
-//! How much memory can still be taken without waking the OOM killer, and how long a segment may be.
+//! How much memory can still be committed without waking the OOM killer, and how large a segment may be.
 //!
 //! `fallocate` on a memfd does not fail when memory runs out: the kernel kills a process instead. So the machine's
 //! available memory and the limits of this process's control groups are checked before pages are committed. Some memory
-//! is always left, for three reasons: page tables grow when ranks touch what was committed, others take memory between
-//! a check and the pages' allocation, and the available memory is an estimate.
+//! is always left free, for three reasons: page tables grow when ranks touch committed pages, other processes take
+//! memory between a check and the allocation of pages, and the available memory is only an estimate.
 
 use std::{
     fs,
@@ -12,12 +12,13 @@ use std::{
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
-/// Returns the tightest limit on new pages: the number of bytes that can still be taken, and what sets the limit.
+/// Returns the tightest limit on new pages: the number of bytes that can still be committed, and the name of what
+/// limits them.
 pub(crate) fn available() -> Option<(u64, &'static str)> {
     available_below(Path::new("/"))
 }
 
-/// Returns the same for a machine whose `/proc` and `/sys` lie below `root`.
+/// Returns what [`available`] returns, for a machine whose `/proc` and `/sys` lie below `root`.
 pub(crate) fn available_below(root: &Path) -> Option<(u64, &'static str)> {
     let read = |file: &str| fs::read_to_string(root.join(file)).ok();
     let machine = read("proc/meminfo")
@@ -30,21 +31,22 @@ pub(crate) fn available_below(root: &Path) -> Option<(u64, &'static str)> {
     machine.into_iter().chain(group).min()
 }
 
-/// Returns how much of `all` bytes is not handed out.
+/// Returns how many of `all` bytes are left free.
 fn margin(all: u64) -> u64 {
     (all / 16).clamp(32 << 20, 4 << 30)
 }
 
-/// Returns the default size of a segment: the machine's memory, rounded up to a power of two, as far as this process may
-/// have files and address space. It costs nothing until it is used.
+/// Returns the default size of a segment: the machine's memory, rounded up to a power of two, or less if this process
+/// may not have such large files or so much address space. Memory that is not used costs nothing.
 pub(crate) fn default_size() -> u64 {
-    /// Room for a world that does something. If there is less, the result is an error, which names the limit.
+    /// The least size for a useful world. If the limits allow less, making the segment fails with an error that names
+    /// the limit.
     const LEAST: u64 = 16 << 20;
     let memory = fs::read_to_string("/proc/meminfo").ok();
     let total = memory.and_then(|text| field_kib(&text, "MemTotal:")).unwrap_or(0);
     let whole = total.next_power_of_two().max(1 << 30);
     let file = file_size_limit().map_or(whole, |limit| limit.saturating_sub(super::FRONT));
-    // The program and its threads need some as well.
+    // The program and its threads need address space as well.
     let mapped = fs::read_to_string("/proc/self/statm").ok();
     let mapped = mapped.and_then(|text| text.split(' ').next()?.parse::<u64>().ok()).unwrap_or(0);
     let address = address_space_limit()
@@ -53,8 +55,8 @@ pub(crate) fn default_size() -> u64 {
     size.max(LEAST)
 }
 
-/// Returns the length of the longest file that this process may write or make (`ulimit -f`). Beyond it, the system
-/// sends SIGXFSZ.
+/// Returns the size of the largest file that this process may make (`ulimit -f`). The system sends SIGXFSZ to a process
+/// that exceeds it.
 pub(crate) fn file_size_limit() -> Option<u64> {
     soft_limit(Resource::RLIMIT_FSIZE)
 }
@@ -106,12 +108,13 @@ fn group_folders(proc_self_cgroup: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// Returns what a group's limit leaves. The group's page cache counts as left: the kernel takes it back before it kills
-/// a process.
+/// Returns how much a group's limit leaves. The group's page cache counts as free, because the kernel takes it back
+/// before it kills a process.
 fn left_in_group(folder: &Path) -> Option<u64> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
     let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
-    // Version 2; then version 1, which counts the groups inside under names of their own.
+    // The first case is version 2 of control groups. The second is version 1, where the fields that include inner
+    // groups have other names.
     let (limit, used, cached) = match number("memory.max") {
         Some(limit) => (
             limit,
@@ -199,7 +202,7 @@ mod tests {
         };
         assert_eq!(left(&(512 * MIB).to_string()), 380 * MIB);
         assert_eq!(left(&(120 * MIB).to_string()), 0);
-        // No limit: the machine's memory is what counts.
+        // The group has no limit, so the machine's memory counts.
         assert_eq!(left("max"), 7 * GIB);
     }
 
@@ -219,7 +222,7 @@ mod tests {
         let group = "memory limit of the control group";
         assert_eq!(available_below(root.path()), Some(((1 + 401 - 32) * MIB, group)));
 
-        // Version 1 says what is in the group itself, and in all groups inside.
+        // Version 1 has separate fields for the group alone and for the group with all inner groups.
         let stat = "cache 1\ninactive_file 0\nactive_file 0\ntotal_inactive_file 314572800\n\
                     total_active_file 104857600\n";
         let root = machine(

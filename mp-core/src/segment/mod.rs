@@ -1,12 +1,12 @@
 //! The memory that all ranks of a world share.
 //!
 //! A segment is one range of memory. Every process of the world maps it at an address of its own, so everything in it
-//! is named by [`Offset`]s. It is a memfd, which has no name in any file system, so nothing is left behind by a crash.
-//! Its size is sealed and sparse, and its pages are committed before they are handed out. Where all ranks are threads
-//! of one process, plain memory is used instead ([`Segment::on_heap`]).
+//! is named by [`Offset`]s. The memory is a memfd, which has no name in any file system, so that a crash leaves nothing
+//! behind. The size of the file is sealed, the file is sparse, and its pages are committed before they are handed out.
+//! If all ranks are threads of one process, plain memory is used instead ([`Segment::on_heap`]).
 //!
-//! A segment is as large as the machine's memory unless the program asks for less or more, as far as the limits of the
-//! process allow.
+//! By default, a segment is as large as the machine's memory, or as the limits of the process allow. The program can
+//! ask for another size.
 //!
 //! ```text
 //! in the file   in the segment
@@ -52,18 +52,19 @@ pub(crate) use offset::Offset;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// "ONCHIP" and the byte order: a segment of the other byte order does not match.
+/// "ONCHIP" between two other bytes. The number also shows the byte order: a segment of the other byte order does not
+/// match.
 const MAGIC: u64 = u64::from_be_bytes(*b"\x7fONCHIP\x01");
 /// Changes with every change of the segment's layout.
 const VERSION: u32 = 1;
-/// The page size that everything is rounded to. The kernel's page size is the same, or the commits below are merely
-/// finer than needed.
+/// The page size to which everything is rounded. If the kernel's pages are larger, the commits below are merely finer
+/// than needed.
 pub(crate) const PAGE: u64 = 4096;
 /// Size and alignment of a huge page on the supported machines.
 const HUGE: usize = 2 << 20;
-/// The space before the segment in its file: never written, never committed.
+/// The space before the segment in its file, which is never written and never committed.
 pub(crate) const FRONT: u64 = HUGE as u64;
-/// Blocks of at least this size are worth huge pages.
+/// The size of a block from which on huge pages are worth their cost.
 pub(crate) const LARGE: u64 = 256 << 10;
 
 /// A structure that may lie in a segment.
@@ -73,7 +74,8 @@ pub(crate) const LARGE: u64 = 256 << 10;
 /// time) and has a fixed layout (`repr(C)`).
 pub(crate) unsafe trait Shared {}
 
-/// The first bytes of a segment. Everything past `magic` is read only if what is before it fits.
+/// The first bytes of a segment. A process that attaches the segment checks the fields in their order, and uses later
+/// ones only if the earlier ones are right.
 #[repr(C)]
 struct Header {
     magic: AtomicU64,
@@ -85,15 +87,15 @@ struct Header {
     roots: [AtomicU64; Root::COUNT],
 }
 
-// SAFETY: atomics only, repr(C).
+// SAFETY: the type consists of atomics only, and is `repr(C)`.
 unsafe impl Shared for Header {}
 
-/// The structures that can be found without other information: their offsets are in the header.
+/// The structures whose places are in the header, so that a process finds them without other information.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Root {
-    /// The world's control block, by offset.
+    /// The world's control block. The header has its offset.
     World,
-    /// The information that a launcher gives its ranks, by key.
+    /// The information that a launcher gives its ranks. The header has its key.
     Briefing,
 }
 
@@ -119,24 +121,25 @@ pub(crate) struct Segment {
     base: NonNull<u8>,
     len: usize,
     backing: Backing,
-    /// The end of the part that this process hands out, if that is less than the whole.
+    /// The end of the part that this process hands out, if that part is smaller than the segment.
     end: AtomicU64,
-    /// The number of bytes that may be committed before the machine's memory is looked at again.
+    /// The number of bytes that may be committed before this process checks the machine's memory again.
     advance: AtomicU64,
-    /// The time that huge pages may still cost beyond small ones.
+    /// The time that huge pages may still cost this process beyond small pages.
     patience_us: AtomicU64,
     /// The folder below which `/proc` and `/sys` report the available memory. Tests use others.
     machine: &'static Path,
 }
 
-// SAFETY: the mapping is plain memory that stays until drop; everything that is read and written
-// in it by several threads is atomic or handed over by release and acquire.
+// SAFETY: the mapping is plain memory that stays until the segment is dropped. All that several threads access in it is
+// atomic, or is handed over by Release and Acquire.
 unsafe impl Send for Segment {}
 // SAFETY: as above.
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// Makes a new segment of at least `size` bytes in a memfd. `parts` is the fingerprint of what will lie in it.
+    /// Makes a new segment of at least `size` bytes in a memfd. `parts` is the fingerprint of the structures that will
+    /// lie in it.
     pub(crate) fn in_memfd(size: u64, membarrier: bool, parts: u64) -> Result<Self, SegmentError> {
         let size = whole_size(size, HUGE as u64)?;
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
@@ -156,7 +159,7 @@ impl Segment {
     /// Maps the segment of `len` bytes in `file`, which is long enough.
     fn mapped(file: OwnedFd, len: u64, writable: bool) -> Result<Self, SegmentError> {
         let (map, begin) = map(&file, len as usize, writable)?;
-        // SAFETY: `begin` is at most FRONT, which is how much longer than the segment the mapping is.
+        // SAFETY: the mapping is `FRONT` bytes longer than the segment, and `begin` is at most `FRONT`.
         let base = unsafe { map.as_mut_ptr().add(begin) };
         let segment = Self {
             base: NonNull::new(base).ok_or(SegmentError::os("mmap")(Errno::EFAULT))?,
@@ -209,7 +212,8 @@ impl Segment {
         if whole < least {
             return Err(SegmentError::TooSmall { size: whole, least });
         }
-        // Nothing but the mark is read from a file that others may still shrink.
+        // As long as others may shrink the file, it is not accessed through a mapping. Only the mark is read, by a
+        // system call.
         let mut mark = [0; 8];
         nix::sys::uio::pread(&file, &mut mark, FRONT as i64).map_err(SegmentError::os("pread"))?;
         let found = u64::from_ne_bytes(mark);
@@ -249,14 +253,14 @@ impl Segment {
         header.layout.store(layout_fingerprint(parts), Ordering::Relaxed);
         header.size.store(self.len as u64, Ordering::Relaxed);
         header.heap.format();
-        // Last: a segment without the mark is one that is still being made.
+        // The mark is written last, because a segment without it counts as not finished.
         header.magic.store(MAGIC, Ordering::Relaxed);
         Ok(())
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: every segment is at least a header long, aligned to a page, and the header is
-        // made of atomics.
+        // SAFETY: every segment is at least as long as a header and aligned to a page, and a header consists of
+        // atomics.
         unsafe { self.base.cast::<Header>().as_ref() }
     }
 
@@ -273,11 +277,11 @@ impl Segment {
         }
     }
 
-    /// Sets whether core dumps of this process include the segment. If all ranks crash together, each of them would
-    /// write out all of it.
+    /// Sets whether core dumps of this process include the segment. They do not by default, because if all ranks crash
+    /// together, each of them would write out the whole segment.
     pub(crate) fn dump(&self, dump: bool) {
         if let Backing::Memfd { map, .. } = &self.backing {
-            // A refusal only makes dumps longer or shorter.
+            // If the system refuses, dumps are only longer or shorter.
             let _ = map.advise(if dump { Advice::DoDump } else { Advice::DontDump });
         }
     }
@@ -292,11 +296,11 @@ impl Segment {
         self.end.load(Ordering::Relaxed).min(self.len())
     }
 
-    /// Limits what this process hands out to the size of a segment for which `asked` bytes were asked. With `None`, it
-    /// hands out everything.
+    /// Limits the part that this process hands out to the size of a segment for which `asked` bytes were asked. With
+    /// `None`, there is no limit but the segment's size.
     ///
     /// # Errors
-    /// When there is less than was asked for.
+    /// When the segment is smaller than that.
     pub(crate) fn confine(&self, asked: Option<u64>) -> Result<(), SegmentError> {
         let end = asked.map_or(Ok(self.len()), |asked| whole_size(asked, HUGE as u64))?;
         if end > self.len() {
@@ -306,10 +310,10 @@ impl Segment {
         Ok(())
     }
 
-    /// Returns the number of bytes that the system has given to it so far.
+    /// Returns the number of bytes that the system has allocated for the segment so far.
     pub(crate) fn resident(&self) -> u64 {
         match &self.backing {
-            // In units of 512 bytes, whatever the block size is (stat(2)).
+            // `st_blocks` is in units of 512 bytes, whatever the file's block size is (stat(2)).
             Backing::Memfd { file, .. } => {
                 fstat(file).map_or(0, |file| 512 * file.st_blocks.max(0) as u64)
             }
@@ -331,19 +335,19 @@ impl Segment {
         self.header().roots[root as usize].store(offset, Ordering::Release);
     }
 
-    /// Returns the shared structure at `offset`, if it can lie there.
+    /// Returns the shared structure at `offset`, after checking that the place is in the segment and aligned.
     #[inline]
     pub(crate) fn at<T: Shared>(&self, offset: Offset<T>) -> Result<&T, SegmentError> {
         let place = self.range(offset.bytes(), size_of::<T>() as u64, type_name::<T>())?;
         if !place.cast::<T>().is_aligned() {
             return Err(self.corrupt(type_name::<T>(), offset.bytes(), size_of::<T>() as u64));
         }
-        // SAFETY: in range, aligned, and `Shared` types are valid for any bits, also while others
-        // write them.
+        // SAFETY: the place is in the segment and aligned. `Shared` types consist of atomics, so any bits are valid,
+        // even while others write them.
         Ok(unsafe { place.cast::<T>().as_ref() })
     }
 
-    /// Returns the address of `len` bytes at `offset`, if the segment has them.
+    /// Returns the address of the `len` bytes at `offset`, after checking that they lie in the segment.
     #[inline]
     pub(crate) fn range(
         &self,
@@ -353,7 +357,7 @@ impl Segment {
     ) -> Result<NonNull<u8>, SegmentError> {
         match offset.checked_add(len) {
             Some(end) if end <= self.len as u64 => {
-                // SAFETY: offset ≤ len of the mapping.
+                // SAFETY: `offset` is at most `self.len`, so the result lies in the mapping or at its end.
                 Ok(unsafe { self.base.add(offset as usize) })
             }
             _ => Err(self.corrupt(what, offset, len)),
@@ -364,13 +368,12 @@ impl Segment {
         SegmentError::Corrupt { what, offset, len, size: self.len as u64 }
     }
 
-    /// Makes sure that the pages of a range exist, so that touching them can't fail. Returns the end of the pages that
-    /// exist, which may be further. Only the first `own` bytes belong to the caller alone: what lies behind them may
-    /// belong to another rank at any time.
+    /// Makes the pages of a range exist, so that accesses to them can't fail. Returns the end of the pages that exist,
+    /// which may be further than the range. Only the first `own` bytes belong to the caller. Another rank may get the
+    /// bytes behind them at any time.
     pub(crate) fn commit(&self, offset: u64, len: u64, own: u64) -> Result<u64, SegmentError> {
         let Backing::Memfd { file, .. } = &self.backing else { return Ok(offset + len) };
-        // A large block is worth the huge pages that it lies in, also where it fills them only
-        // together with its neighbours.
+        // A large block gets all huge pages in which it lies, even those that it shares with its neighbours.
         let huge = HUGE as u64;
         let (start, end) = if len >= LARGE {
             let end = (offset + len).next_multiple_of(huge).min(self.len as u64);
@@ -397,8 +400,8 @@ impl Segment {
             match piece {
                 Ok(piece) => done += piece,
                 Err(error) => {
-                    // Of what was committed, what is the caller's alone: not the page that has the
-                    // header, nor those of the neighbours.
+                    // Gives back the committed pages that belong to the caller alone: neither the page with the header,
+                    // nor pages of the neighbours.
                     let first = (offset + 1).next_multiple_of(PAGE);
                     let last = done.min((offset + own) / PAGE * PAGE);
                     if first < last {
@@ -412,12 +415,13 @@ impl Segment {
     }
 
     /// Checks whether the machine has memory for `len` more bytes. Returns how many bytes, at least `len`, may be
-    /// committed before the next check. The less memory is left, the fewer they are, since all ranks check and take at
-    /// the same time.
+    /// committed before the next check. The less memory is left, the smaller this number is, because all ranks check
+    /// and commit at the same time.
     fn look_at_memory(&self, len: u64) -> Result<u64, SegmentError> {
-        /// The number of bytes that may be taken at once, in whole huge pages.
+        /// The largest number of bytes that may be committed at once, a multiple of a huge page.
         const PIECE: u64 = 64 << 20;
-        /// The number of bytes that may be taken after a check without another one, which costs more than a page.
+        /// The largest number of bytes that may be committed after a check without another check, because a check costs
+        /// more than a page.
         const ADVANCE: u64 = 8 << 20;
         let advance = self.advance.load(Ordering::Relaxed);
         if len <= advance {
@@ -435,18 +439,19 @@ impl Segment {
         Ok((available / 8 / huge * huge).clamp(huge, PIECE))
     }
 
-    /// Asks for huge pages instead of 512 small ones each. If the system refuses, this changes nothing.
+    /// Asks the system for huge pages, each of which replaces 512 small ones. If the system refuses, this changes
+    /// nothing.
     ///
-    /// `MADV_COLLAPSE` works although the system-wide setting for shared memory is "never". If nothing of a huge page
-    /// exists yet, it needs one small page to begin with. Then there is nothing to copy, and the whole huge page is
-    /// there in a tenth of the time that small pages take. But if the machine's memory is fragmented, the kernel first
-    /// moves pages, and if a host has yet to provide the memory, it takes as long. Memory that is used again and again
-    /// pays that back (a frame of 3 MB is filtered in two thirds of the time). A segment may therefore spend
-    /// [`PATIENCE`] on it in all, and then does without.
+    /// `MADV_COLLAPSE` works even if the system-wide setting for shared memory is "never". It needs one small page of
+    /// the huge page to begin with. If no others exist, there is nothing to copy, and the whole huge page is there in a
+    /// tenth of the time that small pages take. But if the machine's memory is fragmented, the kernel first moves
+    /// pages, and if a host has yet to provide the memory, a huge page takes as long as small ones. Memory that is used
+    /// again and again repays that cost (a frame of 3 MB is filtered in two thirds of the time). A process may
+    /// therefore spend [`PATIENCE`] on huge pages in all, and then uses small ones.
     fn make_huge(&self, file: &OwnedFd, start: u64, end: u64) {
-        /// The number of bytes asked for at a time, between two looks at the clock.
+        /// The number of bytes for which to ask at a time, between two looks at the clock.
         const STEP: usize = 16 << 20;
-        /// The time that 512 small pages take when they are made and touched for the first time.
+        /// The time in which 512 small pages are made and touched for the first time.
         const SMALL_PAGES: Duration = Duration::from_millis(1);
         for first in (start..end).step_by(STEP) {
             let left = self.patience_us.load(Ordering::Relaxed);
@@ -462,7 +467,7 @@ impl Segment {
                     return;
                 }
             }
-            // SAFETY: the range lies in this mapping, and the advice changes no content.
+            // SAFETY: the range lies in this mapping, and the advice does not change the contents.
             let made =
                 unsafe { madvise_collapse(self.base.add(first as usize).cast(), step as usize) };
             let spent = began.elapsed().saturating_sub(SMALL_PAGES * pieces as u32).as_micros();
@@ -471,22 +476,21 @@ impl Segment {
         }
     }
 
-    /// Uses another root to look for how much memory there is.
+    /// Sets the folder below which to look for the available memory.
     #[cfg(test)]
     pub(crate) fn look_at_machine(&mut self, root: &'static Path) {
         self.machine = root;
     }
 
-    /// Gives the pages of a range back to the system; they read as zero and must be committed
-    /// again before use.
+    /// Gives the pages of a range back to the system. They then read as zero, and must be committed again before use.
     pub(crate) fn punch(&self, offset: u64, len: u64) {
         let Backing::Memfd { file, .. } = &self.backing else { return };
         let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-        // A refusal only means that the pages stay.
+        // If the system refuses, the pages stay.
         let _ = fallocate(file, flags, (FRONT + offset) as i64, len as i64);
     }
 
-    /// Returns whether a block's unused pages can be given back at all.
+    /// Returns whether pages of this segment can be given back to the system at all.
     pub(crate) fn can_punch(&self) -> bool {
         matches!(self.backing, Backing::Memfd { .. })
     }
@@ -495,18 +499,18 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         if let Backing::Heap(layout) = &self.backing {
-            // SAFETY: allocated in `on_heap` with this layout, and nothing borrows from it any more.
+            // SAFETY: `on_heap` allocated the memory with this layout, and nothing borrows it any more.
             unsafe { dealloc(self.base.as_ptr(), *layout) }
         }
     }
 }
 
-/// The time that huge pages may cost a process beyond small ones.
+/// The time that huge pages may cost a process beyond small pages.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Returns the size of a new segment for which `asked` bytes were asked.
 fn whole_size(asked: u64, unit: u64) -> Result<u64, SegmentError> {
-    // Offsets in files are signed.
+    // Offsets in files are signed numbers.
     const MOST: u64 = i64::MAX as u64 - FRONT;
     let whole = asked.max(HEADER + 64 * PAGE).checked_next_multiple_of(unit);
     whole.filter(|&size| size <= MOST).ok_or(SegmentError::OutOfMemory {
@@ -519,15 +523,15 @@ fn whole_size(asked: u64, unit: u64) -> Result<u64, SegmentError> {
 const FILE_SIZE: &str = "the size of a file (ulimit -f)";
 const ADDRESS_SPACE: &str = "address space (ulimit -v)";
 
-/// The name that a world's memfd shows in /proc.
+/// The name of a world's memfd in /proc.
 pub(crate) const MEMFD_NAME: &str = "onchip-world";
 
 fn type_name<T>() -> &'static str {
     std::any::type_name::<T>()
 }
 
-/// Returns a number that distinguishes layouts that have the same version number (sizes differ with the target).
-/// `parts` stands for the structures of the modules above.
+/// Returns a number that distinguishes layouts with the same version number, because sizes differ between targets.
+/// `parts` is the fingerprint of the structures of other modules.
 fn layout_fingerprint(parts: u64) -> u64 {
     fingerprint([size_of::<Header>(), size_of::<usize>(), size_of::<heap::BlockHeader>()]) ^ parts
 }
@@ -541,11 +545,11 @@ pub(crate) fn fingerprint<const N: usize>(sizes: [usize; N]) -> u64 {
 
 /// Maps the segment of `len` bytes in `file`. Returns the mapping, and the place in it where the segment begins.
 ///
-/// A part of a file can be a huge page only if its address and its place in the file are the same modulo the huge
-/// page's size. The system chooses the address. So a mapping of `len + FRONT` bytes is made first to learn an address.
-/// It is then made again, beginning at that address's place in the FRONT: a mapping of the same length usually comes to
-/// the same address. It may not if other threads map memory at the same time. Then the next address is tried. If all
-/// attempts fail, small pages are used.
+/// A part of a file can be a huge page only if its address and its place in the file are equal modulo the huge page's
+/// size. The system chooses the address. So this first makes a mapping of `len + FRONT` bytes to learn an address. Then
+/// it maps the file again, from the place in the FRONT that equals this address modulo the huge page's size, because a
+/// mapping of the same length usually gets the same address again. If it does not, because other threads map memory at
+/// the same time, this tries with the new address. If all attempts fail, small pages are used.
 fn map(file: &OwnedFd, len: usize, writable: bool) -> Result<(MmapRaw, usize), SegmentError> {
     const TRIES: usize = 8;
     let refused = |source: io::Error| match memory::address_space_limit() {
@@ -574,10 +578,10 @@ fn map(file: &OwnedFd, len: usize, writable: bool) -> Result<(MmapRaw, usize), S
 /// `madvise(MADV_COLLAPSE)` (Linux 6.1), which nix does not name yet.
 ///
 /// # Safety
-/// The range must be mapped.
+/// The range is mapped.
 unsafe fn madvise_collapse(start: NonNull<std::ffi::c_void>, len: usize) -> nix::Result<()> {
     const MADV_COLLAPSE: i32 = 25;
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that the range is mapped, and the advice does not change its contents.
     nix::errno::Errno::result(unsafe { nix::libc::madvise(start.as_ptr(), len, MADV_COLLAPSE) })
         .map(drop)
 }

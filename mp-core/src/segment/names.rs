@@ -1,20 +1,21 @@
-//! Blocks that are found by a hash of their names, in a tree in their headers.
+//! A tree in the headers of blocks, in which blocks are found by a hash of their names.
 //!
-//! A block's place in the tree follows from its hash, the highest bit first, so the tree needs no balancing. Blocks
-//! with the same hash form a list, of which the first is in the tree. Like the lists of free blocks, the tree only
-//! repeats what is in the headers, and is rebuilt after a death.
+//! A block's place in the tree follows from the bits of its hash, the highest bit first, so the tree needs no
+//! balancing. Blocks with the same hash form a list, and only its first block is in the tree. Like the lists of free
+//! blocks, the tree is redundant to the headers, and is rebuilt after a death.
 
 use super::{SegmentError, Shared, heap::Heap};
 use crate::sync::{AtomicU64, Ordering};
 
-/// The root of the tree: see the [module](self). All zeros is an empty tree. It changes under the heap's lock.
+/// The root of the tree: see the [module](self). A root of zeros is an empty tree. The tree changes only under the
+/// heap's lock.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Names {
     pub(super) root: AtomicU64,
 }
 
-// SAFETY: atomics only, repr(C).
+// SAFETY: the type consists of atomics only, and is `repr(C)`.
 unsafe impl Shared for Names {}
 
 impl Names {
@@ -22,7 +23,7 @@ impl Names {
         self.root.store(0, Ordering::Relaxed);
     }
 
-    /// Returns the link to the blocks of this hash, or the empty link where they would be.
+    /// Returns the link that leads to the blocks of this hash, or the empty link where they would be inserted.
     fn link<'a>(&'a self, heap: Heap<'a>, hash: u64) -> Result<&'a AtomicU64, SegmentError> {
         let mut link = &self.root;
         for bit in (0..64).rev() {
@@ -39,13 +40,13 @@ impl Names {
         Err(heap.corrupt("the tree of names", link.load(Ordering::Relaxed)))
     }
 
-    /// Adds a block, whose header states its hash.
+    /// Adds a block, whose hash is in its header.
     pub(super) fn insert(&self, heap: Heap<'_>, offset: u64) -> Result<(), SegmentError> {
         let block = heap.named(offset)?;
         let link = self.link(heap, block.hash.load(Ordering::Relaxed))?;
         let first = link.load(Ordering::Relaxed);
         block.children.iter().for_each(|child| child.store(0, Ordering::Relaxed));
-        // The first of a list stays where it is in the tree.
+        // The first block of a list keeps its place in the tree, and the new one becomes the second.
         let link = if first == 0 { link } else { &heap.named(first)?.next };
         let next = if first == 0 { 0 } else { link.load(Ordering::Relaxed) };
         block.next.store(next, Ordering::Relaxed);
@@ -53,7 +54,7 @@ impl Names {
         Ok(())
     }
 
-    /// Removes a block, if it is there.
+    /// Removes a block, if it is in the tree.
     pub(super) fn remove(&self, heap: Heap<'_>, offset: u64) -> Result<(), SegmentError> {
         let block = heap.named(offset)?;
         let next = block.next.load(Ordering::Relaxed);
@@ -81,8 +82,8 @@ impl Names {
         Ok(())
     }
 
-    /// Takes a block that has none below it out of the tree below the block at `offset`, and returns it. It may take
-    /// the place of any block above it. Returns 0 if there is none.
+    /// Removes a leaf below the block at `offset` from the tree, and returns it. The leaf may take the place of any
+    /// block above it. Returns 0 if there is no block below.
     fn leaf_below(&self, heap: Heap<'_>, offset: u64) -> Result<u64, SegmentError> {
         let below = |offset: u64| {
             let children = &heap.named(offset)?.children;
@@ -110,7 +111,8 @@ impl Names {
         hash: u64,
     ) -> Result<impl Iterator<Item = Result<u64, SegmentError>> + 'a, SegmentError> {
         let mut next = self.link(heap, hash)?.load(Ordering::Relaxed);
-        // Brent's test: the list comes by an earlier place again, which moves on in doubling steps.
+        // Brent's test for a cycle: a circular list comes back to an earlier block, which is replaced after 1, 2, 4, 8,
+        // … steps.
         let (mut earlier, mut steps, mut until) = (0, 0u64, 1);
         Ok(std::iter::from_fn(move || {
             let offset = next;

@@ -1,7 +1,7 @@
 //! Threads that can be made to die at any store, for tests of the state that a killed rank leaves behind.
 //!
-//! A dead thread unwinds, because the test must go on. Its later stores do not arrive, so shared memory stays as a kill
-//! would have left it.
+//! A dead thread unwinds, so that the test can go on. Its later stores have no effect, so that shared memory stays as a
+//! kill would have left it.
 
 use std::{
     cell::Cell,
@@ -11,7 +11,7 @@ use std::{
 #[derive(Clone, Copy)]
 enum Life {
     Immortal,
-    /// Dies at the store after this many.
+    /// The thread dies at the store after this many.
     Left(u64),
     Ghost,
 }
@@ -28,7 +28,7 @@ loom::thread_local! {
 
 struct Death;
 
-/// Runs `act` and kills it instead of its store number `stores` (from 0). Returns whether it lived to its end.
+/// Runs `act`, and kills it in place of its store number `stores` (from 0). Returns whether `act` came to its end.
 pub fn live_for(stores: u64, act: impl FnOnce()) -> bool {
     LIFE.with(|life| life.set(Life::Left(stores)));
     let ended = catch_unwind(AssertUnwindSafe(act));
@@ -40,13 +40,13 @@ pub fn live_for(stores: u64, act: impl FnOnce()) -> bool {
     }
 }
 
-/// Returns whether a store may arrive.
+/// Counts a store. Returns whether the store may have its effect.
 pub(crate) fn arrives() -> bool {
     match LIFE.with(Cell::get) {
         Life::Immortal => true,
         Life::Left(0) => {
             LIFE.with(|life| life.set(Life::Ghost));
-            // Not `panic!`: nothing is to be printed.
+            // `resume_unwind` prints nothing, unlike `panic!`.
             resume_unwind(Box::new(Death))
         }
         Life::Left(more) => {

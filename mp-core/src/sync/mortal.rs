@@ -64,7 +64,7 @@ macro_rules! mortal {
                 if arrives() {
                     self.0.compare_exchange(old, new, success, failure)
                 } else {
-                    // A ghost waits for nobody.
+                    // A dead thread must unwind and not wait, so its exchange seems to succeed.
                     Ok(old)
                 }
             }

@@ -1,4 +1,5 @@
-//! Whatever is handed to [`Segment::attach`]: a segment, or an error that says what it is instead.
+//! Files of all kinds that are passed to [`Segment::attach`]. The result is a segment, or an error that says what is
+//! wrong with the file.
 
 use std::{
     fs::File,
@@ -19,7 +20,8 @@ use crate::{
 
 const SEALED: bool = true;
 
-/// A file in memory with these bytes where a segment would begin, zeroes up to `len` from there.
+/// Makes a file in memory with these bytes where a segment would begin, and zeroes after them, up to `len` bytes from
+/// there.
 fn file(bytes: &[u8], len: u64, sealed: bool) -> OwnedFd {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let file = File::from(memfd_create("not onchip's", flags).unwrap());
@@ -32,7 +34,7 @@ fn file(bytes: &[u8], len: u64, sealed: bool) -> OwnedFd {
     file.into()
 }
 
-/// The first page of a real segment.
+/// Returns the first page of a real segment.
 fn header() -> Vec<u8> {
     let segment = memfd(1 << 20);
     let mut bytes = vec![0; 4096];
@@ -42,7 +44,7 @@ fn header() -> Vec<u8> {
 }
 
 const SIZE: u64 = 2 << 20;
-/// Bytes of the shortest file that could be a segment.
+/// The size of the shortest file that could be a segment.
 const LEAST: u64 = FRONT + 4096;
 
 fn attach(fd: OwnedFd) -> SegmentError {
@@ -63,7 +65,7 @@ fn a_copy_of_a_header_is_a_segment() {
     let fd = file(&header(), SIZE, SEALED);
     let segment = Segment::attach(fd, true, parts()).unwrap();
     assert_eq!(segment.len(), SIZE);
-    // Without a world in it.
+    // There is no world in the segment.
     let error = Context::enter(Arc::new(segment), 0, waiting()).unwrap_err();
     assert!(matches!(error, SegmentError::Unfinished), "{error}");
 }
@@ -94,7 +96,7 @@ fn what_is_too_small_is_said_to_be() {
 fn a_directory_is_no_segment() {
     let error = attach(File::open("/proc/self/").unwrap().into());
     assert!(matches!(error, SegmentError::TooSmall { .. }), "{error}");
-    // One that takes as much room as a segment's header.
+    // This directory is as large as a segment's header.
     let folder = tempfile::tempdir().unwrap();
     for i in 0..500 {
         File::create(folder.path().join(format!("a file with a long name {i:0100}"))).unwrap();
@@ -112,7 +114,7 @@ fn other_files_are_no_segments() {
     assert!(program.metadata().unwrap().len() > LEAST, "too short to be looked at");
     let error = attach(program.into());
     assert!(matches!(error, SegmentError::NotASegment { .. }), "{error}");
-    // A header at a file's beginning, where it has its front.
+    // This file has a header at its beginning, and not behind the front.
     let fd = File::from(memfd_create("not onchip's", MFdFlags::MFD_ALLOW_SEALING).unwrap());
     fd.write_all_at(&header(), 0).unwrap();
     fd.set_len(FRONT + SIZE).unwrap();
@@ -121,12 +123,12 @@ fn other_files_are_no_segments() {
     assert!(error.to_string().contains("it starts with 0x0000000000000000"), "{error}");
     let error = attach(file(&[], SIZE, SEALED));
     assert!(matches!(error, SegmentError::NotASegment { found: 0, .. }), "{error}");
-    // A machine of the other byte order.
+    // This mark comes from a machine of the other byte order.
     let mut mark = header()[..8].to_vec();
     mark.reverse();
     let error = attach(file(&changed(0, &mark), SIZE, SEALED));
     assert!(matches!(error, SegmentError::NotASegment { .. }), "{error}");
-    // Open for writing only.
+    // This file is open for writing only.
     let plain = tempfile::NamedTempFile::new().unwrap();
     plain.as_file().write_all_at(&header(), FRONT).unwrap();
     let error = attach(File::options().write(true).open(plain.path()).unwrap().into());
@@ -150,7 +152,7 @@ fn another_version_layout_or_size_is_named() {
     assert!(matches!(error, SegmentError::Version { found: 7, expected: 1 }), "{error}");
     let error = attach(file(&changed(16, &7u64.to_ne_bytes()), SIZE, SEALED));
     assert!(matches!(error, SegmentError::Layout { found: 7, .. }), "{error}");
-    // A program with other structures.
+    // This program has other structures.
     let fd = file(&header(), SIZE, SEALED);
     let error = Segment::attach(fd, true, parts() ^ 1).unwrap_err();
     assert!(matches!(error, SegmentError::Layout { .. }), "{error}");
@@ -182,11 +184,11 @@ fn nothing_stays_mapped_after_a_refusal() {
     }
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let left = maps.lines().filter(|line| line.contains("memfd:not onchip's")).count();
-    // Other tests have some at this moment.
+    // Some may belong to other tests that run at the same time.
     assert!(left < 50, "{left} of 500 are left");
 }
 
-/// Address and place in the file are the same modulo the size of a huge page.
+/// The address of a segment and its place in the file are equal modulo the size of a huge page.
 #[test]
 fn segments_begin_where_huge_pages_can() {
     let segments: Vec<_> = (0..20).map(|_| memfd(1 << 20)).collect();
@@ -227,7 +229,7 @@ proptest! {
         prop_assert!(right, "{}", error);
     }
 
-    /// Any header that says version, layout and size right is taken; what is in it is not trusted.
+    /// A header with the right version, layout and size is accepted, but its other words are not trusted.
     #[test]
     fn a_world_of_random_words_is_refused_or_harmless(
         words in prop::collection::vec((0usize..512, any::<u64>()), 1..40),

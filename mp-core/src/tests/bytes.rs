@@ -1,5 +1,5 @@
-//! What a channel or MPBs leave in the world's memory is bytes, all of them: the next buffer there can be
-//! read. Under Miri, which knows of each byte whether it is one, this is every kind of message once.
+//! Channels and MPBs leave no uninitialized bytes in the world's memory, so the next buffer in the same place can be
+//! read. Miri knows of each byte whether it is initialized, so under Miri one message of each kind is enough.
 
 use std::{hint::black_box, sync::Arc};
 
@@ -10,7 +10,7 @@ use crate::{
     mpb::{Line, Mpbs},
 };
 
-/// Does something in a small world, and then reads all of its memory.
+/// Calls `act` in a small world, and then reads all of the world's memory.
 fn in_a_world(act: impl FnOnce(&[Rank; 2])) {
     let segment = Segment::on_heap(1 << 18, false, crate::world::parts()).unwrap();
     let world = world(segment, 2);

@@ -1,6 +1,6 @@
-//! Worlds in whose control words somebody has written: every call ends, with a result or an error.
+//! Worlds whose control words were overwritten: every call ends, with a result or an error.
 //!
-//! What can't be told from the truth is left out: a lock held by a rank that is alive.
+//! One case is left out, because it can't be distinguished from a valid state: a lock that a living rank holds.
 
 use std::time::Duration;
 
@@ -16,11 +16,10 @@ use crate::{
 };
 
 const LIMIT: Duration = Duration::from_micros(200);
-/// Where the holder of the heap's lock stands.
+/// The offset of the word that names the holder of the heap's lock.
 const HOLDER: u64 = 32;
 
-/// A world in the middle of its work: every kind of channel, with messages under way and buffers
-/// in all places.
+/// A world during its work: every kind of channel, with messages under way and with buffers in all places.
 struct Busy {
     world: Context,
     ranks: [Rank; 2],
@@ -28,7 +27,7 @@ struct Busy {
     slices: (Sender<[u32]>, Receiver<[u32]>),
     meeting: (Sender<u64>, Receiver<u64>),
     shared: (Sender<[u32]>, Receiver<[u32]>),
-    /// Its other end was never opened.
+    /// A sender whose other end was never opened.
     _unmet: Sender<u8>,
     held: Vec<SharedBuffer<u32>>,
     mpbs: [Mpb; 2],
@@ -85,7 +84,7 @@ impl Busy {
         busy
     }
 
-    /// One call, chosen by a number. Its result does not matter.
+    /// Makes one call, chosen by a number. Its result does not matter.
     fn call(&mut self, which: u8, number: u64) {
         let [zero, one] = &self.ranks;
         match which % 25 {
@@ -135,7 +134,7 @@ impl Busy {
                 select.add(&self.shared.1);
                 drop(select.ready_with(LIMIT));
             }
-            // A rank dies with the lock held: the heap is mended.
+            // A rank dies while it holds the lock, and the next one mends the heap.
             18 => {
                 if let Ok(heap) = self.world.segment.heap().lock(77, |rank| rank > 2) {
                     std::mem::forget(heap);
@@ -164,14 +163,14 @@ impl Busy {
         }
     }
 
-    /// Where control words lie: of the segment, the heap, the world, the channels. With `used`
-    /// only those that say something.
+    /// Returns the offsets of control words: of the segment, the heap, the world, and the channels. With `used`,
+    /// returns only those that are not zero.
     fn control_words(&self, used: bool) -> Vec<u64> {
         let heap = self.world.segment.heap().lock(2, |_| false).unwrap();
         let mut words: Vec<u64> = (0..4096).step_by(4).collect();
         for block in heap.blocks().unwrap() {
             let start = block.key.payload();
-            // A channel's slots and a buffer's elements are what ranks say to each other.
+            // A channel's slots and a buffer's elements are data and not control words.
             let len = if block.kind == BlockKind::Buffer { 0 } else { block.len.min(4096) };
             words.extend((start - 128..start + len).step_by(4));
         }
@@ -181,8 +180,8 @@ impl Busy {
 
     fn word(&self, at: u64) -> &AtomicU32 {
         let place = self.world.segment.range(at, 4, "a word to be spoilt").unwrap();
-        // SAFETY: in range, and a multiple of 4 bytes from an aligned start; everything in the
-        // segment may be written at any time.
+        // SAFETY: the word is in range, and at a multiple of 4 bytes from an aligned start. All words of a segment are
+        // atomics, which may be written at any time.
         unsafe { place.cast::<AtomicU32>().as_ref() }
     }
 
@@ -191,7 +190,7 @@ impl Busy {
         pokes.iter().for_each(|(at, with)| self.poke(*at, with, &blocks));
     }
 
-    /// Overwrites a word, or two.
+    /// Overwrites one word, or two.
     fn poke(&self, at: u64, with: &Spoilt, blocks: &[BlockInfo]) {
         let value = match with {
             Spoilt::Half(word) => u64::from(*word),
@@ -211,14 +210,14 @@ impl Busy {
     }
 }
 
-/// What to write over control words: values that mean something somewhere, and others.
+/// A value to write over control words. Some of these values have a meaning in other places.
 #[derive(Clone, Debug)]
 enum Spoilt {
     Half(u32),
     Whole(u64),
-    /// Where a block lies.
+    /// The offset of a block.
     Block(Index),
-    /// A block's key.
+    /// The key of a block.
     Key(Index),
 }
 

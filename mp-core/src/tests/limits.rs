@@ -1,4 +1,4 @@
-//! What a segment does where there is little of something.
+//! Segments on machines with little memory.
 
 use std::{fs, path::Path};
 
@@ -10,7 +10,7 @@ use crate::{
 
 const MIB: u64 = 1 << 20;
 
-/// A machine on which this process is in a control group of `limit` bytes.
+/// A machine on which this process is in a control group with a limit of `limit` bytes.
 struct Small {
     root: &'static Path,
     limit: u64,
@@ -27,7 +27,7 @@ impl Small {
         Self { root, limit }
     }
 
-    /// What the group would say of a process that has this segment alone.
+    /// Sets the group's memory use to that of a process that has only this segment.
     fn used_by(&self, segment: &Segment) {
         let used = segment.resident();
         assert!(used < self.limit, "the OOM killer would have come");
@@ -35,8 +35,8 @@ impl Small {
     }
 }
 
-/// By small steps and large ones, until nothing more is to be had: an error says so before the
-/// system has to kill somebody, and it does so each time.
+/// Allocates in small and in large steps until there is no more memory. Each time, an error is returned before the
+/// system would have to kill a process.
 #[test]
 fn who_allocates_without_end_meets_an_error() {
     for step in [100_000, 7 * MIB, 30 * MIB] {
@@ -61,7 +61,7 @@ fn who_allocates_without_end_meets_an_error() {
         let left = small.limit - segment.resident();
         assert!(left >= 32 * MIB, "{left} bytes left with steps of {step}");
         assert!(left < 32 * MIB + 2 * step + 20 * MIB, "{left} bytes left with steps of {step}");
-        // What was given back can be had again.
+        // Memory that was given back can be allocated again.
         let half = keys.len() / 2 + 1;
         for key in keys.drain(..half) {
             heap.lock(0, |_| false).unwrap().free(key).unwrap();
@@ -70,7 +70,7 @@ fn who_allocates_without_end_meets_an_error() {
     }
 }
 
-/// A block that does not fit keeps nothing of what was committed for it.
+/// If a block does not fit, the pages that were committed for it are given back.
 #[test]
 fn a_refused_block_gives_back_what_it_had() {
     let folder = tempfile::tempdir().unwrap();
@@ -79,7 +79,7 @@ fn a_refused_block_gives_back_what_it_had() {
     segment.look_at_machine(small.root);
     small.used_by(&segment);
     let before = segment.resident();
-    // Others take what is left meanwhile: the group's use never seems to grow, and then is full.
+    // Other processes take the rest in the meantime: the group's use seems not to grow, and then the group is full.
     let full = || fs::write(small.root.join("sys/fs/cgroup/a/memory.current"), "400000000");
     let refused = AtomicU32::new(0);
     std::thread::scope(|scope| {
@@ -94,7 +94,7 @@ fn a_refused_block_gives_back_what_it_had() {
         refused.store(1, Ordering::Relaxed);
         assert!(matches!(error, Err(SegmentError::OutOfMemory { .. })), "{error:?}");
     });
-    // The header's huge page may stay.
+    // The huge page with the header may stay.
     assert!(segment.resident() <= before + 4 * MIB, "{} of {before}", segment.resident());
 }
 
@@ -109,7 +109,7 @@ fn a_process_can_hand_out_less_than_there_is() {
     allocate(4 * MIB).unwrap();
     segment.confine(None).unwrap();
     allocate(20 * MIB).unwrap();
-    // Less than there is in use already.
+    // This is less than the heap already uses.
     segment.confine(Some(MIB)).unwrap();
     let error = allocate(7 * MIB).unwrap_err();
     assert!(matches!(error, SegmentError::Full { left: 0, .. }), "{error}");
@@ -117,7 +117,7 @@ fn a_process_can_hand_out_less_than_there_is() {
     assert!(error.to_string().ends_with("mprun --segment-size 69206016"), "{error}");
 }
 
-/// The flags of the mapping that `segment` is in.
+/// Returns the flags of the segment's mapping.
 fn flags(segment: &Segment) -> String {
     let begin = segment.range(0, 0, "its beginning").unwrap().addr().get();
     let maps = fs::read_to_string("/proc/self/smaps").unwrap();

@@ -1,11 +1,11 @@
-//! Who may take the heap's lock from whom.
+//! Tests of which rank may take the heap's lock over from which.
 
 use std::{sync::mpsc::channel, thread, time::Duration};
 
 use super::*;
 use crate::context::RankState;
 
-/// A rank that panicked still takes itself out of its channels, under the lock.
+/// A rank that has panicked still holds the lock while it removes itself from its channels.
 #[test]
 fn the_lock_of_a_lost_rank_that_still_runs_is_not_taken_over() {
     let world = world(memfd(1 << 20), 2);
@@ -28,7 +28,7 @@ fn the_lock_of_a_lost_rank_that_still_runs_is_not_taken_over() {
 fn the_lock_of_a_process_that_ended_is_taken_over() {
     let world = world(memfd(1 << 20), 2);
     std::mem::forget(world.as_rank(0).lock_heap().unwrap());
-    // It had returned before: not lost, but gone.
+    // The rank's code had returned before, so the rank is not lost, but dead.
     world.rank(0).unwrap().set_state(RankState::Finished);
     world.rank(0).unwrap().set_dead();
     drop(world.as_rank(1).lock_heap().unwrap());

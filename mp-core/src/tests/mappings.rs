@@ -1,5 +1,5 @@
-//! One segment mapped twice at different addresses: whatever passes an address by mistake instead
-//! of an offset fails here, without a second process.
+//! One segment that is mapped twice at different addresses. Code that passes an address instead of an offset by mistake
+//! fails here, without a second process.
 
 use std::{thread, time::Duration};
 
@@ -17,14 +17,14 @@ fn two_mappings_talk() {
         let mut seen = Vec::new();
         for degree in [0, 1, 3] {
             let channel = Channel::degree(degree).max_len(100);
-            // Each way in turn, the other end closing first and last.
+            // Each rank sends in turn. The other end closes first, and then last.
             for from in [0, 1] {
                 if rank.id() == from {
                     let mut numbers = rank.sender::<u64>("numbers", peer, channel)?;
                     let mut slices = rank.sender::<[u16]>("slices", peer, channel)?;
                     for i in 0..50 {
                         if i == 7 {
-                            // Long enough for the other end to sleep.
+                            // In this time, the other end falls asleep.
                             thread::sleep(Duration::from_millis(5));
                         }
                         numbers.send(&i)?;
@@ -86,7 +86,7 @@ fn two_mappings_talk() {
     for seen in seen {
         assert_eq!(seen, (0..3).flat_map(|_| 0..50).collect::<Vec<u64>>());
     }
-    // Each rank's table of buffers is what is left.
+    // Only each rank's table of buffers is left.
     let left = world.segment.heap().used() - start;
     assert!(left <= 2 * (5 << 10), "{left} bytes more than before");
 }
@@ -104,14 +104,14 @@ fn buffers_lie_at_different_addresses() {
     let buffer = from.receive_buffer().unwrap();
     assert_ne!(buffer.as_ptr(), address);
     assert_eq!(*buffer, [1, 2, 3]);
-    // And back: the same place again.
+    // Back in the first mapping, the buffer has the same address again.
     let mut back = elsewhere.sender::<[u64]>("back", 0, channel).unwrap();
     let home = here.receiver::<[u64]>("back", 1, channel).unwrap();
     back.send_buffer(buffer).unwrap();
     assert_eq!(home.receive_buffer().unwrap().as_ptr(), address);
 }
 
-/// A buffer knows its own world, not only its own mapping.
+/// A buffer belongs to a mapping of a world, and not only to the world.
 #[test]
 fn a_buffer_of_another_mapping_of_the_same_world_is_not_of_this_one() {
     let world = world(memfd(64 << 20), 2);

@@ -1,4 +1,4 @@
-//! Tests that need more than one module's insides.
+//! Tests that need the private parts of several modules.
 
 #[cfg(not(miri))]
 mod attach;
@@ -30,7 +30,7 @@ fn waiting() -> Waiting {
     }
 }
 
-/// A world without ranks that run, as its maker sees it.
+/// Makes a world in which no ranks run, and returns its maker's context.
 fn world(segment: Segment, ranks: u32) -> Context {
     Context::create(Arc::new(segment), ranks, false, waiting()).unwrap()
 }
@@ -40,7 +40,7 @@ fn memfd(bytes: u64) -> Segment {
     Segment::in_memfd(bytes, false, crate::world::parts()).unwrap()
 }
 
-/// The same world's rank, through a mapping of its own.
+/// Returns a rank of the same world, with a mapping of its own.
 #[cfg(not(miri))]
 fn rank_elsewhere(world: &Context, rank: u32) -> Rank {
     let fd = world.segment.fd().unwrap().try_clone_to_owned().unwrap();

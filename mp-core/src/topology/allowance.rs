@@ -1,4 +1,4 @@
-//! What affinity mask, cpuset and quota leave to this process.
+//! The limits that affinity mask, cpuset and quota set for this process.
 
 use super::cgroup::{self, Quota};
 use super::pin::current_affinity;
@@ -6,22 +6,22 @@ use super::source::Source;
 use super::{CpuSet, Error};
 use std::path::Path;
 
-/// What this process may use of the machine. It is much cheaper to read than a whole [`Topology`](super::Topology): a
-/// few files, however many CPUs there are.
+/// The part of the machine that this process may use. This is much cheaper to read than a whole
+/// [`Topology`](super::Topology): it takes a few files, however many CPUs there are.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Allowance {
     /// The CPUs that the calling thread may run on, if known. The kernel keeps this within the cpuset.
     pub affinity: Option<CpuSet>,
-    /// The CPUs of the process's cgroup, if the cgroup sets them. This explains a small affinity. The mask is what
-    /// counts; this takes its place only if the mask is unknown.
+    /// The CPUs of the process's cgroup, if the cgroup sets them. This explains a small affinity mask. It is used in
+    /// place of the mask only if the mask is unknown.
     pub cpuset: Option<CpuSet>,
     /// The tightest limit on CPU time among the process's cgroup and those above it.
     pub quota: Option<Quota>,
 }
 
 impl Allowance {
-    /// Reads what the calling thread, and the threads it starts, may use.
+    /// Reads the limits of the calling thread and of the threads that it starts.
     ///
     /// # Errors
     /// [`Error::Malformed`] for a file whose content makes no sense.

@@ -1,8 +1,8 @@
 //! The limits of control groups: CPU quota and cpuset, of versions 2 and 1.
 //!
-//! A quota holds for everything below the group that has it, so the tightest one on the way from the process's group to
-//! the root counts. Only what is mounted in this container can be seen. A limit further out is invisible here, as it is
-//! to every program.
+//! A quota holds for all groups below the group that has it, so the tightest quota on the way from the process's group
+//! to the root counts. Only groups that are mounted in this container can be seen. A limit outside the container is
+//! invisible to this program, as to every other.
 
 use super::source::Source;
 use super::{CpuSet, Error};
@@ -81,7 +81,7 @@ pub(super) fn limits(source: &Source) -> Result<Limits, Error> {
                 Hierarchy::Cpuset => (None, cpuset_v1(source, directory)?),
             };
             limits.quota = limits.quota.into_iter().chain(quota).min_by(Quota::compare);
-            // The nearest group that says counts: it is never wider than those above it.
+            // The nearest group that has a cpuset counts, because it is never wider than those above it.
             limits.cpuset = limits.cpuset.or(cpuset.filter(|cpus| !cpus.is_empty()));
         }
     }
@@ -150,7 +150,7 @@ impl Hierarchy {
         }
     }
 
-    /// Returns where distributions mount it, for use when the mount table cannot be read.
+    /// Returns where distributions mount the hierarchy, for use when the mount table cannot be read.
     fn usual_places(self) -> &'static [&'static str] {
         match self {
             Hierarchy::Unified => &["sys/fs/cgroup/unified", "sys/fs/cgroup"],
@@ -188,7 +188,7 @@ fn memberships(source: &Source) -> Result<Vec<Membership>, Error> {
 }
 
 struct Mount {
-    /// The group of the hierarchy that is seen at the mount point. In some containers it is not `/`.
+    /// The group of the hierarchy that is visible at the mount point. In some containers it is not `/`.
     root: PathBuf,
     point: PathBuf,
     kind: String,
@@ -279,8 +279,8 @@ fn locate(source: &Source, mounts: Option<&[Mount]>, membership: &Membership) ->
             (Path::new("/"), Path::new(*place))
         }
     };
-    // Outside what is mounted, or named from another namespace (`/../..`): what can be seen is the
-    // mount point's own group, which is ours or one above it.
+    // If the group is outside the mounted part, or is named from another namespace (`/../..`), only the mount point's
+    // own group is visible. It is this process's group or one above it.
     let below = membership
         .group
         .strip_prefix(root)

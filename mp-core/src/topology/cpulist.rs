@@ -6,11 +6,11 @@ use std::fmt;
 use std::ops::{BitAnd, RangeInclusive, Sub};
 use std::str::FromStr;
 
-/// The upper limit of CPU numbers: eight times what the kernel can be built for. Without a limit, one garbled range
-/// would be expanded until memory runs out.
+/// The upper limit of CPU numbers: eight times the largest number of CPUs for which the kernel can be built. Without a
+/// limit, a garbled range would be expanded until memory runs out.
 const MAX_CPUS: usize = 1 << 16;
 
-/// A set of CPUs. It is shown and parsed as the kernel does: `0,2-5`, and nothing for the empty set.
+/// A set of CPUs. It is displayed and parsed in the kernel's format: `0,2-5`, and nothing for the empty set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CpuSet(BTreeSet<usize>);
 
@@ -45,7 +45,7 @@ impl CpuSet {
         self.0.last().copied()
     }
 
-    /// Returns the set as part of a sentence: `CPU 3`, `CPUs 0,2-5`.
+    /// Returns the set as text for a sentence: `CPU 3`, `CPUs 0,2-5`.
     pub(super) fn spelled(&self) -> String {
         if self.len() == 1 { format!("CPU {self}") } else { format!("CPUs {self}") }
     }
@@ -68,7 +68,7 @@ impl Extend<usize> for CpuSet {
     }
 }
 
-/// The CPUs in both.
+/// The CPUs that are in both sets.
 impl BitAnd for &CpuSet {
     type Output = CpuSet;
 
@@ -77,7 +77,7 @@ impl BitAnd for &CpuSet {
     }
 }
 
-/// The CPUs in the first but not in the second.
+/// The CPUs that are in the first set but not in the second.
 impl Sub for &CpuSet {
     type Output = CpuSet;
 

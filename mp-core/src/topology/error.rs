@@ -1,9 +1,9 @@
-//! What can be wrong with the files of a machine, a binding, or a pin.
+//! Errors of the files of a machine, of bindings, and of pins.
 
 use super::{CpuSet, Quota};
 use std::path::{Path, PathBuf};
 
-/// Why the machine could not be read, ranks could not be placed, or a thread could not be pinned.
+/// The reason why the machine could not be read, ranks could not be placed, or a thread could not be pinned.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -12,12 +12,12 @@ pub enum Error {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// The expected content.
         expected: &'static str,
-        /// What it holds: the beginning, or the line at fault.
+        /// The content: its beginning, or the line at fault.
         content: String,
     },
-    /// Neither `/sys` nor `/proc` below the root tells of any CPU.
+    /// Neither `/sys` nor `/proc` below the root names any CPU.
     #[error("no CPU found: {} tells of none in sys/devices/system/cpu or proc/self/status", root.display())]
     NoCpu {
         /// The directory read in place of `/`.

@@ -1,9 +1,9 @@
 //! The machine: its packages, NUMA nodes, cores, hardware threads and caches; how much of it this process may use; and
 //! where the ranks of a world go.
 //!
-//! [`Topology::read`] looks at `/sys` and `/proc` once, [`Plan::for_ranks`] decides where ranks run, [`KtPlan::new`]
-//! where their communication threads run, [`pin_current_thread`] carries this out, and [`Topology::draw`] shows all of
-//! it to a human.
+//! [`Topology::read`] reads `/sys` and `/proc` once. [`Plan::for_ranks`] decides where ranks run, and [`KtPlan::new`]
+//! decides where their communication threads run. [`pin_current_thread`] moves a thread there, and [`Topology::draw`]
+//! draws the machine and the plan as text.
 //!
 //! ```
 //! use onchip::topology::{Bind, Plan, Topology, pin_current_thread};
@@ -19,9 +19,9 @@
 //!
 //! # Words
 //!
-//! A *CPU* is what Linux numbers: one hardware thread. A *core* is a physical core with one or
-//! more CPUs (SMT siblings). A *complex* is the set of cores under one last-level cache, between
-//! which a message never leaves that cache. *Usable* CPUs are online and in the affinity mask.
+//! A *CPU* is one hardware thread, which Linux numbers. A *core* is a physical core with one or more CPUs (SMT
+//! siblings). A *complex* is the set of cores under one last-level cache; a message between them never leaves that
+//! cache. *Usable* CPUs are online and in the affinity mask.
 //!
 //! # What is read, and what is done about gaps
 //!
@@ -36,9 +36,9 @@
 //! | affinity | `sched_getaffinity`, `/proc/self/status` | the cpuset, else all online CPUs |
 //! | cpuset, quota | cgroup v2 and v1, from the process's group to the root | none |
 //!
-//! A file that is missing or refuses to be read leaves its fact unknown, as the last column says: containers hide parts
-//! of `/sys`, and old kernels lack some. A file that is there and makes no sense is an error that names it and its
-//! content, since guessing would place ranks wrongly without any sign of it.
+//! If a file is missing or can't be read, its fact is unknown, and the last column applies: containers hide parts of
+//! `/sys`, and old kernels lack some. If a file is there and makes no sense, the error names the file and its content,
+//! because a guess would place ranks wrongly without any sign of it.
 #![forbid(unsafe_code)]
 
 mod allowance;
@@ -69,7 +69,7 @@ use std::sync::OnceLock;
 
 /// The parts of the machine, and which of them this process may use.
 ///
-/// It is a snapshot: CPUs that go offline later, or a quota that changes, are not followed.
+/// This is a snapshot. It does not follow later changes of the online CPUs or the quota.
 #[derive(Clone, Debug)]
 pub struct Topology {
     packages: Vec<Package>,
@@ -115,7 +115,7 @@ pub struct Seat {
 
 /// The cores under one last-level cache.
 ///
-/// Where no cache is known to be shared, the cores of a package in one NUMA node form a complex.
+/// If no shared cache is known, the cores of a package in one NUMA node form a complex.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Complex {
@@ -137,18 +137,19 @@ pub struct Core {
     pub complex: usize,
     /// [Number](NumaNode::id) of the NUMA node.
     pub node: Option<usize>,
-    /// How fast it is beside the machine's other cores.
+    /// How fast the core is, compared with the machine's other cores.
     pub kind: CoreKind,
     /// Its online CPUs: SMT siblings of one another.
     pub cpus: CpuSet,
 }
 
-/// The kinds of core of a hybrid part, the fastest first. Where all cores are alike, all are
+/// The kinds of core of a hybrid processor, the fastest first. If all cores are alike, all are
 /// [`Performance`](CoreKind::Performance) cores.
 ///
 /// The kinds are taken from the device lists `/sys/devices/{cpu_core,cpu_atom,cpu_lowpower}/cpus`, else from
-/// `cpuN/cpu_capacity`, else from `cpuN/cpufreq/cpuinfo_max_freq`. For the two numbers a new kind begins where they
-/// drop by more than 15%: favoured cores of one kind differ by up to 12%, the closest two kinds sold by 19%.
+/// `cpuN/cpu_capacity`, else from `cpuN/cpufreq/cpuinfo_max_freq`. With capacities or frequencies, a new kind begins
+/// where the number drops by more than 15%: favoured cores of one kind differ by up to 12%, and the closest two kinds
+/// on the market by 19%.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CoreKind {
     /// The fastest kind.
@@ -165,7 +166,7 @@ pub enum CoreKind {
 pub struct Cache {
     /// The cache's level: 1 for the one closest to the core.
     pub level: u32,
-    /// What it holds.
+    /// The contents of the cache.
     pub kind: CacheKind,
     /// Its size in bytes.
     pub size: Option<u64>,
@@ -175,7 +176,7 @@ pub struct Cache {
     pub cpus: CpuSet,
 }
 
-/// What a cache holds.
+/// The contents of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CacheKind {
     /// Data only.
@@ -214,15 +215,14 @@ impl Topology {
     /// Reads a machine from files below `root` in place of `/`.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for a file whose content makes no sense, [`Error::NoCpu`] if nothing
-    /// below `root` tells of a CPU, [`Error::NothingUsable`] if no CPU of the affinity mask is
-    /// online.
+    /// [`Error::Malformed`] for a file whose content makes no sense, [`Error::NoCpu`] if no file below `root` names a
+    /// CPU, [`Error::NothingUsable`] if no CPU of the affinity mask is online.
     pub fn read_from(root: &Path) -> Result<Self, Error> {
         read::topology(root, None)
     }
 
-    /// Returns the same machine for a process that may use only `cpus` of what is usable now. Use it to place a second
-    /// world beside a first, or to leave a core to something else.
+    /// Returns the same machine for a process that may use only those of `cpus` that are usable now. Use it to place a
+    /// second world beside a first, or to leave a core to something else.
     ///
     /// # Errors
     /// [`Error::NothingUsable`] if none of `cpus` is usable.
@@ -287,7 +287,7 @@ impl Topology {
         &self.offline
     }
 
-    /// Returns what affinity, cpuset and quota leave to this process.
+    /// Returns the limits that affinity, cpuset and quota set for this process.
     pub fn allowance(&self) -> &Allowance {
         &self.allowance
     }

@@ -9,13 +9,13 @@ use std::io;
 
 /// Confines the calling thread to one CPU.
 ///
-/// Threads and processes it starts afterwards inherit this.
+/// Threads and processes that it starts afterwards inherit this.
 ///
 /// # Errors
 /// [`Error::Pin`] if the CPU is offline, does not exist, or is outside the process's cpuset.
 pub fn pin_current_thread(cpu: usize) -> Result<(), Error> {
     let refused = |source| Error::Pin { cpus: CpuSet::from_iter([cpu]), source };
-    // The mask of the system call has no place for others.
+    // The mask of the system call has no bits for higher CPUs.
     if cpu >= sched::CpuSet::count() {
         return Err(refused(Errno::EINVAL.into()));
     }
@@ -37,12 +37,12 @@ pub fn confine_current_thread(cpus: &CpuSet) -> Result<(), Error> {
         .map_err(|errno| Error::Pin { cpus: cpus.clone(), source: errno.into() })
 }
 
-/// Moves the calling thread to its share of the CPUs it may use, as one of `of` threads in blocks, so that neighbours
-/// share a CPU. The system may move it from there.
+/// Moves the calling thread to one of the CPUs that it may use, as thread `place` of `of` threads. The threads are
+/// divided into blocks, so that neighbours share a CPU. The system may move the thread away from there later.
 ///
-/// This is for threads that outnumber the CPUs and hand messages to their neighbours. If two of them share a CPU, a
-/// thread that yields to the other is answered before it runs again; otherwise only one half of the exchange is done in
-/// that time (`cargo bench --bench ratios -- pairs`).
+/// This is for threads that outnumber the CPUs and hand messages to their neighbours. If two neighbours share a CPU, a
+/// thread that yields to the other has its answer when it runs again. On separate CPUs, only one half of the exchange
+/// is done in that time (`cargo bench --bench ratios -- pairs`).
 pub(crate) fn start_in_blocks(place: usize, of: usize) -> Result<(), Error> {
     let Some(cpus) = current_affinity().filter(|cpus| (2..of).contains(&cpus.len())) else {
         return Ok(());

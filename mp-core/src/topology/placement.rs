@@ -9,10 +9,10 @@ use std::str::FromStr;
 ///
 /// # The automatic rules
 ///
-/// 1. *A CPU for every rank, or no binding at all.* With more ranks than usable CPUs, some CPU must serve several.
-///    Which of these ranks have work changes all the time, and the system's scheduler can follow that where a fixed
-///    plan cannot. The same holds for a quota smaller than the number of ranks: the group is stopped whenever its time
-///    is spent, wherever it runs.
+/// 1. *A CPU for every rank, or no binding at all.* With more ranks than usable CPUs, some CPU must serve several. The
+///    set of ranks that have work changes all the time, and the system's scheduler can follow these changes, which a
+///    fixed plan can't. The same holds for a quota smaller than the number of ranks: the group is stopped whenever its
+///    time is spent, wherever it runs.
 /// 2. *Performance cores first, then efficiency cores, then second hardware threads.* A bulk-synchronous program runs
 ///    at the speed of its slowest rank. A rank on an efficiency core slows only itself. A rank on a second hardware
 ///    thread shares a core, which slows two ranks. That thread is also where a communication thread costs least, so
@@ -23,15 +23,15 @@ use std::str::FromStr;
 /// 4. *The roomiest complex first.* The complex with the most usable cores comes first, so that a world that fits under
 ///    one cache is not split when the affinity mask leaves holes.
 ///
-/// The rules look at this process's allowance, not at what else runs: two worlds under the same mask take the same
-/// cores. Give them different masks, or use [`Bind::None`]. [`Topology::confined_to`] places a world on what another
-/// leaves.
+/// The rules consider this process's allowance, but not other programs: two worlds under the same mask take the same
+/// cores. Give them different masks, or use [`Bind::None`]. With [`Topology::confined_to`], a world can be placed on
+/// the CPUs that another world leaves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Bind {
     /// Binds ranks by the rules above.
     #[default]
     Auto,
-    /// Leaves it to the system where ranks run.
+    /// Lets the system decide where ranks run.
     None,
     /// Binds rank *i* to the *i*-th CPU of the list. CPUs past the number of ranks are left unused.
     List(Vec<usize>),
@@ -77,8 +77,8 @@ pub struct Plan {
 pub struct Place {
     /// The rank's CPU; `None` if it is not bound.
     pub cpu: Option<usize>,
-    /// The CPU of a communication thread that serves this rank alone: a hardware thread of the
-    /// rank's core that nothing else of the world uses. `None` if there is none to spare.
+    /// The CPU of a communication thread that serves this rank alone: a spare hardware thread of the rank's core, which
+    /// nothing else of the world uses. `None` if there is none.
     pub sibling: Option<usize>,
 }
 
@@ -120,9 +120,9 @@ impl Plan {
     ///
     /// # Errors
     /// For [`Bind::List`]: [`Error::BindUnavailable`] and [`Error::BindRepeated`] name the CPUs at fault, anywhere in
-    /// the list; [`Error::BindTooShort`] says that there are more ranks than CPUs. A short list does not start over:
-    /// two busy ranks on one CPU can wait for each other a thousand times longer than on two, so the program must ask
-    /// for this explicitly, by [`Bind::None`].
+    /// the list; [`Error::BindTooShort`] says that there are more ranks than CPUs. A short list does not start over,
+    /// because two busy ranks on one CPU can wait for each other a thousand times longer than on two. A program that
+    /// wants more ranks than CPUs must ask for this explicitly, by [`Bind::None`].
     pub fn for_ranks(topology: &Topology, ranks: usize, bind: &Bind) -> Result<Self, Error> {
         match bind {
             Bind::Auto => Ok(Self::auto(topology, ranks)),
@@ -192,7 +192,7 @@ impl Plan {
         self.unbound.as_ref()
     }
 
-    /// Returns how many ranks have a hardware thread to spare for a communication thread.
+    /// Returns how many ranks have a spare hardware thread for a communication thread.
     pub fn spare_siblings(&self) -> usize {
         self.places.iter().filter(|place| place.sibling.is_some()).count()
     }
@@ -235,8 +235,8 @@ pub(super) fn fill_order(topology: &Topology) -> Vec<usize> {
     (0..threads).flat_map(nth).collect()
 }
 
-/// Returns the cores with a usable CPU: by kind, and within a kind complex by complex, each next to the one before it
-/// where possible, the roomiest first.
+/// Returns the cores with a usable CPU, ordered by kind, and within a kind by complex. Each complex is as near as
+/// possible to the previous one. Of several, the one with the most cores comes first.
 pub(super) fn core_order(topology: &Topology) -> Vec<usize> {
     let mut order = Vec::new();
     let mut last: Option<usize> = None;

@@ -1,9 +1,9 @@
 //! Reading a [`Topology`] from the files of `/sys`.
 //!
-//! What cores and complexes share is read once, not once for each CPU. A large server has tens of thousands of these
-//! files, and opening one takes microseconds.
+//! A fact that several CPUs share is read once, not once for each CPU, because a large server has tens of thousands of
+//! these files, and opening one takes microseconds.
 //!
-//! They are read here and not through hwloc, because that is a C library.
+//! The library hwloc also reads these files. It is not used here, because it is a C library.
 
 use super::source::Source;
 use super::{
@@ -76,7 +76,7 @@ fn arrange(found: Vec<FoundCore>) -> (Vec<Package>, Vec<Complex>, Vec<Core>) {
     let mut by_package: BTreeMap<i64, Vec<Vec<FoundCore>>> = BTreeMap::new();
     for core in found {
         let groups = by_package.entry(core.package).or_default();
-        // Without a shared cache, the next best sign of nearness is a common NUMA node.
+        // Without a shared cache, cores in the same NUMA node count as near.
         let together = |group: &&mut Vec<FoundCore>| {
             group[0].cache == core.cache && (core.cache.is_some() || group[0].node == core.node)
         };
@@ -121,12 +121,12 @@ fn siblings(source: &Source, online: &CpuSet) -> Result<Vec<CpuSet>, Error> {
     while let Some(cpu) = left.first() {
         let listed = match source.cpus(format!("{CPU}/cpu{cpu}/topology/core_cpus_list"))? {
             Some(listed) => listed,
-            // The name before Linux 5.4.
+            // This was the name before Linux 5.4.
             None => source
                 .cpus(format!("{CPU}/cpu{cpu}/topology/thread_siblings_list"))?
                 .unwrap_or_default(),
         };
-        // A CPU is in one core only, its own first, whatever contradictory lists say.
+        // Lists may contradict each other. A CPU goes to one core only, and always to its own.
         let mut core = &listed & &left;
         core.insert(cpu);
         left = &left - &core;
@@ -138,13 +138,13 @@ fn siblings(source: &Source, online: &CpuSet) -> Result<Vec<CpuSet>, Error> {
 fn package(source: &Source, cpu: usize) -> Result<i64, Error> {
     let file = format!("{CPU}/cpu{cpu}/topology/physical_package_id");
     let id = source.value(file, "a package number", |text| text.parse::<i64>().ok())?;
-    // Firmware that does not tell makes the kernel write -1.
+    // The kernel writes -1 if the firmware does not state the package.
     Ok(id.unwrap_or(0).max(0))
 }
 
 fn caches(source: &Source, online: &CpuSet) -> Result<Vec<Cache>, Error> {
     let mut caches: Vec<Cache> = Vec::new();
-    // Which CPUs have been told of by the caches found at each index.
+    // For each index, the CPUs whose cache at this index is known already.
     let mut told: BTreeMap<usize, CpuSet> = BTreeMap::new();
     for cpu in online.iter() {
         for index in 0.. {
@@ -196,7 +196,7 @@ pub(super) fn second_level(root: &Path) -> Option<u64> {
     })
 }
 
-/// Parses a size. The kernel writes KiB with a `K`; other units are accepted in case that changes.
+/// Parses a size. The kernel writes `K` for KiB. Other units are accepted in case that changes.
 fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|end: char| end.is_ascii_alphabetic());
     let unit: u64 = match &text[digits.len()..] {
@@ -209,8 +209,8 @@ fn size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// Returns the outermost cache of a core, if it makes cores neighbours. That is an L3 or higher (even if it is the
-/// core's own: the others are then further away), or a shared cache below that.
+/// Returns the outermost cache of a core, if it defines a complex. An L3 cache or higher does, even if only this core
+/// has it, because the other cores are then further away. Below that, only a shared cache does.
 fn shared_cache(caches: &[Cache], core: &CpuSet) -> Option<usize> {
     let cpu = core.first()?;
     let holds_data = |cache: &Cache| cache.kind != CacheKind::Instruction;
@@ -221,7 +221,7 @@ fn shared_cache(caches: &[Cache], core: &CpuSet) -> Option<usize> {
     (cache.level >= 3 || !(&cache.cpus - core).is_empty()).then_some(outermost)
 }
 
-/// Returns the kind of each core, from the best source that knows all of them.
+/// Returns the kind of each core, from the best source that has all cores.
 fn kinds(source: &Source, cores: &[CpuSet]) -> Result<Vec<CoreKind>, Error> {
     if let Some(kinds) = kinds_from_devices(source, cores)? {
         return Ok(kinds);
@@ -262,7 +262,7 @@ fn kinds_from_speeds(speeds: &[u64]) -> Vec<CoreKind> {
     let mut fastest_first = speeds.to_vec();
     fastest_first.sort_unstable_by(|one, other| other.cmp(one));
     let drops = |pair: &&[u64]| u128::from(pair[1]) * 100 < u128::from(pair[0]) * 85;
-    // The slowest speed of each kind but the last.
+    // These are the slowest speeds of all kinds but the last.
     let ends: Vec<u64> = fastest_first.windows(2).filter(drops).map(|pair| pair[0]).collect();
     let kind = |&speed: &u64| match ends.iter().filter(|&&end| speed < end).count() {
         0 => CoreKind::Performance,

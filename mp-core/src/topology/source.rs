@@ -1,4 +1,4 @@
-//! Files of `/sys` and `/proc`, below a root that tests replace.
+//! Files of `/sys` and `/proc`, below a root that tests can replace.
 
 use super::{CpuSet, Error};
 use std::fs;
@@ -18,14 +18,14 @@ impl<'a> Source<'a> {
         self.root.join(file)
     }
 
-    /// Returns the content of a file, or `None` if it cannot be read for any reason: the kernel answers "this has no
-    /// value here" with half a dozen different errors.
+    /// Returns the content of a file, or `None` if it cannot be read for any reason, because the kernel has half a
+    /// dozen different errors for a file that has no value.
     pub(super) fn text(&self, file: impl AsRef<Path>) -> Option<String> {
         let bytes = fs::read(self.path(file)).ok()?;
         Some(String::from_utf8_lossy(&bytes).trim_end().to_owned())
     }
 
-    /// Returns what `parse` makes of a file; `None` if it cannot be read.
+    /// Returns the content of a file, parsed by `parse`. Returns `None` if the file cannot be read.
     pub(super) fn value<T>(
         &self,
         file: impl AsRef<Path>,

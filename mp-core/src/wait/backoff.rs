@@ -1,7 +1,7 @@
-//! Pauses of a thread that waits where no other thread wakes it.
+//! Pauses of a thread that waits for something for which no other thread wakes it.
 //!
-//! These are waits for a step that another rank or thread is just doing, and waits in a world that is too damaged for a
-//! wake-up.
+//! Such a thread waits for a step that another rank or thread is just doing, or waits in a world that is too damaged
+//! for wake-ups.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use crate::sync::yield_now;
 
 /// Pauses of a thread that looks repeatedly whether another thread has finished a short step.
 ///
-/// The first pauses only let other threads run: the step may be nearly done, and the thread that does it may need this
-/// core. The later ones are naps, each twice as long as the one before. So many waiting threads leave the cores to the
-/// threads that work.
+/// The first pauses only let other threads run, because the step may be nearly done, and the thread that does it may
+/// need this core. The later pauses are naps, each twice as long as the previous one, so that even many waiting threads
+/// leave the cores to the threads that work.
 #[derive(Debug, Default)]
 pub struct Backoff(u32);
 
@@ -43,7 +43,7 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    /// However long it takes: the number of pauses is that of the looks.
+    /// This counts pauses and measures no time, so that it holds on any machine.
     #[test]
     fn pauses_become_naps_that_end() {
         let mut backoff = Backoff::new();

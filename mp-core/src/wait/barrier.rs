@@ -1,9 +1,9 @@
 //! The asymmetric fence between a thread that publishes often and a thread that goes to sleep rarely.
 //!
-//! Both sides store, then load what the other stores. The sender publishes and looks for a sleeper; the sleeper says
-//! that it sleeps and looks for a message. At least one must see the other. This takes a full fence on both sides, or
-//! no fence on the frequent side and a `membarrier` on the rare one: the kernel then runs a fence on every core that
-//! runs a registered process.
+//! Each side stores a word, and then loads the word that the other side stores. The sender publishes, and then looks
+//! for a sleeper. The sleeper raises its flag, and then looks for a message. At least one of them must see the other's
+//! store. This takes either a full fence on both sides, or no fence on the frequent side and a `membarrier` on the rare
+//! one: the kernel then runs a fence on every core that runs a registered process.
 //!
 //! Which of the two a world uses is fixed in its header, because both sides must agree.
 
@@ -16,7 +16,7 @@ pub(crate) struct Asymmetry {
 }
 
 impl Asymmetry {
-    /// An ordinary fence on both sides.
+    /// Ordinary fences on both sides.
     pub(crate) const ORDINARY: Self = Self { membarrier: false };
 
     /// Registers this process for `membarrier`. Falls back to ordinary fences if the kernel or a sandbox does not offer
@@ -25,13 +25,13 @@ impl Asymmetry {
         Self { membarrier: kernel::register() }
     }
 
-    /// Returns the form of a world made elsewhere. Returns `None` when that world uses `membarrier` and this process
-    /// can't: its fences would not be seen.
+    /// Returns the form of a world that another process made. Returns `None` if that world uses `membarrier` and this
+    /// process can't, because the fences of other ranks would then not cover this process.
     pub(crate) fn joined(membarrier: bool) -> Option<Self> {
         (!membarrier || kernel::register()).then_some(Self { membarrier })
     }
 
-    /// Returns whether the kernel does the work.
+    /// Returns whether the rare side uses `membarrier`.
     pub(crate) fn uses_membarrier(self) -> bool {
         self.membarrier
     }
@@ -46,8 +46,8 @@ impl Asymmetry {
         }
     }
 
-    /// Fences the rare side, between its store and its load. Returns false when the kernel refused: then nothing is
-    /// sure, and the caller must look again after a while.
+    /// Fences the rare side, between its store and its load. Returns false if the kernel refused. Then there was no
+    /// fence, and the caller must look again after a while.
     #[must_use]
     pub(crate) fn heavy(self) -> bool {
         if self.membarrier {
@@ -62,7 +62,7 @@ impl Asymmetry {
 mod kernel {
     use nix::libc;
 
-    // From linux/membarrier.h; the libc crate has them only on some targets.
+    // These constants are from linux/membarrier.h. The libc crate has them only on some targets.
     const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
     const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
 
@@ -75,8 +75,8 @@ mod kernel {
         call(REGISTER_GLOBAL_EXPEDITED)
     }
 
-    /// Can fail even after a registration, for lack of memory on machines with very many cores, or because of a sandbox
-    /// that was set up since.
+    /// Can fail even after a registration: for lack of memory on machines with very many cores, or because a sandbox
+    /// was set up in the meantime.
     pub(super) fn barrier() -> bool {
         call(GLOBAL_EXPEDITED)
     }

@@ -1,13 +1,13 @@
-//! What a core does between two looks at a word.
+//! The pause of a core between two looks at a word.
 //!
-//! This is `PAUSE` on every x86. If the processor can watch a line from user mode (`UMONITOR` and `UMWAIT` on Intel,
-//! `MONITORX` and `MWAITX` on AMD), a longer wait sleeps on the line for a bounded time and leaves the core's resources
-//! to its SMT sibling.
+//! It is the instruction `PAUSE` on every x86. If the processor can watch a line from user mode (`UMONITOR` and
+//! `UMWAIT` on Intel, `MONITORX` and `MWAITX` on AMD), a longer wait sleeps on the line for a bounded time, and leaves
+//! the core's resources to its SMT sibling.
 
 /// How this processor can wait on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineWait {
-    /// Neither pair of instructions is offered: pause.
+    /// The processor has neither pair of instructions, so the core only pauses.
     Pause,
     /// Intel's UMONITOR and UMWAIT (CPUID 7.0 ECX bit 5).
     #[cfg(target_arch = "x86_64")]
@@ -18,7 +18,7 @@ pub(crate) enum LineWait {
 }
 
 impl LineWait {
-    /// Returns what this processor offers.
+    /// Returns the way that this processor has.
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
     pub(crate) fn detect() -> Self {
         use std::arch::x86_64::__cpuid_count;
@@ -33,7 +33,7 @@ impl LineWait {
         Self::Pause
     }
 
-    /// Returns what this processor offers.
+    /// Returns the way that this processor has.
     #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
     pub(crate) fn detect() -> Self {
         Self::Pause
@@ -44,15 +44,15 @@ impl LineWait {
         self != Self::Pause && !address.is_null()
     }
 
-    /// Sleeps on the line of `address` (null: there is no single line) for at most some microseconds, unless `ready`
-    /// says after the watch is armed that there is nothing to wait for.
+    /// Sleeps on the line of `address` for at most some microseconds. Does not sleep if `ready`, which is called after
+    /// the watch is armed, says that there is nothing to wait for. A null address means that there is no single line.
     ///
-    /// Because the sleep is bounded, the call is harmless if the line never changes. Without an address it is one
+    /// Because the sleep is bounded, the call is harmless if the line never changes. With a null address, this is one
     /// pause.
     #[inline]
     pub(crate) fn sleep_on_line(self, address: *const (), ready: impl FnOnce() -> bool) {
         match self {
-            // Watching an address is an access to it, as far as page faults go.
+            // The instructions fault on an address that is not mapped.
             _ if address.is_null() => std::hint::spin_loop(),
             Self::Pause => std::hint::spin_loop(),
             #[cfg(target_arch = "x86_64")]
@@ -72,12 +72,12 @@ mod x86 {
 
     use crate::costs::ticks;
 
-    /// Short compared with a futex wake, and long compared with a line transfer.
+    /// The longest sleep: short compared with a wake-up by a futex, and long compared with a line transfer.
     const AT_MOST: Duration = Duration::from_micros(2);
 
     pub(super) fn umwait(address: *const (), ready: impl FnOnce() -> bool) {
-        // SAFETY: reached only where CPUID offers WAITPKG. UMONITOR reads no data from `address`,
-        // which lies in a live mapping; UMWAIT stops at the deadline at the latest.
+        // SAFETY: this is called only if CPUID shows WAITPKG. UMONITOR reads no data from `address`, which lies in a
+        // live mapping, and UMWAIT ends at the deadline at the latest.
         unsafe {
             asm!("umonitor {0}", in(reg) address, options(nostack, preserves_flags));
             if ready() {
@@ -91,9 +91,9 @@ mod x86 {
     }
 
     pub(super) fn mwaitx(address: *const (), ready: impl FnOnce() -> bool) {
-        // SAFETY: reached only where CPUID offers MONITORX. MONITORX reads no data from
-        // `address`, which lies in a live mapping; bit 1 of ECX makes MWAITX stop after EBX
-        // cycles at the latest. RBX is LLVM's own and is put back.
+        // SAFETY: this is called only if CPUID shows MONITORX. MONITORX reads no data from `address`, which lies in a
+        // live mapping. Bit 1 of ECX makes MWAITX end after EBX cycles at the latest. LLVM reserves RBX, so it is
+        // restored.
         unsafe {
             asm!("monitorx", in("rax") address, in("ecx") 0u32, in("edx") 0u32,
                 options(nostack, preserves_flags));

@@ -1,4 +1,4 @@
-//! A listener that is told of a thread's waits, in whatever call they occur.
+//! A listener that is told of all waits of a thread.
 
 use std::cell::Cell;
 
@@ -12,15 +12,15 @@ pub trait Listener {
     /// Notes that the wait has ended, even if a panic ended it.
     fn end(&self);
 
-    /// Calls `advance`, by which a call of the thread's rank advances pending tagged messages, and returns what
-    /// `advance` returns: whether anything moved.
+    /// Calls `advance`, which advances the pending tagged messages of the thread's rank. Returns what `advance`
+    /// returns: whether anything moved.
     fn messages(&self, advance: &mut dyn FnMut() -> bool) -> bool {
         advance()
     }
 }
 
 thread_local! {
-    /// Empty while the listener is being told something, so that no wait is told of within another.
+    /// Empty while the listener is being called, so that a wait within another one is not reported.
     static LISTENER: Cell<Option<Box<dyn Listener>>> = const { Cell::new(None) };
     /// Whether there is a listener. Checking this costs one load.
     static LISTENS: Cell<bool> = const { Cell::new(false) };
@@ -28,7 +28,7 @@ thread_local! {
 
 /// Makes `listener` the listener that is told of this thread's waits from now on, in place of the previous one.
 ///
-/// Waits are those for messages, room, requests and flags. A wait that ends at the first looks, which take some
+/// Waits are those for messages, room, requests and flags. A wait that ends during the first looks, which take some
 /// microseconds, is not reported.
 ///
 /// ```
@@ -79,7 +79,7 @@ impl Taken {
         if !LISTENS.get() {
             return Self(None);
         }
-        // None in a thread that is about to end.
+        // There is no listener in a thread that is about to end.
         Self(LISTENER.try_with(Cell::take).ok().flatten())
     }
 }
@@ -88,7 +88,7 @@ impl Drop for Taken {
     #[inline]
     fn drop(&mut self) {
         if let Some(listener) = self.0.take() {
-            // What was called meanwhile may have named another one.
+            // If the code that ran meanwhile has set another listener, that one stays.
             let _ = LISTENER.try_with(|place| place.set(place.take().or(Some(listener))));
         }
     }

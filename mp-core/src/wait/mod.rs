@@ -1,16 +1,16 @@
 //! The one place in the library that blocks.
 //!
-//! A wait goes through up to three phases, each costing the waiter less and the waker more:
+//! A wait goes through up to three phases. Each costs the waiter less and the waker more than the previous one:
 //!
 //! 1. **spin**: look again and again, with the processor's pause between two looks, for about as long as a wake-up
 //!    would cost (ski rental: never more than twice the best choice);
-//! 2. **yield**: if the world has more threads at work than cores, the thread waited for may need this very core, so
-//!    the waiter lets others run between two looks;
-//! 3. **park**: raise a flag where the waker looks, look once more after a full barrier, record what is waited for, and
-//!    sleep on the rank's doorbell, a futex that any process of the world can ring.
+//! 2. **yield**: if the world has more working threads than cores, the awaited thread may need this core, so the waiter
+//!    lets others run between two looks;
+//! 3. **park**: record what the rank waits for, raise a flag where the waker looks, look once more after a full
+//!    barrier, and sleep on the rank's doorbell, a futex that any process of the world can ring.
 //!
-//! [`WaitPolicy`] says how far a wait goes. The thread that makes a waited-for condition true looks at the flag
-//! afterwards ([`Asymmetry`]) and rings only when it is raised.
+//! [`WaitPolicy`] says how far a wait goes. A thread that makes an awaited condition true looks at the flag afterwards
+//! ([`Asymmetry`]), and rings the doorbell only if the flag is raised.
 
 mod backoff;
 mod barrier;
@@ -96,9 +96,9 @@ impl std::fmt::Display for WaitPolicy {
 pub struct Wait {
     pub(crate) policy: Option<WaitPolicy>,
     pub(crate) limit: Option<Duration>,
-    /// The number of the [news](crate::waits::News) already known, if other news end the wait.
+    /// If news end the wait: the number of the [news](crate::waits::News) that the caller already knows.
     pub(crate) news: Option<u32>,
-    /// Whether the [failure](progress::Part::failure) of a part ends the wait, if that was specified.
+    /// Whether the [failure](progress::Part::failure) of a part ends the wait. `None` if that was not specified.
     pub(crate) failing: Option<bool>,
 }
 
@@ -113,12 +113,12 @@ impl Wait {
         Self { limit: Some(limit), ..self }
     }
 
-    /// Returns how long it lasts at most.
+    /// Returns how long the wait lasts at most.
     pub const fn time_limit(&self) -> Option<Duration> {
         self.limit
     }
 
-    /// Returns what is left of the wait if it began at `began` and goes on in several calls.
+    /// Returns the rest of a wait that began at `began` and consists of several calls.
     pub fn since(self, began: Instant) -> Self {
         Self { limit: self.limit.map(|limit| limit.saturating_sub(began.elapsed())), ..self }
     }
@@ -135,8 +135,8 @@ impl Wait {
     }
 
     /// Also ends the wait with the [error](crate::progress::Part::failure) of another pending operation of the rank,
-    /// when that operation has failed and no call has returned its error. What is waited for may be the answer to it.
-    /// Waits for messages, flags and requests do this by default.
+    /// when that operation has failed and no call has returned its error. The wait may be for the answer to the failed
+    /// operation, which will never come. Waits for messages, flags and requests do this by default.
     pub const fn or_failure(self) -> Self {
         match self.failing {
             None => Self { failing: Some(true), ..self },
@@ -145,7 +145,7 @@ impl Wait {
     }
 
     /// Continues the wait when another operation has failed, and leaves its error to a later wait. Use this for a call
-    /// that would lose its own result otherwise.
+    /// that would otherwise lose its own result.
     pub const fn despite_failure(self) -> Self {
         Self { failing: Some(false), ..self }
     }
@@ -168,28 +168,28 @@ impl From<WaitPolicy> for Wait {
     }
 }
 
-/// A flag that a sleeper raises where its waker looks.
+/// A flag that a sleeper raises, and at which its waker looks.
 pub(crate) trait Flag {
     fn raise(&self);
     fn lower(&self);
 
-    /// Returns a bell on which the sleeper is also rung, together with others.
+    /// Returns another futex on which the sleeper sleeps, together with other sleepers.
     fn bell(&self) -> Option<&Futex> {
         None
     }
 
-    /// Returns the length of sleep after which the sleeper looks again, whether it was woken or not.
+    /// Returns the time after which the sleeper looks again even if it was not woken.
     fn tick(&self) -> Option<Duration> {
         None
     }
 
-    /// Returns where the descriptors of further channels are, in addition to the one that [`Doing`] names, or what else
-    /// [`WaitRecord`] says of the operation.
+    /// Returns the places of the descriptors of further channels, in addition to the one that [`Doing`] names, or other
+    /// words that the [`WaitRecord`] contains for the operation.
     fn further(&self) -> Vec<u64> {
         Vec::new()
     }
 
-    /// Returns what the operations that go on meanwhile wait for.
+    /// Returns what the rank's other pending operations wait for.
     fn beside(&self) -> Vec<u64> {
         Vec::new()
     }
@@ -206,29 +206,28 @@ pub(crate) struct Waiting {
     pub(crate) policy: WaitPolicy,
     pub(crate) asymmetry: Asymmetry,
     pub(crate) line_wait: LineWait,
-    /// The number of cores that the world's ranks leave over. It is negative when there are too few cores for them.
+    /// The number of cores that the world's ranks leave free. It is negative if there are too few cores for the ranks.
     pub(crate) spare: i64,
 }
 
-/// About how long it takes to wake a thread that sleeps on an idle core, which is how long a wait spins. A sleep
-/// between ranks takes 4 to 60 µs, depending on the machine and on how deep the core sleeps. If the spin lasts as long
-/// as the wake-up itself, no wait costs more than twice what it had to. If it lasts half or twice as long, no wait
-/// costs more than three times that.
+/// How long a wait spins: about the time that it takes to wake a thread that sleeps on an idle core. This takes 4 to 60
+/// µs, depending on the machine and on how deep the core sleeps. If the spin lasts as long as the wake-up, no wait
+/// costs more than twice what it had to. If it lasts half or twice as long, no wait costs more than three times that.
 ///
-/// In a crowded world, a rank yields for this time instead. That is enough for some rounds of switching between ranks
-/// that have little to do. A rank that yields for longer seems busy to the system all the while, and the system then
-/// does not move a rank with work to this core.
+/// In a crowded world, a rank yields for this time instead, which is enough for some switches between ranks that have
+/// little to do. To the system, a rank that yields looks busy. If ranks yielded for longer, the system would not move
+/// ranks that have work to their cores.
 pub(crate) const SPIN: Duration = Duration::from_micros(20);
-/// How long there is a plain pause between two looks before it is worth arming the processor's line wait: some far line
-/// transfers.
+/// How long a wait uses plain pauses between two looks, before it is worth arming the processor's line wait: the time
+/// of some far line transfers.
 const PAUSING: Duration = Duration::from_nanos(1800);
-/// How long a sleep lasts of which a waker may not have heard. After this time a store of another thread has arrived,
-/// even without a fence that ensures it.
+/// How long to sleep if there was no fence, so that the waker may not have seen the flag. After this time, stores of
+/// other threads have arrived even without a fence.
 pub(crate) const UNSURE: Duration = Duration::from_millis(1);
 /// The time from one reading of the clock to the next. A reading takes a tenth of that or less.
 pub(crate) const PER_CLOCK: Duration = Duration::from_nanos(450);
-/// How long something that another rank is just about to write is looked at without a pause: the time that a message or
-/// a flag on its way takes, and what its sender does in between.
+/// How long to look without a pause at something that another rank is just about to write: the time that a message or a
+/// flag takes to arrive, and its sender's work in between.
 pub(crate) const UNDER_WAY: Duration = Duration::from_nanos(1400);
 
 /// Returns CLOCK_MONOTONIC in nanoseconds. All processes of a machine share it.
@@ -244,7 +243,7 @@ pub(crate) fn monotonic_ns() -> u64 {
     }
 }
 
-/// Sleeps for about `time`, for nothing in particular. In models there is no time.
+/// Sleeps for about `time`. Nothing ends the sleep earlier. In models, which have no time, this only yields.
 pub(crate) fn nap(time: Duration) {
     if cfg!(loom) {
         yield_now();
@@ -254,7 +253,7 @@ pub(crate) fn nap(time: Duration) {
 }
 
 impl Waiting {
-    /// Returns how many cores `ranks` ranks leave over.
+    /// Returns how many cores `ranks` ranks leave free.
     pub(crate) fn spare(cores: usize, ranks: usize) -> i64 {
         cores as i64 - ranks as i64
     }
@@ -264,14 +263,13 @@ impl Waiting {
         usize::try_from(self.spare + ranks as i64).unwrap_or(0).max(1)
     }
 
-    /// Returns whether more threads of the world are at work than there are cores for them. `helpers` counts the
-    /// threads that are not ranks: they come and go, so that this is asked anew in every long wait, and never before
-    /// one.
+    /// Returns whether the world has more working threads than cores. `helpers` counts the working threads that are not
+    /// ranks. They come and go, so each long wait checks this again.
     pub(crate) fn crowded(&self, helpers: &AtomicU32) -> bool {
         i64::from(helpers.load(Ordering::Relaxed)) > self.spare
     }
 
-    /// Takes the first look, and then continues as [`wait_slowly`](Self::wait_slowly).
+    /// Looks once, and then continues as [`wait_slowly`](Self::wait_slowly).
     #[cfg(all(test, loom))]
     pub(crate) fn wait<T>(
         &self,
@@ -288,12 +286,12 @@ impl Waiting {
         self.wait_slowly(wait, (doorbell, record, helpers), doing, line, flags, &mut poll)
     }
 
-    /// Looks with `poll` until it answers or the limit of `wait` has expired (`None`), after a first look that found
-    /// nothing.
+    /// Calls `poll` until it answers, and returns the answer, or `None` when the limit of `wait` has expired. The
+    /// caller has looked once already.
     ///
     /// `line` is the address that a waker is expected to write. `flags` are raised before the rank sleeps on
     /// `doorbell`. `helpers` is as in [`crowded`](Self::crowded). `poll` must look at everything that can end the wait,
-    /// with loads that are at least Acquire where data follow.
+    /// with Acquire loads if the caller then reads data.
     #[cold]
     pub(crate) fn wait_slowly<T>(
         &self,
@@ -310,7 +308,7 @@ impl Waiting {
         }
         let pauses = match policy {
             WaitPolicy::Park => 0,
-            // Whoever is waited for may need this very core.
+            // The awaited thread may need this core.
             _ if self.crowded(helpers) => 0,
             _ => costs::pauses(PAUSING),
         };
@@ -329,7 +327,7 @@ impl Waiting {
             WaitPolicy::Park => Duration::ZERO,
             _ => SPIN,
         };
-        // A sleep on the line takes longer than the time between two readings.
+        // A sleep on the line takes longer than the time between two readings of the clock.
         let pauses = if self.line_wait.sleeps_on(line) { 1 } else { costs::pauses(PER_CLOCK) };
         let mut told = false;
         let mut answer = None;
@@ -385,10 +383,10 @@ impl Waiting {
 
 /// Sleeps until `poll` answers or the deadline has passed.
 ///
-/// The order makes it safe. The doorbell's value, and that of the [bell](Flag::bell) if there is one, is read first;
-/// then the flag is raised; then, after the heavy barrier, the condition is looked at. A waker that the look misses
-/// comes after the barrier, so that it sees the flag. Since it advances the doorbell, a sleep on the old value returns
-/// at once.
+/// No wake-up is lost, because of the order: this first reads the value of the doorbell, and of the [bell](Flag::bell)
+/// if there is one; then raises the flag; then looks at the condition, after the heavy barrier. A waker whose store
+/// this look misses comes after the barrier, and so sees the flag. It advances the doorbell, and a sleep on the old
+/// value then returns at once.
 fn park<T>(
     asymmetry: Asymmetry,
     doorbell: &Futex,
@@ -415,7 +413,8 @@ fn park<T>(
             }
             _ => doorbell.sleep(heard, shortest),
         }
-        // Woken, and mostly for this: the barrier above costs as much as half a wake-up.
+        // Mostly the condition is true after a wake-up. This look saves the barrier above, which costs as much as half
+        // a wake-up.
         if let Some(answer) = poll() {
             flags.lower();
             return Some(answer);

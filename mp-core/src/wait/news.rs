@@ -1,4 +1,4 @@
-//! A number that shows whether anything has happened in the world that concerns waits for no particular rank.
+//! A number that changes when something happens in the world that concerns all waits.
 
 use std::{ptr::NonNull, sync::Arc};
 
@@ -8,11 +8,11 @@ use crate::{
 };
 
 /// The news of a world: that a rank was lost, or that message passing buffers were [revoked](crate::Rank::revoke_mpbs).
-/// A rank that relies on ranks that it has no channel with looks at the news number before each call, which costs about
-/// a nanosecond, and [ends](crate::Wait::until_news) its waits when the number changes.
+/// A rank that relies on ranks with which it has no channel reads the news number before each call, which costs about a
+/// nanosecond, and [ends](crate::Wait::until_news) its waits when the number changes.
 #[derive(Debug)]
 pub struct News {
-    /// `None` where the segment is broken.
+    /// `None` if the segment is broken.
     number: Option<NonNull<AtomicU32>>,
     /// Keeps the segment mapped.
     _context: Arc<Context>,
@@ -29,10 +29,10 @@ impl News {
         Self { number, _context: Arc::clone(context) }
     }
 
-    /// Returns the number of the news. A thread that sees it changed also sees what has happened.
+    /// Returns the number of the news. A thread that sees a new number also sees what has happened.
     #[inline(always)]
     pub fn number(&self) -> u32 {
-        // SAFETY: it is in the segment, whose memory stays mapped and where it is as long as the context lives.
+        // SAFETY: the number lies in the segment, which stays mapped at the same address as long as the context lives.
         let number = self.number.map(|number| unsafe { number.as_ref() });
         // Acquire: pairs with the Release in `WorldControl::tell_news`.
         number.map_or(0, |number| number.load(Ordering::Acquire))

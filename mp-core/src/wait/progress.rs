@@ -1,14 +1,13 @@
-//! The progress engine of a rank: what goes on in one of its threads while that thread waits for
-//! something else.
+//! The progress engine of a rank: it advances pending operations in a thread that waits for something else.
 //!
 //! The crates above add *parts* to it while they have pending operations: messages to be sent, posted receives, and
-//! non-blocking collective operations. Every wait of a thread advances all parts of the rank that it waits for, and
-//! sleeps until either what it waits for is there or a part can continue. If no part was added, a wait looks at one
-//! flag of its thread.
+//! non-blocking collective operations. Every wait of a thread advances all parts of the rank for which the thread
+//! waits, and sleeps until either the wait can end or a part can continue. If there is no part, a wait costs only one
+//! look at a counter of its thread.
 //!
-//! A part joins when it has something pending, and leaves when it has not. A part that is already running, such as a
-//! message engine whose own call waits, skips itself. Reports count what the parts wait for among what can end the
-//! wait, so they name a cycle only if no part can break it.
+//! A part is added when it has something pending, and removed when it has not. A part that is already running, such as
+//! a message engine whose own call waits, skips itself. For reports, an event for which a part waits can also end the
+//! rank's wait. So reports name a cycle of waits only if no part can break it.
 
 use std::{
     cell::{Cell, RefCell},
@@ -22,8 +21,8 @@ use crate::{error::Error, world::Rank};
 
 /// A pending operation of a rank that continues while the rank's thread waits for something else.
 ///
-/// A wait calls [`advance`](Self::advance) until nothing moves. Then it looks at [`is_ready`](Self::is_ready) again and
-/// again, and once more after [`raise`](Self::raise), before it sleeps. Nothing is advanced between `raise` and
+/// A wait calls [`advance`](Self::advance) until nothing moves. Then it calls [`is_ready`](Self::is_ready) again and
+/// again, and once more after [`raise`](Self::raise), before it sleeps. It does not call `advance` between `raise` and
 /// [`lower`](Self::lower).
 pub trait Part {
     /// Continues as far as it can without waiting.
@@ -35,24 +34,24 @@ pub trait Part {
     /// Asks for the rank's doorbell to be rung when the part may be ready.
     fn raise(&self);
 
-    /// Withdraws that request.
+    /// Withdraws the request of [`raise`](Self::raise).
     fn lower(&self);
 
-    /// Ends what the first [`advance`](Self::advance) of a wait has begun, because the wait is over.
+    /// Notes the end of a wait, which began with its first [`advance`](Self::advance).
     fn pause(&self) {}
 
-    /// Returns the error of something that the program has begun and that has failed, if no call has returned it yet.
-    /// Returns it only once: the wait of a channel, a flag or a request ends with it. What that wait is for may be the
-    /// answer.
+    /// Returns the error of an operation that the program has begun and that has failed, if no call has returned it
+    /// yet. Returns it only once, because it ends the wait for a channel, a flag or a request. That wait may be for the
+    /// answer to the failed operation.
     fn failure(&self) -> Option<Error> {
         None
     }
 
-    /// Returns whether the object that this is a part for was dropped, so that another part with its key takes its
-    /// place.
+    /// Returns whether the object to which this part belongs was dropped, so that another part with the same key
+    /// replaces this one.
     fn is_gone(&self) -> bool;
 
-    /// Returns the length of sleep after which the part is to be looked at again, whether the doorbell was rung or not.
+    /// Returns the time after which a sleeping thread must look at the part again, even if the doorbell was not rung.
     fn tick(&self) -> Option<Duration> {
         None
     }
@@ -65,9 +64,9 @@ pub trait Part {
 /// The result of advancing a [`Part`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advanced {
-    /// It continued, so that what the rank waits for may be there.
+    /// It continued, so that the rank's wait may be over.
     Moved,
-    /// It waits.
+    /// It did not continue, because it waits for something.
     Waits,
     /// It has nothing more to do, and is no longer part of the engine.
     Over,
@@ -83,27 +82,27 @@ pub trait Lent: Send + Sync {
     /// Returns the rank that lends it.
     fn rank(&self) -> &Rank;
 
-    /// Continues as far as it can without waiting. [`Advanced::Over`] means that the rank has taken it back, or that
-    /// there is nothing more to do. Then the thread drops it, and gets it anew from [`Helper::carry_on`].
+    /// Continues as far as it can without waiting. [`Advanced::Over`] means that the rank has taken the work back, or
+    /// that there is nothing more to do. The thread then drops this, and may get it again by [`Helper::carry_on`].
     fn advance(&self) -> Advanced;
 
     /// Returns whether [`advance`](Self::advance) may move something, or would return that it is over.
     fn is_ready(&self) -> bool;
 
-    /// Asks for the rank's doorbell to be rung when it may be ready.
+    /// Asks for the rank's doorbell to be rung when the work may be ready.
     fn raise(&self);
 
-    /// Withdraws that request.
+    /// Withdraws the request of [`raise`](Self::raise).
     fn lower(&self);
 
-    /// Notes that the thread has ended, and that no other has taken it over. It stays as it is until the rank's next
-    /// call.
+    /// Notes that the thread has ended, and that no other thread has taken the work over. The work then rests until the
+    /// rank's next call.
     fn leave(&self);
 }
 
-/// Communication threads, as seen by those that lend them work.
+/// Communication threads, as seen by a rank that lends them work.
 pub trait Helper {
-    /// Returns whether a thread carries on with `lent` from now on, until it is over.
+    /// Gives `lent` to a thread, which advances it until it is over. Returns false if there is no such thread.
     fn carry_on(&self, lent: Arc<dyn Lent>) -> bool;
 }
 
@@ -113,7 +112,7 @@ pub fn ring(rank: &Rank) {
     context.ring(context.me);
 }
 
-/// The identity of a rank, by which its parts are told from those of other ranks in the same thread.
+/// The identity of a rank. It distinguishes the rank's parts from those of other ranks in the same thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Whose {
     /// The address of the segment of the rank's world.
@@ -123,7 +122,7 @@ pub(crate) struct Whose {
 
 struct Entry {
     whose: Whose,
-    /// Distinguishes the part from the others of the rank.
+    /// Distinguishes the part from other parts of the rank.
     key: usize,
     part: Rc<dyn Part>,
 }
@@ -132,9 +131,9 @@ thread_local! {
     /// The number of parts. Every wait that does not end at once looks at it.
     static COUNT: Cell<usize> = const { Cell::new(0) };
     static PARTS: RefCell<Vec<Entry>> = const { RefCell::new(Vec::new()) };
-    /// Whether a part is being advanced. What it calls does not advance the others in turn.
+    /// Whether a part is being advanced. Waits in its code then do not advance other parts.
     static ADVANCING: Cell<bool> = const { Cell::new(false) };
-    /// Why this thread's last wait was ended, between its end and the call that returns it.
+    /// The failure that ended this thread's last wait, until the call that waited returns it.
     static FAILURE: RefCell<Option<Error>> = const { RefCell::new(None) };
 }
 
@@ -166,8 +165,8 @@ pub(crate) fn add(whose: Whose, key: usize, part: impl FnOnce() -> Rc<dyn Part>)
 
 /// Removes the part with this key.
 pub(crate) fn remove(whose: Whose, key: usize) {
-    // In a thread that is about to end there are none any more. What is removed is dropped outside of the
-    // borrow: it may call this in turn.
+    // In a thread that is about to end there are no parts any more. The removed part is dropped outside the borrow,
+    // because its destructor may call this function.
     let removed = PARTS.try_with(|parts| {
         let mut parts = parts.borrow_mut();
         let place = parts.iter().position(|entry| entry.whose == whose && entry.key == key)?;
@@ -202,8 +201,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Returns the parts of a rank, if it has any. While one of them is being advanced, there are none for the code
-    /// that it calls.
+    /// Returns the parts of a rank, if it has any. While a part is being advanced, returns `None`.
     pub(crate) fn of(whose: Whose) -> Option<Self> {
         if ADVANCING.get() {
             return None;
@@ -217,7 +215,7 @@ impl Parts {
 
     /// Advances each part once. Returns whether any moved.
     pub(crate) fn advance(&mut self) -> bool {
-        /// Ends the advancing, even if a part panics.
+        /// A guard that clears `ADVANCING`, even if a part panics.
         struct Advancing;
         impl Drop for Advancing {
             fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! Work that rank code leaves to be done after it has returned.
+//! Work that rank code leaves to be done after the code has returned.
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -11,7 +11,7 @@ use crate::{
 
 /// The work left by the rank code that runs in this thread.
 struct Left {
-    /// The rank whose work it is: the address of what its clones share.
+    /// The rank whose work this is, by the address of the context that its clones share.
     rank: *const Context,
     work: Vec<Box<dyn FnOnce()>>,
 }
@@ -22,11 +22,11 @@ thread_local! {
 
 /// Runs rank code, and then the work it has left. Work left by code that fails or panics is dropped.
 pub(crate) fn run<T>(rank: &Rank, code: impl FnOnce(&Rank) -> Result<T>) -> Result<T> {
-    /// Puts back what the thread had before, and drops what is left.
+    /// Restores the work that the thread had before, and drops the work that is left.
     struct Restore(Option<Left>, Whose);
     impl Drop for Restore {
         fn drop(&mut self) {
-            // Dropped outside of the borrow: what is dropped may leave something itself.
+            // The work is dropped outside the borrow, because its destructor may call `leave`.
             drop(LEFT.replace(self.0.take()));
             progress::remove_all(self.1);
         }

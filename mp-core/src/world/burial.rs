@@ -1,9 +1,9 @@
-//! What happens in the world when a rank ends.
+//! The steps in the world when a rank ends.
 //!
-//! *Lost* and *dead* are different. A rank that panicked is lost, but its process still runs, so it keeps what it
-//! holds. A rank is dead when its process has ended, as its pidfd shows; then others may take the heap's lock from it.
-//! A rank that crashed is lost while its core is written (`dumps.rs`), and dead after that. Ranks die with their
-//! launcher, and the segment with the last process that holds it, so nothing is left whichever process is killed.
+//! *Lost* and *dead* are different. A rank that panicked is lost, but its process still runs, so it keeps its memory
+//! and locks. A rank is dead when its process has ended, as its pidfd shows; then others may take the heap's lock from
+//! it. A rank that crashed is lost while its core is written (`dumps.rs`), and dead after that. Ranks die with their
+//! launcher, and the segment ends with the last process that holds it. So nothing is left, whichever process is killed.
 
 use super::outcome;
 use crate::{
@@ -14,10 +14,10 @@ use crate::{
     sync::Ordering,
 };
 
-/// Marks a rank as ended, takes it out of its channels and MPBs, and wakes every rank that may have waited for it.
-/// `context` may be any rank's of the same world.
+/// Marks a rank as ended, removes it from its channels and MPBs, and wakes every rank that may wait for it. `context`
+/// may be that of any rank of the world.
 ///
-/// The state is set first, so that an end of a channel opened from now on sees it.
+/// The state is set first, so that a rank that opens the other end of a channel from now on sees it.
 pub(crate) fn end(context: &Context, rank: u32, state: RankState) -> Result<(), SegmentError> {
     context.rank(rank)?.set_state(state);
     let lost = state == RankState::Lost;
@@ -30,11 +30,11 @@ pub(crate) fn end(context: &Context, rank: u32, state: RankState) -> Result<(), 
     retired
 }
 
-/// Frees what a rank held whose process is gone: nothing of it can touch the world's memory any more. Marks the rank as
-/// lost if it had not ended before.
+/// Frees the memory that a rank held. The rank's process must be gone, so that none of its threads can access the
+/// world's memory any more. Marks the rank as lost if it had not ended before.
 pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
     let control = context.rank(rank)?;
-    // First of all: it may have died with the heap's lock, also after its code had ended.
+    // This comes first, because the rank may have died with the heap's lock, even after its code had ended.
     control.set_dead();
     context.bury_helpers(rank)?;
     if control.state() == RankState::Expected {
@@ -43,7 +43,7 @@ pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
     } else if !control.state().ended() {
         control.set_state(RankState::Lost);
         context.world()?.tell_news();
-        // Before the slower work below: the survivors' waits end now.
+        // This wakes the survivors before the slower work below, so that their waits end now.
         wake_all(context);
     }
     let lost = control.state() == RankState::Lost;
@@ -67,24 +67,24 @@ pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
     Ok(())
 }
 
-/// Tells the others that a rank is lost whose code has ended by a crash, before its process has ended. What it held is
-/// freed only by [`bury`]. Returns false if that can't be done yet.
+/// Tells the other ranks that a rank is lost whose code has crashed, before its process has ended. The rank's memory is
+/// freed only by [`bury`]. Returns false if the others can't be told yet.
 pub(crate) fn announce(context: &Context, rank: u32) -> Result<bool, SegmentError> {
     if context.rank(rank)?.state() != RankState::Running {
         return Ok(true);
     }
-    // Nobody could take it over before the burial, which waits for this call.
+    // No rank could take the lock over before the burial, and the burial comes after this call.
     if context.segment.heap().holder() == Some(rank) {
         return Ok(false);
     }
-    // Before others fail for it.
+    // The failure is noted before other ranks fail because of it.
     context.world()?.note_failure(rank);
     end(context, rank, RankState::Lost)?;
     Ok(true)
 }
 
-/// Marks a rank as lost that will never enter the round. First removes what it left of an earlier round, which would
-/// otherwise be taken for its outcome.
+/// Marks a rank as lost that will never enter the round. First removes its outcome of an earlier round, which would
+/// otherwise be taken for that of this round.
 pub(crate) fn miss(context: &Context, rank: u32) -> Result<(), SegmentError> {
     outcome::forget(context, rank)?;
     context.rank(rank)?.set_state(RankState::Lost);

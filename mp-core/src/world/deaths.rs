@@ -1,5 +1,5 @@
-//! Tests that kill a rank at every single store of an operation. The other ranks must find a world that works, with all
-//! its memory.
+//! Tests that kill a rank at every store of an operation. The other ranks must find a world that works and that has
+//! lost no memory.
 
 use std::{cell::Cell, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ const VICTIM: u32 = 1;
 /// A rank that dies before the victim does.
 const OTHER: u32 = 2;
 const DEGREE: u32 = 2;
-/// A time longer than any wait here, and shorter than a test that hangs.
+/// A limit that is longer than any wait here, so that a test that would hang fails instead.
 const LONG: Duration = Duration::from_secs(10);
 
 fn channel() -> Channel {
@@ -65,7 +65,7 @@ impl Stage {
     }
 }
 
-/// Buffers that are told apart by their contents.
+/// Buffers of the survivor, each with different contents.
 struct Mine(Vec<(u64, SharedBuffer<u64>)>);
 
 impl Mine {
@@ -89,7 +89,8 @@ fn buffer(rank: &Rank, number: u64) -> SharedBuffer<u64> {
     rank.buffer_from(&[number; 100]).unwrap()
 }
 
-/// Channels of the survivor to itself, which are in the same tree of names as those that the victim opens and closes.
+/// Channels of the survivor to itself, which are in the same tree of names as the channels that the victim opens and
+/// closes.
 struct Neighbours(Vec<(String, Ends)>);
 
 impl Neighbours {
@@ -116,8 +117,8 @@ impl Neighbours {
     }
 }
 
-/// Kills `victim` at every store. First `prepare` does what the survivor does before it; afterwards `aftermath` gets
-/// what `prepare` returned.
+/// Kills `victim` at every store. `prepare` runs before it as the survivor. `aftermath` runs afterwards, with the
+/// result of `prepare`.
 fn at_every_store<P>(
     prepare: impl Fn(&Rank, &Stage) -> P,
     victim: impl Fn(&Rank, &Stage),
@@ -135,10 +136,10 @@ fn at_every_store<P>(
         let lived = live_for(stores, || {
             let rank = stage.rank(VICTIM);
             victim(&rank, &stage);
-            // What the rank still has is not dropped: a kill drops nothing.
+            // The rank is not dropped, because a process that is killed runs no destructors.
             std::mem::forget(rank);
         });
-        // The kernel says that it is dead; the survivor is faster than the burial.
+        // The kernel shows that the victim is dead, but the survivor acts before the burial.
         stage.launcher.rank(VICTIM).unwrap().set_dead();
         mine.make(&survivor);
         neighbours.add(&survivor, "dead");
@@ -162,8 +163,8 @@ fn at_every_store<P>(
     }
 }
 
-/// Receives what comes out of a channel whose other end is dead or closed: moved buffers with intact contents, short
-/// messages, and then the end.
+/// Receives all messages of a channel whose other end is dead or closed: moved buffers, whose contents must be intact,
+/// short messages, and then the end.
 fn drain(from: &Receiver<[u64]>, mine: &mut Mine) {
     loop {
         match from.receive_timeout(LONG).map_err(Error::into_kind) {
@@ -234,7 +235,7 @@ fn while_its_slots_carry_now_elements_and_now_buffers() {
                 to.send_buffer(buffer(rank, number)).unwrap();
                 drop(from.receive_buffer().unwrap());
             }
-            // Elements that could be a moved buffer, but name no block.
+            // These elements could be taken for a moved buffer, but name no block.
             let could_be = [3 << 40 | 0x41; 8];
             let mut slot = to.reserve(8).unwrap();
             slot.copy_from_slice(&could_be);
@@ -267,7 +268,7 @@ fn while_it_forwards_a_buffer_from_behind_an_older_message() {
         },
         |_, _, (to, from), mine| {
             drain(&from, mine);
-            // Frees the channel, and what seems stranded in it.
+            // This frees the channel, and the buffers that seem stranded in it.
             drop(to);
         },
     );
@@ -293,10 +294,10 @@ fn while_it_withdraws() {
         |rank, _| rank.withdraw("x", channel()).unwrap(),
         |rank, stage, from, mine| {
             drain(&from, mine);
-            // One that is opened later.
+            // A sender that is opened later is refused, too.
             refused(rank.sender("x", 1, channel()).unwrap().send_timeout(&[7; 4], LONG));
             drop(from);
-            // What says so is freed with the last who could ask.
+            // The note of the withdrawal is freed when no rank is left that could ask about it.
             forget_name(rank, stage);
         },
     );
@@ -344,7 +345,7 @@ fn while_it_listens() {
             refused(to.send_timeout(&[7; 4], LONG));
             drop(to);
             refused(rank.sender("x", 1, channel()).unwrap().send_timeout(&[7; 4], LONG));
-            // Beside what the dead one has left.
+            // Callers can be opened beside the dead rank's note.
             let callers = rank.callers("x", channel()).unwrap();
             assert_eq!(callers.absent(1), Some(true));
             drop(callers);
@@ -446,22 +447,22 @@ fn while_it_allocates_and_frees() {
     );
 }
 
-/// Ends the third rank, which will not come.
+/// Ends the third rank, which takes no part.
 fn without_other(stage: &Stage) {
     burial::end(&stage.launcher, OTHER, RankState::Finished).unwrap();
 }
 
 fn mpb(rank: &Rank) -> Mpb {
-    // The victim's last flag is in a line that comes later.
+    // The line of the victim's last flag is made only when it is first used.
     let mut mpb = rank.mpb("mpb", Mpbs::lines(3).growing_from(1)).unwrap();
     mpb.set_wait(LONG);
     mpb
 }
 
-/// The value that the victim sets its last flag to.
+/// The value to which the victim sets its last flag.
 const SET: u64 = 9;
 
-/// Checks that the victim's last flag was set, with all that came before it, or that the victim is lost.
+/// Checks that the victim's last flag was set and everything before it is visible, or that the victim is lost.
 fn after_mpb(_: &Rank, _: &Stage, mpb: Mpb, _: &mut Mine) {
     match mpb.wait_flag_from(VICTIM as usize, 1, |value| value == SET).map_err(Error::into_kind) {
         Ok(_) => {
@@ -502,7 +503,7 @@ fn while_it_makes_message_passing_buffers() {
         |_, stage| without_other(stage),
         |rank, _| use_mpb(rank),
         |rank, stage, (), mine| {
-            // Found as they were left, or made anew.
+            // The buffers are those of the victim, or new ones.
             let mpb = mpb(rank);
             if mpb.flag(1).unwrap() == SET {
                 after_mpb(rank, stage, mpb, mine);
@@ -513,7 +514,7 @@ fn while_it_makes_message_passing_buffers() {
     );
 }
 
-/// A thread of the survivor sleeps until interrupts come, with every answer of the victim expected.
+/// The namespace of the tests' regions.
 const NAMES: Namespace = Namespace::new("tests");
 const BOTH: [usize; 2] = [SURVIVOR as usize, VICTIM as usize];
 
@@ -560,7 +561,7 @@ fn while_it_revokes_and_decides() {
                 ),
                 _ => refused(waited),
             }
-            // Whoever finds it begun does it again.
+            // A rank that finds a revocation half done completes it.
             rank.revoke_mpbs("part: ").unwrap();
             let waited = mpb.wait_flag(1, |value| value == SET);
             assert!(
@@ -574,6 +575,7 @@ fn while_it_revokes_and_decides() {
     );
 }
 
+/// A thread of the survivor sleeps until interrupts come, and always expects an answer of the victim.
 #[test]
 fn while_it_interrupts() {
     at_every_store(
@@ -651,7 +653,7 @@ fn after_shared(_: &Rank, _: &Stage, (mut to, from): Ends, mine: &mut Mine) {
         }
     };
     take(&mut 0);
-    // The ring is empty and whole: all its slots can be filled, and only those.
+    // The ring must be empty and intact: exactly as many messages as it has slots can be sent.
     for _ in 0..DEGREE {
         to.try_send(&[7; 4]).unwrap();
     }
@@ -689,7 +691,7 @@ fn while_it_only_sends_into_a_shared_channel() {
         |rank, _| (sender(rank), rank.shared_receiver("queue", &endpoints, channel()).unwrap()),
         |rank, _| {
             let mut to = sender(rank);
-            // Nobody receives: it clears the slots that it gives up.
+            // No rank receives, so the sender clears the slots that it has given up.
             for _ in 0..=2 * DEGREE {
                 drop(to.try_reserve(8).unwrap());
             }
@@ -772,8 +774,8 @@ fn a_lock_held_at_death_is_taken_over_whatever_the_rank_said_before() {
     }
 }
 
-/// A launcher that buries one rank waits for the lock of another. Only the launcher itself could notice that rank's
-/// death.
+/// A launcher that buries one rank waits for the heap's lock, which another rank held when it died. Only the launcher
+/// itself can notice that death.
 #[test]
 #[cfg(not(miri))]
 fn a_launcher_sees_a_death_while_it_waits_for_the_lock() {

@@ -1,8 +1,8 @@
-//! Ranks that have crashed and whose cores are being written.
+//! Detection of ranks that have crashed and whose cores are being written.
 //!
-//! The system reports that a process has ended only after its core is written, which takes seconds if the process has
-//! much memory of its own. So that the other ranks need not wait for that, the launcher checks running ranks from time
-//! to time, if core dumps are possible at all.
+//! The system reports the end of a process only after its core is written, which takes seconds if the process has much
+//! memory of its own. The other ranks should not wait for that. So, if core dumps are possible at all, the launcher
+//! checks from time to time whether a running rank is being dumped.
 
 use std::{
     fs,
@@ -24,13 +24,13 @@ const INTERVAL: Duration = Duration::from_millis(100);
 enum Stage {
     /// No dump is known.
     None,
-    /// The last look saw one.
+    /// The last look has seen a dump.
     Seen,
-    /// The other ranks know that this one is lost.
+    /// The other ranks have been told that this rank is lost.
     Announced,
 }
 
-/// What is known of the ranks' core dumps.
+/// The launcher's knowledge of the ranks' core dumps.
 #[derive(Debug)]
 pub(crate) struct Dumps {
     possible: bool,
@@ -40,7 +40,7 @@ pub(crate) struct Dumps {
 
 impl Dumps {
     pub(crate) fn of(ranks: usize) -> Self {
-        // A handler gets dumps whatever the limit is.
+        // A handler gets dumps even if the limit is 0.
         let handled = fs::read_to_string("/proc/sys/kernel/core_pattern")
             .is_ok_and(|pattern| pattern.starts_with(['|', '@']));
         let limit = getrlimit(Resource::RLIMIT_CORE).map_or(0, |(soft, _)| soft);
@@ -48,13 +48,13 @@ impl Dumps {
         Self { possible, looked: Instant::now(), stages: vec![Stage::None; ranks] }
     }
 
-    /// Returns how long the launcher may sleep.
+    /// Returns how long the launcher may sleep until the next look.
     pub(crate) fn until_next_look(&self) -> Option<Duration> {
         self.possible.then(|| INTERVAL.saturating_sub(self.looked.elapsed()))
     }
 
-    /// Looks at running ranks if it is time to, and tells the others of those that have crashed. Returns the crashed
-    /// ranks.
+    /// Looks at the running ranks if it is time to, and tells the other ranks of those that have crashed. Returns the
+    /// ranks that were announced now.
     pub(crate) fn look(
         &mut self,
         context: &Context,
@@ -70,7 +70,8 @@ impl Dumps {
             if stage == Stage::Announced || !is_dumped(process) {
                 continue;
             }
-            // At the first look another thread of the process may be at its last step.
+            // A dump must be seen twice, because at the first look another thread of the process may still be executing
+            // its last instructions.
             let announced = stage == Stage::Seen && burial::announce(context, rank as u32)?;
             self.stages[rank] = if announced { Stage::Announced } else { Stage::Seen };
             told.extend(announced.then_some(rank));
@@ -111,8 +112,8 @@ mod tests {
         assert!(own.contains("\nCoreDumping:\t0\n"), "{own}");
     }
 
-    /// A rank crashes with a pending message and while it holds a buffer. What it had sent arrives, then its loss is
-    /// known, and its buffer is freed when its process has ended.
+    /// A rank crashes while its message is pending and while it holds a buffer. The message arrives, the rank's loss is
+    /// known after that, and the buffer is freed when the rank's process has ended.
     #[test]
     fn a_crash_is_announced_before_the_burial() {
         let world = World::threads(2).segment_size(1 << 20).create(WaitPolicy::Park, 1).unwrap();
@@ -127,7 +128,7 @@ mod tests {
         let held = dying.buffer::<u8>(100_000).unwrap();
         let used = world.segment.heap().used();
 
-        // While the dying one has the heap's lock nothing can be told.
+        // While the dying rank holds the heap's lock, its loss can't be announced.
         let lock = dying.context().lock_heap().unwrap();
         assert!(!burial::announce(&world, 0).unwrap());
         drop(lock);

@@ -1,5 +1,5 @@
 //! Calls of `run` in a test. The standard test harness runs many tests as threads of one process, and ranks must
-//! execute only the one that makes the call.
+//! execute only the test that makes the call.
 
 use std::ffi::OsString;
 
@@ -13,8 +13,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// `deps`, with a hash in their names.
 ///
 /// # Errors
-/// [`BadWorld`](crate::ErrorKind::BadWorld) in a thread that a test has started, which does not know which test it
-/// belongs to.
+/// [`BadWorld`](crate::ErrorKind::BadWorld) in a thread that a test has started, because the thread's test is not
+/// known.
 pub(crate) fn running_test() -> Result<Option<String>> {
     if !is_test_program().unwrap_or(false) || is_main_thread() {
         return Ok(None);
@@ -22,7 +22,7 @@ pub(crate) fn running_test() -> Result<Option<String>> {
     if let Some(name) = std::thread::current().name() {
         return Ok(Some(name.to_owned()));
     }
-    // A thread without a name has that of the one that started it, for the system.
+    // To the system, a thread without a name has the name of the thread that started it.
     let started_by = prctl::get_name().map_err(Error::os("prctl"))?;
     let main = std::fs::read(format!("/proc/self/task/{}/comm", std::process::id()));
     if main.is_ok_and(|main| main.trim_ascii_end() == started_by.as_bytes()) {
@@ -46,7 +46,7 @@ pub(crate) fn arguments(test: &str) -> Vec<OsString> {
         .to_vec()
 }
 
-/// Returns whether no other thread can have this thread's name: it is the main thread, or a test's own.
+/// Returns whether no other thread can have this thread's name, because it is the main thread or a test's own.
 pub(crate) fn thread_is_unique() -> bool {
     is_main_thread() || running_test().is_ok_and(|test| test.is_some())
 }

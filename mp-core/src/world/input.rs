@@ -1,4 +1,4 @@
-//! What a call of `run` hands to all ranks: a value that is made once.
+//! The value that a call of `run` hands to all ranks. It is made only once.
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -9,20 +9,20 @@ use crate::{
     error::{Error, Result},
 };
 
-/// How the value is made.
+/// A way to make the value.
 pub(crate) trait Input {
     /// The value.
     type Value: Serialize + DeserializeOwned + Sync;
 
-    /// Makes it in the process that starts the ranks.
+    /// Makes the value, in the process that starts the ranks.
     fn make(self) -> Result<Self::Value>;
 
-    /// Makes it in rank 0 of a launched world, where no other process is part of the program, and hands it to the other
-    /// ranks.
+    /// Makes the value in rank 0 of a launched world, in which all processes of the program are ranks, and hands it to
+    /// the other ranks.
     fn make_among(self, rank: &Rank) -> Result<Self::Value>;
 }
 
-/// Ranks get nothing.
+/// The input of calls that hand nothing to the ranks.
 pub(crate) struct Nothing;
 
 impl Input for Nothing {
@@ -37,7 +37,7 @@ impl Input for Nothing {
     }
 }
 
-/// Ranks get what a function returns.
+/// An input that a function makes.
 pub(crate) struct Made<M>(pub(crate) M);
 
 const INPUTS: Namespace = Namespace::new("inputs");
@@ -59,7 +59,7 @@ where
             let value = self.make()?;
             let bytes = postcard::to_stdvec(&value)?;
             for to in 1..rank.size() {
-                // A rank that has ended reports that itself.
+                // An error means that the rank has ended. The rank reports that itself.
                 let _ = rank
                     .sender::<[u8]>("input", to, channel)?
                     .send_buffer(rank.buffer_from(&bytes)?);

@@ -1,20 +1,20 @@
-//! A process that was started as a rank: detecting this, entering the world, and being the rank.
+//! A process that was started as a rank: how it detects this, enters the world, and acts as the rank.
 //!
-//! Such a process goes through `main` with standard output muted, because all ranks would print what the program prints
-//! on its way to `run`. At each call of `run` it compares the call with the one in the briefing (`site.rs`):
+//! Such a process executes `main` with its standard output muted, because all ranks would print the program's output
+//! before `run`. At each call of `run` it compares the call with the call in the briefing (`site.rs`):
 //!
 //! | the call is | what this process does |
 //! |---|---|
 //! | the intended one | enters the world, gets its output back, runs the rank's code, posts its outcome, exits |
 //! | an earlier one | returns what it returned to the caller |
-//! | an earlier one of threads, whose results were not kept | runs it again |
+//! | an earlier one of threads, whose results were not kept | runs the world again |
 //! | one of processes, by another thread | waits for the process's end; after a minute without that call, an error |
-//! | another one of processes | is an error: the program took another path |
+//! | another one of processes | returns an error: the program took another path |
 //!
-//! Under `mprun` no call is intended: every `run` joins, and returns the results of all ranks in every rank. A rank
-//! whose code fails rings the launcher's bell, because its process waits in `run` for the others. All ranks return the
-//! same failures, and each `main` would print them; so all but one have their standard error discarded up to the next
-//! `run`.
+//! Under `mprun` there is no intended call: every `run` joins the world, and returns the results of all ranks in every
+//! rank. A rank whose code fails rings the launcher's bell, because its process then waits in `run` for the other
+//! ranks. All ranks return the same failures, and each `main` would print them. So the standard error of all ranks but
+//! one is discarded up to the next `run`.
 
 use std::{
     fs::File,
@@ -48,26 +48,26 @@ use crate::{
     wait::{Asymmetry, Doing, LineWait, Operation, Wait, WaitPolicy, Waiting},
 };
 
-/// What this process was started for.
+/// The rank that this process was started to be, and what it needs for that.
 #[derive(Debug)]
 pub(crate) struct Assignment {
     rank: u32,
-    /// The id of this process. A process that was forked from it has another.
+    /// The id of this process. A process that was forked from it has another id.
     process: u32,
     segment: Arc<Segment>,
     briefing: Briefing,
     /// The rank's real standard output.
     output: OwnedFd,
-    /// Wakes the launcher, so that it looks for the rank that failed.
+    /// Wakes the launcher, so that it looks for a rank whose code has failed.
     bell: OwnedFd,
-    /// Whether a rank's code runs. Worlds made in it are its own.
+    /// Whether rank code runs in this process. Worlds made by that code are the process's own.
     inside: AtomicBool,
     meant: Meant,
     /// Held during a call of `run` in a launched world.
     round: Mutex<()>,
-    /// Calls of `run` that this process has left, in a launched world.
+    /// The number of calls of `run` that this process has left, in a launched world.
     rounds: AtomicU32,
-    /// The rank's real standard error, while another rank speaks of a failure that all have in common.
+    /// The rank's real standard error, while it is discarded because another rank reports a failure for all.
     hushed: Mutex<Option<OwnedFd>>,
 }
 
@@ -112,17 +112,17 @@ fn find() -> Result<Option<Assignment>> {
     Ok(Some(assignment))
 }
 
-/// Whether this process has reached the call that it was started for.
+/// Whether this process has reached the intended call.
 #[derive(Debug, Default)]
 struct Meant {
-    /// The thread that has reached it.
+    /// The thread that has reached the call.
     taken: Mutex<Option<ThreadId>>,
     changed: Condvar,
-    /// Whether another thread came from the same origin, so that it may have been the one meant.
+    /// Whether another thread made a call from the same origin, so that its call may have been the intended one.
     doubtful: AtomicBool,
 }
 
-/// How long a thread that reached another thread's world waits for that thread to reach its own call.
+/// How long a thread whose call is not intended waits for another thread to reach the intended call.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Meant {
@@ -134,8 +134,8 @@ impl Meant {
         first
     }
 
-    /// Waits for the process's end, which comes when the thread that was meant has reached its call and run it. Returns
-    /// if that does not happen.
+    /// Waits for the end of the process, which comes after another thread has reached and run the intended call.
+    /// Returns if no thread reaches that call in time.
     fn wait_for_the_end(&self) {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let wait = self.changed.wait_timeout_while(taken, PATIENCE, |taken| taken.is_none());
@@ -146,15 +146,15 @@ impl Meant {
     }
 }
 
-/// What a call of `run` means in this process.
+/// The meaning of a call of `run` in this process.
 pub(crate) enum Part {
-    /// A world of this process's own.
+    /// The call runs a world of this process's own.
     Own,
-    /// The rank's code is run, and the process ends with it.
+    /// The call runs the rank's code, and the process then ends.
     Rank,
-    /// The rank's code is run, and the program goes on with all ranks' results.
+    /// The call runs the rank's code, and the program goes on with the results of all ranks.
     Member,
-    /// An earlier call, with what it returned to the caller.
+    /// This is an earlier call. The field is its encoded result.
     Replayed(&'static [u8]),
 }
 
@@ -169,7 +169,7 @@ impl Assignment {
         self.briefing.call.is_none()
     }
 
-    /// Returns what this call means.
+    /// Returns the meaning of this call.
     pub(crate) fn part(&'static self, call: &Call, processes: bool) -> Result<Part> {
         let launched = self.briefing.call.is_none();
         let in_rank_code = matches!(site::within(), Within::Process);
@@ -205,10 +205,10 @@ impl Assignment {
             return Ok(Part::Own);
         }
         if self.briefing.test && meant.origin.thread != call.origin.thread {
-            // Refused in the caller, too.
+            // The caller refuses such a call, too.
             return Err(harness::away_from_test(&call.origin.thread));
         }
-        // What other threads of the program do beside the meant call is no affair of this rank.
+        // This call is made by another thread of the program, beside the intended call, and does not concern this rank.
         if meant.origin.thread != call.origin.thread || !harness::thread_is_unique() {
             let doubtful = !self.briefing.any_call && meant.origin == call.origin;
             self.meant.doubtful.fetch_or(doubtful, StdOrdering::Relaxed);
@@ -223,19 +223,19 @@ impl Assignment {
         .into())
     }
 
-    /// Returns what the caller hands to every rank.
+    /// Returns the value that the caller hands to every rank.
     pub(crate) fn input<I: DeserializeOwned>(&self) -> Result<I> {
         Ok(postcard::from_bytes(&self.briefing.input)?)
     }
 
-    /// Sets whether this rank's core dump holds the world's memory.
+    /// Sets whether a core dump of this rank includes the world's memory.
     pub(crate) fn dump_segment(&self, dump: bool) {
         self.segment.dump(dump);
     }
 
-    /// Refuses a program that asks for another number of ranks than the launcher runs, or for more memory than the
-    /// launcher's world has, and limits the rank to as much as it asks for. All ranks refuse, and rank 0 tells the
-    /// user.
+    /// Returns an error if the program asks for another number of ranks than the launcher runs, or for more memory than
+    /// the launcher's world has. Otherwise limits this rank to the memory that the program asks for. All ranks return
+    /// the error, and only rank 0 can print it.
     pub(crate) fn admit(&self, size: Option<usize>, segment_size: Option<u64>) -> Result<()> {
         let runs = self.enter(WaitPolicy::default())?.size();
         let admitted = match size {
@@ -250,11 +250,11 @@ impl Assignment {
         admitted
     }
 
-    /// Makes this process the rank, if no other process is that rank.
+    /// Makes this process the rank, unless another process is the rank already.
     fn claim(&self) -> Result<()> {
         let context = self.enter(WaitPolicy::default())?;
         let claimed = &context.rank(self.rank)?.claimed;
-        // Relaxed: nothing else is told by it.
+        // Relaxed: the word orders no other memory.
         match claimed.compare_exchange(0, self.process, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => Ok(()),
             Err(other) => Err(ErrorKind::BadWorld(format!(
@@ -266,7 +266,7 @@ impl Assignment {
         }
     }
 
-    /// Enters the world. `own` is how the program wants its ranks to wait.
+    /// Enters the world. `own` is the program's wait policy, which applies if the briefing has none.
     fn enter(&self, own: WaitPolicy) -> Result<Context> {
         let asymmetry =
             Asymmetry::joined(self.segment.uses_membarrier()).ok_or(SegmentError::NoMembarrier)?;
@@ -302,7 +302,7 @@ impl Assignment {
         Ok(())
     }
 
-    /// Runs the code as the rank, and tells the world how it ended.
+    /// Runs the code as the rank, and tells the world how the code ended.
     fn perform<T: Serialize>(
         &self,
         context: &Arc<Context>,
@@ -310,7 +310,7 @@ impl Assignment {
     ) -> outcome::Outcome<()> {
         self.inside.store(true, StdOrdering::Relaxed);
         let before = site::set_within(Within::Process);
-        // What the code returns is encoded and dropped in there, too: that is code of the program.
+        // The value is encoded and dropped in there, too, because this runs code of the program.
         let mut outcome = outcome::outcome_of(|| {
             let value = at_end::run(&Rank::new(Arc::clone(context)), code)?;
             outcome::encode(value)
@@ -322,13 +322,13 @@ impl Assignment {
         {
             outcome = Err(Cause::Error(meant.origin.ambiguous().to_string()));
         }
-        // Before anybody learns of the end: whoever reads the lines counts on them.
+        // The output is flushed before the end is announced, because a reader may rely on having all lines then.
         let _ = std::io::stdout().flush();
         let posted = outcome::post(context, &outcome);
         let mut ended = outcome.map(drop);
         if let Err(error) = posted {
             let cause = Cause::Error(error.to_string());
-            // A small one fits if anything does.
+            // The error is small, so that it may fit where the value did not.
             let _ = outcome::post(context, &Err(cause.clone()));
             ended = ended.and(Err(cause));
         }
@@ -344,15 +344,15 @@ impl Assignment {
         };
         let _ = burial::end(context, self.rank, state);
         if ended.is_err() {
-            // An eventfd takes a number of 64 bits. Full, it has been rung.
+            // An eventfd takes a number of 64 bits. If it is full, it has been rung.
             let _ = nix::unistd::write(&self.bell, &1u64.to_ne_bytes());
         }
         ended
     }
 
-    /// Makes the rank's standard output heard from here on.
+    /// Unmutes the rank's standard output.
     fn speak(&self) -> Result<()> {
-        // A line begun before belongs to what is not heard.
+        // A part of a line that was printed before is discarded with the rest.
         let _ = std::io::stdout().flush();
         dup2_stdout(&self.output).map_err(Error::os("dup2"))
     }
@@ -374,8 +374,8 @@ impl Assignment {
         std::process::exit(status)
     }
 
-    /// Runs the rank's code, and returns the outcomes of all ranks. With `one_report`, only one rank is heard on
-    /// standard error from a failure to the next call.
+    /// Runs the rank's code, and returns the outcomes of all ranks. With `one_report`, the standard error of all ranks
+    /// but one is discarded from a failure to the next call.
     pub(crate) fn run_as_member<T: Serialize + DeserializeOwned>(
         &self,
         own: WaitPolicy,
@@ -408,7 +408,7 @@ impl Assignment {
         self.depart(&context)?;
         let results = results?;
         if one_report {
-            // The same rank in the eyes of all: it has posted what became of its code, so that its process goes on.
+            // All ranks choose the same one: the first that has posted an outcome, so that its process goes on.
             let gone = |outcome: &outcome::Outcome<T>| {
                 matches!(outcome, Err(Cause::Exit(_) | Cause::Signal(_) | Cause::Vanished))
             };
@@ -419,8 +419,8 @@ impl Assignment {
         Ok(results)
     }
 
-    /// Discards what this process writes to its standard error from now on, or makes it heard again. All ranks of a
-    /// launched world return the same failures from `run`, and each program would tell the user of them.
+    /// Discards what this process writes to its standard error from now on, or stops discarding it. All ranks of a
+    /// launched world return the same failures from `run`, and each of them would print them.
     fn hush(&self, hush: bool) -> Result<()> {
         let mut hushed = self.hushed.lock().unwrap_or_else(PoisonError::into_inner);
         match hushed.take() {
@@ -442,7 +442,7 @@ impl Assignment {
         let world = context.world()?;
         // Acquire: pairs with the Release in `depart`.
         let open = || world.rounds.load(Ordering::Acquire) == mine;
-        // Who ended without leaving the last round may keep it open for ever.
+        // A rank that died without leaving the last round may keep the round open for ever.
         let missing = || {
             (0..context.size() as u32).find(|&rank| {
                 context.rank(rank).is_ok_and(|control| {
@@ -468,7 +468,7 @@ impl Assignment {
             fn lower(&self) {}
         }
         let doing = Doing { operation: Operation::Results, channel: 0 };
-        // Whoever makes it true rings every doorbell, raised flag or not.
+        // The rank that makes the condition true rings every doorbell, whether a flag is raised or not.
         context.wait(Wait::forever(), doing, std::ptr::null(), &NoFlag, || done().then_some(()))?;
         Ok(())
     }
@@ -479,7 +479,7 @@ impl Assignment {
         self.await_others(context, || ranks().all(|rank| state(rank).ended()))?;
         let mut outcomes = Vec::new();
         for rank in ranks() {
-            // How its process ended, if it did before its code; the burial comes after that.
+            // This says how the rank's process ended, if it ended before its code did. It is stored before the burial.
             let ending = Ending::from_word(context.rank(rank)?.ending.load(Ordering::Relaxed));
             let posted = outcome::read(context, rank)?;
             outcomes.push(posted.unwrap_or(Err(ending.map_or(Cause::Vanished, Cause::from))));
@@ -487,12 +487,12 @@ impl Assignment {
         Ok(outcomes)
     }
 
-    /// Leaves the round. The last rank that leaves makes the world ready for the next call.
+    /// Leaves the round. The last rank that leaves prepares the world for the next call.
     fn depart(&self, context: &Context) -> Result<()> {
         let world = context.world()?;
         let left = self.rounds.fetch_add(1, StdOrdering::Relaxed) + 1;
         context.rank(self.rank)?.left.store(left, Ordering::Relaxed);
-        // Counted down from the outcomes, which everybody alive has posted.
+        // This counts down from the number of outcomes, which all ranks that are alive have posted.
         if world.outcomes.fetch_sub(1, Ordering::AcqRel) == 1 {
             world.end_round();
             for rank in 0..context.size() as u32 {
@@ -500,8 +500,8 @@ impl Assignment {
                     burial::miss(context, rank)?;
                 }
             }
-            // Only now, when no rank's state tells of the old round any more. Release: pairs with
-            // the Acquire in `await_round`.
+            // Only now does the next round begin, because no rank's state belongs to the old round any more. Release:
+            // pairs with the Acquire in `await_round`.
             world.rounds.store(left, Ordering::Release);
             burial::wake_all(context);
         }

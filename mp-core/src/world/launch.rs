@@ -1,12 +1,12 @@
-//! Starting a process as a rank: what it is told, what it inherits, and how it ends.
+//! The start of a process as a rank: its briefing, its descriptors, and how it ends.
 //!
 //! The caller makes the segment and puts a [`Briefing`] into it. It starts its own program once for each rank (`mprun`
-//! starts another one). A rank finds four descriptors: the segment, the real standard output, the reading end of the
-//! *life pipe*, and a bell. Their numbers begin at 3, or behind the descriptors that the caller hands on to its
-//! children (`summons.rs`).
+//! starts another program). A rank gets four descriptors: the segment, the real standard output, the reading end of the
+//! *life pipe*, and a bell. Their numbers begin at 3, or behind the descriptors that the caller passes to its children
+//! (`summons.rs`).
 //!
-//! Ranks are started by `posix_spawn` and not by `std::process::Command`, which gives a child descriptors of fixed
-//! numbers only by code that runs between fork and exec, in a process that may have threads.
+//! Ranks are started by `posix_spawn`. `std::process::Command` could give a child descriptors of fixed numbers only by
+//! code that runs between fork and exec, in a process that may have threads.
 
 use std::{
     ffi::{CString, OsString},
@@ -41,31 +41,32 @@ use crate::{
     wait::WaitPolicy,
 };
 
-/// What a rank must know before it can enter the world. It is stored in the segment.
+/// The information that a rank needs before it can enter the world. It is stored in the segment.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Briefing {
-    /// The call of `run` that is meant. `None` under a launcher that knows nothing of the program.
+    /// The intended call of `run`. `None` under a launcher, which does not know the program.
     pub(crate) call: Option<Call>,
     /// Whether the call was made in a test that has the name of the call's thread.
     pub(crate) test: bool,
-    /// Whether to take the first call at that place, because the program was given other arguments.
+    /// Whether to take the first call at that place as the intended one, because the ranks get other arguments than the
+    /// caller.
     pub(crate) any_call: bool,
-    /// What earlier calls returned.
+    /// The results of earlier calls.
     pub(crate) past: Vec<Past>,
-    /// What the call hands to every rank, encoded.
+    /// The value that the call hands to every rank, encoded.
     #[serde(with = "site::bytes")]
     pub(crate) input: Vec<u8>,
     /// How ranks wait. `None` under a launcher that leaves this to the program.
     pub(crate) policy: Option<Policy>,
     /// The number of threads that can run at the same time.
     pub(crate) cores: u32,
-    /// By rank: the CPU it is bound to.
+    /// The CPU to which each rank is bound.
     pub(crate) cpus: Vec<Option<usize>>,
-    /// How many files a rank may open, where the launcher may open more.
+    /// The number of files that a rank may open, if the launcher may open more.
     pub(crate) open_files: Option<u64>,
 }
 
-/// A [`WaitPolicy`] in the form in which it is sent.
+/// A [`WaitPolicy`], as it is encoded in a briefing.
 #[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Policy(u8);
 
@@ -86,12 +87,12 @@ impl From<Policy> for WaitPolicy {
 }
 
 impl Briefing {
-    /// Stores it where the ranks of the world find it.
+    /// Stores the briefing where the ranks of the world find it.
     pub(crate) fn post(&self, context: &Context) -> Result<()> {
         let bytes = postcard::to_stdvec(self)?;
         let key = context.allocate(BlockKind::World, bytes.len() as u64)?;
         let to = context.segment.range(key.payload(), bytes.len() as u64, "a briefing")?;
-        // SAFETY: a fresh block of that length, known to nobody else yet.
+        // SAFETY: the block has this length, and is so new that nobody else knows it.
         unsafe {
             to.copy_from_nonoverlapping(std::ptr::NonNull::from(&*bytes).cast(), bytes.len());
         }
@@ -105,7 +106,7 @@ impl Briefing {
         let key = segment.root(Root::Briefing).and_then(BlockKey::from_word).ok_or_else(missing)?;
         let len = segment.heap().check(key, BlockKind::World)?;
         let from = segment.range(key.payload(), len, "a briefing")?;
-        // SAFETY: in range, and written before the root was set.
+        // SAFETY: the bytes lie in the block's payload, and were written before the root was set.
         let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr(), len as usize) };
         Ok(postcard::from_bytes(bytes)?)
     }
@@ -123,12 +124,12 @@ pub enum Stream {
 /// How a rank's process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It exited with this status.
+    /// The process exited with this status.
     Exited(i32),
-    /// It was killed by this signal.
+    /// The process was killed by this signal.
     Killed(i32),
-    /// It ended in a way that could not be seen: this process ignores `SIGCHLD` (see [`see_children`]), or waits for
-    /// children that are not its own.
+    /// The process ended in a way that this process could not see, because this process ignores `SIGCHLD` (see
+    /// [`see_children`]), or because other code in it has waited for the child.
     Unseen,
 }
 
@@ -171,12 +172,12 @@ pub(crate) struct Program {
     pub(crate) args: Vec<OsString>,
     /// Whether standard error goes through the launcher, too.
     pub(crate) capture_errors: bool,
-    /// Whether rank 0's standard output is heard from the start, not only inside `run`.
+    /// Whether rank 0's standard output is captured from the start, not only inside `run`.
     pub(crate) first_speaks: bool,
 }
 
-/// A pipe between a launcher and its ranks, each of which opens the reading end for itself. When the launcher ends,
-/// however it ends, the kernel ends every process that reads from it, whatever that process's parent is.
+/// A pipe between a launcher and its ranks, each of which opens the reading end for itself. When the launcher ends, for
+/// whatever reason, the kernel kills every rank by this pipe, whatever process is the rank's parent.
 #[derive(Debug)]
 pub(crate) struct Life {
     read: OwnedFd,
@@ -194,12 +195,12 @@ impl Life {
 
 impl Drop for Life {
     fn drop(&mut self) {
-        // Tells the end of the world from a launcher's death: see `summons`.
+        // This byte distinguishes the end of the world from the launcher's death: see `summons`.
         let _ = nix::unistd::write(&self.write, &[0]);
     }
 }
 
-/// A process that was just started, and the ends of its output pipes that the launcher reads.
+/// A process that was just started, and the reading ends of its output pipes.
 pub(crate) struct Spawned {
     pub(crate) pid: Pid,
     /// `None` if the process is already gone and its number may be another process's.
@@ -232,7 +233,7 @@ pub(crate) fn spawn(
     act(actions.add_dup2(segment.as_raw_fd(), descriptors.segment()))?;
     act(actions.add_dup2(out_write.as_raw_fd(), descriptors.output()))?;
     act(actions.add_dup2(bell.as_raw_fd(), descriptors.bell()))?;
-    // Opened anew by the process itself, so that the signals of this file are its own.
+    // The new process opens the pipe for itself, so that the signal settings of this open file are its own.
     let life = format!("/proc/self/fd/{}", life.read.as_raw_fd());
     let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK;
     act(actions.add_open(descriptors.life(), Path::new(&life), flags, Mode::empty()))?;
@@ -247,7 +248,7 @@ pub(crate) fn spawn(
     if let Some((_, write)) = &errors {
         act(actions.add_dup2(write.as_raw_fd(), 2))?;
     }
-    // The launcher may have blocked signals to take them by descriptor.
+    // The launcher may have blocked signals to receive them by a descriptor. The rank must not inherit that.
     let mut attributes = PosixSpawnAttr::init().map_err(Error::os("posix_spawn"))?;
     act(attributes.set_flags(
         PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF,
@@ -287,7 +288,7 @@ pub(crate) fn spawn(
     })?;
     let pidfd = match pidfd_open(pid) {
         Ok(fd) => Some(fd),
-        // Where SIGCHLD is ignored, an ended child is gone at once.
+        // If SIGCHLD is ignored, a child that ends is gone at once.
         Err(Errno::ESRCH) => None,
         Err(errno) => {
             let _ = kill(pid, Signal::SIGKILL);
@@ -300,33 +301,34 @@ pub(crate) fn spawn(
 
 const HEAP_ONLY: &str = "processes can't share a world on the heap: make it by World::processes";
 
-/// Lets this process see how its children end, even if it was started by a process that ignored `SIGCHLD`, which is
-/// inherited. This is for the `main` of a launcher; a library must not decide that for its program.
+/// Lets this process see how its children end, even if it has inherited from its parent that `SIGCHLD` is ignored. This
+/// is for the `main` of a launcher, because a library must not decide this for a program.
 ///
 /// # Errors
 /// [`Os`](crate::ErrorKind::Os).
 pub fn see_children() -> Result<()> {
-    // SAFETY: the default action runs no code of this process.
+    // SAFETY: the default action runs no code of this process, so no handler can be unsound.
     unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map_err(Error::os("sigaction"))?;
     Ok(())
 }
 
 /// Sends a signal to the process.
 pub(crate) fn send_signal(pidfd: BorrowedFd<'_>, signal: i32) {
-    // It may be ending at this moment, and needs no signal then.
-    // SAFETY: no pointer but a null one.
+    // An error is ignored, because the process may just be ending.
+    // SAFETY: the only pointer is null, which the call allows.
     let _ = unsafe {
         let (fd, null) = (pidfd.as_raw_fd(), std::ptr::null::<nix::libc::siginfo_t>());
         nix::libc::syscall(nix::libc::SYS_pidfd_send_signal, fd, signal, null, 0)
     };
 }
 
-/// Waits until the child has ended and returns how. Any signal has a number, even one that `nix` has no name for.
+/// Waits until the child has ended, and returns how it ended. This uses the numbers of signals, because `nix` does not
+/// have names for all of them.
 pub(crate) fn wait_for(pid: Pid) -> Ending {
     use nix::libc::{WEXITSTATUS, WIFEXITED, WIFSIGNALED, WTERMSIG, waitpid};
     let mut status = 0;
     loop {
-        // SAFETY: `status` is alive for the call.
+        // SAFETY: `status` lives until the call returns.
         match Errno::result(unsafe { waitpid(pid.as_raw(), &mut status, 0) }) {
             Ok(_) if WIFEXITED(status) => return Ending::Exited(WEXITSTATUS(status)),
             Ok(_) if WIFSIGNALED(status) => return Ending::Killed(WTERMSIG(status)),
@@ -341,7 +343,7 @@ fn pipe(descriptors: Descriptors) -> Result<(OwnedFd, OwnedFd)> {
     Ok((read, move_up(write.as_fd(), descriptors)?))
 }
 
-/// Duplicates the file to a number above those of a rank's, which `dup2` in the child overwrites.
+/// Duplicates the descriptor to a number above those of a rank's descriptors, which `dup2` overwrites in the child.
 fn move_up(fd: BorrowedFd<'_>, ranks: Descriptors) -> Result<OwnedFd> {
     let moved = fcntl(fd, FcntlArg::F_DUPFD_CLOEXEC(ranks.end())).map_err(Error::os("fcntl"))?;
     // SAFETY: fcntl has just made the descriptor, and nobody else knows it.
@@ -349,7 +351,7 @@ fn move_up(fd: BorrowedFd<'_>, ranks: Descriptors) -> Result<OwnedFd> {
 }
 
 pub(crate) fn pidfd_open(pid: Pid) -> nix::Result<OwnedFd> {
-    // SAFETY: no pointers.
+    // SAFETY: the call takes no pointers.
     let fd = unsafe { nix::libc::syscall(nix::libc::SYS_pidfd_open, pid.as_raw(), 0) };
     let fd = Errno::result(fd)?;
     // SAFETY: the call has just made the descriptor (with close-on-exec), and nobody else knows it.

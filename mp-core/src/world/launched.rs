@@ -20,7 +20,7 @@ impl World {
     /// joins this world. The caller itself is not part of it.
     ///
     /// The program is looked for in `PATH` if its name has no slash, and gets the arguments of [`args`](Self::args).
-    /// Its ranks' standard output is heard while they run rank code, and rank 0's always: take it by
+    /// The standard output of the ranks is captured while they run rank code, and that of rank 0 always: take it by
     /// [`Launched::take_output`]. Standard error is the caller's, unless `capture_errors` assembles it line by line as
     /// well. Ranks wait as [`wait`](Self::wait) says, or as their own program and
     /// [`WAIT_VARIABLE`](super::WAIT_VARIABLE) say. They are bound as [`bind`](Self::bind) says.
@@ -134,19 +134,18 @@ impl Launched {
         self.processes.failing()
     }
 
-    /// Returns what the rank's code failed with, if it has failed.
+    /// Returns the failure of the rank's code, if it has failed.
     pub fn last_words(&self, rank: usize) -> Option<Cause> {
         self.processes.last_words(rank)
     }
 
-    /// Returns the first rank whose process ended in another way than with exit status 0, or in the middle of its code.
+    /// Returns the first rank whose process ended in another way than with exit status 0, or before its code had ended.
     pub fn first_failed(&self) -> Option<usize> {
         self.processes.first_failed()
     }
 
-    /// Returns which rank is to blame for that, and how it failed: the rank whose code had failed first, or else the
-    /// first failed rank itself. Returns `None` while that rank's process still runs, unless `now` says not to wait for
-    /// that.
+    /// Returns which rank caused the first failure, and how it failed: the rank whose code had failed first, or else
+    /// the first failed rank itself. Returns `None` while that rank's process still runs, unless `now` is true.
     pub fn failure(&self, now: bool) -> Option<RankFailure> {
         self.processes.failure(now).map(|(rank, cause)| RankFailure { rank, cause })
     }

@@ -1,4 +1,4 @@
-//! How many files the launcher of a world and its ranks may open.
+//! The numbers of files that the launcher of a world and its ranks may open.
 
 use std::{fs, sync::OnceLock};
 
@@ -8,10 +8,10 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// The descriptors that the launcher keeps for each rank: two pipes and a pidfd.
 const FILES_PER_RANK: u64 = 3;
-/// The descriptors that it needs besides, some of them only while it starts a rank.
+/// The other descriptors that the launcher needs, some of them only while it starts a rank.
 const FILES_OF_ITS_OWN: u64 = 20;
 
-/// Makes sure that this process may open the files that `ranks` ranks need, and raises its soft limit to the hard one
+/// Makes sure that this process may open the files that `ranks` ranks need, and raises its soft limit to the hard limit
 /// if necessary. Returns the previous soft limit, if it was ever raised.
 pub(crate) fn make_room_for(ranks: usize) -> Result<Option<u64>> {
     static BEFORE: OnceLock<u64> = OnceLock::new();
@@ -28,7 +28,8 @@ pub(crate) fn make_room_for(ranks: usize) -> Result<Option<u64>> {
     Ok(BEFORE.get().copied())
 }
 
-/// Gives a rank, which inherits a raised limit, the previous limit: programs that use `select` rely on a low one.
+/// Restores the previous limit in a rank, which has inherited a raised limit, because programs that use `select` rely
+/// on a low limit.
 pub(crate) fn restore(soft: u64) -> Result<()> {
     set(soft, limits()?.1)
 }

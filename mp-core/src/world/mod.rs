@@ -5,10 +5,10 @@
 //! | `rank` | what rank code holds |
 //! | `threads` | ranks as threads |
 //! | `processes`, `launch`, `watch` | ranks as processes: starting them, watching and burying them |
-//! | `pump`, `output` | what they write, line by line |
-//! | `summons`, `join`, `site`, `harness` | being such a process; which `run` is meant; which test |
-//! | `at_end` | what rank code leaves to be done when it has returned |
-//! | `burial` | what happens when a rank ends |
+//! | `pump`, `output` | the output of processes, line by line |
+//! | `summons`, `join`, `site`, `harness` | being such a process; finding the intended `run`; calls in tests |
+//! | `at_end` | work that rank code leaves to be done when it has returned |
+//! | `burial` | the steps when a rank ends |
 //! | `dumps` | ranks that crash, before their cores are written |
 //! | `input` | a value that is made once and handed to all ranks |
 //! | `outcome` | results and failures |
@@ -62,7 +62,7 @@ use crate::{
 /// the program asks for, so that a user can try another policy.
 pub const WAIT_VARIABLE: &str = "ONCHIP_WAIT";
 
-/// Returns a fingerprint of everything that lies in a segment above its heap.
+/// Returns a fingerprint of the structures that other modules keep in a segment's heap.
 pub(crate) fn parts() -> u64 {
     context::layout() ^ channel::layout().rotate_left(32) ^ mpb::layout().rotate_left(16)
 }
@@ -128,15 +128,15 @@ impl World {
     /// Makes a world of `ranks` processes, each of which executes this program again.
     ///
     /// Such a process goes through `main` up to the same call of [`run`](Self::run), becomes one rank there, and ends.
-    /// The call is identified by its place in the source, by the thread's name, and by counting. So every rank does
-    /// whatever the program does before that call: open files in rank code rather than before. Until the process
+    /// The call is identified by its place in the source, by the thread's name, and by counting. So every rank also
+    /// executes the program's code before that call: open files in rank code rather than before. Until the process
     /// reaches the call, its standard output is discarded. Earlier worlds, including worlds of threads, are not run
-    /// again, but return what they returned to the caller. (Worlds of threads are run again when all their results take
-    /// more than 16 MiB, or when a thread other than the main one ran them.) Rank 0 has the caller's standard input.
-    /// The system names the processes after program and rank, such as `ring:2`.
+    /// again: their calls return the same results as in the caller. (Worlds of threads are run again when all their
+    /// results take more than 16 MiB, or when a thread other than the main one ran them.) Rank 0 has the caller's
+    /// standard input. The system names the processes after program and rank, such as `ring:2`.
     ///
     /// So the variables that rank code captures are not copied from the caller: each process has computed them itself.
-    /// Whatever comes from time, chance, or a file that changes may differ between ranks. Make such a value in
+    /// Values that depend on time, chance, or a file that changes may differ between ranks. Make such a value in
     /// [`run_with`](Self::run_with), which calls a function in the caller only. [`caller`] tells whether this process
     /// is the caller, before `run` as well.
     ///
@@ -144,10 +144,10 @@ impl World {
     /// use onchip::World;
     ///
     /// let id = std::process::id();
-    /// // Each process has another one, and so has each rank.
+    /// // Each process has an id of its own, and so has each rank.
     /// let captured = World::processes(2).run(|_| Ok(id))?;
     /// assert!(captured[0] != id && captured[1] != id && captured[0] != captured[1]);
-    /// // This is the caller's.
+    /// // This is the id of the caller.
     /// let given = World::processes(2).run_with(|| Ok(std::process::id()), |_, &given| Ok(given))?;
     /// assert_eq!(given, [id; 2]);
     /// # Ok::<(), onchip::Error>(())
@@ -193,13 +193,13 @@ impl World {
         Ok(Rank::new(Arc::new(context)))
     }
 
-    /// Lets a launcher (`mprun -n N`) choose the number of ranks. The number that was asked for holds without a
-    /// launcher. A program that does not call this runs under a launcher only with the number that it asks for.
+    /// Lets a launcher (`mprun -n N`) choose the number of ranks. Without a launcher, the world has the number of ranks
+    /// that was asked for. A program that does not call this runs under a launcher only with that number.
     ///
     /// ```
     /// use onchip::World;
     ///
-    /// // Four threads; or under `mprun -n 6` six processes.
+    /// // This is a world of four threads; under `mprun -n 6`, of six processes.
     /// let sizes = World::threads(4).any_size().run(|rank| Ok(rank.size()))?;
     /// assert_eq!(sizes, [4; 4]);
     /// # Ok::<(), onchip::Error>(())
@@ -224,22 +224,22 @@ impl World {
     ///
     /// The default is the machine's memory, as far as limits of this process (`ulimit -f`, `ulimit -v`) allow that.
     /// Whatever the size is, an allocation for which the machine or a control group has no memory returns an error
-    /// before the system would have to kill a process: a sixteenth of all memory is left alone. Under a launcher the
+    /// before the system would have to kill a process: a sixteenth of all memory is left free. Under a launcher the
     /// size can't be more than the launcher's (`mprun --segment-size`).
     pub fn segment_size(self, bytes: u64) -> Self {
         Self { segment_size: Some(bytes), ..self }
     }
 
-    /// Sets whether the core dump of a rank that crashes holds the world's shared memory. By default it does not: the
-    /// dump of every rank would hold all of it, and take seconds for each few gigabytes. This has no effect on
-    /// [`threads_on_heap`](Self::threads_on_heap), whose memory is the process's own.
+    /// Sets whether the core dump of a rank that crashes includes the world's shared memory. By default it does not,
+    /// because the dump of every rank would include all of it, and would take seconds for each few gigabytes. This has
+    /// no effect on [`threads_on_heap`](Self::threads_on_heap), whose memory is the process's own.
     pub fn dump_segment(self, dump: bool) -> Self {
         Self { dump_segment: dump, ..self }
     }
 
-    /// Sets the arguments with which process ranks execute the program, instead of this process's own arguments. This
-    /// can lead ranks straight to [`run`](Self::run), past what the program does before it. The first call at that
-    /// place in the source is then taken as the intended one.
+    /// Sets the arguments with which process ranks execute the program, instead of this process's own arguments. With
+    /// such arguments, ranks can go straight to [`run`](Self::run), without the program's work before it. The first
+    /// call at that place in the source is then taken as the intended one.
     pub fn args<A: Into<OsString>>(self, args: impl IntoIterator<Item = A>) -> Self {
         Self { args: Some(args.into_iter().map(Into::into).collect()), ..self }
     }
@@ -249,12 +249,13 @@ impl World {
     /// Under a launcher (`mprun -n N`) the call joins the launched world, whose ranks are processes, and returns all
     /// ranks' results in every rank. If the launcher's number of ranks is not the one asked for, that is an error,
     /// unless the program allows [any size](Self::any_size). If ranks failed, every rank returns the same error, and
-    /// the user should read it once: until the next call, what ranks write to standard error is discarded, except for
+    /// the user should read it once: until the next call, the standard error of all ranks is discarded, except that of
     /// the lowest rank whose process goes on.
     ///
     /// # Errors
-    /// [`RanksFailed`](crate::ErrorKind::RanksFailed) with every rank that returned an error, panicked or died; what the
-    /// others returned is dropped ([`run_each`](Self::run_each) keeps it). Another error when the world could not be made.
+    /// [`RanksFailed`](crate::ErrorKind::RanksFailed) with every rank that returned an error, panicked or died; the
+    /// results of the other ranks are dropped ([`run_each`](Self::run_each) keeps them). Another error when the world
+    /// could not be made.
     #[track_caller]
     pub fn run<T, F>(self, code: F) -> Result<Vec<T>>
     where
@@ -265,9 +266,9 @@ impl World {
         outcome::gather(self.run_from(Location::caller(), true, input::Nothing, code)?)
     }
 
-    /// Runs `code` like [`run`](Self::run), and hands it what `input` returns. `input` is called once, in the caller,
-    /// and every rank gets its result: threads share the value, and each process gets a copy by `serde`. What `code`
-    /// captures, on the other hand, each [process](Self::processes) computes anew.
+    /// Runs `code` like [`run`](Self::run), and hands it the value that `input` returns. `input` is called once, in the
+    /// caller, and every rank gets the value: threads share it, and each process gets a copy by `serde`. Variables that
+    /// `code` captures, on the other hand, are computed by each [process](Self::processes) anew.
     ///
     /// Under a launcher (`mprun -n N`), rank 0 calls `input`. `input` must not run worlds itself.
     ///
@@ -287,7 +288,7 @@ impl World {
     /// ```
     ///
     /// # Errors
-    /// Those of `run`, and the error of `input`; under a launcher, this is a failure of rank 0.
+    /// The errors of `run`, and the error of `input`; under a launcher, this is a failure of rank 0.
     #[track_caller]
     pub fn run_with<I, T>(
         self,
@@ -302,7 +303,7 @@ impl World {
     }
 
     /// Runs `code` like [`run`](Self::run), but returns the outcome of each rank, in the order of the ranks. This is
-    /// for programs whose ranks go on after others were lost.
+    /// for programs whose ranks go on after other ranks were lost.
     ///
     /// ```
     /// use onchip::{Cause, World};
@@ -331,7 +332,7 @@ impl World {
     /// types that `serde` does not know.
     ///
     /// Under a launcher each process runs such a world of its own, of the number of ranks asked for. Ranks of later
-    /// [worlds of processes](Self::processes) run it again when they come by.
+    /// [worlds of processes](Self::processes) run such a world again when they reach the call.
     ///
     /// ```
     /// use std::time::Instant;
@@ -360,8 +361,8 @@ impl World {
         threads::run(context, &call, &cpus, code)
     }
 
-    /// Runs `code` as every rank, in a call from this place. With `one_report`, failed ranks are an error of the whole
-    /// call, which one process tells the user.
+    /// Runs `code` as every rank, in a call from this place. With `one_report`, the caller makes one error of all
+    /// failures, which only one process of a launched world prints.
     fn run_from<I: Input, T>(
         self,
         place: &Location<'_>,
@@ -373,7 +374,7 @@ impl World {
         T: Transferable + Send,
     {
         let processes = self.kind == Kind::Processes;
-        // What ranks of later worlds of processes will come by again, under the same name.
+        // Ranks of later worlds of processes will reach this call again, in a thread of the same name.
         let on_the_way =
             matches!(site::within(), site::Within::Program) && harness::thread_is_unique();
         let call = site::call(place, processes || on_the_way);
@@ -396,7 +397,7 @@ impl World {
                 join::Part::Replayed(result) => match outcome::decode(result) {
                     Ok(outcomes) => return Ok(outcomes),
                     Err(error) if processes => return Err(error),
-                    // A type whose values can't be had back: the ranks make them once more.
+                    // Values of this type can't be decoded, so the ranks run the world of threads once more.
                     Err(_) => {}
                 },
             }
@@ -429,7 +430,7 @@ impl World {
         }
     }
 
-    /// Returns the CPUs that ranks are to be bound to, and records in the world where these are.
+    /// Returns the CPUs to which the ranks are to be bound, and records in the world where these CPUs lie.
     fn seat(&self, context: &Context) -> Result<Vec<Option<usize>>> {
         if self.bind == Bind::None {
             return Ok(vec![None; self.size]);
@@ -484,9 +485,9 @@ impl World {
 
 /// Returns whether this process is the one whose calls of [`World::run`] return to the user. It is false in a process
 /// that was started as a rank, except that it is true in rank 0 under `mprun`. It is known from the beginning of
-/// `main`, before any `run`. Use it for what a program should do once, like printing a table or writing a file after
-/// the run. It is also false in a process that was started as a rank and can't enter its world, so that `run` returns
-/// an error.
+/// `main`, before any `run`. Use it for work that a program should do only once, like printing a table or writing a
+/// file after the run. It is also false in a process that was started as a rank and can't enter its world, so that
+/// `run` returns an error.
 pub fn caller() -> bool {
     join::assignment().is_ok_and(|assignment| assignment.is_none_or(join::Assignment::speaks))
 }

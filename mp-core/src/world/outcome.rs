@@ -1,6 +1,6 @@
 //! Results of ranks, carried from process to process.
 //!
-//! They go through the segment, as blocks; pipes carry only output.
+//! Results go through the segment, as blocks. Pipes carry only output.
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -14,14 +14,14 @@ use crate::{
 /// The outcome of one rank's code.
 pub(crate) type Outcome<T> = std::result::Result<T, Cause>;
 
-/// Runs rank code, and turns its error or its panic into a cause. Never unwinds, although the code's own error may
-/// panic when it is displayed, and a panic's payload may panic when it is dropped.
+/// Runs rank code, and converts its error or its panic into a cause. Never unwinds, although displaying the code's
+/// error may panic, and so may dropping the payload of a panic.
 pub(crate) fn outcome_of<T>(code: impl FnOnce() -> Result<T>) -> Outcome<T> {
     let spelled = caught(|| code().map_err(|error| Cause::Error(error.to_string())));
     spelled.map_err(Cause::Panic).and_then(|outcome| outcome)
 }
 
-/// Returns what the code returns, or what it panicked with.
+/// Returns the result of the code, or the message of its panic.
 pub(crate) fn caught<T>(code: impl FnOnce() -> T) -> std::result::Result<T, String> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(code)).map_err(|payload| {
         let message = payload
@@ -30,7 +30,7 @@ pub(crate) fn caught<T>(code: impl FnOnce() -> T) -> std::result::Result<T, Stri
             .or_else(|| payload.downcast_ref::<String>().cloned())
             .unwrap_or_else(|| "(a panic without a message)".to_owned());
         let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
-        // That one might panic as well, and so on: it is not dropped.
+        // Dropping that second payload might panic as well, so it is forgotten.
         dropped.unwrap_or_else(std::mem::forget);
         message
     })
@@ -54,12 +54,12 @@ pub(crate) fn decode<T: DeserializeOwned>(encoded: &[u8]) -> Result<Vec<Outcome<
     Ok(postcard::from_bytes(encoded)?)
 }
 
-/// Encodes a value as [`post`] takes it.
+/// Encodes a value for [`post`].
 pub(crate) fn encode<T: Serialize>(value: T) -> Result<Vec<u8>> {
     Ok(postcard::to_stdvec(&Outcome::Ok(value))?)
 }
 
-/// Stores this rank's outcome, whose value is encoded, where the other ranks can read it.
+/// Stores this rank's outcome, with an encoded value, where the other ranks can read it.
 pub(crate) fn post(context: &Context, outcome: &Outcome<Vec<u8>>) -> Result<()> {
     let failed;
     let bytes = match outcome {
@@ -71,12 +71,12 @@ pub(crate) fn post(context: &Context, outcome: &Outcome<Vec<u8>>) -> Result<()> 
     };
     let key = context.allocate(BlockKind::Outcome, bytes.len() as u64)?;
     let to = context.segment.range(key.payload(), bytes.len() as u64, "an outcome")?;
-    // SAFETY: a fresh block of that length, known to nobody else yet.
+    // SAFETY: the block has this length, and is so new that nobody else knows it.
     unsafe { to.copy_from_nonoverlapping(std::ptr::NonNull::from(&**bytes).cast(), bytes.len()) };
     let control = context.rank(context.me)?;
     control.outcome_len.store(bytes.len() as u64, Ordering::Relaxed);
-    // Release: pairs with the Acquire in `encoded`. Before the block is settled, so that a death
-    // in between does not lose it.
+    // Release: pairs with the Acquire in `encoded`. This comes before the block is settled, so that the outcome is not
+    // lost if this rank dies in between.
     control.outcome.store(key.word(), Ordering::Release);
     context.segment.heap().settle(key)?;
     Ok(())
@@ -92,7 +92,7 @@ fn encoded(context: &Context, rank: u32) -> Result<Option<Vec<u8>>> {
     let room = context.segment.heap().check(key, BlockKind::Outcome)?;
     let len = control.outcome_len.load(Ordering::Relaxed).min(room);
     let from = context.segment.range(key.payload(), len, "an outcome")?;
-    // SAFETY: in range, and written before the key was published.
+    // SAFETY: the bytes lie in the block's payload, and were written before the key was published.
     Ok(Some(unsafe { std::slice::from_raw_parts(from.as_ptr(), len as usize) }.to_vec()))
 }
 

@@ -1,17 +1,17 @@
-//! Output of process ranks, one whole line at a time.
+//! Output of process ranks, in whole lines.
 
-/// The most bytes of one line that are held back.
+/// The largest number of bytes of an unfinished line that are held back.
 const LONGEST: usize = 1 << 20;
 
-/// Assembles the pieces that come through pipes into lines, so that no line of one rank appears inside another's. A
-/// line that is too long to be held back continues in pieces. If another source writes in between, its line begins on a
-/// new line, and so does the rest of the long one.
+/// Assembles the pieces that come through pipes into lines, so that no line of one rank appears within a line of
+/// another. A line that is too long to be held back is written in pieces. If another source writes in between, its line
+/// begins on a new line, and so does the rest of the long line.
 #[derive(Debug)]
 pub struct LineMixer {
-    /// By source: what came after the last line end.
+    /// For each source, the bytes after its last line end.
     pending: Vec<Vec<u8>>,
     longest: usize,
-    /// The source whose last line was handed on without an end.
+    /// The source whose last line was written without a line end, if it was the last to write.
     torn: Option<usize>,
 }
 
@@ -21,8 +21,8 @@ impl LineMixer {
         Self { pending: vec![Vec::new(); sources], longest: LONGEST, torn: None }
     }
 
-    /// Takes what came from a source and hands on what may be written now, with its source: whole
-    /// lines, or a piece of a very long one.
+    /// Takes bytes from a source. Passes to `write`, with the source, what may be written now: whole lines, or a piece
+    /// of a very long line.
     pub fn push(&mut self, source: usize, bytes: &[u8], write: impl FnMut(usize, &[u8])) {
         let whole = bytes.iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1);
         let (lines, rest) = bytes.split_at(whole);
@@ -41,7 +41,7 @@ impl LineMixer {
         self.write(source, &ready, write);
     }
 
-    /// Ends a source: hands on what it left without a line end, as it is.
+    /// Ends a source: passes its last line to `write`, if that had no line end.
     pub fn finish(&mut self, source: usize, write: impl FnMut(usize, &[u8])) {
         let rest = std::mem::take(&mut self.pending[source]);
         if !rest.is_empty() {
@@ -49,7 +49,7 @@ impl LineMixer {
         }
     }
 
-    /// Writes the bytes, after adding the line end that another source's last line lacks.
+    /// Adds a line end if the last line was written by another source without one, and then writes the bytes.
     fn write(&mut self, source: usize, bytes: &[u8], mut write: impl FnMut(usize, &[u8])) {
         if let Some(torn) = self.torn.take().filter(|&torn| torn != source) {
             write(torn, b"\n");
@@ -105,7 +105,7 @@ mod tests {
         mixer.push(1, &vec![b'x'; LONGEST], &mut take);
         mixer.push(0, b"one\ntwo", &mut take);
         mixer.push(1, b"x", &mut take);
-        // Alone, it goes on where it stopped.
+        // If no other source writes in between, the long line continues where it stopped.
         mixer.push(1, &vec![b'x'; LONGEST + 1], &mut take);
         mixer.push(2, b"three\n", &mut take);
         mixer.push(1, b"end\n", &mut take);
@@ -123,8 +123,7 @@ mod tests {
             let mut sent: Vec<Vec<u8>> = vec![Vec::new(); 3];
             let mut out = Vec::new();
             for (source, len) in pieces {
-                // Every line of a source consists of its digit.
-                // Some are too long to be held back.
+                // Every line of a source consists of its digit. Some lines are too long to be held back.
                 let len = if len == 19 { 1_001 } else { len };
                 let mut piece = vec![b'0' + source as u8; len];
                 if len.is_multiple_of(3) {

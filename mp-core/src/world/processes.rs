@@ -1,4 +1,4 @@
-//! Worlds of processes that the program starts itself, by executing itself again.
+//! Worlds of processes that a program starts by executing itself again.
 
 use std::{
     ffi::OsString,
@@ -35,7 +35,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     cpus: Vec<Option<usize>>,
 ) -> Result<Vec<Outcome<T>>> {
     let test = harness::running_test()?;
-    // Ranks with arguments of their own are told apart by these.
+    // Ranks with arguments of their own take the first call from the place, so they need no turn.
     let turn = args.is_none().then(|| Turn::take(&call.origin)).transpose()?;
     let briefing = Briefing {
         call: Some(call.clone()),
@@ -52,7 +52,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     let mut own = std::env::args_os();
     let name = own.next().unwrap_or_default();
     let program = Program {
-        // The very file that runs here, whatever has become of its name.
+        // This is the file that this process executes, even if it was renamed or replaced.
         path: PathBuf::from("/proc/self/exe"),
         name,
         args: args.unwrap_or_else(|| match &test {
@@ -88,7 +88,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
         );
     }
     site::remember(call, postcard::to_stdvec(&outcomes)?);
-    // Output that a rank has written and nobody will read must not look like a good end.
+    // If a rank has written output that will not be read, the run must not seem to have succeeded.
     match taken {
         Err(source) if outcomes.iter().all(Outcome::is_ok) => {
             Err(ErrorKind::Os { call: "writing the ranks' standard output", source }.into())
@@ -97,7 +97,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
     }
 }
 
-/// Writes the ranks' output to this program's output. After an error, ranks that print see a broken pipe, as they would
+/// Writes the ranks' output to this program's output. After an error, ranks that print get a broken pipe, as they would
 /// without a launcher in between.
 fn write_out(pieces: RanksOutput) -> io::Result<()> {
     for piece in pieces {
@@ -108,8 +108,7 @@ fn write_out(pieces: RanksOutput) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints the output through the macros, where the test harness captures it as part of a test's output. The macros do
-/// not restore invalid bytes.
+/// Prints the output by macros, whose output the test harness captures as that of the test. Invalid UTF-8 is replaced.
 fn give_to_harness(pieces: RanksOutput) -> io::Result<()> {
     for Piece { stream, bytes, .. } in pieces {
         match stream {

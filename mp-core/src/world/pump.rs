@@ -1,8 +1,8 @@
-//! The thread that reads what process ranks write, so that the ranks never wait for each other, nor for the thread that
-//! watches them. They wait only for the reader of the output.
+//! The thread that reads the output of process ranks, so that ranks that write never wait for each other or for the
+//! thread that watches them, but only for the reader of the output.
 //!
-//! The thread hands lines over through a bounded channel. When all ranks have ended, it moves what is left in the pipes
-//! into an unbounded one, so that it ends even if nobody reads.
+//! The thread passes lines on through a bounded channel. When all ranks have ended, it moves the rest of the output
+//! from the pipes into an unbounded channel, so that the thread ends even if nobody reads.
 
 use std::{
     convert::Infallible,
@@ -26,7 +26,7 @@ use crate::{
     sync::Ordering,
 };
 
-/// How many pieces of output may wait until a reader takes them. Beyond that the ranks have to wait.
+/// How many pieces of output may wait for the reader. If there are more, the ranks have to wait.
 const ROOM: usize = 16;
 
 /// How many bytes are read from a pipe at once.
@@ -43,9 +43,9 @@ pub struct Piece {
     pub bytes: Vec<u8>,
 }
 
-/// What the ranks of a launched world write, piece by piece, until all ranks have ended. Ranks that write much have to
-/// wait while no reader takes it. After this is dropped, they get an error or `SIGPIPE` when they write. What they had
-/// written when the world ended is kept here until it is taken.
+/// The output of the ranks of a launched world, piece by piece, until all ranks have ended. Ranks that write much have
+/// to wait while no reader takes the output. After this is dropped, ranks that write get an error or `SIGPIPE`. The
+/// rest of the output when the world ends is kept here until it is taken.
 #[derive(Debug)]
 pub struct RanksOutput {
     while_running: Receiver<Piece>,
@@ -60,19 +60,19 @@ impl Iterator for RanksOutput {
     }
 }
 
-/// The place where pumps put the output.
+/// The two channels into which pumps put the output.
 #[derive(Clone, Debug)]
 pub(crate) struct Outlet {
     /// A channel with little room, so that ranks wait for a slow reader.
     while_running: Sender<Piece>,
-    /// A channel with room for what the pipes hold when all ranks have ended, so that no pump waits any more.
+    /// An unbounded channel for the rest in the pipes when all ranks have ended, so that no pump waits any more.
     after: Sender<Piece>,
 }
 
 impl Outlet {
     /// Hands a piece on. Returns an error if no reader takes output any more. Waits only while ranks run.
     fn put(&self, piece: Piece, over: &Over) -> std::result::Result<(), SendError<Piece>> {
-        // What follows one that went the second way goes there, too: the order stays.
+        // After the first piece in the second channel, all pieces go there, so that they stay in order.
         if over.gone.try_recv() == Err(TryRecvError::Disconnected) {
             return self.after.send(piece);
         }
@@ -83,7 +83,7 @@ impl Outlet {
     }
 }
 
-/// Makes a path for output, and returns its two ends: the input and the output.
+/// Makes the channels for output, and returns their two ends.
 pub(crate) fn output() -> (Outlet, RanksOutput) {
     let (to_while_running, while_running) = crossbeam_channel::bounded(ROOM);
     let (to_after, after) = crossbeam_channel::unbounded();
@@ -91,7 +91,7 @@ pub(crate) fn output() -> (Outlet, RanksOutput) {
     (outlet, RanksOutput { while_running, after })
 }
 
-/// Tells the pumps, when it is dropped, that all ranks have ended.
+/// A value whose drop tells the pumps that all ranks have ended.
 pub(crate) struct Running {
     over: Arc<EventFd>,
     _alive: Sender<Infallible>,
@@ -100,9 +100,9 @@ pub(crate) struct Running {
 /// The pumps' side of [`Running`].
 #[derive(Clone)]
 pub(crate) struct Over {
-    /// Readable, for the pumps that wait for the ranks.
+    /// Becomes readable, for pumps that wait for output of the ranks.
     event: Arc<EventFd>,
-    /// Disconnected, for the pumps that wait for the reader.
+    /// Becomes disconnected, for pumps that wait for the reader.
     gone: Receiver<Infallible>,
 }
 
@@ -117,7 +117,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Fails only where it has been written some 2^64 times.
+        // This fails only after some 2^64 writes.
         let _ = self.over.write(1);
     }
 }
@@ -138,7 +138,7 @@ pub(crate) struct Pump {
 impl Pump {
     /// Starts the thread. It ends in one of three cases: when all pipes have ended; when no reader takes the output any
     /// more (then it closes the pipes, as the reader of a single program would have done); or a moment after all ranks
-    /// have ended, even if nothing is read. It can be joined then.
+    /// have ended, even if nobody reads the output. So it can be joined after the end of the ranks.
     pub(crate) fn start(
         context: Arc<Context>,
         stream: Stream,
@@ -183,11 +183,11 @@ impl Pump {
         Ok(ready.map(|(rank, _)| rank).collect())
     }
 
-    /// Hands on what is there. Returns whether there was anything.
+    /// Passes on the output that is in the pipes. Returns whether there was any.
     fn forward(&mut self) -> Result<bool> {
-        // What rank 0 says after a call of `run` is often about what the others did in it. So its
-        // output is taken out first, and handed on last if it may come from after a call: all
-        // that the others had said before is there by then.
+        // Output of rank 0 after a call of `run` is often about the work of the other ranks in that call, and should
+        // follow their output. So the pipe of rank 0 is read first. If its output may have been written after a call,
+        // it is passed on last: the earlier output of the other ranks is in their pipes by then.
         let first = self.readable()?.first() == Some(&0);
         let bytes = first.then(|| self.read_from(0));
         let after_a_call = self.context.rank(0)?.left.load(Ordering::Relaxed) > 0;
@@ -229,8 +229,8 @@ impl Pump {
         }
     }
 
-    /// Hands on what the ended processes left in their pipes. It neither waits for other processes that hold a pipe
-    /// open, nor listens to them forever.
+    /// Passes on the rest that the ended processes left in their pipes. Neither waits for other processes that hold a
+    /// pipe open, nor reads from them for ever.
     fn drain(&mut self) -> Result<()> {
         // A pipe holds at most 1 MiB (fs.pipe-max-size).
         for _ in 0..=(1 << 20) / READ {

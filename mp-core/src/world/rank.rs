@@ -1,4 +1,4 @@
-//! The rank handle that rank code uses.
+//! The handle of a rank, which rank code uses.
 
 use std::{
     any::{Any, type_name},
@@ -77,26 +77,27 @@ impl Rank {
     }
 
     /// Returns how often this was called before on this rank or a clone of it. If all ranks call it in the same order,
-    /// they get the same number for what they make together, and can name its channels by it.
+    /// they get the same number for an object that they make together, and can use the number in the names of its
+    /// channels.
     #[doc(hidden)]
     pub fn ordinal(&self) -> u64 {
         self.context.ordinals.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Returns the one `T` that this rank and all its clones share, for as long as any user keeps it. The first call
-    /// makes it with `make`, and so does the first call after the last user has dropped it. Use this for something that
-    /// all parts of a program that work for the same rank are to share. `make` must not ask for another.
+    /// makes it with `make`, and so does the first call after the last user has dropped it. Use this for a value that
+    /// all parts of a program that work for the same rank are to share. `make` must not call this method.
     ///
     /// # Errors
-    /// Those of `make`.
+    /// The errors of `make`.
     #[doc(hidden)]
     pub fn kept<T: Any + Send + Sync>(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         self.context.kept(make)
     }
 
-    /// Leaves `work` to be done when this rank's code has returned, in the same thread, before the other ranks learn of
-    /// this rank's end. Work left last is done first. When the code returns an error or panics, the work is dropped
-    /// instead. If the calling thread is not the one that runs the rank's code, the work is returned.
+    /// Leaves `work` to be done when this rank's code has returned, in the same thread, before the other ranks are told
+    /// of this rank's end. The work that was left last is done first. When the code returns an error or panics, the
+    /// work is dropped instead. If the calling thread is not the one that runs the rank's code, the work is returned.
     ///
     /// ```
     /// use onchip::{Channel, World};
@@ -131,8 +132,9 @@ impl Rank {
         progress::remove(self.context.whose(), key);
     }
 
-    /// Advances this rank's pending operations in this thread as far as possible without waiting, if there are more
-    /// parts than the caller's `own`, which the caller advances itself. Returns whether anything moved.
+    /// Advances this rank's pending operations in this thread as far as possible without waiting. Does nothing if there
+    /// are no more than `own` parts, which are the caller's and which the caller advances itself. Returns whether
+    /// anything moved.
     #[doc(hidden)]
     #[inline]
     pub fn progress(&self, own: usize) -> bool {
@@ -144,8 +146,8 @@ impl Rank {
         self.context.waiting.cores(self.size())
     }
 
-    /// Returns what a rank's CPU shares with those of others, if the world has [bound](crate::World::bind) that rank to
-    /// one. The result is the same at all ranks. It is also `None` if there is no such rank.
+    /// Returns which cache and package the CPU of a rank belongs to, if the world has [bound](crate::World::bind) that
+    /// rank to a CPU. The result is the same at all ranks. It is also `None` if there is no such rank.
     ///
     /// ```
     /// use onchip::{Bind, World, topology::Topology};
@@ -162,13 +164,13 @@ impl Rank {
         self.context.rank(id).ok()?.seat()
     }
 
-    /// Returns whether more threads of the world are at work now than it has cores. Then a waiting rank lets others
-    /// run, and may have to be woken.
+    /// Returns whether the world has more working threads now than cores. If so, a waiting rank lets others run, and
+    /// may have to be woken.
     pub fn is_crowded(&self) -> bool {
         self.context.crowded()
     }
 
-    /// Returns whether this rank of the world was lost: it panicked or died, and the world has been told.
+    /// Returns whether this rank of the world was lost: it panicked or died, and the other ranks have been told.
     ///
     /// ```
     /// use onchip::{Channel, World};
@@ -197,8 +199,8 @@ impl Rank {
     /// Opens the sending end of a channel to rank `to`. The receiver names the same channel with
     /// [`receiver`](Self::receiver). Neither end waits for the other to open.
     ///
-    /// `M` is a [`Plain`] type or a slice of one. Opening the same channel again, while the first is open or later,
-    /// makes another channel of that name: the ends pair up in the order of opening.
+    /// `M` is a [`Plain`] type or a slice of one. Opening the same channel again, while the first one is open or later,
+    /// makes another channel of that name: the ends are paired in the order of opening.
     ///
     /// ```
     /// use onchip::{Channel, World};
@@ -344,7 +346,7 @@ impl Rank {
     ///     let question = rank.sender::<u8>("question", 1 - rank.id(), channel)?;
     ///     if rank.id() == 0 {
     ///         rank.withdraw(answers, channel)?;
-    ///         // Goes on until rank 1 has seen that there will be no answer.
+    ///         // This waits until rank 1 has seen that there will be no answer.
     ///         let _ = rank.receiver::<u8>("question", 1, channel)?.receive();
     ///     } else {
     ///         let answers = rank.receiver::<u8>(answers, 0, channel)?;
@@ -365,8 +367,8 @@ impl Rank {
     }
 
     /// Opens the callers of a name: the ranks that open channels between two ranks of this name to this one, in the
-    /// namespace of `channel`. This is for a receiver that takes messages from any of them, and needs channels only
-    /// from those that send something.
+    /// namespace of `channel`. This is for a receiver that takes messages from any rank, and needs channels only from
+    /// the ranks that send.
     ///
     /// ```
     /// use onchip::{Channel, Select, World};
@@ -405,20 +407,20 @@ impl Rank {
     }
 
     /// Opens the message passing buffers of all ranks by this name. See [`mpb`](crate::mpb). No rank waits for the
-    /// others to do so. Opening them again, while the first are open or later, makes other ones of that name: they pair
-    /// up in the order of opening.
+    /// others to open them. Opening them again, while the first ones are open or later, makes other buffers of that
+    /// name: they are paired in the order of opening.
     ///
     /// # Errors
-    /// [`MpbMismatch`](crate::ErrorKind::MpbMismatch) when another rank asked for other ones,
+    /// [`MpbMismatch`](crate::ErrorKind::MpbMismatch) when another rank asked for other buffers,
     /// [`BadMpbs`](crate::ErrorKind::BadMpbs), and [`Segment`](crate::ErrorKind::Segment) for lack of memory.
     pub fn mpb(&self, name: &str, mpbs: Mpbs) -> Result<Mpb> {
         let all: Vec<usize> = (0..self.size()).collect();
         self.mpb_of(name, &all, mpbs)
     }
 
-    /// Opens the message passing buffers of some ranks, including this one. See [`mpb`](crate::mpb). There the ranks
-    /// are numbered by their places in `ranks`. No other rank needs to know of these buffers, and the death of another
-    /// rank disturbs none of their waits. All of the ranks must name the same ranks in the same order.
+    /// Opens the message passing buffers of some ranks, including this one. See [`mpb`](crate::mpb). In these buffers,
+    /// the ranks are numbered by their places in `ranks`. No other rank needs to know of these buffers, and the death
+    /// of another rank does not end waits on them. All of the ranks must name the same ranks in the same order.
     ///
     /// Buffers of sets of ranks that have no rank in common may have the same name. A rank that opens several buffers
     /// of one name, of whatever ranks, must do so in the same order as all other ranks that have a part in any two of
@@ -429,7 +431,7 @@ impl Rank {
     /// use onchip::mpb::{Line, Mpbs};
     ///
     /// World::threads(5).run(|rank| {
-    ///     // Odd and even ranks, each backwards.
+    ///     // The even ranks have one set of buffers, and the odd ranks another. Each is in descending order.
     ///     let ranks: Vec<usize> = (0..5).rev().filter(|other| other % 2 == rank.id() % 2).collect();
     ///     let mpb = rank.mpb_of("half", &ranks, Mpbs::lines(1))?;
     ///     assert_eq!(mpb.world_rank(mpb.rank())?, rank.id());
@@ -443,16 +445,15 @@ impl Rank {
     /// ```
     ///
     /// # Errors
-    /// As [`mpb`](Self::mpb); [`MpbRanksMismatch`](crate::ErrorKind::MpbRanksMismatch) when another rank named
-    /// others, [`NoSuchRank`](crate::ErrorKind::NoSuchRank); [`BadMpbs`](crate::ErrorKind::BadMpbs) where a rank is
-    /// named twice, or this one not.
+    /// As [`mpb`](Self::mpb); [`MpbRanksMismatch`](crate::ErrorKind::MpbRanksMismatch) when another rank named other
+    /// ranks, [`NoSuchRank`](crate::ErrorKind::NoSuchRank); [`BadMpbs`](crate::ErrorKind::BadMpbs) when a rank is named
+    /// twice, or when this rank is not named.
     pub fn mpb_of(&self, name: &str, ranks: &[usize], mpbs: Mpbs) -> Result<Mpb> {
         Mpb::open(Arc::clone(&self.context), name, ranks, mpbs)
     }
 
-    /// Leaves MPBs of this name that other ranks have opened with this rank among them, and that this rank has not
-    /// opened. The effect is as if this rank had opened and closed them. Their memory is freed when all ranks have
-    /// left.
+    /// Leaves MPBs of this name of which this rank is a member and that it has not opened. The effect is as if this
+    /// rank had opened and closed them. Their memory is freed when all ranks have left.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken.
@@ -461,7 +462,7 @@ impl Rank {
         Mpb::decline(&self.context, name, mpbs)
     }
 
-    /// Revokes all MPBs whose names begin with `prefix` and that this rank is a member of, whether it has opened them
+    /// Revokes all MPBs whose names begin with `prefix` and of which this rank is a member, whether it has opened them
     /// or not. Every wait of a member for a flag that was not set ends with [`Revoked`](crate::ErrorKind::Revoked), now
     /// and later. MPBs that are opened after this call are not revoked; the rank that opens them sees that there are
     /// [news](Self::news). Regions go on working.
@@ -499,24 +500,24 @@ impl Rank {
         channel::has_withdrawn(&self.context, channel.namespace, name, rank)
     }
 
-    /// Returns what this rank lends to rank `to`. See [`loan`](crate::loan). If the two ranks open several, they tell
-    /// them apart by `number`. Returns `None` when the ranks are processes, when there is no such rank, or when this
-    /// rank has such an end already.
+    /// Returns the end by which this rank lends to rank `to`. See [`loan`](crate::loan). If the two ranks open several
+    /// ends, `number` distinguishes them. Returns `None` when the ranks are processes, when there is no such rank, or
+    /// when this rank has this end already.
     #[doc(hidden)]
     pub fn lender(&self, to: usize, number: u64) -> Option<Lender> {
         let to = self.context.check_rank(to).ok()?;
         Lender::open(Arc::clone(&self.context), to, number)
     }
 
-    /// Returns what rank `from` lends to this one. See [`lender`](Self::lender).
+    /// Returns the end by which this rank borrows from rank `from`. See [`lender`](Self::lender).
     #[doc(hidden)]
     pub fn borrower(&self, from: usize, number: u64) -> Option<Borrower> {
         let from = self.context.check_rank(from).ok()?;
         Borrower::open(Arc::clone(&self.context), from, number)
     }
 
-    /// Allocates a shared buffer of `len` elements, whose content is whatever an earlier buffer left there. Freed
-    /// buffers are used again, the most recently freed first.
+    /// Allocates a shared buffer of `len` elements, which have the contents of an earlier buffer. Freed buffers are
+    /// used again, the most recently freed first.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) when the segment is full or the machine has no memory left.
@@ -540,23 +541,23 @@ impl Rank {
         Ok(self.buffer(elements.len())?.fill_with(|to| to.copy_from_slice(elements)))
     }
 
-    /// Returns how many bytes of the world's memory are in use, and how far the memory was ever used: the bytes up to the
-    /// end of the last block that was ever handed out, gaps included. In a world whose work frees what it takes, the
-    /// second number stays the same.
+    /// Returns how many bytes of the world's memory are in use, and how far the memory was ever used: the bytes up to
+    /// the end of the last block that was ever handed out, gaps included. In a world that frees all memory that it
+    /// allocates, the second number does not grow.
     pub fn memory(&self) -> MemoryUse {
         let heap = self.context.segment.heap();
         MemoryUse { in_use: heap.used(), touched: heap.touched() }
     }
 
     /// Returns the size in bytes of a core's second-level cache. Rings of long messages are made larger than that. The
-    /// rank that asks first determines it, and all ranks get its answer. The result is at most 1/64 of each rank's
-    /// share of the world's memory.
+    /// first rank that asks determines the size, and all ranks get the same answer. The result is at most 1/64 of each
+    /// rank's share of the world's memory.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) when the world's memory was overwritten.
     #[doc(hidden)]
     pub fn cache_for_rings(&self) -> Result<usize> {
-        // Relaxed: there is nothing but this word.
+        // Relaxed: the word orders no other memory.
         let agreed = &self.context.world()?.cache;
         let known = agreed.load(Ordering::Relaxed);
         if known != 0 {
@@ -574,7 +575,7 @@ impl Rank {
 pub struct MemoryUse {
     /// Bytes in channels, buffers and the library's own tables, with rounding.
     pub in_use: u64,
-    /// Bytes that were ever part of a block.
+    /// Bytes up to the end of the last block that was ever handed out.
     pub touched: u64,
 }
 

@@ -1,13 +1,13 @@
-//! The identity of calls of `run`: the place in the source, the thread, and the call's number there; and what earlier
-//! calls returned.
+//! The identity of calls of `run`: the place in the source, the thread, and the call's number there. Also the results
+//! of earlier calls.
 //!
-//! A process rank re-executes the program, and must know which of its `run` calls is meant. What a call before that one
-//! returned is replayed in the rank, so that the program takes the same path. Threads are told apart by their names,
-//! which are the same in every execution, whatever the order in which they start.
+//! A process rank executes the program again, and must know which of its `run` calls is the intended one. Calls before
+//! that one return the same results in the rank as in the caller, so that the program takes the same path. Threads are
+//! identified by their names, which are the same in every execution, in whatever order the threads start.
 //!
-//! Results of worlds of threads are kept as well, as long as there is room, although such worlds could be run again.
-//! They might return something else then, and every rank would write their output again. Calls from one place by
-//! threads of the same name can't be told apart: if the caller sees two of them at the same time, it refuses both.
+//! Results of worlds of threads are kept as well, as long as there is room. Such worlds could be run again, but might
+//! return something else then, and every rank would write their output again. Calls from one place by threads of the
+//! same name can't be distinguished: if the caller sees two of them at the same time, it refuses both.
 
 use std::{
     cell::RefCell,
@@ -46,7 +46,7 @@ impl std::fmt::Display for Site {
     }
 }
 
-/// The origin of calls, where they are counted: a place, and the name of a thread.
+/// The origin of calls: a place, and the name of a thread. Calls are counted for each origin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Origin {
     pub(crate) site: Site,
@@ -54,14 +54,14 @@ pub(crate) struct Origin {
     pub(crate) thread: String,
 }
 
-/// One call of `run`: its origin, and its number from there (from 0).
+/// One call of `run`: its origin, and its number among the calls from there (from 0).
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Call {
     pub(crate) origin: Origin,
     pub(crate) nth: u32,
 }
 
-/// A number for calls that are not counted: such a call equals none that is counted.
+/// The number of calls that are not counted. It differs from that of every counted call.
 const NOT_COUNTED: u32 = u32::MAX;
 
 /// A call that is over, with its encoded result.
@@ -72,7 +72,7 @@ pub(crate) struct Past {
     pub(crate) result: Vec<u8>,
 }
 
-/// Serializes as bytes, not element by element.
+/// Serializes a vector as bytes, and not element by element.
 pub(super) mod bytes {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -81,12 +81,13 @@ pub(super) mod bytes {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
-        // Out of the segment, where they lie in one piece.
+        // The bytes can be borrowed, because they lie in one piece in the segment.
         Ok(<&[u8]>::deserialize(from)?.to_vec())
     }
 }
 
-/// The bytes of results that are kept for worlds of threads. Worlds whose results do not fit are run again.
+/// The largest number of bytes of results that are kept for worlds of threads. Worlds whose results do not fit are run
+/// again.
 const ROOM: usize = 16 << 20;
 
 #[derive(Default)]
@@ -94,23 +95,23 @@ struct Journal {
     counts: HashMap<Origin, u32>,
     running: HashMap<Origin, Arc<Running>>,
     past: Vec<Past>,
-    /// The bytes of results of worlds of threads that are kept.
+    /// The number of bytes of results that are kept for worlds of threads.
     kept: usize,
 }
 
-/// A call that is making a world of processes now.
+/// A call that is running a world of processes now.
 #[derive(Debug)]
 struct Running {
     thread: ThreadId,
     disturbed: AtomicBool,
-    /// Readable when the call was disturbed.
+    /// Becomes readable when the call is disturbed.
     bell: EventFd,
 }
 
 static JOURNAL: Mutex<Option<Journal>> = Mutex::new(None);
 
 fn with_journal<T>(act: impl FnOnce(&mut Journal) -> T) -> T {
-    // Nothing in here panics between two changes.
+    // A poisoned lock does no harm, because no code panics between two changes of the journal.
     let mut journal = JOURNAL.lock().unwrap_or_else(PoisonError::into_inner);
     act(journal.get_or_insert_default())
 }
@@ -118,9 +119,9 @@ fn with_journal<T>(act: impl FnOnce(&mut Journal) -> T) -> T {
 /// The code that a thread runs.
 #[derive(Clone, Debug)]
 pub(crate) enum Within {
-    /// The program's own.
+    /// The program's own code.
     Program,
-    /// The code of a rank that is a thread, in a world that has this name among the program's.
+    /// The code of a rank that is a thread. The name distinguishes the rank and its world from others in the program.
     Thread(String),
     /// The code of a rank that is a process.
     Process,
@@ -140,7 +141,7 @@ pub(crate) fn set_within(now: Within) -> Within {
     WITHIN.replace(now)
 }
 
-/// Returns the rank code of a world of threads that this call makes.
+/// Returns the code that a rank of a world of threads runs, if this call makes the world.
 pub(crate) fn within_rank(call: &Call, rank: u32) -> Within {
     match within() {
         Within::Process => Within::Process,
@@ -158,8 +159,9 @@ impl std::fmt::Display for Call {
     }
 }
 
-/// Returns a call at this place. It is counted if ranks must know which call it is. Some programs make any number of
-/// calls that need no count, each by a thread of another name.
+/// Returns the identity of a call at this place. With `counted`, the call gets a number, so that ranks can identify it.
+/// Other calls get none, because some programs make any number of them, each in a thread of another name, and the
+/// counts would take up memory.
 pub(crate) fn call(location: &Location<'_>, counted: bool) -> Call {
     let thread = match within() {
         Within::Thread(name) => name,
@@ -182,7 +184,7 @@ pub(crate) fn remember(call: Call, result: Vec<u8>) {
     with_journal(|journal| journal.past.push(Past { call, result }));
 }
 
-/// [`remember`]s the result of a world of threads, if there is room; it can be run again.
+/// [`remember`]s the result of a world of threads, if there is room. Otherwise ranks run the world again.
 pub(crate) fn remember_if_small(call: Call, result: Vec<u8>) {
     with_journal(|journal| {
         let bytes = size_of::<Past>() + result.len();
@@ -193,15 +195,14 @@ pub(crate) fn remember_if_small(call: Call, result: Vec<u8>) {
     });
 }
 
-/// Returns what earlier calls returned, as far as ranks of a call from here pass them. In a test, these are the calls
-/// of this test.
+/// Returns the results of earlier calls that ranks of this call may reach. In a test, these are the calls of this test.
 pub(crate) fn past(call: &Call, test: bool) -> Vec<Past> {
     let concerns = |past: &&Past| !test || past.call.origin.thread == call.origin.thread;
     with_journal(|journal| journal.past.iter().filter(concerns).cloned().collect())
 }
 
-/// The right to make a world of processes from an origin. Only one thread has it at a time, because ranks can't tell
-/// the calls of two threads of the same name apart.
+/// The right to make a world of processes from an origin. Only one thread has it at a time, because ranks can't
+/// distinguish the calls of two threads of the same name.
 #[derive(Debug)]
 pub(crate) struct Turn {
     origin: Origin,
@@ -209,8 +210,8 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Takes the turn. If another thread has it, both calls are refused, because ranks of the other thread may have
-    /// taken this call for theirs.
+    /// Takes the turn. If another thread has it, both calls are refused, because ranks of either call may take the
+    /// other call for the intended one.
     pub(crate) fn take(origin: &Origin) -> Result<Self> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let bell = EventFd::from_value_and_flags(0, flags).map_err(Error::os("eventfd"))?;
@@ -227,14 +228,14 @@ impl Turn {
         })
     }
 
-    /// Returns a descriptor that is readable when another thread has called from the same origin in the meantime.
+    /// Returns a descriptor that becomes readable when another thread calls from the same origin.
     pub(crate) fn bell(&self) -> BorrowedFd<'_> {
         self.running.bell.as_fd()
     }
 
     /// Returns an error if another thread has called from the same origin in the meantime.
     pub(crate) fn check(&self) -> Result<()> {
-        // Relaxed: set under the journal's lock, and what matters comes before the bell.
+        // Relaxed: the flag orders no other memory.
         match self.running.disturbed.load(Ordering::Relaxed) {
             true => Err(self.origin.ambiguous()),
             false => Ok(()),

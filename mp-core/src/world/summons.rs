@@ -1,23 +1,23 @@
 //! Detection, before `main`, of whether this process was started as a rank.
 //!
-//! A launcher tells a process its rank by an environment variable and four descriptors. The first program of this
-//! library that finds them takes them; programs that it starts later see that they are taken. So a rank may run through
-//! a shell or a tracer, and the programs that a rank starts are not ranks.
+//! A launcher tells a process its rank by an environment variable and four descriptors. The first program with this
+//! library that finds them takes them, and marks them as taken for the programs that it starts later. So a rank may be
+//! started through a shell or a tracer, and the programs that a rank starts are not ranks.
 //!
-//! This must be done before the program starts others, has threads that read the environment, or works for long without
-//! a launcher. So a function that runs before `main` does it.
+//! This must happen before the program starts other programs, before it has threads that read the environment, and
+//! before it could work for long without its launcher. So a function that runs before `main` does it.
 //!
 //! | variable | descriptors | life pipe | this process |
 //! |---|---|---|---|
 //! | none, or marked as taken | | | is no rank |
 //! | there | a launcher's | open | is the rank: it marks the variable as taken, and ends with its launcher |
-//! | there | a launcher's | the launcher was killed | is killed, like the other ranks |
+//! | there | a launcher's | the launcher was killed | kills itself, like the other ranks |
 //! | there | a launcher's | the world has ended, as a byte says | is no rank |
 //! | there | others, or none | | gets an error from `run` while the launcher lives, and is no rank after that |
 //!
-//! Which process is the parent makes no difference. The kernel ends a rank with its parent (`PR_SET_PDEATHSIG`) and
-//! with its launcher: the rank's end of the life pipe sends `SIGKILL` when the last process that could write to it has
-//! ended.
+//! It does not matter which process is the parent. The kernel kills a rank when its parent ends (`PR_SET_PDEATHSIG`),
+//! and when its launcher ends: the rank's end of the life pipe sends `SIGKILL` when the last process that could write
+//! to the pipe has ended.
 
 use std::{
     ffi::CString,
@@ -42,8 +42,8 @@ use nix::{
 use crate::segment::MEMFD_NAME;
 
 /// The environment variable that tells a process which rank of which launcher it is. Its form is `rank:launcher:first`,
-/// where the launcher is a process and first is the number of the first descriptor, or `rank:launcher:taken` for what a
-/// rank starts.
+/// where `launcher` is the id of a process and `first` is the number of the first descriptor. For programs that a rank
+/// starts, it is `rank:launcher:taken`.
 pub(crate) const VARIABLE: &str = "ONCHIP_RANK";
 const TAKEN: &str = "taken";
 
@@ -54,10 +54,10 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    /// Returns the lowest numbers that hide nothing which the caller passes to the programs it starts.
+    /// Returns the lowest numbers that do not replace a descriptor that the caller passes to the programs it starts.
     pub(crate) fn free() -> Self {
         let handed_on = |fd: &RawFd| {
-            // SAFETY: `F_GETFD` fails on a number that is not open.
+            // SAFETY: the borrow ends with the call, and `F_GETFD` only fails if the number is not open.
             let flags = fcntl(unsafe { BorrowedFd::borrow_raw(*fd) }, FcntlArg::F_GETFD);
             flags.is_ok_and(|flags| flags & FdFlag::FD_CLOEXEC.bits() == 0)
         };
@@ -92,24 +92,24 @@ impl Descriptors {
         [self.segment(), self.output(), self.life(), self.bell()]
     }
 
-    /// Returns the first number after them.
+    /// Returns the first number after these descriptors.
     pub(crate) fn end(self) -> RawFd {
         self.bell() + 1
     }
 }
 
-/// What a launcher told this process.
+/// The instruction of a launcher to this process.
 #[derive(Debug)]
 pub(crate) enum Summons {
-    /// Nothing, or nothing that is still true.
+    /// There is none, or it does not hold any more.
     None,
-    /// To be this rank.
+    /// The process is this rank.
     Rank(u32, Descriptors),
-    /// Something that can't be followed, for this reason.
+    /// The process can't follow the instruction, for this reason.
     Refused(String),
 }
 
-/// Returns what a launcher told this process. The first call takes it.
+/// Returns the instruction of a launcher to this process. The first call takes it.
 pub(crate) fn summons() -> &'static Summons {
     static SUMMONS: OnceLock<Summons> = OnceLock::new();
     SUMMONS.get_or_init(take)
@@ -120,9 +120,9 @@ extern "C" fn before_main() {
     summons();
 }
 
-// SAFETY: the linker's table of functions that the C library calls, with arguments that this one
-// does not look at, before `main` (or when a library is loaded). The function needs nothing that
-// Rust sets up for `main`, and does not unwind.
+// SAFETY: the section is the table of functions that the C library calls before `main` (or when a library is loaded).
+// It passes arguments, which this function ignores. The function needs nothing that Rust sets up for `main`, and does
+// not unwind.
 #[cfg(not(any(loom, miri)))]
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -141,13 +141,14 @@ fn take() -> Summons {
     if first == TAKEN {
         return Summons::None;
     }
-    // There are no higher numbers than a million.
+    // The system has no descriptors with higher numbers than about a million.
     let Some(first) = first.parse().ok().filter(|first| (3..1 << 20).contains(first)) else {
         return malformed(&text);
     };
     let descriptors = Descriptors { first };
     if !are_a_launchers(descriptors) {
-        // A shell of an earlier world, perhaps.
+        // The launcher may be that of an earlier world, for instance if this process was started by a shell of that
+        // world.
         if kill(launcher, None) == Err(Errno::ESRCH) {
             return Summons::None;
         }
@@ -158,7 +159,7 @@ fn take() -> Summons {
             descriptors.bell()
         ));
     }
-    // First the signals, then the look: a launcher that ends in between is seen by one of them.
+    // The signals are set up before the look at the pipe, so that the end of a launcher is noticed by one of the two.
     die_with_launcher(descriptors.life());
     match life(descriptors.life()) {
         Life::On => {}
@@ -167,27 +168,28 @@ fn take() -> Summons {
             return Summons::None;
         }
         Life::Cut => loop {
-            // What the signals do whose cause has come too early.
+            // The launcher ended before the signals were set up, so this process does what they would have done.
             let _ = kill(Pid::this(), Signal::SIGKILL);
         },
     }
     for fd in descriptors.all() {
-        // SAFETY: open: it was looked at above, and nothing else of this program has run yet.
+        // SAFETY: the descriptor is open, as was checked above, and no other code of this program has run yet that
+        // could close it.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         let _ = fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     }
-    // SAFETY: before `main` there are no other threads that could read the environment.
+    // SAFETY: before `main`, there are no other threads that could read the environment.
     unsafe { std::env::set_var(VARIABLE, format!("{rank}:{launcher}:{TAKEN}")) };
     be_named(rank);
     Summons::Rank(rank, descriptors)
 }
 
-/// Shows which rank of which program this process is: to the system, which otherwise names it after the file that was
-/// executed, `exe`, and in messages of panics, which name the main thread of every rank `main`.
+/// Shows which rank of which program this process is. The system otherwise names the process `exe`, after the file that
+/// was executed, and messages of panics name the main thread of every rank `main`.
 ///
-/// Rust lets nobody name that thread, and rank code must run in it. So a hook writes a line, and then does what would
-/// have been done without it. It is set before `main`, so that a program's own hook replaces or calls it, as it would
-/// the standard one.
+/// Rust has no way to name that thread, and rank code must run in it. So a panic hook writes a line, and then calls the
+/// previous hook. The hook is set before `main`, so that a program's own hook replaces or calls it, as it would the
+/// standard hook.
 fn be_named(rank: u32) {
     let command = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let path = command.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -198,7 +200,7 @@ fn be_named(rank: u32) {
     }
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        // In one piece: other ranks may write at the same time.
+        // The line is written by one call, because other ranks may write at the same time.
         let _ = std::io::stderr().write_all(format!("rank {rank} of {program}:\n").as_bytes());
         before(panic);
     }));
@@ -219,7 +221,7 @@ fn malformed(text: &std::ffi::OsStr) -> Summons {
     ))
 }
 
-/// Returns whether the descriptors are what a launcher hands on, and not other descriptors with these numbers.
+/// Returns whether the descriptors are those of a launcher, and not other descriptors with these numbers.
 fn are_a_launchers(descriptors: Descriptors) -> bool {
     let named = |fd: RawFd, start: &str| {
         let name = readlink(format!("/proc/self/fd/{fd}").as_str());
@@ -228,7 +230,7 @@ fn are_a_launchers(descriptors: Descriptors) -> bool {
     named(descriptors.segment(), &format!("/memfd:{MEMFD_NAME} "))
         && named(descriptors.bell(), "anon_inode:[eventfd]")
         && [descriptors.output(), descriptors.life()].into_iter().all(|fd| {
-            // SAFETY: `fstat` fails on a number that is not open.
+            // SAFETY: the borrow ends with the call, and `fstat` only fails if the number is not open.
             let fd = unsafe { BorrowedFd::borrow_raw(fd) };
             fstat(fd).is_ok_and(|file| {
                 SFlag::from_bits_truncate(file.st_mode) & SFlag::S_IFMT == SFlag::S_IFIFO
@@ -236,35 +238,35 @@ fn are_a_launchers(descriptors: Descriptors) -> bool {
         })
 }
 
-/// Has the kernel end this process when its launcher ends, even if the launcher is not its parent. The kernel also ends
-/// it when its parent ends, which the launcher takes for the rank.
+/// Makes the kernel kill this process when its launcher ends, even if the launcher is not its parent. The kernel also
+/// kills it when its parent ends, because the launcher takes the process that it has started for the rank.
 fn die_with_launcher(life: RawFd) {
     let _ = prctl::set_pdeathsig(Signal::SIGKILL);
-    // SAFETY: no pointers; the descriptor is open. Its file is this process's own: the launcher
-    // opens the pipe anew for each rank.
+    // SAFETY: the calls take no pointers, and the descriptor is open. The settings concern only this process, because
+    // each rank has opened the pipe for itself.
     unsafe {
         libc::fcntl(life, libc::F_SETOWN, libc::getpid());
-        // Any event of the pipe is the end: of the last that could write, or of the world.
+        // Any event of the pipe means an end: of the last process that could write, or of the world.
         libc::fcntl(life, F_SETSIG, libc::SIGKILL);
         let flags = libc::fcntl(life, libc::F_GETFL);
         libc::fcntl(life, libc::F_SETFL, flags | OFlag::O_ASYNC.bits());
     }
 }
 
-/// From linux/fcntl.h; the libc crate does not name it everywhere.
+/// This constant is from linux/fcntl.h. The libc crate does not have it on all targets.
 const F_SETSIG: i32 = 10;
 
-/// What the pipe says about the launcher.
+/// The state of the launcher, as the pipe shows it.
 enum Life {
     On,
-    /// It ended the world, and has said so.
+    /// The launcher has ended the world, and has said so by a byte.
     Over,
-    /// It was killed.
+    /// The launcher was killed.
     Cut,
 }
 
 fn life(fd: RawFd) -> Life {
-    // SAFETY: open, as `are_a_launchers` saw.
+    // SAFETY: the descriptor is open, as `are_a_launchers` has checked.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
     let _ = poll(&mut fds, PollTimeout::ZERO);
@@ -278,9 +280,11 @@ fn life(fd: RawFd) -> Life {
     }
 }
 
-/// Returns one of the launcher's descriptors, which this process has taken. Must be called only once for each.
+/// Returns one of the launcher's descriptors, which this process has taken. Must be called only once for each
+/// descriptor.
 pub(crate) fn descriptor(fd: RawFd) -> OwnedFd {
-    // SAFETY: a summons was taken, so that it is open, and nobody else's.
+    // SAFETY: this process has taken the summons, so the descriptor is open. The caller calls this only once, so nobody
+    // else owns it.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
@@ -293,7 +297,7 @@ mod tests {
         assert_eq!(process_name("ring", 2), "ring:2");
         assert_eq!(process_name("", 0), ":0");
         assert_eq!(process_name("conjugate_gradient", 1023), "conjugate_:1023");
-        // Not in the middle of a character.
+        // The name is not cut within a character.
         assert_eq!(process_name("ééééééééé", 1), "éééééé:1");
     }
 }

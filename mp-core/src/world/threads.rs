@@ -31,7 +31,7 @@ pub(crate) fn run<T: Send>(
     let (world, code) = (&world, &code);
     let run_rank = move |rank: u32, cpu: Option<usize>, within: Within| {
         site::set_within(within);
-        // Whatever happens in the rank, the others must hear of its end.
+        // Whatever happens in the rank, the other ranks must be told of its end.
         let outcome = outcome_of(|| {
             match cpu {
                 Some(cpu) => pin_current_thread(cpu)?,
@@ -60,7 +60,7 @@ pub(crate) fn run<T: Send>(
             match spawned {
                 Ok(thread) => threads.push(thread),
                 Err(source) => {
-                    // The ranks that do run must not wait for those that never will.
+                    // The ranks that run must not wait for those that will never run.
                     for rank in rank..world.size() as u32 {
                         burial::end(world, rank, RankState::Lost)?;
                     }

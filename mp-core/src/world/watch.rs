@@ -1,13 +1,12 @@
 //! The processes of a world, and the thread that starts, watches and buries them.
 //!
-//! That thread is the parent of all ranks and does nothing else. It sleeps in `poll` on the ranks' pidfds. The other
-//! ranks learn of a rank's death within the time of one wake-up, whatever the threads of the program do meanwhile. The
-//! library uses a thread of its own because ranks die with the thread that started them (`PR_SET_PDEATHSIG`), and a
-//! thread of the program may end sooner.
+//! That thread is the parent of all ranks and does nothing else. It sleeps in `poll` on the ranks' pidfds, so that the
+//! other ranks are told of a rank's death within the time of one wake-up, whatever the threads of the program do
+//! meanwhile. The library uses a thread of its own because ranks die with the thread that started them
+//! (`PR_SET_PDEATHSIG`), and a thread of the program may end sooner.
 //!
-//! Other threads of the launcher read what the ranks write (`pump.rs`), and the caller's thread, or one of `mprun`,
-//! prints it for as long as that takes. So the ranks learn of a death at once, however slow the reader of the output
-//! is.
+//! Other threads of the launcher read the ranks' output (`pump.rs`), and the caller's thread, or a thread of `mprun`,
+//! prints it. So a slow reader of the output does not delay the news of a death.
 
 use std::{
     os::{
@@ -54,37 +53,37 @@ pub(crate) struct Processes {
     pumps: Vec<JoinHandle<Result<()>>>,
 }
 
-/// What the watching thread tells the others.
+/// The state that the watching thread shares with other threads.
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Readable when something has changed.
+    /// Becomes readable when the state has changed.
     news: EventFd,
-    /// By rank: `None` for a process that was gone at once.
+    /// The pidfd of each rank. `None` for a process that was gone at once.
     pidfds: OnceLock<Vec<Option<OwnedFd>>>,
 }
 
 #[derive(Debug)]
 struct State {
     children: Vec<Child>,
-    /// The first rank whose process ended badly, and the rank whose code had failed before that.
+    /// The first rank whose process ended badly, and the rank whose code had failed first at that time, if any.
     first_failed: Option<(usize, Option<u32>)>,
-    /// Why the thread could not continue.
+    /// The error because of which the watching thread could not continue.
     failed: Option<Error>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Child {
     ending: Option<Ending>,
-    /// What its code returned or panicked with, if the process ended badly.
+    /// The error or the panic of its code, if the process ended badly.
     last_words: Option<Cause>,
-    /// Whether it has crashed, and its core is being written.
+    /// Whether the process has crashed and its core is being written.
     is_dumped: bool,
 }
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // No change of it can panic halfway.
+        // A poisoned lock does no harm, because no change of the state can panic halfway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -93,7 +92,7 @@ impl Shared {
     }
 
     fn tell(&self) {
-        // Fails only where nobody has read it some 2^64 times.
+        // This fails only after some 2^64 writes that nobody has read.
         let _ = self.news.write(1);
     }
 }
@@ -181,11 +180,11 @@ impl Processes {
         self.shared.state().failed.take().map_or(Ok(ready[1..].to_vec()), Err)
     }
 
-    /// Waits until every process and every thread of this world has ended. Output that is not taken yet is kept for its
+    /// Waits until all processes and all threads of this world have ended. Output that is not taken yet is kept for its
     /// reader.
     pub(crate) fn finish(&mut self) -> Result<()> {
         let watched = self.watcher.take().map_or(Ok(()), JoinHandle::join);
-        // All of them, whatever has failed.
+        // All threads are joined, even if one of them has failed.
         let pumped: Vec<_> = self.pumps.drain(..).map(JoinHandle::join).collect();
         watched.map_err(|_| watcher_panicked())?;
         for pumped in pumped {
@@ -206,7 +205,7 @@ impl Processes {
 
     /// Sends a signal to the rank's process, if it still runs.
     pub(crate) fn signal(&self, rank: usize, signal: i32) {
-        // A core dump is not to be cut off.
+        // A signal would cut off a core dump.
         let running = self.ending(rank).is_none() && !self.is_dumped(rank);
         if let Some(pidfd) = self.shared.pidfd(rank).filter(|_| running) {
             send_signal(pidfd, signal);
@@ -224,12 +223,12 @@ impl Processes {
         Some((round, rank as usize))
     }
 
-    /// Returns what the rank's code failed with, if it has failed.
+    /// Returns the failure of the rank's code, if it has failed.
     pub(crate) fn last_words(&self, rank: usize) -> Option<Cause> {
         if self.ending(rank).is_some() {
             return self.shared.state().children.get(rank)?.last_words.clone();
         }
-        // Under the heap's lock: the rank may go on, and free it.
+        // The heap's lock is held, because the rank may otherwise go on and free its outcome.
         let _kept = self.context.lock_heap().ok()?;
         outcome::read::<()>(&self.context, rank as u32).ok()??.err()
     }
@@ -240,7 +239,7 @@ impl Processes {
         let blamed = code_failed.map(|rank| rank as usize).filter(|&rank| rank != first);
         if let Some(rank) = blamed.filter(|&rank| rank < self.context.size()) {
             match (self.ending(rank), self.last_words(rank)) {
-                // The program has mended that failure.
+                // The program has recovered from that failure.
                 (Some(Ending::Exited(0)), _) => {}
                 (Some(ending), words) => return Some((rank, words.unwrap_or(ending.into()))),
                 (None, _) if !now || self.is_dumped(rank) => return None,
@@ -280,13 +279,13 @@ fn watcher_panicked() -> Error {
 struct Watch {
     context: Arc<Context>,
     shared: Arc<Shared>,
-    /// The ranks die when no process can write to it any more.
+    /// The pipe by which the ranks die when no process can write to it any more.
     life: Life,
-    /// Ranks whose code has failed ring it.
+    /// The bell that ranks ring when their code has failed.
     bell: EventFd,
-    /// All ranks are killed when it is readable.
+    /// If this is readable, all ranks are killed.
     stop: Option<OwnedFd>,
-    /// Tells the pumps that the ranks have ended.
+    /// Dropped to tell the pumps that the ranks have ended.
     running: Running,
     pids: Vec<Pid>,
 }
@@ -326,7 +325,7 @@ impl Watch {
                 }
             }
         }
-        // Nobody else sets it.
+        // This can't fail, because only this code sets the pidfds.
         let _ = self.shared.pidfds.set(pidfds);
         match failed {
             None => Ok(pipes),
@@ -342,7 +341,7 @@ impl Watch {
         (0..self.pids.len()).filter(|&rank| state.children[rank].ending.is_none()).collect()
     }
 
-    /// Buries ranks as they end, until all have.
+    /// Buries each rank that ends, until all have ended.
     fn watch(&mut self) -> Result<()> {
         for rank in self.running().into_iter().filter(|&rank| self.shared.pidfd(rank).is_none()) {
             self.reap(rank)?;
@@ -384,14 +383,14 @@ impl Watch {
         let ending = wait_for(self.pids[rank]);
         self.end_claimer(rank)?;
         let control = self.context.rank(rank as u32)?;
-        // One that ends well in the middle of its code has not done what it was to do.
+        // A process that exits with status 0 within rank code has not finished its work.
         let early = control.state() == RankState::Running;
         let bad = early || ending != Ending::Exited(0);
         let mut last_words = None;
         let mut first_failed = None;
         if bad {
-            // Before the burial, which makes others fail and forgets what is left behind. The
-            // type of good results is the program's affair; a bad one looks the same for all.
+            // This is read before the burial, because the burial makes other ranks fail and frees the rank's memory.
+            // Only a failure is decoded, which has the same form for all types of results.
             let posted = outcome::read::<()>(&self.context, rank as u32);
             last_words = posted.ok().flatten().and_then(std::result::Result::err);
             first_failed = Some((rank, self.context.world()?.first_failed()));
@@ -404,16 +403,16 @@ impl Watch {
         Ok(buried?)
     }
 
-    /// Ends the process that became the rank if it is not the process that was started, but one which that process had
-    /// started, and it still runs. A rank is buried only when nothing of it runs.
+    /// Kills the process that became the rank, if it still runs and is not the process that the launcher started, but
+    /// one that this process started. A rank must be buried only when no code of it runs.
     fn end_claimer(&self, rank: usize) -> Result<()> {
         let pid = self.context.rank(rank as u32)?.claimed.load(Ordering::Relaxed);
         let pid = Pid::from_raw(pid as i32);
-        // The word may be anything.
+        // Ranks can overwrite the word, so it may be any number.
         if pid.as_raw() <= 0 || pid == Pid::this() || self.pids.contains(&pid) {
             return Ok(());
         }
-        // By pidfd, so that it is the one that was looked at.
+        // The process is killed by pidfd, so that it is the process that was checked.
         let Ok(pidfd) = pidfd_open(pid) else { return Ok(()) };
         if self.has_world(pid) {
             send_signal(pidfd.as_fd(), Signal::SIGKILL as i32);
@@ -423,7 +422,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Returns whether this process has the world's memory open, since numbers in a segment may be anything.
+    /// Returns whether this process has the world's memory open. This is checked because the process id comes from the
+    /// segment, where it may have been overwritten.
     fn has_world(&self, pid: Pid) -> bool {
         let Some(Ok(segment)) = self.context.segment.fd().map(fstat) else { return false };
         let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -437,7 +437,7 @@ impl Watch {
         }
     }
 
-    /// Kills all ranks that run, and waits until they are gone. The world may be unusable.
+    /// Kills all ranks that run, and waits for their ends. Does not use the world's memory, which may be damaged.
     fn end_all(&self) {
         self.kill_all();
         for rank in self.running() {

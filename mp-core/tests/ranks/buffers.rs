@@ -11,7 +11,7 @@ use crate::{
 
 const BUFFERS: Channel = Channel::degree(2);
 
-/// Everybody adds to a buffer and hands it on.
+/// Each rank adds to a buffer and sends it on.
 #[test]
 fn one_buffer_goes_through_all_ranks() {
     for size in SIZES {
@@ -39,7 +39,7 @@ fn one_buffer_goes_through_all_ranks() {
 }
 
 fn moved<T: Plain>(rank: &Rank, degree: u32) -> Result<()> {
-    // Up to 3 elements are copied, any number can be moved.
+    // Messages of up to 3 elements can be copied, and buffers of any length can be moved.
     let channel = Channel::degree(degree).max_len(3);
     let lens = [0, 1, 3, 4, 100, 5000];
     if rank.id() == 0 {
@@ -64,14 +64,14 @@ fn moved<T: Plain>(rank: &Rank, degree: u32) -> Result<()> {
     let receiver = rank.receiver::<[T]>("moved", 0, channel)?;
     for (i, len) in lens.into_iter().enumerate() {
         let elements = pattern_slice::<T>(i as u64, len);
-        // A moved buffer as a buffer, a copied message read in place,
+        // First a moved buffer is received as a buffer, and a copied message is read in place.
         let buffer = receiver.receive_buffer()?;
         ensure!(same(&buffer, &elements), "{len} elements, moved");
         ensure!(buffer.as_ptr().is_aligned(), "not aligned");
         let guard = receiver.receive()?;
         ensure!(same(&guard, &elements[..len.min(3)]), "{len} elements, copied");
         drop(guard);
-        // a moved one read in place, and one taken out of its guard.
+        // Then a moved buffer is read in place, and another is taken out of its guard.
         let guard = receiver.receive()?;
         ensure!(same(&guard, &elements), "{len} elements, moved, read in place");
         drop(guard);
@@ -123,7 +123,7 @@ fn a_buffer_that_can_not_be_sent_comes_back() {
         let foreign = sender.send_buffer(foreign).unwrap_err();
         ensure!(matches!(foreign.error.kind(), ErrorKind::BadChannel { .. }), "{foreign}");
         ensure!(*foreign.message == [9], "{:?}", foreign.message);
-        // Without `max_len` nothing but a buffer fits.
+        // A channel without `max_len` carries only buffers.
         let error = sender.send(&[1]).err();
         ensure!(
             matches!(
@@ -161,7 +161,7 @@ fn types_of_any_alignment_up_to_the_blocks() {
 
 const WORK: Channel = Channel::degree(8).max_len(10);
 
-/// One round of everything that takes memory and must give it back.
+/// Runs one round of all operations that allocate memory and must free it.
 fn work(rank: &Rank, together: &mut Together, random: &mut Random) -> Result<()> {
     let (me, size) = (rank.id(), rank.size());
     let (next, previous) = ((me + 1) % size, (me + size - 1) % size);
@@ -173,11 +173,11 @@ fn work(rank: &Rank, together: &mut Together, random: &mut Random) -> Result<()>
         let mut buffer = from.receive_buffer()?;
         buffer.truncate(len / 2);
         match random.below(5) {
-            // Handed on, copied, dropped here,
+            // The buffer is sent on, copied, or dropped here.
             0 => to.send_buffer(buffer)?,
             1 => to.send(&buffer[..buffer.len().min(10)])?,
             2 => drop(buffer),
-            // never received: freed with the channel.
+            // The buffer is never received, and is freed with the channel.
             3 => {
                 let mut stranded = rank.sender::<[u64]>("stranded", next, WORK)?;
                 stranded.send_buffer(buffer)?;
@@ -195,7 +195,7 @@ fn work(rank: &Rank, together: &mut Together, random: &mut Random) -> Result<()>
     }
     together.wait()?;
     drop(to);
-    // What is left is received as buffers or as guards, or not at all.
+    // The remaining messages are received as buffers or by guards, or not at all.
     match random.below(3) {
         0 => while from.receive_buffer().is_ok() {},
         1 => drop(from.iter().map(|message| Ok(message?.len())).sum::<Result<usize>>()?),
@@ -204,14 +204,14 @@ fn work(rank: &Rank, together: &mut Together, random: &mut Random) -> Result<()>
     Ok(())
 }
 
-/// Closes the ends that nobody has opened.
+/// Opens and closes the other ends of the stranded channels.
 fn close_stranded(rank: &Rank, together: &mut Together) -> Result<()> {
     let (me, size) = (rank.id(), rank.size());
     together.wait()?;
     loop {
         let stranded = rank.receiver::<[u64]>("stranded", (me + size - 1) % size, WORK)?;
         if matches!(stranded.try_receive(), Ok(None)) {
-            // The last of them, just made: its other end is to be closed as well.
+            // This call has made a new channel, so there were no more. Its other end must be closed as well.
             break;
         }
     }
@@ -234,7 +234,7 @@ fn memory_does_not_grow_with_work() {
                 close_stranded(rank, &mut together)?;
                 let memory = rank.memory();
                 together.wait()?;
-                // The first rounds make the ranks' tables of buffers.
+                // The first rounds allocate the ranks' tables of buffers.
                 if round < 2 {
                     continue;
                 }
@@ -247,7 +247,7 @@ fn memory_does_not_grow_with_work() {
     }
 }
 
-/// More buffers at once than a first table has entries.
+/// A rank holds more buffers at once than its first table has entries.
 #[test]
 fn thousands_of_buffers_are_held_at_once() {
     on_all(2, |rank| {
@@ -293,7 +293,7 @@ fn a_full_segment_is_an_error_value_and_serves_again() {
             );
             ensure!(full, "{error}");
             ensure!(held.len() > 10, "{} buffers", held.len());
-            // Not even a channel, and more than the address space has.
+            // There is no memory for a channel, nor for more bytes than the address space has.
             let large = Channel::degree(1).max_len(1 << 20);
             let error = rank.sender::<[u8]>("x", 0, large).err();
             ensure!(
@@ -316,7 +316,7 @@ fn a_full_segment_is_an_error_value_and_serves_again() {
     );
 }
 
-/// A rank's table of buffers can't grow: the buffer that does not fit into it is not lost.
+/// If a rank's table of buffers can't grow, a buffer that does not fit into it is not lost.
 #[test]
 fn a_buffer_that_can_not_be_taken_is_freed() {
     on_all_with(

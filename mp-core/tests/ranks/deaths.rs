@@ -1,4 +1,4 @@
-//! Ranks killed in the middle of something.
+//! Ranks that are killed during an operation.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn what_the_dead_had_published_is_delivered() {
                         one.send(&[i; 3])?;
                         two.send_buffer(rank.buffer_from(&[i; 100])?)?;
                     }
-                    // Held, not published: not a message.
+                    // These slots are held and not published, so they are no messages.
                     let (_one, _two) = (one.reserve(3)?, two.reserve(2)?);
                     match die() {}
                 }
@@ -58,7 +58,7 @@ fn lost(error: Option<Error>) -> Result<()> {
     Ok(())
 }
 
-/// Everybody but rank 0 begins when it says so.
+/// Makes all other ranks begin when rank 0 calls this.
 fn begin(rank: &Rank) -> Result<()> {
     if rank.id() > 0 {
         rank.receiver::<u8>("begin", 0, Channel::degree(1))?.receive()?;
@@ -71,7 +71,7 @@ fn begin(rank: &Rank) -> Result<()> {
     Ok(())
 }
 
-/// Rank 0 claims a slot and never fills it; rank 1 goes on sending to rank 2.
+/// Rank 0 claims a slot and never fills it. Rank 1 goes on sending to rank 2.
 fn pass_over(rank: &Rank, degree: u32, select: bool, leave: impl Fn()) -> Result<()> {
     let endpoints = Endpoints::new([0, 1], [2]);
     let channel = Channel::degree(degree).max_len(2);
@@ -133,7 +133,7 @@ fn a_slot_whose_writer_forgot_it_is_passed_over_when_it_has_closed() {
     }
 }
 
-/// Rank 0 takes a message and never gives its slot back; rank 1 goes on receiving from rank 2.
+/// Rank 0 takes a message and never gives its slot back. Rank 1 goes on receiving from rank 2.
 fn give_back(rank: &Rank, degree: u32, leave: impl Fn()) -> Result<()> {
     let endpoints = Endpoints::new([2], [0, 1]);
     let channel = Channel::degree(degree).max_len(2);
@@ -179,7 +179,7 @@ fn a_slot_whose_reader_forgot_it_is_used_again_when_it_has_closed() {
     }
 }
 
-/// A slot in which a buffer stood before is being filled with what looks like another one.
+/// A rank dies while it fills a slot, which held a moved buffer before, with elements that look like another one.
 #[test]
 fn a_half_written_message_is_not_taken_for_a_buffer() {
     let _watchdog = Watchdog::start();
@@ -192,7 +192,7 @@ fn a_half_written_message_is_not_taken_for_a_buffer() {
             receiver.receive_buffer()?;
             to.send(&0)?;
             from.receive()?;
-            // From here on the death of rank 0 frees the channel.
+            // From here on, the channel is freed when rank 0 dies.
             drop(receiver);
             to.send(&0)?;
             return lost(from.receive().err());
@@ -239,7 +239,7 @@ fn a_crowd_survives_the_death_of_any_of_its_ranks() {
     }
 }
 
-/// Those that go on have results, whatever became of the others.
+/// The ranks that go on have results, however the other ranks ended.
 #[test]
 fn what_became_of_each_rank_is_returned() {
     let _watchdog = Watchdog::start();

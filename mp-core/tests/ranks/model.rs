@@ -1,4 +1,4 @@
-//! Any sequence of calls on a channel does what it would on a queue of its length.
+//! Any sequence of calls has the same effects on a channel as on a model, a queue of the same length.
 
 use std::collections::VecDeque;
 
@@ -10,13 +10,13 @@ const MAX: usize = 5;
 #[derive(Clone, Debug)]
 enum Call {
     Send(Vec<u32>),
-    /// Reserve a slot, write it, publish it or not.
+    /// Reserves a slot, writes it, and publishes it or not.
     Fill(Vec<u32>, bool),
     SendBuffer(Vec<u32>),
-    /// Receive, and keep what came.
+    /// Receives a message and keeps it.
     Keep,
     ReceiveBuffer,
-    /// Drop one of those kept.
+    /// Drops one of the kept messages.
     Drop(prop::sample::Index),
     CloseSender,
 }
@@ -34,20 +34,20 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// What a test keeps of a message, and what it should read there.
+/// A message that the test keeps, and the contents that it should have.
 enum Kept<'a> {
     Guard(Guard<'a, [u32]>, Vec<u32>),
     Buffer(SharedBuffer<u32>, Vec<u32>),
 }
 
-/// A channel as a queue: a slot for each message, used in a circle.
+/// A channel as a queue, with a slot for each message. The slots are used in a circle.
 struct Model {
     shared: bool,
-    /// By slot: whether it is taken.
+    /// For each slot, whether it is taken.
     slots: Vec<bool>,
     sent: usize,
     received: usize,
-    /// Between two ranks, slots come back in order only.
+    /// In a channel between two ranks, slots come back only in order. This is the number of slots that have come back.
     head: usize,
     queue: VecDeque<(Vec<u32>, bool)>,
 }
@@ -118,7 +118,7 @@ fn check(shared: bool, degree: usize, calls: Vec<Call>) -> Result<(), TestCaseEr
             }
             Call::Fill(message, publish) => {
                 let Some(sender) = &mut sender else { continue };
-                // A slot given up in a shared channel takes its turn: left to other tests.
+                // A slot that is given up in a shared channel must be passed. Other tests cover that.
                 let publish = publish || shared;
                 match sender.try_reserve(message.len()).map_err(Error::into_kind) {
                     Err(ErrorKind::TooLong { .. }) => prop_assert!(message.len() > MAX),
@@ -157,7 +157,7 @@ fn check(shared: bool, degree: usize, calls: Vec<Call>) -> Result<(), TestCaseEr
                     let position = model.received;
                     model.received += 1;
                     if moved {
-                        // Its slot went back at once.
+                        // A moved buffer's slot was given back at once.
                         model.release(position);
                     }
                     let position = if moved { usize::MAX } else { position };
@@ -193,7 +193,7 @@ fn check(shared: bool, degree: usize, calls: Vec<Call>) -> Result<(), TestCaseEr
                 Kept::Guard(guard, message) => prop_assert_eq!(&**guard, &**message),
                 Kept::Buffer(buffer, message) => {
                     prop_assert_eq!(&**buffer, &**message);
-                    // It is the test's own: writing it must change nothing else.
+                    // The buffer belongs to the test, so writing to it must change nothing else.
                     buffer.iter_mut().for_each(|element| *element = !*element);
                     message.iter_mut().for_each(|element| *element = !*element);
                 }
@@ -206,7 +206,7 @@ fn check(shared: bool, degree: usize, calls: Vec<Call>) -> Result<(), TestCaseEr
     Ok(())
 }
 
-/// A receive call gave no message: was there none?
+/// Checks a receive call that returned no message against the model.
 fn nothing(result: mp_core::Result<()>, model: &Model, closed: bool) -> Result<(), TestCaseError> {
     prop_assert!(model.queue.is_empty(), "{} messages wait", model.queue.len());
     match result.map_err(Error::into_kind) {

@@ -1,5 +1,5 @@
-//! Message passing buffers: what was put is got, flags are waited for in every way, and whoever
-//! waits for what can't come hears of it.
+//! Message passing buffers: ranks get what was put, wait for flags in every way, and get an error if a flag can't be
+//! set any more.
 
 use std::{
     fmt::Debug,
@@ -24,14 +24,14 @@ fn bytes(seed: usize, length: usize) -> Vec<u8> {
     (0..length).map(|index| (index * 7 + index / 256 + seed * 31 + 1) as u8).collect()
 }
 
-/// Waits whose ends are looked at must not wait for ever.
+/// Opens buffers with a time limit, so that a test whose wait does not end fails.
 fn open(rank: &Rank, lines: usize) -> Result<Mpb> {
     let mut mpb = rank.mpb("mpb", Mpbs::lines(lines))?;
     mpb.set_wait(LONG);
     Ok(mpb)
 }
 
-/// All ranks come at the same time; one makes the buffers, and no other takes memory for them.
+/// All ranks open the buffers at the same time. One rank makes them, and no other rank allocates memory for them.
 #[test]
 fn buffers_that_all_open_are_made_once() {
     const LINES: usize = 8_192;
@@ -57,19 +57,19 @@ fn facts_about_the_buffers() {
     });
 }
 
-/// Everything that was ever put, in memory of the test's own.
+/// The model keeps all bytes that were put in ordinary memory.
 #[test]
 fn puts_and_gets_against_a_model() {
     const LINES: usize = 90;
     on_all(3, |rank| {
-        // Larger than what is used, and not zero when it is made anew.
+        // The buffers are made several times, so that their memory was used before and is not zero.
         for _ in 0..3 {
             let mpb = open(rank, LINES)?;
             let mut together = Together::new(rank)?;
             let mut model = vec![vec![0u8; LINES * 64]; 3];
             let mut random = Random::new(5);
             for turn in 0..400 {
-                // All ranks know what each does, and one does it.
+                // All ranks know the operation of each turn, and one rank carries it out.
                 let me = turn % 3;
                 let (from, to) = (random.below(3) as usize, random.below(3) as usize);
                 let first = random.below(LINES as u64) as usize;
@@ -83,7 +83,7 @@ fn puts_and_gets_against_a_model() {
                         let content = bytes(turn, length);
                         let rest = target * 64 + length..target * 64 + count * 64;
                         model[to][target * 64..][..length].copy_from_slice(&content);
-                        // Not determined; made so.
+                        // The rest of the last line is not determined by the put, so it is set to zero.
                         model[to][rest].fill(0);
                         if me == rank.id() {
                             mpb.put(&content, line(to, target))?;
@@ -99,7 +99,7 @@ fn puts_and_gets_against_a_model() {
                     }
                     1 => {
                         let content = model[me][source].to_vec();
-                        // Overlapping ones would be copied on.
+                        // Overlapping lines are left out, because lines would be copied that were just written.
                         if me == to && first.abs_diff(target) < count {
                             continue;
                         }
@@ -131,7 +131,7 @@ fn puts_and_gets_against_a_model() {
     });
 }
 
-/// Lines that come later take no memory before they are used, and all ranks find the same ones.
+/// Lines that are made later take no memory before they are used, and all ranks find the same lines.
 #[test]
 fn lines_come_when_the_first_is_used() {
     const NEAR: usize = 4;
@@ -153,7 +153,7 @@ fn lines_come_when_the_first_is_used() {
                 let in_use = rank.memory().in_use;
                 together.wait()?;
                 ensure!(in_use < before + far / 2, "{in_use} bytes, {before} before");
-                // The last line, and the first of those that come later.
+                // This uses the last line, and so all lines that are made later.
                 let content = bytes(me, (LINES - NEAR) * 64);
                 mpb.put(&content, line(me, NEAR))?;
                 mpb.set_flag(line(next, 0), round)?;
@@ -165,7 +165,7 @@ fn lines_come_when_the_first_is_used() {
                 mpb.set_flag_with(line(next, LINES - 1), round, &[7; 5])?;
                 mpb.wait_flag_from(last, LINES - 1, |seen| seen == round)?;
                 ensure!(rank.memory().in_use >= before + far, "the lines are somewhere else");
-                // From one kind to the other, but not of both kinds.
+                // A copy may go from one kind of lines to the other, but a range must not contain both kinds.
                 mpb.put_own(NEAR, 1, line(me, 2))?;
                 let straddles = mpb.get(line(last, NEAR - 1), &mut [0; 128]);
                 let straddles = straddles.map_err(Error::into_kind);
@@ -176,7 +176,7 @@ fn lines_come_when_the_first_is_used() {
                 drop(mpb);
                 together.wait()?;
                 let after = rank.memory().in_use;
-                // Others may be at something else by now.
+                // Other ranks may have allocated other memory by now.
                 ensure!(after < before + far / 2, "{after} bytes, {before} before");
             }
             Ok(())
@@ -184,7 +184,7 @@ fn lines_come_when_the_first_is_used() {
     }
 }
 
-/// Ranks that want other lines from the beginning are told so.
+/// Ranks that ask for another number of lines from the beginning get an error.
 #[test]
 fn as_many_lines_are_wanted_at_once() {
     on_all(2, |rank| {
@@ -202,7 +202,7 @@ fn as_many_lines_are_wanted_at_once() {
                 mpb.wait_flag_with(LONG, None, 0, |seen| seen != 0).expect_err("a mismatch");
             ensure!(matches!(error.kind(), ErrorKind::MpbMismatch { .. }), "{error}");
         }
-        // None may be near.
+        // All lines may be made later.
         let all_later = rank.mpb("later", Mpbs::lines(3).growing_from(0))?;
         all_later.set_flag(line(rank.id(), 0), 3)?;
         ensure!(all_later.flag(0)? == 3, "another line");
@@ -265,7 +265,7 @@ fn nobody_sleeps_through_a_flag() {
                 let mut flags: Vec<_> = (0..200).collect();
                 random.shuffle(&mut flags);
                 for flag in flags {
-                    // The next round's may be there already.
+                    // The flag may already have the value of the next round.
                     mpb.wait_flag(flag, |value| value >= round)?;
                 }
             }
@@ -274,14 +274,14 @@ fn nobody_sleeps_through_a_flag() {
     }
 }
 
-/// Rank 0 counts the others in and lets them go at once, who wait for it in whichever way.
+/// Rank 0 counts the other ranks as they arrive, and lets all of them go at once. They wait in every way.
 #[test]
 fn all_are_let_go_together() {
     for policy in [WaitPolicy::Spin, WaitPolicy::Adaptive, WaitPolicy::Park] {
         for ranks in [1, 2, 3, 6] {
             on_all(ranks, |rank| {
                 let mut mpb = rank.mpb("together", Mpbs::lines(ranks + 1))?;
-                // Without a limit: only then a rank may sleep until all are woken.
+                // The wait has no limit, because a rank sleeps until all are woken only without one.
                 mpb.set_wait(policy);
                 let me = rank.id();
                 for round in 1..=150u64 {
@@ -316,7 +316,7 @@ fn all_are_let_go_together() {
     }
 }
 
-/// A rank sleeps until all are let go, and another thread of it for something else.
+/// A thread of a rank sleeps until all ranks are let go, and another thread of it sleeps for another flag.
 #[test]
 fn threads_are_let_go_together_and_alone() {
     on_all(3, |rank| {
@@ -360,7 +360,7 @@ fn several_threads_of_a_rank_wait() {
                 .map(|thread| {
                     scope.spawn(move || -> Result<()> {
                         for round in 1..=50 {
-                            // Two of them wait for the same flag.
+                            // Two of the threads wait for the same flag.
                             mpb.wait_flag(thread / 2 + 1, |value| value >= round)?;
                         }
                         Ok(())
@@ -443,7 +443,7 @@ fn places_that_do_not_exist() {
         };
         too_long(mpb.set_flag_with(line(0, 0), 1, &[1; 57]))?;
         too_long(mpb.flag_payload(0, &mut [0; 57]))?;
-        // At the very end, and nothing at all.
+        // These operations are at the very end of the lines, or have no bytes.
         mpb.put(&[1; 64], line(1, 9))?;
         mpb.put(&[], line(1, 10))?;
         mpb.get(line(1, 10), &mut [])?;
@@ -500,7 +500,7 @@ fn both_sides_are_shown_where_they_differ() {
     });
 }
 
-/// Those of the first call are not those of the second.
+/// The buffers of the first call are not those of the second.
 #[test]
 fn buffers_pair_up_in_the_order_of_opening() {
     on_all(3, |rank| {
@@ -511,7 +511,7 @@ fn buffers_pair_up_in_the_order_of_opening() {
         second.set_flag(next, 2)?;
         ensure!(first.wait_flag(0, |value| value != 0)? == 1, "of the second");
         ensure!(second.wait_flag(0, |value| value != 0)? == 2, "of the first");
-        // One of other lines beside them.
+        // Other buffers, with another number of lines, exist beside these.
         let other = rank.mpb("other", Mpbs::lines(7))?;
         ensure!(other.flag(0)? == 0, "of others");
         Ok(())
@@ -546,7 +546,7 @@ fn what_is_got_is_combined_with_what_was_there() {
     });
 }
 
-/// What is combined is left in lines of any rank's buffer, also in those that are read.
+/// The results are left in lines of any rank's buffer, even in the lines that are read.
 fn pass<T>(rank: &Rank, name: &str, of: impl Fn(u64) -> T) -> Result<()>
 where
     T: Plain + PartialEq + Debug,
@@ -557,7 +557,7 @@ where
     mpb.set_wait(LONG);
     let mut together = Together::new(rank)?;
     let element = |rank: usize, index: usize| of((rank * 1_000 + index * 37 + 1) as u64);
-    // Not commutative.
+    // The operation is not commutative.
     let combine = |own: T, there: T| {
         let mut bytes = bytemuck::bytes_of(&own).to_vec();
         for (byte, there) in bytes.iter_mut().zip(bytemuck::bytes_of(&there)) {
@@ -574,7 +574,7 @@ where
             let expected: Vec<T> =
                 (0..length).map(|index| combine(all[index], element(other, index))).collect();
             for owner in 0..ranks {
-                // Lines that only this rank uses.
+                // These are lines that only this rank uses.
                 let own_lines = line(owner, 1 + LINES * (me + 1));
                 let mut got = all[..length].to_vec();
                 mpb.pass_with(line(other, 1), &mut got, combine, own_lines)?;
@@ -609,7 +609,7 @@ fn what_is_combined_is_left_in_lines() {
     });
 }
 
-/// The first one's, for each pair of buffers again.
+/// All ranks agree on the first proposal, for each pair of buffers anew.
 #[test]
 fn all_agree_on_what_one_has_proposed() {
     on_all(3, |rank| {
@@ -644,7 +644,7 @@ fn nothing_is_left_of_closed_buffers() {
         let before = used(&mut together)?;
         for round in 0..20 {
             let mpb = open(rank, 300 + round)?;
-            // Zero at first, though the memory was used before.
+            // Flags are zero at first, although the memory was used before.
             ensure!(mpb.flag(round)? == 0, "round {round}");
             together.wait()?;
             mpb.set_flag(line(1 - rank.id(), round), 1)?;
@@ -684,7 +684,7 @@ fn a_wait_has_its_limit() {
             ensure!(started.elapsed() >= 3 * limit, "too early");
         }
         together.wait()?;
-        // And goes on as if nothing had been.
+        // After the timeouts, the rank goes on as before.
         mpb.set_flag(line(1 - rank.id(), 0), 1)?;
         mpb.set_wait(LONG);
         mpb.wait_flag(0, |value| value == 1)?;
@@ -699,8 +699,8 @@ fn disconnected<T: std::fmt::Debug>(result: Result<T>) -> Result<()> {
     }
 }
 
-/// Rank 0 is gone at some time; what it had set is seen, and nobody waits for what it has not. The
-/// others go on.
+/// Rank 0 goes at some time. The other ranks see the flags that it has set, do not wait for other flags of it, and go
+/// on.
 fn after_one_has_gone(rank: &Rank, go: impl Fn(Mpb)) -> Result<()> {
     let mpb = open(rank, 4)?;
     let me = rank.id();
@@ -711,11 +711,11 @@ fn after_one_has_gone(rank: &Rank, go: impl Fn(Mpb)) -> Result<()> {
         go(mpb);
         return Ok(());
     }
-    // Gone or not.
+    // Rank 0 may or may not be gone by now.
     disconnected(mpb.wait_flag_from(0, 3, |value| value == 9))?;
     ensure!(mpb.wait_flag_from(0, 0, |value| value == 7)? == 7, "lost");
     ensure!(mpb.wait_flag(0, |value| value == 7)? == 7, "lost");
-    // Those who are left do not mind.
+    // The remaining ranks are not disturbed.
     for round in 1..=20 {
         if me == 1 {
             for to in 2..rank.size() {
@@ -731,7 +731,7 @@ fn after_one_has_gone(rank: &Rank, go: impl Fn(Mpb)) -> Result<()> {
             sleep(Duration::from_millis(1));
         }
     }
-    // The last one is told.
+    // The last remaining rank gets an error.
     if me == 1 {
         disconnected(mpb.wait_flag(3, |value| value == 9))?;
     }
@@ -742,9 +742,9 @@ fn after_one_has_gone(rank: &Rank, go: impl Fn(Mpb)) -> Result<()> {
 fn who_has_finished_disturbs_only_those_who_wait_for_it() {
     for ranks in [2, 3, 4] {
         on_all(ranks, |rank| after_one_has_gone(rank, drop));
-        // Not dropped, but over.
+        // Rank 0 forgets its buffers, and ends.
         on_all(ranks, |rank| after_one_has_gone(rank, std::mem::forget));
-        // Closed, and still there.
+        // Rank 0 closes its buffers, and goes on.
         on_all(ranks, |rank| {
             after_one_has_gone(rank, |mpb| {
                 drop(mpb);
@@ -754,7 +754,7 @@ fn who_has_finished_disturbs_only_those_who_wait_for_it() {
     }
 }
 
-/// Ranks that never open them are not waited for when they are gone.
+/// Ranks that never open the buffers are not waited for when they are gone.
 #[test]
 fn who_never_comes_is_gone_in_the_end() {
     on_all(3, |rank| {
@@ -775,7 +775,7 @@ fn alone_a_rank_sets_its_own_flags() {
     let mut mpb = rank.mpb("mpb", Mpbs::lines(2)).unwrap();
     mpb.set_flag(line(0, 1), 5).unwrap();
     assert_eq!(mpb.wait_flag(1, |value| value == 5).unwrap(), 5);
-    // Another thread may do it.
+    // Another thread may set the flag.
     mpb.set_wait(LONG);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -797,7 +797,7 @@ fn lost<T: std::fmt::Debug>(result: Result<T>, victim: usize) -> Result<()> {
     }
 }
 
-/// Rank 0 sets a flag and dies; nobody else waits for it directly.
+/// Rank 0 sets a flag and dies. No other rank waits for it directly.
 fn until_one_dies(rank: &Rank, die: impl Fn()) -> Result<()> {
     let mpb = open(rank, 4)?;
     let together = rank.mpb("together", Mpbs::lines(1))?;
@@ -806,19 +806,19 @@ fn until_one_dies(rank: &Rank, die: impl Fn()) -> Result<()> {
         for to in 1..ranks {
             mpb.set_flag(line(to, 0), 7)?;
         }
-        // Some of the others sleep by then.
+        // Some of the other ranks sleep by then.
         sleep(Duration::from_millis(1));
         die();
         return Ok(());
     }
     lost(together.wait_flag_together(0, 0, |value| value == 1), 0)?;
-    // Each waits for the next, and nobody sets anything.
+    // Each rank waits for the next, and no rank sets a flag.
     let next = rank.id() % (ranks - 1) + 1;
     lost(mpb.wait_flag_from(next, 1, |value| value == 1), 0)?;
     lost(mpb.wait_flag(1, |value| value == 1), 0)?;
-    // What it had set is there.
+    // The flag that rank 0 has set is visible.
     ensure!(mpb.wait_flag_from(0, 0, |value| value == 7)? == 7, "flag");
-    // Again, in the same way.
+    // Buffers that are opened after the death behave in the same way.
     let mpb = open(rank, 4)?;
     lost(mpb.wait_flag(1, |value| value == 1), 0)
 }
@@ -852,7 +852,7 @@ fn everybody_hears_of_a_killed_process() {
     }
 }
 
-/// It keeps the world's memory, in which others may have died or finished meanwhile.
+/// An MPB keeps the world's memory mapped, even if other ranks have died or finished.
 #[test]
 fn what_is_taken_out_of_a_world_stays_good() {
     let taken = std::sync::Mutex::new(Vec::new());

@@ -1,5 +1,5 @@
-//! Message passing buffers of some ranks of the world: numbered as they were named, agreed on, and not
-//! disturbed by anybody else.
+//! Message passing buffers of some ranks of the world: the ranks are numbered in the order in which they are named,
+//! agree on the buffers, and are not disturbed by other ranks.
 
 use std::{thread::sleep, time::Duration};
 
@@ -22,7 +22,7 @@ fn open(rank: &Rank, name: &str, ranks: &[usize], lines: usize) -> Result<Mpb> {
     Ok(mpb)
 }
 
-/// Something goes round, in the order in which the ranks are named.
+/// Sends data round, in the order in which the ranks are named.
 fn round(mpb: &Mpb, ranks: &[usize], rounds: u64) -> Result<()> {
     let (me, size) = (mpb.rank(), mpb.ranks());
     let (next, before) = ((me + 1) % size, (me + size - 1) % size);
@@ -33,14 +33,14 @@ fn round(mpb: &Mpb, ranks: &[usize], rounds: u64) -> Result<()> {
         let mut got = [0; 100];
         mpb.get(line(me, 1), &mut got)?;
         ensure!(got == [ranks[before] as u8 + round as u8; 100], "round {round}: {got:?}");
-        // Until it was got.
+        // This tells the previous rank that its data were got.
         mpb.set_flag(line(before, 3), round)?;
         mpb.wait_flag_from(next, 3, |value| value >= round)?;
     }
     Ok(())
 }
 
-/// The odd and the even ranks, each backwards.
+/// Returns the odd or the even ranks, in descending order.
 fn half(rank: &Rank) -> Vec<usize> {
     (0..rank.size()).rev().filter(|other| other % 2 == rank.id() % 2).collect()
 }
@@ -77,7 +77,7 @@ fn numbered_as_they_are_named() {
     }
 }
 
-/// Several by turns, with ranks in common; those of all beside them.
+/// A rank uses several buffers in turn, which have ranks in common, and those of all ranks beside them.
 #[test]
 fn groups_overlap() {
     on_all(5, |rank| {
@@ -93,7 +93,7 @@ fn groups_overlap() {
         let mine: Vec<_> = mine
             .map(|(name, ranks)| Ok((open(rank, name, ranks, 4)?, ranks)))
             .collect::<Result<_>>()?;
-        // Of a name for each group, and of the same for those that have nobody in common.
+        // Each group has a name of its own, but groups that have no rank in common share a name.
         let pair: &[usize] = [&[0, 4][..], &[1, 3][..], &[2][..]]
             .into_iter()
             .find(|ranks| ranks.contains(&rank.id()))
@@ -177,7 +177,7 @@ fn who_names_others_is_shown_both() {
     }
 }
 
-/// The last rank dies, or panics, or ends; the others, who have buffers without it, do not mind.
+/// The last rank dies, panics, or ends. The other ranks, which have buffers without it, are not disturbed.
 fn without_the_last(rank: &Rank, end: impl Fn()) -> Result<()> {
     let last = rank.size() - 1;
     let others: Vec<usize> = (0..last).collect();
@@ -190,7 +190,7 @@ fn without_the_last(rank: &Rank, end: impl Fn()) -> Result<()> {
     let before = open(rank, "before", &others, 4)?;
     let with_it = open(rank, "with it", &[&[last], &others[..]].concat(), 4)?;
     together.wait()?;
-    // Until it is gone.
+    // This waits until the last rank is gone.
     let gone = with_it.wait_flag_from(0, 0, |value| value == 9);
     match gone.map_err(Error::into_kind) {
         Err(ErrorKind::PeerLost {
@@ -226,7 +226,7 @@ fn nobody_minds_a_killed_process_that_is_no_member() {
     }
 }
 
-/// Interrupts among some, numbered as they are named.
+/// Interrupts among some ranks, which are numbered in the order in which they are named.
 #[test]
 fn members_interrupt_each_other() {
     for notifier in [Notifier::Futex, Notifier::Signal] {
@@ -253,7 +253,7 @@ fn members_interrupt_each_other() {
             let others: Vec<_> = (0..half.len()).filter(|&other| other != me).collect();
             ensure!(from == others, "{from:?}");
             mpb.say_farewell();
-            // A thread that attends sees a closed one as gone.
+            // To a thread that attends, a rank that has closed its buffers is gone.
             for other in others {
                 mpb.set_flag(line(other, me % 4), 1)?;
                 mpb.wait_flag_from(other, other % 4, |value| value == 1)?;

@@ -1,4 +1,4 @@
-//! Channels between two ranks, degree 1 and up (and 0 where nothing is special about it).
+//! Channels between two ranks, of degree 1 and up (and of degree 0 where it behaves in the same way).
 
 use std::{
     any::type_name,
@@ -14,7 +14,7 @@ use crate::{
 
 const DEGREES: [u32; 6] = [0, 1, 2, 3, 7, 64];
 
-/// Sends `count` values in all ways; what arrives must be them, in order, and then the end.
+/// Sends `count` values in all ways. They must arrive in order, and the end of the channel after them.
 fn stream<T: Plain>(rank: &Rank, degree: u32, count: u64) -> Result<u64> {
     let of = type_name::<T>().rsplit("::").next().unwrap_or_default();
     let (name, channel) = (format!("{of} {degree}"), Channel::degree(degree));
@@ -29,7 +29,7 @@ fn stream<T: Plain>(rank: &Rank, degree: u32, count: u64) -> Result<u64> {
                     slot.publish()?;
                 }
                 3 => {
-                    // Dropped, it was never there.
+                    // A slot that is dropped is no message.
                     *sender.reserve()? = pattern(!i);
                     sender.send_timeout(&pattern(i), Duration::from_secs(30))?;
                 }
@@ -85,7 +85,7 @@ fn every_type_at_every_degree_in_order() {
             stream::<Aligned32>(rank, degree, 96)?;
             stream::<Aligned64>(rank, degree, 95)?;
             stream::<[u64; 32]>(rank, degree, 94)?;
-            // Nothing but its number.
+            // The message has no bytes, and consists only of its number.
             stream::<()>(rank, degree, 93)?;
         }
         Ok(())
@@ -121,7 +121,7 @@ fn a_hundred_thousand_messages_in_order() {
     assert_eq!(sums, [0, sum_below(100_000) + sum_below(20_000) + sum_below(10_000)]);
 }
 
-/// Every rank gets everybody's number by passing them around.
+/// The numbers of all ranks are passed around until each rank has all of them.
 #[test]
 fn rings_of_ranks() {
     for size in SIZES {
@@ -146,7 +146,7 @@ fn rings_of_ranks() {
     }
 }
 
-/// Any root tells everybody, over slices of odd lengths; everybody answers with a sum.
+/// Each rank in turn is the root, and sends slices of odd lengths to all ranks, which answer with a sum.
 #[test]
 fn every_root_tells_everybody() {
     for size in SIZES {
@@ -219,7 +219,7 @@ fn slices<T: Plain>(rank: &Rank, degree: u32, max: usize) -> Result<()> {
             let one = receiver.receive()?;
             ensure!(same(&one, &expected), "{name}: {len} elements differ");
             drop(one);
-            // A copied message as a buffer of one's own.
+            // A copied message is received as a buffer that this rank owns.
             let other = receiver.receive_buffer()?;
             ensure!(same(&other, &expected), "{name}: {len} elements differ in a buffer");
         }
@@ -267,7 +267,7 @@ fn guards_are_held_and_dropped_in_any_order() {
             let mut held = Vec::new();
             let mut next = 0;
             while next < 40 * degree {
-                // Slots come back in the order of the ring: an old guard holds up younger ones.
+                // Slots come back in the order of the ring, so an old guard holds up the slots after it.
                 let oldest = held.iter().map(|&(i, _)| i).min().unwrap_or(next);
                 while next < oldest + degree {
                     let guard = receiver.receive()?;
@@ -335,8 +335,8 @@ fn a_forgotten_guard_stops_the_channel_with_an_error_and_no_more() {
     });
 }
 
-/// The channel is freed while its oldest slot never came back: what was received after it belongs
-/// to the receiver all the same.
+/// The channel is freed although its oldest slot was never given back. A buffer that was received after that slot's
+/// message still belongs to the receiver.
 #[test]
 fn a_buffer_received_past_a_forgotten_guard_stays_the_receivers() {
     on_all(2, |rank| {
@@ -346,7 +346,7 @@ fn a_buffer_received_past_a_forgotten_guard_stays_the_receivers() {
             sender.send(&[1])?;
             sender.send_buffer(rank.buffer_from(&[7u32; 100])?)?;
             drop(sender);
-            // The channel is free when the receiver has closed, too.
+            // The channel is freed when the receiver has closed its end, too.
             let closed = rank.receiver::<u8>("closed", 1, Channel::degree(1))?;
             closed.receive()?;
             return Ok(());
@@ -354,7 +354,7 @@ fn a_buffer_received_past_a_forgotten_guard_stays_the_receivers() {
         let receiver = rank.receiver::<[u32]>("mixed", 0, channel)?;
         std::mem::forget(receiver.receive()?);
         let mut mine = receiver.receive_buffer()?;
-        // The sender is gone by then, so that this frees the channel.
+        // This waits until the sender is gone, so that dropping the receiver frees the channel.
         while !matches!(
             receiver.try_receive().as_ref().map_err(Error::kind),
             Err(ErrorKind::GuardsHeld { .. } | ErrorKind::Disconnected { .. })
@@ -388,7 +388,7 @@ fn what_was_published_before_the_close_is_delivered() {
                 rank.sender::<u8>("closed", 1, Channel::degree(1))?.send(&0)?;
             } else {
                 rank.receiver::<u8>("closed", 0, Channel::degree(1))?.receive()?;
-                // Opened after the other end was closed.
+                // This end is opened after the other end was closed.
                 let receiver = rank.receiver::<u32>(&name, 0, Channel::degree(degree))?;
                 let got = receiver.iter().map(|i| Ok(*i?)).collect::<Result<Vec<u32>>>()?;
                 ensure!(got == (0..degree).collect::<Vec<_>>(), "{got:?}");
@@ -433,7 +433,7 @@ fn a_closed_receiver_is_told_to_the_sender() {
     });
 }
 
-/// What one end asks for, and how.
+/// Opens and uses one end with one of several types, degrees and lengths.
 fn ask(rank: &Rank, name: &str, what: usize) -> Result<()> {
     let peer = 1 - rank.id();
     fn both<M: mp_core::Message + ?Sized>(
@@ -445,7 +445,7 @@ fn ask(rank: &Rank, name: &str, what: usize) -> Result<()> {
     ) -> Result<()> {
         if rank.id() == 0 {
             let mut sender = rank.sender::<M>(name, peer, channel)?;
-            // Whoever came first learns of it at the next call, or a wait ends with it.
+            // The end that was opened first gets the error from its next call, or from a call that waits.
             loop {
                 send(&mut sender)?;
             }
@@ -501,7 +501,7 @@ fn ends_that_differ_both_say_how_and_can_meet_afterwards() {
                         return Err(Error::other(format!("{ours} with {theirs}: {other:?}")));
                     }
                 }
-                // Both have closed their ends by now or will; the next ones agree.
+                // Both ranks have closed their ends by now, or will do so. The next ends agree.
                 stream_once(rank, &name)?;
             }
         }
@@ -520,7 +520,7 @@ fn stream_once(rank: &Rank, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// A type whose name is cut in the middle of a character.
+/// A type whose name would be cut in the middle of a character.
 mod a_module_whose_only_purpose_is_to_make_the_names_of_the_types_in_it_long {
     #[derive(Clone, Copy, bytemuck::NoUninit, bytemuck::AnyBitPattern)]
     #[repr(C)]
@@ -562,7 +562,7 @@ fn opening_a_name_again_makes_another_channel_and_leaves_no_memory() {
                 Ok(())
             }
         };
-        // Both ends in step, so that the number of channels is bounded.
+        // Both ends go in step, so that the number of channels is bounded.
         let step = |n: u64| -> Result<()> {
             (0..10).try_for_each(|i| round(10 * n + i))?;
             if rank.id() == 0 {
@@ -576,7 +576,7 @@ fn opening_a_name_again_makes_another_channel_and_leaves_no_memory() {
         let touched = rank.memory().touched;
         (2..100).try_for_each(step)?;
         let after = rank.memory().touched;
-        // How many of the ten channels of a step are there at the same time is a matter of luck.
+        // How many of the ten channels of a step exist at the same time depends on chance.
         ensure!(after <= touched + 11 * 4096, "{touched} bytes became {after}");
         Ok(())
     });
@@ -681,7 +681,7 @@ fn channels_that_can_not_be_are_errors() {
         let huge = Channel::degree(u32::MAX).max_len(u32::MAX as usize - 1);
         let error = text(rank.sender::<[[u64; 32]]>("x", 0, huge).err());
         ensure!(error.contains("larger than any memory"), "{error}");
-        // 2^64 - 64 bytes of slots, and then the rest of the channel.
+        // The slots take 2^64 - 64 bytes, so that the rest of the channel overflows.
         let all = Channel::degree((1 << 29) - 1).max_len(1 << 29);
         let error = rank.sender::<[[u64; 8]]>("x", 0, all).err();
         let full = matches!(
@@ -689,7 +689,7 @@ fn channels_that_can_not_be_are_errors() {
             Some(ErrorKind::Segment(SegmentError::Full { .. }) | ErrorKind::BadChannel { .. })
         );
         ensure!(full, "{error:?}");
-        // Larger than the segment, and a world goes on after it.
+        // The channel is larger than the segment. The world goes on after the error.
         let error = rank.sender::<[u8]>("x", 0, Channel::degree(1 << 20).max_len(1 << 30)).err();
         ensure!(
             matches!(
@@ -756,7 +756,7 @@ fn time_limits_hold_at_every_degree() {
     });
 }
 
-/// The end of a sender that panics is a loss: a loop over its messages does not take it for the last.
+/// A sender that panics is lost. A loop over its messages does not take that for the normal end.
 #[test]
 fn a_sender_that_panics_is_lost() {
     let all = run_on_all_with(

@@ -1,4 +1,4 @@
-//! The same where the kernel refuses what makes sleeping cheap.
+//! Runs tests again in a sandbox in which the kernel refuses the system calls that make sleeping cheap.
 
 use crate::sandbox::{Refused, run};
 

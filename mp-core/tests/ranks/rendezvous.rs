@@ -1,4 +1,4 @@
-//! Degree 0, and the races between two ends whose patience ends.
+//! Channels of degree 0, and races between two ends whose time limits expire.
 
 use std::{
     thread::sleep,
@@ -52,13 +52,13 @@ fn a_try_meets_only_who_waits() {
                 ensure!(meeting.try_reserve().is_err(), "reserved though nobody waits");
             }
             go.send(&0)?;
-            // The receiver waits, some time from now on.
+            // The receiver begins to wait at some time from now on.
             while let Err(error) = meeting.try_send(&2) {
                 ensure!(matches!(error.kind(), ErrorKind::Full { .. }), "{error}");
                 std::thread::yield_now();
             }
             gone.receive()?;
-            // A slot given up leaves the receiver waiting.
+            // A slot that is given up leaves the receiver waiting.
             let slot = loop {
                 match meeting.try_reserve() {
                     Ok(slot) => break slot,
@@ -69,7 +69,7 @@ fn a_try_meets_only_who_waits() {
             };
             drop(slot);
             meeting.send(&3)?;
-            // Now this end waits, for one who only looks.
+            // Now this end waits for a receiver that only looks.
             meeting.send(&4)?;
             gone.receive()?;
         } else {
@@ -123,8 +123,8 @@ fn messages_cross_at_degree_0_in_both_directions() {
     });
 }
 
-/// Sends with limits that are mostly too short, and receives likewise: what was said to be sent
-/// must be what was received.
+/// Sends and receives with limits that are mostly too short. The messages that were sent according to the results must
+/// be those that were received.
 fn impatient(rank: &Rank, degree: u32, seed: u64) -> Result<()> {
     let mut random = Random::new(seed ^ rank.id() as u64);
     let channel = Channel::degree(degree);
@@ -199,8 +199,8 @@ fn impatient_ends_lose_and_double_nothing() {
     }
 }
 
-/// A sender that has met a receiver may take its time to fill the slot, or never do it: the
-/// receiver's limit holds all the same, and the message comes when it comes.
+/// A sender that has met a receiver may take long to fill the slot, or may never do it. The receiver's limit holds
+/// nevertheless, and a later receive gets the message.
 #[test]
 fn a_receiver_does_not_wait_for_a_slow_writer_beyond_its_limit() {
     let limit = Duration::from_millis(20);
@@ -214,7 +214,7 @@ fn a_receiver_does_not_wait_for_a_slow_writer_beyond_its_limit() {
             *slot = 1;
             slot.publish()?;
             to.send(&0)?;
-            // A slot given up after the receiver has gone leaves nobody to meet.
+            // The slot is given up after the receiver has given up, so no offer is left.
             let slot = meeting.reserve()?;
             from.receive()?;
             drop(slot);
@@ -225,20 +225,20 @@ fn a_receiver_does_not_wait_for_a_slow_writer_beyond_its_limit() {
             );
             to.send(&0)?;
             meeting.send(&3)?;
-            // Given up while the receiver has come again.
+            // The slot is given up after the receiver has come back.
             let slot = meeting.reserve()?;
             from.receive()?;
             sleep(limit);
             drop(slot);
             meeting.send(&4)?;
-            // Forgotten.
+            // The slot is leaked.
             std::mem::forget(meeting.reserve()?);
             from.receive()?;
             return Ok(());
         }
         let meeting = rank.receiver::<u64>("meeting", 0, MEETING)?;
         let impatient = || -> Result<()> {
-            // Long enough for the sender to have come.
+            // The first limit is long enough for the sender to come.
             for limit in [limit * 10, limit, Duration::ZERO] {
                 let started = Instant::now();
                 let error = meeting.receive_timeout(limit).err();

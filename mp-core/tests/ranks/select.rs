@@ -11,7 +11,7 @@ use mp_core::{
 
 use crate::support::{SIZES, on_all, on_all_with};
 
-/// A collector gets everything from everybody, in each one's order, until all have closed.
+/// A collector gets all messages of all workers, in the order of each worker, until all have closed their ends.
 #[test]
 fn a_collector_serves_all_and_ends_with_the_last() {
     for size in SIZES.map(|workers| workers + 1) {
@@ -57,7 +57,7 @@ fn a_collector_serves_all_and_ends_with_the_last() {
     }
 }
 
-/// A server owns its receivers: each client opens one channel after the other, and each takes a free place.
+/// A server owns its receivers. Each client opens one channel after another, and each receiver takes a free place.
 #[test]
 fn a_server_adds_and_removes_clients_while_it_serves_others() {
     const TALKS: u64 = 3;
@@ -77,7 +77,7 @@ fn a_server_adds_and_removes_clients_while_it_serves_others() {
                 ensure!(clients.is_empty() && clients.try_ready().is_none(), "none yet");
                 let error = clients.ready().map_err(Error::into_kind);
                 ensure!(matches!(error, Err(ErrorKind::BadWorld(_))), "{error:?}");
-                // Who is served at each place, in which talk, and the next request.
+                // For each place: the client that is served there, the number of its talk, and the next request.
                 let mut served = Vec::new();
                 for client in 1..size {
                     let index = clients.push(rank.receiver(&name(0), client, channel)?);
@@ -148,7 +148,7 @@ fn ready_channels_are_served_in_turn() {
             ensure!(turn == [0, 1, 2], "round {round} served {turn:?}");
         }
         ensure!(select.try_ready().is_none(), "all are empty");
-        // One of the three alone.
+        // Only one of the three has a message.
         senders[1].send(&7)?;
         for _ in 0..3 {
             ensure!(select.ready()? == 1, "only the second has a message");
@@ -198,7 +198,8 @@ fn a_selection_has_limits() {
     }
 }
 
-/// A slice, a value, a rendezvous and a shared channel in one selection, each after a while.
+/// A selection has a channel of slices, one of values, a rendezvous and a shared channel. Each gets a message after a
+/// while.
 #[test]
 fn channels_of_all_kinds_wake_a_sleeping_selection() {
     for policy in [WaitPolicy::Adaptive, WaitPolicy::Park] {
@@ -267,7 +268,7 @@ fn channels_of_all_kinds_wake_a_sleeping_selection() {
     }
 }
 
-/// A receiver that left the selection wakes nobody and keeps its messages.
+/// A receiver that was removed from the selection does not wake it, and keeps its messages.
 #[test]
 fn a_removed_receiver_is_no_longer_waited_for() {
     on_all(1, |rank| {
@@ -289,8 +290,8 @@ fn a_removed_receiver_is_no_longer_waited_for() {
     });
 }
 
-/// A rank that waits for room goes on receiving meanwhile: two that send each other more than
-/// their channels hold do not wait for each other for ever.
+/// A rank that waits for room goes on receiving. So two ranks that send each other more than their channels hold do not
+/// wait for each other for ever.
 #[test]
 fn room_can_be_waited_for_along_with_messages() {
     for degree in [1, 2, 5] {
@@ -300,7 +301,7 @@ fn room_can_be_waited_for_along_with_messages() {
             let endpoints = Endpoints::new([0, 1], [0, 1]);
             let mut to = rank.sender::<u64>("both ways", other, Channel::degree(degree))?;
             let from = rank.receiver::<u64>("both ways", other, Channel::degree(degree))?;
-            // And one that is always full, which is never ready.
+            // The selection also has a channel that is always full, and so is never ready.
             let mut full = rank.shared_sender::<u64>("full", &endpoints, Channel::degree(1))?;
             let none = rank.shared_receiver::<u64>("full", &endpoints, Channel::degree(1))?;
             while !matches!(
@@ -341,7 +342,7 @@ fn room_can_be_waited_for_along_with_messages() {
     }
 }
 
-/// A sender is ready when its receiver has gone: sending would tell.
+/// A sender is ready when its receiver is gone, because a send would then return an error.
 #[test]
 fn senders_hear_of_the_end() {
     for degree in [0, 1] {

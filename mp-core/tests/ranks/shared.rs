@@ -4,7 +4,7 @@ use mp_core::{Channel, Endpoints, Error, ErrorKind, Rank, Result, Select};
 
 use crate::support::{Random, SIZES, on_all};
 
-/// Everybody tells rank 0 what they sent and received; there it must come out even.
+/// All ranks report to rank 0 what they sent and received, and rank 0 checks that both agree.
 fn settle(rank: &Rank, name: &str, sent: &[u64], received: &[u64]) -> Result<()> {
     let channel = Channel::degree(2).max_len(100_000);
     let name = format!("settle {name}");
@@ -25,7 +25,7 @@ fn settle(rank: &Rank, name: &str, sent: &[u64], received: &[u64]) -> Result<()>
     Ok(())
 }
 
-/// A message names its sender and its number there.
+/// Returns a message that contains its sender and its number at that sender.
 fn message(sender: usize, number: u64) -> u64 {
     (sender as u64) << 32 | number
 }
@@ -57,7 +57,7 @@ fn every_message_reaches_one_receiver_once() {
                                 slot.publish()?;
                             }
                             2 => {
-                                // Given up: nobody must get it, nobody must wait for it.
+                                // The slot is given up. No rank must receive it or wait for it.
                                 *sender.reserve()? = u64::MAX;
                                 sender.send(&message)?;
                             }
@@ -85,7 +85,7 @@ fn every_message_reaches_one_receiver_once() {
                     for sender in 0..senders {
                         let of = |&&m: &&u64| m >> 32 == sender as u64;
                         let numbers: Vec<_> = received.iter().filter(of).collect();
-                        // In order at every receiver, complete at a single one.
+                        // The numbers must be in order at every receiver, and complete if there is only one receiver.
                         ensure!(numbers.is_sorted(), "{name}: out of order: {numbers:?}");
                         ensure!(receivers > 1 || numbers.len() == 60, "{}", numbers.len());
                     }
@@ -97,7 +97,7 @@ fn every_message_reaches_one_receiver_once() {
     });
 }
 
-/// Every rank is at both ends.
+/// All ranks are at both ends.
 #[test]
 fn everybody_sends_and_receives() {
     for size in SIZES {
@@ -173,7 +173,7 @@ fn guards_and_slots_are_held_by_several_at_once() {
                 }
                 ensure!(held.iter().all(|(value, guard)| *value == **guard), "a message changed");
                 random.shuffle(&mut held);
-                // Two receivers with up to three each leave a slot.
+                // Two receivers that hold up to three guards each leave a slot.
                 held.truncate(random.below(4) as usize);
             }
         }
@@ -181,7 +181,7 @@ fn guards_and_slots_are_held_by_several_at_once() {
     });
 }
 
-/// Whoever leaves early does not end it for the others.
+/// A rank that leaves early does not end the channel for the others.
 #[test]
 fn ranks_leave_early() {
     on_all(5, |rank| {
@@ -190,7 +190,7 @@ fn ranks_leave_early() {
         let mut sum = 0;
         match rank.id() {
             0 => drop(rank.shared_sender::<u64>("left", &endpoints, channel)?),
-            // One never opens its end: the end of its code closes it.
+            // This rank never opens its end. The end is closed when the rank's code ends.
             1 => {}
             2 => {
                 let mut sender = rank.shared_sender::<u64>("left", &endpoints, channel)?;
@@ -198,7 +198,7 @@ fn ranks_leave_early() {
             }
             3 => {
                 let receiver = rank.shared_receiver::<u64>("left", &endpoints, channel)?;
-                // Fewer when the other receiver was fast.
+                // This gets fewer messages if the other receiver was faster.
                 sum = receiver.iter().take(5).map(|i| Ok(*i?)).sum::<Result<u64>>()?;
             }
             _ => {
@@ -206,7 +206,7 @@ fn ranks_leave_early() {
                 sum = receiver.iter().map(|i| Ok(*i?)).sum::<Result<u64>>()?;
             }
         }
-        // Who got what differs from run to run; all together must not.
+        // The messages that each rank got differ from run to run, but their sum does not.
         let mut total = rank.sender::<u64>("total", 0, Channel::degree(1))?;
         total.send(&sum)?;
         if rank.id() > 0 {
@@ -267,7 +267,7 @@ fn moved_buffers_go_to_one_of_several() {
     });
 }
 
-/// Impatient senders and receivers, several at either end.
+/// Several senders and receivers, all with short limits.
 #[test]
 fn impatient_ends_lose_and_double_nothing() {
     on_all(5, |rank| {

@@ -1,4 +1,4 @@
-//! Types of all sizes and alignments, and values of them that can be told apart.
+//! Types of all sizes and alignments, and distinguishable values of them.
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use mp_core::Plain;
@@ -14,12 +14,12 @@ pub struct Sample {
     pub flags: [u8; 2],
 }
 
-/// As much as fits into a line beside its header.
+/// The largest type that fits into a line beside its header.
 #[derive(Clone, Copy, NoUninit, AnyBitPattern)]
 #[repr(C)]
 pub struct Bytes56(pub [u64; 7]);
 
-/// One more.
+/// A type that has one byte more.
 #[derive(Clone, Copy, NoUninit, AnyBitPattern)]
 #[repr(C)]
 pub struct Bytes57(pub [u8; 32], pub [u8; 25]);
@@ -44,7 +44,7 @@ pub struct Aligned128(pub [u64; 16]);
 #[repr(C, align(256))]
 pub struct Aligned256(pub [u64; 32]);
 
-/// The value number `index`: random bytes, the same in every process.
+/// Returns the value number `index`: random bytes that are the same in every process.
 pub fn pattern<T: Plain>(index: u64) -> T {
     let mut value = T::zeroed();
     let mut random = Random::new(index);
@@ -52,12 +52,12 @@ pub fn pattern<T: Plain>(index: u64) -> T {
     value
 }
 
-/// The slice number `index` of `len` elements.
+/// Returns the slice number `index`, of `len` elements.
 pub fn pattern_slice<T: Plain>(index: u64, len: usize) -> Vec<T> {
     (0..len as u64).map(|i| pattern(index << 32 | i)).collect()
 }
 
-/// Whether two values have the same bytes.
+/// Returns whether two slices have the same bytes.
 pub fn same<T: Plain>(one: &[T], other: &[T]) -> bool {
     bytemuck::cast_slice::<T, u8>(one) == bytemuck::cast_slice::<T, u8>(other)
 }

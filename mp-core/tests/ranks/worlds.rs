@@ -71,7 +71,7 @@ fn every_error_comes_back_with_its_rank() {
     }
 }
 
-/// What threads return need not be carried to another process.
+/// Results of threads need not be serializable, because they stay in the process.
 #[test]
 fn threads_return_what_serde_does_not_know() {
     let _watchdog = Watchdog::start();
@@ -91,12 +91,12 @@ fn threads_return_what_serde_does_not_know() {
     }
     let error = World::processes(2).run_threads(|_| Ok(())).unwrap_err();
     assert!(error.to_string().contains("World::run_each"), "{error}");
-    // Ranks of processes come by, and run it again.
+    // Ranks that are processes reach that call, and run the world of threads again.
     let ids = World::processes(2).run(|rank| Ok(rank.id())).unwrap();
     assert_eq!(ids, [0, 1]);
 }
 
-/// Rank 0 ends in a way that runs code of the program once more, which panics; the others wait for it.
+/// Rank 0 ends in a way that runs code of the program, which panics. The other ranks wait for rank 0.
 fn ends_of_rank_0<T>(end: impl Fn() -> Result<T> + Sync) -> Vec<(&'static str, Vec<(usize, Cause)>)>
 where
     T: serde::Serialize + serde::de::DeserializeOwned + Send + Clone + Default + std::fmt::Debug,
@@ -135,7 +135,7 @@ fn an_error_that_panics_when_it_is_displayed_is_a_panic() {
     }
 }
 
-/// Panics when it is dropped, with another one like it.
+/// Panics when it is dropped, with another bomb as the payload.
 struct Bomb(u32);
 
 impl Drop for Bomb {
@@ -185,7 +185,7 @@ fn a_result_that_panics_when_it_is_encoded_is_a_panic() {
         }
     }
     let _watchdog = Watchdog::start();
-    // Between threads nothing is encoded.
+    // This needs processes, because results of threads are not encoded.
     let result = World::processes(3).run(|rank| match rank.id() {
         0 => Ok(Secret(true)),
         _ => {
@@ -205,7 +205,7 @@ fn send_until_refused(to: &mut mp_core::Sender<u64>) -> Option<Error> {
     std::iter::repeat_with(|| to.send(&0)).find_map(Result::err)
 }
 
-/// Waits for rank 0 in each of the ways there are; says how each wait ended.
+/// Waits for rank 0 in every way, and checks how each wait ends.
 fn wait_for_rank_0(rank: &Rank) -> Result<()> {
     let lost = |error: Option<Error>, how: &str| -> Result<()> {
         match error.map(Error::into_kind) {
@@ -219,7 +219,7 @@ fn wait_for_rank_0(rank: &Rank) -> Result<()> {
     let mut never_met = rank.sender::<u64>("never met", 0, Channel::degree(0))?;
     let shared = Endpoints::new([0], 1..rank.size());
     let shared = rank.shared_receiver::<u64>("shared", &shared, Channel::degree(1))?;
-    // Published before the end, so it is delivered.
+    // These messages were published before the end, so they are delivered.
     for expected in 0..3 {
         ensure!(*receiver.receive()? == expected, "what was published");
     }
@@ -239,8 +239,8 @@ fn wait_for_rank_0(rank: &Rank) -> Result<()> {
             lost(error, "select")?;
         }
     }
-    // And from now on in every way. Channels hear of it one after another, so that one with room may still take a
-    // message.
+    // From now on, all calls fail. But channels are told of the loss one after another, so a channel with room may
+    // still take a message.
     lost(receiver.receive().err(), "receive afterwards")?;
     lost(receiver.try_receive().err(), "try_receive afterwards")?;
     lost(meeting.receive().err(), "rendezvous afterwards")?;
@@ -253,12 +253,12 @@ fn wait_for_rank_0(rank: &Rank) -> Result<()> {
     lost(rank.sender::<u8>("new", 0, Channel::degree(1))?.send(&0).err(), "a new sender")
 }
 
-/// Rank 0 speaks to everybody, then everybody waits for it.
+/// Rank 0 sends messages to all ranks, which then wait for it.
 fn speak_before_the_end(rank: &Rank) -> Result<()> {
     for to in 1..rank.size() {
         let mut sender = rank.sender::<u64>("messages", to, Channel::degree(4))?;
         (0..3).try_for_each(|i| sender.send(&i))?;
-        // Stays open to the end.
+        // The sender stays open until the rank ends.
         std::mem::forget(sender);
     }
     std::thread::sleep(Duration::from_millis(20));
@@ -289,7 +289,7 @@ fn a_panic_is_told_to_all_who_wait() {
     }
 }
 
-/// Unwinding drops what the rank's code holds, before anybody knows that it has panicked.
+/// Unwinding drops the ends that the rank's code holds, before other ranks can know of the panic.
 #[test]
 fn ends_that_a_panic_drops_are_lost_and_not_closed() {
     let channel = Channel::degree(1);
@@ -357,7 +357,7 @@ fn a_process_that_is_killed_is_told_to_all_who_wait() {
     assert_eq!(end_by(kill), [(0, Cause::Signal(9))]);
 }
 
-/// A rank that returns is not lost: its channels are closed.
+/// A rank that returns is not lost, and its channels are closed.
 #[test]
 fn a_rank_that_returns_closes_what_it_left_open() {
     on_all(3, |rank| {
@@ -422,7 +422,7 @@ fn a_process_can_not_have_processes() {
     assert_eq!(result.unwrap(), [0, 1]);
 }
 
-/// Ranks of a test execute that test alone. A thread that the test has started does not know it.
+/// Ranks of a test execute only that test. A thread that the test has started does not know which test it is.
 #[test]
 fn processes_are_refused_away_from_the_tests_own_thread() {
     let _watchdog = Watchdog::start();
@@ -435,8 +435,8 @@ fn processes_are_refused_away_from_the_tests_own_thread() {
     assert_eq!(run().unwrap(), [0, 1]);
 }
 
-/// What worlds of threads returned is not made again in ranks of later worlds of processes, where
-/// it may come out differently.
+/// Ranks of later worlds of processes get the results of worlds of threads, and do not run these worlds again, because
+/// the results may differ.
 #[test]
 fn ranks_have_the_results_of_the_callers_threads() {
     let _watchdog = Watchdog::start();
@@ -448,7 +448,7 @@ fn ranks_have_the_results_of_the_callers_threads() {
     }
 }
 
-/// A later world's ranks see what an earlier one returned, be it an error.
+/// Ranks of a later world see the result of an earlier world, even if it is an error.
 #[test]
 fn worlds_of_processes_follow_one_another() {
     let _watchdog = Watchdog::start();
@@ -469,12 +469,13 @@ fn worlds_of_processes_follow_one_another() {
     assert_eq!(last, expected);
 }
 
-/// What ranks capture, each process makes itself; what they are given, the caller has made.
+/// Each process computes captured values itself, but the caller makes the input.
 #[test]
 fn an_input_is_made_once_and_handed_to_all_ranks() {
     let _watchdog = Watchdog::start();
     let me = std::process::id();
-    // Processes first: ranks would come by the other worlds with a number of their own.
+    // The world of processes comes first, because its ranks would otherwise reach the other worlds with process ids of
+    // their own.
     for (world, is_process) in [
         (World::processes(3), true),
         (World::threads(3), false),
@@ -557,7 +558,7 @@ fn every_policy_does_the_same() {
     }
 }
 
-/// Processor time of this process.
+/// Returns the processor time of this process.
 fn cpu_time() -> Duration {
     use nix::sys::resource::{UsageWho, getrusage};
     use nix::sys::time::TimeValLike;
@@ -587,13 +588,13 @@ fn blocked_ranks_use_no_processor_time() {
                 matches!(error.as_ref().map(Error::kind), Some(ErrorKind::Timeout { .. })),
                 "{error:?}"
             );
-            // Nobody ends before: that would wake the others.
+            // No rank ends before this, because that would wake the others.
             together.wait()?;
             Ok(used)
         })
         .unwrap();
     let all: Duration = used.iter().sum();
-    // A rank that spins would use its second.
+    // A rank that spins would use the whole time.
     assert!(all < blocked / 10, "{all:?} of processor time in {blocked:?}");
 }
 
@@ -624,7 +625,7 @@ fn a_tiny_segment_is_as_large_as_it_must_be() {
             Ok(*rank.receiver::<u64>("ring", (rank.id() + 2) % 3, Channel::degree(1))?.receive()?)
         },
     );
-    // Too small for so many ranks is an error, not less of a world.
+    // A segment that is too small for so many ranks is an error.
     let error = World::threads_on_heap(1000).segment_size(0).run(|_| Ok(())).unwrap_err();
     assert!(
         matches!(error.kind(), ErrorKind::Segment(mp_core::SegmentError::Full { .. })),
@@ -646,7 +647,7 @@ fn a_world_of_one_needs_no_run() {
     assert_eq!(got, [b"hello".to_vec(), b"longer than five".to_vec()]);
 }
 
-/// A rank's parts outlive its world when they are taken out of it: nothing of it is unmapped.
+/// Parts of a rank that are taken out of its world stay valid, because the world's memory stays mapped.
 #[test]
 fn what_is_taken_out_of_a_world_stays_good() {
     let taken = std::sync::Mutex::new(Vec::new());
@@ -663,7 +664,7 @@ fn what_is_taken_out_of_a_world_stays_good() {
 #[test]
 fn bound_ranks_run_where_they_were_put() {
     let topology = mp_core::topology::Topology::read().unwrap();
-    // The last one first, so that it is not the order of chance.
+    // The CPUs are in descending order, which the system would hardly choose by chance.
     let cpus: Vec<usize> = topology.usable_cpus().iter().collect();
     let cpus: Vec<usize> = cpus.into_iter().rev().take(3).collect();
     let places = on_all_with(
@@ -684,7 +685,7 @@ fn bound_ranks_run_where_they_were_put() {
     }
 }
 
-/// Whatever a rank makes together with the others has the same number in all of them.
+/// An object that ranks make together has the same number in all of them.
 #[test]
 fn ranks_count_what_they_make() {
     let counted = on_all(3, |rank| {

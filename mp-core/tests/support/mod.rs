@@ -1,9 +1,9 @@
-//! What tests of worlds share: the same rank code on every kind of ranks, a watchdog, random
-//! numbers that can be had again.
+//! Tools that tests of worlds share: running the same code on all kinds of ranks, a watchdog, and reproducible random
+//! numbers.
 
 #![allow(dead_code, reason = "not every test program uses all of it")]
 
-/// Fails rank code with what was seen instead of what was expected.
+/// Makes rank code fail with a message if the condition is false.
 #[macro_export]
 macro_rules! ensure {
     ($condition:expr, $($message:tt)+) => {
@@ -30,10 +30,10 @@ use serde::{Serialize, de::DeserializeOwned};
 
 pub use watchdog::Watchdog;
 
-/// Numbers of ranks that every pattern is tried on.
+/// The numbers of ranks with which every pattern is tested.
 pub const SIZES: [usize; 5] = [1, 2, 3, 5, 8];
 
-/// What a world with these ranks returned: as processes, as threads, as threads on the heap.
+/// The results of a world with ranks of each kind: processes, threads, and threads on the heap.
 #[derive(Debug)]
 pub struct OnAll<T> {
     pub processes: Result<Vec<T>>,
@@ -47,7 +47,7 @@ impl<T> OnAll<T> {
     }
 }
 
-/// Runs the same code as ranks of every kind, in worlds configured by `configure`.
+/// Runs the same code on ranks of every kind, in worlds configured by `configure`.
 #[track_caller]
 pub fn run_on_all_with<T, F>(ranks: usize, configure: impl Fn(World) -> World, code: F) -> OnAll<T>
 where
@@ -62,7 +62,7 @@ where
     }
 }
 
-/// Runs the same code as ranks of every kind; they must all succeed with the same results.
+/// Runs the same code on ranks of every kind. All must succeed with the same results.
 #[track_caller]
 pub fn on_all<T, F>(ranks: usize, code: F) -> Vec<T>
 where
@@ -72,7 +72,7 @@ where
     on_all_with(ranks, |world| world, code)
 }
 
-/// [`on_all`] in worlds configured by `configure`.
+/// Does what [`on_all`] does, in worlds configured by `configure`.
 #[track_caller]
 pub fn on_all_with<T, F>(ranks: usize, configure: impl Fn(World) -> World, code: F) -> Vec<T>
 where
@@ -88,7 +88,7 @@ where
     processes
 }
 
-/// Takes the world's memory until there is no room for a message of 64 KiB.
+/// Allocates the world's memory until there is no room for a message of 64 KiB.
 pub fn starve(rank: &Rank) -> Vec<SharedBuffer<u8>> {
     let mut taken = Vec::new();
     for len in [1 << 20, 64 << 10] {
@@ -99,7 +99,7 @@ pub fn starve(rank: &Rank) -> Vec<SharedBuffer<u8>> {
     taken
 }
 
-/// Polls a future each time that it is woken, and sleeps meanwhile; returns what comes of it.
+/// Polls a future each time that it is woken, and sleeps in between. Returns the future's output.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     struct Bell(mpsc::Sender<()>);
     impl Wake for Bell {
@@ -119,7 +119,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// A place where all ranks of a world meet. Takes memory once, when it is made.
+/// A barrier for all ranks of a world. It allocates memory only when it is made.
 pub struct Together {
     first: bool,
     come: Vec<Receiver<u8>>,
@@ -140,17 +140,17 @@ impl Together {
         })
     }
 
-    /// Returns when all have called it.
+    /// Returns when all ranks have called it.
     pub fn wait(&mut self) -> Result<()> {
         self.all(true).map(drop)
     }
 
-    /// Returns when all have called it whether all have said `true`.
+    /// Waits until all ranks have called it, and returns whether all have passed `true`.
     pub fn all(&mut self, mine: bool) -> Result<bool> {
         let hear = |from: &[Receiver<u8>], all: bool| -> Result<bool> {
             from.iter().try_fold(all, |all, from| Ok(all & (*from.receive()? == 1)))
         };
-        // Rank 0 hears of everybody, and then tells everybody.
+        // Rank 0 receives from all ranks, and then sends the result to all.
         let mut all = if self.first { hear(&self.come, mine)? } else { mine };
         self.go.iter_mut().try_for_each(|to| to.send(&all.into()))?;
         if !self.first {
@@ -160,8 +160,8 @@ impl Together {
     }
 }
 
-/// Attempts something with a longer and longer limit, until it returns at all ranks that the limit was long
-/// enough for what is under test: how long that is, only the machine's load says.
+/// Calls `attempt` with longer and longer limits, until it returns at all ranks that the limit was long enough. The
+/// time that the tested code needs depends on the machine's load.
 pub fn with_limit_enough(mut attempt: impl FnMut(Duration) -> Result<bool>) -> Result<()> {
     for limit in [30, 300, 3_000, 30_000].map(Duration::from_millis) {
         if attempt(limit)? {
@@ -171,19 +171,19 @@ pub fn with_limit_enough(mut attempt: impl FnMut(Duration) -> Result<bool>) -> R
     Err(mp_core::Error::other("not even in half a minute"))
 }
 
-/// The main function of a soak: does rounds for as many seconds as the first argument says, from the seed
-/// that the second one says. Ends the program with the error of the first round that fails.
+/// The main function of a soak: runs rounds for as many seconds as the first argument says, beginning with the seed
+/// that the second argument says. Ends the program with the error of the first round that fails.
 ///
-/// A process rank has to come straight to its round: its world's arguments are `0` and the seed.
+/// A process rank must go straight to its round, so its world's arguments are `0` and the seed.
 pub fn soak(name: &str, round: fn(u64) -> Result<(), String>) {
     let (seconds, first) = soak_arguments(&format!("{name} [SECONDS] [SEED]"), 60);
     let started = Instant::now();
     let mut rounds = 0u64;
     loop {
         let seed = first.wrapping_add(rounds);
-        // A thread remembers what its worlds returned, and tells the ranks of later ones: with
-        // thousands of rounds that would become more than the worlds themselves.
-        // Its name is what a watchdog tells.
+        // Results of the worlds of a thread are kept and passed to the ranks of its later worlds. With thousands of
+        // rounds in one thread, these would become larger than the worlds themselves. A watchdog prints the thread's
+        // name.
         let named = std::thread::Builder::new().name(format!("seed {seed}"));
         match named.spawn(move || round(seed)).expect("a thread").join() {
             Ok(Ok(())) => {}
@@ -201,8 +201,8 @@ pub fn soak(name: &str, round: fn(u64) -> Result<(), String>) {
     println!("{rounds} rounds from seed {first}, {:?}", started.elapsed());
 }
 
-/// The two numbers that a soak takes: how much, and the first seed, which is else of the moment.
-/// Ends the program with `usage` where an argument is no number.
+/// Returns the two arguments of a soak: its length, and the first seed, which by default depends on the time. Ends the
+/// program with `usage` if an argument is no number.
 pub fn soak_arguments(usage: &str, much: u64) -> (u64, u64) {
     let mut args = std::env::args().skip(1);
     let mut number = |default: u64| match args.next().map(|arg| arg.parse()) {
@@ -234,7 +234,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `bound`, which is not 0.
+    /// Returns a number below `bound`, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }

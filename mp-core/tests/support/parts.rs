@@ -1,4 +1,4 @@
-//! What a rank's waits bring on, made for tests.
+//! Parts of the progress engine, for tests.
 
 use std::{
     cell::{Cell, RefCell},
@@ -14,38 +14,38 @@ use mp_core::{
 /// A part that never moves.
 #[derive(Default)]
 pub struct Still {
-    /// Is called by each wait that the first looks have not ended.
+    /// Called by each wait that the first looks have not ended.
     advance: Option<Box<dyn Fn()>>,
-    /// Is called once when the rank was woken, after its look at what it waits for.
+    /// Called once after the rank was woken and has looked whether its wait is over.
     woken: RefCell<Option<Box<dyn FnOnce()>>>,
-    /// Looks since the rank has said that it sleeps, if it has.
+    /// The number of looks since the rank raised its flags, if they are raised.
     looks: Cell<Option<u32>>,
     failure: RefCell<Option<Error>>,
     is_ready: bool,
 }
 
-/// Calls `act` once while a rank is awake between two sleeps: after its look at what it waits for, and before it says
-/// anew that it sleeps.
+/// Returns a part that calls `act` once while a rank is awake between two sleeps: after it has looked whether its wait
+/// is over, and before it raises its flags again.
 pub fn between_sleeps(act: impl FnOnce() + 'static) -> Still {
     Still { woken: RefCell::new(Some(Box::new(act))), ..Still::default() }
 }
 
-/// Fails with this error.
+/// Returns a part that fails with this error.
 pub fn failing(error: Error) -> Still {
     Still { failure: RefCell::new(Some(error)), ..Still::default() }
 }
 
-/// Calls `act` in each wait that the first looks have not ended.
+/// Returns a part that calls `act` in each wait that the first looks have not ended.
 pub fn calling(act: impl Fn() + 'static) -> Still {
     Still { advance: Some(Box::new(act)), ..Still::default() }
 }
 
-/// Calls `act` again and again in each wait that the first looks have not ended.
+/// Returns a part that calls `act` again and again in each wait that the first looks have not ended.
 pub fn calling_again(act: impl Fn() + 'static) -> Still {
     Still { advance: Some(Box::new(act)), is_ready: true, ..Still::default() }
 }
 
-/// Calls `code`, whose waits bring the part on.
+/// Calls `code`, whose waits advance the part.
 pub fn beside<T>(rank: &Rank, part: Still, code: impl FnOnce() -> Result<T>) -> Result<T> {
     const KEY: usize = 1;
     rank.progress_with(KEY, || Rc::new(part));
@@ -62,7 +62,7 @@ impl Part for Still {
 
     fn is_ready(&self) -> bool {
         self.looks.set(self.looks.get().map(|looks| looks + 1));
-        // The first look comes before the sleep, the second one behind it.
+        // The first look comes before the sleep, and the second after it.
         if self.looks.get() == Some(2)
             && let Some(act) = self.woken.take()
         {
@@ -85,7 +85,7 @@ impl Part for Still {
         false
     }
 
-    /// Ends a sleep, as somebody does who rings the rank for another reason.
+    /// Ends a sleep, like a rank that rings the doorbell for another reason.
     fn tick(&self) -> Option<Duration> {
         self.woken.borrow().is_some().then_some(Duration::from_millis(1))
     }

@@ -1,5 +1,5 @@
-//! A test program run again where the kernel refuses some system calls, as an older one or a
-//! container's sandbox does.
+//! Runs a test program again in a sandbox in which the kernel refuses some system calls, like an older kernel or a
+//! container.
 
 use std::{
     os::unix::process::CommandExt,
@@ -8,30 +8,30 @@ use std::{
 
 use nix::libc;
 
-/// What the kernel refuses.
+/// The system calls that the kernel refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// `futex_waitv`, and `membarrier` from the beginning.
     Unknown,
-    /// `membarrier`'s barriers, though a process can register for them.
+    /// The barriers of `membarrier`, although a process can register for them.
     Barriers,
 }
 
 /// From linux/membarrier.h.
 const GLOBAL_EXPEDITED: u32 = 1 << 1;
-/// Where `struct seccomp_data` has the call's number, and the low half of its first argument.
+/// The offsets in `struct seccomp_data` of the call's number, and of the low half of its first argument.
 const NUMBER: u32 = 0;
 const FIRST: u32 = 16;
 
 /// Runs tests of this program, chosen by `arguments` as on its command line.
 ///
 /// # Panics
-/// When one of them fails.
+/// When one of the tests fails.
 pub fn run(refused: Refused, arguments: &[&str]) {
     let program = filter(refused);
     let mut tests = Command::new(std::env::current_exe().expect("a path"));
     tests.args(arguments).stdin(Stdio::null());
-    // SAFETY: between fork and exec it makes two system calls and allocates nothing.
+    // SAFETY: between fork and exec, the closure only makes two system calls, and allocates nothing.
     unsafe { tests.pre_exec(move || confine(&program)) };
     match tests.output() {
         Ok(run) => {
@@ -39,7 +39,7 @@ pub fn run(refused: Refused, arguments: &[&str]) {
             let ran = text.contains("test result: ok") && !text.contains(" 0 passed");
             assert!(run.status.success() && ran, "{refused:?}: {text}\n{errors}");
         }
-        // A kernel without filters, or somebody else's filter.
+        // The kernel has no filters, or another filter is already installed.
         Err(error) => eprintln!("not run where system calls are refused: {error}"),
     }
 }
@@ -73,7 +73,7 @@ fn filter(refused: Refused) -> Vec<libc::sock_filter> {
 
 fn confine(filter: &[libc::sock_filter]) -> std::io::Result<()> {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
-    // SAFETY: the program and its filter are alive for the calls, which only read them.
+    // SAFETY: the program and its filter live until the calls return, and the calls only read them.
     let set = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
             && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0

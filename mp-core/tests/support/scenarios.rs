@@ -1,5 +1,5 @@
-//! Work in the middle of which a rank is killed, at a point that a seed chooses: what the others
-//! must see, and what must be left. Rank code for tests and for soaks.
+//! Rank code for tests and soaks. A rank is killed during its work, at a time that a seed chooses. The code checks what
+//! the other ranks see, and what is left.
 
 use std::{
     thread::sleep,
@@ -14,7 +14,7 @@ use nix::{
 
 use super::Random;
 
-/// Ends this process as nothing else does.
+/// Kills this process.
 pub fn die() -> std::convert::Infallible {
     loop {
         let _ = kill(Pid::this(), Signal::SIGKILL);
@@ -28,7 +28,7 @@ fn die_after(delay: Duration) {
     });
 }
 
-/// The one that is to die does not end before.
+/// Waits for ever in the rank that is to die, so that it does not end before its death.
 fn await_death(dying: bool) {
     if dying {
         loop {
@@ -37,14 +37,14 @@ fn await_death(dying: bool) {
     }
 }
 
-/// Which of `ranks` dies, and when.
+/// Returns which of `ranks` ranks dies, and when.
 fn fate(seed: u64, ranks: u64, within: Duration) -> (usize, Duration) {
     let mut random = Random::new(seed);
     let victim = random.below(ranks) as usize;
     (victim, Duration::from_nanos(random.below(within.as_nanos() as u64)))
 }
 
-/// How a world must end whose ranks ran one of these with this seed.
+/// Checks the result of a world in which this rank was killed.
 pub fn check<T: std::fmt::Debug>(result: Result<Vec<T>>, victim: usize) -> Result<(), String> {
     match result.map_err(Error::into_kind) {
         Err(ErrorKind::RanksFailed(failed))
@@ -58,12 +58,12 @@ pub fn check<T: std::fmt::Debug>(result: Result<Vec<T>>, victim: usize) -> Resul
     }
 }
 
-/// Bytes that a world's own blocks take at most when no buffer and no channel is left.
+/// The largest number of bytes that a world's own blocks take when no buffer and no channel is left.
 const REST: u64 = 100 << 10;
-/// Elements of a buffer: twice as many bytes as that.
+/// The number of elements of a buffer, which takes more than twice as many bytes as that.
 const LEN: usize = 32 << 10;
 
-/// Waits for the end of all ranks but this one, and for their memory to come back.
+/// Waits for the ends of all other ranks, and until their memory is freed.
 fn observe(rank: &Rank) -> Result<()> {
     let others: Vec<Receiver<u8>> = (0..rank.size() - 1)
         .map(|other| rank.receiver("alive", other, Channel::degree(1)))
@@ -85,14 +85,14 @@ fn observe(rank: &Rank) -> Result<()> {
     Ok(())
 }
 
-/// Stays open as long as the rank lives.
+/// Opens a channel to the observer, which stays open as long as the rank lives.
 fn be_observed(rank: &Rank) -> Result<()> {
     let observer = rank.size() - 1;
     std::mem::forget(rank.sender::<u8>("alive", observer, Channel::degree(1))?);
     Ok(())
 }
 
-/// Ranks of [`farm`].
+/// The number of ranks of [`farm`].
 pub const FARM: usize = 5;
 const TASKS: u64 = 400;
 
@@ -104,8 +104,8 @@ fn farm_fate(seed: u64) -> (usize, Duration) {
     fate(seed, FARM as u64 - 1, Duration::from_millis(6))
 }
 
-/// An emitter, two workers on one queue, a collector, and one who watches. Buffers move through
-/// them; one of the four is killed.
+/// The ranks are an emitter, two workers on one queue, a collector, and an observer. Buffers move through the first
+/// four, and one of the four is killed.
 pub fn farm(rank: &Rank, seed: u64) -> Result<()> {
     let (victim, delay) = farm_fate(seed);
     if rank.id() == FARM - 1 {
@@ -117,7 +117,7 @@ pub fn farm(rank: &Rank, seed: u64) -> Result<()> {
     }
     let queue = Endpoints::new([0], [1, 2]);
     let (tasks, results) = (Channel::degree(3), Channel::degree(2));
-    // Whom the death leaves alone: the victim's peers see it, the others see those leave.
+    // The peers of the victim see its death, and the other ranks see those peers leave.
     let ended = |error: Error| match error.into_kind() {
         ErrorKind::PeerLost { rank, .. } if rank == victim => Ok(()),
         ErrorKind::Disconnected { .. } => Ok(()),
@@ -184,16 +184,16 @@ fn collect(rank: &Rank, victim: usize, results: Channel) -> Result<()> {
     }
     let missing = seen.iter().filter(|&&seen| !seen).count();
     match victim {
-        // What was sent before the death arrives: the first so many tasks.
+        // The tasks that were sent before the death arrive, without gaps.
         0 => ensure!(seen.is_sorted_by(|a, b| a >= b), "gaps before the emitter's death"),
-        // The one that the dead worker was at.
+        // The task on which the dead worker was at work may be missing.
         1 | 2 => ensure!(missing <= 1, "{missing} tasks are missing"),
         _ => {}
     }
     Ok(())
 }
 
-/// Ranks of [`churn`].
+/// The number of ranks of [`churn`].
 pub const CHURN: usize = 4;
 
 pub fn churn_victim(seed: u64) -> usize {
@@ -204,8 +204,8 @@ fn churn_fate(seed: u64) -> (usize, Duration) {
     fate(seed, CHURN as u64 - 1, Duration::from_millis(3))
 }
 
-/// Ranks that do little else than open and close channels and take and free buffers, so that the
-/// one who is killed is mostly inside of the heap.
+/// The ranks mainly open and close channels, and allocate and free buffers, so that the victim is mostly killed within
+/// the heap's code.
 pub fn churn(rank: &Rank, seed: u64) -> Result<()> {
     let (victim, delay) = churn_fate(seed);
     let me = rank.id();
@@ -241,7 +241,7 @@ pub fn churn(rank: &Rank, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// Ranks of [`crowd`].
+/// The number of ranks of [`crowd`].
 pub const CROWD: usize = 7;
 const CROWD_MESSAGES: u64 = 300;
 
@@ -253,8 +253,9 @@ fn crowd_fate(seed: u64) -> (usize, Duration) {
     fate(seed, CROWD as u64 - 1, Duration::from_millis(8))
 }
 
-/// Three senders and three receivers on one shared channel, with slots given up, guards held,
-/// buffers and copies, and limits that are too short; and one who counts at the end.
+/// The ranks are three senders and three receivers on one shared channel, and a rank that counts the messages at the
+/// end. Senders give slots up, receivers hold guards, some messages are buffers and others copies, and some limits are
+/// too short.
 pub fn crowd(rank: &Rank, seed: u64) -> Result<()> {
     let (victim, delay) = crowd_fate(seed);
     let me = rank.id();
@@ -293,7 +294,7 @@ pub fn crowd(rank: &Rank, seed: u64) -> Result<()> {
                         slot.fill(message);
                         slot.publish()
                     }),
-                    // Given up.
+                    // The slot is given up.
                     _ => match sender.reserve_with(2, limit) {
                         Ok(mut slot) => {
                             slot.fill(u64::MAX);
@@ -325,7 +326,7 @@ pub fn crowd(rank: &Rank, seed: u64) -> Result<()> {
                     ensure!(!message.is_empty(), "an empty message");
                     ensure!(message.iter().all(|m| *m == message[0]), "a message came broken");
                     received.push(message[0]);
-                    // Three that hold one each would stop a narrow channel for ever.
+                    // If three receivers each held a guard, a channel with few slots would stop for ever.
                     if channel != Channel::degree(1).max_len(4) && me == 3 {
                         held = Some(message);
                     }
@@ -347,7 +348,7 @@ pub fn crowd(rank: &Rank, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// What three receivers report together.
+/// Checks the reports of the three receivers together.
 fn count(reports: &[Result<mp_core::SharedBuffer<u64>>], victim: usize) -> Result<()> {
     let mut all = Vec::new();
     for (i, report) in reports.iter().enumerate() {
@@ -365,7 +366,7 @@ fn count(reports: &[Result<mp_core::SharedBuffer<u64>>], victim: usize) -> Resul
     }
     all.sort_unstable();
     ensure!(all.windows(2).all(|pair| pair[0] < pair[1]), "a message came twice");
-    // A receiver that died took what it had received along.
+    // If a receiver died, the messages that it had received are missing.
     let complete = victim < 3 || reports[victim - 3].is_ok();
     for sender in 0..3u64 {
         let of: Vec<u64> =

@@ -1,4 +1,4 @@
-//! Ends a test that hangs, and says where everything stood.
+//! Ends a test that hangs, and prints the state of its processes and threads.
 
 use std::{
     fs,
@@ -7,10 +7,10 @@ use std::{
     time::Duration,
 };
 
-/// How long a part of a test may take. Far more than it needs on a loaded machine.
+/// How long a part of a test may take. This is far more than it needs even on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// Kills this process when it is not dropped in time; rank processes die with it.
+/// Kills this process unless it is dropped in time. Rank processes die with this process.
 #[derive(Debug)]
 pub struct Watchdog {
     stop: Option<Sender<()>>,
@@ -18,7 +18,7 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Watches the part of the test up to the drop.
+    /// Watches the part of the test up to the watchdog's drop.
     pub fn start() -> Self {
         Self::with_limit(LIMIT)
     }
@@ -27,7 +27,7 @@ impl Watchdog {
         Self::with(limit, String::new())
     }
 
-    /// Writes this as well, where the part hangs.
+    /// Starts a watchdog that also prints this text if the part hangs.
     pub fn telling(text: String) -> Self {
         Self::with(LIMIT, text)
     }
@@ -55,7 +55,7 @@ impl Drop for Watchdog {
     }
 }
 
-/// Writes past the harness, which would keep the text of a test that never ends.
+/// Writes directly to standard error, because the harness would keep the text of a test that never ends.
 fn report(test: &str, limit: Duration) {
     let mut text = format!("\n{test} hangs: not done after {limit:?}\n");
     let me = std::process::id();
@@ -71,12 +71,12 @@ fn report(test: &str, limit: Duration) {
         }
     }
     let _ = nix::unistd::write(std::io::stderr(), text.as_bytes());
-    // After the processes, since a broken world might not even be looked at.
+    // This comes after the processes, because a look at a broken world might fail.
     let text = worlds(me);
     let _ = nix::unistd::write(std::io::stderr(), text.as_bytes());
 }
 
-/// Who waits for whom, in all worlds that this process has (those of other tests as well).
+/// Returns which rank waits for which, in all worlds of this process (including those of other tests).
 fn worlds(me: u32) -> String {
     let mut text = String::new();
     for found in mp_core::report::worlds_of(me).into_iter().flatten() {
@@ -101,7 +101,7 @@ fn worlds(me: u32) -> String {
     text
 }
 
-/// The processes whose parent is `parent`.
+/// Returns the processes whose parent is `parent`.
 pub fn children_of(parent: u32) -> Vec<u32> {
     let of = |pid: u32| -> Option<u32> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -32,7 +32,7 @@ fn cpu(cpu: Option<usize>) -> String {
     cpu.map_or("-".to_owned(), |cpu| cpu.to_string())
 }
 
-/// The ranks' CPUs; then each KT's CPU and whom it serves.
+/// Returns the ranks' CPUs, and then each KT's CPU and the ranks that it serves.
 fn shape(plan: &KtPlan) -> String {
     let ranks: Vec<String> = plan.cpus().iter().copied().map(cpu).collect();
     let kts = plan.kts().iter().map(|kt| {
@@ -73,7 +73,7 @@ fn kt_w_is_beside_its_rank() {
 
 #[test]
 fn kt_w_uses_the_threads_of_cores_that_have_four() {
-    // The paper's machine has four hardware threads a core: two workers and two KTs fit on each.
+    // The paper's machine has four hardware threads on each core, so two workers and two KTs fit on each.
     let machine = Machine::of((0..2).map(|core| NewCore {
         cpus: (4 * core..4 * core + 4).collect(),
         package: 0,
@@ -90,23 +90,23 @@ fn kt_w_uses_the_threads_of_cores_that_have_four() {
 
 #[test]
 fn skt_is_near_its_group_and_off_its_cores_where_possible() {
-    // Idle cores first.
+    // KTs go to idle cores first.
     assert_shape(&plan(&laptop().read(), &workers(2), skt(2)), "0 1 | 2:0-1");
-    // Then beside a rank that it serves.
+    // Then a KT goes beside a rank that it serves.
     assert_shape(&plan(&laptop().read(), &workers(4), skt(2)), "0 1 2 3 | 4:0-1 6:2-3");
     assert_shape(&plan(&laptop().read(), &workers(5), skt(3)), "0 1 2 3 4 | 5:0-2 7:3-4");
-    // Under the same last-level cache rather than idle. Groups don't span caches.
+    // A place under the same last-level cache is preferred to an idle core elsewhere. Groups don't span caches.
     let server = two_socket_server().read();
     let expected = "0 1 2 3 4 5 6 7 8 9 | 16:0-3 20:4-7 10:8-9";
     assert_shape(&plan(&server, &workers(10), skt(4)), expected);
     let epyc = epyc().read();
     let expected = "0 1 2 3 4 5 6 7 8 9 10 | 128:0-7 11:8-10";
     assert_shape(&plan(&epyc, &workers(11), KtPlacement::SKT), expected);
-    // Groups of equal size: 5 and 4, not 8 and 1; but 8 and 1 where the caches say so.
+    // Groups have equal sizes, as 3 and 3 and not 5 and 1. But they are 8 and 1 if the caches require that.
     assert_shape(&plan(&laptop().read(), &workers(6), skt(5)), "0 1 2 3 4 5 | 6:0-2 7:3-5");
     let expected = "0 1 2 3 4 5 6 7 8 | 128:0-7 9:8";
     assert_shape(&plan(&epyc, &workers(9), skt(8)), expected);
-    // Performance cores, with and without a rank, before efficiency cores.
+    // Performance cores come before efficiency cores, whether they have a rank or not.
     let hybrid = hybrid().read();
     assert_shape(&plan(&hybrid, &workers(2), skt(2)), "0 2 | 4:0-1");
     assert_shape(&plan(&hybrid, &workers(6), skt(6)), "0 2 4 6 8 10 | 1:0-5");
@@ -126,11 +126,11 @@ fn ranks_out_of_order_are_grouped_by_cache() {
 
 #[test]
 fn specialized_keeps_cores_for_emitter_and_collector() {
-    // The paper's machine in small: with cores to spare, every KT has one.
+    // This is a small version of the paper's machine. It has spare cores, so every KT has one.
     let server = two_socket_server().read();
     let farm = plan(&server, &Role::farm(4), KtPlacement::SPECIALIZED);
     assert_shape(&farm, "0 2 3 4 5 1 | 6:0 7:1-5");
-    // Without, they are on what emitter and collector leave of their cores.
+    // Without spare cores, the KTs are on the hardware threads that emitter and collector leave on their cores.
     let laptop = laptop().read();
     let farm = plan(&laptop, &Role::farm(2), KtPlacement::SPECIALIZED);
     assert_shape(&farm, "0 2 3 1 | 4:0 5:1-3");
@@ -201,10 +201,10 @@ fn generalized_is_one_a_core_for_both_directions() {
     assert_eq!(farm.serving(2, 3), [2], "what a worker sends: by its own");
     let equals = plan(&laptop, &workers(4), GENERALIZED);
     assert_eq!(equals.serving(0, 2), [0]);
-    // Cores full of ranks are served from the nearest.
+    // Cores that are full of ranks are served from the nearest core with room.
     let six = plan(&laptop, &workers(6), GENERALIZED);
     assert_shape(&six, "0 1 2 3 4 5 | 6:0,2,4 7:1,3,5");
-    // One hardware thread a core: an idle core is the nearest that has one to spare.
+    // With one hardware thread on each core, the nearest spare one is on an idle core.
     assert_shape(&plan(&one_offline().read(), &workers(2), GENERALIZED), "0 1 | 3:0-1");
     let two = GENERALIZED.with_kts(2, 4).unwrap();
     assert_shape(&plan(&laptop, &workers(4), two), "0 1 2 3 | 4:0-1 6:2-3");
@@ -214,8 +214,8 @@ fn generalized_is_one_a_core_for_both_directions() {
     assert_shape(&hybrid, "0 2 4 6 8 10 12 | 1:0 3:1 5:2 7:3 9:4 11:5 13:6");
 }
 
-/// On a core of its own a communication thread takes a fiftieth of the time from the rank that it copies
-/// for, on a sibling a third.
+/// A communication thread on a core of its own takes a fiftieth of the time of the rank for which it copies. On a
+/// sibling of the rank's thread, it takes a third.
 #[test]
 fn automatic_takes_whole_cores_before_siblings() {
     let auto =
@@ -224,19 +224,19 @@ fn automatic_takes_whole_cores_before_siblings() {
     let plan = auto(&laptop(), 2);
     assert_shape(&plan, "0 1 | 2:0 3:1");
     assert_eq!((plan.asked(), plan.chosen()), (KtPlacement::Automatic, Some(skt(1))));
-    // One for all where there is one core.
+    // If there is one idle core, it has one KT for all ranks.
     assert_shape(&auto(&laptop(), 3), "0 1 2 | 3:0-2");
-    // Ranks of a full cache have siblings, the others the cores of their own.
+    // Ranks under a full cache have KTs on siblings. The other ranks have KTs on idle cores under their cache.
     let plan = auto(&epyc(), 11);
     let expected = "0 1 2 3 4 5 6 7 8 9 10 | 128:0 129:1 130:2 131:3 132:4 133:5 134:6 135:7 11:8 \
                     12:9 13:10";
     assert_shape(&plan, expected);
     assert_eq!(plan.chosen(), Some(skt(1)));
-    // An idle core that is slow is one.
+    // A slow idle core counts as an idle core.
     let plan = auto(&hybrid(), 8);
     assert_shape(&plan, "0 2 4 6 8 10 12 13 | 14:0-1 15:2-3 16:4-5 17:6-7");
     assert_shape(&auto(&hybrid(), 2), "0 2 | 4:0 6:1");
-    // Not one core for more ranks than a thread can serve.
+    // One idle core is not enough for more ranks than a KT can serve.
     let crowd = server(1, 1, 16, "32768K");
     assert_shape(&auto(&crowd, 12), "0 1 2 3 4 5 6 7 8 9 10 11 | 12:0-2 13:3-5 14:6-8 15:9-11");
     let plan = auto(&crowd, 15);
@@ -261,7 +261,7 @@ fn automatic_takes_siblings_where_no_core_is_idle_then_spare_threads_then_none()
     assert_eq!(plan.chosen(), Some(skt(2)));
     let plan = auto(&one_offline(), 2);
     assert_shape(&plan, "0 1 | 3:0-1");
-    // One KT for two caches.
+    // There is one KT for two caches.
     let server = two_socket_server().read().confined_to(&"0-1,8".parse().unwrap()).unwrap();
     let split = Bind::List(vec![0, 8]);
     let plan = KtPlan::new(&server, &workers(2), &split, KtPlacement::Automatic).unwrap();
@@ -337,7 +337,7 @@ fn forced_plans_crowd() {
     assert_shape(&forced(&laptop(), &workers(3), KtPlacement::KtW), "0 1 2 | 4:0 5:1 6:2");
     assert_shape(&forced(&cpuset_of_two(), &workers(2), GENERALIZED), "2 3 | 2!:0 3!:1");
     assert_shape(&forced(&one_core(), &workers(1), KtPlacement::SKT), "0 | 0!:0");
-    // More ranks than CPUs: nothing is bound, and everyone is served.
+    // There are more ranks than CPUs, so nothing is bound, but all ranks are served.
     let plan = forced(&cpuset_of_two(), &Role::farm(2), KtPlacement::SPECIALIZED);
     assert_shape(&plan, "- - - - | -:0 -:1-3");
     assert_eq!(plan.unbound(), Some("more ranks than the 2 usable CPUs"));
@@ -479,7 +479,7 @@ proptest! {
         prop_assert_eq!(plan.ranks(), ranks);
         prop_assert_eq!(plan.kts().is_empty(), ranks == 0 || plan.inline().is_some());
 
-        // Every rank is served, or none is; both tables say the same.
+        // Either all ranks are served or none is, and both tables agree.
         for rank in 0..ranks {
             prop_assert_eq!(plan.sends_of(rank).is_empty(), plan.kts().is_empty());
             for (index, kt) in plan.kts().iter().enumerate() {
@@ -491,7 +491,7 @@ proptest! {
         }
         prop_assert!(plan.kts().iter().all(|kt| !kt.ranks.is_empty() && kt.ranks.is_sorted()));
 
-        // No two on one hardware thread, unless forced; and all on usable ones.
+        // All threads are on usable hardware threads, and no two share one, unless the plan is forced.
         let on: Vec<usize> =
             plan.cpus().iter().copied().chain(plan.kts().iter().map(|kt| kt.cpu)).flatten().collect();
         let distinct: BTreeSet<usize> = on.iter().copied().collect();
@@ -541,7 +541,7 @@ proptest! {
             _ => {}
         }
 
-        // Data: it can be written down and read again; and it can be drawn.
+        // The plan can be serialized and read again, and it can be drawn.
         let bytes = postcard::to_stdvec(&plan).unwrap();
         prop_assert_eq!(postcard::from_bytes::<KtPlan>(&bytes).unwrap(), plan.clone());
         let drawing = topology.draw_kts(&plan).to_string();

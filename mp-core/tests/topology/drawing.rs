@@ -1,4 +1,4 @@
-//! What `mprun topo` shows.
+//! The drawings that `mprun topo` shows.
 
 use crate::machines::*;
 use mp_core::topology::*;
@@ -10,7 +10,7 @@ fn draw(machine: &Machine, ranks: usize) -> String {
     drawing.replace(machine.root().to_str().unwrap(), "")
 }
 
-/// Compares with a drawing written beside the left border of the test.
+/// Compares with a drawing that begins at the left border of the test's source.
 fn assert_drawn(drawing: &str, expected: &str) {
     assert!(drawing == expected.trim_start_matches('\n'), "drawn:\n{drawing}\nexpected:{expected}");
 }

@@ -1,4 +1,4 @@
-//! Files that are missing or make no sense: an answer or an error that names them, no panic.
+//! Files that are missing or make no sense: the result is an answer or an error that names the file, and never a panic.
 
 use crate::machines::*;
 use mp_core::topology::*;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 const CPU0: &str = "sys/devices/system/cpu/cpu0";
 
-/// A machine that has every file that is ever read.
+/// Makes a machine that has all files that are ever read.
 fn full() -> Machine {
     let machine = hybrid();
     machine.file(format!("{CPU0}/cpu_capacity"), "1024\n");
@@ -39,7 +39,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Reads, plans and draws; an error must name the file at fault.
+/// Reads the machine, plans and draws. An error must name the file at fault.
 fn assert_answers(machine: &Machine, spoiled: &Path) {
     match machine.topology() {
         Ok(topology) => {
@@ -63,7 +63,7 @@ fn any_file_spoiled_in_any_of_these_ways() {
     let machine = full();
     assert!(machine.topology().is_ok());
     for file in files(machine.root()) {
-        // CPUs alike are spoiled alike.
+        // All CPUs are alike, so only the files of one CPU are spoilt.
         let is_of_a_cpu = file.to_str().unwrap().contains("/cpu/cpu");
         if is_of_a_cpu && !file.starts_with(machine.root().join(CPU0)) {
             continue;

@@ -1,4 +1,4 @@
-//! What affinity, cpusets and quotas leave.
+//! The effects of affinity, cpusets and quotas.
 
 use crate::machines::*;
 use mp_core::topology::*;
@@ -6,7 +6,7 @@ use mp_core::topology::*;
 const CFS_QUOTA: &str = "cpu.cfs_quota_us";
 const CFS_PERIOD: &str = "cpu.cfs_period_us";
 
-/// A cgroup of version 1, in hierarchies mounted as `mounts` (controllers, root, mount point).
+/// Puts the process into cgroups of version 1, in hierarchies mounted as `mounts` (controllers, root, mount point).
 fn cgroup1(machine: &Machine, groups: &str, mounts: &[(&str, &str, &str)]) {
     let line = |(controllers, root, point): &(&str, &str, &str)| {
         format!("32 31 0:29 {root} {point} rw - cgroup cgroup rw,{controllers}\n")

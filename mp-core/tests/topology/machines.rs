@@ -1,4 +1,4 @@
-//! Machines as trees of files, a few lines each.
+//! Machines as trees of files, each of which takes a few lines.
 
 use mp_core::topology::{CpuSet, Error, Topology};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ pub struct Machine {
     root: TempDir,
 }
 
-/// A core that is online, and its caches.
+/// An online core and its caches.
 pub struct NewCore {
     pub cpus: Vec<usize>,
     pub package: i64,
@@ -21,19 +21,18 @@ pub struct NewCore {
     pub caches: Vec<NewCache>,
 }
 
-/// Level, type, size, and the CPUs that share it: nothing for those of the core.
+/// The level, the type, the size, and the CPUs that share the cache; empty for the CPUs of the core.
 pub type NewCache = (u32, &'static str, &'static str, String);
 
 impl Machine {
-    /// A machine of which nothing is known.
+    /// Makes a machine without files, of which nothing is known.
     pub fn new() -> Self {
-        // Thousands of small files are written and removed in memory in a moment, but not always
-        // on a disk.
+        // In memory, thousands of small files are written and removed at once. On a disk, that may take long.
         let root = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         Self { root: root.unwrap() }
     }
 
-    /// A machine of these cores, with an affinity mask of all CPUs.
+    /// Makes a machine of these cores, with an affinity mask of all CPUs.
     pub fn of(cores: impl IntoIterator<Item = NewCore>) -> Self {
         let machine = Self::new();
         let mut all = CpuSet::default();
@@ -112,7 +111,7 @@ impl Machine {
         )
     }
 
-    /// A cgroup of version 2, mounted where it usually is.
+    /// Puts the process into a cgroup of version 2, mounted in the usual place.
     pub fn cgroup2(&self, group: &str) -> &Self {
         self.file("proc/self/cgroup", format!("0::{group}\n"));
         self.file(
@@ -123,7 +122,7 @@ impl Machine {
     }
 }
 
-/// Caches of a core: 48 + 32 KiB of L1, `l2` of its own, `l3` shared by `under_l3`.
+/// Returns the caches of a core: 48 + 32 KiB of L1, its own `l2`, and an `l3` that the CPUs `under_l3` share.
 fn caches(l2: &'static str, l3: &'static str, under_l3: &str) -> Vec<NewCache> {
     vec![
         (1, "Data", "48K", String::new()),
@@ -143,8 +142,8 @@ pub fn laptop() -> Machine {
     }))
 }
 
-/// `packages` packages of `complexes` L3 complexes of `size` cores with two hardware threads: all
-/// first threads are numbered before all second ones, as Linux does on servers.
+/// `packages` packages of `complexes` L3 complexes of `size` cores with two hardware threads. All first threads are
+/// numbered before all second threads, as Linux does on servers.
 pub fn server(packages: usize, complexes: usize, size: usize, l3: &'static str) -> Machine {
     let cores = packages * complexes * size;
     Machine::of((0..cores).map(|core| {
@@ -171,8 +170,8 @@ pub fn epyc() -> Machine {
     server(2, 8, 8, "32768K")
 }
 
-/// Six performance cores with two hardware threads, then eight efficiency cores with one, four to
-/// an L2; one L3 for all. The kinds are told by the device lists.
+/// Six performance cores with two hardware threads, then eight efficiency cores with one, four to an L2; one L3 for
+/// all. The device lists show the kinds.
 pub fn hybrid() -> Machine {
     let performance = (0..6).map(|core| NewCore {
         cpus: vec![2 * core, 2 * core + 1],

@@ -1,4 +1,4 @@
-//! The topology, read from file trees of machines that are not at hand, and from the one that is.
+//! Topologies that are read from file trees of other machines, and from this machine.
 
 mod communication;
 mod drawing;

@@ -1,4 +1,4 @@
-//! Where ranks go.
+//! Tests of where ranks go.
 
 use crate::machines::*;
 use mp_core::topology::*;
@@ -14,7 +14,7 @@ fn list(topology: &Topology, ranks: usize, cpus: &[usize]) -> Result<Plan, Error
     Plan::for_ranks(topology, ranks, &Bind::List(cpus.to_vec()))
 }
 
-/// The CPUs of the ranks, which must all be bound.
+/// Returns the CPUs of the ranks, which must all be bound.
 fn cpus(plan: &Plan) -> Vec<usize> {
     assert_eq!(plan.unbound(), None);
     plan.places().iter().map(|place| place.cpu.unwrap()).collect()
@@ -78,18 +78,18 @@ fn ranks_fill_a_complex_before_the_next() {
 #[test]
 fn ranks_begin_where_there_is_most_room_and_stay_near() {
     let machine = epyc();
-    // One core of complex 0, three of complex 2, and five of complex 9, in the other package.
+    // These are one core of complex 0, three of complex 2, and five of complex 9, which is in the other package.
     let topology = confined(&machine, "7,16-18,72-76");
     assert_eq!(cpus(&auto(&topology, 5)), [72, 73, 74, 75, 76]);
     assert_eq!(cpus(&auto(&topology, 9)), [72, 73, 74, 75, 76, 16, 17, 18, 7]);
-    // Two complexes of package 0 before the larger one of package 1.
+    // Both complexes of package 0 come before that of package 1, although the second of them is smaller.
     let topology = confined(&machine, "0-3,8-9,64-66");
     assert_eq!(cpus(&auto(&topology, 9)), [0, 1, 2, 3, 8, 9, 64, 65, 66]);
 }
 
 #[test]
 fn nodes_inside_a_package_are_filled_one_after_the_other() {
-    // Complexes 0-1, 2-3, 4-5, 6-7; nodes interleaved over them.
+    // The complexes are CPUs 0-1, 2-3, 4-5, and 6-7, and the nodes alternate.
     let machine = Machine::of((0..8).map(|cpu| NewCore {
         cpus: vec![cpu],
         package: 0,
@@ -252,13 +252,13 @@ proptest! {
         let cores: BTreeSet<_> = ranks_on.iter().map(|&cpu| topology.core_of(cpu)).collect();
         prop_assert_eq!(cores.len(), ranks.min(topology.usable_cores()), "cores before siblings");
 
-        // A slower kind is used only when all usable cores of the faster ones are.
+        // A slower kind is used only if all usable cores of the faster kinds are used.
         let kinds = ranks_on.iter().take(cores.len()).map(|&cpu| {
             topology.cores()[topology.core_of(cpu).unwrap()].kind
         });
         prop_assert!(kinds.is_sorted());
 
-        // A complex is never left and come back to among cores of one kind.
+        // Among cores of one kind, ranks never return to a complex that they have left.
         let visits: Vec<(CoreKind, usize)> = ranks_on.iter().take(cores.len()).map(|&cpu| {
             let core = &topology.cores()[topology.core_of(cpu).unwrap()];
             (core.kind, core.complex)
@@ -266,7 +266,7 @@ proptest! {
         let runs = visits.chunk_by(|one, other| one == other).count();
         prop_assert_eq!(runs, visits.iter().collect::<BTreeSet<_>>().len());
 
-        // The same list by hand gives the same plan.
+        // The same CPUs, given as a list, result in the same plan.
         prop_assert_eq!(list(&topology, ranks, &ranks_on).unwrap(), plan);
     }
 

@@ -1,4 +1,4 @@
-//! What is found on each machine.
+//! What is read from each machine.
 
 use crate::machines::*;
 use mp_core::topology::*;

@@ -1,4 +1,5 @@
-//! A sleeping receiver learns of all ranks that call and of all that go, and takes no rank for gone that has called.
+//! A sleeping receiver is woken for every rank that calls and every rank that goes, and never takes a rank that has
+//! called for gone.
 
 use std::rc::Rc;
 
@@ -11,7 +12,7 @@ use crate::{
     wait::Flag,
 };
 
-/// A flag that does nothing: a receiver is rung whether it sleeps or not.
+/// A flag that does nothing, because the receiver is rung whether it sleeps or not.
 struct Nothing;
 
 impl Flag for Nothing {
@@ -24,7 +25,7 @@ impl Flag for Nothing {
 fn a_sleeping_receiver_hears_of_callers_and_ends() {
     explore(3, || {
         let (roll, bell) = (Rc::new(Roll::new()), Rc::new(Futex::new()));
-        // One after another, as the heap's lock has it.
+        // The ranks do this one after another, because the heap's lock enforces that.
         let others = thread::spawn({
             let (roll, bell) = (Rc::clone(&roll), Rc::clone(&bell));
             move || {

@@ -1,8 +1,8 @@
 //! The channels' protocols under a model checker that tries all interleavings and, for every load, all values that the
 //! memory model allows.
 //!
-//! Messages are real memory, in which the checker sees no race; the slots' markers stand for them. The threads of a
-//! model run on one thread of the system, so `Rc` is enough.
+//! Messages are ordinary memory, in which the checker can't see races. The race markers of the slots stand for them.
+//! The threads of a model run on one thread of the system, so `Rc` is enough.
 
 mod callers;
 mod outlet;
@@ -37,8 +37,8 @@ impl<C, H> Arena<C, H> {
         let geometry = Geometry { stride, payload, header: 0, count };
         let mut memory = vec![0u128; geometry.bytes() / GRAIN].into_boxed_slice();
         let first = NonNull::from(&mut *memory).cast();
-        // SAFETY: the memory is as large as that, aligned for the checker's words, and moves
-        // nowhere; nobody else knows it yet.
+        // SAFETY: the memory is as large as the geometry says, is aligned for the checker's words, and does not move.
+        // Nobody else uses it yet.
         let slots = unsafe {
             let slots = Slots::new(first, geometry);
             slots.format(header);
@@ -55,11 +55,11 @@ impl<C, H> Arena<C, H> {
     }
 }
 
-/// How ends wait in a model.
+/// How the ends wait in a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
-    /// They look again and again. No fence of a wake-up helps the protocol under test, but the checker comes to an end
-    /// only where no two threads do this at the same time.
+    /// They look again and again. Then no fence of a wake-up helps the protocol under test, but the checker terminates
+    /// only if no two threads do this at the same time.
     Spinning,
     /// They sleep, as in real use.
     Parked,

@@ -1,4 +1,4 @@
-//! One channel, and several threads that fill positions. The threads do what `Outlet` does.
+//! One channel whose positions are filled by several threads. The threads do what `Outlet` does.
 
 use std::rc::Rc;
 
@@ -35,7 +35,7 @@ impl Filler {
     }
 
     fn await_room(&self, position: u64) {
-        // Sticky: another one may wait behind the same flag.
+        // The flag is sticky, because another thread may wait behind it.
         let flag = Sticky(&self.bells.signals.for_receiver);
         let poll = || self.has_room(position).then_some(());
         wait(self.bells.waits, &self.bells.sender, &flag, poll);
@@ -45,7 +45,7 @@ impl Filler {
     fn fill(&self, position: u64) {
         let message = position + 1;
         let payload = self.ring.payload_at(position, Some(message as u32));
-        // SAFETY: the slot of a position that this thread has, with room.
+        // SAFETY: this thread has the position, and its slot is free.
         unsafe { payload.cast().write(message) };
         self.ring.publish_at(position);
         self.bells.attend_receiver();
@@ -127,7 +127,7 @@ fn fill_and_receive(
         let bells = Bells::new(waits);
         let given_up = Rc::new(GivenUp::new());
         let filler = || {
-            // SAFETY: the arena is kept until both threads are done.
+            // SAFETY: the arena is formatted, and is kept until both threads are done.
             let ring = unsafe { Ring::new(arena.control(), arena.slots) };
             Filler { ring, bells: Rc::clone(&bells), given_up: Rc::clone(&given_up) }
         };
@@ -185,7 +185,7 @@ fn a_position_that_was_given_up_is_passed() {
     );
 }
 
-/// There is no room for the position's tombstone, and no thread comes after the one that fills the next position.
+/// When the position is given up, there is no room for its tombstone, and only one more position is filled afterwards.
 #[test]
 fn a_position_that_was_given_up_in_a_full_channel_is_passed() {
     let one = |f: &Filler| {
@@ -204,7 +204,7 @@ fn a_position_that_was_given_up_in_a_full_channel_is_passed() {
     );
 }
 
-/// The rank dies while one slot is being filled. What it has published behind that slot is not delivered.
+/// The rank dies while one slot is being filled. The message that it has published behind that slot is not delivered.
 #[test]
 fn a_gap_is_the_end_when_the_sender_is_gone() {
     fill_and_receive(
@@ -214,7 +214,7 @@ fn a_gap_is_the_end_when_the_sender_is_gone() {
         |f| {
             f.fill(0);
             f.fill(2);
-            // The other thread, with a buffer on its way, does not come as far as publishing.
+            // The other thread has written a moved buffer, and does not come to publish it.
             f.ring.write_moved_at(1, BlockKey::from_word(77).unwrap(), 1);
             f.bells.signals.for_receiver.raise_gone();
             f.bells.receiver.advance_and_wake();
@@ -232,7 +232,7 @@ fn a_gap_is_the_end_when_the_sender_is_gone() {
 fn a_buffer_that_moved_before_is_not_found_behind_a_tombstone() {
     explore(3, || {
         let arena = arena(1);
-        // SAFETY: the arena is kept.
+        // SAFETY: the arena is formatted, and is kept until the end of the test.
         let ring = || unsafe { Ring::new(arena.control(), arena.slots) };
         let (sending, receiver) = (ring(), ends(&arena).1);
         let filling = thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Degree 0. The threads do what `Sender::claim_waiting` and `Receiver::meet` do.
+//! Channels of degree 0. The threads do what `Sender::claim_waiting` and `Receiver::meet` do.
 
 use std::rc::Rc;
 
@@ -38,7 +38,7 @@ impl Sending {
         bells.attend_receiver();
     }
 
-    /// Waits for only `looks` looks. Returns whether it met a receiver.
+    /// Sends a message if a receiver is met within `looks` looks. Returns whether it was.
     fn send_in_time(&mut self, looks: u32, message: u64) -> bool {
         self.meeting.want(true);
         self.bells.attend_receiver();
@@ -88,7 +88,7 @@ impl Receiving {
         self.bells.attend_sender();
     }
 
-    /// Returns `None` when the other end was closed.
+    /// Receives a message. Returns `None` if the other end was closed.
     fn receive(&self) -> Option<u64> {
         self.offer();
         let met = self.bells.receiver_waits(|| self.look());
@@ -107,7 +107,7 @@ impl Receiving {
         met.map(|received| self.take(received))
     }
 
-    /// Waits for one look only.
+    /// Receives a message if it is there at the first look after the offer.
     fn receive_in_time(&self) -> Option<u64> {
         self.offer();
         match self.look() {
@@ -119,7 +119,7 @@ impl Receiving {
         }
     }
 
-    /// Meets only a sender that waits.
+    /// Receives a message only from a sender that already waits.
     fn try_receive(&self) -> Option<u64> {
         if !self.meeting.wanted() {
             return None;

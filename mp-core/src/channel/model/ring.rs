@@ -1,4 +1,4 @@
-//! One sender, one receiver.
+//! Channels of one sender and one receiver.
 
 use std::{ptr::NonNull, rc::Rc};
 
@@ -21,7 +21,7 @@ pub(super) fn arena(degree: u64) -> Rc<RingArena> {
 }
 
 pub(super) fn ends(arena: &RingArena) -> (RingSender, RingReceiver) {
-    // SAFETY: the arena is kept by whoever uses the ends.
+    // SAFETY: the arena is formatted, and callers keep it as long as they use the ends.
     let ring = || unsafe { Ring::new(arena.control(), arena.slots) };
     (RingSender::new(ring()), RingReceiver::new(ring()))
 }
@@ -32,13 +32,13 @@ pub(super) fn reserve(sender: &mut RingSender) -> Option<NonNull<u8>> {
 
 pub(super) fn write(sender: &mut RingSender, slot: NonNull<u8>, message: u64) {
     sender.write_len(slot, message as u32);
-    // SAFETY: the sender's until it is published.
+    // SAFETY: the slot belongs to the sender until it is published.
     unsafe { sender.payload(slot).cast().write(message) };
     sender.publish(slot);
 }
 
 pub(super) fn read(receiver: &RingReceiver, received: Received) -> u64 {
-    // SAFETY: published, and not given back.
+    // SAFETY: the message was published, and is not given back yet.
     let message: u64 = unsafe { receiver.payload(received.slot).cast().read() };
     assert_eq!(receiver.len(received.slot), message as u32, "the header is as old as the message");
     message
@@ -158,7 +158,7 @@ fn what_was_published_before_the_end_is_received() {
             }
         });
         let got = loop {
-            // As `Receiver::look` does.
+            // This does what `Receiver::look` does.
             if let Some(received) = receiver.receive() {
                 break Some(received);
             }

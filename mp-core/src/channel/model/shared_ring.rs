@@ -1,4 +1,4 @@
-//! Several senders, several receivers.
+//! Channels of several senders and several receivers.
 
 use std::{ptr::NonNull, rc::Rc};
 
@@ -52,7 +52,7 @@ impl Rank {
     }
 
     fn ring(&self) -> SharedRing {
-        // SAFETY: the arena is kept by the rank.
+        // SAFETY: the arena is formatted, and the rank keeps it.
         unsafe { SharedRing::new(self.shared.arena.control(), self.shared.arena.slots) }
     }
 
@@ -106,7 +106,7 @@ impl Rank {
     fn send(&self, message: u64) {
         let (held, ring) = (self.reserve(), self.ring());
         ring.write_len(held, message as u32);
-        // SAFETY: claimed.
+        // SAFETY: the rank has claimed the slot.
         unsafe { payload(&ring, held).write(message) };
         ring.publish(held);
         self.attend_receivers();
@@ -142,7 +142,7 @@ impl Rank {
 
     fn receive_and_find(&self, found: &mut Vec<u64>) -> u64 {
         let (held, ring) = (self.take(found), self.ring());
-        // SAFETY: taken.
+        // SAFETY: the rank has taken the message.
         let message = unsafe { payload(&ring, held).read() };
         assert_eq!(ring.len(held), message as u32, "the header is as old as the message");
         ring.release(held);
@@ -258,7 +258,7 @@ fn a_lost_senders_slot_is_passed_and_its_buffer_found_once() {
             let held = one.reserve();
             one.ring().write_moved(held, BlockKey::from_word(77).unwrap(), 1);
         });
-        // The launcher waits for its end, then tells the others.
+        // The launcher waits for the end of the rank, and then tells the other ranks.
         let burying = thread::spawn(move || {
             dying.join().unwrap();
             launcher.bury(1);
@@ -268,7 +268,7 @@ fn a_lost_senders_slot_is_passed_and_its_buffer_found_once() {
         assert_eq!(rank.receive_and_find(&mut found), 5);
         sending.join().unwrap();
         burying.join().unwrap();
-        // Passed on the way to the message, or still there behind it.
+        // The orphaned slot was passed on the way to the message, or is still there behind it.
         assert!(rank.try_take(&mut found).is_none());
         assert_eq!(found, [77]);
     });

@@ -1,4 +1,4 @@
-//! No thread sleeps through what should wake it.
+//! No thread misses an event that should wake it.
 
 use std::rc::Rc;
 
@@ -69,7 +69,7 @@ fn both_ends_can_wait_for_each_other() {
     });
 }
 
-/// The end of a channel wakes the other end without a look at the flag.
+/// Closing one end of a channel wakes the other end without a look at its flag.
 #[test]
 fn the_end_wakes_whoever_waits() {
     explore(6, || {
@@ -86,7 +86,7 @@ fn the_end_wakes_whoever_waits() {
     });
 }
 
-/// Two receivers share one flag; two messages, one for each.
+/// Two receivers share one flag, and each of them gets one of two messages.
 #[test]
 fn a_shared_flag_wakes_all_who_raised_it() {
     explore(3, || {

@@ -1,4 +1,4 @@
-//! Which hardware threads are taken, and which spare one suits a communication thread best.
+//! Which hardware threads are taken, and which spare thread suits a communication thread best.
 
 use super::super::placement::{fill_order, nearness};
 use super::super::{CoreKind, Topology};
@@ -13,28 +13,28 @@ pub(super) struct Layout<'a> {
     cpus: Vec<usize>,
     /// The usable CPUs, in the order in which ranks would take them.
     order: Vec<usize>,
-    /// By CPU: how many threads have it.
+    /// For each CPU, how many threads have it.
     taken: BTreeMap<usize, usize>,
-    /// By core: how much it has to do.
+    /// For each core, how much it has to do.
     load: BTreeMap<usize, Load>,
     /// Whether several threads may have one CPU.
     forced: bool,
 }
 
-/// How much a core has to do; less comes first. An emitter or a collector mostly waits, and suffers less from a
-/// neighbour than a worker.
+/// How much a core has to do; less is ordered first. An emitter or a collector mostly waits, so it suffers less from a
+/// neighbour than a worker does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Load {
     workers: usize,
     others: usize,
 }
 
-/// What comes first when a communication thread could go to several places.
+/// The places that are preferred if a communication thread could go to several.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Prefer {
     /// Cores with little to do.
     Idle,
-    /// The cores of the ranks it serves.
+    /// The cores of the ranks that the thread serves.
     Own,
 }
 
@@ -102,9 +102,9 @@ impl<'a> Layout<'a> {
     /// Takes the hardware thread, on one of the cores that `among` allows, that best suits a communication thread for
     /// `ranks`; `None` if there is none.
     ///
-    /// It never shares a hardware thread with another thread if there is a free one. After that it prefers to be near
-    /// the ranks, since a copy between last-level caches takes several times as long; then a fast core; then a core
-    /// with little to do; then the core of one of the ranks, whose caches have the message.
+    /// It never shares a hardware thread with another thread if there is a free one. Then, it should be near the ranks,
+    /// because a copy between last-level caches takes several times as long; then on a fast core; then on a core with
+    /// little to do; then on the core of one of the ranks, whose caches have the message.
     pub(super) fn take(
         &mut self,
         ranks: &[usize],

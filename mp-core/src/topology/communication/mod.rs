@@ -2,12 +2,12 @@
 //! of Buono et al., sections V.A and V.B, on any machine.
 //!
 //! A *communication thread* (KT, as in the paper) copies messages that ranks delegate to it. It costs a hardware
-//! thread: beside a rank on the same core it takes a part of that core's time; on a core of its own it takes none.
-//! [`KtPlan`] says where the KTs of a world go. It is data, and moves nothing itself.
+//! thread. On the same core as a rank, it takes a part of the rank's time; on a core of its own it takes none.
+//! [`KtPlan`] says where the KTs of a world go. It is only data, and does not move threads.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `layout` | which hardware threads are taken, and which spare one suits best |
+//! | `layout` | which hardware threads are taken, and which spare thread suits best |
 //! | `policies` | the policies, each as a few lines about groups of ranks |
 //! | `show` | plans as text |
 
@@ -20,8 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a rank does in a task farm (Buono et al., section V.A). In other programs every rank is a
-/// worker.
+/// The role of a rank in a task farm (Buono et al., section V.A). In other programs every rank is a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Role {
     /// Sends tasks to the workers.
@@ -62,33 +61,32 @@ pub enum KtPlacement {
     /// Emitter and collector have a core each to themselves. The emitter's KTs share the distribution. Each of the
     /// workers' KTs serves a group of workers (*KT-specialized*, section V.A.2).
     ///
-    /// Each KT is near the ranks it serves. It is on a core there that has nothing else to do, as in the paper; or else
-    /// on another hardware thread of the emitter's or the collector's core; and beside workers last. The collector,
-    /// which only receives, has no KT of its own. What it may have to send goes through the KT of the last workers.
-    /// that of the last workers.
+    /// Each KT is near the ranks that it serves: on an idle core, as in the paper; or else on another hardware thread
+    /// of the emitter's or the collector's core; or else beside workers. The collector, which only receives, has no KT
+    /// of its own. If it sends, its messages go through the KT of the last workers.
     Specialized {
-        /// The number of the emitter's KTs. `None`: one for 12 workers, rounded up, which is where the paper's emitter
-        /// became the bottleneck.
+        /// The number of the emitter's KTs. `None` means one for 12 workers, rounded up: with more workers, the paper's
+        /// emitter became the bottleneck.
         emitter_kts: Option<usize>,
         /// The most workers that share a KT. Not 0.
         group: usize,
     },
-    /// At most one KT on each core, for everything that this core's ranks send, and for what the emitter sends to them
-    /// (*KT-generalized*, section V.A.2).
+    /// At most one KT on each core, for all messages that this core's ranks send, and for those that the emitter sends
+    /// to them (*KT-generalized*, section V.A.2).
     ///
-    /// A core without a spare hardware thread is served from the nearest core that has one. In a world of processes the
-    /// KTs can serve only what is in shared buffers.
+    /// A core without a spare hardware thread is served from the nearest core that has one. In a world of processes,
+    /// the KTs can send only shared buffers.
     Generalized {
-        /// The most KTs. `None`: one for each core that has ranks.
+        /// The largest number of KTs. `None` means one for each core that has ranks.
         kts: Option<usize>,
     },
     /// KTs on idle cores, if each rank's last-level cache has enough idle cores that no KT serves more than
-    /// [10](Self::WORKERS_PER_KT) ranks. There are as many KTs as fit there, at most one for each rank. A core counts
-    /// whatever its kind, since a KT on a sibling takes much more of the rank's time than one on any core of its own.
+    /// [10](Self::WORKERS_PER_KT) ranks. There are as many KTs as fit there, at most one for each rank. Idle cores of
+    /// any kind count, because a KT on a rank's core takes much more of the rank's time than a KT on any other core.
     ///
-    /// Otherwise KTs on spare hardware threads, idle cores of the same cache first: one for each rank (KT-W, if all are
-    /// on their ranks' cores), or as many as there are, each for a group of ranks. Otherwise none, and
-    /// [`KtPlan::inline`] says why.
+    /// Otherwise, KTs are on spare hardware threads, first on idle cores under the same cache: one for each rank (KT-W,
+    /// if all are on their ranks' cores), or as many as there are threads, each for a group of ranks. If there is no
+    /// spare thread, there are no KTs, and [`KtPlan::inline`] says why.
     #[default]
     Automatic,
 }
@@ -116,7 +114,7 @@ impl KtPlacement {
     /// [`Skt`](Self::Skt).
     ///
     /// # Errors
-    /// [`Error::NoKts`] for 0, [`Error::FixedKts`] if the policy itself fixes how many there are.
+    /// [`Error::NoKts`] for 0, [`Error::FixedKts`] if the policy determines the number itself.
     pub fn with_kts(self, kts: usize, ranks: usize) -> Result<Self, Error> {
         if kts == 0 {
             return Err(Error::NoKts { placement: self.name() });
@@ -147,7 +145,8 @@ impl FromStr for KtPlacement {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        // As options of a program that has other modes as well, or as the answer to "which KTs?".
+        // The full names suit options of a program that has other modes as well. The names without `kt-` answer the
+        // question "which KTs?".
         let found = Self::ALL.into_iter().find(|placement| match placement {
             Self::KtW => text == "kt-w",
             _ => text == placement.name() || placement.name().strip_prefix("kt-") == Some(text),
@@ -169,15 +168,15 @@ impl fmt::Display for KtPlacement {
 pub struct Kt {
     /// Where it runs; `None` if ranks and KTs are not bound.
     pub cpu: Option<usize>,
-    /// The ranks whose sends it does, in ascending order. For [`KtPlacement::Generalized`], also the ranks that the
-    /// emitter sends to.
+    /// The ranks whose sends the KT carries out, in ascending order. For [`KtPlacement::Generalized`], it also carries
+    /// out the emitter's sends to these ranks.
     pub ranks: Vec<usize>,
     /// Whether a rank or another KT has the same hardware thread, which only
     /// [forced](KtPlan::forced) plans allow.
     pub crowded: bool,
 }
 
-/// Why a rank's sends are not delegated.
+/// The reason why sends are not delegated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Inline {
@@ -192,8 +191,7 @@ pub enum Inline {
     },
 }
 
-/// Where the ranks of a world and their communication threads (KTs) run, and which KT does which
-/// sends.
+/// Where the ranks of a world and their communication threads (KTs) run, and which KT carries out which sends.
 ///
 /// ```
 /// use onchip::topology::{Bind, KtPlacement, KtPlan, Role, Topology};
@@ -216,9 +214,9 @@ pub struct KtPlan {
     cpus: Vec<Option<usize>>,
     unbound: Option<String>,
     kts: Vec<Kt>,
-    /// By rank: the KTs for what it sends.
+    /// For each rank, the KTs for its sends.
     sends: Vec<Vec<usize>>,
-    /// By rank: the KTs for what the emitter sends to it, if these are not the emitter's own.
+    /// For each rank, the KTs for the emitter's sends to it, if these are not the emitter's own KTs.
     receives: Vec<Vec<usize>>,
     inline: Option<Inline>,
 }
@@ -233,9 +231,9 @@ impl KtPlan {
     ///
     /// # Errors
     /// Those of [`Plan::for_ranks`](super::Plan::for_ranks). If the machine is too small for the policy:
-    /// [`Error::NoSibling`], [`Error::TooFewThreads`], [`Error::NoDedicatedCores`]. For what makes no sense on any
-    /// machine: [`Error::Roles`], [`Error::NoKts`], [`Error::TooManyKts`]. [`KtPlacement::Automatic`] fails for none of
-    /// these.
+    /// [`Error::NoSibling`], [`Error::TooFewThreads`], [`Error::NoDedicatedCores`]. For arguments that make no sense on
+    /// any machine: [`Error::Roles`], [`Error::NoKts`], [`Error::TooManyKts`]. [`KtPlacement::Automatic`] fails for
+    /// none of these.
     pub fn new(
         topology: &Topology,
         roles: &[Role],
@@ -246,7 +244,7 @@ impl KtPlan {
     }
 
     /// Plans like [`new`](Self::new), but KTs that find no spare hardware thread share one with a rank or with each
-    /// other. Use this to measure what that costs, and to run the same program on a smaller machine.
+    /// other. Use this to measure the cost of sharing, and to run the same program on a smaller machine.
     ///
     /// # Errors
     /// Those of [`Plan::for_ranks`](super::Plan::for_ranks), [`Error::Roles`], [`Error::NoKts`]
@@ -265,8 +263,8 @@ impl KtPlan {
         self.asked
     }
 
-    /// Returns the policy that is carried out, with its numbers; `None` if no send is delegated. It differs from the
-    /// one that was asked for only for [`KtPlacement::Automatic`].
+    /// Returns the policy that is carried out, with its numbers; `None` if no send is delegated. The policy differs
+    /// from the one that was asked for only for [`KtPlacement::Automatic`].
     pub fn chosen(&self) -> Option<KtPlacement> {
         self.chosen
     }
@@ -281,12 +279,12 @@ impl KtPlan {
         &self.cpus
     }
 
-    /// Returns what each rank does.
+    /// Returns the role of each rank.
     pub fn roles(&self) -> &[Role] {
         &self.roles
     }
 
-    /// Returns the binding that puts the ranks where the plan has them, for `World::bind`.
+    /// Returns the binding that puts the ranks into the places of the plan, for `World::bind`.
     pub fn bind(&self) -> Bind {
         let cpus: Option<Vec<usize>> = self.cpus.iter().copied().collect();
         cpus.map_or(Bind::None, Bind::List)
@@ -297,20 +295,20 @@ impl KtPlan {
         self.unbound.as_deref()
     }
 
-    /// Returns the KTs. Elsewhere in the plan they are named by their index here.
+    /// Returns the KTs. The other methods of the plan name a KT by its index here.
     pub fn kts(&self) -> &[Kt] {
         &self.kts
     }
 
-    /// Returns the KTs for what a rank sends; none if it sends inline, or if there is no such rank.
+    /// Returns the KTs for a rank's sends; none if the rank sends inline, or if there is no such rank.
     pub fn sends_of(&self, rank: usize) -> &[usize] {
         self.sends.get(rank).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Returns the KTs for a channel between two ranks; none if its sends are inline.
     ///
-    /// They are the sender's, except that under [`KtPlacement::Generalized`] the receiver's KT does what the emitter of
-    /// a farm sends.
+    /// They are the sender's KTs, except that under [`KtPlacement::Generalized`] the receiver's KT carries out the
+    /// sends of a farm's emitter.
     pub fn serving(&self, sender: usize, receiver: usize) -> &[usize] {
         let of_receiver = self.receives.get(receiver).map(Vec::as_slice).unwrap_or_default();
         if self.roles.get(sender) == Some(&Role::Emitter) && !of_receiver.is_empty() {
@@ -320,7 +318,7 @@ impl KtPlan {
         }
     }
 
-    /// Returns why nothing is delegated; `None` if something is, or if there are no ranks.
+    /// Returns why no sends are delegated; `None` if some are, or if there are no ranks.
     pub fn inline(&self) -> Option<Inline> {
         self.inline
     }

@@ -1,4 +1,4 @@
-//! The policies: which ranks are served together, and where the communication thread (KT) for them goes.
+//! The policies: which ranks are served together, and where the communication thread (KT) for each group goes.
 
 use super::super::placement::{core_order, fill_order};
 use super::super::{Bind, Error, Plan, Topology};
@@ -58,7 +58,7 @@ fn check_numbers(placement: KtPlacement) -> Result<(), Error> {
     }
 }
 
-/// A number of KTs from this one up is a mistake, even for a forced plan: no machine has so many CPUs.
+/// This many KTs or more are a mistake, even for a forced plan, because no machine has so many CPUs.
 const MOST_KTS: usize = 1 << 16;
 
 /// The ranks of a farm, by role.
@@ -136,7 +136,7 @@ fn parts(items: &[usize], parts: usize) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// The ranks that one KT serves, and where it is.
+/// The ranks that one KT serves, and the KT's CPU.
 struct Served {
     ranks: Vec<usize>,
     cpu: Option<usize>,
@@ -239,7 +239,7 @@ impl Planner<'_> {
         let for_emitter =
             emitter_kts.unwrap_or(workers.div_ceil(KtPlacement::WORKERS_PER_EMITTER_KT));
         let chosen = KtPlacement::Specialized { emitter_kts: Some(for_emitter), group };
-        // Before that many are made.
+        // This is checked before that many groups are made.
         self.check_room(chosen, for_emitter)?;
         let mut groups = vec![self.farm.emitters.clone(); for_emitter];
         groups.extend(self.groups(&self.farm.workers, group));
@@ -263,7 +263,7 @@ impl Planner<'_> {
             let chosen = KtPlacement::Generalized { kts: Some(kts) };
             return Ok(self.finish(asked, chosen, unplaced(parts(&all, kts))));
         };
-        // The ranks of each core that has some.
+        // These are the cores that have ranks, with their ranks.
         let mut cores: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
         for &rank in &all {
             let core = layout.core(rank);
@@ -276,7 +276,8 @@ impl Planner<'_> {
         let kts = limit.min(cores.len()).min(places);
         self.check_room(asked, kts.max(usize::from(!all.is_empty())))?;
 
-        // On cores of ranks, evenly spread; then for cores without room, on the nearest others.
+        // First, KTs go to the cores of ranks that have room, evenly spread. Further KTs serve cores without room, and
+        // go to the nearest other cores.
         let (mut with_room, without): (Vec<usize>, Vec<usize>) =
             (0..cores.len()).partition(|&at| cores[at].0.is_some_and(|core| layout.has_room(core)));
         with_room =
@@ -290,7 +291,7 @@ impl Planner<'_> {
             with_kt.extend(cpu.and_then(|cpu| self.topology.core_of(cpu)));
             served.push(Served { ranks, cpu });
         }
-        // The rest go where they are near and few are served.
+        // The ranks of each remaining core go to the nearest KT, or of several to the one that serves the fewest ranks.
         let rest = (0..cores.len()).filter(|at| !homes.contains(at));
         for ranks in rest.map(|at| &cores[at].1) {
             let nearest = served.iter_mut().min_by_key(|kt| {
@@ -307,7 +308,7 @@ impl Planner<'_> {
     }
 
     fn automatic(mut self) -> Result<KtPlan, Error> {
-        // To share a hardware thread with a rank is never what is best.
+        // It is never best for a KT to share a hardware thread with a rank.
         self.forced = false;
         let all: Vec<usize> = (0..self.roles.len()).collect();
         let kts = self.spare().min(all.len());
@@ -323,7 +324,7 @@ impl Planner<'_> {
         }
         let (group, groups) = grouped
             .find(|(_, groups)| groups.len() <= kts)
-            // More caches than KTs.
+            // There are more last-level caches than KTs.
             .unwrap_or_else(|| (least, parts(&all, kts)));
         let served = self.place(groups);
         let chosen =
@@ -331,8 +332,8 @@ impl Planner<'_> {
         Ok(self.finish(KtPlacement::Automatic, chosen, served))
     }
 
-    /// Places a KT for each group on a core that has nothing else to do, under the group's last-level cache; `None` if
-    /// there are not enough cores. If places are not known, cores are counted.
+    /// Places a KT for each group on an idle core under the group's last-level cache. Returns `None` if there are not
+    /// enough idle cores. If places are not known, this only counts cores.
     fn place_idle(&self, groups: Vec<Vec<usize>>) -> Option<Vec<Served>> {
         if groups.len() > self.spare() {
             return None;

@@ -6,7 +6,7 @@ use std::fmt;
 
 impl KtPlan {
     /// Explains the plan in a few lines: the policy, then where each communication thread is and which ranks it serves.
-    /// Neighbours of which the same can be said share a line.
+    /// Consecutive KTs that each serve the rank of their own number share a line.
     pub fn explain(&self) -> Vec<String> {
         let Some(chosen) = self.chosen else {
             let reason = match self.inline {

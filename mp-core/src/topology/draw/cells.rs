@@ -5,10 +5,10 @@ use super::{FOLD, INDENT, WIDTH, wrap};
 use crate::topology::CpuSet;
 use std::fmt;
 
-/// The number of cores in a row: a divisor of a server's 64 or 128 cores that a terminal can hold.
+/// The largest number of cores in a row: a divisor of a server's 64 or 128 cores that fits into a terminal.
 const COLUMNS: usize = 8;
 
-/// How cells are laid out, the same in all boxes of a drawing.
+/// The layout of cells, which is the same in all boxes of a drawing.
 #[derive(Debug)]
 pub(super) struct Cells {
     cpu: usize,
@@ -36,7 +36,7 @@ impl Cells {
         let room = WIDTH - INDENT;
         let layout = |left, right, columns| Self { cpu, mark, left, right, columns, labelled };
         let fits = |cells: &Self| cells.row_width(cells.columns) <= room;
-        // Rather close together than in rows of odd lengths.
+        // Cells that are close together are better than rows of odd lengths.
         let paddings = [(1, 1), (0, 1), (0, 0)].map(|(left, right)| layout(left, right, COLUMNS));
         let fewer = (1..COLUMNS).rev().map(|columns| layout(1, 1, columns));
         paddings.into_iter().chain(fewer).find(fits).unwrap_or(layout(0, 0, 1))
@@ -111,7 +111,7 @@ impl Cells {
     }
 }
 
-/// What stands between two lines of a frame.
+/// The content of a part of a frame.
 #[derive(Clone, Copy, PartialEq)]
 enum Content {
     Nothing,

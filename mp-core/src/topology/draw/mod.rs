@@ -1,7 +1,7 @@
 //! The machine as text, for a terminal of 80 columns.
 //!
-//! There is one box for each complex, with a cell for each core. What looks like the item before it (same cores, same
-//! caches, same use) is counted instead of drawn, so that a large server still fits on a screen.
+//! There is one box for each complex, with a cell for each core. Items that look like the previous one (same cores,
+//! same caches, same use) are counted instead of drawn, so that a large server still fits on a screen.
 
 mod cells;
 mod uses;
@@ -14,11 +14,11 @@ use std::fmt;
 use std::mem::Discriminant;
 
 const WIDTH: usize = 80;
-/// How far boxes are indented.
+/// The indentation of boxes.
 const INDENT: usize = 2;
 /// The width of the labels before the paragraphs at the top.
 const LABEL: usize = 10;
-/// How many in a row must look alike before they are counted instead of drawn.
+/// How many items in a row must look alike before they are counted instead of drawn.
 const FOLD: usize = 3;
 
 /// A drawing of a machine. See [`Topology::draw`].
@@ -30,7 +30,7 @@ pub struct Drawing<'a> {
     cells: Cells,
 }
 
-/// What is shown beside the machine.
+/// The plan that is shown with the machine.
 #[derive(Debug)]
 enum Shown<'a> {
     Nothing,
@@ -38,7 +38,7 @@ enum Shown<'a> {
     Kts(&'a KtPlan),
 }
 
-/// Everything that decides whether two complexes look alike.
+/// All that decides whether two complexes look alike.
 #[derive(PartialEq)]
 struct Look {
     cache: Option<(u32, Option<u64>)>,
@@ -161,7 +161,7 @@ impl<'a> Drawing<'a> {
         text
     }
 
-    /// Returns the caches of cores of this kind: each core's own, then those it shares.
+    /// Returns the caches of cores of this kind: first each core's own caches, then its shared caches.
     fn caches(&self, kind: CoreKind) -> String {
         let mut seen: BTreeSet<(u32, CacheKind, Option<u64>, usize)> = BTreeSet::new();
         for core in self.topology.cores.iter().filter(|core| core.kind == kind) {
@@ -263,7 +263,8 @@ impl fmt::Display for Drawing<'_> {
         }
         write_paragraph(f, "usable", LABEL, &self.usable())?;
         if !self.topology.offline().is_empty() {
-            // The kernel does not tell which core, so that they cannot be drawn in their place.
+            // The kernel does not tell to which core an offline CPU belongs, so these CPUs cannot be drawn in their
+            // places.
             write_paragraph(f, "offline", LABEL, &self.topology.offline().spelled())?;
         }
         self.write_plan(f)?;
@@ -319,7 +320,7 @@ fn bytes(size: u64) -> String {
     format!("{size} {name}")
 }
 
-/// Writes text after a label, with the following lines indented like the first. Writes nothing for no text.
+/// Writes text after a label, with the following lines indented like the first. Writes nothing if the text is empty.
 fn write_paragraph(
     f: &mut fmt::Formatter<'_>,
     label: &str,

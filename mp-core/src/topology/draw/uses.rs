@@ -1,14 +1,14 @@
-//! What each CPU is used for, and the marks that say so.
+//! The use of each CPU, and the marks that show it.
 
 use crate::topology::{CpuSet, KtPlan, Place, Plan, Topology};
 use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};
 
-/// What a CPU is used for.
+/// The use of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     Rank(usize),
-    /// A communication thread: the one of this rank, or the one with this number.
+    /// A communication thread, by its rank or by its own number.
     Communication(usize),
     /// A rank that shares its CPU with communication threads.
     CrowdedRank(usize),
@@ -32,7 +32,7 @@ pub(super) fn is_drawn(offline: &CpuSet) -> bool {
 pub(super) struct Uses {
     by_cpu: BTreeMap<usize, Use>,
     has_ranks: bool,
-    /// Whether communication threads have numbers of their own instead of their ranks'.
+    /// Whether communication threads have numbers of their own, and not those of their ranks.
     kts_are_numbered: bool,
 }
 
@@ -78,7 +78,7 @@ impl Uses {
         uses
     }
 
-    /// Returns what is written beside a CPU's number. Free CPUs are marked only if other CPUs have ranks.
+    /// Returns the mark beside a CPU's number. Free CPUs are marked only if other CPUs have ranks.
     pub(super) fn mark(&self, cpu: usize) -> String {
         match self.by_cpu[&cpu] {
             Use::Rank(rank) => format!("r{rank}"),
