@@ -74,7 +74,7 @@ pub struct Part<B> {
 impl<T, B: Borrow<[T]>> Borrow<[T]> for Part<B> {
     fn borrow(&self) -> &[T] {
         let all: &[T] = (*self.data).borrow();
-        // What lends may have become shorter: then the part is what is left of it.
+        // `borrow` may return fewer elements than before. Then the part is what is left of its range.
         let end = self.range.end.min(all.len());
         &all[self.range.start.min(end)..end]
     }

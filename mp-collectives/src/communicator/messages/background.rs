@@ -25,8 +25,8 @@ use crate::communicator::{
 };
 
 /// The part of a rank that drives its engine: see the [module](self). It also drives the engine for requests that are
-/// waited for together with others. An owner keeps its own, which it [adds](Rank::progress_with) while its engine has
-/// pending operations.
+/// waited for together with others. Each owner keeps its part, and [adds](Rank::progress_with) it to the rank's waits
+/// while the engine has pending operations.
 pub(crate) struct Background {
     rank: Rank,
     owner: Weak<Owner>,
@@ -72,7 +72,8 @@ impl Part for Background {
         if !engine.has_to_send() {
             self.kept.take();
         }
-        // What has moved last may be what the rank waits for.
+        // A round that moved something says so even if nothing is pending any more, because it may have completed what
+        // the rank waits for.
         match engine.is_under_way() {
             _ if moved => Advanced::Moved,
             true => Advanced::Waits,
@@ -88,7 +89,7 @@ impl Part for Background {
     }
 
     fn failure(&self) -> Option<mp_core::Error> {
-        // One that is borrowed sits in a wait of its own, which tells by itself.
+        // If the engine is borrowed, one of its own calls is waiting, and that call reports the failure.
         let owner = self.owner.upgrade()?;
         let mut engine = owner.try_here()?;
         engine.matching.tell().map(mp_core::Error::from)
@@ -100,7 +101,7 @@ impl Part for Background {
 
     fn is_ready(&self) -> bool {
         let Some(owner) = self.owner.upgrade() else { return true };
-        // A call within the wait may have lent it again.
+        // A call that was made during this wait may have lent the engine again. Then `advance` must take it back.
         owner.is_lent() || self.with_select(|select| select.is_ready()).unwrap_or(false)
     }
 
@@ -170,11 +171,11 @@ pub(crate) fn keep(owner: &Shared) {
         if let Some(owner) = owner
             && let Some(mut engine) = owner.try_work().map(Working::keep)
         {
-            // The program has no call left that could fail.
+            // Sends that failed are ignored: the program has no call left that could report them.
             while let Err(ErrorKind::Unsent { .. }) = engine.finish().map_err(Error::into_kind) {}
         }
     };
-    // Another thread of the rank, of which nobody knows how it ends.
+    // `at_end` gives the work back in other threads of the rank, whose ends are unknown. There, the wait is now.
     if let Some(finish) = owner.rank.at_end(finish) {
         finish();
     }

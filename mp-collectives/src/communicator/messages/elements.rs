@@ -10,7 +10,8 @@ use mp_core::{Buffer, Plain, SharedBuffer, requests::Landing};
 
 use crate::communicator::error::{ErrorKind, Result};
 
-/// One side's view of a message's elements: what [`OtherElements`](crate::communicator::ErrorKind::OtherElements) shows of both.
+/// One side's view of a message's elements: what [`OtherElements`](crate::communicator::ErrorKind::OtherElements) shows
+/// of both.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct ElementType {
@@ -38,7 +39,7 @@ impl ElementType {
         Self { name: whole[..cut].to_owned(), size: size_of::<T>(), align: align_of::<T>() }
     }
 
-    /// For a type that was never announced, which only a broken sender can do.
+    /// Stands for a type that was never announced. Only a broken sender omits that.
     pub(crate) fn unknown() -> Self {
         Self { name: "an unknown type".to_owned(), size: 0, align: 0 }
     }

@@ -51,7 +51,7 @@ pub struct PersistentReceive<'a, B: BufferMut> {
 enum State<B, R> {
     Idle(B),
     Started(R),
-    /// Only while it changes.
+    /// Only within `start` and `wait`.
     Between,
 }
 
@@ -170,8 +170,8 @@ impl<B: BufferMut> PersistentReceive<'_, B> {
     /// Waits for the message.
     ///
     /// # Errors
-    /// As [`Communicator::receive_into`], and [`Misuse`](crate::communicator::ErrorKind::Misuse) when the receive was not started. It
-    /// can be started again all the same.
+    /// As [`Communicator::receive_into`], and [`Misuse`](crate::communicator::ErrorKind::Misuse) when the receive was
+    /// not started. It can be started again all the same.
     pub fn wait(&mut self) -> Result<Status> {
         match self.state.wait(ReceiveRequest::wait)? {
             Some(status) => Ok(status),
