@@ -184,7 +184,7 @@ impl Recording {
             let tracks = vec![TrackSpans { track: thread.track, spans, dropped }];
             Trace { tracks, names: Vec::new() }
         });
-        // Names after spans: a span's name is known by the time the span is.
+        // Names are read after spans, because the name of a span is known before the span.
         let mut tracks: Vec<Trace> = parts.collect();
         let names = lock(&shared.names).clone();
         tracks.iter_mut().for_each(|part| part.names.clone_from(&names));
@@ -205,8 +205,8 @@ impl Recording {
 impl Shared {
     /// Gives the meter everything that no open span can change any more.
     fn add_up(&self, meter: &mut Meter) {
-        // What begins on a thread after this thread has looked at it, or on one it does not know of
-        // yet, begins after this.
+        // Spans that begin after this has looked at their thread, or on a thread that is not known yet, begin after
+        // this moment.
         let mut until = clock::now();
         let threads = lock(&self.threads).clone();
         let mut taken: Vec<(Track, Vec<Piece>)> = Vec::new();
@@ -282,7 +282,7 @@ impl Recorder {
     #[inline]
     pub fn flow(&self) -> Option<Flow> {
         let on = self.0.as_ref().filter(|on| on.shared.spans > 0)?;
-        // Unlike those of the world's other processes.
+        // With the process's number, it differs from those of the world's other processes.
         let process = u64::from(std::process::id()) << 32;
         let mut flows = lock(&on.shared.flows);
         *flows += 1;
@@ -336,7 +336,7 @@ impl On {
             thread.pieces.len() >= thread.enough && thread.pieces.len().is_multiple_of(STEP);
         // Adding up takes all threads' locks, this one's too.
         drop(thread);
-        // Not where another thread is about to do it: nobody waits for arithmetic.
+        // If another thread is adding up, this one does not wait for that.
         if is_enough && let Ok(mut meter) = self.shared.meter.try_lock() {
             self.shared.add_up(&mut meter);
         }

@@ -92,7 +92,7 @@ pub(super) fn come<S: Site>(
 ) -> Result<(), u64> {
     mark.store(seat::APPROACHES);
     lock.come(site, words)?;
-    // Before what is written to the value, for those who find this rank dead.
+    // This comes before anything is written to the value, for seats that find this rank dead.
     mark.note(seat::ENTERED);
     Ok(())
 }
@@ -278,7 +278,7 @@ impl AnyLock {
         with_lock!(self, lock => lock.acquire(site))
     }
 
-    /// Gives it up, under the same condition as `acquire`.
+    /// Gives the lock up, under the same condition as `acquire`.
     #[cfg(feature = "internals")]
     pub fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
         with_lock!(self, lock => lock.release(site))
@@ -295,8 +295,8 @@ const USE: u64 = NODES + 1;
 /// [`CLOSED`](super::heal::CLOSED) is no node.
 pub(super) const MOST_SEATS: usize = NODES as usize - 2;
 
-/// Returns the word of a seat, which has 1 + the node of the seat, also when another handle takes the seat. At first
-/// that is the seat's own node, after node 0.
+/// Returns the word of a seat, which is 1 + the seat's node. It stays when another handle takes the seat. At first the
+/// node is 1 + the seat, because node 0 is the spare one.
 #[inline(always)]
 pub(super) fn held(own: &impl AnyWord, me: Seat) -> u64 {
     let held = own.load_relaxed();

@@ -23,7 +23,7 @@ use mp_core::{
 use super::{Answer, Full, settle};
 use crate::critical::{Error, Object, Protected, Result, Section, Server, site::open_region};
 
-/// The names of the parts of a queue: each is its queue's.
+/// The parts of a queue: each has the queue's name.
 const NODES: Namespace = Namespace::new("nodes");
 const ENQUEUERS: Namespace = Namespace::new("enqueue");
 const DEQUEUERS: Namespace = Namespace::new("dequeue");
