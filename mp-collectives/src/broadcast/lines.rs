@@ -127,7 +127,7 @@ impl LineBcast {
         if message.is_empty() {
             return Ok(());
         }
-        // One line: as `broadcast_many` does it, without what it takes to have many.
+        // A message of one line goes as in `broadcast_many`, without what several lines need.
         if let Some(Above { parent, .. }) = route.above {
             let Numbered { number, line } = pairs.next_from(parent);
             let seen = mpb.wait_flag_from(parent, line, is_line(number)).await?;
