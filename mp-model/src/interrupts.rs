@@ -9,7 +9,7 @@ use std::future::Future;
 
 use crate::mpb::{Line, Mpb};
 
-/// Interrupting others, and seeing who has interrupted this rank. Neither waits.
+/// Interrupts of other ranks, and a look at which ranks have interrupted this one. Neither waits.
 pub trait Interrupts: Mpb {
     /// Interrupts ranks, all at once where the machine can. A rank that takes the interrupt sees
     /// everything that this one had put before. It may be this rank itself.
@@ -28,9 +28,8 @@ pub trait Interrupts: Mpb {
         sources: &mut Vec<usize>,
     ) -> impl Future<Output = Result<(), Self::Error>>;
 
-    /// Sets a flag whose owner may be waiting for it while it waits for interrupts as well. Where
-    /// that is done by looking again and again, there is no more to it than
-    /// [`set_flag`](Mpb::set_flag).
+    /// Sets a flag whose owner may be waiting for it while it waits for interrupts as well. If the owner looks again
+    /// and again, this is the same as [`set_flag`](Mpb::set_flag).
     fn answer(&mut self, flag: Line, value: u64) -> impl Future<Output = Result<(), Self::Error>> {
         self.set_flag(flag, value)
     }

@@ -36,51 +36,51 @@ use thiserror::Error;
 /// A line of some rank's MPB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Line {
-    /// Whose MPB.
+    /// The rank whose MPB it is.
     pub rank: usize,
-    /// Which line of it, from 0.
+    /// Its number in the MPB, from 0.
     pub line: usize,
 }
 
 impl Line {
-    /// So many lines further on.
+    /// Returns the line that is `lines` further on.
     pub fn offset(self, lines: usize) -> Line {
         Line { rank: self.rank, line: self.line.saturating_add(lines) }
     }
 }
 
-/// A place that is not there.
+/// A place that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Misfit {
-    /// No such rank.
+    /// There is no such rank.
     #[error("rank {rank} of {ranks}")]
     Rank {
-        /// The rank asked for.
+        /// The requested rank.
         rank: usize,
-        /// How many there are.
+        /// The number of ranks.
         ranks: usize,
     },
-    /// Lines beyond the end of an MPB.
+    /// The lines are beyond the end of an MPB.
     #[error("{count} lines from line {first} on, in a buffer of {lines} lines")]
     Lines {
-        /// The first line asked for.
+        /// The first requested line.
         first: usize,
-        /// How many were asked for.
+        /// The requested number of lines.
         count: usize,
-        /// How many the MPB has.
+        /// The number of lines of the MPB.
         lines: usize,
     },
-    /// More bytes than a flag's line holds beside the flag.
+    /// There are more bytes than a flag's line holds beside the flag.
     #[error("{bytes} bytes beside a flag, which takes up to {most}")]
     Payload {
-        /// How many bytes.
+        /// The number of bytes.
         bytes: usize,
-        /// The most.
+        /// The greatest number of bytes.
         most: usize,
     },
 }
 
-/// The bit of a flag beside which there is something new: see [`Mpb::announce_news`].
+/// The bit of a flag that says that there is something new to compare: see [`Mpb::announce_news`].
 pub const NEWS: u64 = 1 << 63;
 
 /// One rank's access to the MPBs of all.
@@ -96,19 +96,19 @@ pub const NEWS: u64 = 1 << 63;
 /// A rank's puts and flags reach an MPB in the order of its calls, and a put or a flag has arrived
 /// when the call returns. A flag that is seen shows everything that its setter had put or got before.
 pub trait Mpb {
-    /// What can go wrong: at least, a place that does not exist.
+    /// The error of an operation: at least, that a place does not exist.
     type Error: std::error::Error + From<Misfit>;
 
-    /// Who am I: 0 to [`ranks`](Mpb::ranks) − 1.
+    /// Returns this rank's number: 0 to [`ranks`](Mpb::ranks) − 1.
     fn rank(&self) -> usize;
 
-    /// How many are we: at least 1.
+    /// Returns the number of ranks: at least 1.
     fn ranks(&self) -> usize;
 
-    /// Cache lines in each MPB.
+    /// Returns the number of cache lines in each MPB.
     fn lines(&self) -> usize;
 
-    /// Bytes in a cache line: at least 8, the room of a flag.
+    /// Returns the number of bytes in a cache line: at least 8, the room of a flag.
     fn line_bytes(&self) -> usize;
 
     /// Copies private memory to an MPB.
@@ -129,8 +129,8 @@ pub trait Mpb {
         target: &mut [u8],
     ) -> impl Future<Output = Result<(), Self::Error>>;
 
-    /// Combines elements in an MPB with private ones: each of `target` becomes `combine` of it and of
-    /// the one in its place from line `from` on. A machine may do so while it gets them.
+    /// Combines elements in an MPB with private ones: each element of `target` becomes `combine` of it and of the
+    /// element in its place from line `from` on. A machine may do so while it gets them.
     fn get_with<T: NoUninit + AnyBitPattern + Send + Sync>(
         &mut self,
         from: Line,
@@ -147,8 +147,8 @@ pub trait Mpb {
         }
     }
 
-    /// [`get_with`](Mpb::get_with), and a [`put`](Mpb::put) of what the target then is. A machine may
-    /// do both as the elements come; the lines that are put may be those that are got.
+    /// Does what [`get_with`](Mpb::get_with) does, and [puts](Mpb::put) the target's new elements. A machine may do
+    /// both as the elements come; the lines that are put may be those that are got.
     fn pass_with<T: NoUninit + AnyBitPattern + Send + Sync>(
         &mut self,
         from: Line,
@@ -202,19 +202,19 @@ pub trait Mpb {
         }
     }
 
-    /// A mark of the call that the rank is in, in the upper 31 bits, where ranks compare their calls: to be
-    /// in the value of flags whose numbers have 32 bits.
+    /// Returns a mark of the call that the rank is in, in the upper 31 bits, where ranks compare their calls. It goes
+    /// into the value of flags whose numbers have 32 bits.
     fn mark(&self) -> u64 {
         0
     }
 
-    /// Compares the mark in a flag that rank `from` has set as part of this call with the own one.
+    /// Compares the mark in a flag that rank `from` has set as part of this call with this rank's own.
     fn compare_mark(&self, from: usize, seen: u64) -> Result<(), Self::Error> {
         let _ = (from, seen);
         Ok(())
     }
 
-    /// [`set_flag`](Mpb::set_flag) of a flag that says with its number what the rank calls, where ranks
+    /// Does what [`set_flag`](Mpb::set_flag) does, for a flag whose number also tells what the rank calls, where ranks
     /// compare their calls.
     fn announce(
         &mut self,
@@ -224,8 +224,8 @@ pub trait Mpb {
         self.set_flag(flag, value)
     }
 
-    /// [`announce`](Mpb::announce) of a flag with a value below [`NEWS`], which is added when the rank says
-    /// something that it had not said with its last flags: then the one who sees the flag compares.
+    /// Does what [`announce`](Mpb::announce) does, with a value below [`NEWS`]. `NEWS` is added if the rank announces
+    /// something that its last flags did not: then the rank that sees the flag compares.
     fn announce_news(
         &mut self,
         flag: Line,
@@ -234,7 +234,7 @@ pub trait Mpb {
         self.announce(flag, value)
     }
 
-    /// Compares what rank `from` calls with the own call, after a flag was seen that `from`
+    /// Compares what rank `from` calls with this rank's call, after a flag was seen that `from`
     /// [announces](Mpb::announce) in this line of the own MPB.
     fn compare(&mut self, from: usize, line: usize) -> Result<(), Self::Error> {
         let _ = (from, line);
@@ -244,16 +244,16 @@ pub trait Mpb {
     /// Reads a flag of the own MPB.
     fn flag(&mut self, line: usize) -> impl Future<Output = Result<u64, Self::Error>>;
 
-    /// Waits until a flag of the own MPB has a value that `reached` is true of, and returns it.
-    /// Values that are overwritten before they are looked at are not seen.
+    /// Waits until a flag of the own MPB has a value for which `reached` returns true, and returns that value. Values
+    /// that are overwritten before they are looked at are not seen.
     fn wait_flag(
         &mut self,
         line: usize,
         reached: impl Fn(u64) -> bool,
     ) -> impl Future<Output = Result<u64, Self::Error>>;
 
-    /// [`wait_flag`](Mpb::wait_flag) for a flag that only rank `setter` sets: a machine whose ranks
-    /// can leave knows then when there is nothing more to wait for.
+    /// Does what [`wait_flag`](Mpb::wait_flag) does, for a flag that only rank `setter` sets. So a machine whose ranks
+    /// can leave knows when there is nothing more to wait for.
     fn wait_flag_from(
         &mut self,
         setter: usize,
@@ -264,8 +264,8 @@ pub trait Mpb {
         self.wait_flag(line, reached)
     }
 
-    /// Sets the flag in this line of every other MPB: for those who are let go at the same time, where to
-    /// wake them is what costs.
+    /// Sets the flag in this line of every other MPB, for ranks that are released at the same time, where waking them
+    /// is what costs.
     fn set_flags(
         &mut self,
         line: usize,
@@ -280,7 +280,7 @@ pub trait Mpb {
         }
     }
 
-    /// [`wait_flag_from`](Mpb::wait_flag_from) for a flag that rank `setter` sets by
+    /// Does what [`wait_flag_from`](Mpb::wait_flag_from) does, for a flag that rank `setter` sets by
     /// [`set_flags`](Mpb::set_flags).
     fn wait_flag_together(
         &mut self,
@@ -298,9 +298,9 @@ pub trait Mpb {
         target: &mut [u8],
     ) -> impl Future<Output = Result<(), Self::Error>>;
 
-    /// What two ranks do that give each other a line: [sets a flag](Mpb::set_flag_with) in the other
-    /// one's MPB, waits until that one has set a line of the own MPB to `awaited`, as far as the lower 32
-    /// bits go, and reads what is beside it. The marks are [compared](Mpb::compare_mark).
+    /// Exchanges a line with another rank: [sets a flag](Mpb::set_flag_with) in that rank's MPB, waits until it has set
+    /// a line of the own MPB to `awaited`, as far as the lower 32 bits go, and reads what is beside it. The marks are
+    /// [compared](Mpb::compare_mark).
     fn exchange_flags(
         &mut self,
         flag: Line,
@@ -336,10 +336,10 @@ pub trait Mpb {
     }
 }
 
-/// Bytes of a flag.
+/// The number of bytes of a flag.
 const FLAG: usize = size_of::<u64>();
 
-/// Checks that so many bytes have room beside a flag in a line of so many.
+/// Checks that `bytes` bytes have room beside a flag in a line of `line_bytes` bytes.
 ///
 /// # Errors
 /// [`Misfit::Payload`].
@@ -348,7 +348,7 @@ pub fn check_payload(bytes: usize, line_bytes: usize) -> Result<(), Misfit> {
     if bytes <= most { Ok(()) } else { Err(Misfit::Payload { bytes, most }) }
 }
 
-/// How many lines so many bytes take.
+/// Returns the number of lines that `bytes` bytes take.
 pub fn lines_of(bytes: usize, line_bytes: usize) -> usize {
     bytes.div_ceil(line_bytes)
 }
@@ -366,8 +366,7 @@ pub fn check_lines(first: usize, count: usize, lines: usize) -> Result<(), Misfi
 
 /// Runs an algorithm whose operations block inside `poll`, in the calling thread.
 ///
-/// A future that is not ready after all is polled again and again; that is right, but burns the
-/// core.
+/// A future that is not ready is polled again and again. The result is right, but that takes a core.
 #[inline(always)]
 pub fn complete<F: Future>(algorithm: F) -> F::Output {
     let mut algorithm = pin!(algorithm);

@@ -58,7 +58,7 @@ impl Parameters {
         self.far.transfer
     }
 
-    /// R_Q if somebody is far, else R_R.
+    /// Returns R_Q if any rank is far, or else R_R.
     fn farthest(&self, far: u64) -> Time {
         if far > 0 { self.r_q() } else { self.r_r() }
     }

@@ -1,14 +1,14 @@
 //! The paper's algorithms as programs (sections 3 to 5).
 //!
-//! For tests and experiments, and as the exact description of what a collective operation does: each
-//! function is the pseudo-code of a figure of the paper, but for those that push, which say what this
-//! library does with short messages.
+//! They are for tests and experiments, and describe exactly what a collective operation does. Each function is the
+//! pseudo-code of a figure of the paper, except for those that push, which show what this library does with short
+//! messages.
 
 use super::machine::Placement;
 use super::program::{Line, Program};
 use super::tree::Tree;
 
-/// Which line a notification goes over.
+/// The lines that notifications go over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flags {
     /// One for all.
@@ -56,7 +56,7 @@ pub fn one_to_many(placement: &Placement, from: usize, flags: Flags) -> Program 
     program
 }
 
-/// All ranks but one, by the flag that they share; near ones first.
+/// Returns all ranks but one, by the flag that they share; near ones first.
 fn split(placement: &Placement, one: usize, flags: Flags) -> Vec<Vec<usize>> {
     let near = |&rank: &usize| placement.near(rank, one);
     let mut others: Vec<usize> = (0..placement.ranks()).filter(|&rank| rank != one).collect();
@@ -158,8 +158,8 @@ pub fn reduction(tree: &Tree, placement: &Placement) -> Program {
     program
 }
 
-/// Broadcast of one line that each parent pushes into a line of each child, with the notification.
-/// Nobody acknowledges: there are further lines for what comes next.
+/// Broadcast of one line that each parent pushes into a line of each child, with the notification. No rank
+/// acknowledges, because what comes next has further lines.
 pub fn pushed_broadcast(tree: &Tree) -> Program {
     let mut program = Program::new(tree.ranks());
     let lines: Vec<Line> = (0..tree.ranks()).map(|rank| program.flag(rank)).collect();
@@ -177,10 +177,9 @@ pub fn pushed_broadcast(tree: &Tree) -> Program {
     program
 }
 
-/// Broadcast of chunks of so many lines through a buffer of each rank that has children, whose children get
-/// it from there: OC-Bcast (thesis, algorithm 1), where leaves copy straight to private memory and nobody
-/// waits for a buffer. A parent tells its first two children, and those tell their siblings
-/// ([`tree`](crate::tree)).
+/// Broadcast of chunks of `lines` lines through a buffer of each rank that has children, whose children get it from
+/// there: OC-Bcast (thesis, algorithm 1), where leaves copy straight to private memory and no rank waits for a buffer.
+/// A parent tells its first two children, and those tell their siblings ([`tree`](crate::tree)).
 pub fn chunked_broadcast(tree: &Tree, lines: u64, chunks: u64) -> Program {
     let mut program = Program::new(tree.ranks());
     let told: Vec<Line> = (0..tree.ranks()).map(|rank| program.flag(rank)).collect();
@@ -288,7 +287,7 @@ fn over(tree: &Tree, flags: &[Vec<Line>], rank: usize) -> Option<(Line, usize)> 
 /// The lines on which children acknowledge: one for each group of a rank's children, which lies with
 /// them.
 struct Acknowledgements {
-    /// By rank: the line, and who adds to it.
+    /// By rank: the line, and the ranks that add to it.
     lines: Vec<Vec<(Line, Vec<usize>)>>,
     /// By rank: the line that it adds to.
     own: Vec<Option<Line>>,

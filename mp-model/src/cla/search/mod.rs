@@ -38,14 +38,14 @@ use super::program::Program;
 use super::tree::{Tree, TreeError};
 use crate::Time;
 
-/// What a tree is for.
+/// The purpose of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pattern {
-    /// One notifies all (section 3.2).
+    /// One rank notifies all (section 3.2).
     OneToMany,
-    /// All notify one (section 3.1).
+    /// All ranks notify one (section 3.1).
     ManyToOne,
-    /// So many lines from the root to all, acknowledged (section 4).
+    /// This many lines from the root to all, acknowledged (section 4).
     Broadcast {
         /// N. One line goes with the notification.
         lines: u64,
@@ -64,7 +64,7 @@ pub struct TreeChoice {
 }
 
 impl Pattern {
-    /// As primitives, over a tree.
+    /// Returns the pattern over a tree, as primitives.
     pub fn program(self, tree: &Tree, placement: &Placement) -> Program {
         match self {
             Pattern::OneToMany => patterns::notification_tree(tree),
@@ -74,7 +74,7 @@ impl Pattern {
         }
     }
 
-    /// What the graph rules say of it over a tree.
+    /// Returns what the graph rules predict for it over a tree.
     ///
     /// # Panics
     /// If the tree has other ranks than the machine.
@@ -85,7 +85,7 @@ impl Pattern {
             .bounds(rules)
     }
 
-    /// T_lev within a group, one wave: what the root's level adds to its most expensive subtree.
+    /// Returns T_lev within a group, one wave: what the root's level adds to its most expensive subtree.
     fn level(self, machine: &Machine, children: usize) -> Time {
         let (p, k) = (&machine.parameters, children as u64);
         match self {
@@ -97,7 +97,7 @@ impl Pattern {
     }
 }
 
-/// The best tree that the search finds.
+/// Returns the best tree that the search finds.
 ///
 /// # Errors
 /// [`TreeError::Root`].
@@ -109,7 +109,7 @@ pub fn best_tree(
     best_tree_by(machine, root, pattern, Notifications::Together)
 }
 
-/// The same, with a say in how notifications of siblings are counted.
+/// Does the same, with a choice of how notifications of siblings are counted.
 ///
 /// # Errors
 /// [`TreeError::Root`].

@@ -4,14 +4,14 @@ use crate::Time;
 use crate::cla::Machine;
 use crate::cla::chance::Chance;
 
-/// How many trees are looked at besides those to begin with, of which the best has the first turn. With
-/// 60 ranks, that many take a tenth of a second; with 16, so many are not needed.
+/// The number of trees that are tried besides those to begin with, of which the best has the first turn. With 60 ranks,
+/// this takes a tenth of a second; with 16, fewer are needed.
 const LOOKS: usize = 40_000;
 
-/// How many of them for one to begin with.
+/// The number of tries for each tree to begin with.
 const LOOKS_FROM_ONE: usize = 10_000;
 
-/// How often the best is disturbed, to see whether another is near.
+/// The number of times that the best tree is disturbed, to see whether a better one is near.
 const KICKS: usize = 300;
 
 /// Improves each, the first ones first; then disturbs the best, and improves it again.
@@ -97,7 +97,7 @@ enum Move {
 }
 
 impl Draft {
-    /// Where a rank could be instead.
+    /// Returns the places where a rank could be instead.
     fn moves(&self, rank: usize, machine: &Machine) -> Vec<Move> {
         let placement = &machine.placement;
         let later = 1..self.waves[rank].len();

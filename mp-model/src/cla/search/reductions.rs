@@ -13,7 +13,7 @@ use crate::cla::Machine;
 use crate::cla::schedule::By;
 use crate::in_order::{Place, Shape};
 
-/// A λ that was chosen, and what the tree takes.
+/// A λ that was chosen, and the time along its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LambdaChoice {
     /// Of [`in_order`](crate::in_order): P − 1 or more is the flat tree.
@@ -22,8 +22,8 @@ pub struct LambdaChoice {
     pub predicted: Time,
 }
 
-/// The λ with which a reduction to rank 0 takes least by the model: 1, 2, 3, 4, 6, 8, 12 and so on are
-/// looked at, and the flat tree. Of equal ones, the greatest.
+/// Returns the λ with which a reduction to rank 0 takes the least time by the model. Tries 1, 2, 3, 4, 6, 8, 12 and so
+/// on, and the flat tree. Of equal ones, takes the greatest.
 pub fn best_lambda(machine: &Machine, by: By) -> LambdaChoice {
     let ranks = machine.ranks();
     let choice = |lambda| {
@@ -43,7 +43,7 @@ pub fn best_lambda(machine: &Machine, by: By) -> LambdaChoice {
     best
 }
 
-/// What a reduction along a tree takes.
+/// Returns the time of a reduction along a tree.
 ///
 /// # Panics
 /// If there is no such root, or the tree has other ranks than the machine.
@@ -54,14 +54,14 @@ pub fn reduction_along(machine: &Machine, shape: Shape, root: usize, by: By) -> 
     done.last().copied().unwrap_or_default()
 }
 
-/// What a reduction takes of which each rank combines a part, and the root gets the parts. `by` says what
-/// a whole vector takes.
+/// Returns the time of a reduction in which each rank combines a part, and the root gets the parts. `by` describes a
+/// whole vector.
 pub fn reduction_scattered(machine: &Machine, root: usize, by: By) -> Time {
     let part = by.part(machine.ranks() as u64);
     let costs = Costs { machine, by: part };
     let units = part.pieces() * part.count();
     let others = || (0..machine.ranks()).filter(|&rank| rank != root);
-    // All do at the same time what the root does.
+    // All ranks do at the same time what the root does.
     let given: Time = others().map(|other| costs.send(root, other, false)).sum();
     let taken: Time = others().map(|other| costs.take(root, other)).sum();
     let first = others().next().map(|other| costs.send(other, root, part.count() == 1));
@@ -74,7 +74,7 @@ struct Costs<'a> {
 }
 
 impl Costs<'_> {
-    /// When a rank has handed on each unit: a line, or a piece. The root has then combined it.
+    /// Returns when a rank has handed on each unit, which is a line or a piece; for the root, when it has combined it.
     fn handed_on(&self, places: &[Place], rank: usize) -> Vec<Time> {
         let place = &places[rank];
         let theirs: Vec<(usize, Vec<Time>)> = place

@@ -1,4 +1,4 @@
-//! Who sends to whom, and what the bounds of that are.
+//! Which rank sends to which, and what the bounds of that are.
 
 use proptest::prelude::*;
 
@@ -30,8 +30,7 @@ fn all(ranks: usize, root: usize, by: By) -> Vec<(&'static str, Schedule)> {
     ]
 }
 
-/// Whose elements each rank has combined, how often: what a round brings is what its senders had when
-/// it began.
+/// Returns whose elements each rank has combined, and how often. A round brings what its senders had when it began.
 fn combined(schedule: &Schedule, last_replaces: bool) -> Vec<Vec<u32>> {
     let ranks = schedule.ranks();
     let mut has: Vec<Vec<u32>> =
@@ -128,7 +127,7 @@ fn a_flat_tree_is_none() {
     }
 }
 
-/// By hand, in one group, with nobody in the way: who sends last in a chain has waited for all others.
+/// By hand, in one group, without contention: the rank that sends last in a chain has waited for all others.
 #[test]
 fn least_times_by_hand() {
     let parameters = Parameters::SANDY_BRIDGE.with_cached_flags();
