@@ -5,7 +5,7 @@ use onchip::{Error, Result};
 
 use crate::random::mix;
 
-/// Which message it is.
+/// The identity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
     /// The sender.
@@ -16,7 +16,7 @@ pub struct Label {
     pub number: u64,
 }
 
-/// Something was not as it must be.
+/// Something that is not as it must be.
 #[derive(Debug)]
 pub struct Wrong(pub String);
 

@@ -16,7 +16,7 @@ use crate::record::{Record, Told, Verdict, now};
 /// The code of every rank.
 ///
 /// # Errors
-/// What an operation said.
+/// The error of an operation.
 pub fn run(rank: &Rank, plan: &Plan, life: &Life) -> Result<()> {
     Record::Started { rank: rank.id(), at: now() }.tell();
     let ended = steps(rank, plan, life);
@@ -56,7 +56,7 @@ fn verdict(step: usize, error: &Error) -> Verdict {
     Verdict::Failed { step, told: told(error), error: text }
 }
 
-/// Returns what an error says, or those that it is made of.
+/// Returns what an error says, or one of the errors that it is made of.
 pub fn told(error: &Error) -> Told {
     let of_world = |error: &Error| match error.kind() {
         ErrorKind::PeerLost { rank, .. } => Some(Told::Lost(*rank)),

@@ -146,7 +146,7 @@ pub enum Told {
     Lost(usize),
     /// The other end was closed.
     Closed,
-    /// Whoever was to execute an operation is gone.
+    /// The rank that was to execute an operation is gone.
     Unknown,
     /// The communicator was revoked.
     Revoked,
@@ -164,16 +164,16 @@ pub fn now() -> u64 {
 }
 
 impl Record {
-    /// Tells it. A line is written at once, so that lines of several processes do not mix.
+    /// Tells the record. A line is written at once, so that lines of several processes do not mix.
     pub fn tell(&self) {
         if let Ok(json) = serde_json::to_string(self) {
-            // Nobody else is there to tell that it did not work.
+            // If this fails, there is no other place to report it.
             let _ = std::io::stderr().write_all(format!("{MARK}{json}\n").as_bytes());
         }
     }
 }
 
-/// Takes apart what came: records, and everything else.
+/// Splits what came into records and everything else.
 pub fn parse(text: &str) -> (Vec<Record>, String) {
     let (mut records, mut rest) = (Vec::new(), String::new());
     for line in text.split_inclusive('\n') {

@@ -1,4 +1,4 @@
-//! Which operations on which keys.
+//! The choice of operations and keys.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,14 +20,14 @@ pub enum Kind {
     Swap,
 }
 
-/// How often which operation is chosen, in proportion to the others.
+/// How often each operation is chosen, in proportion to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mix(pub [u32; 4]);
 
 impl Mix {
     const KINDS: [Kind; 4] = [Kind::Get, Kind::Put, Kind::Remove, Kind::Swap];
 
-    /// With so many gets of 100 operations; half of the others give a key a value, a quarter each
+    /// Returns a mix with `percent` gets of 100 operations; half of the others give a key a value, a quarter each
     /// remove and compare.
     pub fn reading(percent: u32) -> Self {
         let writing = 100 - percent.min(100);
@@ -91,23 +91,23 @@ display_as_on_the_command_line!(Distribution);
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of one of several who have the same seed.
+    /// Creates the numbers of one of several clients that have the same seed.
     pub fn new(seed: u64, of: u64) -> Self {
         Self(crate::data::mixed(seed) ^ crate::data::mixed(!of))
     }
 
-    /// Any number.
+    /// Returns any number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         crate::data::mixed(self.0)
     }
 
-    /// One below `bound`.
+    /// Returns a number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.number()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// From 0 to 1.
+    /// Returns a number from 0 to 1.
     fn fraction(&mut self) -> f64 {
         (self.number() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -125,7 +125,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// The operations of a client.
+    /// Creates the operations of a client.
     pub fn new(plan: &crate::plan::Plan, client: usize) -> Self {
         let mut sum = 0.0;
         let sums = match plan.distribution {
@@ -141,7 +141,7 @@ impl Load {
         Self { random, mix: plan.mix, keys: plan.keys, sums }
     }
 
-    /// A key.
+    /// Returns a key.
     pub fn key(&mut self) -> usize {
         match self.sums.last() {
             None => self.random.below(self.keys as u64) as usize,
@@ -152,12 +152,12 @@ impl Load {
         }
     }
 
-    /// An operation, and its key.
+    /// Returns an operation, and its key.
     pub fn pick(&mut self) -> (Kind, usize) {
         (self.mix.pick(&mut self.random), self.key())
     }
 
-    /// Any number below `bound`.
+    /// Returns any number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.random.below(bound)
     }

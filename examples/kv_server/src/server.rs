@@ -9,8 +9,7 @@ use crate::plan::{Limit, Plan, Victim};
 /// How a server followed another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakenOver {
-    /// Whether the other one was killed in the middle of an operation, so that the store had to be
-    /// repaired.
+    /// Whether the other server was killed in the middle of an operation, so that the store had to be repaired.
     pub cut_short: bool,
 }
 
@@ -33,18 +32,18 @@ pub fn serve<const N: usize>(
             }
         });
         server.serve()?;
-        // It is not to leave before.
+        // The server must not leave before that.
         std::thread::sleep(time);
         return Ok(());
     }
     server.serve()?;
-    // Until now: the first client tells all ranks to begin.
+    // The channels stay open until now, because the first client tells all ranks to begin.
     drop(together);
     Ok(())
 }
 
-/// Waits for the end of the server, and takes over. If that one was killed in the middle of an operation,
-/// the library repairs the store before it executes another one.
+/// Waits for the end of the server, and takes over. If the server was killed in the middle of an operation, the library
+/// repairs the store before it executes another one.
 ///
 /// # Errors
 /// Those of the world.

@@ -87,7 +87,7 @@ fn plain(rgb: &[u8], gray: &mut [u8]) {
     }
 }
 
-/// The instruction set whose vectors [`gray`] and [`gray_in_place`] use on this machine.
+/// Returns the instruction set whose vectors [`gray`] and [`gray_in_place`] use on this machine.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "x86_64+ssse3+sse4.1"))]
 pub fn instruction_set() -> &'static str {
     match_target! {
@@ -117,7 +117,7 @@ mod tests {
         plain(rgb, gray);
     }
 
-    /// As far as this processor has them; otherwise the plain one in its place.
+    /// The versions that this processor has; the plain one in place of the others.
     const VERSIONS: [(&str, Filter); 4] =
         [("best", vectors), ("avx2", avx2), ("ssse3", ssse3), ("plain", plain)];
 

@@ -15,9 +15,9 @@ use crate::report::{Report, Row};
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Input, schedule, degree and frames a pass; its workers and output do not count.
+    /// Input, schedule, degree and frames of a pass. Its workers and output are ignored.
     pub job: Job,
-    /// The modes, and what the ranks of each are.
+    /// The modes, each with the kind of its ranks.
     pub columns: Vec<(Mode, Ranks)>,
     /// The numbers of workers.
     pub workers: Vec<usize>,
@@ -31,7 +31,7 @@ pub struct Plan {
 type Cell = (usize, Mode, Ranks);
 
 impl Plan {
-    /// How many farms will run.
+    /// Returns how many farms will run.
     pub fn passes(&self) -> usize {
         (self.rounds + 1) * self.workers.len() * self.columns.len()
     }
@@ -91,7 +91,7 @@ impl Plan {
         })
     }
 
-    /// In a pass that is measured.
+    /// Returns the number of frames of a pass that is measured.
     fn frames(&self) -> u64 {
         self.job.frames.unwrap_or(self.preload as u64)
     }
@@ -123,7 +123,7 @@ impl Plan {
     }
 }
 
-/// What is to be known about the communication threads of some farms, each thing once.
+/// Returns remarks on the communication threads of some farms, each once.
 fn remarks(cells: &[Cell], helped: &[Option<Helped>]) -> Vec<String> {
     let all =
         || cells.iter().zip(helped).filter_map(|(cell, helped)| Some((cell, helped.as_ref()?)));
@@ -141,7 +141,7 @@ fn remarks(cells: &[Cell], helped: &[Option<Helped>]) -> Vec<String> {
     remarks
 }
 
-/// Runs a farm in a program that runs several. Where that is passed by, the numbers are zero.
+/// Runs a farm in a program that runs several. If this process skips it, the numbers are zero.
 ///
 /// # Errors
 /// As [`farm::run`].

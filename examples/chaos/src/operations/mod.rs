@@ -42,7 +42,7 @@ use crate::random::Random;
 
 /// One step, for one rank.
 pub struct Work<'a> {
-    /// Who does it.
+    /// The rank that does it.
     pub rank: &'a Rank,
     /// What is to happen to the rank.
     pub life: &'a Life,
@@ -52,7 +52,7 @@ pub struct Work<'a> {
     pub step: usize,
     /// For choices that are the same on all ranks.
     pub random: Random,
-    /// All ranks, as soon as a step needs that.
+    /// The communicator of all ranks, as soon as a step needs it.
     pub world: &'a OnceCell<Communicator>,
 }
 
@@ -96,7 +96,7 @@ impl Work<'_> {
 /// Does a step.
 ///
 /// # Errors
-/// What the library says, or what is not as it must be.
+/// The error of the library, or what is not as it must be.
 pub fn run(step: Step, work: Work<'_>) -> Result<()> {
     match step.operation {
         Operation::Pairs => pairs::run(work),

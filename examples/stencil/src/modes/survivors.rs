@@ -34,7 +34,7 @@ struct Checkpoint {
     pieces: Vec<Piece>,
 }
 
-/// Its rows at the end, and the seconds that it took.
+/// The seconds that a worker took, and its rows at the end.
 type Part = (f64, Range<usize>, Vec<f64>);
 
 const NORTHWARD: u32 = 1;
@@ -70,7 +70,7 @@ pub(super) fn run(job: &Job, ranks: Ranks) -> Result<Run> {
     for (rank, part) in each.into_iter().enumerate() {
         let (seconds, rows, block) = match part {
             Ok(part) => part?,
-            // As it was to be.
+            // This rank was to be killed.
             Err(onchip::Cause::Signal(_)) if job.lose.iter().any(|loss| loss.rank == rank) => {
                 continue;
             }
@@ -91,7 +91,7 @@ pub(super) fn run(job: &Job, ranks: Ranks) -> Result<Run> {
 struct Worker<'a> {
     rank: &'a Rank,
     job: &'a Job,
-    /// Of a row.
+    /// The width of a row.
     width: usize,
 }
 
@@ -143,7 +143,7 @@ impl Worker<'_> {
         share(self.width, workers.size(), worker)
     }
 
-    /// The matrix before the first step, which everybody can read.
+    /// Returns the matrix before the first step, which every worker can read.
     fn begin(&self, workers: &Communicator) -> Result<Checkpoint> {
         let rows = self.rows_of(workers, workers.rank());
         let cells = self.job.init.block(rows.clone(), 0..self.width)?;
@@ -207,7 +207,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Says who goes on, if workers were lost.
+    /// Prints which workers go on, if some were lost.
     fn tell(&self, workers: &Communicator, steps: usize) {
         let (left, all) = (workers.size(), self.job.workers());
         if workers.rank() == 0 && left < all {
@@ -215,14 +215,14 @@ impl Worker<'_> {
         }
     }
 
-    /// This worker's rows, from whoever has kept them.
+    /// Gets this worker's rows from the workers that have kept them.
     fn restore(
         &self,
         workers: &Communicator,
         kept: &Checkpoint,
     ) -> communicator::Result<(Block, usize)> {
         let (me, size, width) = (workers.rank(), workers.size(), self.width);
-        // Of all workers, the rows of their own piece and of their copy.
+        // Each worker tells the rows of its own piece and of its copy.
         let mut place = [0u64; 4];
         for (place, piece) in place.chunks_exact_mut(2).zip(&kept.pieces) {
             place.copy_from_slice(&[piece.rows.start as u64, piece.rows.end as u64]);
@@ -236,7 +236,7 @@ impl Worker<'_> {
         let plans: Option<Vec<_>> =
             (0..size).map(|worker| plan(&places, self.rows_of(workers, worker))).collect();
         let Some(plans) = plans else {
-            // All find that alike.
+            // All workers find the same.
             let begun = self.begin(workers).map_err(|fault| {
                 communicator::Error::from(communicator::ErrorKind::World(onchip::Error::other(
                     fault.to_string(),
@@ -277,8 +277,8 @@ impl Worker<'_> {
     }
 }
 
-/// Who gives which of the rows, one range after the other, if all of them are kept: of each worker, `places` says
-/// which are its own and which it has a copy of.
+/// Returns which worker gives which of the rows, one range after the other, if all of them are kept. Of each worker,
+/// `places` has the rows of its own piece and those of its copy.
 fn plan(places: &[[u64; 4]], rows: Range<usize>) -> Option<Vec<(usize, Range<usize>)>> {
     let mut plan = Vec::new();
     let mut next = rows.start;
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(plan(&places, 0..5), Some(vec![(0, 0..3), (1, 3..5)]));
         assert_eq!(plan(&places, 5..9), Some(vec![(1, 5..6), (1, 6..9)]));
         assert_eq!(plan(&places, 9..9), Some(vec![]));
-        // The last two.
+        // The last two were lost.
         assert_eq!(plan(&places[..1], 0..9), None);
         assert_eq!(plan(&places[..1], 0..3), Some(vec![(0, 0..3)]));
     }

@@ -31,15 +31,15 @@ pub fn run(job: &Job, ranks: Ranks, helped: &Helped) -> Result<Run> {
     roles::run(job, ranks, Some(helped), &Roles { emit, work, collect: no_kt::collect })
 }
 
-/// A frame that the worker filters, and the one before that is being copied.
+/// A frame that the worker filters, and the previous one, which is being copied.
 const RESULTS_OF_A_WORKER: usize = 2;
 
-/// For each worker a frame that is being copied, and the one that is being read.
+/// Returns the emitter's number of frames: for each worker one that is being copied, and the one that is being read.
 fn frames_of_the_emitter(job: &Job) -> usize {
     job.workers + 1
 }
 
-/// Sends that were handed over, at most so many.
+/// Sends that were handed over, up to a limit.
 struct UnderWay<B> {
     requests: VecDeque<threads::Request<B>>,
     most: usize,
@@ -50,8 +50,7 @@ impl<B> UnderWay<B> {
         Self { requests: VecDeque::with_capacity(most), most }
     }
 
-    /// Sees to it that one more can be handed over: gives back what was handed over before when
-    /// there are as many as there may be.
+    /// Makes room for one more send. If there are as many as there may be, returns what was handed over first.
     fn room(&mut self, seat: &Seat) -> Result<Option<B>, Stop> {
         if self.requests.len() < self.most {
             return Ok(None);
@@ -131,7 +130,7 @@ fn work(seat: &Seat) -> Result<(), Stop> {
     loop {
         let frame = match seat.receive(|| frames.receive()) {
             Ok(frame) => frame,
-            // There are no more.
+            // There are no more frames.
             Err(Stop::Quiet) => return under_way.finish(seat),
             Err(stop) => return Err(stop),
         };

@@ -11,18 +11,17 @@ use onchip::topology::{current_affinity, pin_current_thread};
 use super::Job;
 use super::roles::{EMITTER, collector_rank, worker_rank};
 
-/// Binds the calling thread to the core for `rank`, where there is one for each worker but not for
-/// each rank.
+/// Binds the calling thread to the core for `rank`, if there is a core for each worker but not for each rank.
 pub(super) fn take_place(rank: usize, job: &Job) {
     let Some(cpus) = current_affinity() else { return };
     let cpus: Vec<usize> = cpus.iter().collect();
     if let Some(&cpu) = place(rank, job, cpus.len()).and_then(|place| cpus.get(place)) {
-        // Frames come out the same wherever they are filtered.
+        // An error is ignored, because frames come out the same wherever they are filtered.
         let _ = pin_current_thread(cpu);
     }
 }
 
-/// The place of `rank` among `cores`; `None` where it is not for the farm to say.
+/// Returns the place of `rank` among `cores`, or `None` if the farm does not decide it.
 fn place(rank: usize, job: &Job, cores: usize) -> Option<usize> {
     let ranks = collector_rank(job) + 1;
     if !(job.workers..ranks).contains(&cores) {
@@ -30,8 +29,8 @@ fn place(rank: usize, job: &Job, cores: usize) -> Option<usize> {
     }
     let last = cores - 1;
     Some(match rank {
-        // A core without a worker is for both of the others, which otherwise share one with the
-        // first worker and one with the last.
+        // A core without a worker is for the emitter and the collector. Without such a core, they share those of the
+        // first and the last worker.
         EMITTER if cores == job.workers => 0,
         EMITTER => last,
         _ if rank == collector_rank(job) => last,

@@ -26,10 +26,10 @@ impl Record {
     }
 }
 
-/// What was recorded; empty where nothing was.
+/// What was recorded; empty if nothing was.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recorded {
-    /// Who did what when: a track for each rank and each communication thread.
+    /// The spans, with a track for each rank and each communication thread.
     pub trace: Trace,
     /// How much of the communication was hidden behind computation.
     pub overlap: OverlapReport,

@@ -11,12 +11,12 @@ use super::{Job, Ranks, Recorded, Run};
 /// The rank of the emitter.
 pub(super) const EMITTER: usize = 0;
 
-/// The rank of a worker, counted from 0.
+/// Returns the rank of a worker, counted from 0.
 pub(super) fn worker_rank(worker: usize) -> usize {
     EMITTER + 1 + worker
 }
 
-/// The rank of the collector, the last.
+/// Returns the rank of the collector, the last.
 pub(super) fn collector_rank(job: &Job) -> usize {
     worker_rank(job.workers)
 }
@@ -30,11 +30,11 @@ pub(super) struct Roles {
 
 /// Why a rank stops before its work is done.
 pub(super) enum Stop {
-    /// Because of a fault that it has found.
+    /// It has found a fault.
     Farm(Error),
-    /// Because of a channel.
+    /// A channel has failed.
     Channel(onchip::Error),
-    /// Because another rank did, which says why.
+    /// Another rank has stopped, which tells why.
     Quiet,
 }
 
@@ -63,7 +63,7 @@ enum Outcome {
     Failed(Error),
 }
 
-/// A launcher decides how many ranks there are.
+/// Returns the error for a launched world of another size, which the launcher decides.
 fn misfit(job: &Job, rank: &Rank) -> Error {
     let (workers, needed, size) = (job.workers, collector_rank(job) + 1, rank.size());
     Error::new(format!(

@@ -48,7 +48,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// The input that a path and a size on the command line stand for, told by the name.
+    /// Returns the input that a path and a size on the command line stand for, by the name.
     ///
     /// No path is the clip; `-` is raw RGB from standard input; a size makes any file raw.
     ///
@@ -106,7 +106,7 @@ impl Input {
         })
     }
 
-    /// Whether every `open` starts at the first frame again.
+    /// Returns whether every `open` starts at the first frame again.
     pub fn is_repeatable(&self) -> bool {
         let path = match self {
             Input::Clip(_) => return true,
@@ -116,7 +116,7 @@ impl Input {
             | Input::Images(path)
             | Input::Ffmpeg(path) => path,
         };
-        // A file that cannot be looked at fails with a better reason when it is opened.
+        // A file that cannot be examined fails with a better reason when it is opened.
         path.metadata().map_or(true, |data| data.is_file() || data.is_dir())
     }
 }

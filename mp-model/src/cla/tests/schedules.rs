@@ -138,7 +138,7 @@ fn least_times_by_hand() {
     };
     let (local, transfer) = (parameters.local, parameters.near.transfer);
     let one = By::Lines { lines: 1 };
-    // Read the own element, write the line, and the other one reads it.
+    // The own element is read, the line is written, and the other rank reads it.
     let message = local + 2 * transfer;
     assert_eq!(least(&Schedule::gather(2, 0, one)), message + local);
     for ranks in 2..7 {
