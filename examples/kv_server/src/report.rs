@@ -39,8 +39,8 @@ pub struct Row {
     pub rate: f64,
     /// Latencies in microseconds.
     pub latency_us: Latency,
-    /// Operations in a second of the client that had most, over those of the one that had fewest;
-    /// without one that was killed. `None` where one had none.
+    /// Operations in a second of the client that had most, divided by those of the client that had fewest, without a
+    /// killed one. `None` if a client had none.
     pub fairness: Option<f64>,
     /// What the operations did.
     pub counts: Counts,
