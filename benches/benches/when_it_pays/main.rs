@@ -64,7 +64,7 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     for cell in grid::measure(cpus, &costs, options.quick) {
         let cell = cell?;
         println!("{cell}");
-        // Long runs are watched, and a reader that went away does not matter to the measurements.
+        // Somebody watches long runs. If the reader went away, that does not matter to the measurements.
         let _ = std::io::stdout().flush();
         cells.push(cell);
     }
