@@ -56,7 +56,7 @@ pub enum Way {
     /// One of the library's schemes. If it needs a server, the first cores serve: one for each critical section of the
     /// [`Task`].
     Section(Section),
-    /// A counter that the processor adds to by itself.
+    /// A counter that the processor increments with its own instruction.
     FetchAdd,
     /// [`TreiberStack`](crate::nonblocking::TreiberStack), for a stack.
     Treiber,
@@ -131,7 +131,7 @@ pub enum ExperimentError {
 /// The result of an experiment, after a tenth of its time for warming up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// The time that was measured.
+    /// The measured time.
     pub time: Time,
     /// How many operations each client executed in that time.
     pub operations: Vec<u64>,
@@ -211,8 +211,8 @@ impl Experiment {
         Self { seed, ..self }
     }
 
-    /// Sets how long one pause of [`Backoff::Fixed`](mp_delegate::critical::Backoff::Fixed) takes. The default is 5 ns, about as long
-    /// as Sandy Bridge's instruction takes.
+    /// Sets how long one pause of [`Backoff::Fixed`](mp_delegate::critical::Backoff::Fixed) takes. The default is 5 ns,
+    /// about as long as Sandy Bridge's instruction takes.
     pub fn pause(self, pause: Time) -> Self {
         Self { pause, ..self }
     }

@@ -46,6 +46,6 @@ pub use treiber_stack::TreiberStack;
 #[cfg(not(loom))]
 pub(crate) use self::{ring_queue::Rings, treiber_stack::Nodes};
 
-/// The number of bits of the number of a node or a place; 0 is none.
+/// The number of bits for the number of a node or a place. The number 0 means none.
 const NUMBER_BITS: u32 = 24;
 const NUMBERS: u64 = (1 << NUMBER_BITS) - 1;

@@ -1,4 +1,4 @@
-//! A bounded queue of two rings: places with values go through one, free places through the other.
+//! A bounded queue of two rings: one holds the places with values, and the other the free places.
 
 use mp_core::Rank;
 use mp_delegate::critical::{
@@ -74,7 +74,8 @@ impl RingQueue {
     /// Puts a value behind the others.
     ///
     /// # Errors
-    /// [`Bad`](mp_delegate::critical::ErrorKind::Bad) for control words without a meaning. The inner result can be [`Full`].
+    /// [`Bad`](mp_delegate::critical::ErrorKind::Bad) for control words without a meaning. The inner result can be
+    /// [`Full`].
     #[inline]
     pub fn enqueue(&self, value: u64) -> Result<Result<(), Full>> {
         let put = self.queue.enqueue(self.handle.region.words(), value);
@@ -91,18 +92,18 @@ impl RingQueue {
         taken.map_err(|stop| self.handle.stopped(stop))
     }
 
-    /// Returns the most values that can be in the queue: the number that it was opened for, and one for each handle
-    /// that there can be in all ranks, minus one.
+    /// Returns the most values that the queue can hold: the number that it was opened for, plus the number of possible
+    /// handles in all ranks, minus one.
     pub fn most(&self) -> usize {
         self.queue.places as usize
     }
 }
 
-/// The number of places that were used already: places that never were are in no ring yet.
+/// The index of the number of places that were used. Places that were never used are in no ring.
 const USED: usize = OWN;
 const RINGS: usize = OWN + BLOCK;
 
-/// Where everything is in the words of a region.
+/// The layout in the words of a region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rings {
     filled: Ring,
@@ -112,8 +113,8 @@ pub(crate) struct Rings {
 }
 
 impl Rings {
-    /// Creates it with one place less than values and handles: each of the other handles may hold a place when a handle
-    /// looks for one.
+    /// Creates a queue with one place less than values and handles, because each of the other handles may hold a place
+    /// when a handle looks for one.
     pub(crate) fn new(places: usize) -> Self {
         let free = RINGS + Ring::words(places).next_multiple_of(BLOCK);
         let values = free + Ring::words(places).next_multiple_of(BLOCK);
@@ -135,7 +136,7 @@ impl Rings {
         words: &[impl AnyWord],
         value: u64,
     ) -> Result<Result<(), Full>, Stop> {
-        // First of all: when none is free afterwards, all others were used already by then.
+        // Places that were never used come first. If no place is free afterwards, all places are in use.
         let number = match first_use(&words[USED], self.places) {
             Some(number) => number,
             None => match self.free.take(words)? {
@@ -163,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// A number in an entry that is no place's number is reported.
+    /// An entry that contains no valid number of a place is reported.
     #[test]
     fn words_that_have_no_meaning_are_told_of() {
         let queue = Rings::new(2);
