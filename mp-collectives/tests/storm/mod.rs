@@ -17,7 +17,7 @@ mod run;
 
 pub use run::{LIMITS, Limit, run};
 
-/// Shows the program when it fails, and how to run it again.
+/// When a test fails, prints the program, and how to run it again.
 #[derive(Clone, Debug)]
 pub struct Told {
     seed: u64,
@@ -30,7 +30,7 @@ impl Told {
         Self { seed, ranks, limit }
     }
 
-    /// The program, and how to run it again.
+    /// Returns the program, and how to run it again.
     pub fn text(&self) -> String {
         let Self { seed, ranks, limit } = *self;
         let place = LIMITS.iter().position(|other| *other == limit).unwrap_or(0);
@@ -42,7 +42,7 @@ impl Told {
     }
 }
 
-/// While it unwinds from a failure.
+/// Prints only while a failure unwinds.
 impl Drop for Told {
     fn drop(&mut self) {
         if std::thread::panicking() {

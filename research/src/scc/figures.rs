@@ -42,9 +42,9 @@ pub const SHORT_LINES: u64 = 30;
 pub struct Throughput {
     /// The algorithm, as the table names it.
     pub algorithm: String,
-    /// What the table says, in MB/s.
+    /// The published value, in MB/s.
     pub published: f64,
-    /// What the formulas say, in MB/s.
+    /// The value of the formulas, in MB/s.
     pub computed: f64,
 }
 
