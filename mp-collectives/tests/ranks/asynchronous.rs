@@ -258,7 +258,7 @@ fn handlers_broadcast_without_waiting() {
         } else if rank.id() == 1 {
             rank.sender::<u8>("ready", 0, one)?.send(&0)?;
         }
-        // Rank 1 hears rank 0, rank 0 hears the echo, rank 2 both.
+        // Rank 1 hears rank 0, rank 0 hears the echo, and rank 2 hears both.
         let expected = [vec![1], vec![0], vec![0, 1]][rank.id()].clone();
         let mut heard = Vec::new();
         for _ in 0..expected.len() {
