@@ -1,13 +1,13 @@
-//! The shapes that the cache-line-aware model chooses on the paper's two machines, what it predicts for
-//! them, and how long they take in virtual time beside what the paper compares with. What this library chooses
-//! for larger ones, beside what it takes where it does not know them.
+//! The shapes that the cache-line-aware model chooses on the paper's two machines, its predictions, and their times in
+//! virtual time, beside those of the paper's baselines. Also the choices of this library for larger machines, beside
+//! those for unknown machines.
 //!
 //! ```text
 //! cargo run --release -p onchip-research --example cla_shapes [-- RANKS]
 //! ```
 //!
-//! With a number of ranks, the trees for so many are drawn; otherwise those for 10 and 16 cores of the
-//! dual-socket machine, and for 30 of the Xeon Phi.
+//! With a number of ranks, the trees for that number are drawn. Otherwise those for 10 and 16 cores of the dual-socket
+//! machine, and for 30 cores of the Xeon Phi, are drawn.
 
 use std::error::Error;
 use std::{env, iter};

@@ -1,13 +1,13 @@
-//! The published tables and figures of broadcasts on the Intel SCC, beside what the formulas and the
-//! simulator say.
+//! The published tables and figures of broadcasts on the Intel SCC, beside the results of the formulas and the
+//! simulator.
 //!
 //! ```text
 //! cargo run --release --example scc_figures -- OUT_DIR
 //! ```
 //!
-//! prints tables 3.1 and 4.2 of the thesis, the values its text gives and figure 3.4 as a table, and
-//! writes figures 3.2 and 3.4 (simulated) and 4.5 (formulas) into `OUT_DIR`, each as CSV and SVG.
-//! Without it, only the tables are printed.
+//! prints tables 3.1 and 4.2 of the thesis, the values in its text and figure 3.4 as a table, and writes figures 3.2
+//! and 3.4 (simulated) and 4.5 (formulas) into `OUT_DIR`, each as CSV and SVG. Without `OUT_DIR`, only the tables are
+//! printed.
 
 use std::error::Error;
 use std::fmt::Write as _;

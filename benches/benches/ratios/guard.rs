@@ -28,7 +28,8 @@ pub fn run(rows: Vec<Row>, setup: &Setup) -> usize {
         };
         println!(" {verdict}");
         failed += usize::from(verdict != "ok");
-        // Somebody watches this output. If the reader went away, that does not matter to the measurements.
+        // The output is flushed because somebody may watch it. If that reader has gone, this does not matter to the
+        // measurements.
         let _ = std::io::stdout().flush();
     }
     failed

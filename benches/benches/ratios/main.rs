@@ -1,10 +1,10 @@
-//! Every promise of speed beside the rival it is made about, in one run.
+//! Measures every promise of speed beside the rival it is made about, in one run.
 //!
 //! `cargo bench --bench ratios -- [FILTER]… [--json FILE] [--list] [--rounds N]`, and `--report` for the tables of
 //! the documentation, `--check-report` and `--guard` for every change.
 //!
-//! A row is two sides doing the same work in turn, with a raw probe of the distance between the
-//! two cores before and after every sample. What was moved is checked; wrong data fails the run.
+//! A row consists of two sides that do the same work in turn, with a raw probe of the distance between the two cores
+//! before and after every sample. The moved data is checked, and wrong data fails the run.
 
 #![deny(unsafe_code)]
 
@@ -177,7 +177,8 @@ fn run(options: &Options, rows: Vec<row::Row>, setup: &Setup) -> ExitCode {
         let begin = Instant::now();
         let outcome = measure::measure(&mut row, setup, rounds);
         print!("{}", report::show(&row, &outcome));
-        // Somebody watches long runs. If the reader went away, that does not matter to the measurements.
+        // The output is flushed because somebody may watch it. If that reader has gone, this does not matter to the
+        // measurements.
         let _ = std::io::stdout().flush();
         reports.push(RowReport::new(&row, outcome, begin.elapsed().as_secs_f64()));
     }

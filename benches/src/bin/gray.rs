@@ -4,10 +4,9 @@
 //! gray hot|streamed filter|any
 //! ```
 //!
-//! `filter` is the one that the video farm uses; `any` is the fastest of that and of plain loops
-//! that the compiler may vectorise as it likes: what a build for the processor at hand can reach
-//! with no care taken. A program by itself, so that the same source can be built for any
-//! instruction set.
+//! `filter` is the filter of the video farm. `any` is the fastest of it and of plain loops that the compiler may
+//! vectorise, so it shows what a build for the processor of this machine reaches without special care. This is a
+//! separate program, so that the same source can be built for any instruction set.
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;

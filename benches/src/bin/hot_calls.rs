@@ -1,16 +1,16 @@
-//! Calls as a program makes them: prints the nanoseconds of one, each batch's.
+//! Calls as a program makes them. Prints the nanoseconds of one call, for each batch.
 //!
 //! ```text
 //! hot_calls CALL FORM CPU CPU
 //! ```
 //!
 //! `CALL` is one of `pingpong`, `stream`, `receive`, `try-stream`, `tagged`, `barrier`, `broadcast`, `all-reduce`,
-//! `apply`, `submit`, `delegated`. `FORM` is where it stands: in the rank's own code (`loop`), in a closure that the
-//! loop calls (`closure`), or behind a pointer (`dyn`); of `stream` and `receive` also `unwrap`, `match` and `iter`, in
-//! the rank's own code.
+//! `apply`, `submit`, `delegated`. `FORM` is the place of the call: in the rank's own code (`loop`), in a closure that
+//! the loop calls (`closure`), or behind a pointer (`dyn`); for `stream` and `receive` also `unwrap`, `match` and
+//! `iter`, in the rank's own code.
 //!
-//! A program by itself, that knows the library by its facade alone: what the compiler makes of these loops is what it
-//! makes of anybody's.
+//! This is a separate program that uses only the library's facade, so the compiler treats its loops like those of any
+//! other program.
 #![forbid(unsafe_code)]
 
 use onchip::critical::objects::Counter;

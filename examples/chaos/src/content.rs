@@ -58,8 +58,8 @@ impl Label {
     /// Checks a message that is to have that length.
     ///
     /// # Errors
-    /// It is not that message. The error says where it differs, and which one it is if it is
-    /// another one of the same sender.
+    /// If the message is another one. The error says where it differs, and which message it is, if it is another one of
+    /// the same sender.
     pub fn check(self, words: &[u64], len: usize) -> Result<()> {
         if words.len() != len {
             return wrong(format!("{self:?} has {} words instead of {len}", words.len()));

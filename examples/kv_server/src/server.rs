@@ -46,7 +46,7 @@ pub fn serve<const N: usize>(
 /// repairs the store before it executes another one.
 ///
 /// # Errors
-/// Those of the world.
+/// The errors of the world.
 pub fn stand_by<const N: usize>(
     store: Protected<Store<N>>,
     mut together: Together,

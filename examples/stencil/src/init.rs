@@ -40,12 +40,12 @@ impl Init {
         Self { size, origin: Origin::Pattern }
     }
 
-    /// A picture (PNG, PPM), stretched to `size` rows and columns where that is given, and else to
-    /// as many as its shorter side; or raw little-endian doubles, which must be `size` by `size`,
-    /// and say by their number how many that is when `size` doesn't.
+    /// Opens a picture (PNG, PPM), or a file of raw little-endian doubles. A picture is stretched to `size` rows and
+    /// columns, or to the length of its shorter side without `size`. Doubles must be `size` by `size`; without `size`,
+    /// their number must be a square.
     ///
     /// # Errors
-    /// A file that cannot be read, is no picture after all, or has another number of doubles.
+    /// If the file can't be read, is no picture, or has another number of doubles.
     pub fn open(path: &Path, size: Option<usize>) -> Result<Self> {
         let start = |file: File| {
             let (mut start, bytes) = (Vec::new(), file.metadata()?.len());

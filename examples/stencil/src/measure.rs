@@ -1,8 +1,7 @@
 //! Table III of the paper: every mode with several numbers of workers.
 //!
-//! The modes take turns in every round, so that a machine whose speed drifts treats them alike, and
-//! a ratio is taken within a round before its median is. Every mode's matrix is compared with the
-//! sequential one.
+//! The modes take turns in every round, so that a machine with varying speed treats them alike. A ratio is taken within
+//! a round, and then the median of the ratios. Every mode's matrix is compared with the sequential one.
 
 use example_support::measure::ratio;
 use example_support::{Error, Result};

@@ -20,13 +20,13 @@ fn levels(cells: &[f64]) -> impl Fn(f64) -> f64 {
     move |cell| if range > 0.0 { (cell / 2.0 - lowest / 2.0) / range } else { 0.0 }
 }
 
-/// Writes a heat map as a PNG file: one pixel an element.
+/// Writes a heat map as a PNG file, with one pixel for each element.
 ///
 /// # Errors
-/// Those of the encoder.
+/// The errors of the encoder.
 ///
 /// # Panics
-/// When there are not `size` by `size` cells.
+/// If there are not `size` by `size` cells.
 pub fn png(cells: &[f64], size: usize, to: impl Write) -> io::Result<()> {
     assert_eq!(cells.len(), size * size, "a square");
     let level = levels(cells);

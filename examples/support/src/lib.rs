@@ -1,4 +1,4 @@
-//! What the large examples share.
+//! The common parts of the large examples.
 //!
 //! | part | what it is |
 //! |---|---|

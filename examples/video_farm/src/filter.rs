@@ -9,9 +9,9 @@ use multiversion::target::match_target;
 /// How many pixels are filtered at a time where the result replaces the frame.
 const BLOCK: usize = 1024;
 
-/// Turns interleaved RGB into gray, one pixel after the other, in the words of the definition.
+/// Turns interleaved RGB into gray, one pixel after the other, exactly as in the definition.
 ///
-/// This is what the loop in 16 bits is checked against.
+/// The loop in 16 bits is checked against this one.
 ///
 /// # Panics
 /// When `rgb` does not hold exactly three bytes for each byte of `gray`.
@@ -76,7 +76,7 @@ fn vectors(rgb: &[u8], gray: &mut [u8]) {
 /// is a multiple of 256, dividing the sum by 65536 is dividing `h + 128 + (l >> 8)` by 256, and
 /// that is at most 65408: nothing overflows and no bit is lost.
 ///
-/// The three bytes are read one by one: of a pixel that is copied as an array the compiler makes no vectors.
+/// The three bytes are read one by one, because the compiler makes no vectors from pixels that are copied as arrays.
 #[inline(always)]
 fn plain(rgb: &[u8], gray: &mut [u8]) {
     for (rgb, gray) in rgb.chunks_exact(3).zip(gray) {

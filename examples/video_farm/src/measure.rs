@@ -1,8 +1,8 @@
 //! Tables I and II of the paper: every mode with several numbers of workers.
 //!
-//! As in the paper the stream is in memory before the clock starts, and what is measured is the
-//! farm alone. The modes take turns in every round, so that a machine whose speed drifts treats
-//! them alike, and a ratio is taken within a round before its median is.
+//! As in the paper, the stream is in memory before the clock starts, and only the farm is measured. The modes take
+//! turns in every round, so that a machine with varying speed treats them alike. A ratio is taken within a round, and
+//! then the median of the ratios.
 
 use example_support::measure::ratio;
 use example_support::{Error, Result};
@@ -40,7 +40,7 @@ impl Plan {
     /// after each of the [`Plan::passes`].
     ///
     /// # Errors
-    /// The first farm that fails, or a frame that is not what the filter should give.
+    /// The error of the first farm that fails, or of a frame that differs from the filter's definition.
     pub fn run(&self, mut passed: impl FnMut()) -> Result<Report> {
         let columns =
             |&workers| self.columns.iter().map(move |&(mode, ranks)| (workers, mode, ranks));

@@ -1,4 +1,4 @@
-//! From Y′CbCr to RGB, as files of the y4m kind need it.
+//! From Y′CbCr to RGB, for files of the y4m kind.
 //!
 //! The matrix is that of ITU-R BT.601, for limited range (luma 16–235, chroma 16–240) and for
 //! full range (0–255), in 16.16 fixed point, rounded and clamped. Where chroma is subsampled, a

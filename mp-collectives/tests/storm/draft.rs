@@ -1,24 +1,22 @@
 //! Draws programs.
 //!
-//! Events are drawn one after another, each with what the model knows to be true by then. An event
-//! that waits is drawn only where everything it needs has been drawn before, so that ranks which
-//! execute their events in this order, each as fast as it can, never wait for each other in a circle.
-//! A blocking send needs a receive that is posted, or that is drawn in the same event: it may wait for
-//! one.
+//! Events are drawn one after another, each from what the model knows by then. An event that waits is drawn only if
+//! everything it needs was drawn before. So ranks that execute their events in this order, each as fast as it can,
+//! never wait for each other in a circle. A blocking send needs a receive that is posted, or drawn in the same event,
+//! because it may wait for one.
 //!
-//! In [direct](Kind::Direct) communicators every receive names its source. What it gets then depends on the
-//! order of events alone, also where it takes any tag: the model says which message. In the others every
-//! receive takes any source, by a tag or whatever the tag; there the model only counts, so that each receive
-//! finds some message. What is sent there is not waited for before the end, since it is not known which
-//! receive takes it.
+//! In [direct](Kind::Direct) communicators every receive names its source. Its message then depends only on the order
+//! of events, even if it takes any tag, and the model predicts it. In the other communicators every receive takes any
+//! source, with one tag or any tag. There the model only counts, so that each receive finds some message. Sends in
+//! these communicators are waited for only at the end, because it is not known which receive takes them.
 //!
-//! The first communicators are of two sets, of which each rank has its own engine of messages. A collective
-//! operation is one event of all ranks: whoever waits in it brings on all else that it has under way, so that
-//! no other event needs to be waited for before. So are the making of communicators, agreements, and
-//! revocations. When a communicator is revoked, all its ranks have come to that event: what is then under way
-//! in it may fail or not, and nothing else.
+//! The first communicators are of two sets, and each rank has an engine of messages for each set. A collective
+//! operation is one event of all ranks. A rank that waits in it makes progress for all its other pending operations, so
+//! no other event needs to be waited for before. The same holds for the making of communicators, agreements, and
+//! revocations. When a communicator is revoked, all its ranks have come to that event. Only the operations that are
+//! pending in it at that time may fail.
 //!
-//! A channel beside is a queue: the model counts what was put and taken.
+//! An additional channel is a queue: the model counts the messages put and taken.
 
 use std::collections::BTreeMap;
 

@@ -3,11 +3,11 @@
 //! are made, revoked and shrunk in the middle of all that, and beside them channels, delegated sends and
 //! critical sections.
 //!
-//! - `program.rs` is what a program consists of.
-//! - `draft.rs` draws one: one order of events for all ranks, from which each takes its own.
-//! - `run.rs` executes one rank's part and compares what it receives with the model.
-//! - `requests.rs` is what a rank has under way.
-//! - `beside.rs` is what it does beside its communicators.
+//! - `program.rs` contains the parts of a program.
+//! - `draft.rs` draws a program: one order of events for all ranks, from which each rank takes its own.
+//! - `run.rs` executes one rank's part and compares the received messages with the model.
+//! - `requests.rs` contains a rank's pending requests.
+//! - `beside.rs` contains its operations outside of communicators.
 
 mod beside;
 mod draft;

@@ -1,32 +1,29 @@
-//! Coherent memory, access by access: for algorithms that are no programs, because
-//! what they do next depends on what they read.
+//! Coherent memory, access by access. It is for algorithms that can't be written as programs of `run`, because their
+//! next step depends on the values that they read.
 //!
-//! Each access costs what the state of its line says: R_L where the core has it in the state that it
-//! wants, R_I from memory, R_R or R_Q from another core, and what readers and sharers of a line cost
-//! each other, all as in `run`. A line serves one write, or several reads, at a time;
-//! whoever comes later waits until that is done. Memory is sequentially consistent and every access is
-//! waited for, as in Petrović's model (T 5.2). An access to the line of the access before costs nothing
-//! more (rule 3 of section 2.4). Nothing is ever evicted. A line's home is where it is used first.
+//! The cost of each access depends on the state of its line: R_L if the core has it in the state that it needs, R_I
+//! from memory, R_R or R_Q from another core, and the costs that readers and sharers of a line cause each other, all as
+//! in `run`. A line serves one write, or several reads, at a time, and later accesses wait until that is done. Memory
+//! is sequentially consistent, and every access is waited for, as in Petrović's model (T 5.2). An access to the line of
+//! the previous access costs nothing more (rule 3 of section 2.4). Nothing is ever evicted. A line's home is where it
+//! is used first.
 //!
-//! The values are somebody else's: this says how long accesses take, whose copies they end, and
+//! The values of memory are kept elsewhere. This module computes how long accesses take and which copies they end, and
 //! counts what Petrović calls remote memory references.
 //!
-//! Four things are there that the paper's machines are not described with, each only where a
-//! [`Chip`] has it:
+//! Four features are not in the descriptions of the paper's machines. Each exists only if a [`Chip`] has it:
 //!
-//! - [`Messages`]: lines that are written into other cores' message queues, as a chip with message
-//!   passing hardware has them (T 6.2.1). A sender goes on at once; the message arrives later; whoever
-//!   reads it has it at hand.
-//! - a [`Prefetcher`], which guesses from the distances of accesses what its core will want next
-//!   (T 7.1.3). How the real ones guess is not published; this one recognizes three accesses of a
-//!   kind at equal distances.
+//! - [`Messages`]: lines that are written into other cores' message queues, as on a chip with message passing hardware
+//!   (T 6.2.1). A sender goes on at once, and the message arrives later. Its reader has it locally.
+//! - a [`Prefetcher`], which predicts from the distances of accesses what its core will access next (T 7.1.3). The
+//!   method of real prefetchers is not published. This one recognizes three accesses of a kind at equal distances.
 //! - streaming stores, which go to memory while the core goes on (T 7.1.3).
-//! - atomic instructions that are [executed where the line has its home](Chip::atomics_at_home), as that
-//!   chip does it (T 6.2.3): who asks waits as long as for the line, but the line is busy for a moment only.
+//! - atomic instructions that are [executed at the line's home](Chip::atomics_at_home), as on that chip (T 6.2.3). The
+//!   core waits as long as for the line, but the line is busy only for a moment.
 //!
-//! Left out, on purpose: caches that are too small, what a processor does while it waits (it may have
-//! ten misses under way, and stores in a buffer), what atomic instructions cost beside their line, the
-//! link between groups when many use it.
+//! Left out on purpose: caches that are too small, the work of a processor while it waits (it may have ten misses under
+//! way, and stores in a buffer), the cost of atomic instructions in addition to their line, and the load on the link
+//! between groups.
 
 mod prefetch;
 #[cfg(test)]
@@ -125,9 +122,9 @@ impl Chip {
         Ok(Chip::new(Machine { parameters: Parameters::SANDY_BRIDGE, placement }))
     }
 
-    /// A chip of so many tiles, after the one of T 6.2.1: one group, a directory, atomic instructions at
-    /// home, and messages in hardware. Nobody has measured what its lines cost; here they cost what they
-    /// do within a socket of Sandy Bridge.
+    /// Creates a chip of so many tiles, like the one of T 6.2.1: one group, a directory, atomic instructions at home,
+    /// and messages in hardware. The costs of its lines were never measured. Here they are those within a socket of
+    /// Sandy Bridge.
     ///
     /// # Errors
     /// [`PlacementError`].
@@ -337,7 +334,7 @@ impl Memory {
         }
     }
 
-    /// A core accesses a line. Accesses come in order of their times; the core has wanted this one
+    /// Makes a core access a line. Accesses must be made in order of their times. The core has wanted this one since
     /// `since`.
     ///
     /// # Errors

@@ -5,13 +5,13 @@
 //! accesses are executed in order of their times, and those of one time in the order in which they were planned: a run
 //! is the same every time and everywhere.
 //!
-//! Accesses that a core finds in its own cache are done at one instant, up to [`AHEAD`] accesses one after another; the
-//! time that they take is added before the core needs a line from elsewhere. Processors do that with store buffers:
-//! several stores to a line are done when it has come, and another core that looks at it all the time does not take it
-//! away between two of them.
+//! Accesses that a core finds in its own cache are done at one instant, up to [`AHEAD`] accesses one after another.
+//! Their time is added before the core needs a line from elsewhere. Processors do the same with store buffers: several
+//! stores to a line are done when it has arrived, and a core that polls the line does not take it away between two of
+//! them.
 //!
-//! A core that waits looks once. If it sees nothing it goes to sleep, and looks again when one of the lines that it saw
-//! is taken away from it: what it would see before is known.
+//! A core that waits polls once. If it sees nothing it goes to sleep, and polls again when one of the lines that it
+//! read is taken away from it. Until then it would only see the same values.
 
 use std::{
     cmp::Reverse,

@@ -1,12 +1,11 @@
 //! The algorithms of critical sections on simulated machines, with more cores than this machine has, and with hardware
 //! that does not exist.
 //!
-//! This is the very code that ranks run (except for [`MpServer`](Scheme::MpServer)'s channels, which are simulated
-//! ones), on words of a memory in virtual time. [`crate::coherent`] determines how long an access takes, by the
-//! costs of cache lines that Ramos and Hoefler measured, and counts remote memory references (RMRs). Anything that
-//! moves no line takes no time, except what clients do between operations and what an increment costs beside its line.
-//! Only the lengths of pauses are random, and those come from a seed: the same [`Experiment`] gives the same result
-//! everywhere.
+//! This is the code that ranks run (except for the channels of [`MpServer`](Scheme::MpServer), which are simulated), on
+//! words of a memory in virtual time. [`crate::coherent`] determines how long an access takes, by the costs of cache
+//! lines that Ramos and Hoefler measured, and counts remote memory references (RMRs). Actions that move no line take no
+//! time, except the clients' pauses between operations and the additional cost of an increment. Only the lengths of
+//! pauses are random, and they come from a seed, so the same [`Experiment`] gives the same result everywhere.
 //!
 //! ```
 //! use onchip::critical::Scheme;
@@ -29,8 +28,8 @@
 //! | `watch` | what an operation cost, and the hand-over to the next |
 //! | `clients` | clients and servers at work |
 //!
-//! Clients' own accesses to the library's bookkeeping (whether a rank was lost, which operations a thread is in the
-//! middle of) are left out: they are in lines that stay where they are.
+//! The clients' accesses to the library's bookkeeping (whether a rank was lost, and in which operations a thread is)
+//! are left out, because their lines stay where they are.
 
 mod channel;
 mod clients;

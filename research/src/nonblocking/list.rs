@@ -1,11 +1,10 @@
-//! A list of nodes that is changed at its top, by compare-and-swap: Treiber's stack (IBM RJ 5118,
-//! 1986), of numbers of nodes.
+//! A list of node numbers that is changed at its top by compare-and-swap: Treiber's stack (IBM RJ 5118, 1986).
 //!
-//! - The top is a node's number and a tag of 40 bits, which counts the changes. A seat that has looked at the top, and
-//!   finds it unchanged, knows that the node has not been away meanwhile, unless 2⁴⁰ changes were made in between,
+//! - The top is a node's number and a tag of 40 bits, which counts the changes. A thread that has read the top, and
+//!   finds it unchanged, knows that the node has not been removed meanwhile, unless there were 2⁴⁰ changes in between,
 //!   which takes hours.
-//! - A node's link is the number of the node below and how many nodes there are down to itself. So a list knows whether
-//!   it is full at the moment at which it looks at its top. A separate number beside the top could not tell.
+//! - A node's link is the number of the node below, and the number of nodes up to itself. So the list knows from its
+//!   top whether it is full. A separate count beside the top could not tell that at the same moment.
 
 use mp_delegate::critical::internals::{AnyWord, Stop};
 

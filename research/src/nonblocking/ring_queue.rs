@@ -21,9 +21,8 @@ use super::{
 /// 32 bits on machines without that instruction (section 6.2.4). This queue is Nikolaev's SCQ (DISC 2019), whose rings
 /// hold numbers of places with the sequence number in the same word; values of 64 bits lie beside them. The price is a
 /// second ring, for free places: each operation takes a number out of one ring and puts it into the other, which is two
-/// fetch-and-adds and two changes of an entry instead of one. LCRQ begins another ring when one is full or when an
-/// operation fails too often. Here there is only one ring: a budget of tries ensures that threads that find nothing do
-/// not keep off those that bring something.
+/// LCRQ begins another ring when one is full or an operation fails too often. Here there is only one ring: a budget of
+/// tries ensures that threads that take in vain do not prevent others from putting values in.
 ///
 /// **Room.** There is always room for the number of values that the queue was opened for. Places that are on their way
 /// from one ring to the other can't be seen in either, so there are as many more places as there can be handles, minus

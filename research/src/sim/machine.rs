@@ -266,11 +266,10 @@ impl Port {
     /// Any number of accesses at once.
     pub const UNLIMITED: Port = Port { read: Time::ZERO, write: Time::ZERO, slack: Time::ZERO };
 
-    /// The SCC's. The thesis says that up to 24 cores do not disturb each other (section 4.1.3), so
-    /// what cores 0 to 23 do to the MPB of core 0 just fills the port: with long gets, about a line
-    /// read every C_mpb_r(4) + C_mpb_w(1) = 302 ns by each (and core 0's own writes), with puts of
-    /// one line, a line written every C_mpb_put(1, 4) = 371 ns. One access by each of the 24 at once
-    /// is no wait.
+    /// The SCC's port. The thesis says that up to 24 cores do not disturb each other (section 4.1.3), so the accesses
+    /// of cores 0 to 23 to the MPB of core 0 just fill the port: with long gets, each core reads about one line every
+    /// C_mpb_r(4) + C_mpb_w(1) = 302 ns (and core 0 writes as well); with puts of one line, each writes one every
+    /// C_mpb_put(1, 4) = 371 ns. One access by each of the 24 cores at the same time does not have to wait.
     pub const SCC: Port = Port {
         read: Time::from_nanos(12),
         write: Time::from_nanos(15),

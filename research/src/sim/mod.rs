@@ -16,26 +16,25 @@
 //! # Ok::<_, onchip_research::sim::SimError>(())
 //! ```
 //!
-//! A run is a discrete-event simulation in one thread. Each core is a suspended `async` function
-//! ([`mp_model::mpb`] says why); it goes on alone until it touches an MPB, and then waits until all that
-//! the others do before that instant has been done. Lines move one by one, at the very instants at
-//! which the model has them read and written, so a protocol that reads too early does read stale or
-//! torn data. Nothing is random, and events of one instant happen in the order in which they were
-//! planned: a run is the same every time and everywhere. (With one exception: cores' caches go by
-//! address, so where an algorithm frees a buffer and makes another, it is up to the allocator whether
-//! a put from that is taken for one from the cache. [`Machine::cache_bytes`] = 0 leaves caches out.)
+//! A run is a discrete-event simulation in one thread. Each core is a suspended `async` function ([`mp_model::mpb`]
+//! says why). It goes on alone until it touches an MPB, and then waits until everything that the others do before that
+//! instant has been done. Lines move one by one, at the instants at which the model reads and writes them, so a
+//! protocol that reads too early reads stale or torn data. Nothing is random, and events of one instant happen in the
+//! order in which they were planned, so a run is the same every time and everywhere. There is one exception: the caches
+//! of cores work by address. If an algorithm frees a buffer and allocates another, it depends on the allocator whether
+//! a put from the new one is found in the cache. [`Machine::cache_bytes`] = 0 leaves caches out.
 //!
-//! **What costs time.** Reads and writes of lines by formulas 4.1–4.6, put and get by 4.7–4.12, with
-//! each core's own distances; one transaction at a time. An MPB's port serves one line after another
-//! ([`Port`]), which is what slows down many accesses to one MPB (section 4.1.3). The mesh and the
-//! memory controllers do not: the thesis measured that they are no bottleneck. A put from memory that
-//! is in the core's cache reads for nothing (section 4.2). Waiting for a flag is looking at it again
-//! and again, so that up to a whole look passes until it is seen. Interrupts take a latency and
-//! accesses to the registers of one controller ([`InterruptCosts`], section 3.3.4).
+//! **What costs time.** Reads and writes of lines take the time of formulas 4.1–4.6, and put and get that of 4.7–4.12,
+//! with each core's own distances and one transaction at a time. An MPB's port serves one line after another
+//! ([`Port`]), which slows down many accesses to one MPB (section 4.1.3). The mesh and the memory controllers do not,
+//! because the thesis measured that they are no bottleneck. A put from memory that is in the core's cache reads without
+//! cost (section 4.2). A core that waits for a flag reads it repeatedly, so that up to the time of one read passes
+//! until it is seen. Interrupts take a latency and accesses to the registers of one controller ([`InterruptCosts`],
+//! section 3.3.4).
 //!
-//! **What is simplified.** The port is fair; on the SCC, with more than 24 cores at one MPB, some
-//! cores were slowed down twice as much as others. Looks that see nothing do not burden the port.
-//! A core takes an interrupt where its algorithm asks or waits for one, not in the middle of a put.
+//! **What is simplified.** The port is fair. On the SCC, with more than 24 cores at one MPB, some cores were slowed
+//! down twice as much as others. Reads that see nothing do not burden the port. A core takes an interrupt at the point
+//! where its algorithm asks or waits for one, not in the middle of a put.
 
 mod cache;
 mod core;

@@ -1,4 +1,4 @@
-//! What must hold after a run.
+//! The conditions that must hold after a run.
 //!
 //! | who | when | must |
 //! |---|---|---|

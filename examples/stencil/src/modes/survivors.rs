@@ -1,11 +1,9 @@
-//! `survivors`: blocks of rows, borders as messages of a communicator, and workers that go on when others
-//! are lost.
+//! `survivors`: blocks of rows, borders as messages of a communicator, and workers that go on when others are lost.
 //!
-//! After every so many steps each worker keeps its block as it is then, and gives a copy to the next worker.
-//! Then all agree whether everything went well. If not, the workers that are left make a smaller communicator,
-//! divide the rows anew, and go on from what they have kept; from the beginning, if two neighbours were lost
-//! together and their rows with them. The matrix is the same, bit for bit: a step does not depend on who
-//! takes it.
+//! After every so many steps each worker keeps its block, and gives a copy to the next worker. Then all workers agree
+//! whether everything went well. If not, the remaining workers make a smaller communicator, divide the rows anew, and
+//! go on from the blocks that they have kept. They start from the beginning if two neighbours were lost together, and
+//! their rows with them. The matrix is the same, bit for bit, because a step does not depend on which worker takes it.
 
 use std::ops::Range;
 use std::time::Instant;

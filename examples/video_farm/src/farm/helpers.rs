@@ -37,12 +37,12 @@ fn placement_of(mode: Mode) -> Option<KtPlacement> {
 impl Helped {
     /// Plans the communication threads of a mode; `None` for a mode without any.
     ///
-    /// Where the machine has no hardware thread for them in the places that the mode wants, they
-    /// are placed automatically, or not at all, unless the job insists.
+    /// If the machine has no hardware thread for them in the places of the mode, they are placed automatically, or not
+    /// at all, unless the job insists.
     ///
     /// # Errors
-    /// A mode that does not work with the kind of ranks, a number of threads that does not go with
-    /// it, or a machine that does not tell what it is.
+    /// If the mode does not work with the kind of ranks, the number of threads does not fit it, or the machine can't be
+    /// described.
     pub fn plan(job: &Job, mode: Mode, ranks: Ranks) -> Result<Option<Self>> {
         let Some(placement) = placement_of(mode) else { return Ok(None) };
         let topology = Topology::read().map_err(Error::new)?;

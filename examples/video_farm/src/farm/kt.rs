@@ -1,9 +1,9 @@
 //! `kt-w`, `kt-specialized`, `kt-generalized`: frames go by value, and communication threads copy
 //! them while emitter and workers go on with the next.
 //!
-//! A frame is made in memory of the rank's own, handed over, and the rank takes another buffer until
-//! it gets this one back. The modes differ only in who copies for whom, and where: see
-//! `helpers`. A rank whose sends nobody takes over works as in `no-kt`.
+//! A frame is made in memory of its rank and handed over, and the rank takes another buffer until it gets this one
+//! back. The modes differ only in which thread copies for which rank, and where: see `helpers`. A rank without a KT
+//! works as in `no-kt`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
-//! Where emitter, workers and collector run when there is not a core for each of them.
+//! Where emitter, workers and collector run if there are fewer cores than ranks.
 //!
-//! With enough cores a world binds its ranks by itself, and with too few it leaves them to the
-//! system, as it can't know which of them have work. Here that is known: the workers have, and the
-//! other two only pass on where frames are. The system does not see it. Who looks for a message
-//! between two yields seems as busy to it as who filters a frame, so that for long it may leave two
-//! workers on one core and emitter and collector on the other.
+//! With enough cores a world binds its ranks by itself. With too few it leaves them to the system, because it can't
+//! know which of them have work. Here that is known: the workers have work, and the other two only pass on where frames
+//! are. The system does not see that, because a rank that polls for messages between two yields looks as busy as a rank
+//! that filters a frame. So for a long time it may leave two workers on one core, and emitter and collector on the
+//! other.
 
 use onchip::topology::{current_affinity, pin_current_thread};
 

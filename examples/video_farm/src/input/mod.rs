@@ -19,11 +19,11 @@ pub trait Source {
     /// What holds for all frames.
     fn format(&self) -> Format;
 
-    /// Reads the next frame into `rgb`, which is `format().size.rgb_len()` bytes long; `false`
-    /// when there is none left. What is in `rgb` after `false` or an error is unspecified.
+    /// Reads the next frame into `rgb`, which is `format().size.rgb_len()` bytes long. Returns `false` when there is
+    /// none left. The content of `rgb` after `false` or an error is unspecified.
     ///
     /// # Errors
-    /// A frame that is truncated, malformed or of another size than the first.
+    /// If a frame is truncated, malformed or of another size than the first.
     fn read(&mut self, rgb: &mut [u8]) -> Result<bool>;
 }
 
@@ -48,12 +48,12 @@ pub enum Input {
 }
 
 impl Input {
-    /// Returns the input that a path and a size on the command line stand for, by the name.
+    /// Returns the input for a path and a size on the command line.
     ///
-    /// No path is the clip; `-` is raw RGB from standard input; a size makes any file raw.
+    /// Without a path it is the clip; `-` is raw RGB from standard input; with a size, any file is raw.
     ///
     /// # Errors
-    /// Raw RGB without a size, or a size for a file that tells its own.
+    /// If raw RGB has no size, or a size is given for a file that contains its own.
     pub fn new(path: Option<&Path>, size: Option<Size>) -> Result<Self> {
         let Some(path) = path else {
             let (width, height) = Clip::SIZE;

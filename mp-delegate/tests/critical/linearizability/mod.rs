@@ -1,7 +1,7 @@
-//! Linearizability, by recorded histories: every client writes down when it called an operation, when
-//! that returned, and what; both times are numbers drawn from one word that all of them share. Then
-//! an order of all operations is looked for, which keeps those apart that did not overlap, and in
-//! which a sequential object would have returned the same.
+//! Linearizability, by recorded histories. Every client records when it called an operation, when the operation
+//! returned, and the result. Both times are numbers drawn from one word that all clients share. Then the test looks for
+//! an order of all operations that keeps the order of operations which did not overlap, and in which a sequential
+//! object would have returned the same results.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | `subjects` | the objects whose histories are recorded |
 //! | `broken` | objects that are wrong: whether that is seen |
 //!
-//! Histories are many and short, so that the search is. Operations are random; the seed stands in
-//! the message of a failure.
+//! There are many short histories, so that the search is short. Operations are random, and the message of a failure
+//! contains the seed.
 
 mod broken;
 mod checker;
