@@ -1,15 +1,15 @@
-//! Trees along which what ranks have is combined in the order of ranks: each subtree's ranks are next to
-//! each other, so that what combines them need be associative only.
+//! Trees along which ranks' elements are combined in the order of ranks. The ranks of each subtree are next to each
+//! other, so the operation needs only to be associative.
 //!
-//! How many children a rank has is a matter of λ, the latency of the *postal model*: a parent takes what
-//! λ children have in the time in which what one has comes to it. A. Bar-Noy and S. Kipnis, *Designing
-//! Broadcasting Algorithms in the Postal Model for Message-Passing Systems*, find the best tree for it,
-//! backwards: within a time t, the elements of
+//! How many children a rank has depends on λ, the latency of the *postal model*: in the time in which one child's
+//! element gets to the parent, the parent takes the elements of λ children. A. Bar-Noy and S. Kipnis, *Designing
+//! Broadcasting Algorithms in the Postal Model for Message-Passing Systems*, find the best tree for it, in reverse:
+//! within a time t, the elements of
 //!
 //! N(t) = 1 for t < λ, N(t − 1) + N(t − λ) after that
 //!
-//! ranks can be combined, so that the child that a parent takes after i others may stand for N(i) ranks.
-//! With λ = 1 that is the binomial tree, with λ ≥ P − 1 the flat one.
+//! ranks can be combined, so the child that a parent takes after i others may stand for N(i) ranks. With λ = 1 this is
+//! the binomial tree, with λ ≥ P − 1 the flat one.
 //!
 //! A subtree's head is its rank nearest to the parent, and a parent takes near children first. A root in
 //! the middle has children on both sides.

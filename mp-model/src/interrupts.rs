@@ -1,9 +1,9 @@
-//! Interrupts between ranks, as the SCC's global interrupt controller has them (thesis, sections 2.3
-//! and 3.2.1): one request interrupts many ranks, and a rank that is interrupted finds out by whom.
+//! Interrupts between ranks, as in the SCC's global interrupt controller (thesis, sections 2.3 and 3.2.1): one request
+//! interrupts many ranks, and an interrupted rank finds out which ranks have sent interrupts.
 //!
-//! What an asynchronous algorithm needs beyond [`Mpb`]. It is in two parts, because an algorithm must
-//! not decide how its rank waits: a simulated core waits by [`WaitForInterrupt`] in the one thing it
-//! does, a rank of the real machine has a thread for it.
+//! Asynchronous algorithms need this in addition to [`Mpb`]. It is in two parts, because an algorithm must not decide
+//! how its rank waits: a simulated core waits by [`WaitForInterrupt`] in its single thread of control, and a rank of a
+//! real machine has a thread for it.
 
 use std::future::Future;
 
@@ -11,8 +11,8 @@ use crate::mpb::{Line, Mpb};
 
 /// Interrupts of other ranks, and a look at which ranks have interrupted this one. Neither waits.
 pub trait Interrupts: Mpb {
-    /// Interrupts ranks, all at once where the machine can. A rank that takes the interrupt sees
-    /// everything that this one had put before. It may be this rank itself.
+    /// Interrupts ranks, all at once if the machine can. A rank that takes the interrupt sees everything that this one
+    /// has put before. This rank may be among them.
     ///
     /// # Errors
     /// [`Misfit::Rank`](crate::mpb::Misfit::Rank) if there is no such rank; then none is interrupted.
@@ -21,8 +21,8 @@ pub trait Interrupts: Mpb {
         ranks: impl Iterator<Item = usize> + Clone,
     ) -> impl Future<Output = Result<(), Self::Error>>;
 
-    /// Takes the interrupts that have come, and adds the ranks that they are from to `sources`. As in
-    /// the controller's status register, several from one rank that nobody has taken are one.
+    /// Takes the interrupts that have arrived, and adds their senders to `sources`. As in the controller's status
+    /// register, several interrupts from one rank that were not taken count as one.
     fn take_interrupts(
         &mut self,
         sources: &mut Vec<usize>,

@@ -1,27 +1,26 @@
-//! What an algorithm sees of message passing buffers (thesis, sections 2.2 and 2.3).
+//! Message passing buffers as algorithms use them (thesis, sections 2.2 and 2.3).
 //!
-//! Every rank owns a message passing buffer (MPB): so many cache lines that all ranks may read and
-//! write. A *put* copies from the own MPB or private memory to any MPB, a *get* from any MPB to the
-//! own MPB or private memory. A *flag* is a line that holds a number and a few bytes beside it; it
-//! may be set in any MPB and is waited for in the own one. Lines are the unit of place, so nothing can be misaligned.
+//! Every rank owns a message passing buffer (MPB), a number of cache lines that all ranks may read and write. A *put*
+//! copies from the own MPB or private memory to any MPB, and a *get* from any MPB to the own MPB or private memory. A
+//! *flag* is a line that holds a number and a few bytes beside it. It may be set in any MPB, and a rank waits for flags
+//! in its own MPB. Places are given in lines, so nothing can be misaligned.
 //!
 //! An algorithm is written once, generic over [`Mpb`], and runs on shared memory and on simulated
 //! cores alike.
 //!
 //! # Why the methods are futures
 //!
-//! A simulator must stop a core in the middle of its algorithm until virtual time has come. Either
-//! each core is a thread that is handed a baton, or the algorithm can be suspended, as `async`
-//! functions can. Threads would leave the algorithms plain, but each of the millions of line
-//! accesses in a simulation would be two switches of threads, microseconds each, against some tens
-//! of nanoseconds for a suspended function; a thousand cores would be a thousand stacks; and the
-//! order would hang on locks of the operating system, which a pure computation does not need.
+//! A simulator must stop a core in the middle of its algorithm until its virtual time has come. Either each core is a
+//! thread, and one thread runs at a time, or the algorithm can be suspended, as `async` functions can. With threads the
+//! algorithms would be ordinary functions. But each of the millions of line accesses in a simulation would be two
+//! switches of threads, which take microseconds, compared with some tens of nanoseconds for a suspended function. A
+//! thousand cores would need a thousand stacks, and the order would depend on locks of the operating system, which a
+//! pure computation does not need.
 //!
-//! On the real machine nothing is lost: there an operation blocks (spins, parks) inside its first
-//! `poll` and is then ready, so [`complete`] runs an algorithm from beginning to end in one poll.
-//! There is no waker, no allocation and no dynamic dispatch; what the compiler makes of an `await`
-//! of a ready future is a call and a branch that is never taken. The futures need not be `Send`:
-//! a rank's algorithm stays in its thread.
+//! On a real machine this costs nothing. There an operation blocks (spins, parks) inside its first `poll` and is then
+//! ready, so [`complete`] runs an algorithm from beginning to end in one poll. There is no waker, no allocation and no
+//! dynamic dispatch. The compiler turns an `await` of a ready future into a call and a branch that is never taken. The
+//! futures need not be `Send`, because a rank's algorithm stays in its thread.
 //!
 //! The methods take `&mut self` because a core has one transaction at a time.
 
@@ -83,18 +82,18 @@ pub enum Misfit {
 /// The bit of a flag that says that there is something new to compare: see [`Mpb::announce_news`].
 pub const NEWS: u64 = 1 << 63;
 
-/// One rank's access to the MPBs of all.
+/// One rank's access to the MPBs of all ranks.
 ///
-/// Lengths in bytes that are no multiple of a line take the beginning of their last line. What a
-/// put leaves in the rest of that line is not determined.
+/// If a length in bytes is no multiple of a line, the last line is used only at its beginning. After a put, the content
+/// of the rest of that line is not determined.
 ///
-/// All operations but those on own flags are [`Misfit`] errors when they name a rank or lines that
-/// do not exist; those on own flags when the line does not exist; those with a payload when it is
-/// longer than a line less the 8 bytes of a flag. No memory is touched then.
+/// Operations return a [`Misfit`] error if they name a rank or lines that do not exist. Operations on own flags do so
+/// only if the line does not exist, and those with a payload if it is longer than a line less the 8 bytes of a flag. No
+/// memory is touched then.
 ///
 /// # Order
-/// A rank's puts and flags reach an MPB in the order of its calls, and a put or a flag has arrived
-/// when the call returns. A flag that is seen shows everything that its setter had put or got before.
+/// A rank's puts and flags reach an MPB in the order of its calls, and a put or a flag has arrived when the call
+/// returns. A rank that sees a flag also sees everything that its setter had put or got before.
 pub trait Mpb {
     /// The error of an operation: at least, that a place does not exist.
     type Error: std::error::Error + From<Misfit>;

@@ -6,9 +6,9 @@ use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
 /// A span or a point of virtual time, in whole picoseconds.
 ///
-/// Whole numbers, because a simulator that adds up millions of costs in another order than the
-/// formula does must come to the same sum; picoseconds, because the published costs are given in
-/// nanoseconds and are also divided. 2⁶⁴ ps are seven months.
+/// These are whole numbers, because a simulator that adds millions of costs in another order than the formula must get
+/// the same sum. They are picoseconds, because the published costs are in nanoseconds and are also divided. 2⁶⁴ ps are
+/// seven months.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 

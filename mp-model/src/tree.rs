@@ -1,12 +1,11 @@
-//! Trees by which ranks pass data on (thesis, section 3.1.1 and figure 3.1).
+//! Trees along which ranks pass on data (thesis, section 3.1.1 and figure 3.1).
 //!
-//! **Data**: a k-ary tree filled level by level. With root s, the rank at position i, which is
-//! (s + i) mod P, has the children at positions ik + 1 to (i + 1)k, as far as there are ranks.
+//! **Data**: a k-ary tree filled level by level. With root s, the rank at position i is (s + i) mod P, and its children
+//! are at positions ik + 1 to (i + 1)k, as far as there are ranks.
 //!
-//! **Notification**: a parent and its children form a binary tree of their own, also filled level
-//! by level: the parent tells its first two children that data is there, child j tells children
-//! 2j + 1 and 2j + 2 (counted from 1). So a rank may stand in two such trees, its parent's and its
-//! own.
+//! **Notification**: a parent and its children form a separate binary tree, also filled level by level. The parent
+//! tells its first two children that data is there, and child j tells children 2j + 1 and 2j + 2 (counted from 1). So a
+//! rank may be in two such trees, its parent's and its own.
 
 use thiserror::Error;
 
@@ -45,8 +44,7 @@ impl Shape {
     /// Creates the shape of trees of `ranks` ranks, each with up to `degree` children.
     ///
     /// # Errors
-    /// [`TreeError::NoRanks`]; [`TreeError::Degree`] unless 1 ≤ `degree` < `ranks` (one rank alone
-    /// has degree 1).
+    /// [`TreeError::NoRanks`]; [`TreeError::Degree`] unless 1 ≤ `degree` < `ranks` (a single rank has degree 1).
     pub fn new(ranks: usize, degree: usize) -> Result<Shape, TreeError> {
         match ranks {
             0 => Err(TreeError::NoRanks),

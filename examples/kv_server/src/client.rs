@@ -129,7 +129,7 @@ struct Client<'a, const N: usize> {
 /// Does a client's part. `leave` writes the report of a client that is going to be killed.
 ///
 /// # Errors
-/// Those of the world, and of the store where nobody was to be killed.
+/// The errors of the world, and those of the store if no rank was to be killed.
 pub fn run<const N: usize>(
     plan: &Plan,
     number: usize,

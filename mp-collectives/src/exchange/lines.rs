@@ -1,5 +1,5 @@
 //! Blocks of a few lines, each with its payload beside its number (Ramos & Hoefler, section 4.1): a rank that waits for
-//! a block waits for the very line that it is in.
+//! a block waits for the line that contains it.
 //!
 //! Every pair of ranks has lines of its own in each direction (`pairs.rs`): the P · (s + 1) lines of an MPB from the
 //! first line on that they may use. A rank sends to all others before it waits for any. Longer blocks take as many

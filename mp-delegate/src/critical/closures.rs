@@ -334,7 +334,7 @@ mod tests {
         for made_up in [next, next + 2, 0, u64::MAX] {
             Calls::apply(&mut 3, [own.number, made_up]);
         }
-        // The right turn, of another object or nobody's record.
+        // The turn is right, but the object is another one, or the record does not exist.
         Calls::apply(&mut 4, [own.number, next + 1]);
         for number in [u64::MAX, 1 << 40, std::ptr::from_ref(code) as u64] {
             Calls::apply(&mut 3, [number, next + 1]);

@@ -140,7 +140,7 @@ impl Model {
         self.wake_all();
     }
 
-    /// Executes an operation of a seat, which has a number of its own. The seat may die half way.
+    /// Executes an operation of a seat. The operation has its own number. The seat may die in the middle.
     pub(super) fn execute(&self, seat: Seat, op: u64) {
         *self.0.begun.borrow_mut().entry(op).or_default() += 1;
         let before = self.count();

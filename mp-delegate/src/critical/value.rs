@@ -365,7 +365,8 @@ impl<O: Object> Locked<O> {
     /// Waits until the seat has the lock.
     #[inline(always)]
     pub(super) fn acquire(&self) -> Result<Guard<'_, O>, Stop> {
-        // The section is entered before the wait, in which the rank may bring on work that calls this handle again.
+        // The section is entered before the wait, because the rank may make progress on work that calls this handle
+        // again.
         let inside = Inside::enter(self.id, false);
         self.take()?;
         Ok(self.acquired(inside))

@@ -1,18 +1,18 @@
-//! Dissemination barriers, and which is best (section 3.3).
+//! Dissemination barriers, and the search for the best one (section 3.3).
 //!
-//! In the paper a rank writes one flag in a round, which m others read: `flag[n][r]`, its *single-use lines*.
-//! The paper also names `flag[n][r][m]`, a flag for each who is told, and sets it aside for the memory that it
-//! takes. This library does that: a rank waits in buffers of its own, where whoever sets a flag finds the one
-//! whom it has to wake. So there are two programs of each barrier, and two searches:
+//! In the paper a rank writes one flag in each round, which m others read: `flag[n][r]`, its *single-use lines*. The
+//! paper also names `flag[n][r][m]`, with a flag for each rank that is told, and rejects it because of the memory that
+//! it takes. This library uses that form: a rank waits in its own buffers, where a rank that sets a flag finds which
+//! rank it has to wake. So there are two programs of each barrier, and two searches:
 //!
 //! | flags | program | search |
 //! |---|---|---|
 //! | one for each rank and round, as in the paper | [`Barrier::program`] | [`best_barrier`] |
-//! | one for each who is told, as this library has them | [`pushed_program`] | [`pushed_barrier`] |
+//! | one for each rank that is told, as in this library | [`pushed_program`] | [`pushed_barrier`] |
 //!
-//! With m = 1 they are the same. More flags in a round save writes in the paper's form only, so that the best
-//! m are smaller here ([`fewest_flags`]), and do not depend on the machine. What does is whether ranks meet
-//! within groups first. That the stores of several flags overlap, neither form knows.
+//! With m = 1 both forms are the same. Only in the paper's form do more flags in a round save writes, so the best m are
+//! smaller here ([`fewest_flags`]), and do not depend on the machine. Only the choice whether ranks meet within groups
+//! first depends on it. Neither form takes into account that the stores of several flags overlap.
 
 use std::fmt;
 
@@ -226,11 +226,11 @@ pub fn pushed_program(rounds: &[Vec<Round>]) -> Program {
     program
 }
 
-/// Returns the minimum of the graph rules for that, without a graph. It includes the time by which
+/// Returns the minimum of the graph rules for these rounds, without a graph. It includes the time by which
 /// [writing](super::Parameters::write) a line takes longer than reading it, because each flag is written on its way.
 ///
 /// # Panics
-/// If the machine has other ranks.
+/// If the machine has another number of ranks.
 pub fn pushed_time(machine: &Machine, rounds: &[Vec<Round>]) -> Time {
     assert_eq!(rounds.len(), machine.ranks(), "the ranks of the barrier and of the machine");
     let (parameters, placement) = (&machine.parameters, &machine.placement);
@@ -288,9 +288,9 @@ pub fn best_ways(machine: &Machine, ranks: usize) -> (usize, usize) {
 
 /// Returns the best m for each round ("multi-m"), the smallest first.
 ///
-/// Each round multiplies what a rank knows by m + 1. Fewer rounds than ranks are needed, and their order does not
-/// matter, so all can be tried: with n ranks left to know of, best(n) is the least over m of one round and best(⌈n / (m
-/// + 1)⌉).
+/// Each round multiplies the number of ranks that a rank knows of by m + 1. There are fewer rounds than ranks, and
+/// their order does not matter, so all can be tried: with n ranks left, best(n) is the least sum of one round and
+/// best(⌈n / (m + 1)⌉), over all m.
 pub fn best_mixed_ways(machine: &Machine, ranks: usize) -> Vec<usize> {
     let round =
         |ways: usize| equations::mixed_dissemination(&machine.parameters, &[ways as u64]).min;
@@ -334,11 +334,11 @@ pub fn best_barrier(machine: &Machine) -> BarrierChoice {
     BarrierChoice { barrier, predicted: Some(Bounds { min, max }) }
 }
 
-/// Does the same for ranks that may outnumber the cores they run on. If they do, returns [`Barrier::Central`].
+/// Returns the best barrier for ranks that may outnumber the cores they run on. If they do, it is [`Barrier::Central`].
 ///
-/// The model has one core for each rank, and ranks that poll. Where several share a core, a rank that polls keeps the
-/// one it waits for from running, and each round of a dissemination may cost a switch. So the barrier with the fewest
-/// wake-ups is taken, which has one.
+/// In the model each rank has one core, and polls. If several ranks share a core, a polling rank keeps the rank that it
+/// waits for from running, and each round of a dissemination may cost a switch. So the barrier with the fewest wake-ups
+/// is chosen, which has one.
 pub fn best_barrier_on(machine: &Machine, cores: usize) -> BarrierChoice {
     if machine.ranks() > cores {
         return BarrierChoice { barrier: Barrier::Central, predicted: None };

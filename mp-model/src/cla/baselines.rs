@@ -59,9 +59,9 @@ pub fn tournament_barrier(placement: &Placement) -> Result<Program, TreeError> {
     Ok(program)
 }
 
-/// A binomial tree of messages with flags on both sides: the sender copies into a cell and says so, the
-/// receiver copies out of it and says so, and only then does the sender go on. The cell of a message of
-/// one line has the sender's flag on the same line.
+/// Returns a binomial tree of messages with flags on both sides: the sender copies into a cell and sets a flag, the
+/// receiver copies out of it and sets a flag, and only then does the sender go on. The cell of a message of one line
+/// contains the sender's flag.
 ///
 /// # Errors
 /// [`TreeError::Root`].
@@ -138,8 +138,8 @@ pub fn broadcast_between_barriers(
     program
 }
 
-/// Returns a reduction in which all ranks add to one place, and then count up one flag, which the root waits for; as
-/// with an atomic variable.
+/// Returns a reduction in which all ranks add to one place, and then count up one flag, which the root waits for. This
+/// is how a reduction with an atomic variable works.
 ///
 /// # Panics
 /// If there is no such root.

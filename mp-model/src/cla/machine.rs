@@ -57,8 +57,8 @@ impl Placement {
         Placement::new(vec![0; ranks])
     }
 
-    /// Fills one group after the other, as the paper's experiments do (section 2.5). `cores` has the number of cores of
-    /// each.
+    /// Fills one group after the other, as in the paper's experiments (section 2.5). `cores` contains the number of
+    /// cores of each group.
     ///
     /// # Errors
     /// [`PlacementError`].
@@ -134,8 +134,8 @@ impl Machine {
     /// Returns whether a line with its home in the group of rank `home` goes from one rank to another without leaving a
     /// group (rule 4 of section 2.4).
     ///
-    /// Between two ranks of one group, a line whose home is elsewhere crosses all the same. That gives equation 7 its q
-    /// R_Q.
+    /// Between two ranks of one group, a line whose home is in another group crosses as well. That gives equation 7 its
+    /// q R_Q.
     pub fn near(&self, from: usize, to: usize, home: usize) -> bool {
         self.placement.near(from, to) && self.placement.near(to, home)
     }

@@ -1,13 +1,13 @@
 //! Trees along which a message goes from a root to all: within groups of ranks that are near each other, and
 //! between these groups.
 //!
-//! The first rank of each group is its *head*, and the root that of its own. Heads form a tree, and so do the
-//! ranks of each group, below their head. A head serves other heads before its own group, for they are farther
-//! away and have more ranks below them.
+//! The first rank of each group is its *head*, except in the root's group, whose head is the root. Heads form a tree,
+//! and so do the ranks of each group below their head. A head serves other heads before its own group, because they are
+//! farther away and have more ranks below them.
 //!
-//! How many children a rank has follows from a [`Fan`]. That of the postal model is the tree of
-//! [`in_order`](crate::in_order) the other way round: who serves its children one after the other, and has
-//! served λ before the first one can serve others, is quickest when the first one has the most ranks below it.
+//! A [`Fan`] determines how many children a rank has. That of the postal model is the tree of
+//! [`in_order`](crate::in_order) in reverse: if a rank serves its children one after the other, and has served λ of
+//! them before the first one can serve others, it is fastest if the first one has the most ranks below it.
 //!
 //! ```
 //! use mp_model::cla::Placement;

@@ -4,11 +4,11 @@ use thiserror::Error;
 
 use crate::Time;
 
-/// What was measured on one machine.
+/// The costs that were measured on one machine.
 ///
-/// The paper tells apart where a line comes from: the core itself, another core of the same group
-/// (its sockets; on other machines what shares a last-level cache), a core of another group, memory.
-/// What state the line is in makes little difference besides (section 2.2.1).
+/// The paper distinguishes where a line comes from: the core itself, another core of the same group (its sockets; on
+/// other machines the cores that share a last-level cache), a core of another group, or memory. The state of the line
+/// makes little difference in addition (section 2.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// R_L: a line that the core has in its own cache.
@@ -288,12 +288,12 @@ impl Parameters {
         own + 2 * self.link(near).transfer
     }
 
-    /// Whether these can be the costs of a machine, as far as the model needs it: what is nearer is not
-    /// slower, and readers that come at the same time are not slower than readers that come one after
-    /// the other, or the maximum would be below the minimum.
+    /// Checks whether these can be the costs of a machine, as far as the model needs it: a nearer line must not cost
+    /// more, and readers that come at the same time must not be slower than readers that come one after the other.
+    /// Otherwise the maximum would be below the minimum.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first problem that is found.
     pub fn check(&self) -> Result<(), Implausible> {
         let order = [
             ("R_L", self.local, "R_R", self.near.transfer),

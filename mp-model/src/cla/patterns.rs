@@ -1,7 +1,7 @@
 //! The paper's algorithms as programs (sections 3 to 5).
 //!
 //! They are for tests and experiments, and describe exactly what a collective operation does. Each function is the
-//! pseudo-code of a figure of the paper, except for those that push, which show what this library does with short
+//! pseudo-code of a figure of the paper, except for the functions with pushes, which show how this library sends short
 //! messages.
 
 use super::machine::Placement;
@@ -72,8 +72,7 @@ fn split(placement: &Placement, one: usize, flags: Flags) -> Vec<Vec<usize>> {
     }
 }
 
-/// A notification tree (section 3.2): a rank that has been notified notifies its children, each wave by
-/// a flag of its own.
+/// A notification tree (section 3.2): a rank that has been notified notifies its children, each wave with its own flag.
 pub fn notification_tree(tree: &Tree) -> Program {
     let mut program = Program::new(tree.ranks());
     let flags = wave_flags(&mut program, tree);
@@ -232,9 +231,9 @@ pub fn pushed_reduction(tree: &Tree) -> Program {
     program
 }
 
-/// Reduction of several lines in stages (section 5.2): in each, a rank says that its data is ready, its
-/// partner reads and adds it, and says that it may leave. One binomial tree for each group, and then one
-/// over the groups, so that the root's group is the last to be added to.
+/// A reduction of several lines in stages (section 5.2). In each stage, a rank says that its data is ready, and its
+/// partner reads and adds it, and says that the rank may leave. There is one binomial tree for each group, and then one
+/// over the groups, so the root's group is added to last.
 ///
 /// # Panics
 /// If there is no such root.

@@ -1,14 +1,13 @@
 //! Programs in virtual time, line by line.
 //!
-//! Every line is in memory, or in the caches of those who have read it since it was last written. A
-//! read brings a copy (R_L, R_R, R_Q or R_I); a write takes the line away from all others (section
-//! 2.3). A rank that waits polls: it reads the flag, keeps the copy while nobody writes, and reads it
-//! again when somebody has. A line serves one write, or several reads, at a time; reads of one line
-//! slow each other down where there is contention. Who is next among those who want a line is chance,
-//! or first come first served.
+//! Every line is in memory, or in the caches of the ranks that have read it since it was last written. A read brings a
+//! copy (R_L, R_R, R_Q or R_I), and a write takes the line away from all others (section 2.3). A rank that waits polls:
+//! it reads the flag, keeps the copy until another rank writes, and then reads it again. A line serves one write, or
+//! several reads, at a time. With contention, reads of one line slow each other down. The next of the ranks that want a
+//! line is random, or the first that came.
 //!
-//! The bounds of [`graph`](super::graph) should hold for what comes out: T_max whoever is next, and
-//! T_min where nobody polls too early ([`Polling::Lucky`]). See there for what T_min is otherwise.
+//! The bounds of [`graph`](super::graph) should hold for the results: T_max in every order, and T_min if no rank polls
+//! too early ([`Polling::Lucky`]). See there for the meaning of T_min otherwise.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};

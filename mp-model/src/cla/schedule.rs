@@ -1,7 +1,7 @@
-//! This library's collective operations beside the trees, as programs: which rank sends to which, round by round.
+//! This library's collective operations that use no tree, as programs: which rank sends to which, round by round.
 //!
-//! A [`Schedule`] says which messages there are, in which order each rank deals with them, and how they travel.
-//! [`Schedule::program`] writes them down as primitives, of which a [`Graph`](super::Graph) gives the bounds.
+//! A [`Schedule`] contains the messages, the order in which each rank handles them, and the way they are sent.
+//! [`Schedule::program`] writes them as primitives, for which a [`Graph`](super::Graph) gives the bounds.
 //!
 //! ```
 //! use mp_model::cla::schedule::{By, Schedule};
@@ -42,7 +42,7 @@ pub struct Round {
 /// What happens to a message where it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum What {
-    /// It has a place of its own.
+    /// It has its own place.
     Kept,
     /// It is combined with what the rank has, which it sends in later rounds.
     Combined,
@@ -330,7 +330,7 @@ struct Ways {
 struct Way {
     /// The data, if it is for this receiver alone.
     data: Vec<Line>,
-    /// The place where it goes, if it has one of its own.
+    /// The place where it goes, if it has its own.
     room: Vec<Line>,
     /// For lines, all of them; for a buffer, the flag that says that it is filled.
     flags: Vec<Line>,

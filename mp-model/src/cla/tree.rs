@@ -9,10 +9,9 @@ use crate::in_order::Place;
 
 /// A tree of ranks.
 ///
-/// A rank has its children in *waves*. All children of a wave read one line, which nobody else does
-/// ("single-use synchronization lines"); the waves are served in order. With several groups of cores
-/// there is a wave for each group (section 4.1.1); on a machine with contention there may be several
-/// within a group (section 4.1.2).
+/// A rank has its children in *waves*. All children of a wave read one line, which no other rank reads ("single-use
+/// synchronization lines"). The waves are served in order. With several groups of cores there is a wave for each group
+/// (section 4.1.1). On a machine with contention there may be several waves within a group (section 4.1.2).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tree {
     root: usize,
@@ -156,8 +155,8 @@ impl Tree {
         self.waves(parent).iter().position(|wave| wave.contains(&rank))
     }
 
-    /// Returns the children of a rank by the line that they acknowledge over: those of one group together, its own
-    /// first.
+    /// Returns the children of a rank, divided by the line with which they acknowledge: those of one group share a
+    /// line, and the rank's own group is first.
     ///
     /// # Panics
     /// If there is no such rank, or the placement has fewer.

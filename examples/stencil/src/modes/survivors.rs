@@ -220,7 +220,7 @@ impl Worker<'_> {
         kept: &Checkpoint,
     ) -> communicator::Result<(Block, usize)> {
         let (me, size, width) = (workers.rank(), workers.size(), self.width);
-        // Each worker tells the rows of its own piece and of its copy.
+        // Each worker sends the rows of its own piece and of its copy.
         let mut place = [0u64; 4];
         for (place, piece) in place.chunks_exact_mut(2).zip(&kept.pieces) {
             place.copy_from_slice(&[piece.rows.start as u64, piece.rows.end as u64]);

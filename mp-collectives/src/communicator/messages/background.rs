@@ -1,10 +1,10 @@
-//! An engine as a part of its rank's thread: whatever the thread waits for, the wait brings on the engine's pending
-//! operations. Also sends what is still to be sent when the last communicator is dropped.
+//! An engine as a part of its rank's thread: all waits of the thread make progress on the engine's pending operations.
+//! It also sends the remaining messages when the last communicator is dropped.
 //!
 //! Waiting for those messages would hang if the rank's code fails: its communicators are dropped on the way out, and
-//! the receiver may be in an operation that this rank never reaches. So such an engine remains in its thread. Other
-//! calls bring it on. When the rank's code has returned, the rank waits until the engine is done. When the code has
-//! failed, or panicked, the remaining messages are given up.
+//! the receiver may be in an operation that this rank never reaches. So such an engine remains in its thread, and other
+//! calls make progress on it. When the rank's code has returned, the rank waits until the engine is done. When the code
+//! has failed, or panicked, the remaining messages are given up.
 
 use std::{
     cell::RefCell,

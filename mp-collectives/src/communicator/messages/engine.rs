@@ -515,7 +515,7 @@ impl Engine {
         self.joined = true;
     }
 
-    /// Returns whether anything is pending that the rank's waits must bring on.
+    /// Returns whether anything is pending on which the rank's waits must make progress.
     pub(crate) fn is_under_way(&self) -> bool {
         let coming = |&from: &u32| {
             self.receive_stream[from as usize].as_ref().is_some_and(|way| way.is_in_a_message())

@@ -3,30 +3,29 @@
 //! Nodes are the primitives of all ranks. Edges:
 //!
 //! - E1: a rank's steps, one after the other;
-//! - E2: who reads waits for who wrote;
-//! - E3: several ranks write one line, in any order, while somebody waits for all of them;
+//! - E2: a rank that reads waits for the rank that wrote;
+//! - E3: several ranks write one line, in any order, while another rank waits for all of them;
 //! - E4: a rank polls a line that others write in another stage, and may steal it. Only for the maximum.
 //!
-//! **The minimum** is the longest path along E1, E2 and E3, where a path that comes to writes joined by
-//! E3 goes through all of them, the ones from other groups first. Nodes cost what the paper's five rules
-//! say: R_I for a line that is still in memory, R_L for one that the rank has, R_R or R_Q for one that
-//! another has written, T_C where several read it on a machine with contention.
+//! **The minimum** is the longest path along E1, E2 and E3. A path that comes to writes joined by E3 goes through all
+//! of them, and those from other groups come first. The costs of nodes follow the paper's five rules: R_I for a line
+//! that is still in memory, R_L for a line that the rank has, R_R or R_Q for a line that another rank has written, T_C
+//! if several ranks read it on a machine with contention.
 //!
-//! **The maximum.** The paper gives no rule beyond "line stealing, mainly by waits". The one here is: a
-//! rank that waits has looked too early, which brings the line to it (R_I); then each write that it
-//! waits for must take the line back from all that poll it, and is stolen by another look:
+//! **The maximum.** The paper gives no rule beyond "line stealing, mainly by waits". The rule here is: a rank that
+//! waits has read the line too early, which brings it to that rank (R_I). Then each write that it waits for must take
+//! the line back from all polling ranks, and another read steals it again:
 //!
-//! wait ≤ later of (the rank is there, the writes begin) + R_I + Σ over the writes (take back + look)
+//! wait ≤ later of (the rank is there, the writes begin) + R_I + Σ over the writes (take back + read)
 //!
-//! This gives equations 8, 9, 12 and 13 to the letter, and 33 but for one R_I that its minimum lacks as
-//! well. See [`equations`](super::equations) for those that it does not give, and why.
+//! This gives equations 8, 9, 12 and 13 exactly, and 33 except for one R_I that its minimum lacks as well. See
+//! [`equations`](super::equations) for the equations that it does not give, and why.
 //!
-//! Where a write to a line of another core takes [longer than a read](super::Parameters::write), as it does
-//! on a Zen 5 (1.8 times as long), each taking back takes so much longer; the paper's machines have no such
-//! parameter.
+//! If a write to a line of another core takes [longer than a read](super::Parameters::write), as on a Zen 5 (1.8 times
+//! as long), each take-back takes that much longer. The paper's machines have no such parameter.
 //!
-//! **What neither has in it**: what a rank does between its accesses to lines. What a call checks, the loops
-//! over a payload, the combining itself are some 10 to 20 ns of a reduction of one line between two cores.
+//! **Not in either**: the work of a rank between its accesses to lines. The checks of a call, the loops over a payload,
+//! and the combining itself take some 10 to 20 ns in a reduction of one line between two cores.
 
 mod maximum;
 mod minimum;
@@ -220,8 +219,8 @@ impl<'a> Graph<'a> {
         Bounds { min: self.minimum(rules).end(), max: self.maximum(rules).end() }
     }
 
-    /// Bounds that hold whatever happens, where the model's minimum is what to optimize for: the maximum
-    /// as it is, and the minimum with early notifications, and with [`Parameters::least`].
+    /// Returns bounds that hold in all cases, while the model's minimum is a value to optimize for: the maximum is
+    /// unchanged, and the minimum uses early notifications and [`Parameters::least`].
     ///
     /// # Errors
     /// [`GraphError`].

@@ -1,11 +1,11 @@
-//! What broadcasts cost by this library's ways, and along which tree they are best.
+//! The costs of broadcasts in this library, and the trees with which they are best.
 //!
 //! The minimum of the graph rules for [`pushed_broadcast`](crate::cla::patterns::pushed_broadcast) and
-//! [`chunked_broadcast`](crate::cla::patterns::chunked_broadcast), rank by rank and without a graph, so that
-//! it takes microseconds; with what it takes longer to [write](crate::cla::Parameters::write) a line than to
-//! read it, which is on the way of each message here, and with the congestion of those who copy a chunk from
-//! afar at the same time. Of several chunks it is less exact: each flag counts as one that is written for the
-//! first time.
+//! [`chunked_broadcast`](crate::cla::patterns::chunked_broadcast) is computed rank by rank and without a graph, so that
+//! it takes microseconds. It includes the time by which [writing](crate::cla::Parameters::write) a line takes longer
+//! than reading it, because each message here is written on its way, and the congestion of ranks that copy a chunk from
+//! afar at the same time. For several chunks it is less exact: each flag counts as one that is written for the first
+//! time.
 
 use std::iter;
 
@@ -39,13 +39,13 @@ pub struct OutwardChoice {
     pub predicted: Time,
 }
 
-/// The fans with which a broadcast from rank 0 takes least by the model, for the groups of this placement,
-/// which may be others than those of the machine. A line goes by a λ, chunks by a degree: whoever gets a chunk
-/// is told by a sibling, so that no child is much later than another. 1, 2, 3, 4, 6, 8, 12 and so on are
-/// looked at up to `most`, and the flat tree if that has not more. Of equal ones, the greatest.
+/// Returns the fans with which a broadcast from rank 0 takes least by the model, for the groups of this placement,
+/// which may differ from those of the machine. The tree for a line has a λ, and the tree for chunks a degree: a rank is
+/// told of a chunk by a sibling, so no child is much later than another. The values 1, 2, 3, 4, 6, 8, 12 and so on are
+/// tried up to `most`, and the flat tree if it is within `most`. Of equal ones, the greatest is returned.
 ///
 /// # Panics
-/// If the placement has other ranks than the machine.
+/// If the placement has another number of ranks than the machine.
 pub fn best_outward(
     machine: &Machine,
     groups: &Placement,

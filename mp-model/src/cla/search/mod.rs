@@ -1,22 +1,21 @@
 //! The best tree for a collective operation (sections 3.1, 3.2, 4 and 5).
 //!
-//! What is best is what has the smallest minimum by the graph rules: "T_max is usually too
-//! pessimistic" (section 2.3). Of equal ones, the one with the smaller maximum.
+//! The best tree is the one with the smallest minimum by the graph rules, because "T_max is usually too pessimistic"
+//! (section 2.3). Of equal ones, it is the one with the smaller maximum.
 //!
-//! **In one group, with one wave for each rank**, a tree costs what its root's level costs, and its
-//! most expensive subtree (equations 32 and 34). A subtree of fewer ranks never costs more, so the
-//! ranks below a root with k children are best dealt out evenly, and
+//! **In one group, with one wave for each rank**, the cost of a tree is the cost of its root's level plus that of its
+//! most expensive subtree (equations 32 and 34). A subtree of fewer ranks never costs more, so it is best to divide the
+//! ranks below a root with k children evenly, and
 //!
 //! best(n) = min over k of T_lev(k) + best(⌈(n − 1) / k⌉)
 //!
-//! is the best of all trees, for any number of ranks; the paper generates them one by one up to 20.
+//! is the best of all trees, for any number of ranks. The paper generates all trees one by one, up to 20 ranks.
 //!
-//! **With groups or waves**, that is where the search begins: from it, from the paper's waves ("the
-//! remaining threads are split evenly among the available parents", section 3.2), and from fixed shapes,
-//! ranks and subtrees are moved while that makes the tree better, and the best is disturbed a few hundred
-//! times to see whether there is a better one near it. On the paper's dual-socket machine that finds what
-//! looking at all trees of up to seven ranks finds; with any other parameters it comes within 5% of that
-//! (see the tests). It is never worse than a fixed shape.
+//! **With groups or waves**, this is where the search begins. It starts from that tree, from the paper's waves ("the
+//! remaining threads are split evenly among the available parents", section 3.2), and from fixed shapes. Ranks and
+//! subtrees are moved as long as that makes the tree better, and the best tree is disturbed a few hundred times to find
+//! a better one near it. On the paper's dual-socket machine this finds the same as an exhaustive search for up to seven
+//! ranks; with any other parameters it comes within 5% of that (see the tests). It is never worse than a fixed shape.
 
 mod broadcasts;
 mod levels;

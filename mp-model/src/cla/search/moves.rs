@@ -88,7 +88,7 @@ pub(in crate::cla) struct Draft {
 }
 
 enum Move {
-    /// A rank and all below it, to a parent: into this of its waves, or one of its own before that.
+    /// A rank and all ranks below it go to another parent: into this wave, or into a new wave before it.
     Subtree { rank: usize, parent: usize, wave: usize, own: bool },
     /// Two ranks take each other's places.
     Swap(usize, usize),

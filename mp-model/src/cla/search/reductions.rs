@@ -1,12 +1,10 @@
-//! What reductions to a root cost by this library's ways, and which tree is best for one that keeps the
-//! order of ranks.
+//! The costs of reductions to a root in this library, and the best tree for a reduction that keeps the order of ranks.
 //!
 //! The minimum of the graph rules for [`Schedule::reduce_along`](crate::cla::Schedule::reduce_along) and
-//! [`Schedule::reduce_scattered`](crate::cla::Schedule::reduce_scattered), rank by rank and without a graph,
-//! so that it takes microseconds; with what it takes longer to [write](crate::cla::Parameters::write) a line
-//! than to read it, which is on the way of each message here. Of several pieces it is less exact: nobody
-//! waits for a buffer or says that it is empty, and each flag counts as one that is written for the first
-//! time.
+//! [`Schedule::reduce_scattered`](crate::cla::Schedule::reduce_scattered) is computed rank by rank and without a graph,
+//! so that it takes microseconds. It includes the time by which [writing](crate::cla::Parameters::write) a line takes
+//! longer than reading it, because each message here is written on its way. For several pieces it is less exact: no
+//! rank waits for a buffer or says that it is empty, and each flag counts as one that is written for the first time.
 
 use crate::Time;
 use crate::cla::Machine;

@@ -160,8 +160,7 @@ fn trees(most: usize) -> impl Iterator<Item = Tree> {
     })
 }
 
-/// Equations 27 and 29, where the last round is full; where it is not, nobody reads in vain, and the
-/// barrier is faster.
+/// Equations 27 and 29 hold if the last round is full. If it is not, no rank reads in vain, and the barrier is faster.
 #[test]
 fn dissemination_minimum() {
     for parameters in [SANDY, PHI, PHI.without_contention()] {
