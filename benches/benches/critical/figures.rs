@@ -1,4 +1,4 @@
-//! What each figure of the thesis shows.
+//! The content of each figure of the thesis.
 
 use onchip::critical::{Backoff, Scheme, Section};
 

@@ -52,7 +52,7 @@ impl Used {
 pub struct Point {
     pub used: Used,
     pub clients: usize,
-    /// As in [`Load`].
+    /// The idle time between operations, as in [`Load`].
     pub idling: u32,
     pub quick: bool,
 }

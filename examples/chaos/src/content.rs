@@ -16,7 +16,7 @@ pub struct Label {
     pub number: u64,
 }
 
-/// Something that is not as it must be.
+/// A violated condition.
 #[derive(Debug)]
 pub struct Wrong(pub String);
 

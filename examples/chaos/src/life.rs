@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use crate::plan::{EXIT_STATUS, How, Injury, Plan, When, Who};
 use crate::record::{Record, now};
 
-/// What is to happen to this process.
+/// The injury planned for this process.
 #[derive(Debug)]
 pub struct Life {
     injury: Option<Injury>,

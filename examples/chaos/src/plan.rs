@@ -17,7 +17,7 @@ pub struct Plan {
     pub start: Start,
     /// Whether blocked ranks sleep at once.
     pub park: bool,
-    /// What the ranks do, one after the other.
+    /// The steps of the ranks, one after the other.
     pub steps: Vec<Step>,
     /// The injuries: at most one for each process.
     pub injuries: Vec<Injury>,
@@ -52,7 +52,7 @@ enum Program {
     GoesOn,
 }
 
-/// What ranks can do together.
+/// The operations that ranks do together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Operation {
     /// Channels between two ranks.
@@ -96,7 +96,7 @@ impl Operation {
     ];
 }
 
-/// What happens to one process.
+/// The injury of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Injury {
     /// The process.
@@ -118,7 +118,7 @@ pub enum Who {
     Rank(usize),
 }
 
-/// What happens to a process.
+/// The kinds of injuries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum How {
     /// `SIGKILL`.
@@ -145,9 +145,9 @@ impl How {
 /// The moment at which a process is hurt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// With the first instruction of `main`.
+    /// At the first instruction of `main`.
     First,
-    /// So many microseconds later, wherever it is.
+    /// So many microseconds later, whatever the process does then.
     After(u64),
     /// Before its call of the library with this number, by the rank's own thread.
     Call(u64),

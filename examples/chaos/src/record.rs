@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{How, Who};
 
-/// Something that a process tells.
+/// A report of a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Record {
-    /// It is about to be hurt.
+    /// The process is about to be hurt.
     Hurt {
         /// Which process.
         who: Who,
         /// Its number.
         pid: i32,
-        /// What is about to happen.
+        /// The injury.
         how: How,
         /// When, on the machine's clock.
         at: u64,
@@ -60,18 +60,18 @@ pub enum Record {
         step: usize,
         /// The rank.
         rank: usize,
-        /// Those that were left, this one among them.
+        /// The ranks that were left, including this one.
         group: Vec<usize>,
-        /// What they have computed together.
+        /// The result that they have computed together.
         result: u64,
     },
-    /// A rank was told that these are in the set.
+    /// A rank was told that these numbers are in the set.
     Marked {
         /// The step.
         step: usize,
         /// The rank.
         rank: usize,
-        /// Numbers that it has put there.
+        /// The numbers that it has put there.
         things: Vec<u32>,
     },
     /// What a rank has found in the set, after all ranks had told what they have put there.
@@ -109,7 +109,7 @@ pub enum Record {
     },
     /// The launcher's process has ended, as its parent sees it.
     Launched {
-        /// How.
+        /// The kind of its end.
         ending: String,
     },
 }
@@ -117,7 +117,7 @@ pub enum Record {
 /// How a rank's operations ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
-    /// All of them well.
+    /// All of them succeeded.
     Done,
     /// The plan says that it leaves.
     Left,
@@ -125,21 +125,21 @@ pub enum Verdict {
     Failed {
         /// The step.
         step: usize,
-        /// What it was told.
+        /// The kind of the error.
         told: Told,
         /// The error in words.
         error: String,
     },
-    /// Something was not as it must be.
+    /// A condition was violated.
     Wrong {
         /// The step.
         step: usize,
-        /// What.
+        /// The condition.
         reason: String,
     },
 }
 
-/// What an error says.
+/// The kind of an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Told {
     /// This rank was lost.

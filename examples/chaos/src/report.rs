@@ -34,7 +34,7 @@ pub struct Summary {
     pub finished: usize,
     /// The time until one of two ranks was told of the other's death.
     pub notice: Option<Notice>,
-    /// What did not hold.
+    /// The conditions that did not hold.
     pub misses: Vec<String>,
     /// The time that it took.
     pub took: Duration,

@@ -26,7 +26,7 @@ pub struct Outcome {
     pub records: Vec<Record>,
     /// Everything else that came on standard error.
     pub rest: String,
-    /// What was left behind, and what did not end.
+    /// Things that were left behind, and processes that did not end.
     pub left: Vec<String>,
 }
 

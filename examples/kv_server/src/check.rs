@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::{Stamp, key, weight};
 
-/// What was in the store at the end.
+/// The content of the store at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// The stamp of each key's value, 0 for none.
@@ -15,7 +15,7 @@ pub struct Found {
     pub torn: Option<String>,
 }
 
-/// What a client reports at the end.
+/// The report of a client at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// For each key, the sum of what it has written without what it has replaced.
@@ -86,18 +86,18 @@ mod tests {
     const BYTES: usize = 20;
     type Store = Map<Key, Value<63>>;
 
-    /// What a store does wrong, once, with an operation that changes a key.
+    /// The fault of a store in one operation that changes a key.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Fault {
         /// It answers, but does nothing.
         Lost,
-        /// It does it twice.
+        /// It executes the operation twice.
         Twice,
         /// It loses the key some time later.
         Forgotten,
         /// It mixes its value with another one.
         Torn,
-        /// It restores what was there before.
+        /// It restores the previous value.
         Undone,
     }
 

@@ -17,7 +17,7 @@ use crate::load::{Kind, Load};
 use crate::log::{Asked, Counts, Log};
 use crate::plan::{Limit, Plan, Victim};
 
-/// What clients share, in a critical section.
+/// The store that clients share, in a critical section.
 pub type Store<const N: usize> = Map<Key, Value<N>>;
 
 /// The results of a client.
@@ -39,9 +39,9 @@ pub struct Fared {
     pub pause: f64,
     /// The reason why it could not go on to the end.
     pub stopped: Option<String>,
-    /// What it reports of the store.
+    /// Its report about the store.
     pub account: Account,
-    /// What was in the store at the end; for the first client.
+    /// The content of the store at the end. Only the first client reports it.
     pub found: Option<Found>,
 }
 
@@ -262,7 +262,7 @@ impl<const N: usize> Client<'_, N> {
             }
             _ => {
                 let why = self.stops(error)?;
-                // It may have been executed all the same.
+                // The operation may have been executed nevertheless.
                 self.fared.account.unknown.extend(asked.changes());
                 self.fared.stopped.get_or_insert(why);
             }

@@ -55,7 +55,7 @@ pub fn key(index: usize) -> Key {
 }
 
 fn bytes<const N: usize>(bytes: &[u8]) -> Bytes<N> {
-    // What is made here always fits.
+    // The content that is made here always fits.
     Bytes::new(bytes).unwrap_or_default()
 }
 

@@ -18,7 +18,7 @@ use crate::load::Kind;
 pub struct Counts {
     /// Values asked for.
     pub gets: u64,
-    /// Of these, keys that were there.
+    /// Gets whose key was there.
     pub hits: u64,
     /// Values written.
     pub puts: u64,
@@ -50,7 +50,7 @@ impl Asked {
     }
 }
 
-/// What a client knows of the store.
+/// A client's knowledge of the store.
 #[derive(Clone, Debug)]
 pub struct Log {
     client: usize,
@@ -60,7 +60,7 @@ pub struct Log {
     seen: Vec<Stamp>,
     /// For each key, the sum of what was written, without what was replaced.
     sums: Vec<u64>,
-    /// What happened how often.
+    /// The numbers of outcomes.
     pub counts: Counts,
     violation: Option<String>,
 }

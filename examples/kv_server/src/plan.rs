@@ -1,4 +1,4 @@
-//! What is to be done, as all ranks learn it.
+//! The plan of a run, which all ranks get.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub enum Pause {
     None,
     /// So many of the processor's pauses.
     Fixed(u32),
-    /// As long as turns out to be best.
+    /// As long as measurements show to be best.
     Tuned,
 }
 
@@ -70,18 +70,18 @@ pub struct Plan {
     pub max_ops: usize,
     /// How long clients of the slot server look away.
     pub backoff: Pause,
-    /// Where random numbers begin.
+    /// The seed of random numbers.
     pub seed: u64,
     /// When a client has done enough.
     pub limit: Limit,
-    /// Who is killed after half of the time.
+    /// The rank that is killed after half of the time.
     pub kill: Option<Victim>,
     /// Where the ranks leave their reports when one is killed: a world with such a rank has no
     /// results.
     pub reports: Option<PathBuf>,
 }
 
-/// What a rank does.
+/// The part of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Executes operations.

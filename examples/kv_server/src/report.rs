@@ -12,7 +12,7 @@ use crate::log::Counts;
 use crate::plan::{Plan, Ranks, Victim, by_name};
 use crate::world::{Outcome, victim_name};
 
-/// What was measured.
+/// The measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The load, in words.
@@ -42,9 +42,9 @@ pub struct Row {
     /// Operations in a second of the client that had most, divided by those of the client that had fewest, without a
     /// killed one. `None` if a client had none.
     pub fairness: Option<f64>,
-    /// What the operations did.
+    /// The outcomes of the operations.
     pub counts: Counts,
-    /// What logs and store agree on; `None` if no rank could look at the store any more.
+    /// The result of comparing logs and store; `None` if no rank could read the store any more.
     pub verdict: Option<Verdict>,
     /// The effect of a rank's death.
     pub death: Option<Death>,
@@ -64,7 +64,7 @@ pub struct Latency {
 /// The effect of a death on the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Death {
-    /// Who was killed.
+    /// The killed rank.
     pub victim: Victim,
     /// Its rank.
     pub rank: usize,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::client::{Store, Together, die};
 use crate::plan::{Limit, Plan, Victim};
 
-/// How a server followed another one.
+/// How a server took over from another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakenOver {
     /// Whether the other server was killed in the middle of an operation, so that the store had to be repaired.

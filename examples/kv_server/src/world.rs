@@ -13,12 +13,12 @@ use crate::client::{self, Fared, Store, Together};
 use crate::plan::{Plan, Ranks, Role, Victim};
 use crate::server::{self, TakenOver};
 
-/// What a rank reports.
+/// The report of a rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Told {
     /// It was a client.
     Client(Box<Fared>),
-    /// It followed the server.
+    /// It took over from the server.
     TakenOver(TakenOver),
     /// It served, or did nothing.
     Nothing,
@@ -31,7 +31,7 @@ pub enum Told {
 pub struct Outcome {
     /// How the clients fared, the one that was killed as well.
     pub clients: Vec<Fared>,
-    /// How the server was followed.
+    /// How another server took over.
     pub taken_over: Option<TakenOver>,
     /// Which rank was killed.
     pub killed: Option<usize>,

@@ -10,7 +10,7 @@ use crate::modes::{Job, Mode, Ranks};
 /// A mode, the kind of its workers, and their grid.
 pub type Cell = (Mode, Ranks, [usize; 2]);
 
-/// What was computed, and how long it took.
+/// The computation, and the time it took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Where the matrix came from.

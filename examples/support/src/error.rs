@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What went wrong, and where.
+/// The reason of a failure, and its place.
 ///
 /// It is plain text inside, so that it comes back unchanged from a rank that is a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]

@@ -46,7 +46,7 @@ impl Size {
             let reason = format!("a frame of {width}x{height} is larger than {most} pixels");
             return Err(Error::new(reason));
         }
-        // Neither is more than their product.
+        // Width and height are at most their product.
         Ok(Self { width: width as u32, height: height as u32 })
     }
 
@@ -106,7 +106,7 @@ impl Default for Rate {
     }
 }
 
-/// What an input says about all of its frames before the first one is read.
+/// The properties of all frames of an input, which are known before the first one is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Format {
     /// The size of every frame.

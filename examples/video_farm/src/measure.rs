@@ -127,7 +127,7 @@ impl Plan {
 fn remarks(cells: &[Cell], helped: &[Option<Helped>]) -> Vec<String> {
     let all =
         || cells.iter().zip(helped).filter_map(|(cell, helped)| Some((cell, helped.as_ref()?)));
-    // What is too many for few workers is too many for more.
+    // A number of threads that is too large with few workers is also too large with more.
     let inline = all().filter_map(|((workers, ..), helped)| Some((workers, helped.inline()?)));
     let inline = inline
         .min_by_key(|&(workers, _)| workers)

@@ -10,7 +10,7 @@ use crate::farm::{Job, Mode, Ranks, Schedule};
 use crate::filter::instruction_set;
 use crate::frame::Size;
 
-/// What was run, on what, and what came out.
+/// The run, its input, and its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The input, by name.

@@ -90,7 +90,7 @@ impl LineExchange {
                 pairs.send(mpb, &block[..most], rank).await?;
                 continue;
             }
-            // One line goes as in `Pairs::send`, without what several lines need.
+            // A single line is sent as in `Pairs::send`, without the work for several lines.
             let Numbered { number, line } = pairs.next_to(me, rank);
             if let Some(before) = pairs.must_wait(rank, number) {
                 pairs.wait_until_taken(mpb, rank, before).await?;

@@ -33,7 +33,7 @@ struct Inner {
     words: Vec<Word>,
     /// How often each was rung.
     beds: Vec<(Mutex<u64>, Condvar)>,
-    /// Of each seat: not 0 while others may wait for it.
+    /// For each seat, a value that is not 0 while others may wait for it.
     inside: Vec<Word>,
     /// A bit for each seat that is dead.
     dead: Word,
@@ -44,7 +44,7 @@ struct Inner {
     healer: Word,
     void: Word,
     protected: RaceMarker,
-    /// What an operation writes. The seat may die between the two, which are equal in a good value.
+    /// The two words that an operation writes. The seat may die between the two writes. In a good value they are equal.
     value: [Word; 2],
     /// How often the value was repaired.
     repairs: Cell<usize>,

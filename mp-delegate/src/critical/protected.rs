@@ -656,7 +656,7 @@ fn submit_among<O: Object>(crowd: &Crowd<O>, op: O::Op) -> Result<Result<O::Ret>
     })
 }
 
-/// What a server needs of an object.
+/// The parts of an object that a server needs.
 pub(super) struct Served<O: Object> {
     pub(super) rank: Rank,
     pub(super) section: Section,

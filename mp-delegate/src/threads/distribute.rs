@@ -116,7 +116,7 @@ impl<T: Plain, B> Distribution<T, B> {
 pub struct Undistributed<B> {
     /// The indices of the senders that failed, each with its error.
     pub failures: Vec<(usize, Error)>,
-    /// What was to be distributed.
+    /// The data that was to be distributed.
     pub data: B,
 }
 

@@ -35,7 +35,7 @@ impl Details {
     }
 }
 
-/// What a delegated sender records.
+/// The recording of a delegated sender.
 #[derive(Debug, Default)]
 pub(super) struct Tape {
     /// The recorder of the thread that delegates.
@@ -97,7 +97,7 @@ impl Tape {
     }
 }
 
-/// What a communication thread records.
+/// The recording of a communication thread.
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) recorder: Recorder,

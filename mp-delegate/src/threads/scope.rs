@@ -130,7 +130,7 @@ impl Drop for Join<'_> {
                 send.wait_done();
             }
         }
-        // What was lent is dropped now, also where a request was leaked.
+        // The lent messages are dropped now, even if a request was leaked.
         drop(list);
     }
 }

@@ -52,10 +52,10 @@ pub enum Exchange {
     Ways(Vec<usize>),
 }
 
-/// What one rank does in one round: it writes its flag of the round, then waits for those of others.
+/// The part of one rank in one round: it writes its flag of the round, then waits for those of others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Round {
-    /// Whether anybody reads the rank's flag of this round.
+    /// Whether another rank reads the rank's flag of this round.
     pub writes: bool,
     /// The ranks whose flags of this round it waits for, in this order.
     pub reads: Vec<usize>,
@@ -389,7 +389,7 @@ impl fmt::Display for Barrier {
     }
 }
 
-/// Of groups that do the same.
+/// Returns the text for groups that all do the same.
 fn within_text(groups: &[Vec<usize>]) -> String {
     let text = groups.first().map_or(String::new(), |ways| rounds_text(ways));
     if groups.len() > 1 { format!("{} of {text}", groups.len()) } else { text }

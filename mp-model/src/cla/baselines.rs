@@ -1,6 +1,6 @@
-//! What the paper compares its algorithms with (sections 3.3.3, 4 and 5), as programs.
+//! The algorithms with which the paper compares its own (sections 3.3.3, 4 and 5), as programs.
 //!
-//! Of libraries, they show only what these do with cache lines, not what their software costs besides.
+//! For libraries, they show only the accesses to cache lines, and not the other costs of their software.
 
 use super::barrier::Barrier;
 use super::machine::Placement;

@@ -8,7 +8,7 @@ use crate::Time;
 /// Costs, and where the ranks are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// What moving lines costs.
+    /// The costs of moving lines.
     pub parameters: Parameters,
     /// Where the ranks are.
     pub placement: Placement,

@@ -1,4 +1,4 @@
-//! What moving cache lines costs (section 2.2, tables 1 to 4).
+//! The costs of moving cache lines (section 2.2, tables 1 to 4).
 
 use thiserror::Error;
 
@@ -20,14 +20,14 @@ pub struct Parameters {
     /// T_C: how several readers of one line delay each other; `None` on a machine where they do not (rule 5 of section
     /// 2.4).
     pub contention: Option<Contention>,
-    /// What a write to a line costs that others have copies of (section 2.3).
+    /// The cost of a write to a line of which others have copies (section 2.3).
     pub invalidation: Invalidation,
     /// The time to write a line that another core of the group has, if that is more than to read it; the paper counts
     /// both as R_R. It is for the maximum.
     pub write: Option<Time>,
 }
 
-/// What lines cost over one distance.
+/// The costs of lines over one distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// R_R or R_Q: a line from the cache of another core.
@@ -64,7 +64,7 @@ pub struct Contention {
     pub saved: Time,
 }
 
-/// What a write costs to a line that n others have copies of (section 2.3).
+/// The cost of a write to a line of which n others have copies (section 2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalidation {
     /// As much as a transfer from each of them: n R_R (Sandy Bridge). Those of another group count R_R, too, as in
@@ -325,22 +325,22 @@ impl Parameters {
 /// Why parameters cannot be those of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Implausible {
-    /// What should be the larger is the smaller.
+    /// A value that should be larger than another one is smaller.
     #[error("{less} = {} ns is more than {more} = {} ns", .small.as_nanos(), .large.as_nanos())]
     Order {
-        /// What should be less.
+        /// The value that should be less.
         less: &'static str,
         /// Its value.
         small: Time,
-        /// What should be more.
+        /// The value that should be more.
         more: &'static str,
         /// Its value.
         large: Time,
     },
-    /// What costs time takes none.
+    /// A time that can't be 0 is 0.
     #[error("{what} is 0")]
     Nothing {
-        /// Which.
+        /// Which time.
         what: &'static str,
     },
 }

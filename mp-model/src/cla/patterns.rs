@@ -11,11 +11,11 @@ use super::tree::Tree;
 /// The lines that notifications go over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flags {
-    /// One for all.
+    /// One line for all.
     SameLine,
-    /// One for each rank that notifies or is notified.
+    /// One line for each rank that notifies or is notified.
     DifferentLines,
-    /// One for each group.
+    /// One line for each group.
     LinePerGroup,
 }
 

@@ -12,7 +12,7 @@
 //! program.copy(0, data, mine);
 //! ```
 
-/// What each rank does, in order.
+/// The steps of each rank, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     lines: Vec<Shape>,
@@ -68,7 +68,7 @@ pub(super) struct Shape {
     pub(super) cached: Option<usize>,
 }
 
-/// What a primitive does to one line.
+/// The access of a primitive to one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Access {
     pub(super) line: Line,

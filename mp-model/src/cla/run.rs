@@ -159,7 +159,7 @@ struct LineState {
     crossing: u64,
     writing: bool,
     reading: u64,
-    /// Whether what it served last was a read.
+    /// Whether the line's last access was a read.
     was_read: bool,
     wanted: Vec<(usize, Access)>,
     /// The ranks that poll, have seen too little, and wait for the next write.

@@ -46,7 +46,7 @@ enum What {
     Kept,
     /// It is combined with what the rank has, which it sends in later rounds.
     Combined,
-    /// It replaces what the rank has.
+    /// It replaces the rank's own data.
     Result,
 }
 
@@ -55,7 +55,7 @@ enum What {
 pub enum By {
     /// In lines of the receiver, each beside its flag.
     Lines {
-        /// How many.
+        /// The number of lines.
         lines: u64,
     },
     /// Through buffers of the sender. The receiver is told, and gets the message from there.

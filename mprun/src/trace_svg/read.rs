@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-/// What each thread did. Times are in nanoseconds from the first span's beginning.
+/// The spans of all threads. Times are in nanoseconds from the first span's beginning.
 #[derive(Debug, Default, PartialEq)]
 pub struct Timeline {
     /// Threads, in the order in which they are shown.
@@ -22,7 +22,7 @@ pub struct Timeline {
     pub dropped: u64,
 }
 
-/// What one thread did.
+/// The spans of one thread.
 #[derive(Debug, PartialEq)]
 pub struct Row {
     pub process: String,

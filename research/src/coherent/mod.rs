@@ -196,7 +196,7 @@ pub struct Done {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy(pub Time);
 
-/// What a core did, as numbers.
+/// The counts of a core's accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Remote memory references by loads: the core had no copy, and waited for one.

@@ -28,7 +28,7 @@ const STREAMS: usize = 8;
 /// The most steps of a stream from one access to the next.
 const GAP: isize = 4;
 
-/// What one core's prefetcher has seen.
+/// The accesses that one core's prefetcher has seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
     loads: Seen,

@@ -136,7 +136,7 @@ pub struct Measured {
     pub operations: Vec<u64>,
     /// How long clients waited for all of these operations together.
     pub waited: Time,
-    /// What the critical sections cost.
+    /// The costs of the critical sections.
     pub sections: Sections,
 }
 

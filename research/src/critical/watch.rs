@@ -13,7 +13,7 @@ use super::cores::Core;
 pub struct Costs {
     /// How many events there were.
     pub times: u64,
-    /// What happened, in all of them.
+    /// The accesses in all of them.
     pub counts: Counts,
     /// How long they took.
     pub time: Time,
@@ -37,7 +37,7 @@ impl Costs {
     }
 }
 
-/// What critical sections cost, in a whole run after its warm-up.
+/// The costs of critical sections, in a whole run after its warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sections {
     /// The operations themselves: what their data cost.

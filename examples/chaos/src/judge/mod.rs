@@ -34,7 +34,7 @@ const REST_OF_RANK: u64 = 16 << 10;
 /// The reason that a process tells if it was started as a rank, and became the launcher of others.
 pub const OWN_WORLD: &str = "it ran a world of its own";
 
-/// What is known of a run.
+/// The known facts about a run.
 struct Facts<'a> {
     plan: &'a Plan,
     /// Ranks that were hurt for good.

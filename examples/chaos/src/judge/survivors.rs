@@ -1,4 +1,4 @@
-//! What must hold of ranks that go on without those that were lost.
+//! The conditions for ranks that go on without those that were lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -44,7 +44,7 @@ use crate::random::Random;
 pub struct Work<'a> {
     /// The rank that does it.
     pub rank: &'a Rank,
-    /// What is to happen to the rank.
+    /// The injury planned for the rank.
     pub life: &'a Life,
     /// Whether any rank is to leave without being lost.
     pub leaves: bool,

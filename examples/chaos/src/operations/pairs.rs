@@ -13,9 +13,9 @@ enum Form {
     Copied,
     /// Written in place; the guard of one is kept until the next is there.
     InPlace,
-    /// As buffers that move.
+    /// Buffers that move.
     Moved,
-    /// With short time limits, again and again.
+    /// Calls with short time limits, repeated until they succeed.
     Timed,
     /// Copied in; received by a select.
     Selected,

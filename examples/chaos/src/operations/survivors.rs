@@ -216,7 +216,7 @@ fn farm(work: &Work<'_>, of: &Communicator, tasks: u64) -> Result<()> {
     Ok(())
 }
 
-/// What a master knows.
+/// The state of a master.
 struct Master<'a> {
     work: &'a Work<'a>,
     of: &'a Communicator,

@@ -171,7 +171,7 @@ pub struct Run {
     pub seconds: f64,
     /// The matrix after them, row by row; empty if it is not wanted.
     pub cells: Vec<f64>,
-    /// What was recorded.
+    /// The recorded trace.
     pub trace: Trace,
 }
 

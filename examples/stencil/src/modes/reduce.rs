@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use onchip::Rank;
 use onchip::reduce::{Max, Reductions, Settings};
 
-/// One rank's part in it.
+/// One rank's part in the reduction.
 pub(super) struct Largest(RefCell<Reductions>);
 
 impl Largest {

@@ -17,7 +17,7 @@ use super::rows::Rows;
 use super::{Block, Job, Run};
 use crate::kernel;
 
-/// What all workers share.
+/// The common state of all workers.
 struct Shared<'a> {
     job: &'a Job,
     barrier: Barrier,
@@ -26,7 +26,7 @@ struct Shared<'a> {
     fault: OnceLock<Error>,
 }
 
-/// What the others see of a worker.
+/// The state of a worker that the others see.
 #[derive(Default)]
 struct Worker {
     /// Its rows after an even number of steps, and after an odd one.
@@ -82,7 +82,7 @@ impl Shared<'_> {
                 *mine.rows[1].write().unwrap_or_else(PoisonError::into_inner) = next;
             }
             Err(fault) => {
-                // One fault of several is enough.
+                // If there are several faults, one is reported.
                 let _ = self.fault.set(fault);
             }
         }

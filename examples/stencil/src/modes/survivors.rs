@@ -234,7 +234,7 @@ impl Worker<'_> {
         let plans: Option<Vec<_>> =
             (0..size).map(|worker| plan(&places, self.rows_of(workers, worker))).collect();
         let Some(plans) = plans else {
-            // All workers find the same.
+            // All workers get the same result.
             let begun = self.begin(workers).map_err(|fault| {
                 communicator::Error::from(communicator::ErrorKind::World(onchip::Error::other(
                     fault.to_string(),
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn rows_come_from_their_owners_or_else_from_copies() {
-        // Of three workers with three rows each, the second was lost.
+        // The second of three workers with three rows each was lost.
         let places = [[0, 3, 6, 9], [6, 9, 3, 6]];
         assert_eq!(plan(&places, 0..5), Some(vec![(0, 0..3), (1, 3..5)]));
         assert_eq!(plan(&places, 5..9), Some(vec![(1, 5..6), (1, 6..9)]));

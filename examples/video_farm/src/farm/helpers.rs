@@ -268,7 +268,7 @@ mod tests {
         let (large, job) = (machine(8, 2), job(3, None, false));
         let helped = plan(&large, Mode::KtW, Ranks::Threads, &job).unwrap();
         assert_eq!(helped.plan.chosen(), Some(KtPlacement::KtW));
-        // One for each worker and none for the emitter, which does not compute.
+        // There is one thread for each worker, and none for the emitter, which does not compute.
         assert_eq!((helped.threads(), helped.serving(EMITTER, 2)), (3, &[][..]));
         assert_eq!(helped.serving(2, 4), [2]);
         assert!(helped.cpu(2).is_some() && helped.cpu(2) != helped.plan.kts()[2].cpu);

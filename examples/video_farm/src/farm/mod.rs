@@ -181,7 +181,7 @@ pub struct Run {
     pub frames: u64,
     /// The time that took, in seconds, without what was before the first frame of the measurement.
     pub seconds: f64,
-    /// What was recorded, as far as the job asked for it.
+    /// The recordings that the job asked for.
     pub recorded: Recorded,
 }
 

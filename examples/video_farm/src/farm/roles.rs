@@ -21,7 +21,7 @@ pub(super) fn collector_rank(job: &Job) -> usize {
     worker_rank(job.workers)
 }
 
-/// What the three kinds of ranks do in a mode.
+/// The functions of the three kinds of ranks in a mode.
 pub(super) struct Roles {
     pub(super) emit: fn(&Seat) -> Result<(), Stop>,
     pub(super) work: fn(&Seat) -> Result<(), Stop>,

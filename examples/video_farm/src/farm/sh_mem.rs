@@ -18,7 +18,7 @@ use crate::frame::Format;
 
 type Frame = Box<[u8]>;
 
-/// What the emitter tells the collector.
+/// A message of the emitter to the collector.
 enum Order {
     /// The format of all frames, before the first.
     Begin(Format),

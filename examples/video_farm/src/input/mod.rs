@@ -16,7 +16,7 @@ use crate::frame::{Format, Size, fault};
 
 /// A stream of frames of one size, read one after the other.
 pub trait Source {
-    /// What holds for all frames.
+    /// Returns the properties of all frames.
     fn format(&self) -> Format;
 
     /// Reads the next frame into `rgb`, which is `format().size.rgb_len()` bytes long. Returns `false` when there is

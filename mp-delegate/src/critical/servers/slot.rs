@@ -714,7 +714,7 @@ mod tests {
             let shuffled = Shuffled::new(most);
             for seats in [0, 1, most / 2, most].into_iter().filter(|&seats| seats <= most) {
                 let mut order: Vec<Seat> = shuffled.first(seats).collect();
-                // Of many seats few follow their neighbour.
+                // If there are many seats, few follow their neighbour.
                 let follow = order.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) == 1).count();
                 assert!(seats < 40 || follow < seats / 5, "{order:?}");
                 order.sort_unstable();

@@ -70,7 +70,7 @@ pub struct Node {
     pub step: usize,
 }
 
-/// What joins two nodes.
+/// The kind of an edge between two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Edge {
     /// The first node.
@@ -94,7 +94,7 @@ pub enum EdgeKind {
     Stealing,
 }
 
-/// What the paper leaves to the reader to decide.
+/// The choices that the paper leaves to the reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rules {
     /// How often lines are stolen, for the maximum.

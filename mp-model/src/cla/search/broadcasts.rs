@@ -14,7 +14,7 @@ use crate::cla::outward::{Fan, Outward, Place};
 use crate::cla::{Machine, Placement};
 use crate::tree::told_siblings;
 
-/// What is sent to all.
+/// The data that is sent to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Load {
     /// A line, pushed from rank to rank.

@@ -1,4 +1,4 @@
-//! What a tree costs, level by level.
+//! The cost of a tree, level by level.
 
 use super::{Draft, Pattern};
 use crate::Time;

@@ -1,4 +1,4 @@
-//! From a tree to a better one.
+//! Changes that turn a tree into a better one.
 
 use crate::Time;
 use crate::cla::Machine;
@@ -113,7 +113,7 @@ impl Draft {
             let same = waves.filter(|(_, wave)| placement.near(wave[0], rank));
             let before = moves.len();
             moves.extend(same.map(|(wave, _)| Move::Subtree { rank, parent, wave, own: false }));
-            // One wave for each group is enough where readers do not contend.
+            // If readers do not contend, one wave for each group is enough.
             if moves.len() == before || machine.parameters.contention.is_some() {
                 let last = self.waves[parent].len();
                 let places = if last > 0 { vec![last, 0] } else { vec![0] };

@@ -14,7 +14,7 @@ use crate::in_order::{Place, Shape};
 /// A λ that was chosen, and the time along its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LambdaChoice {
-    /// Of [`in_order`](crate::in_order): P − 1 or more is the flat tree.
+    /// The λ of [`in_order`](crate::in_order). With P − 1 or more the tree is flat.
     pub lambda: usize,
     /// The least that a reduction along it takes.
     pub predicted: Time,
@@ -89,7 +89,7 @@ impl Costs<'_> {
                     clock = clock.max(there) + self.take(rank, *child);
                 }
             }
-            // What was combined last is at hand.
+            // The unit that was combined last is in the rank's cache.
             let at_hand = count == 1 && !theirs.is_empty();
             for _ in units {
                 if let Some(parent) = place.parent {

@@ -1,4 +1,4 @@
-//! Where the search begins.
+//! The trees from which the search begins.
 
 use super::Pattern;
 use crate::Time;
@@ -34,7 +34,8 @@ pub(super) fn seeds(
     let dealings: &[bool] =
         if machine.parameters.contention.is_some() { &[false, true] } else { &[false] };
     for &by_waves in dealings {
-        // One rank of each group, in a tree of some degree; notified before those of their own group.
+        // One rank of each group is in a tree of some degree. It notifies those ranks before the ranks of its own
+        // group.
         for degree in [1, 2, 3, heads.len().max(2) - 1] {
             let mut children = vec![Vec::new(); placement.ranks()];
             for (index, &head) in heads.iter().enumerate().skip(1) {

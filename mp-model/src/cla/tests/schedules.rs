@@ -96,7 +96,7 @@ fn each_gets_what_it_should_once() {
     }
 }
 
-/// One line to a root is what the pattern for it says.
+/// A schedule of one line to a root agrees with the pattern for it.
 #[test]
 fn one_line_is_a_pushed_reduction() {
     for ranks in 1..9 {

@@ -1,4 +1,4 @@
-//! What the paper says about its machines, sentence by sentence.
+//! The paper's statements about its machines, one by one.
 
 use crate::Time;
 use crate::cla::barrier::{Barrier, Exchange, best_mixed_ways, best_ways};
