@@ -20,7 +20,7 @@ fn main() -> onchip::Result<()> {
         };
         Ok(mine.map(area).sum::<f64>())
     })?;
-    // Under mprun every rank comes here; one of them is enough to speak.
+    // Under mprun every rank comes here, but only one prints.
     if onchip::caller() {
         println!("{} ranks: {:.9}", shares.len(), shares.iter().sum::<f64>());
     }

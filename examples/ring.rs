@@ -13,7 +13,7 @@ fn main() -> onchip::Result<()> {
         Some("processes") => World::processes(4),
         _ => World::threads(4),
     };
-    // Under mprun, as many as it runs.
+    // Under mprun, the world has as many ranks as that starts.
     world.any_size().run(|rank| {
         let (me, size) = (rank.id(), rank.size());
         let channel = Channel::degree(1).max_len(1000);

@@ -1,4 +1,4 @@
-//! A message to and fro between two pinned threads: half a round trip by size of the message.
+//! A message to and fro between two pinned threads: half of the round trip by the size of the message.
 
 use std::time::{Duration, Instant};
 

@@ -1,18 +1,18 @@
-//! How long a collective operation takes that every rank times by itself: there is more than one
-//! answer, and each is of use.
+//! The time of a collective operation that every rank times by itself. There are several definitions, and each is
+//! useful.
 
-/// What every rank gave has one length.
+/// Returns the common length of all ranks' times.
 fn each(ranks: &[Vec<f64>]) -> usize {
     ranks.iter().map(Vec::len).min().unwrap_or(0)
 }
 
-/// Of each batch what the slowest rank took: `ranks` gave one figure a batch.
+/// Returns the time of the slowest rank in each batch. `ranks` holds one figure for each batch.
 pub fn slowest(ranks: &[Vec<f64>]) -> Vec<f64> {
     let slowest = |batch: usize| ranks.iter().map(|rank| rank[batch]).fold(f64::MIN, f64::max);
     (0..each(ranks)).map(slowest).collect()
 }
 
-/// Of each operation the longest that a rank was in it: `ranks` gave begin, end, begin, end...
+/// Returns for each operation the longest time that a rank was in it. `ranks` holds begin, end, begin, end...
 pub fn longest(ranks: &[Vec<f64>]) -> Vec<f64> {
     let stays: Vec<Vec<f64>> = ranks
         .iter()
@@ -21,18 +21,18 @@ pub fn longest(ranks: &[Vec<f64>]) -> Vec<f64> {
     slowest(&stays)
 }
 
-/// Of each operation the time from when the last rank entered it until the last one left it:
-/// `ranks` gave begin, end, begin, end... by a clock that is the same for all.
+/// Returns for each operation the time from the last rank's entry to the last rank's exit. `ranks` holds begin, end,
+/// begin, end... by a clock that all ranks share.
 pub fn last_in_to_last_out(ranks: &[Vec<f64>]) -> Vec<f64> {
     let lasts = slowest(ranks);
     lasts.as_chunks().0.iter().map(|[begin, end]| end - begin).collect()
 }
 
-/// The mean of the middle half: as deaf to disturbances as the median, and finer than the steps of
-/// the clock, which can be of ten nanoseconds where the operations take fifty.
+/// Returns the mean of the middle half. It is as robust against disturbances as the median, and finer than the steps of
+/// the clock, which can be ten nanoseconds while the operations take fifty.
 ///
 /// # Panics
-/// Where there are no values.
+/// If there are no values.
 pub fn middle(values: &[f64]) -> f64 {
     assert!(!values.is_empty(), "no values have no middle");
     let mut sorted = values.to_vec();
@@ -56,11 +56,12 @@ mod tests {
 
     #[test]
     fn one_rank_is_early_another_late() {
-        // The first operation: in at 10 and 14, out at 19 and 16. The second: one inside the other.
+        // In the first operation, ranks enter at 10 and 14, and leave at 19 and 16. In the second, one rank is in it
+        // only while the other is.
         let ranks = [vec![10.0, 19.0, 30.0, 40.0], vec![14.0, 16.0, 31.0, 32.0]];
         assert_eq!(longest(&ranks), [9.0, 10.0]);
         assert_eq!(last_in_to_last_out(&ranks), [5.0, 9.0]);
-        // An end without its beginning is none.
+        // A begin without an end is ignored.
         assert_eq!(longest(&[vec![1.0, 2.0, 3.0]]), [1.0]);
     }
 

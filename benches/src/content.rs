@@ -1,5 +1,5 @@
-//! The content of large messages: another one every time, and checked by its sum, or stamped where
-//! passing over all of it would be most of what is measured.
+//! The content of large messages. It is different every time, and is checked by its sum, or by stamps if passing over
+//! the whole message would be most of the measured time.
 //!
 //! `benches/peers/rivals.c` does the same work for the MPIs.
 
@@ -15,7 +15,7 @@ pub fn sum(words: &[u64]) -> u64 {
     words.iter().fold(0, |sum, word| sum.wrapping_add(*word))
 }
 
-/// What [`sum`] gives for `len` words filled with `seed`.
+/// Returns the result of [`sum`] for `len` words filled with `seed`.
 pub fn expected_sum(len: usize, seed: u64) -> u64 {
     let n = len as u64;
     let of_indices = if n.is_multiple_of(2) {
@@ -26,13 +26,12 @@ pub fn expected_sum(len: usize, seed: u64) -> u64 {
     n.wrapping_mul(seed).wrapping_add(of_indices)
 }
 
-/// Whether `words`, all of them read, are what [`fill`] wrote for `seed`.
+/// Returns whether `words` are what [`fill`] wrote for `seed`. All of them are read.
 pub fn is_filled(words: &[u64], seed: u64) -> bool {
     sum(words) == expected_sum(words.len(), seed)
 }
 
-/// How far apart the words are that a stamp is on, about a quarter of the message; the last one is
-/// stamped as well.
+/// Returns the distance between stamped words, about a quarter of the message. The last word is stamped as well.
 fn stamps(len: usize) -> usize {
     (len / 4).max(1)
 }
@@ -46,7 +45,7 @@ pub fn stamp<T: Copy>(elements: &mut [T], mark: T) {
     }
 }
 
-/// Whether `elements` are what [`stamp`] marked so.
+/// Returns whether `elements` were marked with `mark` by [`stamp`].
 pub fn is_stamped<T: Copy + PartialEq>(elements: &[T], mark: T) -> bool {
     let first = elements.iter().step_by(stamps(elements.len()));
     first.chain(elements.last()).fold(true, |right, element| right & (*element == mark))

@@ -1,5 +1,5 @@
-//! What every measurement here shares: which CPUs it runs on, what it moves, what time it is,
-//! how far apart the cores are.
+//! The common parts of all measurements here: the CPUs, the content of messages, the clock, and the distance of the
+//! cores.
 #![forbid(unsafe_code)]
 
 pub mod clock;

@@ -1,5 +1,5 @@
-//! The load on a critical section: clients that ask for one operation after the other, and count in
-//! windows of time, the same for all of them, what they get done.
+//! The load on a critical section: clients that ask for one operation after the other, and count their operations in
+//! windows of time that are the same for all clients.
 
 use std::hint::black_box;
 
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::clock::monotonic_ns;
 use crate::stats::median;
 
-/// Integers of [`Increments`].
+/// The number of integers of [`Increments`].
 pub const INTEGERS: usize = 64;
 
-/// One number, to which an operation adds; the result is what it is then.
+/// A number that an operation adds to. The result is the new number.
 #[derive(Debug)]
 pub struct Counter;
 
@@ -45,8 +45,8 @@ impl Object for ShortCounter {
     }
 }
 
-/// An array of integers. An operation says how many increments it is made of, one integer after
-/// the other; the result is the last integer that was incremented.
+/// An array of integers. The argument of an operation is its number of increments, which go to one integer after the
+/// other. The result is the last integer that was incremented.
 #[derive(Debug)]
 pub struct Increments;
 
@@ -61,7 +61,7 @@ impl Object for Increments {
     }
 }
 
-/// What an operation on [`Increments`] does, also for rivals.
+/// Executes an operation on [`Increments`]. Rivals use it as well.
 #[inline(always)]
 pub fn increment(integers: &mut [u64; INTEGERS], increments: u64) -> u64 {
     let mut last = 0;
@@ -73,29 +73,29 @@ pub fn increment(integers: &mut [u64; INTEGERS], increments: u64) -> u64 {
     last
 }
 
-/// What the last result of so many operations on [`Increments`] is.
+/// Returns the last result of so many operations on [`Increments`].
 pub fn last_of(operations: u64, increments: u64) -> u64 {
     operations * increments.div_ceil(INTEGERS as u64)
 }
 
-/// How clients ask, and for how long.
+/// How clients ask for operations, and for how long.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Load {
-    /// Operations that a client has in flight; 1 is one after the other.
+    /// Operations that a client has in flight; 1 means one after the other.
     pub in_flight: usize,
-    /// The most turns of an empty loop between two operations; how many it is, is random.
+    /// The most turns of an empty loop between two operations. Their number is random.
     pub idling: u32,
-    /// Operations between two looks at the clock.
+    /// Operations between two readings of the clock.
     pub every: u64,
-    /// Before the first window, in microseconds.
+    /// The time before the first window, in microseconds.
     pub warm_up_us: u64,
-    /// Of a window, in microseconds.
+    /// The length of a window, in microseconds.
     pub window_us: u64,
-    /// How many windows.
+    /// The number of windows.
     pub windows: usize,
 }
 
-/// What a client got done.
+/// The number of operations that a client has finished.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Done {
     /// Operations in each window.
@@ -105,10 +105,10 @@ pub struct Done {
 }
 
 impl Load {
-    /// From the moment `begin` (see [`monotonic_ns`]) on: `operate` executes an operation.
+    /// Calls `operate`, which executes an operation, from the moment `begin` on (see [`monotonic_ns`]).
     ///
     /// # Errors
-    /// The first one of `operate` ends it.
+    /// The first error of `operate` ends the run.
     #[inline(always)]
     pub fn run<E>(
         &self,
@@ -135,7 +135,7 @@ impl Load {
         }
     }
 
-    /// What [`idling`](Self::idling) takes on average, in nanoseconds.
+    /// Returns the average time of [`idling`](Self::idling), in nanoseconds.
     pub fn idling_ns(&self) -> f64 {
         const TIMES: u32 = 10_000;
         let mut idling = Idling::new(1, self.idling);
@@ -144,7 +144,7 @@ impl Load {
         (monotonic_ns() - start) as f64 / f64::from(TIMES)
     }
 
-    /// Operations a second of all clients together: in the median window.
+    /// Returns the operations of all clients together in a second, in the median window.
     pub fn rate(&self, clients: &[Done]) -> f64 {
         let all = |window: usize| clients.iter().map(|client| client.windows[window]).sum::<u64>();
         let windows: Vec<f64> = (0..self.windows).map(|window| all(window) as f64).collect();
@@ -152,20 +152,19 @@ impl Load {
     }
 }
 
-/// The highest number of operations that a client got done, over the lowest.
+/// Returns the highest number of operations of a client, divided by the lowest.
 pub fn unfairness(clients: &[Done]) -> f64 {
     let sums = clients.iter().map(|client| client.windows.iter().sum::<u64>());
     let (least, most) =
         sums.fold((u64::MAX, 0), |(least, most), sum| (least.min(sum), most.max(sum)));
-    // Of a client that got nothing done, as if it had done one: a great number, and not infinity.
+    // A client without any operation counts as if it had done one. The result is then great, but not infinite.
     most as f64 / least.max(1) as f64
 }
 
-/// Operations of one client on an object, which has `next` operations asked for, and gives each
-/// result to `look`.
+/// Runs the operations of one client on an object. `next` makes each operation, and `look` gets each result.
 ///
 /// # Errors
-/// Those of the operations.
+/// The errors of the operations.
 #[inline(always)]
 pub fn client<O: Object>(
     load: Load,
@@ -197,7 +196,7 @@ pub fn client<O: Object>(
     Ok(done)
 }
 
-/// What a client does between two operations.
+/// The idle loop of a client between two operations.
 struct Idling {
     most: u32,
     random: u64,
@@ -213,7 +212,7 @@ impl Idling {
         if self.most == 0 {
             return;
         }
-        // Xorshift, of Marsaglia.
+        // Xorshift by Marsaglia.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;

@@ -1,4 +1,4 @@
-//! What the figures were measured on.
+//! The machine of the measurements.
 
 use std::fs;
 
@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 /// The machine at hand.
 #[derive(Serialize, Deserialize)]
 pub struct Machine {
-    /// Its name.
+    /// The name of the processor.
     pub processor: String,
-    /// How many the system has.
+    /// The number of CPUs of the system.
     pub online_cpus: usize,
-    /// Those measured on.
+    /// The CPUs that measurements ran on.
     pub used_cpus: [usize; 2],
-    /// Of the first used CPU: level, type, size.
+    /// The caches of the first used CPU: level, type, size.
     pub caches: Vec<String>,
-    /// All of it.
+    /// The size of the memory.
     pub memory_kib: u64,
-    /// Its release.
+    /// The release of the kernel.
     pub kernel: String,
-    /// Whether it is a guest.
+    /// Whether the machine is a guest.
     pub virtualized: bool,
     /// The kernel's setting.
     pub transparent_huge_pages: String,
     /// The kernel's setting for shared memory.
     pub shared_memory_huge_pages: String,
-    /// As Rust calls it.
+    /// The architecture by Rust's name.
     pub architecture: String,
 }
 
@@ -33,7 +33,7 @@ fn read(path: impl AsRef<std::path::Path>) -> String {
     fs::read_to_string(path).map(|text| text.trim().to_string()).unwrap_or_default()
 }
 
-/// The value of the first `key : value` line.
+/// Returns the value of the first `key : value` line.
 fn field(text: &str, key: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -53,7 +53,7 @@ fn caches(cpu: usize) -> Vec<String> {
 }
 
 impl Machine {
-    /// Looks it up.
+    /// Reads the description of this machine.
     pub fn describe(cpus: [usize; 2]) -> Machine {
         let cpuinfo = read("/proc/cpuinfo");
         let flags = field(&cpuinfo, "flags").unwrap_or_default();
@@ -73,7 +73,7 @@ impl Machine {
         }
     }
 
-    /// In one line.
+    /// Returns the description in one line.
     pub fn line(&self) -> String {
         format!(
             "{}{}, {} CPUs ({} and {} used), {}, {} GiB, Linux {}",
@@ -88,7 +88,7 @@ impl Machine {
         )
     }
 
-    /// Returns a name for files: the processor's, in small letters, and how many CPUs there are.
+    /// Returns a name for files: the processor's name in small letters, and the number of CPUs.
     pub fn short_name(&self) -> String {
         let plain = self.processor.to_lowercase().replace("(r)", "").replace("(tm)", "");
         let words: Vec<&str> = plain

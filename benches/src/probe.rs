@@ -1,5 +1,5 @@
-//! The raw probe: one cache line to and fro between two pinned threads. Its half round trip is
-//! the floor of every latency, and says where the host keeps the two cores at the moment.
+//! The raw probe: one cache line to and fro between two pinned threads. Half of its round trip is the floor of every
+//! latency, and shows where the host has placed the two cores at the moment.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,26 +10,26 @@ use serde::{Deserialize, Serialize};
 use crate::cpus;
 use crate::stats::median;
 
-/// Cores are near each other where half a round trip takes less than this.
+/// Cores are near each other if half of a round trip takes less than this.
 const NEAR_BELOW_NS: f64 = 100.0;
-/// Where one probe took so many times what another took, the cores were moved, or something else ran on them.
+/// If one probe took so many times as long as another, the cores were moved, or other programs ran on them.
 const MOVED: f64 = 1.6;
-/// No cores are that far from each other: something else was running on them.
+/// No cores are that far from each other: other programs were running on them.
 const BUSY_ABOVE_NS: f64 = 1000.0;
 
 /// How far apart the two cores were while a sample was taken.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Distance {
-    /// Most often under one last-level cache.
+    /// Usually cores under one last-level cache.
     Near,
     /// Further apart.
     Far,
 }
 
 impl Distance {
-    /// What the probes around one or more samples say. `None` where they differ so much that the cores were moved
-    /// between them, and where they show that other programs use the cores.
+    /// Returns the distance by the probes around one or more samples. `None` if the cores were moved between the
+    /// probes, because they differ too much, or if the probes show that other programs use the cores.
     pub fn of(probes: &[f64]) -> Option<Distance> {
         let least = probes.iter().copied().fold(f64::INFINITY, f64::min);
         let most = probes.iter().copied().fold(0.0, f64::max);
@@ -42,7 +42,7 @@ impl Distance {
         }
     }
 
-    /// `near` or `far`.
+    /// Returns `near` or `far`.
     pub fn name(self) -> &'static str {
         match self {
             Distance::Near => "near",
@@ -54,8 +54,8 @@ impl Distance {
 /// Tells the other side that the last trip has been made.
 const STOP: u64 = u64::MAX;
 
-/// Half round trips in nanoseconds, one for every batch; batches of `trips` follow each other
-/// until `go_on`, asked after each, says no. The first batch warms up and is not reported.
+/// Returns half round trips in nanoseconds, one for each batch. Batches of `trips` follow each other until `go_on`,
+/// which is called after each, returns false. The first batch warms up and is not reported.
 fn batches(cpus: [usize; 2], trips: u64, mut go_on: impl FnMut(usize) -> bool + Send) -> Vec<f64> {
     let there = CachePadded::new(AtomicU64::new(0));
     let back = CachePadded::new(AtomicU64::new(0));
@@ -93,7 +93,7 @@ fn batches(cpus: [usize; 2], trips: u64, mut go_on: impl FnMut(usize) -> bool + 
     cpus::side_by_side(cpus, measure, echo).0
 }
 
-/// The probe between samples: about 1.5 ms, half round trip in nanoseconds.
+/// Makes the probe between samples, which takes about 1.5 ms. Returns half of a round trip in nanoseconds.
 pub fn probe(cpus: [usize; 2]) -> f64 {
     let start = Instant::now();
     median(&batches(cpus, 500, |taken| {
@@ -101,7 +101,7 @@ pub fn probe(cpus: [usize; 2]) -> f64 {
     }))
 }
 
-/// The floor as a reference, measured for as long as what it is compared with.
+/// Measures the floor as a reference, for as long as the measurement that it is compared with.
 pub fn floor(cpus: [usize; 2], count: usize, trips: u64) -> f64 {
     median(&batches(cpus, trips, |taken| taken < count))
 }

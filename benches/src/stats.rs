@@ -2,26 +2,26 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The middle of a set of numbers and how far they spread.
+/// The middle of some numbers, and how far they spread.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Spread {
     /// The least.
     pub min: f64,
     /// A quarter of the values is below.
     pub lower_quartile: f64,
-    /// Half of them is below.
+    /// Half of the values are below.
     pub median: f64,
-    /// Three quarters of them are below.
+    /// Three quarters of the values are below.
     pub upper_quartile: f64,
     /// The greatest.
     pub max: f64,
 }
 
 impl Spread {
-    /// Of some values.
+    /// Computes the spread of some values.
     ///
     /// # Panics
-    /// Where there are no values.
+    /// If there are no values.
     pub fn of(values: &[f64]) -> Spread {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -40,10 +40,10 @@ impl Spread {
     }
 }
 
-/// The median of some values.
+/// Returns the median of some values.
 ///
 /// # Panics
-/// Where there are no values.
+/// If there are no values.
 pub fn median(values: &[f64]) -> f64 {
     Spread::of(values).median
 }

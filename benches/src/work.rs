@@ -1,19 +1,19 @@
-//! Computation for as long as one likes: most of it in registers, some of it in memory.
+//! A computation of any length: most of it in registers, some of it in memory.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 /// Words in a cache line.
 const LINE: usize = 8;
-/// Multiplications for every line, each of which needs the one before.
+/// Multiplications for each line. Each of them needs the result of the one before.
 const ROUNDS: usize = 16;
-/// More than a second-level cache holds, so that passing over it is traffic.
+/// More than a second-level cache holds, so that a pass over the words is memory traffic.
 const WORDS: usize = (4 << 20) / 8;
-/// One of them is undisturbed.
+/// At least one of the tries is undisturbed.
 const TRIES: usize = 9;
 
-/// A computation that passes over four megabytes of its own, a line of 64 bytes at a time, and
-/// changes each. Some nanoseconds a line: about 4 GB/s go in and out.
+/// A computation that passes over its own four megabytes, one line of 64 bytes at a time, and changes each line. A line
+/// takes some nanoseconds, so about 4 GB/s go in and out.
 pub struct Work {
     memory: Vec<u64>,
     at: usize,
@@ -21,7 +21,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// At its beginning, with its memory warm.
+    /// Returns a computation at its beginning, with its memory in the caches.
     #[must_use]
     pub fn new() -> Work {
         let mut work = Work { memory: vec![1; WORDS], at: 0, state: 1 };
@@ -44,7 +44,7 @@ impl Work {
         self.state = black_box(state);
     }
 
-    /// How many lines take about `time` on this core with nothing beside it.
+    /// Returns how many lines take about `time` on an undisturbed core.
     pub fn lines_in(&mut self, time: Duration) -> usize {
         const LINES: usize = 4000;
         let fastest = (0..TRIES)

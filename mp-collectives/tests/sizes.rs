@@ -1,4 +1,4 @@
-//! What calls of communicators return is small.
+//! The results of communicator calls are small.
 
 use mp_collectives::communicator::Status;
 use mp_core::{Error, Result};
@@ -10,7 +10,7 @@ fn what_calls_return_is_small() {
     assert_eq!(size_of::<Error>(), WORD);
     assert_eq!(size_of::<Result<()>>(), WORD);
     assert_eq!(size_of::<Result<usize>>(), 2 * WORD);
-    // Source, tag, count and bytes. An error takes no more.
+    // Source, tag, count and bytes. An error takes no more space.
     assert_eq!(size_of::<Status>(), 4 * WORD);
     assert!(size_of::<Result<Status>>() <= 5 * WORD);
 }

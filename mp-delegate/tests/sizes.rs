@@ -1,4 +1,4 @@
-//! What operations in critical sections return fits in registers.
+//! The results of operations in critical sections fit in registers.
 
 use mp_core::{Error, Result};
 use mp_delegate::critical::{Guard, objects::Counter};

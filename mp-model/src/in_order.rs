@@ -1,15 +1,15 @@
-//! Trees along which what ranks have is combined in the order of ranks: each subtree's ranks are next to
-//! each other, so that what combines them need be associative only.
+//! Trees along which ranks' elements are combined in the order of ranks. The ranks of each subtree are next to each
+//! other, so the operation needs only to be associative.
 //!
-//! How many children a rank has is a matter of λ, the latency of the *postal model*: a parent takes what
-//! λ children have in the time in which what one has comes to it. A. Bar-Noy and S. Kipnis, *Designing
-//! Broadcasting Algorithms in the Postal Model for Message-Passing Systems*, find the best tree for it,
-//! backwards: within a time t, the elements of
+//! How many children a rank has depends on λ, the latency of the *postal model*: in the time in which one child's
+//! element gets to the parent, the parent takes the elements of λ children. A. Bar-Noy and S. Kipnis, *Designing
+//! Broadcasting Algorithms in the Postal Model for Message-Passing Systems*, find the best tree for it, in reverse:
+//! within a time t, the elements of
 //!
 //! N(t) = 1 for t < λ, N(t − 1) + N(t − λ) after that
 //!
-//! ranks can be combined, so that the child that a parent takes after i others may stand for N(i) ranks.
-//! With λ = 1 that is the binomial tree, with λ ≥ P − 1 the flat one.
+//! ranks can be combined, so the child that a parent takes after i others may stand for N(i) ranks. With λ = 1 this is
+//! the binomial tree, with λ ≥ P − 1 the flat one.
 //!
 //! A subtree's head is its rank nearest to the parent, and a parent takes near children first. A root in
 //! the middle has children on both sides.
@@ -37,16 +37,16 @@ pub struct Shape {
 /// A rank's place in the tree of a root.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// To whom it hands on what it has of its subtree; none for the root.
+    /// The rank to which it hands on what it has of its subtree; `None` for the root.
     pub parent: Option<usize>,
-    /// In the order in which it takes what they have.
+    /// Its children, in the order in which it takes what they have.
     pub children: Vec<Child>,
 }
 
 /// The head of a subtree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Child {
-    /// Who it is.
+    /// Its rank.
     pub rank: usize,
     /// Whether the ranks of its subtree are above all that the parent has of others, or else below.
     pub is_above: bool,
@@ -62,22 +62,22 @@ struct Node {
 }
 
 impl Shape {
-    /// Of so many ranks; a λ of 0 counts as 1.
+    /// Creates the shape of trees of `ranks` ranks; a λ of 0 counts as 1.
     pub fn new(ranks: usize, lambda: usize) -> Shape {
         Shape { ranks, lambda: lambda.max(1) }
     }
 
-    /// P.
+    /// Returns P, the number of ranks.
     pub fn ranks(self) -> usize {
         self.ranks
     }
 
-    /// How many children a parent takes in the time in which what one has comes to it.
+    /// Returns how many children a parent takes in the time in which what one has comes to it.
     pub fn lambda(self) -> usize {
         self.lambda
     }
 
-    /// A rank's place under this root; none if there is no such rank or root.
+    /// Returns a rank's place under this root, or `None` if there is no such rank or root.
     pub fn place(self, root: usize, rank: usize) -> Option<Place> {
         let (most, mut node) = (self.most(), self.whole(root)?);
         loop {
@@ -89,7 +89,7 @@ impl Shape {
         }
     }
 
-    /// The places of all ranks under this root; none if there is no such root.
+    /// Returns the places of all ranks under this root, or `None` if there is no such root.
     pub fn places(self, root: usize) -> Option<Vec<Place>> {
         let most = self.most();
         let mut places = vec![Place { parent: None, children: Vec::new() }; self.ranks];
@@ -107,7 +107,7 @@ impl Shape {
         (root < self.ranks).then_some(Node { rank: root, parent: None, below, above })
     }
 
-    /// N(i), for as many children as a rank can need.
+    /// Returns N(i), for as many children as a rank can need.
     fn most(self) -> Vec<usize> {
         let mut most: Vec<usize> = Vec::new();
         // Two of as many as there are ranks do for both sides: no N is more than twice the one before.
@@ -132,7 +132,7 @@ fn place(node: &Node, children: &[Node]) -> Place {
     Place { parent: node.parent, children: children.iter().map(child).collect() }
 }
 
-/// As few children as can be, the first one to be taken first.
+/// Returns as few children as possible, the first one to be taken first.
 fn children(node: &Node, most: &[usize]) -> Vec<Node> {
     let others = node.below.len() + node.above.len();
     let (mut least, mut sum) = (0, 0);
@@ -140,11 +140,11 @@ fn children(node: &Node, most: &[usize]) -> Vec<Node> {
         sum += most[least];
         least += 1;
     }
-    // More than that where one side has less than its share.
+    // More are needed where one side has less than its share.
     (least..=most.len()).find_map(|count| deal(node, &most[..count])).unwrap_or_default()
 }
 
-/// Subtrees of at most so many ranks, the last one on the outside; none if that is not enough for all.
+/// Deals subtrees of at most so many ranks, the last one on the outside. Returns `None` if that is not enough for all.
 fn deal(node: &Node, most: &[usize]) -> Option<Vec<Node>> {
     let (mut below, mut above) = (node.below.clone(), node.above.clone());
     let mut children = Vec::new();
@@ -187,8 +187,8 @@ mod tests {
         depth
     }
 
-    /// When a rank has what is below it, where a child's takes λ to come and 1 to be taken, and takings
-    /// of one rank begin 1 after the other.
+    /// Returns when a rank has what is below it, if a child's elements take λ to come and 1 to be taken, and takings of
+    /// one rank begin 1 after the other.
     fn done(places: &[Place], rank: usize, lambda: usize) -> usize {
         let mut clock = 0;
         for child in &places[rank].children {
@@ -197,7 +197,7 @@ mod tests {
         clock
     }
 
-    /// The first t with N(t) ≥ P.
+    /// Returns the first t with N(t) ≥ P.
     fn least_time(ranks: usize, lambda: usize) -> usize {
         let mut most: Vec<usize> = vec![1; lambda];
         while most[most.len() - 1] < ranks {
@@ -206,7 +206,7 @@ mod tests {
         if ranks == 1 { 0 } else { most.len() - 1 }
     }
 
-    /// What a rank hands on, combined as its place says.
+    /// Returns what a rank hands on, combined as its place says.
     fn combined(places: &[Place], rank: usize) -> Vec<usize> {
         let mut own = vec![rank];
         for child in &places[rank].children {

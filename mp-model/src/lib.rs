@@ -1,5 +1,5 @@
-//! What message passing on one chip costs, as arithmetic: formulas, trees, bounds, and the best shapes. It uses no
-//! operating system, no atomics and no clock: the same input gives the same output everywhere.
+//! The cost of message passing on one chip, as arithmetic: formulas, trees, bounds, and the best shapes. It uses no
+//! operating system, no atomics and no clock, so the same input gives the same output everywhere.
 //!
 //! | module | what it is | source |
 //! |---|---|---|
@@ -7,9 +7,8 @@
 //! | [`in_order`] | trees that combine in the order of ranks | Bar-Noy and Kipnis |
 //! | [`cla`] | cache-line-aware design on coherent memory: bounds, and shapes that are searched for | Ramos and Hoefler |
 //!
-//! "Thesis" is D. Petrović, *Leveraging Hardware Message Passing for Efficient Synchronization and
-//! Communication on Manycores* (EPFL); its numbers of formulas, tables and figures stand beside the
-//! code.
+//! "Thesis" is D. Petrović, *Leveraging Hardware Message Passing for Efficient Synchronization and Communication on
+//! Manycores* (EPFL). The numbers of its formulas, tables and figures stand beside the code.
 
 #![forbid(unsafe_code)]
 

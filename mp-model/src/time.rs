@@ -6,9 +6,9 @@ use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
 /// A span or a point of virtual time, in whole picoseconds.
 ///
-/// Whole numbers, because a simulator that adds up millions of costs in another order than the
-/// formula does must come to the same sum; picoseconds, because the published costs are given in
-/// nanoseconds and are also divided. 2⁶⁴ ps are seven months.
+/// These are whole numbers, because a simulator that adds millions of costs in another order than the formula must get
+/// the same sum. They are picoseconds, because the published costs are in nanoseconds and are also divided. 2⁶⁴ ps are
+/// seven months.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
@@ -16,37 +16,37 @@ impl Time {
     /// No time.
     pub const ZERO: Time = Time(0);
 
-    /// So many picoseconds.
+    /// Creates a time of `picos` picoseconds.
     pub const fn from_picos(picos: u64) -> Time {
         Time(picos)
     }
 
-    /// So many nanoseconds.
+    /// Creates a time of `nanos` nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Time {
         Time(nanos * 1_000)
     }
 
-    /// In picoseconds.
+    /// Returns the time in picoseconds.
     pub const fn as_picos(self) -> u64 {
         self.0
     }
 
-    /// In nanoseconds.
+    /// Returns the time in nanoseconds.
     pub fn as_nanos(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// In microseconds, the unit of the papers.
+    /// Returns the time in microseconds, the unit of the papers.
     pub fn as_micros(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// In cycles of a clock of so many megahertz, rounded down.
+    /// Returns the time in cycles of a clock of `megahertz` MHz, rounded down.
     pub const fn as_cycles(self, megahertz: u64) -> u64 {
         (self.0 as u128 * megahertz as u128 / 1_000_000) as u64
     }
 
-    /// `self − earlier`, or zero where `earlier` is later.
+    /// Returns `self − earlier`, or zero if `earlier` is later.
     pub const fn saturating_sub(self, earlier: Time) -> Time {
         Time(self.0.saturating_sub(earlier.0))
     }

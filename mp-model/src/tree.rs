@@ -1,12 +1,11 @@
-//! Trees by which ranks pass data on (thesis, section 3.1.1 and figure 3.1).
+//! Trees along which ranks pass on data (thesis, section 3.1.1 and figure 3.1).
 //!
-//! **Data**: a k-ary tree filled level by level. With root s, the rank at position i, which is
-//! (s + i) mod P, has the children at positions ik + 1 to (i + 1)k, as far as there are ranks.
+//! **Data**: a k-ary tree filled level by level. With root s, the rank at position i is (s + i) mod P, and its children
+//! are at positions ik + 1 to (i + 1)k, as far as there are ranks.
 //!
-//! **Notification**: a parent and its children form a binary tree of their own, also filled level
-//! by level: the parent tells its first two children that data is there, child j tells children
-//! 2j + 1 and 2j + 2 (counted from 1). So a rank may stand in two such trees, its parent's and its
-//! own.
+//! **Notification**: a parent and its children form a separate binary tree, also filled level by level. The parent
+//! tells its first two children that data is there, and child j tells children 2j + 1 and 2j + 2 (counted from 1). So a
+//! rank may be in two such trees, its parent's and its own.
 
 use thiserror::Error;
 
@@ -26,7 +25,7 @@ pub enum TreeError {
     /// The degree is not within 1..P, or not 1 where there is one rank.
     #[error("degree {degree} with {ranks} ranks: it must be at least 1 and less than the ranks")]
     Degree {
-        /// The degree asked for.
+        /// The requested degree.
         degree: usize,
         /// The number of ranks, P.
         ranks: usize,
@@ -34,7 +33,7 @@ pub enum TreeError {
     /// A rank that is not there.
     #[error("rank {rank} of {ranks}")]
     NoSuchRank {
-        /// The rank asked for.
+        /// The requested rank.
         rank: usize,
         /// The number of ranks, P.
         ranks: usize,
@@ -42,11 +41,10 @@ pub enum TreeError {
 }
 
 impl Shape {
-    /// A tree of `ranks` ranks, each with up to `degree` children.
+    /// Creates the shape of trees of `ranks` ranks, each with up to `degree` children.
     ///
     /// # Errors
-    /// [`TreeError::NoRanks`]; [`TreeError::Degree`] unless 1 ≤ `degree` < `ranks` (one rank alone
-    /// has degree 1).
+    /// [`TreeError::NoRanks`]; [`TreeError::Degree`] unless 1 ≤ `degree` < `ranks` (a single rank has degree 1).
     pub fn new(ranks: usize, degree: usize) -> Result<Shape, TreeError> {
         match ranks {
             0 => Err(TreeError::NoRanks),
@@ -57,17 +55,17 @@ impl Shape {
         }
     }
 
-    /// P: the number of ranks.
+    /// Returns P, the number of ranks.
     pub fn ranks(self) -> usize {
         self.ranks
     }
 
-    /// k: the most children that a rank has.
+    /// Returns k, the most children that a rank has.
     pub fn degree(self) -> usize {
         self.degree
     }
 
-    /// D of formulas 4.17 and 4.18: the levels of the data tree, the root's counted.
+    /// Returns D of formulas 4.17 and 4.18: the number of levels of the data tree, including the root's.
     pub fn levels(self) -> usize {
         let (mut levels, mut covered, mut level) = (1, 1, 1_usize);
         while covered < self.ranks {
@@ -78,7 +76,7 @@ impl Shape {
         levels
     }
 
-    /// The tree with this root.
+    /// Returns the tree with this root.
     ///
     /// # Errors
     /// [`TreeError::NoSuchRank`].
@@ -104,24 +102,24 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Its number of ranks and degree.
+    /// Returns its number of ranks and degree.
     pub fn shape(self) -> Shape {
         self.shape
     }
 
-    /// Its root.
+    /// Returns its root.
     pub fn root(self) -> usize {
         self.root
     }
 
-    /// One rank's place.
+    /// Returns one rank's place.
     ///
     /// # Errors
     /// [`TreeError::NoSuchRank`].
     pub fn node(self, rank: usize) -> Result<Node, TreeError> {
         self.shape.check(rank)?;
         let Shape { ranks, .. } = self.shape;
-        // Not (rank + ranks − root): that may be more than a usize holds.
+        // This is not (rank + ranks − root), which may be more than a usize holds.
         let position =
             if rank >= self.root { rank - self.root } else { rank + (ranks - self.root) };
         Ok(Node { tree: self, position })
@@ -141,28 +139,28 @@ pub struct Node {
 }
 
 impl Node {
-    /// The rank that stands here.
+    /// Returns the rank at this place.
     pub fn rank(self) -> usize {
         self.tree.rank_at(self.position)
     }
 
-    /// Whether this is the root.
+    /// Returns whether this is the root.
     pub fn is_root(self) -> bool {
         self.position == 0
     }
 
-    /// Whether it has no children.
+    /// Returns whether it has no children.
     pub fn is_leaf(self) -> bool {
         self.degree() == 0
     }
 
-    /// How many children it has.
+    /// Returns the number of its children.
     pub fn degree(self) -> usize {
         let Shape { ranks, degree } = self.tree.shape;
         self.first_child().map_or(0, |first| degree.min(ranks - first))
     }
 
-    /// Levels above it: 0 for the root.
+    /// Returns the number of levels above it: 0 for the root.
     pub fn level(self) -> usize {
         let mut node = self;
         let mut level = 0;
@@ -173,22 +171,22 @@ impl Node {
         level
     }
 
-    /// The rank whose buffer it gets data from; none for the root.
+    /// Returns the rank whose buffer it gets data from, or `None` for the root.
     pub fn parent(self) -> Option<usize> {
         self.above().map(|(parent, _)| parent.rank())
     }
 
-    /// Which of its parent's children it is, from 0; none for the root.
+    /// Returns its index among its parent's children, from 0, or `None` for the root.
     pub fn child_index(self) -> Option<usize> {
         self.above().map(|(_, index)| index)
     }
 
-    /// The ranks that get data from its buffer, in order of [`Node::child_index`].
+    /// Returns the ranks that get data from its buffer, in order of [`Node::child_index`].
     pub fn children(self) -> impl ExactSizeIterator<Item = usize> + Clone {
         (0..self.degree()).map(move |index| self.child(index))
     }
 
-    /// The rank that tells it that data is there; none for the root.
+    /// Returns the rank that tells it that data is there, or `None` for the root.
     pub fn notifier(self) -> Option<usize> {
         let (parent, index) = self.above()?;
         Some(match index {
@@ -197,8 +195,8 @@ impl Node {
         })
     }
 
-    /// The siblings that it tells that data is in their common parent's buffer: notifyChildren \
-    /// dataChildren in algorithm 1.
+    /// Returns the siblings that it tells that data is in their common parent's buffer: notifyChildren \ dataChildren
+    /// in algorithm 1.
     pub fn notified_siblings(self) -> impl Iterator<Item = usize> + Clone {
         self.above().into_iter().flat_map(|(parent, index)| {
             let below = [index * 2 + 2, index * 2 + 3].into_iter();
@@ -208,8 +206,7 @@ impl Node {
         })
     }
 
-    /// The children that it tells that data is in its own buffer: notifyChildren ∩ dataChildren in
-    /// algorithm 1.
+    /// Returns the children that it tells that data is in its own buffer: notifyChildren ∩ dataChildren in algorithm 1.
     pub fn notified_children(self) -> impl ExactSizeIterator<Item = usize> + Clone {
         self.children().take(2)
     }
@@ -231,13 +228,13 @@ impl Node {
     }
 }
 
-/// Who tells the child of this index that data is in the parent's buffer: the parent, if it is none of the
-/// siblings.
+/// Returns the sibling that tells the child of this index that data is in the parent's buffer, or `None` if the parent
+/// does.
 pub fn told_by(siblings: &[usize], index: usize) -> Option<usize> {
     siblings.get((index / 2).checked_sub(1)?).copied()
 }
 
-/// The siblings that a rank tells of data in their common parent's buffer; none if it is not one of them.
+/// Returns the siblings that a rank tells of data in their common parent's buffer; none if it is not one of them.
 pub fn told_siblings(siblings: &[usize], rank: usize) -> impl Iterator<Item = usize> {
     let index = siblings.iter().position(|&sibling| sibling == rank).unwrap_or(siblings.len());
     let first = siblings.len().min(2 * index + 2);

@@ -1,5 +1,5 @@
-//! `mprun explain`: which shape a collective operation has on this machine, what the cache-line-aware
-//! model predicts for it, and what it takes.
+//! `mprun explain`: which shape a collective operation has on this machine, what the cache-line-aware model predicts
+//! for it, and how long it takes.
 
 use std::{
     fmt::Write as _,
@@ -23,7 +23,7 @@ use onchip::{Bind, Rank, World, broadcast, exchange, mpb};
 
 use super::{Shown, calibrate};
 
-/// The most ranks. The search for trees takes time that grows with the ranks: seconds beyond this.
+/// The most ranks. The time of the search for trees grows with the ranks: more ranks would take seconds.
 const MOST_RANKS: i64 = 256;
 /// The longest message. Every rank has memory for it.
 const MOST_BYTES: u64 = 1 << 30;
@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> Shown {
     let calibration = recalled.calibration;
     let ranks = args.ranks as usize;
     let places = places(&topology, ranks)?;
-    // A loop of operations, as is measured here, finds its flags in caches.
+    // In a loop of operations, such as the one measured here, ranks find their flags in caches.
     let parameters = calibration.parameters.with_cached_flags();
     let machine = Machine { parameters, placement: places.finest() };
     let (cores, bytes) = (calibration.cores(), args.bytes as usize);
@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> Shown {
             tree(&mut text, &machine, Pattern::Broadcast { lines }, crowded)?;
         }
         Collective::Reduce => {
-            // No vector that is short is too long for the lines that there are.
+            // A short vector always fits in the available lines.
             let trees = reduce::Trees::best(known, None, Some(calibration.parameters));
             let choice = reduce::choose_reduce(known, trees, bytes, usize::MAX, None);
             to_root(&mut text, &machine, choice, crowded)?;
@@ -134,7 +134,7 @@ pub fn run(args: &Args) -> Shown {
 }
 
 impl Collective {
-    /// Returns how many messages' elements all ranks have together.
+    /// Returns how many elements the messages of all ranks have together.
     fn elements_of_all(self, ranks: usize) -> usize {
         match self {
             Collective::Barrier => 0,
@@ -149,7 +149,7 @@ impl Collective {
     }
 }
 
-/// Returns the places of ranks that are bound like those that are measured here.
+/// Returns the places of ranks that are bound in the same way as the ranks measured here.
 fn places(topology: &Topology, ranks: usize) -> Result<Places, Error> {
     let plan = Plan::for_ranks(topology, ranks, &Bind::Auto)?;
     let seat = |cpu: Option<usize>| topology.seat(cpu?);
@@ -181,7 +181,7 @@ fn barrier(
     if crowded {
         predicted(text, None);
     } else {
-        // A flag for each who is told, as the code has it.
+        // Each rank that is told has its own flag, as in the code.
         let bounds = Graph::new(&pushed_program(&rounds), machine)?.bounds(Rules::default());
         predicted(text, Some(bounds));
         let best = best_barrier_on(machine, cores);
@@ -251,7 +251,7 @@ fn to_root(
     tree(text, machine, Pattern::Reduction, crowded)
 }
 
-/// Draws a tree, and predicts what the operation along it takes.
+/// Draws a tree, and predicts how long the operation along it takes.
 fn pushed(
     text: &mut String,
     machine: &Machine,
@@ -282,7 +282,7 @@ fn tree(
 /// The most messages whose costs the model adds up. More would take seconds.
 const MOST_MESSAGES: u64 = 1 << 16;
 
-/// Draws which rank sends to which, and predicts what that takes.
+/// Draws which rank sends to which, and predicts how long that takes.
 fn schedule(
     text: &mut String,
     machine: &Machine,
@@ -356,7 +356,7 @@ fn predicted(text: &mut String, bounds: Option<Bounds>) {
 
 /// Draws each rank under its parent.
 fn draw(text: &mut String, tree: &Tree) {
-    // A rank, and what stands before it and before its children.
+    // A rank, the text before it, and the text before its children.
     let mut open = vec![(tree.root(), String::new(), String::new())];
     while let Some((rank, before, below)) = open.pop() {
         let _ = writeln!(text, "  {before}{rank}");
@@ -379,7 +379,7 @@ struct Took {
 
 impl Took {
     fn of(collective: Collective, ranks: usize, bytes: usize) -> Result<Took, Error> {
-        // Doubles are what is added most.
+        // Doubles are the elements that programs add most often.
         const DOUBLE: usize = size_of::<f64>();
         let rounds = (1 << 24) / bytes.clamp(1 << 13, 1 << 24) + 1;
         let reading = reading();
@@ -462,7 +462,7 @@ fn exchange(
     })
 }
 
-/// Returns the time of one clock reading, which lies once between a beginning and an end.
+/// Returns the time of one clock reading. The time between the readings of beginning and end contains one such reading.
 fn reading() -> Duration {
     const READINGS: u32 = 1000;
     let took = (0..9).map(|_| {
@@ -470,7 +470,7 @@ fn reading() -> Duration {
         let last = (0..READINGS).fold(start, |_, _| Instant::now());
         (last - start) / READINGS
     });
-    // What disturbs it only adds to it.
+    // Disturbances only add to the time.
     took.min().unwrap_or_default()
 }
 
@@ -487,7 +487,7 @@ fn timed(
 ) -> onchip::Result<Vec<(Duration, Duration)>> {
     let mut apart = barriers(rank, "apart")?;
     let mut times = Vec::with_capacity(rounds);
-    // The first ones find no memory yet.
+    // In the first rounds, memory is not yet available.
     for round in 0..rounds + 3 {
         apart.wait()?;
         let begin = start.elapsed();

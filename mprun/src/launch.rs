@@ -1,4 +1,4 @@
-//! `mprun PROGRAM`: from the start of the ranks to an exit status.
+//! `mprun PROGRAM`: launches ranks, and watches them until there is an exit status.
 
 use std::{
     collections::BTreeSet,
@@ -139,9 +139,9 @@ pub fn run(args: &Args) -> ExitCode {
     if watched.is_err() {
         run.ranks.signal(Signal::SIGKILL as i32);
     }
-    // From here on a signal ends this process, be it in the middle of a write that blocks.
+    // From here on a signal ends this process, even in the middle of a write that blocks.
     let _ = run.signals.give_back();
-    // What `mprun` says of an end comes behind what the ranks have said, if somebody reads that.
+    // The message of `mprun` about the end comes after the output of the ranks, if a reader takes that output.
     run.output.settle(args.grace);
     let status = match watched {
         Ok(()) => {
@@ -197,7 +197,7 @@ struct Run<'a> {
     output: Output,
     stage: Stage,
     timed_out: bool,
-    /// The rank that was named as the one that failed.
+    /// The rank that was announced as the one that failed.
     announced: Option<usize>,
     /// Ranks that did not end by themselves.
     ended_by_us: BTreeSet<usize>,
@@ -235,7 +235,7 @@ impl Run<'_> {
             (Stage::Failing(until, _), _) if ended_badly => Stage::Grace(until),
             (Stage::Running, Some((call, _))) => Stage::Failing(grace, call),
             (Stage::Failing(_, old), Some((call, _))) if call != old => Stage::Failing(grace, call),
-            // All have come to the end of that call, and the program knows.
+            // All ranks have come to the end of that call, and the program knows of the failure.
             (Stage::Failing(..), None) => Stage::Running,
             (stage, _) => stage,
         };
@@ -259,7 +259,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Ends the ranks whose time is over.
+    /// Takes the next step to end the ranks if the time of the current stage is over.
     fn pass_time(&mut self) {
         let now = Instant::now();
         match self.stage {
@@ -291,10 +291,10 @@ impl Run<'_> {
     }
 
     fn terminate(&mut self) {
-        // The rank that failed may be in a call of `run`, where it waits for the ends of the others;
-        // and its status is to be its own.
+        // The rank that failed gets no signal: it may be in a call of `run`, where it waits for the ends of the others,
+        // and its exit status must be its own.
         self.end(Signal::SIGTERM, self.announced);
-        // One that is stopped would not hear it.
+        // A stopped rank would not handle SIGTERM, so it is continued.
         self.end(Signal::SIGCONT, self.announced);
         self.stage = Stage::Terminated(Instant::now() + self.args.grace);
     }
@@ -370,7 +370,7 @@ impl Run<'_> {
         }
         let Some(rank) = self.announced else { return 0 };
         match self.ranks.ending(rank) {
-            // It did not do what it was to do.
+            // The rank ended with status 0 before its part was done.
             Some(Ending::Exited(0)) => ENDED_EARLY,
             Some(Ending::Exited(status)) => status as u8,
             Some(Ending::Killed(signal)) => 128u8.saturating_add(signal as u8),

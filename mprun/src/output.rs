@@ -39,7 +39,7 @@ impl Output {
         let (messages, to_say) = mpsc::channel::<String>();
         threads.push(std::thread::Builder::new().name("messages".into()).spawn(move || {
             for message in to_say {
-                // Without standard error there is nobody to tell anything.
+                // Without standard error there is no way to report anything.
                 let _ = io::stderr().write_all(message.as_bytes());
             }
         })?);
@@ -48,7 +48,7 @@ impl Output {
 
     /// Writes a message in the name of `mprun`.
     pub fn say(&self, message: &str) {
-        // The thread ends after this sender only.
+        // The writer ends only after this sender is dropped, so the message arrives.
         let _ = self.messages.send(format!("mprun: {message}\n"));
     }
 
@@ -57,7 +57,7 @@ impl Output {
         let _ = self.written.recv_timeout(limit);
     }
 
-    /// Waits until everything is written.
+    /// Waits until all messages are written.
     pub fn finish(self) {
         drop(self.messages);
         for thread in self.threads {

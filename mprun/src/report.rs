@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Shown {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Describes a world of which nothing else is known.
+/// Describes a world whose state can't be read.
 pub fn unreadable(pids: &[u32], error: &Error) -> String {
     format!("a world that can't be read, held by {}: {error}", text::list(pids, "and"))
 }

@@ -40,7 +40,7 @@ impl Signals {
 
     /// Lets the signals be delivered again.
     pub fn give_back(&self) -> io::Result<()> {
-        // Those that came after the last rank's end have nobody to go to.
+        // Signals that come after the end of the last rank have no receiver.
         while let Some(_late) = self.fd.read_signal()? {}
         Ok(set().thread_unblock()?)
     }

@@ -1,13 +1,13 @@
-//! The shapes that the cache-line-aware model chooses on the paper's two machines, what it predicts for
-//! them, and how long they take in virtual time beside what the paper compares with. What this library chooses
-//! for larger ones, beside what it takes where it does not know them.
+//! The shapes that the cache-line-aware model chooses on the paper's two machines, its predictions, and their times in
+//! virtual time, beside those of the paper's baselines. Also the choices of this library for larger machines, beside
+//! those for unknown machines.
 //!
 //! ```text
 //! cargo run --release -p onchip-research --example cla_shapes [-- RANKS]
 //! ```
 //!
-//! With a number of ranks, the trees for so many are drawn; otherwise those for 10 and 16 cores of the
-//! dual-socket machine, and for 30 of the Xeon Phi.
+//! With a number of ranks, the trees for that number are drawn. Otherwise those for 10 and 16 cores of the dual-socket
+//! machine, and for 30 cores of the Xeon Phi, are drawn.
 
 use std::error::Error;
 use std::{env, iter};
@@ -56,7 +56,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// The machines, by number of ranks in use.
+/// Returns the machines, by number of ranks in use.
 fn machines() -> Result<Vec<(&'static str, Machine)>> {
     let sandy = [2, 4, 8, 10, 12, 16];
     let phi = [2, 4, 8, 16, 30, 45, 60];
@@ -132,7 +132,7 @@ fn barriers() -> Result<()> {
     Ok(())
 }
 
-/// What this library does: messages without acknowledgements, combined in the order of ranks.
+/// Prints the choices of this library: messages without acknowledgements, combined in the order of ranks.
 fn in_order() -> Result<()> {
     println!(
         "Reductions in the order of ranks, T_min in ns: the best λ of the postal model's trees\n"
@@ -152,8 +152,8 @@ fn in_order() -> Result<()> {
     Ok(())
 }
 
-/// What this library chooses where it knows which ranks are near each other, beside 7-ary trees and rounds for one
-/// group.
+/// Prints the choices of this library if it knows which ranks are near each other, beside 7-ary trees and rounds for
+/// one group.
 fn in_groups() -> Result<()> {
     println!(
         "Broadcasts and barriers of this library, ns, flags in caches: T_min and simulated, of 7-ary trees and\nrounds for one group, and of those that are chosen for groups\n"
@@ -262,10 +262,10 @@ fn trees(pattern: Pattern, title: &str) -> Result<()> {
     Ok(())
 }
 
-/// How many times as long a baseline takes in virtual time as what the model chooses.
+/// Returns how many times as long a baseline takes in virtual time as the model's choice.
 type Speedup = fn(&Machine) -> Result<f64>;
 
-/// The greatest speed-ups over all numbers of ranks, beside those that the paper reports.
+/// Prints the greatest speed-ups over all numbers of ranks, beside those that the paper reports.
 fn speedups() -> Result<()> {
     let rows: [(&str, Speedup, [&str; 2]); 9] = [
         (
@@ -396,7 +396,7 @@ fn draw(name: &str, machine: &Machine) -> Result<()> {
     Ok(())
 }
 
-/// What is said of a program.
+/// The results for a program.
 struct Row {
     least: Time,
     min: Time,
@@ -423,7 +423,8 @@ impl std::fmt::Display for Row {
     }
 }
 
-/// The least, the mean and the most of runs in which those who wait are served in order, or by chance.
+/// Returns the least, the mean and the greatest time of runs in which waiting accesses are served in order, or at
+/// random.
 fn simulated(machine: &Machine, program: &Program) -> Result<(f64, f64, f64)> {
     let orders = iter::once(Order::Fifo).chain((1..20).map(Order::Random));
     let ends = orders.map(|order| {

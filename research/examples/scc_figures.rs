@@ -1,13 +1,13 @@
-//! The published tables and figures of broadcasts on the Intel SCC, beside what the formulas and the
-//! simulator say.
+//! The published tables and figures of broadcasts on the Intel SCC, beside the results of the formulas and the
+//! simulator.
 //!
 //! ```text
 //! cargo run --release --example scc_figures -- OUT_DIR
 //! ```
 //!
-//! prints tables 3.1 and 4.2 of the thesis, the values its text gives and figure 3.4 as a table, and
-//! writes figures 3.2 and 3.4 (simulated) and 4.5 (formulas) into `OUT_DIR`, each as CSV and SVG.
-//! Without it, only the tables are printed.
+//! prints tables 3.1 and 4.2 of the thesis, the values in its text and figure 3.4 as a table, and writes figures 3.2
+//! and 3.4 (simulated) and 4.5 (formulas) into `OUT_DIR`, each as CSV and SVG. Without `OUT_DIR`, only the tables are
+//! printed.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Table 4.2: the formulas alone.
+/// Prints table 4.2 by the formulas alone.
 fn table_4_2() -> Result<String, Box<dyn Error>> {
     let text = figures::table_4_2(&Parameters::TABLE_4_1)?;
     let table = figures::table_4_2(&Parameters::TABLE_4_2)?;
@@ -56,7 +56,7 @@ fn table_4_2() -> Result<String, Box<dyn Error>> {
     Ok(out)
 }
 
-/// What was measured, beside the simulator.
+/// Prints the measured values beside those of the simulator.
 fn measured() -> Result<String, Box<dyn Error>> {
     let latency = |algorithm: Algorithm, lines| {
         let machine = machine(algorithm);
@@ -75,8 +75,8 @@ fn measured() -> Result<String, Box<dyn Error>> {
     Ok(out)
 }
 
-/// The second row of table 3.1. The papers do not say whether a child that passes nothing on gets a
-/// chunk by its own MPB: for long messages they lie between the two.
+/// Prints the second row of table 3.1. The papers do not say whether a child without children gets a chunk by its own
+/// MPB. For long messages the published values lie between the two variants.
 fn asynchronous() -> Result<String, ExperimentError> {
     let mut out =
         String::from("Asynchronous, µs         published     by MPB     direct (leaves)\n");
@@ -92,7 +92,7 @@ fn asynchronous() -> Result<String, ExperimentError> {
     Ok(out)
 }
 
-/// Figure 3.4, of which only the best value is published as a number: 68% of 55 MB/s.
+/// Makes figure 3.4. Only its best value is published as a number: 68% of 55 MB/s.
 fn figure_3_4() -> Result<Figure, ExperimentError> {
     let throughput = |degree, sources: usize| {
         let times = (240 / sources).clamp(5, 40);
@@ -129,17 +129,17 @@ fn scc() -> Machine {
     Machine { costs: Parameters::FITTED, interrupts, ..Machine::scc() }
 }
 
-/// Curves over the message's size, or the degree.
+/// Curves over the size of the message, or over the degree.
 struct Figure {
-    /// Of its files.
+    /// The name of its files.
     name: &'static str,
     title: &'static str,
     across: &'static str,
     unit: &'static str,
-    /// Values across that double from tick to tick.
+    /// Whether the values on the horizontal axis double from tick to tick.
     logarithmic: bool,
     curves: [String; 4],
-    /// Where, and a value for each curve.
+    /// Places, with a value for each curve.
     points: Vec<(u64, [f64; 4])>,
 }
 
@@ -191,7 +191,7 @@ fn figure_3_2a() -> Result<Figure, ExperimentError> {
 
 fn figure_3_2b() -> Result<Figure, ExperimentError> {
     let value = |algorithm, lines: u64| {
-        // Short ones several times, as they were measured.
+        // Short broadcasts are repeated, as in the published measurements.
         let times = if lines < 1_000 { 20 } else { 1 };
         experiments::mb_per_s(&machine(algorithm), algorithm, lines as usize, times)
     };

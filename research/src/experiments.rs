@@ -66,7 +66,7 @@ pub fn latency(
     algorithm: Algorithm,
     lines: usize,
 ) -> Result<Time, ExperimentError> {
-    // More than any of them takes, and no multiple of a look at a flag.
+    // Longer than any broadcast here takes, and not a multiple of the time for reading a flag.
     let interval = Time::from_nanos(2_000_037);
     let run = run(machine.clone(), async |core| {
         let mut running = Running::new(core, algorithm)?;
@@ -153,7 +153,7 @@ pub fn async_latency(
     Ok(sum / ROUNDS as u64)
 }
 
-/// Waits until the time has come, with all children's answers in and nothing left to do.
+/// Waits until `time`, until all children have answered, and nothing is left to do.
 async fn idle_until(
     core: &mut Core,
     served: &mut Served,

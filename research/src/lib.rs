@@ -1,5 +1,5 @@
-//! Research beside the library: the papers' models, machines in virtual time, the papers' experiments and figures, and
-//! rivals to compare with. Runs of the library use none of this; tests, benches and figures do.
+//! Research outside of the library: the papers' models, machines in virtual time, the papers' experiments and figures,
+//! and rivals to compare with. Programs that use the library need none of this. Tests, benches and figures do.
 //!
 //! | module | what it is | source |
 //! |---|---|---|

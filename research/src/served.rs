@@ -140,8 +140,8 @@ impl Served {
         if self.member.awaited().is_none() && self.member.is_queued() {
             return self.member.progress(mpb).await;
         }
-        // As in algorithm 2, who has published something looks at its children's flags at once, not
-        // when the MPB is wanted again.
+        // As in algorithm 2, a rank that has published something looks at its children's flags at once, not when the
+        // MPB is wanted again.
         let flag_of = match (self.member.awaited(), waits) {
             (Some(child), _) => Some(child),
             (None, Waits::ForWindow(rank)) => Some(rank),

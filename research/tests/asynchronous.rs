@@ -1,5 +1,5 @@
-//! Asynchronous broadcasts on simulated machines of all sizes: does everyone get every message once,
-//! in order, and in bounded memory?
+//! Asynchronous broadcasts on simulated machines of all sizes: every rank gets every message once, in order, and in
+//! bounded memory.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,7 +18,7 @@ const LINE_BYTES: usize = 16;
 const CHUNK_LINES: usize = 3;
 const CHUNK: usize = LINE_BYTES * CHUNK_LINES;
 
-/// A machine of any number of cores.
+/// Returns a machine of any number of cores.
 fn machine(cores: usize) -> Machine {
     let layout = match cores {
         48 => Machine::scc().layout,
@@ -39,21 +39,21 @@ fn options(degree: usize) -> AsyncOptions {
     }
 }
 
-/// Numbers that look random, the same every time.
+/// Returns numbers that look random, but are the same every time.
 fn noise(seed: u64) -> u64 {
     let mixed = (seed ^ seed >> 31).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed ^ mixed >> 32
 }
 
-/// What all ranks send, and how they behave.
+/// The messages of all ranks, and the ranks' behaviour.
 #[derive(Clone, Debug)]
 struct Storm {
     /// The lengths of each rank's messages.
     lengths: Vec<Vec<usize>>,
-    /// How long a rank may be away between two messages, in nanoseconds.
+    /// The longest time that a rank may be away between two messages, in nanoseconds.
     pause: u64,
-    /// How long a handler may take.
+    /// The longest time that a handler may take.
     handling: u64,
 }
 
@@ -66,7 +66,7 @@ impl Storm {
     fn random(ranks: usize, messages: usize, longest: usize, seed: u64) -> Storm {
         let length = |source: usize, number: usize| {
             let random = noise(seed << 32 | (source as u64) << 16 | number as u64);
-            // Short ones, some of a chunk or so, some long.
+            // Some messages are short, some have about one chunk, and some are long.
             let most = [2, CHUNK + 2, CHUNK + 2, longest][random as usize % 4];
             (random >> 8) as usize % (most + 1)
         };
@@ -79,11 +79,11 @@ impl Storm {
         self.lengths.iter().flatten().copied().max().unwrap_or(0)
     }
 
-    /// What the module says that a rank keeps at most.
+    /// Returns the most bytes that a rank keeps, according to the module's documentation.
     fn bound(&self, options: AsyncOptions) -> usize {
         let chunk = options.chunk_lines * LINE_BYTES;
         let of_one = options.window as usize * chunk + 2 * self.longest();
-        // And of its own what only rank 0 sends: an order.
+        // In addition, an order of rank 0, which only rank 0 sends.
         let order = self.lengths.len() * options.window as usize * 4;
         self.lengths.len() * of_one + order
     }
@@ -96,17 +96,17 @@ fn dawdle(core: &mut Core, most: u64, seed: u64) {
     }
 }
 
-/// What a rank has handled: whose messages, which of its, in this order.
+/// The messages that a rank has handled, in this order: their sources, and their numbers.
 type Log = Vec<(usize, usize)>;
 
-/// Runs a storm. All ranks check what they get; their logs come back.
+/// Runs a storm. All ranks check their messages, and their logs are returned.
 fn rage(storm: &Storm, options: AsyncOptions, before: u32) -> Vec<Log> {
     let ranks = storm.lengths.len();
     let run = run(machine(ranks), async |core| {
         let member = Member::new(core, options).unwrap().counted_from(core, before).await.unwrap();
         let mut served = Served::of(member);
         let me = core.rank();
-        // Their flags are there before anybody looks at them.
+        // The flags are there before any rank reads them.
         core.sleep_until(Time::from_nanos(1_000_000));
         let mut log = Log::new();
         let mut next = vec![0; ranks];
@@ -134,7 +134,7 @@ fn rage(storm: &Storm, options: AsyncOptions, before: u32) -> Vec<Log> {
                 expected.extend((0..lengths.len()).map(|number| (source, number)));
             }
         }
-        // Each once, and those of one source in order: the handler has seen to that.
+        // Each message is in the log once. The handler has checked that the messages of one source were in order.
         let mut sorted = log.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, expected, "rank {rank}");
@@ -225,7 +225,7 @@ fn ten_thousand_in_a_row_across_the_counts_end() {
 
 #[test]
 fn sources_wait_for_a_slow_handler() {
-    // Rank 2 is interrupted and passes things on, but handles nothing for long.
+    // Rank 2 is interrupted and passes messages on, but handles none for a long time.
     const MESSAGES: u32 = 20;
     let at_rest = Time::from_nanos(50_000_000);
     let options = options(1);
@@ -272,13 +272,13 @@ fn sources_wait_for_a_slow_handler() {
         }
     });
     let sent_early = run.unwrap().outputs;
-    // As far as the window goes, and no further; rank 2 itself waits for nobody.
+    // Ranks 0 and 1 sent as many messages as their windows allow. Rank 2 itself does not have to wait.
     assert_eq!(sent_early, [options.window, options.window, MESSAGES, 0]);
 }
 
 #[test]
 fn a_replicated_map() {
-    // Every rank writes its own mark under the same keys; all must agree who was last, at every step.
+    // Every rank writes its own mark under the same keys. All ranks must agree at every step which mark was last.
     for (ranks, degree) in [(2, 1), (5, 2), (12, 3), (48, 7)] {
         let options = AsyncOptions { order: Order::Total, ..options(degree) };
         let run = run(machine(ranks), async |core| {
@@ -313,7 +313,7 @@ fn a_replicated_map() {
 
 #[test]
 fn without_a_total_order_ranks_see_different_ones() {
-    // The map above would be no test if broadcasts were in order anyway.
+    // If broadcasts were in the same order everywhere anyway, the test with the map would show nothing.
     let logs = rage(&Storm { pause: 0, ..Storm::random(8, 10, CHUNK, 1) }, options(2), 0);
     let order_of = |log: &Log, a: usize, b: usize| {
         let place = |source: usize| log.iter().position(|&entry| entry == (source, 5));
@@ -329,7 +329,7 @@ fn without_a_total_order_ranks_see_different_ones() {
 
 #[test]
 fn one_thread_of_control_may_come_late() {
-    // Rank 3 begins when all others have long been waiting.
+    // Rank 3 begins when all others have been waiting for a long time.
     let run = run(machine(6), async |core| {
         let mut served = Served::new(core, options(2)).unwrap();
         let mut got = 0;
@@ -361,7 +361,7 @@ fn nothing_after_a_farewell() {
     run.unwrap();
 }
 
-/// What rank 1 makes of five bytes of rank 0 when their header is changed on the way.
+/// Returns the result of rank 1 for five bytes of rank 0 whose header was changed on the way.
 fn after(change: impl Fn(&mut [u8])) -> Result<(), AsyncError<Misfit>> {
     let run = run(machine(3), async |core| {
         let mut member = Member::new(core, options(1)).unwrap();
@@ -430,7 +430,7 @@ fn misfits() {
             let facts = AsyncOptionsError::Window { window };
             assert_eq!(new(AsyncOptions { window, ..options(2) }), Err(facts));
         }
-        // Eight answers, two lines of 16 bytes for the header.
+        // Eight lines for answers, and two lines of 16 bytes for the header.
         let flags = 10;
         assert_eq!(new(AsyncOptions { chunk_lines: 86, first_line: 0, ..options(2) }), Ok(()));
         for (chunk_lines, first_line) in [(86, 1), (87, 0), (usize::MAX, 0), (1, usize::MAX)] {

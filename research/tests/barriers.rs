@@ -1,4 +1,4 @@
-//! Barriers on simulated machines: nobody goes on before the last has come.
+//! Barriers on simulated machines: no rank goes on before the last one has come.
 
 use mp_collectives::barrier::{Barrier, Central, Dissemination, Placement};
 use mp_core::mpb::MpbAccess;
@@ -31,7 +31,7 @@ impl Any {
     }
 }
 
-/// When each core came to each barrier and when it went on.
+/// Checks the times at which each core came to each barrier and went on.
 fn check(cores: usize, what: &str, new: impl Fn(&Core) -> Any) {
     const BARRIERS: usize = 12;
     let run = run(machine(cores), async |core| {
@@ -105,7 +105,7 @@ fn groups_of_unequal_sizes() {
     }
 }
 
-/// In two ranks' barrier each sets one flag and waits for one: as long as an exchange of flags.
+/// In a barrier of two ranks, each sets one flag and waits for one. It must take as long as an exchange of flags.
 #[test]
 fn two_ranks_exchange_flags() {
     let times = |barrier: bool| {

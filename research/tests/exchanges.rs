@@ -1,4 +1,4 @@
-//! Exchanges on simulated machines: does every block come to where it belongs?
+//! Exchanges on simulated machines: every block must come to its place.
 
 mod support;
 #[path = "../../mp-collectives/tests/support/transcript.rs"]
@@ -27,19 +27,19 @@ fn machine(cores: usize, lines: usize) -> sim::Machine {
     }
 }
 
-/// By what a step is done.
+/// The algorithm of a step.
 #[derive(Clone, Copy, Debug)]
 enum By {
     Lines,
     Chunks,
-    /// Where blocks go to all; else chunks.
+    /// For blocks that go to all ranks; otherwise chunks.
     Shared,
     Ways,
 }
 
 const BY: [By; 4] = [By::Lines, By::Chunks, By::Shared, By::Ways];
 
-/// Every algorithm, with lines of its own in the same MPBs.
+/// All algorithms, each with its own lines in the same MPBs.
 struct All {
     ways: Ways,
     lines: LineExchange,
@@ -161,7 +161,7 @@ impl All {
     }
 }
 
-/// All steps on cores that are late now and then, at any operation.
+/// Runs all steps on cores that are sometimes late, before any operation.
 fn series(cores: usize, sizes: Sizes, steps: &[(Step, By)]) {
     let [.., lines] = sizes.firsts(cores);
     let run = run(machine(cores, lines), async |core| {

@@ -1,4 +1,4 @@
-//! OC-Bcast on simulated machines of all sizes: does everyone have the message?
+//! OC-Bcast on simulated machines of all sizes: every rank must get the message.
 
 use mp_collectives::broadcast::{
     BroadcastError, Completion, Leaves, OcBcast, Options, OptionsError,
@@ -12,7 +12,7 @@ const LINE_BYTES: usize = 16;
 const CHUNK_LINES: usize = 3;
 const CHUNK: usize = LINE_BYTES * CHUNK_LINES;
 
-/// A machine of any number of cores, with room for any degree.
+/// Returns a machine of any number of cores, with room for any degree.
 fn machine(cores: usize) -> Machine {
     let layout = match cores {
         48 => Machine::scc().layout,
@@ -40,7 +40,7 @@ struct Message {
     bytes: usize,
 }
 
-/// Numbers that look random, the same every time.
+/// Returns numbers that look random, but are the same every time.
 fn noise(seed: u64) -> u64 {
     let mixed = (seed ^ seed >> 31).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -51,7 +51,7 @@ fn byte(series: usize, index: usize) -> u8 {
     noise((series as u64) << 32 | index as u64) as u8
 }
 
-/// What a rank does between two broadcasts: mostly nothing, now and then much.
+/// Spends the time between two broadcasts: usually none, sometimes much.
 fn dawdle(core: &mut Core, rank: usize, series: usize) {
     let random = noise((rank as u64) << 40 ^ series as u64);
     if random.is_multiple_of(3) {
@@ -59,7 +59,7 @@ fn dawdle(core: &mut Core, rank: usize, series: usize) {
     }
 }
 
-/// Runs a series on all cores and looks at what each has got.
+/// Runs a series on all cores, and checks the messages of each.
 fn check(cores: usize, options: Options, before: u32, series: &[Message]) -> Result<(), SimError> {
     use mp_core::mpb::MpbAccess;
     let run = run(machine(cores), async |core| {
@@ -125,7 +125,7 @@ fn ten_thousand_in_a_row_while_the_numbers_come_round() {
     let series: Vec<_> = (0..10_000)
         .map(|number| {
             let random = noise(number);
-            // Mostly the same root: runs of some, and then another.
+            // The root usually stays the same for some broadcasts, and then changes.
             Message { root: (noise(number / 7) % 6) as usize, bytes: (random % 150) as usize }
         })
         .collect();
@@ -138,19 +138,19 @@ fn ten_thousand_in_a_row_while_the_numbers_come_round() {
 #[test]
 fn what_flags_said_an_age_ago_is_forgotten() {
     use mp_core::mpb::MpbAccess;
-    // One buffer of many lines, which a root that does not wait fills faster than leaves empty it.
+    // There is one buffer of many lines. A root that does not wait fills it faster than leaves empty it.
     let leaves = Leaves::Direct;
     let options = Options { buffers: 1, chunk_lines: 30, leaves, ..options(5) };
     let bytes = 9 * 30 * LINE_BYTES;
     let run = run(machine(6), async |core| {
         let rank = core.rank();
         let mut got = vec![0; bytes];
-        // The children of rank 0 leave flags there that say: broadcast 5, chunk 9.
+        // The children of rank 0 leave flags there with the value: broadcast 5, chunk 9.
         let mut broadcasts = OcBcast::new(core, options).unwrap();
         for _ in 1..=5 {
             broadcasts.broadcast(core, &mut got, 0).await.unwrap();
         }
-        // Now up to the numbers' end with another root, and to number 5 again.
+        // With another root the numbers go to their end, and to 5 again.
         let mut broadcasts = OcBcast::numbered_from(core, options, u32::MAX - 1).unwrap();
         for root in [1, 1, 1, 1, 1, 1, 0] {
             let number = usize::from(root == 0);
@@ -195,7 +195,7 @@ fn misfits_are_errors() {
         assert_eq!(new(Options { chunk_lines: 0, ..options(2) }), Err(empty));
         let empty = OptionsError::NoBuffer { buffers: 0, chunk_lines: CHUNK_LINES };
         assert_eq!(new(Options { buffers: 0, ..options(2) }), Err(empty));
-        // One flag for notifications, two for children, three for the barrier.
+        // The flags are one for notifications, two for children, and three for the barrier.
         let flags = 6;
         for (chunk_lines, buffers, first_line) in
             [(45, 2, 1), (usize::MAX, 2, 0), (usize::MAX, 1, 0), (1, 1, usize::MAX), (1, 1, 96)]

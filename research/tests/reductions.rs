@@ -15,12 +15,12 @@ fn machine(cores: usize, lines: usize) -> Machine {
     Machine { layout: Layout::shared(cores), lines, ..Machine::scc() }
 }
 
-/// Of rank and place; strings of ranks would be longer.
+/// Returns an element of a rank at an index. Elements that list the ranks would be longer.
 fn element(rank: usize, index: usize, number: usize) -> u16 {
     (rank * rank + 3 * index + 7 * number) as u16
 }
 
-/// All algorithms in turn on cores that are late now and then, at any operation.
+/// All algorithms in turn, on cores that are sometimes late, before any operation.
 #[test]
 fn all_algorithms_on_all_numbers_of_cores() {
     for cores in (1..=12).chain([16, 33, 48]) {
@@ -81,7 +81,7 @@ fn all_algorithms_on_all_numbers_of_cores() {
     }
 }
 
-/// Maps x ↦ ax + b, one after the other: no other order gives the same.
+/// Composes maps x ↦ ax + b. The result depends on the order.
 fn after([a, b]: [u16; 2], [c, d]: [u16; 2]) -> [u16; 2] {
     [a.wrapping_mul(c), a.wrapping_mul(d).wrapping_add(b)]
 }
@@ -121,7 +121,7 @@ fn trees_on_all_numbers_of_cores() {
     }
 }
 
-/// Until the root has the result, in virtual time.
+/// Measures the virtual time until the root has the result.
 #[test]
 fn trees_are_faster_than_a_root_that_takes_all() {
     for cores in [33, 48] {
@@ -186,7 +186,7 @@ fn scans_on_all_numbers_of_cores() {
     }
 }
 
-/// Of blocks of any length, with whole and scattered reductions in between, which use the same buffers.
+/// The blocks have any length. Whole and scattered reductions in between use the same buffers.
 #[test]
 fn reduce_scatters_on_all_numbers_of_cores() {
     for cores in (1..=12).chain([16, 33, 48]) {
@@ -230,7 +230,7 @@ fn reduce_scatters_on_all_numbers_of_cores() {
     }
 }
 
-/// [`after`], of each pair in an element.
+/// Applies [`after`] to each pair in an element.
 fn all_after<const N: usize>(left: [u16; N], right: [u16; N]) -> [u16; N] {
     std::array::from_fn(|place| {
         let pair = |of: &[u16; N]| [of[place / 2 * 2], of[place / 2 * 2 + 1]];
@@ -238,7 +238,7 @@ fn all_after<const N: usize>(left: [u16; N], right: [u16; N]) -> [u16; N] {
     })
 }
 
-/// Every operation by chunks, one after the other, of elements of so many words.
+/// Runs every operation by chunks, one after the other, on elements of so many words.
 async fn in_chunks<const N: usize, M: MpbAccess<Error: std::fmt::Debug>>(
     core: &mut M,
     chunks: &mut ChunkReduce,
@@ -280,7 +280,7 @@ async fn in_chunks<const N: usize, M: MpbAccess<Error: std::fmt::Debug>>(
                 0..me.max(1)
             }
             _ => {
-                // Some have none.
+                // Some ranks have no elements.
                 let cuts = packed((0..cores).map(|rank| (rank + number) % 3));
                 let whole = own(cuts.last().map_or(0, |cut| cut.end));
                 let mut result = vec![[0; N]; cuts[me].len()];
@@ -297,7 +297,7 @@ async fn in_chunks<const N: usize, M: MpbAccess<Error: std::fmt::Debug>>(
     }
 }
 
-/// Elements that take several chunks, before and after others.
+/// Elements that take several chunks, between other elements.
 #[test]
 fn elements_longer_than_a_chunk() {
     for cores in [1, 2, 3, 5, 8, 13] {

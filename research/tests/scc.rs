@@ -1,5 +1,5 @@
-//! OC-Bcast on the simulated SCC: how long it takes, beside the model and the measurements of the
-//! thesis (chapters 3 and 4).
+//! OC-Bcast on the simulated SCC: its times, compared with the model and the measurements of the thesis (chapters 3 and
+//! 4).
 
 use mp_collectives::broadcast::asynchronous::AsyncOptions;
 use mp_collectives::broadcast::{Leaves, OcBcast, Options};
@@ -9,7 +9,7 @@ use onchip_research::experiments::{self, Algorithm, scc_with_rcce};
 use onchip_research::scc::Parameters;
 use onchip_research::sim::{InterruptCosts, Layout, Machine, Port, Sharing, run};
 
-/// What section 4.3 assumes: all distances are 1, and nobody disturbs anybody.
+/// Returns a machine as assumed in section 4.3: all distances are 1, and cores do not disturb each other.
 fn as_modelled(costs: Parameters) -> Machine {
     let levels = vec![Sharing { cores: 48, hops: 1 }];
     let layout = Layout::Caches { levels, memory_hops: 1 };
@@ -29,12 +29,12 @@ fn oc_bcast(degree: usize) -> Algorithm {
     Algorithm::OcBcast(Options::scc(degree))
 }
 
-/// In microseconds.
+/// Returns the latency in microseconds.
 fn latency(machine: &Machine, algorithm: Algorithm, lines: usize) -> f64 {
     experiments::latency(machine, algorithm, lines).unwrap().as_micros()
 }
 
-/// In MB/s.
+/// Returns the throughput in MB/s.
 fn throughput(machine: &Machine, algorithm: Algorithm, lines: usize, times: usize) -> f64 {
     experiments::mb_per_s(machine, algorithm, lines, times).unwrap()
 }
@@ -52,8 +52,8 @@ fn near(what: &str, value: f64, expected: f64, tolerance: f64) {
 #[test]
 fn latency_is_what_formula_4_21_says() {
     for costs in [Parameters::TABLE_4_1, Parameters::TABLE_4_2] {
-        // With k = 47 and expensive flags the root's polling begins before the last child is done,
-        // which the formula, adding one to the other, does not see.
+        // With k = 47 and expensive flags the root begins to poll before the last child is done. The formula adds both
+        // times, so it does not apply.
         for degree in if costs == Parameters::TABLE_4_1 { &[2, 7, 47][..] } else { &[2, 7] } {
             for lines in [32, 64, 96, 97, 128, 192] {
                 let formula = costs.oc_bcast_latency(shape(*degree), lines as u64).as_micros();
@@ -66,7 +66,7 @@ fn latency_is_what_formula_4_21_says() {
 
 #[test]
 fn the_formula_is_a_bound_for_one_line() {
-    // 4.21 takes each level of a notification tree at its second child's cost.
+    // 4.21 uses the cost of the second child for each level of a notification tree.
     for degree in [2, 7, 47] {
         let costs = Parameters::TABLE_4_1;
         let formula = costs.oc_bcast_latency(shape(degree), 1).as_micros();
@@ -88,7 +88,7 @@ fn throughput_is_what_formula_4_23_says() {
 
 #[test]
 fn table_3_1_as_measured() {
-    // The first value is what the flags' cost was fitted to; the others follow.
+    // The cost of the flags was fitted to the first value. The others follow from it.
     near("k = 47, 1 line", latency(&scc(), oc_bcast(47), 1), 44.1, 0.01);
     for (lines, measured) in [(32, 75.8), (64, 112.7), (128, 198.6)] {
         near(
@@ -119,7 +119,7 @@ fn figure_3_2b_as_measured() {
     let [two, seven, all] = [2, 7, 47].map(|degree| throughput(&scc(), oc_bcast(degree), LONG, 1));
     near("k = 47", all, 0.84 * 35.88, 0.12);
     assert!(all < two && all < seven, "{two}, {seven}, {all}");
-    // The drop after a chunk's length, and that it does not matter in the end.
+    // Throughput drops after the length of a chunk, and that does not matter for long messages.
     for degree in [2, 7, 47] {
         let [at, after] = [96, 97].map(|lines| throughput(&scc(), oc_bcast(degree), lines, 30));
         assert!(after < 0.97 * at, "k = {degree}: {at}, {after}");
@@ -147,7 +147,7 @@ fn two_sided_broadcasts_beside_the_formulas() {
 
 #[test]
 fn oc_bcast_is_far_ahead_of_scatter_allgather() {
-    // The thesis measured "an almost threefold" throughput; its formulas say 2.63 with k = 2.
+    // The thesis measured "an almost threefold" throughput. Its formulas predict 2.63 with k = 2.
     let both = throughput(&scc_with_rcce(scc()), Algorithm::ScatterAllgather, LONG, 1);
     for degree in [2, 7] {
         let ratio = throughput(&scc(), oc_bcast(degree), LONG, 1) / both;
@@ -162,13 +162,13 @@ fn table_3_1_asynchronous() {
         let options = AsyncOptions { leaves, ..AsyncOptions::scc(47) };
         experiments::async_latency(&scc(), options, lines).unwrap().as_micros()
     };
-    // The first value is what the interrupts' cost was fitted to; the others follow.
+    // The cost of interrupts was fitted to the first value. The others follow from it.
     near("by MPB, 1 line", latency(Leaves::ByMpb, 1), 40.2, 0.01);
     for (lines, measured) in [(1, 40.2), (32, 75.5), (64, 118.0), (128, 196.7)] {
         near(&format!("direct, {lines} lines"), latency(Leaves::Direct, lines), measured, 0.15);
-        // By the MPB, 47 cores that copy 128 lines at the same time keep the port of the root's MPB
-        // at work all the time. The model's port slows down all of them alike; on the SCC contention
-        // "does not equally affect all cores, which makes it hard to model" (section 4.1.3).
+        // By the MPB, 47 cores that copy 128 lines at the same time keep the port of the root's MPB busy all the time.
+        // The model's port slows down all of them equally, while on the SCC contention "does not equally affect all
+        // cores, which makes it hard to model" (section 4.1.3).
         let tolerance = if lines == 128 { 0.20 } else { 0.15 };
         let by_mpb = latency(Leaves::ByMpb, lines);
         near(&format!("by MPB, {lines} lines"), by_mpb, measured, tolerance);
@@ -185,8 +185,8 @@ fn figure_3_4_as_described() {
     let degrees = [2, 3, 4, 5, 7, 10, 24, 47];
     let [one, five, all] = [1, 5, 48].map(|sources| degrees.map(|k| throughput(k, sources)));
     println!("{degrees:?}\n{one:.1?}\n{five:.1?}\n{all:.1?}");
-    // "With a single source, the throughput decreases as k increases": from where the tree's depth no
-    // longer matters.
+    // "With a single source, the throughput decreases as k increases": this holds from the degree at which the tree's
+    // depth no longer matters.
     assert!(one[5] > one[6] && one[6] > one[7], "{one:?}");
     for place in 0..degrees.len() {
         // "With more than one source, the throughput increases."

@@ -1,18 +1,18 @@
-//! What each figure of the thesis shows.
+//! The content of each figure of the thesis.
 
 use onchip::critical::{Backoff, Scheme, Section};
 
 use crate::point::{Measured, Point, Used};
 
 const CLIENTS: [usize; 4] = [1, 2, 4, 8];
-/// In the figures of what becomes of longer operations: as many as there are cores.
+/// The number of clients in the figures of longer operations: as many as there are cores.
 const FEW: usize = 2;
-/// Where a combiner should find work.
+/// A number of clients with which a combiner finds operations to combine.
 const MANY: usize = 8;
-/// Of the combiners in chapter 6.
+/// The limit of the combiners in chapter 6.
 const MAX_OPS: usize = 200;
-/// Turns of an empty loop between two operations, at most: 50 in chapter 6; in chapter 7 up to 1000
-/// cycles, with some cycles to a turn.
+/// The most turns of an empty loop between two operations: 50 in chapter 6. In chapter 7 it is up to 1000 cycles, and a
+/// turn takes some cycles.
 const IDLING_6: u32 = 50;
 const IDLING_7: u32 = 300;
 
@@ -23,14 +23,14 @@ const H: Scheme = Scheme::HSynch;
 const SLOT: Scheme = Scheme::SlotServer;
 const MP: Scheme = Scheme::MpServer(0);
 
-/// What is drawn upwards.
+/// The quantity on the vertical axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     Throughput,
     Latency,
 }
 
-/// One picture.
+/// One diagram.
 #[derive(Clone, Copy)]
 pub struct Panel {
     pub figure: &'static str,
@@ -38,21 +38,21 @@ pub struct Panel {
     pub quantity: Quantity,
 }
 
-/// Pictures of the same points.
+/// Diagrams of the same points.
 pub struct Group {
     pub panels: Vec<Panel>,
     pub x_label: &'static str,
     pub lines: Vec<(String, Vec<(f64, Point)>)>,
 }
 
-/// A point of a line in a figure, once it is measured.
+/// A measured point of a line in a figure.
 pub struct Taken {
     pub line: usize,
     pub x: f64,
     pub measured: Measured,
 }
 
-/// A group of panels, and what they show.
+/// A measured group of panels.
 pub struct Drawn {
     pub panels: Vec<Panel>,
     pub lines: Vec<String>,
@@ -79,7 +79,7 @@ fn section(scheme: Scheme) -> Section {
     Section::new(scheme).max_ops(MAX_OPS)
 }
 
-/// The slot server as chapter 7 has it.
+/// Returns the slot server as in chapter 7.
 fn server(backoff: Backoff, streaming: bool) -> Section {
     Section::new(SLOT).backoff(backoff).streaming(streaming)
 }
@@ -132,12 +132,12 @@ impl Maker {
 }
 
 const LOCKS: [Scheme; 4] = [HYB, Scheme::Mcs, Scheme::Clh, Scheme::Tas];
-/// The slot server is SHM-SERVER of chapter 6.
+/// The slot server is called SHM-SERVER in chapter 6.
 const DELEGATION: [Scheme; 4] = [MP, COMB, SLOT, CC];
 const UP_TO_25: [u64; 5] = [0, 1, 5, 15, 25];
 const UP_TO_200: [u64; 5] = [0, 25, 64, 100, 200];
 
-/// All figures, in their order.
+/// Returns all figures, in their order.
 pub fn all(quick: bool) -> Vec<Group> {
     let mut all = chapter_6(&Maker { quick, idling: IDLING_6 });
     all.extend(chapter_7(&Maker { quick, idling: IDLING_7 }));

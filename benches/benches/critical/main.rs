@@ -3,9 +3,9 @@
 //!
 //! `cargo bench --bench critical -- [FIGURE]… [--csv FILE] [--svg FILE] [--quick]`
 //!
-//! The thesis has 36 to 160 hardware threads. Here clients share the first two CPUs, and with a
-//! server they have only what it leaves: past two threads it is the operating system that is
-//! measured as well. What many cores do is for the simulator.
+//! The thesis has 36 to 160 hardware threads. Here clients share the first two CPUs, together with a server if there is
+//! one. With more than two threads, the results also depend on the operating system. The behaviour of many cores is
+//! left to the simulator.
 
 #![forbid(unsafe_code)]
 

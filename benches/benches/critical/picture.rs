@@ -22,7 +22,7 @@ const HEADING: u32 = 40;
 
 type Result = std::result::Result<(), Box<dyn std::error::Error>>;
 
-/// A panel for each figure; the machine above them all.
+/// Draws a panel for each figure, below a line about the machine.
 pub fn svg(
     machine: &str,
     drawn: &[Drawn],
@@ -50,8 +50,8 @@ pub fn svg(
 fn draw(place: &DrawingArea<SVGBackend<'_>, Shift>, group: &Drawn, panel: &Panel) -> Result {
     let xs = || group.points.iter().map(|taken| taken.x);
     let (low, high) = (xs().fold(f64::MAX, f64::min), xs().fold(1.0, f64::max));
-    // A third of the width beside the last point, for the names of the lines. Increments begin with none,
-    // of which there is no logarithm.
+    // A third of the width beside the last point is left for the names of the lines. The figure of increments begins
+    // with 0, which has no logarithm.
     if low > 0.0 {
         on(place, group, panel, (low..high * (2.0 * high / low).sqrt()).log_scale().base(2.0))
     } else {
@@ -64,7 +64,7 @@ where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,
 {
-    // Who got nothing done has no latency, and no point.
+    // A client without any finished operation has no latency, and no point.
     let value = |taken: &Taken| {
         let value = match panel.quantity {
             Quantity::Throughput => taken.measured.rate / 1e6,

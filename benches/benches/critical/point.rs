@@ -1,4 +1,4 @@
-//! One point of a figure: clients of an object, for some windows of time.
+//! One point of a figure: clients that use an object, for some windows of time.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,18 +13,18 @@ use onchip_benches::load::{self, Counter, Done, Increments, Load, ShortCounter};
 use onchip_benches::probe::{Distance, probe};
 use onchip_research::nonblocking::{RingQueue, TreiberStack};
 
-/// Room in stacks and queues; never full with as many clients as there are here.
+/// Places in stacks and queues. With the number of clients here they are never full.
 const ROOM: usize = 64;
-/// Later than all ranks need to begin.
+/// More time than all ranks need to begin.
 const AHEAD_NS: u64 = 2_000_000;
 
-/// What clients use, and what protects it.
+/// The object that clients use, and its protection.
 #[derive(Clone, Copy, Debug)]
 pub enum Used {
     Counter(Section),
-    /// One that can be streamed.
+    /// A counter whose result can be streamed.
     ShortCounter(Section),
-    /// So many increments in an operation.
+    /// An operation makes this many increments.
     Increments(Section, u64),
     FetchAdd,
     Stack(Section),
@@ -52,19 +52,19 @@ impl Used {
 pub struct Point {
     pub used: Used,
     pub clients: usize,
-    /// As in [`Load`].
+    /// The idle time between operations, as in [`Load`].
     pub idling: u32,
     pub quick: bool,
 }
 
-/// What came of it.
+/// The results of a point.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
-    /// Operations a second of all clients.
+    /// Operations of all clients in a second.
     pub rate: f64,
     /// Nanoseconds that a client waits for an operation, on average.
     pub latency: f64,
-    /// The highest number of operations of a client over the lowest.
+    /// The highest number of operations of a client, divided by the lowest.
     unfairness: f64,
     threads: usize,
     probes: [f64; 2],
@@ -94,7 +94,7 @@ impl fmt::Display for Measured {
     }
 }
 
-/// What a rank of a measurement gives: nothing if it served.
+/// The result of a rank in a measurement: `None` if it was a server.
 type Part = Option<(Done, u64)>;
 
 impl Point {
@@ -103,10 +103,10 @@ impl Point {
         let load = Load {
             in_flight: 1,
             idling: self.idling,
-            // Even: what puts and takes in turn ends with a take.
+            // An even number, so that clients that put and take in turn end with a take.
             every: 16,
             warm_up_us: if crowded { 10_000 } else { 3000 },
-            // Longer than the operating system lets one run where others want to.
+            // Longer than the operating system lets one thread run while others want to.
             window_us: if crowded { 40_000 } else { 10_000 },
             windows: 3,
         };
@@ -131,7 +131,8 @@ impl Point {
         })
     }
 
-    /// `checks` are the highest result of each client, or what it has put in less what it took out.
+    /// Checks the results. `checks` holds the highest result of each client, or the sum that it has put in minus the
+    /// sum that it has taken out.
     fn check(&self, clients: &[Done], checks: &[u64]) -> onchip::Result<()> {
         let all: u64 = clients.iter().map(|client| client.all).sum();
         let highest = checks.iter().copied().max().unwrap_or(0);
@@ -153,7 +154,7 @@ impl Point {
         let shared = CachePadded::new(AtomicU64::new(0));
         let begin = monotonic_ns() + AHEAD_NS;
         World::threads(threads).wait(policy).bind(bind).run(|rank| {
-            // A server has a CPU for itself, as in the thesis.
+            // As in the thesis, a server has its own CPU.
             if !pinned && self.used.has_server() {
                 cpus::confine(&[on(rank.id())]).map_err(onchip::Error::other)?;
             }
@@ -224,7 +225,7 @@ impl Point {
     }
 }
 
-/// Serves it to the end, where that is this rank's part.
+/// Serves the object to the end and returns `None` if this rank is the server. Otherwise returns the object.
 fn client_of<O: Object>(rank: &Rank, object: Protected<O>) -> onchip::Result<Option<Protected<O>>> {
     if !object.section().scheme().needs_server() || rank.id() != 0 {
         return Ok(Some(object));
@@ -249,7 +250,7 @@ fn operate<O: Object<Op = u64, Ret = u64>>(
     Ok(Some((done, highest)))
 }
 
-/// Puts a value in and takes one out, in turn, so that there always is one to be taken.
+/// Puts a value in and takes one out, in turn, so that there is always one to take.
 fn in_turn<T>(
     load: Load,
     begin: u64,

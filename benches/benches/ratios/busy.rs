@@ -1,4 +1,4 @@
-//! Processes of somebody else's that keep the CPUs busy while a sample is taken.
+//! Processes that keep the CPUs busy while a sample is taken, as other users' programs do.
 
 use std::hint::black_box;
 use std::os::unix::process::parent_id;
@@ -10,13 +10,13 @@ use onchip_benches::cpus;
 use crate::rivals::failed;
 use crate::row::{Setup, Side, Trouble};
 
-/// The word after `--child` that makes this program one of them.
+/// The word after `--child` that makes this program one of these processes.
 pub const BUSY: &str = "busy";
 
-/// Until each of them runs, and the system has found places for all.
+/// The time until each process runs, and the system has found places for all.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// Returns the side as it runs beside this many such processes.
+/// Returns a side that measures the same beside this many such processes.
 pub fn beside(processes: usize, mut side: Side) -> Side {
     let (name, waits) = (side.name.clone(), side.waits);
     Side::new(name, waits, move |setup| {
@@ -25,7 +25,7 @@ pub fn beside(processes: usize, mut side: Side) -> Side {
     })
 }
 
-/// The processes, until this is dropped.
+/// The processes. They are ended when this is dropped.
 struct Load(Vec<Child>);
 
 impl Load {
@@ -45,7 +45,7 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         for process in &mut self.0 {
-            // A process that can't be killed ends when its parent has ended.
+            // A process that can't be killed ends after its parent has ended.
             let _ = process.kill();
             let _ = process.wait();
         }

@@ -1,4 +1,5 @@
-//! Whether anything has become far slower: a few rounds of each row, again where they are over the bound.
+//! Checks whether anything has become far slower: takes a few rounds of each row, and again if the row is over its
+//! bound.
 
 use std::io::Write as _;
 
@@ -9,10 +10,10 @@ use crate::rows::guard::WIDTH;
 use crate::stats::Spread;
 
 const ROUNDS: usize = 3;
-/// A row that is over its bound after so many is slow; what other programs do passes.
+/// A row fails if it is over its bound in this many takes, because the disturbances by other programs pass.
 const TAKES: usize = 4;
 
-/// Takes all rows, and says of each what came of it. Returns how many failed.
+/// Takes all rows, and prints the result of each. Returns how many failed.
 pub fn run(rows: Vec<Row>, setup: &Setup) -> usize {
     println!(
         "{:<28} {:>9} {:>12} {:>9}  ratio, and the most",
@@ -27,19 +28,20 @@ pub fn run(rows: Vec<Row>, setup: &Setup) -> usize {
         };
         println!(" {verdict}");
         failed += usize::from(verdict != "ok");
-        // It is watched, and a reader that went away does not matter to the measurements.
+        // The output is flushed because somebody may watch it. If that reader has gone, this does not matter to the
+        // measurements.
         let _ = std::io::stdout().flush();
     }
     failed
 }
 
-/// Whether `row` is within its bound in one take or, together with those before it, in another.
+/// Returns whether `row` is within its bound in one take or, together with the takes before, in a later one.
 fn judged(row: &mut Row, setup: &Setup) -> Result<bool, Trouble> {
     let mut rounds = Vec::new();
     for number in 1..=TAKES {
         let before = rounds.len();
         rounds.extend(take(row, setup, ROUNDS)?.rounds);
-        // The cores may have moved in the middle of the one sample that is a side's best; then the usual round tells.
+        // The cores may have moved during the one sample that is a side's best. In that case the median round decides.
         let judged = best(row, &rounds).map(|best| match typical(&rounds[before..]) {
             Some(typical) if typical < best.ratio => Best { ratio: typical, ..best },
             _ => best,
@@ -67,22 +69,23 @@ fn judged(row: &mut Row, setup: &Setup) -> Result<bool, Trouble> {
     Ok(false)
 }
 
-/// What was best of some rounds.
+/// The best of some rounds.
 struct Best {
     sides: [f64; 2],
     ratio: f64,
-    /// Of the ratio.
+    /// The bound of the ratio.
     most: f64,
 }
 
-/// The median of the ratios of some rounds, where the cores were as far apart as in most.
+/// Returns the median of the ratios of some rounds, of those at the most frequent distance of the cores.
 fn typical(rounds: &[Round]) -> Option<f64> {
     let (_, group) = settled(rounds);
     let ratios: Vec<f64> = group.iter().map(|round| round.ratio).collect();
     (!ratios.is_empty()).then(|| Spread::of(&ratios).median)
 }
 
-/// The rounds at the distance that most were at; those in which the cores were moved where there are no others.
+/// Returns the most frequent distance and its rounds. If there are only rounds in which the cores were moved, returns
+/// those.
 fn settled(rounds: &[Round]) -> (Option<Distance>, Vec<&Round>) {
     let at = |distance| {
         (distance, rounds.iter().filter(|round| round.distance == distance).collect::<Vec<_>>())
@@ -92,8 +95,8 @@ fn settled(rounds: &[Round]) -> (Option<Distance>, Vec<&Round>) {
     most.filter(|(_, group)| !group.is_empty()).unwrap_or_else(|| at(None))
 }
 
-/// What each side did best where the cores were as far apart as in most rounds: whatever else runs on them can only
-/// add to that, and a call that has become slow is slow at its best as well.
+/// Returns the best figure of each side in the rounds at the most frequent distance. Other programs on the cores can
+/// only make a figure worse, and a call that has become slow is also slow at its best.
 fn best(row: &Row, rounds: &[Round]) -> Option<Best> {
     let (distance, group) = settled(rounds);
     let best_of = |side: fn(&Round) -> f64| {
@@ -108,7 +111,7 @@ fn best(row: &Row, rounds: &[Round]) -> Option<Best> {
     Some(Best { sides, ratio, most: most(row.bound, distance) })
 }
 
-/// The most that a ratio may be; where nobody knows how far apart the cores were, the greater one.
+/// Returns the bound of a ratio. If the distance of the cores is unknown, it is the greater bound.
 fn most(bound: Bound, distance: Option<Distance>) -> f64 {
     match bound {
         Bound::AtMost { near, far } => match distance {

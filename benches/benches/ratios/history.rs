@@ -1,21 +1,21 @@
-//! Which commit was measured, and whether its figures still hold for the sources at hand.
+//! The measured commit, and whether its figures still hold for the current sources.
 
 use std::process::Command;
 
-/// Where the code lies that rows run through. A change of a line there that is no comment, tests apart, needs new
-/// figures. `mp-model` is among them because it chooses the steps of collective operations.
+/// The folders with the code that rows run through. A change of a line there needs new figures, except in comments and
+/// tests. `mp-model` is among the folders because it chooses the steps of collective operations.
 const HOT: [&str; 5] =
     ["src", "mp-core/src", "mp-collectives/src", "mp-delegate/src", "mp-model/src"];
-/// What else is compiled into what is measured.
+/// The other sources that are compiled into the measured programs.
 const HARNESS: [&str; 5] =
     ["Cargo.toml", "Cargo.lock", "benches/benches", "benches/src", "benches/peers"];
-/// In the folders above, and in no program that is measured.
+/// Files in the folders above that are part of no measured program.
 const NOT_MEASURED: [&str; 3] =
     [":(exclude,glob)**/tests/**", ":(exclude,glob)**/tests.rs", ":(exclude,glob)**/test_*.rs"];
-/// Lines that are neither empty nor a comment by themselves.
+/// Lines that are neither empty nor only a comment.
 const CODE: &str = r"^[[:space:]]*([^[:space:]/]|/[^/])";
 
-/// The end of a commit that had files which differ from it.
+/// The suffix of a commit if files differed from it.
 pub const CHANGED: char = '+';
 
 fn git(arguments: &[&str]) -> Option<String> {
@@ -36,16 +36,16 @@ pub fn commit() -> String {
     }
 }
 
-/// Whether figures hold.
+/// The answer to whether figures still hold.
 pub enum Holds {
     Yes,
-    /// And why.
+    /// They do not hold, with the reason.
     No(String),
-    /// Nothing is known of earlier commits, and why.
+    /// The history is unknown, with the reason.
     Unknown(String),
 }
 
-/// Whether figures that were taken at `commit` hold for the sources at hand.
+/// Returns whether figures that were taken at `commit` hold for the current sources.
 pub fn holds(commit: &str) -> Holds {
     let no = |why: String| {
         Holds::No(format!("{why}; take new ones: cargo bench --bench ratios -- --report"))

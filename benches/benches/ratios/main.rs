@@ -1,10 +1,10 @@
-//! Every promise of speed beside the rival it is made about, in one run.
+//! Measures every promise of speed beside the rival it is made about, in one run.
 //!
 //! `cargo bench --bench ratios -- [FILTER]… [--json FILE] [--list] [--rounds N]`, and `--report` for the tables of
 //! the documentation, `--check-report` and `--guard` for every change.
 //!
-//! A row is two sides doing the same work in turn, with a raw probe of the distance between the
-//! two cores before and after every sample. What was moved is checked; wrong data fails the run.
+//! A row consists of two sides that do the same work in turn, with a raw probe of the distance between the two cores
+//! before and after every sample. The moved data is checked, and wrong data fails the run.
 
 #![deny(unsafe_code)]
 
@@ -110,7 +110,7 @@ fn main() -> ExitCode {
     if options.guard { guard(rows, &setup) } else { run(&options, rows, &setup) }
 }
 
-/// Writes or checks the tables of what is kept.
+/// Writes or checks the tables of the kept results.
 fn kept(options: &Options) -> ExitCode {
     let done = if options.render { page::render().map(|()| None) } else { page::check() };
     match done {
@@ -135,7 +135,7 @@ fn guard(rows: Vec<row::Row>, setup: &Setup) -> ExitCode {
     if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// How to run this again; where the program lies is this machine's affair.
+/// Returns the command that repeats this run. It leaves out the program's folder, which differs between machines.
 fn command() -> String {
     let words = ["cargo", "bench", "--bench", "ratios", "--"].map(String::from);
     let given = std::env::args().skip(1).filter(|argument| argument != "--bench");
@@ -147,7 +147,7 @@ fn bounds(bound: Bound) -> String {
     if near == far { near } else { format!("{near}, far {far}") }
 }
 
-/// What this program does when it was started again as a part of a measurement.
+/// Does the work of a program that was started again as a part of a measurement.
 fn child(arguments: &[String]) -> ExitCode {
     let done = match arguments.split_first() {
         Some((kind, rest)) if kind == rivals::iceoryx2::ECHO => rivals::iceoryx2::echo(rest),
@@ -173,14 +173,15 @@ fn run(options: &Options, rows: Vec<row::Row>, setup: &Setup) -> ExitCode {
     println!("{}\n\n{}", report::LEGEND, report::heading());
     let start = Instant::now();
     let rounds = options.rounds.unwrap_or(if options.report { 3 } else { 7 }).into();
-    // Before the rows, which take so long that somebody may go on working meanwhile.
+    // The commit is read before the rows are measured, because they take so long that the sources may change meanwhile.
     let commit = history::commit();
     let mut reports = Vec::new();
     for mut row in rows {
         let begin = Instant::now();
         let outcome = measure::measure(&mut row, setup, rounds);
         print!("{}", report::show(&row, &outcome));
-        // Long runs are watched, and a reader that went away does not matter to the measurements.
+        // The output is flushed because somebody may watch it. If that reader has gone, this does not matter to the
+        // measurements.
         let _ = std::io::stdout().flush();
         reports.push(RowReport::new(&row, outcome, begin.elapsed().as_secs_f64()));
     }

@@ -1,4 +1,4 @@
-//! Taking a row: the sides in turn, raw probes between all samples.
+//! Taking a row: its sides in turn, and raw probes between all samples.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,25 +6,25 @@ use crate::probe::{Distance, probe};
 use crate::row::{Bound, Row, Sample, Setup, Side, Trouble};
 use crate::stats::Spread;
 
-/// Rounds are repeated where the cores moved during one, but not for ever.
+/// Rounds are repeated if the cores moved during one, up to this limit.
 const MOST_ATTEMPTS_PER_ROUND: usize = 4;
-/// The first figures of a fresh program and cold caches are not those of the promise.
+/// The first figures come from a fresh program with cold caches, which the promises are not about.
 const WARM_UPS: usize = 1;
-/// A distance seen in fewer rounds than this is shown, not judged.
+/// The results of a distance with fewer rounds than this are shown, but not judged.
 const FEWEST_JUDGED: usize = 3;
 
-/// Both sides once.
+/// One sample of each side.
 #[derive(Serialize, Deserialize)]
 pub struct Round {
-    /// Which side came first.
+    /// Whether our side came first.
     pub ours_first: bool,
     pub ours: f64,
     pub ours_probes_ns: [f64; 2],
     pub reference: f64,
     pub reference_probes_ns: [f64; 2],
-    /// In the sense of the row's bound.
+    /// The ratio as the row's bound defines it.
     pub ratio: f64,
-    /// `None`: dropped, unless the row does not tell distances apart.
+    /// With `None` the round is dropped, unless the row does not tell distances apart.
     pub distance: Option<Distance>,
 }
 
@@ -45,12 +45,12 @@ pub struct Result {
 pub enum Verdict {
     Ok,
     Missed,
-    /// No bound to hold.
+    /// The row has no bound.
     Context,
     TooFewRounds,
 }
 
-/// All that came of a row.
+/// The result of a row.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -59,11 +59,11 @@ pub enum Outcome {
     Failed { reason: String },
 }
 
-/// What was taken of a row.
+/// The rounds taken of a row.
 #[derive(Default)]
 pub struct Taken {
     pub rounds: Vec<Round>,
-    /// Rounds in which a side had no figure, such as a client that the system let do nothing in most windows.
+    /// Rounds in which a side had no figure, for example because the system let a client do nothing in most windows.
     without_figure: usize,
 }
 
@@ -86,10 +86,10 @@ fn sample(side: &mut Side, setup: &Setup) -> std::result::Result<Sample, Trouble
     })
 }
 
-/// The same without a judgement. Trouble names its side.
+/// Takes rounds without judging them. An error names its side.
 pub fn take(row: &mut Row, setup: &Setup, rounds: usize) -> std::result::Result<Taken, Trouble> {
     for _ in 0..WARM_UPS {
-        // The reference first: a rival that is absent is found before any time is spent.
+        // The reference comes first, so that an absent rival is found before any time is spent.
         sample(&mut row.reference, setup)?;
         sample(&mut row.ours, setup)?;
     }
@@ -115,7 +115,7 @@ pub fn take(row: &mut Row, setup: &Setup, rounds: usize) -> std::result::Result<
             if ours_first { (first, second) } else { (second, first) };
         let cost = row.unit.cost(ours, reference);
         let ratio = row.bound.ratio(cost);
-        // Neither is a rate of 0.
+        // A rate of 0 gives no finite figure either.
         if ![ours, reference, cost, ratio].into_iter().all(f64::is_finite) {
             taken.without_figure += 1;
             continue;
@@ -133,7 +133,7 @@ pub fn take(row: &mut Row, setup: &Setup, rounds: usize) -> std::result::Result<
     Ok(taken)
 }
 
-/// The rounds that count, of the distance that has most.
+/// Returns the number of rounds that count, at the distance that has most.
 fn good(row: &Row, taken: &[Round]) -> usize {
     if !row.by_distance {
         return taken.len();

@@ -18,7 +18,7 @@ const PAGE: &str = "docs/performance.md";
 const BEGIN: &str = "<!-- ratios: begin -->\n";
 const END: &str = "<!-- ratios: end -->";
 
-/// What README shows, and of which row.
+/// The rows that README shows, and their labels.
 const HEADLINES: [(&str, &str); 12] = [
     ("8 bytes to another process", "pingpong.iceoryx2"),
     ("stream of 8-byte messages, threads", "stream.8B.threads"),
@@ -34,8 +34,8 @@ const HEADLINES: [(&str, &str); 12] = [
     ("stencil of 1080², 100 steps, processes", "stencil.openmp.processes"),
 ];
 
-/// Parts of names of rows that a report leaves out unless it is asked for them: sizes between others, a third way of
-/// timing, and what takes minutes to build. With them it would take an hour.
+/// Parts of the names of rows that a report leaves out unless they are asked for: sizes between others, a third way of
+/// timing, and rows that take minutes to build. With these rows a report would take an hour.
 const LEFT_OUT: [&str; 12] = [
     ".separated.",
     ".64B.",
@@ -51,7 +51,7 @@ const LEFT_OUT: [&str; 12] = [
     "delegate.foundation.stream.56B",
 ];
 
-/// Whether a report has the row of this name where nobody says which rows it is to have.
+/// Returns whether a report has the row of this name if no rows are named.
 pub fn is_reported(name: &str) -> bool {
     !LEFT_OUT.iter().any(|part| name.contains(part))
 }
@@ -71,7 +71,7 @@ pub fn keep(report: &Report) -> io::Result<String> {
     let folder = format!("{RESULTS}/{day}-{}", report.machine.short_name());
     for raw in raw_samples()? {
         fs::remove_file(&raw)?;
-        // It stays where it holds results of other benches.
+        // The folder stays if it holds results of other benches.
         let _ = raw.parent().map(fs::remove_dir);
     }
     fs::create_dir_all(at(&folder))?;
@@ -80,7 +80,7 @@ pub fn keep(report: &Report) -> io::Result<String> {
     Ok(folder)
 }
 
-/// Writes the tables from the samples that are kept.
+/// Writes the tables from the kept samples.
 pub fn render() -> io::Result<()> {
     let kept = Kept::read()?;
     for page in [README, PAGE] {
@@ -90,8 +90,8 @@ pub fn render() -> io::Result<()> {
     Ok(())
 }
 
-/// Fails where a table differs from what is kept, or where that does not hold for the sources at hand. Returns why
-/// the latter was not looked at, where it was not.
+/// Fails if a table differs from the kept results, or if these do not hold for the current sources. If the latter could
+/// not be checked, returns the reason.
 pub fn check() -> io::Result<Option<String>> {
     let kept = Kept::read()?;
     for page in [README, PAGE] {
@@ -124,7 +124,7 @@ fn raw_samples() -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// A page up to its table, the table, and what follows.
+/// Returns a page in three parts: up to its table, the table, and the rest.
 fn parts(page: &str) -> io::Result<[String; 3]> {
     let text = fs::read_to_string(at(page))?;
     let parts = text.split_once(BEGIN).and_then(|(before, rest)| {
@@ -134,10 +134,10 @@ fn parts(page: &str) -> io::Result<[String; 3]> {
     parts.map_or_else(|| wrong(format!("{page} has no lines {BEGIN:?} and {END:?}")), Ok)
 }
 
-/// The run that the tables are of.
+/// The run whose results the tables show.
 struct Kept {
     report: Report,
-    /// From the root.
+    /// The path from the root of the workspace.
     place: String,
 }
 
@@ -155,7 +155,7 @@ impl Kept {
         if page == README { self.headlines() } else { self.all() }
     }
 
-    /// What it was taken with.
+    /// Returns the machine and the settings of the run.
     fn origin(&self) -> String {
         let Report { date, commit, machine, .. } = &self.report;
         let (day, short) =
@@ -195,12 +195,12 @@ impl Kept {
     }
 }
 
-/// Rows that do not tell distances apart have one result, shown where near ones are.
+/// Rows that do not tell distances apart have one result, which is shown in the column of near cores.
 fn at_distance(results: &[Result], far: bool) -> Option<&Result> {
     results.iter().find(|result| (result.distance == Some(Distance::Far)) == far)
 }
 
-/// Both figures, and how many times as fast ours is.
+/// Returns both figures, and how many times as fast ours is.
 fn times(row: &RowReport, result: Option<&Result>) -> String {
     let Some(result) = result else { return "–".into() };
     let ratio = 1.0 / row.unit.cost(result.ours.median, result.reference.median);

@@ -1,5 +1,5 @@
-//! A collective operation as our ranks call it, time it and check it, whichever it is; and the rows
-//! that are made of that beside the MPIs, which do the same in `benches/peers/rivals.c`.
+//! A collective operation as our ranks call, time and check it, whichever operation it is; and the rows that compare it
+//! with the MPIs, which do the same in `benches/peers/rivals.c`.
 
 use std::hint::black_box;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::row::{Bound, Row, Side, Unit};
 
 pub const BOTH: [Ranks; 2] = [Ranks::Threads, Ranks::Processes];
 
-/// Two ranks with a core each.
+/// Two ranks with one core each.
 pub fn ours(ranks: Ranks, plan: Collective, timing: Timing) -> Side {
     side(ranks, Task::pinned(Waits::Spin, Job::Collective(plan, timing)), timing)
 }
@@ -65,7 +65,7 @@ pub fn crowd_beside_mpis(
     })
 }
 
-/// Messages in turn, each on pages of its own, as the MPIs are given them.
+/// Messages used in turn, each on pages of its own. The MPIs get their messages in the same way.
 pub struct Turns<T> {
     buffers: [Vec<T>; Collective::TURNS],
     starts: [usize; Collective::TURNS],
@@ -79,7 +79,7 @@ impl<T: Plain + Default> Turns<T> {
     pub fn new(len: usize) -> Turns<T> {
         let more = Self::PAGE / size_of::<T>();
         let buffers = std::array::from_fn(|_| {
-            // Written, so that each page is memory of its own and not the one page of zeros.
+            // The buffer is written, so that each page has its own memory and is not the one shared page of zeros.
             let mut buffer = black_box(vec![T::default(); len + more]);
             buffer.fill(T::default());
             buffer
@@ -91,7 +91,7 @@ impl<T: Plain + Default> Turns<T> {
         Turns { buffers, starts, len, number: 0 }
     }
 
-    /// Goes on to the next one; gives it and its number.
+    /// Goes on to the next message. Returns it and its number.
     pub fn next(&mut self) -> (&mut [T], u64) {
         self.number += 1;
         self.current()
@@ -104,19 +104,19 @@ impl<T: Plain + Default> Turns<T> {
     }
 }
 
-/// One rank's part in an operation that all call.
+/// The part of one rank in an operation that all ranks call.
 pub trait Part {
-    /// Calls with messages every element of which is another; whether all was there afterwards that
-    /// should. Not timed.
+    /// Calls the operation with messages in which every element is different. Returns whether all of them arrived. Not
+    /// timed.
     fn whole(&mut self) -> onchip::Result<bool>;
     /// Makes the next message ready.
     fn prepare(&mut self);
     fn call(&mut self) -> onchip::Result<()>;
-    /// Whether the stamps are where the last call should have brought them.
+    /// Returns whether the last call has brought the stamps to their places.
     fn right(&mut self) -> bool;
 }
 
-/// Every rank gives its times.
+/// Performs the operation. Each rank returns its times.
 #[inline(never)]
 pub fn perform(
     rank: &Rank,
@@ -138,7 +138,7 @@ pub fn perform(
     Ok(took)
 }
 
-/// Nanoseconds a call, one figure a batch. One more batch warms up.
+/// Returns nanoseconds for each call, one figure for each batch. One more batch warms up.
 fn back_to_back(
     part: &mut impl Part,
     barrier: &mut Barrier,
@@ -160,7 +160,7 @@ fn back_to_back(
     Ok(took)
 }
 
-/// When each call began and ended, the reading of the clock taken off.
+/// Returns when each call began and ended, minus the time for reading the clock.
 fn apart(
     part: &mut impl Part,
     start: &mut Start,

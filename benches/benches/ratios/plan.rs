@@ -1,5 +1,5 @@
-//! How much work one sample is. Both sides of a row follow the same plan; ranks that are
-//! processes get theirs on the command line.
+//! The amount of work in one sample. Both sides of a row follow the same plan. Ranks that are processes get theirs on
+//! the command line.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::median;
 
-/// Calls `work` in `batches` batches of `calls`; nanoseconds a call, one figure a batch. One more
-/// batch before them warms up and is not reported. The first error ends it.
+/// Calls `work` in `batches` batches of `calls`. Returns nanoseconds for each call, one figure for each batch. One more
+/// batch before them warms up and is not reported. The first error ends the measurement.
 pub fn timed<E>(
     batches: usize,
     calls: u64,
@@ -30,7 +30,7 @@ pub fn timed<E>(
     Ok(took)
 }
 
-/// Times `trip`, there and back; gives half of it, in nanoseconds.
+/// Times `trip`, which goes there and back. Returns half of the time, in nanoseconds.
 fn one_way<E>(
     batches: usize,
     trips: u64,
@@ -47,24 +47,24 @@ pub struct PingPong {
 }
 
 impl PingPong {
-    /// Places in a channel or ring, the same for both sides. One message is under way at a time:
-    /// with a single place the sender would also wait for the receiver to let go of it.
+    /// Places in a channel or ring, the same for both sides. Only one message is under way at a time, but with a single
+    /// place the sender would also wait until the receiver has freed it.
     pub const DEGREE: u32 = 16;
-    /// About 3 ms near, 15 ms far.
+    /// About 3 ms for near cores, 15 ms for far ones.
     pub const USUAL: PingPong = PingPong { batches: 11, trips: 2000 };
 
-    /// Times `trip`, there and back; gives half of it, in nanoseconds.
+    /// Times `trip`, which goes there and back. Returns half of the time, in nanoseconds.
     pub fn timed<E>(self, trip: impl FnMut() -> Result<(), E>) -> Result<Vec<f64>, E> {
         one_way(self.batches, self.trips, trip)
     }
 
-    /// With those that warm up.
+    /// The number of trips, including those that warm up.
     pub fn all_trips(self) -> u64 {
         (self.batches as u64 + 1) * self.trips
     }
 }
 
-/// Messages one after the other, timed where they arrive.
+/// Messages sent one after the other, timed where they arrive.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Stream {
     pub degree: u32,
@@ -75,30 +75,30 @@ pub struct Stream {
 impl Stream {
     pub const USUAL: Stream = Stream { degree: 1024, batches: 11, messages: 100_000 };
 
-    /// Times `receive`; gives messages a second.
+    /// Times `receive`. Returns messages in a second.
     pub fn timed<E>(self, receive: impl FnMut() -> Result<(), E>) -> Result<Vec<f64>, E> {
         let took = timed(self.batches, self.messages, receive)?;
         Ok(took.into_iter().map(|ns| 1e9 / ns).collect())
     }
 
-    /// With those that warm up.
+    /// The number of messages, including those that warm up.
     pub fn all_messages(self) -> u64 {
         (self.batches as u64 + 1) * self.messages
     }
 }
 
-/// A message of a stream: its number in every word.
+/// Returns a message of a stream, with its number in every word.
 pub fn numbered<const WORDS: usize>(number: u64) -> [u64; WORDS] {
     [number; WORDS]
 }
 
-/// Whether every word of `message` has arrived.
+/// Returns whether every word of `message` has arrived.
 pub fn is_numbered<const WORDS: usize>(message: &[u64; WORDS], number: u64) -> bool {
     message.iter().fold(0, |differences, word| differences | (word ^ number)) == 0
 }
 
-/// A large message, rewritten by the sender and read by the receiver every time, to and fro. The
-/// content of trip t is that of seed t, of its answer that of seed !t.
+/// A large message to and fro. Each time, its sender rewrites all of it, and its receiver reads all of it. The content
+/// of trip t is that of seed t, and the content of its answer is that of seed !t.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Large {
     /// A multiple of 8.
@@ -114,12 +114,12 @@ impl Large {
         self.bytes / 8
     }
 
-    /// Times `trip`, there and back; gives half of it, in nanoseconds.
+    /// Times `trip`, which goes there and back. Returns half of the time, in nanoseconds.
     pub fn timed<E>(self, trip: impl FnMut() -> Result<(), E>) -> Result<Vec<f64>, E> {
         one_way(self.batches, self.trips, trip)
     }
 
-    /// With those that warm up.
+    /// The number of trips, including those that warm up.
     pub fn all_trips(self) -> u64 {
         (self.batches as u64 + 1) * self.trips
     }
@@ -159,16 +159,16 @@ pub enum Life {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Pairs {
     pub pairs: usize,
-    /// Of every pair.
+    /// The trips of each pair.
     pub trips: u64,
 }
 
 impl Pairs {
-    /// Places in a channel, the same for all that have a choice.
+    /// Places in a channel, the same for all rivals with configurable channels.
     pub const DEGREE: u32 = PingPong::DEGREE;
     pub const FOUR: Pairs = Pairs { pairs: 4, trips: 3000 };
 
-    /// Half a round trip in nanoseconds, from when the first pair started until the last ended.
+    /// Returns half of a round trip in nanoseconds, from the start of the first pair to the end of the last.
     pub fn one_way(self, spans: &[[u64; 2]]) -> f64 {
         let first = spans.iter().map(|span| span[0]).min().unwrap_or(0);
         let last = spans.iter().map(|span| span[1]).max().unwrap_or(0);
@@ -176,20 +176,20 @@ impl Pairs {
     }
 }
 
-/// Sends through a communication thread on the other CPU, to the rank itself: a few at a time
-/// between two looks at the clock.
+/// Sends of a rank to itself through a communication thread on the other CPU, a few at a time between two readings of
+/// the clock.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Delegations {
-    /// Of a message; a multiple of 8, and not 0.
+    /// The size of a message; a multiple of 8, and not 0.
     pub bytes: usize,
     pub batches: usize,
     pub bursts: usize,
-    /// Whether an end-to-end time includes that the request is waited for.
+    /// Whether an end-to-end time includes the wait for the request.
     pub waited: bool,
 }
 
 impl Delegations {
-    /// Sends between two looks at the clock, and places in the channel.
+    /// Sends between two readings of the clock, and places in the channel.
     pub const BURST: usize = 8;
 
     pub fn of(bytes: usize) -> Delegations {
@@ -203,7 +203,7 @@ impl Delegations {
     }
 }
 
-/// Who copies what a rank sends.
+/// The thread that copies the messages of a rank.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Copier {
     /// The rank itself.
@@ -212,7 +212,7 @@ pub enum Copier {
     Kt,
 }
 
-/// A rank computes, sends a large message, and again; it accepts the message itself.
+/// A rank that computes and sends a large message in turn. It accepts the message itself.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Overlap {
     /// A multiple of 8, and at least 16.
@@ -220,7 +220,7 @@ pub struct Overlap {
     pub copier: Copier,
     /// Whether the computation writes the whole message as well.
     pub rewritten: bool,
-    /// How long it computes between two sends, in microseconds.
+    /// The time of the computation between two sends, in microseconds.
     pub grain_us: u64,
     pub batches: usize,
     /// Sends in a batch.
@@ -244,7 +244,7 @@ impl Overlap {
     }
 }
 
-/// A rank sends large messages one after the other, and accepts them itself.
+/// A rank that sends large messages one after the other, and accepts them itself.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Emitting {
     /// A multiple of 8, and at least 16.
@@ -271,11 +271,11 @@ impl Emitting {
 /// The three ways of timing a collective operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Timing {
-    /// One after the other, what the slowest rank took on average.
+    /// One call after the other: the average time of the slowest rank.
     Loop,
-    /// A barrier before each, the longest that a rank was in it.
+    /// A barrier before each call: the longest time that a rank was in it.
     Separated,
-    /// A barrier before each, from the last rank in to the last one out.
+    /// A barrier before each call: the time from the last rank's entry to the last rank's exit.
     Last,
 }
 
@@ -290,7 +290,7 @@ impl Timing {
         }
     }
 
-    /// One figure from what all ranks gave.
+    /// Returns one figure from the times of all ranks.
     pub fn figure(self, ranks: &[Vec<f64>]) -> f64 {
         match self {
             Timing::Loop => median(&collective::slowest(ranks)),
@@ -315,7 +315,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// In names of rows, and for `rivals.c`.
+    /// Returns the name in names of rows, and for `rivals.c`.
     pub fn name(self) -> &'static str {
         match self {
             Operation::Barrier => "barrier",
@@ -331,33 +331,33 @@ impl Operation {
     }
 }
 
-/// One operation again and again. What it moves is stamped with the number of the call, and looked
-/// at where it arrives. Rank 0 is the root.
+/// The same operation again and again. Its messages are stamped with the number of the call, and the stamps are checked
+/// where they arrive. Rank 0 is the root.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Collective {
     pub operation: Operation,
-    /// What a rank gives, or what it gives to each; a multiple of 8, and 0 for a barrier alone.
+    /// The size of a rank's message, or of its message to each rank; a multiple of 8, and 0 for a barrier alone.
     pub bytes: usize,
     pub batches: usize,
-    /// In a batch.
+    /// Calls in a batch.
     pub calls: u64,
 }
 
 impl Collective {
-    /// Buffers that are used in turn: the next message is not where the last one was.
+    /// The number of buffers that are used in turn, so that the next message is in other memory than the last one.
     pub const TURNS: usize = 4;
 
-    /// Ranks with a core each. Under 10 ms near, whatever the size.
+    /// Ranks with one core each. Takes less than 10 ms on near cores, whatever the size.
     pub fn of(operation: Operation, bytes: usize) -> Collective {
         Collective { operation, bytes, batches: 11, calls: Self::calls(32 << 20, bytes) }
     }
 
-    /// Ranks that share cores: a batch takes longer than the operating system lets one rank run.
+    /// Ranks that share cores. A batch takes longer than the operating system lets one rank run.
     pub fn crowd(operation: Operation, bytes: usize) -> Collective {
         Collective { operation, bytes, batches: 3, calls: Self::calls(64 << 20, bytes) }
     }
 
-    /// Some MPIs change to their fast way only after a few calls, and a batch warms up.
+    /// At least 8, because some MPIs change to their fast way only after a few calls, and one batch warms up.
     fn calls(volume: usize, bytes: usize) -> u64 {
         (volume / (bytes + (16 << 10))).max(8) as u64
     }
@@ -366,7 +366,7 @@ impl Collective {
         self.bytes / 8
     }
 
-    /// Calls that all ranks begin at the same moment.
+    /// The number of calls that all ranks begin at the same moment.
     pub fn singles(self) -> u64 {
         self.batches as u64 * self.calls / 4
     }
@@ -378,9 +378,9 @@ pub struct Tagged {
     /// A multiple of 8, and not 0.
     pub bytes: usize,
     pub batches: usize,
-    /// There and back; of a stream, windows.
+    /// Trips there and back. For a stream, windows.
     pub trips: u64,
-    /// Messages that are sent before an answer is waited for.
+    /// Messages that are sent before the sender waits for an answer.
     pub window: u64,
 }
 
@@ -389,7 +389,7 @@ impl Tagged {
     /// 8 bytes one way.
     pub const RATE: Tagged = Tagged { bytes: 8, batches: 11, trips: 1000, window: 64 };
 
-    /// To and fro: about 3 ms a batch near, whatever the size.
+    /// To and fro: about 3 ms for each batch on near cores, whatever the size.
     pub fn pingpong(bytes: usize) -> Tagged {
         let trips = (32 << 20) / (bytes + (16 << 10)) as u64;
         Tagged { bytes, batches: 11, trips: trips.max(8), window: 1 }
@@ -399,13 +399,13 @@ impl Tagged {
         self.bytes / 8
     }
 
-    /// With those that warm up.
+    /// The number of trips, including those that warm up.
     pub fn all_trips(self) -> u64 {
         (self.batches as u64 + 1) * self.trips
     }
 }
 
-/// Nonblocking sends to receives that are posted, as many under way as a window holds.
+/// Nonblocking sends to posted receives. A window says how many are under way.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Requests {
     pub window: u64,
@@ -415,10 +415,10 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Waits for any one of a window, that are timed; the others are waited for together.
+    /// The number of timed waits for any request of a window. The remaining requests are waited for together.
     pub const ANYS: u64 = 64;
 
-    /// A batch takes about a millisecond, which is less than the operating system lets a thread run, but for a large
+    /// A batch takes about a millisecond, which is less than the operating system lets a thread run, except for a large
     /// window.
     pub fn of(window: u64) -> Requests {
         let windows = (1 << 12) / window;
@@ -426,7 +426,7 @@ impl Requests {
         Requests { window, batches, windows: windows.max(1) }
     }
 
-    /// With those that warm up.
+    /// The number of windows, including those that warm up.
     pub fn all_windows(self) -> u64 {
         (self.batches as u64 + 1) * self.windows
     }
@@ -442,35 +442,35 @@ impl Requests {
 pub enum Guarded {
     /// Adds to a number.
     Counter,
-    /// The same by whoever asks for it, who takes the lock himself.
+    /// Adds to a number, by the thread that asks for it, which takes the lock itself.
     Locked,
-    /// Adds 1 to each of an array's integers.
+    /// Adds 1 to each integer of an array.
     Increments,
 }
 
-/// Clients of a value that is protected; beside them there is a server, where the scheme has one.
+/// Clients of a protected value. If the scheme has a server, it runs beside them.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Critical {
-    /// Which of `Scheme::ALL`.
+    /// The index in `Scheme::ALL`.
     pub scheme: usize,
     pub guarded: Guarded,
     pub load: Load,
 }
 
 impl Critical {
-    /// Clients with a CPU each. 25 ms.
+    /// Clients with one CPU each. It takes 25 ms.
     pub const USUAL: Load =
         Load { in_flight: 1, idling: 0, every: 64, warm_up_us: 4000, window_us: 3000, windows: 7 };
-    /// Clients that share CPUs: a window is longer than the operating system lets them run in turn.
+    /// Clients that share CPUs: a window is longer than the time for which the operating system lets one of them run.
     pub const CROWD: Load =
         Load { every: 16, warm_up_us: 20_000, window_us: 80_000, windows: 3, ..Self::USUAL };
-    /// Clients beside other programs, which the operating system lets run in turn with them.
+    /// Clients beside other programs, with which the operating system lets them run in turn.
     pub const LOADED: Load = Load { windows: 5, ..Self::CROWD };
-    /// What is asked of [`Section::in_flight`](onchip::critical::Section::in_flight).
+    /// The value for [`Section::in_flight`](onchip::critical::Section::in_flight).
     pub const IN_FLIGHT: usize = 32;
 }
 
-/// A buffer to and fro that nobody writes or reads on the way.
+/// A buffer to and fro whose content is not written or read on the way.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Untouched {
     /// A multiple of 8.
@@ -478,8 +478,8 @@ pub struct Untouched {
     pub pingpong: PingPong,
 }
 
-/// A farm that turns frames of 1000 × 1000 pixels gray; the frames are in memory before the clock
-/// starts and go through it again and again.
+/// A farm that turns frames of 1000 × 1000 pixels gray. The frames are in memory before the clock starts, and go
+/// through the farm again and again.
 #[derive(Clone, Copy, Debug)]
 pub struct Farm {
     pub workers: usize,
@@ -492,11 +492,11 @@ pub struct Farm {
 }
 
 impl Farm {
-    /// Pixels of a frame in either direction.
+    /// Pixels of a frame in each direction.
     pub const SIDE: usize = 1000;
     pub const TWO_WORKERS: Farm = Farm { workers: 2, degree: 4, held: 24, passes: 12 };
 
-    /// Frames that the clock sees.
+    /// The number of frames while the clock runs.
     pub fn measured(self) -> usize {
         self.held * self.passes
     }
@@ -508,7 +508,7 @@ pub struct Stencil {
     pub size: usize,
     pub steps: usize,
     pub workers: usize,
-    /// The median of so many counts.
+    /// The number of runs. The result is their median.
     pub runs: usize,
 }
 

@@ -9,13 +9,13 @@ use crate::measure::{Outcome, Result, Verdict};
 use crate::row::{Bound, Row, Unit};
 use crate::stats::Spread;
 
-/// What the columns mean; every line of the table keeps within 120 columns.
+/// The meaning of the columns. Every line of the table has at most 120 columns.
 pub const LEGEND: &str = "\
 ratio: median over the rounds (quartiles). Under a bound \"≤\" it is the cost of ours over that of the
 reference, under \"≥\" how many times ours is ahead. near/far: distance of the two cores by the raw
 probe; any: not told apart. waits: how ours waits | how the reference waits.";
 
-/// Why rounds are dropped.
+/// The reasons for which rounds are dropped.
 const UNSETTLED: &str = "the cores were moved, busy with something else, or a side had no figure";
 
 pub fn heading() -> String {
@@ -28,7 +28,7 @@ fn line([name, at, ours, reference, ratio, bound, waits, verdict]: [&str; 8]) ->
     )
 }
 
-/// All lines about one row.
+/// Returns all lines about one row.
 pub fn show(row: &Row, outcome: &Outcome) -> String {
     let mut text = String::new();
     let name = row.name.as_str();
@@ -98,10 +98,10 @@ fn ratio(spread: Spread) -> String {
 pub struct Report {
     /// UTC, RFC 3339.
     pub date: String,
-    /// Of the sources, where Git knows it; with a plus where files differ from it.
+    /// The commit of the sources, if Git knows it; with a plus if files differ from it.
     pub commit: String,
     pub command: String,
-    /// Of the whole run.
+    /// The duration of the whole run.
     pub seconds: u64,
     pub machine: Machine,
     pub rows: Vec<RowReport>,
@@ -117,7 +117,7 @@ pub struct RowReport {
     pub reference: SideReport,
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// How long all its rounds took.
+    /// The duration of all its rounds.
     pub seconds: f64,
 }
 

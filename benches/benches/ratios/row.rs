@@ -1,4 +1,4 @@
-//! A row: two sides doing the same work, and the promise about their ratio.
+//! A row: two sides that do the same work, and the promise about their ratio.
 
 use onchip::Rank;
 use onchip_benches::cpus;
@@ -9,16 +9,16 @@ use crate::job::Job;
 /// What performs jobs in a rank: see `perform.rs`.
 pub type Perform = fn(Job, &Rank, &Setup) -> onchip::Result<Vec<f64>>;
 
-/// What the sides of a row may ask about the run they are part of.
+/// The properties of the run that sides may use.
 #[derive(Clone, Copy)]
 pub struct Setup {
-    /// The two CPUs that everything here runs on.
+    /// The two CPUs on which everything here runs.
     pub cpus: [usize; 2],
     pub perform: Perform,
 }
 
 impl Setup {
-    /// The first two CPUs this process may use.
+    /// Returns the first two CPUs that this process may use.
     pub fn of_this_machine(perform: Perform) -> Option<Setup> {
         match cpus::usable()[..] {
             [first, second, ..] => Some(Setup { cpus: [first, second], perform }),
@@ -29,12 +29,12 @@ impl Setup {
 
 /// One measurement by one side.
 pub struct Sample {
-    /// In the row's unit.
+    /// The value in the row's unit.
     pub value: f64,
-    /// The raw probe right before and right after, where the side takes it itself: a program that
-    /// is long in starting may run on other cores than the harness saw.
+    /// The raw probe right before and right after, if the side takes it itself. A program that starts slowly may run on
+    /// other cores than the harness has probed.
     pub probes: Option<[f64; 2]>,
-    /// What the reader should know about how it was taken, such as the settings chosen.
+    /// Information for the reader about how the sample was taken, such as the chosen settings.
     pub remark: Option<String>,
 }
 
@@ -44,10 +44,10 @@ impl From<f64> for Sample {
     }
 }
 
-/// Why a side gave no sample.
+/// The reason why a side gave no sample.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
-    /// The row cannot be measured here; nobody's fault.
+    /// The row can't be measured on this machine. That is no failure.
     #[error("{0}")]
     Absent(String),
     /// The side failed, or moved wrong data: the run fails.
@@ -57,7 +57,7 @@ pub enum Trouble {
 
 pub type Taken = Result<Sample, Trouble>;
 
-/// One of the two things a row compares.
+/// One of the two sides that a row compares.
 pub struct Side {
     pub name: String,
     /// How it waits for the other end.
@@ -79,7 +79,7 @@ impl Side {
         Side { name: name.into(), ..self }
     }
 
-    /// A figure that was promised, not one that is measured.
+    /// Returns a side with a promised figure, which is not measured.
     pub fn stated(value: f64) -> Side {
         Side::new("stated limit", "-", move |_| Ok(value.into()))
     }
@@ -97,7 +97,7 @@ impl Side {
     }
 }
 
-/// What a sample's value is.
+/// The meaning of a sample's value.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -106,12 +106,12 @@ pub enum Unit {
     Rate,
     /// Percent of one core.
     CorePercent,
-    /// How many times one is the other.
+    /// How many times as large one value is as the other.
     Times,
 }
 
 impl Unit {
-    /// How many times what the reference costs ours costs: below 1 is ours ahead.
+    /// Returns our cost divided by the reference's cost. Below 1, ours is better.
     pub fn cost(self, ours: f64, reference: f64) -> f64 {
         match self {
             Unit::Nanoseconds | Unit::CorePercent | Unit::Times => ours / reference,
@@ -137,15 +137,15 @@ impl Unit {
     }
 }
 
-/// A promise about a ratio, near and far.
+/// A promise about a ratio, for near and for far cores.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// Ours costs at most so many times what the reference costs.
+    /// Our cost is at most so many times the cost of the reference.
     AtMost { near: f64, far: f64 },
-    /// Ours is at least so many times ahead of the reference.
+    /// Ours is at least so many times as good as the reference.
     Ahead { near: f64, far: f64 },
-    /// Nothing promised: a figure to read the others by.
+    /// Without a promise: a figure that helps to read the others.
     Context,
 }
 
@@ -158,7 +158,7 @@ impl Bound {
         Bound::Ahead { near: limit, far: limit }
     }
 
-    /// The ratio that this bound speaks of, from the cost of ours over that of the reference.
+    /// Returns the ratio as this bound defines it, from our cost divided by the reference's cost.
     pub fn ratio(self, cost: f64) -> f64 {
         match self {
             Bound::AtMost { .. } | Bound::Context => cost,
@@ -193,7 +193,7 @@ impl Bound {
 
 /// One line of the table of promises.
 pub struct Row {
-    /// Dotted, from the general to the particular; filters match any part of it.
+    /// A name with dots, from the general to the particular. Filters match any part of it.
     pub name: String,
     /// What the two sides do, for `--list`.
     pub what: &'static str,
@@ -201,6 +201,6 @@ pub struct Row {
     pub ours: Side,
     pub reference: Side,
     pub bound: Bound,
-    /// Whether the distance of the cores decides the figures: samples are then told apart by it.
+    /// Whether the figures depend on the distance of the cores. If so, samples are told apart by it.
     pub by_distance: bool,
 }

@@ -9,13 +9,12 @@ use crate::rounds::{Kt, Rounds, Times, take};
 const SMALL: usize = 8;
 const KNEE: usize = Copying::KNEE;
 const LARGE: usize = 1 << 20;
-/// Longer than any copy here, so that all of it is hidden.
+/// Longer than any copy here, so that a copy is hidden completely.
 const LONG: Duration = Duration::from_micros(200);
 /// Long enough for a small message, and short enough for a KT to stay awake.
 const SHORT: Duration = Duration::from_micros(5);
 
-/// Measures all but what another hardware thread of the core takes: that stays what it is by
-/// default.
+/// Measures all costs except those of a KT on another hardware thread of the core, which keep their defaults.
 pub fn measure(cpus: [usize; 2], quick: bool) -> onchip::Result<Costs> {
     let batches = if quick { 3 } else { 25 };
     let at = |grain, bytes, kt| take(Rounds { grain, bytes, kt, batches }, cpus);
@@ -31,7 +30,7 @@ pub fn measure(cpus: [usize; 2], quick: bool) -> onchip::Result<Costs> {
         sent(at(SHORT, LARGE, Kt::AWAKE)?),
     );
     let delegating = at(SHORT, SMALL, Kt::AWAKE)?.calls;
-    // With nothing to compute a round is the delegation and the whole way of the message.
+    // Without computation, a round consists of the delegation and the whole way of the message.
     let whole = |bytes| {
         Ok::<_, onchip::Error>(at(Duration::ZERO, bytes, Kt::AWAKE)?.delegated - delegating)
     };

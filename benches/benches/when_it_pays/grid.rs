@@ -1,4 +1,4 @@
-//! Grain by size by place of the communication thread.
+//! A grid of grain, size, and place of the communication thread.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,9 +20,9 @@ pub struct Cell {
     pub grain: Duration,
     pub bytes: usize,
     pub times: Times,
-    /// What the model says of a delegated round, for the grain as it was measured; nanoseconds.
+    /// The model's time of a delegated round, for the measured grain; nanoseconds.
     pub model: f64,
-    /// The same of an inline round.
+    /// The model's time of an inline round.
     pub model_inline: f64,
 }
 
@@ -30,12 +30,12 @@ impl Cell {
     pub const HEADING: &str = "KT                    grain        size    computing       inline    \
         delegated        model   gain  model";
 
-    /// The part of the time that delegating saved.
+    /// Returns the part of the time that delegating saved.
     pub fn gain(&self) -> f64 {
         1.0 - self.times.delegated / self.times.inline
     }
 
-    /// The same by the model.
+    /// Returns the part of the time that delegating saves by the model.
     pub fn model_gain(&self) -> f64 {
         1.0 - self.model / self.model_inline
     }
@@ -69,7 +69,7 @@ impl fmt::Display for Cell {
     }
 }
 
-/// The cells one after another.
+/// Measures the cells one after another.
 pub fn measure(
     cpus: [usize; 2],
     costs: &Costs,

@@ -1,12 +1,10 @@
-//! When a communication thread pays: the model of `onchip::threads::pays` beside what this machine
-//! does.
+//! When a communication thread pays: the model of `onchip::threads::pays` beside measurements on this machine.
 //!
 //! `cargo bench --bench when_it_pays -- [--csv FILE] [--svg FILE] [--quick]`
 //!
-//! A rank on one core computes for a grain of time, sends a message to itself, and again. The same
-//! is measured without the send, with an inline send and with a delegated one, for the thread on
-//! the other core and on the rank's own. First come the constants of the model, measured apart
-//! from the grid.
+//! A rank on one core computes for a grain of time and sends a message to itself, in turn. The same is measured without
+//! the send, with an inline send, and with a delegated one, for a thread on the other core and on the rank's own. The
+//! constants of the model are measured first, separately from the grid.
 
 #![forbid(unsafe_code)]
 
@@ -64,7 +62,8 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     for cell in grid::measure(cpus, &costs, options.quick) {
         let cell = cell?;
         println!("{cell}");
-        // Long runs are watched, and a reader that went away does not matter to the measurements.
+        // The output is flushed because somebody may watch it. If that reader has gone, this does not matter to the
+        // measurements.
         let _ = std::io::stdout().flush();
         cells.push(cell);
     }

@@ -1,4 +1,4 @@
-//! The gain over the size of the message, measured and by the model.
+//! The gain over the size of the message, measured and predicted by the model.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -13,14 +13,14 @@ const COLOURS: [RGBColor; 5] = [
     RGBColor(86, 180, 233),
     RGBColor(213, 94, 0),
 ];
-/// Losses can be many times what there is to gain.
+/// The lower end of the axis, because losses can be many times as large as possible gains.
 const LOWEST: f64 = -100.0;
 const PANEL: (u32, u32) = (460, 420);
 
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-/// One panel for each place of the communication thread, one colour for each grain; measured with
-/// dots, the model as a thin line.
+/// Draws one panel for each place of the communication thread, and one colour for each grain. Dots are measured values,
+/// and thin lines are the model.
 pub fn svg(cells: &[Cell]) -> Result<String, Box<dyn std::error::Error>> {
     let mut places: Vec<&str> = cells.iter().map(Cell::place).collect();
     places.dedup();

@@ -6,14 +6,14 @@ use onchip::prelude::*;
 use onchip::threads::Spare;
 use onchip_benches::work::Work;
 
-/// What the rounds are made of.
+/// The parameters of the rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
     pub grain: Duration,
     /// A multiple of 8, and at least 8.
     pub bytes: usize,
     pub kt: Kt,
-    /// How often each kind is timed, in turn.
+    /// How often each kind is timed. The kinds are timed in turn.
     pub batches: usize,
 }
 
@@ -27,31 +27,32 @@ pub struct Kt {
 impl Kt {
     /// On the other core, always awake.
     pub const AWAKE: Kt = Kt { spare: Spare::Core, policy: WaitPolicy::Spin };
-    /// On the other core; it sleeps when there is nothing to do for a while.
+    /// On the other core. It sleeps if it has nothing to do for a while.
     pub const ADAPTIVE: Kt = Kt { spare: Spare::Core, policy: WaitPolicy::Adaptive };
     /// On the rank's own core.
     pub const BESIDE: Kt = Kt { spare: Spare::None, policy: WaitPolicy::Adaptive };
 }
 
-/// Nanoseconds a round: lower quartiles, since what else runs only ever adds.
+/// Nanoseconds for each round. They are lower quartiles, because disturbances only add to times.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Times {
     pub computing: f64,
     pub inline: f64,
     pub delegated: f64,
-    /// What the calls took of a delegated round: sending, accepting, waiting for the request.
+    /// The time of the calls in a delegated round: sending, accepting, and waiting for the request.
     pub calls: f64,
-    /// By how much the computing in a delegated round took longer than alone: the median of
-    /// differences within a batch.
+    /// By how much the computation takes longer in a delegated round than alone: the median of the differences within
+    /// each batch.
     pub slowed: f64,
 }
 
-/// A batch takes about this long.
+/// The approximate time of a batch.
 const BATCH: Duration = Duration::from_millis(2);
 const FEWEST: u32 = 8;
 const MOST: u32 = 2000;
 
-/// Computes, with a send or without, in turn; in a world of one rank on the first CPU.
+/// Times rounds with computation alone, with inline sends and with delegated sends in turn, in a world of one rank on
+/// the first CPU.
 pub fn take(rounds: Rounds, cpus: [usize; 2]) -> onchip::Result<Times> {
     let run = |rank: &Rank| in_world(rank, rounds, cpus);
     let world = World::threads(1).bind(Bind::List(vec![cpus[0]]));
@@ -127,8 +128,8 @@ impl Sending {
         })
     }
 
-    /// Time of so many rounds, and of the calls in them. The send before the first of them comes
-    /// before the clock, and what is under way after the last one is not waited for by it.
+    /// Returns the time of so many rounds, and of the calls in them. The send before the first round is not timed, nor
+    /// is the wait for the last message.
     fn rounds(
         &mut self,
         count: u32,
@@ -148,10 +149,10 @@ impl Sending {
         Ok((took, calls))
     }
 
-    /// Accepts the message before, and sends the next.
+    /// Accepts the previous message, and sends the next one.
     fn send(&mut self) -> onchip::Result<()> {
         self.accept()?;
-        // The one that was not sent just now.
+        // The buffer that was not used for the previous message.
         let mut message = self.spare.remove(0);
         self.number += 1;
         message[0] = self.number;

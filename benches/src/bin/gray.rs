@@ -4,10 +4,9 @@
 //! gray hot|streamed filter|any
 //! ```
 //!
-//! `filter` is the one that the video farm uses; `any` is the fastest of that and of plain loops
-//! that the compiler may vectorise as it likes: what a build for the processor at hand can reach
-//! with no care taken. A program by itself, so that the same source can be built for any
-//! instruction set.
+//! `filter` is the filter of the video farm. `any` is the fastest of it and of plain loops that the compiler may
+//! vectorise, so it shows what a build for the processor of this machine reaches without special care. This is a
+//! separate program, so that the same source can be built for any instruction set.
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;
@@ -17,13 +16,13 @@ use std::time::Instant;
 use video_farm::filter::{gray, gray_reference};
 
 const PIXELS: usize = 1000 * 1000;
-/// Several times the cache.
+/// The number of frames, which take several times the memory of the cache.
 const STREAMED: usize = 32;
 const BATCHES: usize = 9;
 
 type Filter = fn(&[u8], &mut [u8]);
 
-/// The definition, in 32 bits.
+/// The definition of gray, in 32 bits.
 fn wide(rgb: &[u8], gray: &mut [u8]) {
     for (gray, rgb) in gray.iter_mut().zip(rgb.as_chunks::<3>().0) {
         let [r, g, b] = rgb.map(u32::from);
@@ -31,7 +30,7 @@ fn wide(rgb: &[u8], gray: &mut [u8]) {
     }
 }
 
-/// The same in 16 bits: coefficients are split into 256 × high + low, so that nothing overflows.
+/// The same in 16 bits. Coefficients are split into 256 × high + low, so that nothing overflows.
 fn narrow(rgb: &[u8], gray: &mut [u8]) {
     for (gray, rgb) in gray.iter_mut().zip(rgb.as_chunks::<3>().0) {
         let [r, g, b] = rgb.map(u16::from);
@@ -45,7 +44,7 @@ fn frame(seed: usize) -> Vec<u8> {
     (0..3 * PIXELS).map(|i| ((i + seed).wrapping_mul(0x9E37_79B9) >> 11) as u8).collect()
 }
 
-/// Nanoseconds a frame, the middle one of several batches; `None` where a frame came out wrong.
+/// Returns nanoseconds for each frame, the median of several batches; `None` if a frame was wrong.
 fn measure(filter: Filter, frames: &[Vec<u8>], passes: usize) -> Option<f64> {
     let mut out = vec![vec![0; PIXELS]; frames.len()];
     let mut took: Vec<f64> = (0..=BATCHES)
@@ -58,7 +57,7 @@ fn measure(filter: Filter, frames: &[Vec<u8>], passes: usize) -> Option<f64> {
             }
             start.elapsed().as_nanos() as f64 / (passes * frames.len()) as f64
         })
-        // In the first batch pages are touched for the first time.
+        // In the first batch pages are touched for the first time, so it is skipped.
         .skip(1)
         .collect();
     let mut expected = vec![0; PIXELS];

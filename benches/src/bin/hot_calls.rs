@@ -1,15 +1,16 @@
-//! Calls as a program makes them: prints the nanoseconds of one, each batch's.
+//! Calls as a program makes them. Prints the nanoseconds of one call, for each batch.
 //!
 //! ```text
 //! hot_calls CALL FORM CPU CPU
 //! ```
 //!
 //! `CALL` is one of `pingpong`, `stream`, `receive`, `try-stream`, `tagged`, `barrier`, `broadcast`, `all-reduce`,
-//! `apply`, `submit`, `delegated`. `FORM` is where it stands: in the rank's own code (`loop`), in a closure that the loop calls
-//! (`closure`), or behind a pointer (`dyn`); of `stream` and `receive` also `unwrap`, `match` and `iter`, in the rank's own code.
+//! `apply`, `submit`, `delegated`. `FORM` is the place of the call: in the rank's own code (`loop`), in a closure that
+//! the loop calls (`closure`), or behind a pointer (`dyn`); for `stream` and `receive` also `unwrap`, `match` and
+//! `iter`, in the rank's own code.
 //!
-//! A program by itself, that knows the library by its facade alone: what the compiler makes of these loops is what it
-//! makes of anybody's.
+//! This is a separate program that uses only the library's facade, so the compiler treats its loops like those of any
+//! other program.
 #![forbid(unsafe_code)]
 
 use onchip::critical::objects::Counter;
@@ -23,7 +24,7 @@ use std::time::Instant;
 
 const BATCHES: usize = 11;
 const TAG: u32 = 1;
-/// Operations, or delegated sends, that are under way.
+/// The number of operations, or delegated sends, that are under way.
 const IN_FLIGHT: usize = 32;
 const BURST: u64 = 8;
 
@@ -71,7 +72,7 @@ macro_rules! repeat {
     };
 }
 
-/// Nanoseconds of one, one figure a batch; the first batch warms up.
+/// Returns nanoseconds for one call, one figure for each batch. The first batch warms up.
 fn batches(times: u64, mut batch: impl FnMut() -> onchip::Result<()>) -> onchip::Result<Vec<f64>> {
     let mut took = Vec::new();
     for _ in 0..=BATCHES {
@@ -112,10 +113,10 @@ fn pingpong(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
     })
 }
 
-/// Messages of a stream in a batch.
+/// Messages of a stream in each batch.
 const COUNT: u64 = 100_000;
 
-/// Sends the numbers of all batches from rank 0. Returns where they arrive, in rank 1.
+/// Sends the numbers of all batches from rank 0. In rank 1, returns the receiver at which they arrive.
 fn numbers(rank: &Rank) -> onchip::Result<Option<Receiver<u64>>> {
     let channel = Channel::degree(1024);
     if rank.id() == 1 {
@@ -172,7 +173,7 @@ fn stream(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
     })
 }
 
-/// Receives what a single rank has sent to itself before. Times the receives alone.
+/// Receives messages that a single rank has sent to itself before. Times only the receives.
 fn filled(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
     const FILLED: u64 = 512;
     const TIMES: u64 = 200;
@@ -286,7 +287,7 @@ fn all_reduce(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
     })
 }
 
-/// Applies operations from a single rank, so that nobody else wants the lock.
+/// Applies operations from a single rank, so that no other rank wants the lock.
 fn apply(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
     const CALLS: u64 = 20_000;
     let counter = Protected::<Counter>::open(rank, "counter", Scheme::HybLock, |_| ())?;
@@ -335,7 +336,7 @@ fn submit(rank: &Rank, form: Form) -> onchip::Result<Vec<f64>> {
     })
 }
 
-/// Sends from a rank to itself through a communication thread on the other CPU. Times the calls alone.
+/// Sends from a rank to itself through a communication thread on the other CPU. Times only the calls.
 fn delegated(rank: &Rank, form: Form, cpu: usize) -> onchip::Result<Vec<f64>> {
     const BURSTS: u64 = 250;
     let threads = CommThreads::builder(1).cpus([cpu]).wait(WaitPolicy::Spin).start()?;

@@ -12,14 +12,14 @@ use crate::processes;
 use crate::report::{Report, Summary};
 use crate::run;
 
-/// Which runs there are to be.
+/// The runs of a campaign.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
-    /// The seed of the first.
+    /// The seed of the first run.
     pub first: u64,
-    /// How many.
+    /// The number of runs.
     pub runs: u64,
-    /// From one seed to the next.
+    /// The difference from one seed to the next.
     pub stride: u64,
 }
 
@@ -28,10 +28,10 @@ impl Campaign {
         (0..self.runs).map(move |run| self.first.wrapping_add(run * self.stride))
     }
 
-    /// Does the runs one after the other, and hands each on.
+    /// Does the runs one after the other, and passes each to `each`.
     ///
     /// # Errors
-    /// A run can't be started, or `each` says so.
+    /// If a run can't be started, or `each` fails.
     pub fn one_by_one(
         self,
         mut each: impl FnMut(&Plan, Summary, Outcome) -> io::Result<()>,
@@ -58,10 +58,10 @@ impl Campaign {
         })
     }
 
-    /// Does the runs, so many at the same time, and hands each on.
+    /// Does the runs, `jobs` at a time, and passes each to `each`.
     ///
     /// # Errors
-    /// A run can't be started, or a job has not done all its runs.
+    /// If a run can't be started, or a job has not done all its runs.
     pub fn in_jobs(self, jobs: u64, each: impl Fn(&Summary)) -> io::Result<Report> {
         let (sender, summaries) = mpsc::channel();
         let mut running = Vec::new();

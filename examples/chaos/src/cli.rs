@@ -95,7 +95,7 @@ fn print_misses(run: &Summary) {
     }
 }
 
-/// One run, with all that was told.
+/// Does one run, and prints everything that was recorded.
 fn show(campaign: Campaign) -> std::io::Result<Report> {
     let mut report = Report::default();
     campaign.one_by_one(|plan, summary, outcome| {

@@ -5,7 +5,7 @@ use onchip::{Error, Result};
 
 use crate::random::mix;
 
-/// Which message it is.
+/// The identity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
     /// The sender.
@@ -16,7 +16,7 @@ pub struct Label {
     pub number: u64,
 }
 
-/// Something was not as it must be.
+/// A violated condition.
 #[derive(Debug)]
 pub struct Wrong(pub String);
 
@@ -58,8 +58,8 @@ impl Label {
     /// Checks a message that is to have that length.
     ///
     /// # Errors
-    /// It is not that message. The error says where it differs, and which one it is if it is
-    /// another one of the same sender.
+    /// If the message is another one. The error says where it differs, and which message it is, if it is another one of
+    /// the same sender.
     pub fn check(self, words: &[u64], len: usize) -> Result<()> {
         if words.len() != len {
             return wrong(format!("{self:?} has {} words instead of {len}", words.len()));

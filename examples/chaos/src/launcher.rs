@@ -1,4 +1,4 @@
-//! The launcher: runs the world, and tells what became of it.
+//! The launcher: runs the world, and tells how it ended.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::plan::{Plan, Start, Who};
 use crate::rank;
 use crate::record::Record;
 
-/// Is the launcher.
+/// Runs the launcher.
 pub fn main(plan: &Plan) -> ExitCode {
     let life = Life::begin(plan, Who::Launcher);
     let before = possessions();
@@ -37,8 +37,7 @@ pub fn main(plan: &Plan) -> ExitCode {
     }
 }
 
-/// Is a rank. Which one the library tells only in `run`; but the process is to be hurt before that,
-/// too.
+/// Runs a rank. The library tells which one it is only in `run`, but the process may be hurt before that.
 pub fn rank_main(plan: &Plan) -> ExitCode {
     let told = std::env::var("ONCHIP_RANK").unwrap_or_default();
     let rank = told.split(':').next().and_then(|rank| rank.parse().ok()).unwrap_or(usize::MAX);
@@ -56,10 +55,10 @@ pub fn rank_main(plan: &Plan) -> ExitCode {
     }
 }
 
-/// Who failed, and how.
+/// The ranks that failed, and how.
 type Failures = Vec<(usize, String)>;
 
-/// The one call of `run`.
+/// Makes the one call of `run`.
 fn enter(plan: &Plan, life: &Life) -> Result<Failures, Error> {
     let policy = if plan.park { WaitPolicy::Park } else { WaitPolicy::Adaptive };
     let world = World::processes(plan.ranks).wait(policy).args(rank_arguments(plan));
@@ -79,7 +78,7 @@ fn enter(plan: &Plan, life: &Life) -> Result<Failures, Error> {
     }
 }
 
-/// As `mprun` does it. Returns also how many bytes of the world's memory are in use at the end.
+/// Launches the ranks as `mprun` does. Also returns how many bytes of the world's memory are in use at the end.
 fn launch(plan: &Plan) -> Result<(Failures, Option<u64>), Error> {
     let program = std::env::current_exe().map_err(Error::other)?;
     let world = World::processes(plan.ranks).args(rank_arguments(plan));
@@ -103,7 +102,7 @@ fn rank_arguments(plan: &Plan) -> [String; 4] {
     ["--part".to_owned(), "rank".to_owned(), "--seed".to_owned(), plan.seed.to_string()]
 }
 
-/// What this process has open and mapped, by name.
+/// Returns what this process has open and mapped, by name.
 fn possessions() -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
     let mut count = |what: String| *all.entry(what).or_default() += 1;

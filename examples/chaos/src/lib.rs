@@ -1,9 +1,10 @@
 //! A campaign against worlds of processes.
 //!
-//! A run is a world of two to eight ranks that do a mix of everything the library has, while
-//! somebody is hurt: a rank, the launcher, or the launcher's parent. A seed says everything about a
-//! run: who does what, who is hurt, how and when. Afterwards the campaign judges what every process
-//! has told: the survivors finished or got an error that names the dead, no message was torn, came
+//! A run is a world of two to eight ranks that do a mix of everything the library has, while one process is hurt: a
+//! rank, the launcher, or the launcher's parent. A seed determines a run: what each rank does, which process is hurt,
+//! how and when. Afterwards the campaign judges the reports of all processes: the survivors finished or got an error
+//! that names the dead, no message was torn, came twice or is missing before one that came, and no process, file,
+//! descriptor or memory is left.
 //! twice or is missing before one that came, and no process, file, descriptor or memory is left.
 //!
 //! ```text

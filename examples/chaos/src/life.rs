@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use crate::plan::{EXIT_STATUS, How, Injury, Plan, When, Who};
 use crate::record::{Record, now};
 
-/// What is to happen to this process.
+/// The injury planned for this process.
 #[derive(Debug)]
 pub struct Life {
     injury: Option<Injury>,
@@ -21,7 +21,7 @@ pub struct Life {
 pub const LEAVES: &str = "this rank leaves, as planned";
 
 impl Life {
-    /// Begins, with the first instruction of `main`.
+    /// Begins a life, with the first instruction of `main`.
     pub fn begin(plan: &Plan, who: Who) -> Self {
         let injury = plan.injury_of(who);
         match injury {
@@ -65,24 +65,24 @@ impl Life {
     }
 }
 
-/// Hurts this process later, by a thread.
+/// Hurts this process later, from a thread.
 fn hurt_after(who: Who, how: How, micros: u64) {
     let timer = move || {
         thread::sleep(Duration::from_micros(micros));
         hurt(who, how);
     };
-    // Without the thread the process lives on, and says nothing of an injury.
+    // Without the thread the process lives on, and reports no injury.
     let _ = thread::Builder::new().spawn(timer);
 }
 
-/// Hurts this process. Returns from what is not fatal, and from what the caller must do.
+/// Hurts this process. Returns if the injury is not fatal, or if the caller must inflict it.
 fn hurt(who: Who, how: How) {
     Record::Hurt { who, pid: Pid::this().as_raw(), how, at: now() }.tell();
     match how {
         How::Kill => die_of(Signal::SIGKILL),
         How::Segv => die_of(Signal::SIGSEGV),
         How::Stop(_) => drop(kill(Pid::this(), Signal::SIGSTOP)),
-        // Without the hook, which would write to standard error.
+        // This avoids the hook, which would write to standard error.
         How::Panic => std::panic::resume_unwind(Box::new("as planned")),
         How::Exit => std::process::exit(EXIT_STATUS),
         How::Leave => {}

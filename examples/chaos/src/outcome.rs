@@ -5,10 +5,10 @@ use crate::record::Record;
 /// What came of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What was told.
+    /// The records.
     pub records: Vec<Record>,
-    /// What else came on standard error.
+    /// Everything else that came on standard error.
     pub rest: String,
-    /// What was left, and what did not come to its end.
+    /// Things that were left behind, and processes that did not end.
     pub left: Vec<String>,
 }

@@ -7,7 +7,7 @@ use crate::life::Life;
 use crate::plan::{Plan, Who};
 use crate::record::Record;
 
-/// Is the parent.
+/// Runs the parent.
 pub fn main(plan: &Plan) -> ExitCode {
     let life = Life::begin(plan, Who::Parent);
     let launcher = std::env::current_exe().and_then(|program| {

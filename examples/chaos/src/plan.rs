@@ -1,4 +1,4 @@
-//! What a seed says: the world, what its ranks do, who is hurt.
+//! What a seed stands for: the world, what its ranks do, and which processes are hurt.
 
 use std::fmt;
 
@@ -9,17 +9,17 @@ use crate::random::Random;
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What it was made of.
+    /// The seed that it was made from.
     pub seed: u64,
-    /// How many ranks there are.
+    /// The number of ranks.
     pub ranks: usize,
     /// How the world is started.
     pub start: Start,
     /// Whether blocked ranks sleep at once.
     pub park: bool,
-    /// What the ranks do, one after the other.
+    /// The steps of the ranks, one after the other.
     pub steps: Vec<Step>,
-    /// Who is hurt; each process once at most.
+    /// The injuries: at most one for each process.
     pub injuries: Vec<Injury>,
 }
 
@@ -32,27 +32,27 @@ pub enum Start {
     Launch,
 }
 
-/// One of the things that ranks do.
+/// One step of the ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// Which.
+    /// The operation.
     pub operation: Operation,
-    /// What it makes its random choices with.
+    /// The seed of its random choices.
     pub seed: u64,
 }
 
-/// Which operations a plan is of.
+/// The kind of operations of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Program {
-    /// Those that end for all when a rank is lost.
+    /// Operations that end for all when a rank is lost.
     Ends,
-    /// All.
+    /// All operations.
     Both,
-    /// Those after which the others go on. So there are more deaths.
+    /// Operations after which the others go on. So there are more deaths.
     GoesOn,
 }
 
-/// What ranks can do together.
+/// The operations that ranks do together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Operation {
     /// Channels between two ranks.
@@ -96,14 +96,14 @@ impl Operation {
     ];
 }
 
-/// What happens to one process.
+/// The injury of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Injury {
-    /// To whom.
+    /// The process.
     pub who: Who,
-    /// What.
+    /// The injury.
     pub how: How,
-    /// When.
+    /// The moment.
     pub when: When,
 }
 
@@ -118,7 +118,7 @@ pub enum Who {
     Rank(usize),
 }
 
-/// What happens to a process.
+/// The kinds of injuries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum How {
     /// `SIGKILL`.
@@ -136,24 +136,24 @@ pub enum How {
 }
 
 impl How {
-    /// Whether the process ends of it.
+    /// Returns whether it ends the process.
     pub fn is_fatal(self) -> bool {
         !matches!(self, Self::Stop(_))
     }
 }
 
-/// At which moment a process is hurt.
+/// The moment at which a process is hurt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// With the first instruction of `main`.
+    /// At the first instruction of `main`.
     First,
-    /// So many microseconds later, wherever it is.
+    /// So many microseconds later, whatever the process does then.
     After(u64),
-    /// Before it calls the library for this time, by the rank's own thread.
+    /// Before its call of the library with this number, by the rank's own thread.
     Call(u64),
     /// This many microseconds after [`Call`](Self::Call), when the rank is usually still in the call.
     Within(u64, u64),
-    /// With its last instruction: of the rank's code, where the process ends with that.
+    /// With its last instruction, or that of the rank's code if the process ends with that.
     Last,
 }
 
@@ -167,7 +167,7 @@ impl Plan {
         let ranks = random.weighted(&[(40, 2), (20, 3), (15, 4), (10, 5), (5, 6), (4, 7), (6, 8)]);
         let start = random.weighted(&[(60, Start::Run), (40, Start::Launch)]);
         let park = random.percent(30);
-        // By numbers of its own, so that the plans of programs of the first kind stay the same.
+        // This has numbers of its own, so that the plans of programs of the first kind stay the same.
         let program = Random::new(seed.rotate_left(9)).weighted(&[
             (50, Program::Ends),
             (15, Program::Both),
@@ -213,7 +213,7 @@ impl Plan {
                 let when =
                     random.weighted(&[(8, When::First), (47, after), (40, call), (5, When::Last)]);
                 match when {
-                    // Within the call that it comes to.
+                    // The injury comes within that call.
                     When::Call(call) if program != Program::Ends && random.percent(50) => {
                         When::Within(call, random.of_any_size(9))
                     }

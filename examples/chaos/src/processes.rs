@@ -38,7 +38,7 @@ pub fn reap(limit: Duration) -> bool {
 /// Returns the state and the parent of a process.
 fn state(pid: i32) -> Option<(char, i32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may have anything in it.
+    // The name may contain anything.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
@@ -68,7 +68,7 @@ pub fn below() -> Vec<i32> {
     found.split_off(1)
 }
 
-/// Returns what is known of the processes below this one, and of their worlds.
+/// Returns a description of the processes below this one, and of their worlds.
 pub fn facts() -> String {
     let mut text = String::new();
     let read = |pid, file| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();

@@ -26,7 +26,7 @@ impl Random {
         self.below(bound as u64) as usize
     }
 
-    /// Returns true in so many of 100 cases.
+    /// Returns true in `percent` of 100 cases.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
@@ -54,7 +54,7 @@ impl Random {
         high + self.below(high)
     }
 
-    /// Puts them into any order.
+    /// Puts the items into a random order.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.index(i + 1));

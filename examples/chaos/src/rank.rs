@@ -15,7 +15,7 @@ use crate::told::told;
 /// The code of every rank.
 ///
 /// # Errors
-/// What an operation said.
+/// The error of an operation.
 pub fn run(rank: &Rank, plan: &Plan, life: &Life) -> Result<()> {
     Record::Started { rank: rank.id(), at: now() }.tell();
     let ended = steps(rank, plan, life);

@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{How, Who};
 
-/// Something that a process tells.
+/// A report of a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Record {
-    /// It is about to be hurt.
+    /// The process is about to be hurt.
     Hurt {
         /// Which process.
         who: Who,
         /// Its number.
         pid: i32,
-        /// What is about to happen.
+        /// The injury.
         how: How,
         /// When, on the machine's clock.
         at: u64,
@@ -60,18 +60,18 @@ pub enum Record {
         step: usize,
         /// The rank.
         rank: usize,
-        /// Those that were left, this one among them.
+        /// The ranks that were left, including this one.
         group: Vec<usize>,
-        /// What they have computed together.
+        /// The result that they have computed together.
         result: u64,
     },
-    /// A rank was told that these are in the set.
+    /// A rank was told that these numbers are in the set.
     Marked {
         /// The step.
         step: usize,
         /// The rank.
         rank: usize,
-        /// Numbers that it has put there.
+        /// The numbers that it has put there.
         things: Vec<u32>,
     },
     /// What a rank has found in the set, after all ranks had told what they have put there.
@@ -109,7 +109,7 @@ pub enum Record {
     },
     /// The launcher's process has ended, as its parent sees it.
     Launched {
-        /// How.
+        /// The kind of its end.
         ending: String,
     },
 }
@@ -117,7 +117,7 @@ pub enum Record {
 /// How a rank's operations ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
-    /// All of them well.
+    /// All of them succeeded.
     Done,
     /// The plan says that it leaves.
     Left,
@@ -125,28 +125,28 @@ pub enum Verdict {
     Failed {
         /// The step.
         step: usize,
-        /// What it was told.
+        /// The kind of the error.
         told: Told,
         /// The error in words.
         error: String,
     },
-    /// Something was not as it must be.
+    /// A condition was violated.
     Wrong {
         /// The step.
         step: usize,
-        /// What.
+        /// The condition.
         reason: String,
     },
 }
 
-/// What an error says.
+/// The kind of an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Told {
     /// This rank was lost.
     Lost(usize),
     /// The other end was closed.
     Closed,
-    /// Whoever was to execute an operation is gone.
+    /// The rank that was to execute an operation is gone.
     Unknown,
     /// The communicator was revoked.
     Revoked,
@@ -164,16 +164,16 @@ pub fn now() -> u64 {
 }
 
 impl Record {
-    /// Tells it. A line is written at once, so that lines of several processes do not mix.
+    /// Tells the record. A line is written at once, so that lines of several processes do not mix.
     pub fn tell(&self) {
         if let Ok(json) = serde_json::to_string(self) {
-            // Nobody else is there to tell that it did not work.
+            // If this fails, there is no other place to report it.
             let _ = std::io::stderr().write_all(format!("{MARK}{json}\n").as_bytes());
         }
     }
 }
 
-/// Takes apart what came: records, and everything else.
+/// Splits what came into records and everything else.
 pub fn parse(text: &str) -> (Vec<Record>, String) {
     let (mut records, mut rest) = (Vec::new(), String::new());
     for line in text.split_inclusive('\n') {

@@ -1,4 +1,4 @@
-//! What came of all runs: the tables.
+//! The results of all runs, in tables.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 use crate::plan::{How, Operation, Plan, Who};
 use crate::record::{Record, Told, Verdict};
 
-/// From the death of one of two ranks, or from the other's beginning if that was later, to the other's error.
+/// The time from the death of one of two ranks, or from the other's beginning if that was later, to the other's error.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Notice {
     nanos: u64,
@@ -19,24 +19,24 @@ pub struct Notice {
     at_start: bool,
 }
 
-/// What counts of a run.
+/// The summary of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     /// Its seed.
     pub seed: u64,
-    /// Who was to be hurt, and how, and whether it came to that.
+    /// The injuries of the plan, and whether each happened.
     pub injuries: Vec<(String, bool)>,
-    /// What ranks did.
+    /// The operations of the ranks.
     pub operations: Vec<Operation>,
-    /// In which operations ranks got an error.
+    /// The operations in which ranks got an error.
     pub told: Vec<Operation>,
-    /// How many ranks finished.
+    /// The number of ranks that finished.
     pub finished: usize,
-    /// How long it took until one of two ranks was told of the other's death.
+    /// The time until one of two ranks was told of the other's death.
     pub notice: Option<Notice>,
-    /// What did not hold.
+    /// The conditions that did not hold.
     pub misses: Vec<String>,
-    /// How long it took.
+    /// The time that it took.
     pub took: Duration,
 }
 
@@ -89,7 +89,7 @@ impl Summary {
     }
 }
 
-/// What came of all runs.
+/// The results of all runs.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     runs: Vec<Summary>,

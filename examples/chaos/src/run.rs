@@ -17,7 +17,7 @@ use crate::processes;
 use crate::record::{self, Record};
 use crate::report::Summary;
 
-/// How long a run may take. All of them are short; but machines can be busy.
+/// The longest time that a run may take. All runs are short, but machines can be busy.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Does a run, and judges it. Files of the run's processes go into `folder`.
@@ -55,7 +55,7 @@ fn start(plan: &Plan, folder: &Path) -> io::Result<Outcome> {
         left.push(format!("no end after {LIMIT:?}:\n{}", processes::facts()));
         processes::end_all();
     }
-    // It may have been reaped already, with all others.
+    // The parent may have been reaped already, with all others.
     let _ = parent.wait();
     if !processes::reap(Duration::from_secs(5)) {
         left.push(format!("processes are left:\n{}", processes::facts()));
@@ -65,8 +65,8 @@ fn start(plan: &Plan, folder: &Path) -> io::Result<Outcome> {
     Ok(Outcome { records, rest, left })
 }
 
-/// Reads until no process is left that could say anything, and lets stopped ones go on. Returns
-/// whether that end came.
+/// Reads until no process is left that could write anything, and lets stopped ones go on. Returns whether that end
+/// came.
 fn collect(mut reader: PipeReader) -> io::Result<(String, bool)> {
     let (started, mut bytes, mut parsed) = (Instant::now(), Vec::new(), 0);
     let mut stopped: Vec<(Instant, i32)> = Vec::new();
@@ -100,7 +100,7 @@ fn collect(mut reader: PipeReader) -> io::Result<(String, bool)> {
     Ok((String::from_utf8_lossy(&bytes).into_owned(), ended))
 }
 
-/// What the campaign has open, and what lies in the shared memory's folder, that is of a run.
+/// Returns what the campaign has open, and what lies in the shared memory's folder, that is of a run.
 fn possessions() -> BTreeSet<String> {
     let fds = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let names = fds.filter_map(|entry| fs::read_link(entry.path()).ok());

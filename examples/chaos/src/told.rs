@@ -4,7 +4,7 @@ use onchip::{Error, ErrorKind};
 
 use crate::record::Told;
 
-/// Returns what an error says, or those that it is made of.
+/// Returns what an error says, or one of the errors that it is made of.
 pub fn told(error: &Error) -> Told {
     match error.kind() {
         ErrorKind::PeerLost { world_rank, .. } => Told::Lost(*world_rank),

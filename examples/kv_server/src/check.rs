@@ -4,34 +4,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::{Stamp, key, weight};
 
-/// What was in the store at the end.
+/// The content of the store at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// The stamp of each key's value, 0 for none.
     pub stamps: Vec<Stamp>,
     /// How many keys the store says there are.
     pub entries: usize,
-    /// A value that is none.
+    /// A value that no client has written.
     pub torn: Option<String>,
 }
 
-/// What a client says at the end.
+/// The report of a client at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// For each key, what it has written without what it has replaced.
+    /// For each key, the sum of what it has written without what it has replaced.
     pub sums: Vec<u64>,
-    /// Keys with operations of which it does not know what became of them.
+    /// Keys with operations whose outcome it does not know.
     pub unknown: Vec<usize>,
     /// Something that could not be.
     pub violation: Option<String>,
 }
 
-/// What was compared.
+/// The result of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Keys that are as all operations together have made them.
     pub verified: usize,
-    /// Keys of which nobody can say, because an operation on them may have been executed or not.
+    /// Keys that can't be checked, because an operation on them may have been executed or not.
     pub unknown: usize,
     /// Keys that are there.
     pub entries: usize,
@@ -87,22 +87,22 @@ mod tests {
     const BYTES: usize = 20;
     type Store = Map<Key, Value<63>>;
 
-    /// What a store does wrong, once, with an operation that changes a key.
+    /// The fault of a store in one operation that changes a key.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Fault {
         /// It answers, but does nothing.
         Lost,
-        /// It does it twice.
+        /// It executes the operation twice.
         Twice,
         /// It loses the key some time later.
         Forgotten,
         /// It mixes its value with another one.
         Torn,
-        /// It restores what was there before.
+        /// It restores the previous value.
         Undone,
     }
 
-    /// Clients in turn on a store, which does something wrong some time. What is found at the end.
+    /// Runs clients in turn on a store, which does something wrong at some time. Returns what is found at the end.
     fn run(seed: u64, capacity: usize, fault: Option<(Fault, u64)>) -> (Vec<Account>, Found) {
         let plan = Plan { seed, keys: KEYS, mix: Mix([4, 4, 1, 1]), ..plan() };
         let mut state = vec![Entry::default(); capacity];
@@ -115,7 +115,8 @@ mod tests {
             let (asked, op) = log.ask::<63>(kind, index);
             let before = state.clone();
             let mut answer = Store::apply(&mut state, op);
-            // Removed behind the clients' backs, what is gone is hardly to be told from what is.
+            // A key that was removed behind the clients' backs is hard to distinguish from one that a client has
+            // removed.
             let counts = kind != Kind::Get && kind != Kind::Remove && answer.is_done();
             if counts && left.is_some_and(|left| left > 0) {
                 left = left.map(|left| left - 1);

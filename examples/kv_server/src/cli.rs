@@ -179,7 +179,7 @@ impl Options {
         json.write_json(&report)
     }
 
-    /// One plan for each scheme.
+    /// Returns one plan for each scheme.
     ///
     /// # Errors
     /// Options that do not go together.
@@ -192,7 +192,7 @@ impl Options {
         let chosen = chosen.filter(|chosen| !chosen.is_empty());
         let clients = match self.clients {
             None if launched => None,
-            // So that there are several others to see.
+            // So several other clients can be looked at.
             clients if self.kill == Some(Victim::Client) => Some(clients.unwrap_or(cores().max(3))),
             clients => Some(clients.unwrap_or((cores() - 1).max(2))),
         };
@@ -240,7 +240,7 @@ impl Options {
     fn plan(&self, scheme: Scheme, launched: bool, clients: Option<usize>) -> Plan {
         Plan {
             scheme,
-            // A launcher's ranks are processes, whatever is asked for.
+            // A launcher's ranks are processes, whatever the options say.
             ranks: self.ranks.filter(|_| !launched).unwrap_or(Ranks::Processes),
             clients,
             others: 0,
@@ -249,7 +249,7 @@ impl Options {
             value_bytes: self.value_bytes,
             mix: self.mix(),
             distribution: self.distribution,
-            // Otherwise operations are executed one by one, when they are asked for.
+            // Without a server, operations are executed one by one, when they are asked for.
             in_flight: if scheme.needs_server() { self.in_flight } else { 1 },
             max_ops: self.max_ops,
             backoff: self.backoff,
@@ -267,7 +267,7 @@ impl Options {
         self.mix.unwrap_or_else(|| Mix::reading(self.read_percent.unwrap_or(80) as u32))
     }
 
-    /// What the store is under, in words.
+    /// Returns the load in words.
     fn load(&self, rows: &[Row]) -> String {
         let clients = rows.first().map_or(0, |row| row.clients);
         let ranks = rows.first().map_or(Ranks::Processes, |row| row.ranks);
@@ -309,7 +309,7 @@ pub(crate) mod tests {
         options.map_err(Error::new)?.plans(launched)
     }
 
-    /// What the tests begin with.
+    /// Returns the plan that the tests begin with.
     pub(crate) fn plan() -> Plan {
         plans("--scheme mcs --clients 2 --keys 10").unwrap().remove(0)
     }

@@ -18,41 +18,41 @@ use crate::log::{Asked, Counts, Log};
 use crate::mix::Kind;
 use crate::plan::{Limit, Plan, Victim};
 
-/// What clients share, in a critical section.
+/// The store that clients share, in a critical section.
 pub type Store<const N: usize> = Map<Key, Value<N>>;
 
-/// How a client fared.
+/// The results of a client.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fared {
     /// Its number.
     pub client: usize,
     /// Operations that were answered.
     pub operations: u64,
-    /// Of these, after somebody was killed.
+    /// The number of these that were answered after a rank was killed.
     pub afterwards: u64,
-    /// How long that took.
+    /// The time that took, in seconds.
     pub seconds: f64,
-    /// What became of them.
+    /// The numbers of operations by outcome.
     pub counts: Counts,
-    /// How often an operation took so many nanoseconds.
+    /// Latencies in nanoseconds, each with the number of operations that took it.
     pub latencies: Vec<(u64, u64)>,
     /// The longest time between two answers, in seconds.
     pub pause: f64,
-    /// Why it could not go on to the end.
+    /// The reason why it could not go on to the end.
     pub stopped: Option<String>,
-    /// What it says of the store.
+    /// Its report about the store.
     pub account: Account,
-    /// What was in the store at the end; of the first client.
+    /// The content of the store at the end. Only the first client reports it.
     pub found: Option<Found>,
 }
 
-/// The longest latency that is told from longer ones.
+/// The longest latency that is distinguished from longer ones.
 const LONGEST_LATENCY: Duration = Duration::from_secs(100);
 
-/// Latencies in nanoseconds, to three digits; none yet.
+/// Returns an empty histogram of latencies in nanoseconds, with three digits.
 ///
 /// # Errors
-/// None, for these numbers.
+/// Never fails, for these numbers.
 pub fn latencies() -> Result<Histogram<u64>, CreationError> {
     Histogram::new_with_max(LONGEST_LATENCY.as_nanos() as u64, 3)
 }
@@ -60,14 +60,14 @@ pub fn latencies() -> Result<Histogram<u64>, CreationError> {
 /// Where all ranks begin together, and the clients end.
 pub struct Together {
     first: bool,
-    /// For the first client all other ranks, for those the first client.
+    /// For the first client all other ranks; for those, the first client.
     peers: Vec<(Sender<u8>, Receiver<u8>)>,
     /// The first ones of them are no clients.
     others: usize,
 }
 
 impl Together {
-    /// Opened by every rank; the first client tells the others.
+    /// Opens the channels. Every rank does so, and the first client tells the others when to begin.
     pub fn open(rank: &Rank, plan: &Plan) -> onchip::Result<Self> {
         let lead = plan.others;
         let first = rank.id() == lead;
@@ -96,7 +96,7 @@ impl Together {
     /// For the first client, returns when all other clients have called it or are gone.
     pub fn end(mut self) {
         if !self.first {
-            // If the first one is gone, it does not wait.
+            // If the first client is gone, it does not wait.
             self.peers.iter_mut().for_each(|(tell, _)| drop(tell.send(&0)));
             return;
         }
@@ -119,18 +119,18 @@ struct Client<'a, const N: usize> {
     log: Log,
     window: VecDeque<Pending<'a, N>>,
     latencies: Histogram<u64>,
-    /// When it asked last, and when it was answered last.
+    /// When it asked last, and when it was last answered.
     asked: Instant,
     last: Instant,
-    /// When somebody is killed.
+    /// When a rank is killed.
     death: Option<Instant>,
     fared: Fared,
 }
 
-/// A client's part. `leave` leaves the report of one that is going to be killed.
+/// Does a client's part. `leave` writes the report of a client that is going to be killed.
 ///
 /// # Errors
-/// Those of the world, and of the store where nobody was to be killed.
+/// The errors of the world, and those of the store if no rank was to be killed.
 pub fn run<const N: usize>(
     plan: &Plan,
     number: usize,
@@ -263,7 +263,7 @@ impl<const N: usize> Client<'_, N> {
             }
             _ => {
                 let why = self.stops(error)?;
-                // It may have been executed all the same.
+                // The operation may have been executed nevertheless.
                 self.fared.account.unknown.extend(asked.changes());
                 self.fared.stopped.get_or_insert(why);
             }
@@ -271,7 +271,7 @@ impl<const N: usize> Client<'_, N> {
         Ok(())
     }
 
-    /// Why it can't go on, where that was to be expected.
+    /// Returns why it can't go on, if that was to be expected.
     fn stops(&self, error: Error) -> onchip::Result<String> {
         match error.kind() {
             ErrorKind::OutcomeUnknown { .. } | ErrorKind::PeerLost { .. }
@@ -283,7 +283,7 @@ impl<const N: usize> Client<'_, N> {
         }
     }
 
-    /// What it says of the store.
+    /// Returns what it reports of the store.
     fn account(&mut self) -> Account {
         self.fared.counts = self.log.counts;
         self.fared.latencies = self
@@ -321,7 +321,7 @@ impl<const N: usize> Client<'_, N> {
         Ok(found)
     }
 
-    /// Asks again while somebody follows the one who was killed.
+    /// Asks again while a successor follows the killed rank.
     fn insist(
         &mut self,
         mut answer: onchip::Result<MapAnswer<Value<N>>>,
@@ -336,7 +336,7 @@ impl<const N: usize> Client<'_, N> {
         answer
     }
 
-    /// Leaves its report, and is killed while it changes some last keys.
+    /// Writes its report, and is killed while it changes some last keys.
     fn die(mut self, leave: impl FnOnce(Fared) -> onchip::Result<()>) -> onchip::Result<Fared> {
         let keys: Vec<usize> = (0..self.plan.in_flight.max(4)).map(|_| self.load.key()).collect();
         let mut account = self.account();
@@ -353,7 +353,7 @@ impl<const N: usize> Client<'_, N> {
             if self.window.len() == self.plan.in_flight
                 && let Some(oldest) = self.window.pop_front()
             {
-                // Whatever comes of it, nobody will ask.
+                // The result does not matter, because nothing asks for it.
                 let _ = oldest.request.wait();
             }
         }
@@ -368,7 +368,7 @@ pub fn die() {
     }
 }
 
-/// Whether a client is the one to be killed.
+/// Returns whether this client is the one to be killed.
 pub fn is_victim(plan: &Plan, rank: &Rank) -> bool {
     plan.kill == Some(Victim::Client) && rank.id() + 1 == rank.size()
 }

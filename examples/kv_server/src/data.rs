@@ -13,22 +13,23 @@ pub const SHORTEST: usize = 8;
 /// The longest one.
 pub const LONGEST: usize = 255;
 
-/// Who has written a value, and as his how manieth: what tells it from all others. 0 is no value.
+/// The client that has written a value, and the value's number among the client's own. No two values have the same
+/// stamp. 0 is no value.
 pub type Stamp = u64;
 
 const NUMBER_BITS: u32 = 44;
 
-/// The stamp of a client's `number`-th value.
+/// Returns the stamp of a client's `number`-th value.
 pub fn stamp(client: usize, number: u64) -> Stamp {
     (client as u64 + 1) << NUMBER_BITS | (number & ((1 << NUMBER_BITS) - 1))
 }
 
-/// The client that has written a value; `None` for no value.
+/// Returns the client that has written a value; `None` for no value.
 pub fn writer(stamp: Stamp) -> Option<usize> {
     ((stamp >> NUMBER_BITS) as usize).checked_sub(1)
 }
 
-/// Numbers that have nothing to do with each other, from numbers that have.
+/// Returns numbers that look unrelated, for numbers that are related.
 pub fn mixed(number: u64) -> u64 {
     let mut z = number;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -36,14 +37,14 @@ pub fn mixed(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What a value adds to a sum over values; 0 for none.
+/// Returns what a value adds to a sum over values; 0 for none.
 pub fn weight(stamp: Stamp) -> u64 {
     if stamp == 0 { 0 } else { mixed(stamp) }
 }
 
-/// A key by its number.
+/// Returns a key by its number.
 pub fn key(index: usize) -> Key {
-    // `format!` would take longer than many a store.
+    // `format!` would take longer than many operations of a store.
     let mut text = *b"key:00000000";
     let mut rest = index;
     for digit in text[4..].iter_mut().rev() {
@@ -54,12 +55,12 @@ pub fn key(index: usize) -> Key {
 }
 
 fn bytes<const N: usize>(bytes: &[u8]) -> Bytes<N> {
-    // What is made here fits.
+    // The content that is made here always fits.
     Bytes::new(bytes).unwrap_or_default()
 }
 
-/// The value of a key that has this stamp, of `len` bytes: the stamp, and what follows from it and
-/// from the key.
+/// Returns the value of a key that has this stamp, of `len` bytes: the stamp, and bytes that follow from it and the
+/// key.
 pub fn value<const N: usize>(index: usize, stamp: Stamp, len: usize) -> Value<N> {
     let mut text = [0; LONGEST + 1];
     let (words, _) = text.as_chunks_mut::<8>();
@@ -71,7 +72,7 @@ pub fn value<const N: usize>(index: usize, stamp: Stamp, len: usize) -> Value<N>
     bytes(&text[..len])
 }
 
-/// The stamp of a value of this key, if it is one: all of it, and nothing else.
+/// Returns the stamp of a value of this key, if all of it is as it must be.
 pub fn stamp_of<const N: usize>(index: usize, found: &Value<N>, len: usize) -> Option<Stamp> {
     let stamp = u64::from_le_bytes(*found.first_chunk()?);
     (*found == value(index, stamp, len)).then_some(stamp)

@@ -1,4 +1,4 @@
-//! Which operations on which keys.
+//! The choice of operations and keys.
 
 use crate::mix::{Distribution, Kind, Mix};
 use crate::plan::Plan;
@@ -16,7 +16,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// The operations of a client.
+    /// Creates the operations of a client.
     pub fn new(plan: &Plan, client: usize) -> Self {
         let mut sum = 0.0;
         let sums = match plan.distribution {
@@ -43,12 +43,12 @@ impl Load {
         }
     }
 
-    /// An operation, and its key.
+    /// Returns an operation, and its key.
     pub fn pick(&mut self) -> (Kind, usize) {
         (self.mix.pick(&mut self.random), self.key())
     }
 
-    /// Any number below `bound`.
+    /// Returns any number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.random.below(bound)
     }

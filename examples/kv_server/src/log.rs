@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use crate::data::{Op, Stamp, Value, key, stamp, stamp_of, value, weight, writer};
 use crate::mix::Kind;
 
-/// How many operations of a client came to which end.
+/// How many operations of a client had each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Values asked for.
     pub gets: u64,
-    /// Of these, keys that were there.
+    /// Gets whose key was there.
     pub hits: u64,
     /// Values written.
     pub puts: u64,
@@ -28,7 +28,7 @@ pub struct Counts {
     pub removes: u64,
     /// Compared, and swapped.
     pub swaps: u64,
-    /// Compared, and somebody else was faster.
+    /// Compared, when another client was faster.
     pub missed: u64,
 }
 
@@ -37,36 +37,36 @@ pub struct Counts {
 pub struct Asked {
     kind: Kind,
     index: usize,
-    /// What it writes.
+    /// The stamp that it writes.
     new: Stamp,
-    /// What it expects to be there.
+    /// The stamp that it expects to be there.
     expected: Stamp,
 }
 
 impl Asked {
-    /// Its key, if it is changed.
+    /// Returns its key, if the operation may change it.
     pub fn changes(&self) -> Option<usize> {
         (self.kind != Kind::Get).then_some(self.index)
     }
 }
 
-/// What a client knows of the store.
+/// A client's knowledge of the store.
 #[derive(Clone, Debug)]
 pub struct Log {
     client: usize,
     value_bytes: usize,
     written: u64,
-    /// For each key, what was seen or written last.
+    /// For each key, the stamp that was seen or written last.
     seen: Vec<Stamp>,
     /// For each key, the sum of what was written, without what was replaced.
     sums: Vec<u64>,
-    /// What happened how often.
+    /// The numbers of outcomes.
     pub counts: Counts,
     violation: Option<String>,
 }
 
 impl Log {
-    /// Of a client that knows nothing.
+    /// Creates the log of a client that knows nothing.
     pub fn new(client: usize, keys: usize, value_bytes: usize) -> Self {
         Self {
             client,
@@ -79,7 +79,7 @@ impl Log {
         }
     }
 
-    /// An operation on a key, and what to ask the store for.
+    /// Returns an operation on a key, and what to ask the store for.
     pub fn ask<const N: usize>(&mut self, kind: Kind, index: usize) -> (Asked, Op<N>) {
         let mut asked = Asked { kind, index, new: 0, expected: 0 };
         if let Kind::Put | Kind::Swap = kind {
@@ -100,8 +100,8 @@ impl Log {
         (asked, op)
     }
 
-    /// Whether the operation has replaced what it wrote itself: it was executed again after somebody was
-    /// killed in the middle of it, and what it replaced at first nobody knows.
+    /// Returns whether the operation has replaced what it had written itself: it was executed again after a rank was
+    /// killed in the middle of it. What it replaced at first is unknown.
     pub fn was_repeated<const N: usize>(
         &self,
         asked: &Asked,
@@ -113,7 +113,7 @@ impl Log {
                 == Some(asked.new)
     }
 
-    /// Writes down what became of an operation. Those of a client are answered in their order.
+    /// Records the outcome of an operation. Those of a client are answered in their order.
     pub fn answered<const N: usize>(&mut self, asked: &Asked, answer: &MapAnswer<Value<N>>) {
         let Asked { kind, index, new, expected } = *asked;
         let before = match answer.before() {
@@ -164,8 +164,7 @@ impl Log {
         self.violation.get_or_insert(format!("client {}, {:?}: {what}", self.client, key(index)));
     }
 
-    /// What comes of it: the sums, and the first thing that could not be. Nothing is to be
-    /// answered after this.
+    /// Returns the sums, and the first thing that could not be. Nothing may be answered after this.
     pub fn finish(&mut self) -> (Vec<u64>, Option<String>) {
         (std::mem::take(&mut self.sums), self.violation.take())
     }

@@ -22,14 +22,14 @@ pub enum Kind {
     Swap,
 }
 
-/// How often which operation is chosen, in proportion to the others.
+/// How often each operation is chosen, in proportion to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mix(pub [u32; 4]);
 
 impl Mix {
     const KINDS: [Kind; 4] = [Kind::Get, Kind::Put, Kind::Remove, Kind::Swap];
 
-    /// With so many gets of 100 operations; half of the others give a key a value, a quarter each
+    /// Returns a mix with `percent` gets of 100 operations; half of the others give a key a value, a quarter each
     /// remove and compare.
     pub fn reading(percent: u32) -> Self {
         let writing = 100 - percent.min(100);

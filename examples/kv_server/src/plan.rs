@@ -1,4 +1,4 @@
-//! What is to be done, as all ranks get to know it.
+//! The plan of a run, which all ranks get.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,21 +38,21 @@ pub enum Pause {
     None,
     /// So many of the processor's pauses.
     Fixed(u32),
-    /// As long as turns out to be best.
+    /// As long as measurements show to be best.
     Tuned,
 }
 
 /// One world with one algorithm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Who lets clients in; rank 0 serves.
+    /// The scheme; rank 0 serves.
     #[serde(with = "by_name")]
     pub scheme: Scheme,
-    /// What ranks are.
+    /// The kind of the ranks.
     pub ranks: Ranks,
     /// How many clients there are; `None` for all ranks of a launched world that are left.
     pub clients: Option<usize>,
-    /// Ranks that are no clients: the first ones.
+    /// The number of ranks that are no clients: the first ones.
     pub others: usize,
     /// How many keys clients use.
     pub keys: usize,
@@ -70,18 +70,18 @@ pub struct Plan {
     pub max_ops: usize,
     /// How long clients of the slot server look away.
     pub backoff: Pause,
-    /// Where random numbers begin.
+    /// The seed of random numbers.
     pub seed: u64,
     /// When a client has done enough.
     pub limit: Limit,
-    /// Who is killed after half of the time.
+    /// The rank that is killed after half of the time.
     pub kill: Option<Victim>,
     /// Where the ranks leave their reports when one is killed: a world with such a rank has no
     /// results.
     pub reports: Option<PathBuf>,
 }
 
-/// What a rank does.
+/// The part of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Executes operations.
@@ -95,7 +95,7 @@ pub enum Role {
 }
 
 impl Plan {
-    /// What a rank does.
+    /// Returns what a rank does.
     pub fn role(&self, rank: usize) -> Role {
         match rank {
             _ if rank >= self.others => Role::Client(rank - self.others),
@@ -105,22 +105,22 @@ impl Plan {
         }
     }
 
-    /// Whether a rank takes over when the server is killed.
+    /// Returns whether a rank takes over when the server is killed.
     pub fn has_stand_by(&self) -> bool {
         self.kill == Some(Victim::Server) && self.scheme.needs_server()
     }
 
-    /// Whether the store goes on when one operation is unknown: somebody follows the one who was killed.
+    /// Returns whether the store goes on when one operation is unknown, because the killed rank has a successor.
     pub fn is_followed(&self) -> bool {
         self.has_stand_by() || self.kill.is_some() && !self.scheme.needs_server()
     }
 
-    /// The rank that is killed.
+    /// Returns the rank that is killed.
     pub fn victim(&self, ranks: usize) -> Option<usize> {
         self.kill.map(|kill| if kill == Victim::Server { 0 } else { ranks - 1 })
     }
 
-    /// How the store is protected.
+    /// Returns how the store is protected.
     pub fn section(&self) -> Section {
         let backoff = match self.backoff {
             Pause::None => Backoff::None,
@@ -135,7 +135,7 @@ impl Plan {
     }
 }
 
-/// Schemes in files, and for other ranks: by their names.
+/// Stores schemes in files, and passes them to other ranks, by their names.
 pub(crate) mod by_name {
     use onchip::critical::Scheme;
     use serde::de::{Deserialize, Deserializer, Error};

@@ -7,7 +7,7 @@ use crate::data::mixed;
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of one of several who have the same seed.
+    /// Creates the numbers of one of several clients that have the same seed.
     pub fn new(seed: u64, of: u64) -> Self {
         Self(mixed(seed) ^ mixed(!of))
     }
@@ -18,12 +18,12 @@ impl Random {
         mixed(self.0)
     }
 
-    /// One below `bound`.
+    /// Returns a number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.number()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// From 0 to 1.
+    /// Returns a number from 0 to 1.
     pub fn fraction(&mut self) -> f64 {
         (self.number() >> 11) as f64 / (1u64 << 53) as f64
     }

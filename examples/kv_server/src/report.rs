@@ -1,4 +1,4 @@
-//! What came of all of it, as a table and as it goes into files.
+//! The results, as a table and as they go into files.
 
 use example_support::table::{or_dash, table};
 use example_support::{Error, Result};
@@ -12,7 +12,7 @@ use crate::log::Counts;
 use crate::plan::{Plan, Ranks, Victim, by_name};
 use crate::world::{Outcome, victim_name};
 
-/// What was measured.
+/// The measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The load, in words.
@@ -23,30 +23,30 @@ pub struct Report {
     pub rows: Vec<Row>,
 }
 
-/// How the store fared with one scheme.
+/// The results of the store with one scheme.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Who let clients in.
+    /// The scheme.
     #[serde(with = "by_name")]
     pub scheme: Scheme,
-    /// What ranks were.
+    /// The kind of the ranks.
     pub ranks: Ranks,
-    /// How many clients there were.
+    /// The number of clients.
     pub clients: usize,
     /// Operations that were answered.
     pub operations: u64,
-    /// In a second.
+    /// The number of operations in a second.
     pub rate: f64,
     /// Latencies in microseconds.
     pub latency_us: Latency,
-    /// Operations in a second of the client that had most, over those of the one that had fewest;
-    /// without one that was killed. `None` where one had none.
+    /// Operations in a second of the client that had most, divided by those of the client that had fewest, without a
+    /// killed one. `None` if a client had none.
     pub fairness: Option<f64>,
-    /// What the operations did.
+    /// The outcomes of the operations.
     pub counts: Counts,
-    /// What logs and store agree on; `None` where nobody could look at the store any more.
+    /// The result of comparing logs and store; `None` if no rank could read the store any more.
     pub verdict: Option<Verdict>,
-    /// What somebody's death did.
+    /// The effect of a rank's death.
     pub death: Option<Death>,
 }
 
@@ -61,10 +61,10 @@ pub struct Latency {
     pub max: f64,
 }
 
-/// What a death did to the others.
+/// The effect of a death on the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Death {
-    /// Who was killed.
+    /// The killed rank.
     pub victim: Victim,
     /// Its rank.
     pub rank: usize,
@@ -74,16 +74,16 @@ pub struct Death {
     pub pause_ms: f64,
     /// Whether another server took over.
     pub taken_over: bool,
-    /// Whether that one found an operation cut short, and repaired the store.
+    /// Whether that server found an operation cut short, and repaired the store.
     pub repaired: bool,
-    /// How many of the others could not go on.
+    /// The number of others that could not go on.
     pub stopped: usize,
-    /// Why they could not.
+    /// The reason why they could not.
     pub reason: Option<String>,
 }
 
 impl Row {
-    /// What came of one world.
+    /// Makes the row of one world.
     ///
     /// # Errors
     /// When the content of the store does not follow from the operations.
@@ -132,7 +132,7 @@ impl Row {
         })
     }
 
-    /// What is known of the store at the end, in a few words.
+    /// Returns what is known of the store at the end, in a few words.
     fn end(&self) -> String {
         match &self.verdict {
             None => "out of reach".to_owned(),
@@ -145,7 +145,7 @@ impl Row {
         }
     }
 
-    /// What somebody's death did, in words.
+    /// Returns the effect of a rank's death, in words.
     fn told(&self) -> Option<String> {
         let death = self.death.as_ref()?;
         let (rank, who) = (death.rank, victim_name(death.victim));
@@ -190,7 +190,7 @@ impl Latency {
 }
 
 impl Report {
-    /// The rows beside each other, and what deaths did.
+    /// Returns the rows beside each other, and the effects of deaths.
     pub fn table(&self) -> String {
         let end = "the store at the end";
         let head = ["scheme", "Mops/s", "p50 µs", "p90", "p99", "p99.9", "max", "fairness", end];
@@ -218,7 +218,7 @@ impl Report {
         text.trim_end().to_owned()
     }
 
-    /// The rows as comma-separated values, with a head.
+    /// Returns the rows as comma-separated values, with a head.
     pub fn csv(&self) -> String {
         let mut text = "scheme,ranks,clients,operations,operations_per_s,p50_us,p90_us,p99_us,\
                         p99.9_us,max_us,fairness,verified,unknown\n"
@@ -305,7 +305,7 @@ mod tests {
         outcome.clients[0].found = None;
         outcome.clients[0].stopped = Some("nothing goes".to_owned());
         let row = Row::new(&plan, &outcome).unwrap();
-        // The victim's do not count.
+        // The victim's operations do not count.
         assert_eq!((row.fairness, row.end()), (Some(1.0), "out of reach".to_owned()));
         assert!(row.told().unwrap().contains("All of the others had to stop: nothing goes."));
     }

@@ -6,11 +6,10 @@ use serde::{Deserialize, Serialize};
 use crate::client::{Store, Together, die};
 use crate::plan::{Limit, Plan, Victim};
 
-/// How a server followed another one.
+/// How a server took over from another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakenOver {
-    /// Whether the other one was killed in the middle of an operation, so that the store had to be
-    /// repaired.
+    /// Whether the other server was killed in the middle of an operation, so that the store had to be repaired.
     pub cut_short: bool,
 }
 
@@ -33,21 +32,21 @@ pub fn serve<const N: usize>(
             }
         });
         server.serve()?;
-        // It is not to leave before.
+        // The server must not leave before that.
         std::thread::sleep(time);
         return Ok(());
     }
     server.serve()?;
-    // Until now: the first client tells all ranks to begin.
+    // The channels stay open until now, because the first client tells all ranks to begin.
     drop(together);
     Ok(())
 }
 
-/// Waits for the end of the server, and takes over. If that one was killed in the middle of an operation,
-/// the library repairs the store before it executes another one.
+/// Waits for the end of the server, and takes over. If the server was killed in the middle of an operation, the library
+/// repairs the store before it executes another one.
 ///
 /// # Errors
-/// Those of the world.
+/// The errors of the world.
 pub fn stand_by<const N: usize>(
     store: Protected<Store<N>>,
     mut together: Together,

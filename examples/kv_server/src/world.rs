@@ -13,12 +13,12 @@ use crate::client::{self, Fared, Store, Together};
 use crate::plan::{Plan, Ranks, Role, Victim};
 use crate::server::{self, TakenOver};
 
-/// What a rank has to say.
+/// The report of a rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Told {
     /// It was a client.
     Client(Box<Fared>),
-    /// It followed the server.
+    /// It took over from the server.
     TakenOver(TakenOver),
     /// It served, or did nothing.
     Nothing,
@@ -26,12 +26,12 @@ pub enum Told {
     Misfit(String),
 }
 
-/// What came of a world.
+/// The result of a world.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// How the clients fared, the one that was killed as well.
     pub clients: Vec<Fared>,
-    /// How the server was followed.
+    /// How another server took over.
     pub taken_over: Option<TakenOver>,
     /// Which rank was killed.
     pub killed: Option<usize>,
@@ -40,10 +40,10 @@ pub struct Outcome {
 /// A hidden option that a rank which is a process is started with, and the plan.
 pub const PLAN: &str = "--plan-of-rank";
 
-/// Runs a world, and puts together what came of it.
+/// Runs a world, and puts the results together.
 ///
 /// # Errors
-/// Whatever keeps the ranks from their work; that somebody was lost who was not to be killed.
+/// Whatever keeps the ranks from their work, and the loss of a rank that was not to be killed.
 pub fn run(plan: &Plan) -> Result<Outcome> {
     let size = plan.others + plan.clients.unwrap_or(1);
     let code = |rank: &Rank| -> onchip::Result<Told> {
@@ -86,7 +86,7 @@ pub fn run(plan: &Plan) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// A rank's part, for values of the shortest type that has room.
+/// Does a rank's part, for values of the shortest type that has room.
 fn work(rank: &Rank, plan: &Plan) -> onchip::Result<Told> {
     let (wanted, is) = (plan.others + plan.clients.unwrap_or(1), rank.size());
     if is < wanted || plan.clients.is_some() && is > wanted {
@@ -130,13 +130,13 @@ fn work_on<const N: usize>(rank: &Rank, plan: &Plan) -> onchip::Result<Told> {
     }
 }
 
-/// The file of a rank's report.
+/// Writes the file of a rank's report.
 fn leave(folder: &Path, rank: usize, told: &Told) -> onchip::Result<()> {
     let json = serde_json::to_vec(told).map_err(onchip::Error::other)?;
     fs::write(folder.join(rank.to_string()), json).map_err(onchip::Error::other)
 }
 
-/// The report of a rank, if it left one.
+/// Returns the report of a rank, if it left one.
 fn read(folder: &Path, rank: usize) -> Result<Option<Told>> {
     let file = folder.join(rank.to_string());
     if !file.exists() {
@@ -147,7 +147,7 @@ fn read(folder: &Path, rank: usize) -> Result<Option<Told>> {
     told.map(Some).map_err(|error| Error::at(file.display(), error))
 }
 
-/// Who was killed, in words.
+/// Returns which rank was killed, in words.
 pub fn victim_name(victim: Victim) -> &'static str {
     match victim {
         Victim::Client => "the last client",

@@ -4,14 +4,14 @@ use example_support::program;
 use kv_server::report::{Report, Row};
 use onchip::critical::Scheme;
 
-/// Runs to a good end and returns standard output.
+/// Runs a command that must succeed, and returns standard output.
 fn run_well(arguments: &[&str]) -> String {
     let output = program::run_well("kv_server", arguments);
     assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs to a good end and returns what was measured.
+/// Runs a command that must succeed, and returns what was measured.
 fn rows(arguments: &[&str]) -> Vec<Row> {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("json");
@@ -112,8 +112,8 @@ fn another_server_takes_over() {
             assert_eq!(death.rank, 0);
             let verdict = row.verdict.unwrap();
             assert!(death.taken_over && death.stopped == 0 && death.afterwards > 0, "{row:?}");
-            // What was in the middle; by channels also what was on its way, and one more of each client
-            // that hears of it when it asks.
+            // The operation that the server was executing is unknown. With channels, so are those on their way, and one
+            // more of each client that learns of the death when it asks.
             let most = if row.scheme == Scheme::SlotServer { 1 } else { 9 * row.clients };
             assert!(verdict.unknown <= most, "{row:?}");
             assert_eq!(verdict.verified + verdict.unknown, 100, "{row:?}");
@@ -136,14 +136,14 @@ fn a_client_that_dies_disturbs_no_server() {
     }
 }
 
-/// Whatever it is in the middle of: with a lock or as a combiner it is followed, and the store repaired.
+/// A client may die in the middle of anything. If it has the lock or combines, its successor repairs the store.
 #[test]
 fn a_client_that_dies_stops_nobody() {
     for row in rows(&["--kill", "client", "--seconds", "0.1", "-k", "100"]) {
         let death = row.death.as_ref().unwrap();
         assert!(death.stopped == 0 && death.afterwards > 0, "{row:?}");
         let verdict = row.verdict.unwrap();
-        // As many as it had in flight, and one that it executed for somebody else.
+        // As many as it had in flight, and one that it executed for another client.
         assert!((1..=9).contains(&verdict.unknown), "{row:?}");
         assert_eq!(verdict.verified + verdict.unknown, 100);
     }

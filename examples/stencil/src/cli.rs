@@ -183,7 +183,7 @@ impl Options {
         let usual = if mode == Mode::Sequential { 1 } else { cores().max(2) };
         let workers = self.workers.first().copied().unwrap_or(usual);
         let job = self.job(init, self.grid.map_or([workers, 1], |grid| grid.0));
-        // A launcher's ranks are processes, whatever is asked for.
+        // A launcher's ranks are processes, whatever the options say.
         let ranks = match self.ranks {
             _ if onchip::launched() && mode != Mode::Sequential => Ranks::Processes,
             None if !self.lose.is_empty() => Ranks::Processes,

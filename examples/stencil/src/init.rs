@@ -35,17 +35,17 @@ enum Origin {
 }
 
 impl Init {
-    /// The waves around two centres, from 0 to 1.
+    /// Returns the waves around two centres, from 0 to 1.
     pub fn pattern(size: usize) -> Self {
         Self { size, origin: Origin::Pattern }
     }
 
-    /// A picture (PNG, PPM), stretched to `size` rows and columns where that is given, and else to
-    /// as many as its shorter side; or raw little-endian doubles, which must be `size` by `size`,
-    /// and say by their number how many that is when `size` doesn't.
+    /// Opens a picture (PNG, PPM), or a file of raw little-endian doubles. A picture is stretched to `size` rows and
+    /// columns, or to the length of its shorter side without `size`. Doubles must be `size` by `size`; without `size`,
+    /// their number must be a square.
     ///
     /// # Errors
-    /// A file that cannot be read, is no picture after all, or has another number of doubles.
+    /// If the file can't be read, is no picture, or has another number of doubles.
     pub fn open(path: &Path, size: Option<usize>) -> Result<Self> {
         let start = |file: File| {
             let (mut start, bytes) = (Vec::new(), file.metadata()?.len());
@@ -80,16 +80,15 @@ impl Init {
         Ok(Self { size, origin: Origin::Picture(path.to_owned(), cells.collect()) })
     }
 
-    /// Rows of the matrix, and columns.
+    /// Returns the number of rows of the matrix, which is that of its columns.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// A block of the matrix, row by row.
+    /// Returns a block of the matrix, row by row.
     ///
     /// # Errors
-    /// A file that cannot be read any more, or has values that are no numbers or too large to add
-    /// five of them.
+    /// If the file cannot be read any more, or has values that are no numbers, or too large to add five of them.
     pub fn block(&self, rows: Range<usize>, columns: Range<usize>) -> Result<Vec<f64>> {
         let mut block = Vec::with_capacity(rows.len() * columns.len());
         match &self.origin {
@@ -131,7 +130,7 @@ impl Init {
         Ok(block)
     }
 
-    /// Where a row or column lies, from -1 to 1.
+    /// Returns where a row or column lies, from -1 to 1.
     fn place(&self, index: usize) -> f64 {
         (2 * index + 1) as f64 / self.size as f64 - 1.0
     }
@@ -154,7 +153,7 @@ fn raw_size(bytes: u64, size: Option<usize>) -> Result<usize, String> {
     }
 }
 
-/// Whether a file that begins so is to be read as a picture: by its name, or by what it says itself.
+/// Returns whether a file that begins like this is a picture: by its name, or by its content.
 fn is_picture(path: &Path, start: &[u8]) -> bool {
     let extension = path.extension().unwrap_or_default();
     ["png", "ppm", "pgm", "pnm"].iter().any(|known| extension.eq_ignore_ascii_case(known))

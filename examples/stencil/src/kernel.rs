@@ -5,13 +5,13 @@
 
 use multiversion::multiversion;
 
-/// One row after a step: of the row itself `row` has one element more at both ends.
+/// Computes one row after a step. `row` is the row itself, with one element more at both ends.
 ///
 /// # Panics
 /// When the lengths do not fit.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2"))]
 pub fn row_with_ends(above: &[f64], row: &[f64], below: &[f64], out: &mut [f64]) {
-    // All of one length in the loop, so that it has no checks and becomes vectors.
+    // In the loop all slices have one length, so that it has no checks and becomes vectors.
     let len = out.len();
     assert!(above.len() == len && below.len() == len && row.len() == len + 2, "rows of one length");
     let (left, own, right) = (&row[..len], &row[1..][..len], &row[2..][..len]);
@@ -20,7 +20,7 @@ pub fn row_with_ends(above: &[f64], row: &[f64], below: &[f64], out: &mut [f64])
     }
 }
 
-/// One row after a step, with zeros beyond its ends.
+/// Computes one row after a step, with zeros beyond its ends.
 ///
 /// # Panics
 /// When the rows are not of one length.
@@ -36,8 +36,8 @@ pub fn row(above: &[f64], row: &[f64], below: &[f64], out: &mut [f64]) {
     }
 }
 
-/// Of a block of rows of `width` elements those after a step that have both neighbours in it: all
-/// but the first and the last.
+/// Computes the rows of a block after a step that have both neighbours in it: all but the first and the last. Rows have
+/// `width` elements.
 pub fn inner_rows(now: &[f64], next: &mut [f64], width: usize) {
     let rows = next.chunks_exact_mut(width).skip(1);
     for (three, out) in now.windows(3 * width).step_by(width).zip(rows) {
@@ -45,8 +45,8 @@ pub fn inner_rows(now: &[f64], next: &mut [f64], width: usize) {
     }
 }
 
-/// The first and the last row of a block after a step, of which `north` and `south` are the rows
-/// above and below. A block of one row has that as both.
+/// Computes the first and the last row of a block after a step. `north` and `south` are the rows above and below. In a
+/// block of one row, that row is both.
 pub fn border_rows(now: &[f64], next: &mut [f64], width: usize, north: &[f64], south: &[f64]) {
     let Some(last) = now.len().checked_sub(width) else { return };
     let below = if last > 0 { &now[width..][..width] } else { south };
@@ -56,11 +56,11 @@ pub fn border_rows(now: &[f64], next: &mut [f64], width: usize, north: &[f64], s
     }
 }
 
-/// By how much the element changed that changed most; 0 where there is none.
+/// Returns by how much the element changed that changed most, or 0 if there is none.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2"))]
 pub fn largest_change(before: &[f64], after: &[f64]) -> f64 {
     const LANES: usize = 16;
-    // Unlike `f64::max` this is one instruction, and there are no NaNs.
+    // Unlike `f64::max`, this is one instruction. There are no NaNs.
     let larger = |a: f64, b: f64| if a > b { a } else { b };
     let (befores, before) = before.as_chunks::<LANES>();
     let (afters, after) = after.as_chunks::<LANES>();

@@ -1,9 +1,9 @@
 //! The five-point stencil: the data-parallel experiment of Buono et al. (section V.B).
 //!
-//! Every element of a matrix of doubles becomes the average of itself and its four neighbours, step
-//! by step. Workers have blocks of rows, or the blocks of a grid, and exchange their borders in
-//! every step. What differs between the [`modes`] is only how a border gets to the neighbour: it is
-//! read where it lies, sent, or sent by a communication thread. The result is the same, bit for bit.
+//! Every element of a matrix of doubles becomes the average of itself and its four neighbours, step by step. Workers
+//! have blocks of rows, or the blocks of a grid, and exchange their borders in every step. The [`modes`] differ only in
+//! how a border gets to the neighbour: it is read in place, sent, or sent by a communication thread. The result is the
+//! same, bit for bit.
 //!
 //! | part | what it is |
 //! |---|---|

@@ -1,8 +1,7 @@
 //! Table III of the paper: every mode with several numbers of workers.
 //!
-//! The modes take turns in every round, so that a machine whose speed drifts treats them alike, and
-//! a ratio is taken within a round before its median is. Every mode's matrix is compared with the
-//! sequential one.
+//! The modes take turns in every round, so that a machine with varying speed treats them alike. A ratio is taken within
+//! a round, and then the median of the ratios. Every mode's matrix is compared with the sequential one.
 
 use example_support::measure::ratio;
 use example_support::{Error, Result};
@@ -14,9 +13,9 @@ use crate::report::{Cell, Report, Row};
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The matrix, and how many steps; its grid does not count.
+    /// The matrix and the number of steps. Its grid is ignored.
     pub job: Job,
-    /// What workers may be.
+    /// The kinds of workers.
     pub ranks: Vec<Ranks>,
     /// The numbers of workers.
     pub workers: Vec<usize>,
@@ -42,7 +41,7 @@ impl Plan {
         Ok(cells)
     }
 
-    /// Measures and compares; gives the matrix as well, which all modes agree on.
+    /// Measures and compares. Returns the report, and the matrix on which all modes agree.
     ///
     /// # Errors
     /// The first run that fails, or gives another matrix than the sequential one.
@@ -54,7 +53,7 @@ impl Plan {
                 samples.push(1e3 * self.run_once(cell, false)?.seconds);
             }
         }
-        // At the end: a rank that is a process gets the results of all worlds before its own.
+        // This comes after the measurements: a rank that is a process gets the results of all worlds before its own.
         let wanted = self.run_once(cells[0], true)?;
         for &cell in &cells[1..] {
             let got = self.run_once(cell, true)?;
@@ -81,7 +80,7 @@ impl Plan {
     }
 }
 
-/// Whether a mode did what the sequential one does, bit for bit.
+/// Checks that a mode computes what the sequential one does, bit for bit.
 ///
 /// # Errors
 /// The first element that is different.

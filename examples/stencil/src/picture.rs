@@ -6,27 +6,27 @@ use image::codecs::png::PngEncoder;
 use image::{ExtendedColorType, ImageEncoder};
 use onchip::communicator::share;
 
-/// From the lowest value to the highest: black, red, yellow, white.
+/// Returns the colour of a level, from the lowest value to the highest: black, red, yellow, white.
 fn heat(level: f64) -> [u8; 3] {
     [0.0, 1.0, 2.0].map(|start| (255.0 * (3.0 * level - start).clamp(0.0, 1.0)).round() as u8)
 }
 
-/// Where values lie between the lowest and the highest, from 0 to 1; 0 if all are alike.
+/// Returns where a value lies between the lowest and the highest, from 0 to 1; 0 if all are alike.
 fn levels(cells: &[f64]) -> impl Fn(f64) -> f64 {
     let lowest = cells.iter().copied().fold(f64::INFINITY, f64::min);
     let highest = cells.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    // By halves, as the whole range can be more than a double holds.
+    // This is computed by halves, because the whole range can be more than a double holds.
     let range = highest / 2.0 - lowest / 2.0;
     move |cell| if range > 0.0 { (cell / 2.0 - lowest / 2.0) / range } else { 0.0 }
 }
 
-/// Writes a heat map as a PNG file: one pixel an element.
+/// Writes a heat map as a PNG file, with one pixel for each element.
 ///
 /// # Errors
-/// Those of the encoder.
+/// The errors of the encoder.
 ///
 /// # Panics
-/// When there are not `size` by `size` cells.
+/// If there are not `size` by `size` cells.
 pub fn png(cells: &[f64], size: usize, to: impl Write) -> io::Result<()> {
     assert_eq!(cells.len(), size * size, "a square");
     let level = levels(cells);
@@ -36,7 +36,7 @@ pub fn png(cells: &[f64], size: usize, to: impl Write) -> io::Result<()> {
     written.map_err(io::Error::other)
 }
 
-/// A heat map in letters, of up to 64 columns; every letter stands for the mean of what lies there.
+/// Draws a heat map in letters, of up to 64 columns. Every letter stands for the mean of what lies there.
 ///
 /// # Panics
 /// When there are not `size` by `size` cells, of which there is at least one.

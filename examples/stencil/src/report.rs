@@ -10,16 +10,16 @@ use crate::modes::{Job, Mode, Ranks};
 /// A mode, the kind of its workers, and their grid.
 pub type Cell = (Mode, Ranks, [usize; 2]);
 
-/// What was computed, and how long it took.
+/// The computation, and the time it took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Where the matrix came from.
     pub init: String,
     /// Its rows, and its columns.
     pub size: usize,
-    /// How many steps were taken.
+    /// The number of steps that were taken.
     pub steps: usize,
-    /// By how much elements were to change still.
+    /// The greatest change of an element after which no further step was taken.
     pub tolerance: Option<f64>,
     /// Cores that the program may use.
     pub cores: usize,
@@ -29,7 +29,7 @@ pub struct Report {
     pub compared: bool,
     /// One for each mode and number of workers.
     pub rows: Vec<Row>,
-    /// What else is to be known.
+    /// Remarks on the runs.
     pub remarks: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ pub struct Report {
 pub struct Row {
     /// How borders get to the neighbours.
     pub mode: Mode,
-    /// What the workers are.
+    /// The kind of the workers.
     pub ranks: Ranks,
     /// How many workers there are, the paper's `n`.
     pub workers: usize,
@@ -50,14 +50,14 @@ pub struct Row {
     pub shortest_ms: f64,
     /// The longest one.
     pub longest_ms: f64,
-    /// The sequential time over it; `None` when that was not measured.
+    /// The sequential time divided by this one; `None` if that was not measured.
     pub speed_up: Option<f64>,
-    /// The time with one worker over it, the paper's `S`; `None` when one worker was not measured.
+    /// The time with one worker divided by this one, the paper's `S`; `None` if one worker was not measured.
     pub scalability: Option<f64>,
 }
 
 impl Row {
-    /// A row of a mode, of what its workers are and of their grid, with the times of all rounds in milliseconds.
+    /// Makes the row of a mode, the kind of its workers and their grid, with the times of all rounds in milliseconds.
     pub fn new((mode, ranks, grid): Cell, times: &[f64]) -> Self {
         let Spread { median, lowest, highest } = Spread::of(times);
         Self {
@@ -77,7 +77,7 @@ impl Row {
         (self.mode, self.ranks, self.grid)
     }
 
-    /// The name of the mode, and what its workers are.
+    /// Returns the name of the mode, and the kind of its workers.
     pub fn name(&self) -> String {
         match self.mode {
             Mode::Sequential => self.mode.to_string(),
@@ -105,7 +105,7 @@ impl Report {
         }
     }
 
-    /// The rows as the paper's table III, and the remarks.
+    /// Returns the rows as the paper's table III, and the remarks.
     pub fn table(&self) -> String {
         let mut previous = None;
         let rows = self.rows.iter().map(|row| {

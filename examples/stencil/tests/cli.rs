@@ -58,7 +58,7 @@ fn pattern(size: usize) -> Vec<f64> {
     Init::pattern(size).block(0..size, 0..size).unwrap()
 }
 
-/// Numbers of both signs, large and small, that no order of adding treats alike.
+/// Returns numbers of both signs, large and small, whose sum depends on the order of adding.
 fn rough(size: usize) -> Vec<f64> {
     let cell = |i: usize| ((i * 7919 + 13) % 1009) as f64 - 504.0;
     (0..size * size).map(|i| cell(i) * 10f64.powi((i % 17) as i32 - 8)).collect()
@@ -177,7 +177,7 @@ fn small_changes_end_every_mode_after_the_same_step() {
         assert!(said.contains(&format!(" {steps} steps of 13 by 13 ")), "{said}");
         assert!(fs::read(&output).unwrap() == expected, "{how:?}");
     }
-    // What does not change any more is not computed any more.
+    // A matrix that does not change any more takes no further steps.
     fs::write(&output, bytes(&[0.0; 25])).unwrap();
     let said = run_well(&["-m", "sh-mem", "-i", text(&output), "--tolerance", "0"]);
     assert!(said.contains(" 1 step of 5 by 5 "), "{said}");

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What went wrong, and where.
+/// The reason of a failure, and its place.
 ///
 /// It is plain text inside, so that it comes back unchanged from a rank that is a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -15,12 +15,12 @@ pub struct Error(String);
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Returns an error with a reason that says all.
+    /// Returns an error with this reason.
     pub fn new(reason: impl fmt::Display) -> Self {
         Self(reason.to_string())
     }
 
-    /// Returns the error of a file, a stream or the like.
+    /// Returns an error with a place, such as a file or a stream.
     pub fn at(place: impl fmt::Display, reason: impl fmt::Display) -> Self {
         Self(format!("{place}: {reason}"))
     }

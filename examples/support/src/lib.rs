@@ -1,4 +1,4 @@
-//! What the large examples share.
+//! The common parts of the large examples.
 //!
 //! | part | what it is |
 //! |---|---|
@@ -25,7 +25,7 @@ pub use error::{Error, Result};
 /// Returns the exit status of the program `name`, and prints the error if there was one.
 pub fn end(name: &str, result: Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
-    // Of the ranks of a launched world, which all come here, one speaks.
+    // All ranks of a launched world come here, but only one prints.
     if onchip::caller() {
         eprintln!("{name}: {error}");
     }

@@ -33,7 +33,7 @@ pub fn median(samples: &[f64]) -> f64 {
     }
 }
 
-/// Returns the median of the ratios of samples that were taken in the same round.
+/// Returns the median of the ratios of samples of the same round.
 ///
 /// A machine whose speed drifts changes a ratio less than it changes the samples.
 pub fn ratio(over: &[f64], under: &[f64]) -> f64 {

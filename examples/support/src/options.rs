@@ -7,7 +7,7 @@ use onchip::trace::Track;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What ranks are.
+/// The kind of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ranks {

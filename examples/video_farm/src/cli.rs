@@ -162,7 +162,7 @@ impl Options {
             let reason = format!("--plot draws the results of --mode all, not of {mode}");
             return Err(Error::new(reason));
         }
-        // A launcher's ranks are processes, whatever is asked for.
+        // A launcher's ranks are processes, whatever the options say.
         let ranks = match self.ranks {
             _ if onchip::launched() => Ranks::Processes,
             ranks => ranks.unwrap_or(Ranks::Threads),
@@ -257,7 +257,7 @@ impl Options {
         Ok(report)
     }
 
-    /// The modes to measure, and what the ranks of each are.
+    /// Returns the modes to measure, each with the kind of its ranks.
     fn columns(&self) -> Vec<(Mode, Ranks)> {
         let mut columns = vec![(Mode::ShMem, Ranks::Threads)];
         for modes in [&Mode::TABLE_I[1..], &Mode::TABLE_II[1..]] {

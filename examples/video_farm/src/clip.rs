@@ -19,7 +19,7 @@ impl Clip {
     /// The size of the frames of the paper.
     pub const SIZE: (u64, u64) = (1000, 1000);
 
-    /// A clip with frames of `size`.
+    /// Returns a clip with frames of `size`.
     pub fn new(size: Size) -> Self {
         Self { size, next: 0 }
     }

@@ -9,9 +9,9 @@ use multiversion::target::match_target;
 /// How many pixels are filtered at a time where the result replaces the frame.
 const BLOCK: usize = 1024;
 
-/// Turns interleaved RGB into gray, one pixel after the other, in the words of the definition.
+/// Turns interleaved RGB into gray, one pixel after the other, exactly as in the definition.
 ///
-/// This is what the loop in 16 bits is checked against.
+/// The loop in 16 bits is checked against this one.
 ///
 /// # Panics
 /// When `rgb` does not hold exactly three bytes for each byte of `gray`.
@@ -76,7 +76,7 @@ fn vectors(rgb: &[u8], gray: &mut [u8]) {
 /// is a multiple of 256, dividing the sum by 65536 is dividing `h + 128 + (l >> 8)` by 256, and
 /// that is at most 65408: nothing overflows and no bit is lost.
 ///
-/// The three bytes are read one by one: of a pixel that is copied as an array the compiler makes no vectors.
+/// The three bytes are read one by one, because the compiler makes no vectors from pixels that are copied as arrays.
 #[inline(always)]
 fn plain(rgb: &[u8], gray: &mut [u8]) {
     for (rgb, gray) in rgb.chunks_exact(3).zip(gray) {
@@ -87,7 +87,7 @@ fn plain(rgb: &[u8], gray: &mut [u8]) {
     }
 }
 
-/// The instruction set whose vectors [`gray`] and [`gray_in_place`] use on this machine.
+/// Returns the instruction set whose vectors [`gray`] and [`gray_in_place`] use on this machine.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "x86_64+ssse3+sse4.1"))]
 pub fn instruction_set() -> &'static str {
     match_target! {
@@ -117,7 +117,7 @@ mod tests {
         plain(rgb, gray);
     }
 
-    /// As far as this processor has them; otherwise the plain one in its place.
+    /// The versions that this processor has; the plain one in place of the others.
     const VERSIONS: [(&str, Filter); 4] =
         [("best", vectors), ("avx2", avx2), ("ssse3", ssse3), ("plain", plain)];
 

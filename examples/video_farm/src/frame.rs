@@ -32,7 +32,7 @@ impl Size {
     /// The smallest frame.
     pub const ONE_PIXEL: Self = Self { width: 1, height: 1 };
 
-    /// A frame of `width` by `height` pixels.
+    /// Creates the size of a frame of `width` by `height` pixels.
     ///
     /// # Errors
     /// A size of zero, or of more than [`Size::MAX_PIXELS`].
@@ -46,26 +46,26 @@ impl Size {
             let reason = format!("a frame of {width}x{height} is larger than {most} pixels");
             return Err(Error::new(reason));
         }
-        // Neither is more than their product.
+        // Width and height are at most their product.
         Ok(Self { width: width as u32, height: height as u32 })
     }
 
-    /// Pixels in a row.
+    /// Returns the number of pixels in a row.
     pub fn width(self) -> usize {
         self.width as usize
     }
 
-    /// Rows.
+    /// Returns the number of rows.
     pub fn height(self) -> usize {
         self.height as usize
     }
 
-    /// Bytes of one plane of 8-bit gray, which is also the number of pixels.
+    /// Returns the number of bytes of one plane of 8-bit gray, which is also the number of pixels.
     pub fn gray_len(self) -> usize {
         self.width() * self.height()
     }
 
-    /// Bytes of one frame of interleaved 8-bit RGB.
+    /// Returns the number of bytes of one frame of interleaved 8-bit RGB.
     pub fn rgb_len(self) -> usize {
         3 * self.gray_len()
     }
@@ -106,7 +106,7 @@ impl Default for Rate {
     }
 }
 
-/// What an input says about all of its frames before the first one is read.
+/// The properties of all frames of an input, which are known before the first one is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Format {
     /// The size of every frame.

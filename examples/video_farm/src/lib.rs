@@ -1,9 +1,8 @@
 //! The video farm: the stream-parallel experiment of Buono et al. (section V.A) on real video.
 //!
-//! An emitter reads frames, workers turn them gray, a collector writes them in the order they
-//! came in. What differs between the modes of the [`farm`] is only how a frame gets from one
-//! rank to the next: by pointer, by value, by value with communication threads that copy, or by moving
-//! the ownership of a buffer.
+//! An emitter reads frames, workers turn them gray, and a collector writes them in their original order. The modes of
+//! the [`farm`] differ only in how a frame gets from one rank to the next: by pointer, by value, by value with
+//! communication threads that copy, or by moving the ownership of a buffer.
 //!
 //! | part | what it is |
 //! |---|---|

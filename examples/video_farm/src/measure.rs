@@ -1,8 +1,8 @@
 //! Tables I and II of the paper: every mode with several numbers of workers.
 //!
-//! As in the paper the stream is in memory before the clock starts, and what is measured is the
-//! farm alone. The modes take turns in every round, so that a machine whose speed drifts treats
-//! them alike, and a ratio is taken within a round before its median is.
+//! As in the paper, the stream is in memory before the clock starts, and only the farm is measured. The modes take
+//! turns in every round, so that a machine with varying speed treats them alike. A ratio is taken within a round, and
+//! then the median of the ratios.
 
 use example_support::measure::ratio;
 use example_support::{Error, Result};
@@ -15,9 +15,9 @@ use crate::report::{Report, Row};
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Input, schedule, degree and frames a pass; its workers and output do not count.
+    /// Input, schedule, degree and frames of a pass. Its workers and output are ignored.
     pub job: Job,
-    /// The modes, and what the ranks of each are.
+    /// The modes, each with the kind of its ranks.
     pub columns: Vec<(Mode, Ranks)>,
     /// The numbers of workers.
     pub workers: Vec<usize>,
@@ -31,7 +31,7 @@ pub struct Plan {
 type Cell = (usize, Mode, Ranks);
 
 impl Plan {
-    /// How many farms will run.
+    /// Returns how many farms will run.
     pub fn passes(&self) -> usize {
         (self.rounds + 1) * self.workers.len() * self.columns.len()
     }
@@ -40,7 +40,7 @@ impl Plan {
     /// after each of the [`Plan::passes`].
     ///
     /// # Errors
-    /// The first farm that fails, or a frame that is not what the filter should give.
+    /// The error of the first farm that fails, or of a frame that differs from the filter's definition.
     pub fn run(&self, mut passed: impl FnMut()) -> Result<Report> {
         let columns =
             |&workers| self.columns.iter().map(move |&(mode, ranks)| (workers, mode, ranks));
@@ -91,7 +91,7 @@ impl Plan {
         })
     }
 
-    /// In a pass that is measured.
+    /// Returns the number of frames of a pass that is measured.
     fn frames(&self) -> u64 {
         self.job.frames.unwrap_or(self.preload as u64)
     }
@@ -123,11 +123,11 @@ impl Plan {
     }
 }
 
-/// What is to be known about the communication threads of some farms, each thing once.
+/// Returns remarks on the communication threads of some farms, each once.
 fn remarks(cells: &[Cell], helped: &[Option<Helped>]) -> Vec<String> {
     let all =
         || cells.iter().zip(helped).filter_map(|(cell, helped)| Some((cell, helped.as_ref()?)));
-    // What is too many for few workers is too many for more.
+    // A number of threads that is too large with few workers is also too large with more.
     let inline = all().filter_map(|((workers, ..), helped)| Some((workers, helped.inline()?)));
     let inline = inline
         .min_by_key(|&(workers, _)| workers)
@@ -141,7 +141,7 @@ fn remarks(cells: &[Cell], helped: &[Option<Helped>]) -> Vec<String> {
     remarks
 }
 
-/// Runs a farm in a program that runs several. Where that is passed by, the numbers are zero.
+/// Runs a farm in a program that runs several. If this process skips it, the numbers are zero.
 ///
 /// # Errors
 /// As [`farm::run`].

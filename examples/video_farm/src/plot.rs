@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use crate::farm::Ranks;
 use crate::report::{Report, Row};
 
-/// Of each mode: colours that people with any kind of colour vision tell apart (Okabe and Ito).
+/// The colour of each mode. People with any kind of colour vision can tell them apart (Okabe and Ito).
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 0, 0),
     RGBColor(230, 159, 0),
@@ -23,7 +23,7 @@ const HEADROOM: f64 = 1.5;
 /// Draws one line for each mode, in a colour of its own, with dashes for processes.
 ///
 /// # Errors
-/// What the drawing library has to complain about.
+/// The errors of the drawing library.
 pub fn svg(report: &Report) -> Result<String> {
     let mut text = String::new();
     draw(report, &mut text).map_err(Error::new)?;
@@ -66,7 +66,7 @@ fn draw(report: &Report, text: &mut String) -> Result<(), Box<dyn std::error::Er
     for (index, (name, rows)) in series.iter().enumerate() {
         let colour = COLOURS[rows[0].mode as usize];
         let dashed = rows[0].ranks == Ranks::Processes;
-        // A little apart, so that the spreads do not cover each other.
+        // Points are a little apart, so that the spreads do not cover each other.
         let aside = 0.02 * (index as f64 - (series.len() - 1) as f64 / 2.0);
         let x = |row: &&Row| row.workers as f64 + aside;
         let points: Vec<_> = rows.iter().map(|row| (x(row), row.service_time_us.median)).collect();

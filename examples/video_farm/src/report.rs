@@ -10,7 +10,7 @@ use crate::farm::{Job, Mode, Ranks, Schedule};
 use crate::filter::instruction_set;
 use crate::frame::Size;
 
-/// What was run, on what, and what came out.
+/// The run, its input, and its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The input, by name.
@@ -33,8 +33,7 @@ pub struct Report {
     pub rounds: usize,
     /// One line for each mode and number of workers.
     pub rows: Vec<Row>,
-    /// What is to be known about communication threads that are fewer, or elsewhere, than a mode
-    /// says.
+    /// Remarks on communication threads that are fewer, or elsewhere, than a mode says.
     #[serde(default)]
     pub remarks: Vec<String>,
     /// How much of the communication of one run was hidden, if that was asked for.
@@ -47,7 +46,7 @@ pub struct Report {
 pub struct Row {
     /// How frames are passed.
     pub mode: Mode,
-    /// What the ranks are.
+    /// The kind of the ranks.
     pub ranks: Ranks,
     /// How many workers there are, the paper's `n`.
     pub workers: usize,
@@ -63,15 +62,14 @@ pub struct Row {
     /// inline.
     #[serde(default)]
     pub kts: usize,
-    /// By which part of it the service time is below that of `no-kt` with as many workers in the
-    /// same round: 0.05 for 5%, negative where it is above. `None` where no communication
-    /// threads ran, or when `no-kt` was not measured.
+    /// The part by which the service time is below that of `no-kt` with as many workers in the same round: 0.05 for 5%,
+    /// negative if it is above. `None` if no communication threads ran, or if `no-kt` was not measured.
     #[serde(default)]
     pub gain_of_kts: Option<f64>,
 }
 
 impl Row {
-    /// A row with service times in microseconds, and nothing to compare them with.
+    /// Makes a row with service times in microseconds, and nothing to compare them with.
     pub fn new(mode: Mode, ranks: Ranks, workers: usize, times: &[f64]) -> Self {
         Self {
             mode,
@@ -85,14 +83,14 @@ impl Row {
         }
     }
 
-    /// The name of the mode and of its ranks.
+    /// Returns the name of the mode and of its ranks.
     pub fn name(&self) -> String {
         format!("{}, {}", self.mode, self.ranks)
     }
 }
 
 impl Report {
-    /// What came of one round of a job, without its rows.
+    /// Makes the report of one round of a job, without its rows.
     pub fn new(job: &Job, size: Size, frames: u64) -> Self {
         Self {
             input: job.input.to_string(),
@@ -110,7 +108,7 @@ impl Report {
         }
     }
 
-    /// The rows in the tables of the paper, and what is to be known about them.
+    /// Returns the rows in the tables of the paper, and the remarks.
     pub fn tables(&self) -> String {
         let mut text = format!(
             "Table I: communication threads (KTs) beside the workers\n\n{}\n\n\
@@ -124,7 +122,7 @@ impl Report {
         text
     }
 
-    /// The rows of some modes, grouped by the number of workers.
+    /// Returns the rows of some modes, grouped by the number of workers.
     fn table(&self, modes: &[Mode]) -> String {
         let mut previous = None;
         let rows = self.rows.iter().filter(|row| modes.contains(&row.mode)).map(|row| {

@@ -1,4 +1,4 @@
-//! From Y′CbCr to RGB, as files of the y4m kind need it.
+//! From Y′CbCr to RGB, for files of the y4m kind.
 //!
 //! The matrix is that of ITU-R BT.601, for limited range (luma 16–235, chroma 16–240) and for
 //! full range (0–255), in 16.16 fixed point, rounded and clamped. Where chroma is subsampled, a
@@ -8,7 +8,7 @@ use multiversion::multiversion;
 
 use crate::frame::Size;
 
-/// Which codes stand for black and white.
+/// The codes that stand for black and white.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Range {
     /// Black is 16 and white 235, as in television; the default of y4m.
@@ -17,7 +17,7 @@ pub enum Range {
     Full,
 }
 
-/// How many chroma samples there are.
+/// The number of chroma samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chroma {
     /// None: luma alone.
@@ -32,7 +32,7 @@ pub enum Chroma {
 }
 
 impl Chroma {
-    /// The width and height of a chroma plane; blocks at the right and lower edge may be cut.
+    /// Returns the width and height of a chroma plane; blocks at the right and lower edge may be cut.
     pub fn plane(self, size: Size) -> (usize, usize) {
         match self {
             Chroma::Mono => (0, 0),
@@ -147,7 +147,7 @@ mod tests {
         rgb
     }
 
-    /// The definition of BT.601 in floating point.
+    /// Computes BT.601 by its definition, in floating point.
     fn by_definition(y: u8, cb: u8, cr: u8, range: Range) -> [f64; 3] {
         let (kr, kb) = (0.299, 0.114);
         let (black, luma, chroma) = match range {

@@ -58,7 +58,7 @@ fn run_with_input(arguments: &[&str], bytes: &[u8]) -> Output {
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     std::thread::scope(|scope| {
-        // It may stop reading when it has found a fault.
+        // The child may stop reading when it has found a fault.
         scope.spawn(move || drop(stdin.write_all(bytes)));
         child.wait_with_output().unwrap()
     })
@@ -68,7 +68,7 @@ fn size(width: u64, height: u64) -> Size {
     Size::new(width, height).unwrap()
 }
 
-/// The RGB frames of an input, one after the other.
+/// Returns the RGB frames of an input, one after the other.
 fn frames(source: &mut dyn Source, limit: usize) -> Vec<Vec<u8>> {
     let mut rgb = vec![0; source.format().size.rgb_len()];
     let mut frames = Vec::new();
@@ -82,7 +82,7 @@ fn clip(size: Size, count: usize) -> Vec<Vec<u8>> {
     frames(&mut Clip::new(size), count)
 }
 
-/// What the farm should give for some frames, one after the other.
+/// Returns what the farm should give for some frames, one after the other.
 fn gray(frames: &[Vec<u8>]) -> Vec<u8> {
     let rgb = frames.concat();
     let mut gray = vec![0; rgb.len() / 3];
@@ -90,7 +90,7 @@ fn gray(frames: &[Vec<u8>]) -> Vec<u8> {
     gray
 }
 
-/// The gray frames of a mono y4m file or a folder of PNG files, through the reader of RGB.
+/// Returns the gray frames of a mono y4m file or a folder of PNG files, through the reader of RGB.
 fn read_gray(path: &Path) -> Vec<u8> {
     let mut source = Input::new(Some(path), None).unwrap().open().unwrap();
     let rgb = frames(&mut *source, usize::MAX).concat();
@@ -451,7 +451,7 @@ fn without_room_for_communication_threads_ranks_send_inline() {
     assert_eq!(inline, 2 * 5, "{stdout}");
 }
 
-/// The spans of a trace: on which track each is, and what it is; and the tracks.
+/// Returns the spans of a trace, each as its track and what it is, and the tracks.
 fn spans(path: &Path) -> (Vec<(String, String)>, HashSet<String>) {
     let trace: serde_json::Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
@@ -555,7 +555,7 @@ fn other_video_needs_ffmpeg() {
         run_well(&arguments);
         assert!(read_gray(&output) == gray(&frames));
         assert!(fs::read(&output).unwrap().starts_with(b"YUV4MPEG2 W64 H48 F10:1 "));
-        // Enough of it: the decoder is ended early.
+        // Three frames are enough: the decoder is ended early.
         run_well(&[&arguments[..], &["-f", "3"]].concat());
         assert!(read_gray(&output) == gray(&frames[..3]));
         fs::remove_file(&output).unwrap();
@@ -572,7 +572,7 @@ fn other_video_needs_ffmpeg() {
     }
 }
 
-/// The children of a process, in the order of their starting.
+/// Returns the children of a process, in the order in which they were started.
 #[cfg(target_os = "linux")]
 fn children(process: u32) -> Vec<u32> {
     // Each of its threads may have started some.
@@ -582,7 +582,7 @@ fn children(process: u32) -> Vec<u32> {
     children.split_whitespace().map(|child| child.parse().unwrap()).collect()
 }
 
-/// Resident memory of a process and its children, in bytes.
+/// Returns the resident memory of a process and its children, in bytes.
 #[cfg(target_os = "linux")]
 fn resident(process: u32) -> u64 {
     let below: u64 = children(process).into_iter().map(resident).sum();

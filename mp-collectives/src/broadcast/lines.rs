@@ -1,13 +1,12 @@
-//! A broadcast of a few lines, each with its payload in the notification (Ramos & Hoefler, section
-//! 4.1): the receiver waits for the very line that the data is in, so that a hop is one line
-//! transfer.
+//! A broadcast of a few lines, each with its payload in the notification (Ramos & Hoefler, section 4.1): the receiver
+//! waits for the line that contains the data, so that a hop is one line transfer.
 //!
 //! A rank *pushes* lines to its children in a tree, and they pass them on. Every pair of ranks has lines of its own
 //! (`pairs.rs`), so changing the root costs nothing. They are the P · (s + 1) lines of an MPB from
 //! [`LineOptions::first_line`] on.
 //!
-//! The receiver waits for the last line of a message. A look at a line that is being written takes the line away from
-//! its writer: 30 ns a line instead of 8.
+//! The receiver waits for the last line of a message. If it read a line while it is being written, it would take the
+//! line away from its writer: 30 ns a line instead of 8.
 
 use mp_core::mpb::{Line, MpbAccess};
 use mp_model::cla::outward::Outward;
@@ -127,7 +126,7 @@ impl LineBcast {
         if message.is_empty() {
             return Ok(());
         }
-        // One line: as `broadcast_many` does it, without what it takes to have many.
+        // A message of one line goes as in `broadcast_many`, without what several lines need.
         if let Some(Above { parent, .. }) = route.above {
             let Numbered { number, line } = pairs.next_from(parent);
             let seen = mpb.wait_flag_from(parent, line, is_line(number)).await?;

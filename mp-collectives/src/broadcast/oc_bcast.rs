@@ -394,7 +394,7 @@ impl Flow {
         }
         if came_round || another_root {
             self.barrier(mpb).await?;
-            // Nobody is in it who has not got everything.
+            // Ranks are in the barrier only when they have got every chunk.
             self.filled.fill(None);
             self.done.fill(0);
             self.notified = 0;
@@ -426,7 +426,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Returns whether a flag need not be read again, because of the value last read. Algorithm 1 reads it.
+    /// Returns whether a flag need not be read again, because of the value last read. Algorithm 1 always reads it.
     fn is_known(&self, stamp: Stamp, said: u64) -> bool {
         self.options.completion == Completion::Buffered && stamp.is_reached(said)
     }

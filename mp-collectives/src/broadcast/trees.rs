@@ -135,7 +135,7 @@ impl Trees {
             };
             shapes.reduce(better).map_or(Shape::of_degree(1), |best| best.1)
         };
-        // So that one chunk comes while another one is taken.
+        // With two chunks, one comes while the other one is taken.
         let load = Load::Chunks { lines: chunk_lines as u64, chunks: 2 };
         Trees {
             lines: best(Load::Line, usize::MAX),
@@ -225,8 +225,8 @@ mod tests {
         assert_eq!(flat(48, 47).word(), 0);
     }
 
-    /// Nanoseconds predicted for a line along these trees, as in the table of `mp-model`, whose tests say what was
-    /// before and what they take in virtual time.
+    /// Returns the nanoseconds predicted for a line along these trees, as in the table of `mp-model`. The tests there
+    /// tell what other trees take, and what all of them take in virtual time.
     fn predicted(trees: Trees, places: &Places) -> u64 {
         let parameters = Parameters::SANDY_BRIDGE.with_cached_flags();
         let model = cla::Machine { parameters, placement: places.finest() };
@@ -249,7 +249,7 @@ mod tests {
             assert_eq!(trees.chunks.near, Near::Caches, "{count} of {each}");
             assert_eq!(trees.why, Why::Modelled(Origin::Paper));
         }
-        // Caches in packages: what is far is far from cache to cache.
+        // If a package has several caches, ranks are far from each other if they have different caches.
         let seat = |rank: usize| Some(Seat { cache: rank / 4, package: rank / 8 });
         let places = Places::of_seats(&(0..16).map(seat).collect::<Vec<_>>());
         assert_ne!(best(&places, 16, None).lines.near, Near::All);

@@ -814,7 +814,7 @@ pub(crate) fn status(members: &Members, envelope: &Envelope) -> Status {
 
 impl Drop for Communicator {
     fn drop(&mut self) {
-        // It is borrowed only where a panic came out of it.
+        // The engine is borrowed here only if a panic came out of it. Then nothing is done.
         let Some(mut engine) = self.engine.try_work() else { return };
         engine.remove(self.context, &self.members);
         if engine.communicators > 0 {

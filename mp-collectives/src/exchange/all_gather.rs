@@ -89,7 +89,7 @@ impl SharedAllGather {
                 self.put(mpb, &rest[..rest.len().min(self.chunk_bytes)]).await?;
             }
             if round == 0 {
-                // While the others' chunks are on their way.
+                // This copies while the others' chunks are on their way.
                 traffic.keep();
             }
             let Some(round) = round.checked_sub(ahead) else { continue };
@@ -100,7 +100,7 @@ impl SharedAllGather {
                     && let Some(rest @ [_, ..]) = block.get_mut(start..)
                 {
                     let most = rest.len().min(self.chunk_bytes);
-                    // Of a rank's destinations all others are the first.
+                    // All other ranks share a rank's first destination.
                     let (options, from) = (self.options, (rank, 0));
                     self.counts[rank].got.get(mpb, options, &mut rest[..most], from).await?;
                 }

@@ -180,7 +180,7 @@ impl ChunkExchange {
                 }
             }
             if round == 0 {
-                // While the others' chunks are on their way.
+                // This copies while the others' chunks are on their way.
                 traffic.keep();
             }
             let Some(round) = round.checked_sub(ahead) else { continue };

@@ -1,5 +1,5 @@
 //! Blocks of a few lines, each with its payload beside its number (Ramos & Hoefler, section 4.1): a rank that waits for
-//! a block waits for the very line that it is in.
+//! a block waits for the line that contains it.
 //!
 //! Every pair of ranks has lines of its own in each direction (`pairs.rs`): the P · (s + 1) lines of an MPB from the
 //! first line on that they may use. A rank sends to all others before it waits for any. Longer blocks take as many
@@ -90,7 +90,7 @@ impl LineExchange {
                 pairs.send(mpb, &block[..most], rank).await?;
                 continue;
             }
-            // One line: as `Pairs::send` does it, without what it takes to have many.
+            // A single line is sent as in `Pairs::send`, without the work for several lines.
             let Numbered { number, line } = pairs.next_to(me, rank);
             if let Some(before) = pairs.must_wait(rank, number) {
                 pairs.wait_until_taken(mpb, rank, before).await?;

@@ -253,7 +253,7 @@ impl Nonblocking {
             + 'static,
     {
         let Signature { name, bytes, call } = signature;
-        // Now, so that it has its place among those calls, too, that wait.
+        // The call is entered now, so that it has its place among blocking calls, too.
         let entered = self.ledger.as_ref().map(|ledger| ledger.enter(call(name, &self.settings)));
         self.front.submit_as(name, bytes, buffer, move |all, buffer| {
             Box::pin(async move {

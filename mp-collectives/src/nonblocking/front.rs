@@ -194,7 +194,7 @@ where
             };
             let broken = outcome.as_ref().err().and_then(Broken::of);
             reply.answer(outcome, buffer);
-            // With the buffer, where nobody wants it any more.
+            // This drops the buffer, too, if the request is gone.
             discard(reply);
             Finished { algorithms, panicked, left, broken }
         })
@@ -224,7 +224,7 @@ impl<T> Future for Caught<'_, T> {
                 Err(message)
             }
         };
-        // What the program's code has kept in it may panic once more.
+        // Dropping the future runs destructors of the program, which may panic once more.
         discard(self.0.take());
         Poll::Ready(outcome)
     }
@@ -397,14 +397,14 @@ impl<A: Send + 'static> Drop for Front<A> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.shared.break_off("the rank has panicked".into());
-            // Where nobody else does: every wait has ended by now.
+            // This rank ends the jobs if no other thread does. Every wait has ended by now.
             return self.errands.advance();
         }
         let idle = || !self.shared.lock().under_way;
         self.shared.lock().leaving = Some(thread::current().id());
         let polled = self.shared.waits.now();
         let mut backoff = Backoff::new();
-        // In a world too broken to sleep in, everything ends all the same.
+        // If the world is too broken to sleep in, this looks again and again, because everything ends all the same.
         while !self.errands.wait(&polled, Wait::forever(), &idle).is_ok_and(|idle| idle) && !idle()
         {
             backoff.pause();

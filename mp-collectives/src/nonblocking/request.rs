@@ -137,7 +137,8 @@ impl<B> Operation for CollectiveOperation<B> {
 
     fn wait(mut self) -> Result<B, Failed<B>> {
         let mut backoff = Backoff::new();
-        // In a world too broken to sleep in, every operation ends all the same.
+        // If the world is too broken to sleep in, this looks again and again, because every operation ends all the
+        // same.
         while !self.wait_within(Wait::forever()).is_ok_and(|done| done) && !self.reply.is_done() {
             backoff.pause();
         }

@@ -23,9 +23,9 @@ pub(super) fn wide(value: f16) -> f32 {
 pub(super) fn narrow(value: f32) -> f16 {
     let bits = value.to_bits();
     let magnitude = bits & 0x7fff_ffff;
-    // A half's last bit is worth what that of a subnormal `f16` is: the sum is rounded there.
+    // The last bit of 0.5 is worth as much as that of a subnormal `f16`, so the sum is rounded there.
     let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5_f32.to_bits());
-    // Half a unit less the least: with the last bit that stays, up where that is odd.
+    // This adds half a unit less the least bit, and the last bit that stays: a tie is rounded up if that bit is odd.
     let odd = magnitude >> 13 & 1;
     let normal = magnitude.wrapping_sub(112 << 23).wrapping_add(0x0fff + odd) >> 13;
     let nan = 0x7e00 | magnitude >> 13 & 0x03ff;
@@ -44,14 +44,15 @@ mod tests {
         for bits in 0..=u16::MAX {
             let value = f16::from_bits(bits);
             let (got, expected) = (wide(value), value.to_f32());
-            // A NaN's quiet bit apart, which every arithmetic sets.
+            // A NaN's quiet bit is left out, because every arithmetic operation sets it.
             let quiet = if value.is_nan() { 1 << 22 } else { 0 };
             assert_eq!(got.to_bits() | quiet, expected.to_bits() | quiet, "{bits:#x}");
             assert_eq!(narrow(expected).to_bits(), f16::from_f32(expected).to_bits(), "{bits:#x}");
         }
     }
 
-    /// All exponents with what decides which way to round, beside each place that ends a mantissa.
+    /// Covers all exponents, with bits that decide which way to round, on both sides of each place where a mantissa
+    /// ends.
     #[test]
     fn the_nearest_is_found() {
         for high in 0..=u16::MAX {

@@ -177,7 +177,7 @@ impl BlockReduce {
         let elements = vector.len();
         let count = elements.div_ceil(self.block_elements::<T, _>()?.saturating_mul(ranks));
         let segments = Segments { elements, segment: elements.div_ceil(count), ranks };
-        // Fewer, if what was rounded up is enough for all.
+        // There may be fewer segments, because their length was rounded up.
         let count = elements.div_ceil(segments.segment);
         let first = self.segment + 1;
         for index in 0..=count {
@@ -251,7 +251,7 @@ impl BlockReduce {
                 mpb.announce(Line { rank, line: self.put_line(me) }, self.segment).await?;
             }
             if start == 0 {
-                // While the others' elements are on their way.
+                // This copies while the others' elements are on their way.
                 parts.begin();
             }
             let own = parts.own();
@@ -262,8 +262,8 @@ impl BlockReduce {
         Ok(())
     }
 
-    /// Combines these elements with those that all others have put from this line on. With two ranks, it may leave the
-    /// result there as well.
+    /// Combines these elements with those that all others have put from this line on. With two ranks and `pass`, leaves
+    /// the result there as well.
     async fn combine<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
@@ -277,8 +277,7 @@ impl BlockReduce {
         let whole_lines = self.line_bytes;
         let piece = (PIECE / (whole_lines * size_of::<T>())).max(1) * whole_lines;
         let lines = piece / self.line_bytes * size_of::<T>();
-        // Flags are waited for even if this block has no elements: that is what buffers are used
-        // again by.
+        // Flags are waited for even if this block has no elements, because they tell when buffers can be used again.
         for rank in after(me, self.ranks) {
             if self.put[rank] < number {
                 let flag = self.put_line(rank);

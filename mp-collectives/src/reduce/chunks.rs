@@ -216,7 +216,7 @@ impl ChunkReduce {
                 self.put(mpb, bytemuck::cast_slice(own), parent).await?;
                 continue;
             }
-            // Only the root's own is the caller's to be changed.
+            // Only the root's vector is changed. Other ranks add up in memory of their own.
             let mut room = mem::take(&mut self.sum);
             let sum = room.elements::<T>(own.len());
             sum.copy_from_slice(own);

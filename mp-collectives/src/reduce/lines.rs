@@ -184,7 +184,7 @@ impl LineReduce {
             return Ok(());
         }
         let (theirs, sum) = scratch.elements::<T>(2 * count).split_at_mut(count);
-        // Only the root's own is the caller's to be changed.
+        // Only the root's vector is changed. Other ranks add up in memory of their own.
         let sum = if place.parent.is_none() || place.children.is_empty() {
             vector
         } else {
@@ -378,8 +378,8 @@ impl LineReduce {
     ) -> Result<(), M::Error> {
         let (me, ranks, bytes) = (mpb.rank(), mpb.ranks(), size_of_val(vector));
         let LineReduce { pairs, scratch, .. } = self;
-        // The last one to be let go is likely the last one to come: with its elements the others' are
-        // mostly there, and no wait is needed for each.
+        // The rank that is released last is likely the last to come. When its elements are there, those of the others
+        // mostly are, too, and no wait is needed for each.
         if let Some(last) = (0..ranks).rfind(|&rank| rank != me) {
             pairs.await_from(mpb, bytes, last).await?;
         }

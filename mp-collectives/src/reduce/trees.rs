@@ -77,7 +77,7 @@ impl Trees {
             let lambda = best_lambda(&model, by).lambda;
             (lambda + 1 < machine.ranks).then_some(lambda)
         };
-        // So that one chunk comes while another one is taken.
+        // With two chunks, one comes while the other one is taken.
         let chunks = better(by(2 * piece));
         let most = chunks.map_or(0, |lambda| {
             let along = |lines| {
@@ -103,7 +103,8 @@ impl Trees {
         lambda(self.lines) | lambda(self.chunks) << 16 | power << 32 | measured << 38
     }
 
-    /// Returns the trees that a word stands for. Any other word is as good as one of those.
+    /// Returns the trees that a word stands for. Words that [`word`](Self::word) never returns stand for some trees,
+    /// too.
     pub(super) fn read(word: u64) -> Trees {
         let lambda = |bit: u32| Some((word >> bit & 0xffff) as usize).filter(|&lambda| lambda > 0);
         let power = (word >> 32 & 0x3f) as u32;

@@ -92,7 +92,7 @@ mod tests {
         prepend_each(operation, left, target);
     }
 
-    /// What an element's bits are; one value for all that are no number, of which there are many.
+    /// An element's bits. All NaNs, of which there are many, have the same value.
     trait Bits: Copy {
         fn bits(self) -> (u128, u64);
     }
@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    /// All loops, with elements from `a` and `b`, against one combination after the other.
+    /// Checks all loops, with elements from `a` and `b`, against one combination after the other.
     fn check<T, O>(operation: O, a: &[T], b: &[T]) -> Result<(), TestCaseError>
     where
         T: Bits,
@@ -129,7 +129,7 @@ mod tests {
         let bits = |all: &[T]| all.iter().map(|one| one.bits()).collect::<Vec<_>>();
         let mut expected = Vec::new();
         for (&a, &b) in a.iter().zip(b) {
-            // Each from a place of its own, so that nothing of it becomes a vector.
+            // `black_box` keeps the compiler from making vectors of this.
             expected.push(operation.combine(black_box(a), black_box(b)));
         }
         for append in [append, append_each, append_avx2] {
@@ -145,7 +145,7 @@ mod tests {
         Ok(())
     }
 
-    /// Elements made of these bytes, as many as are whole.
+    /// Returns elements made of these bytes, as many as are whole.
     fn elements<T: AnyBitPattern + NoUninit + Zeroable>(bytes: &[u8]) -> Vec<T> {
         let mut all = vec![T::zeroed(); bytes.len() / size_of::<T>()];
         let whole = size_of_val(&all[..]);
@@ -164,7 +164,7 @@ mod tests {
         check(Min, &c, &d)?;
         check(Max, &c, &d)?;
         check(|left: T, right: T| right.sum(left.product(left)), &c, &d)?;
-        // Locations that are often the same, as are values of few bytes.
+        // Locations are often the same, and so are values of few bytes.
         let located = |all: &[T]| {
             let located = |(index, &value)| Located::new(value, index as u64 % 3);
             all.iter().enumerate().map(located).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! All collective operations, once, in one world.
+//! All collective operations, each once, in one world.
 
 use mp_collectives::collectives::InPlace;
 use mp_collectives::communicator::Communicator;
@@ -13,7 +13,7 @@ use crate::read_all;
 
 const SEGMENT: usize = 8 << 20;
 
-/// Bytes of a block: within a line, a few lines, several chunks; each leaves a rest.
+/// Bytes of a block: less than a line, a few lines, several chunks. Each length leaves a remainder.
 const LENGTHS: [usize; 3] = [1, 301, 5003];
 
 #[test]

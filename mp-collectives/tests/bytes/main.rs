@@ -1,5 +1,6 @@
-//! Messages and collectives leave nothing uninitialised in the world's memory: a buffer that lies there later can be
-//! read. Miri knows of each byte whether it was written. It takes long to start a world, so that each part uses one.
+//! Messages and collectives leave nothing uninitialised in the world's memory, because a buffer that lies there later
+//! can be read. Miri knows for each byte whether it was written. The start of a world takes long, so each part uses one
+//! world.
 
 mod collectives;
 mod messages;
@@ -8,7 +9,7 @@ use std::hint::black_box;
 
 use mp_core::{Channel, Rank, Result, SharedBuffer};
 
-/// Reads all of the world's memory that nobody holds any more. `segment` is its size in bytes.
+/// Reads all of the world's memory that is free. `segment` is its size in bytes.
 fn read_all(rank: &Rank, segment: usize) -> Result<()> {
     let other = 1 - rank.id();
     let mut to = rank.sender::<u8>("left", other, Channel::degree(1))?;
@@ -24,10 +25,10 @@ fn read_all(rank: &Rank, segment: usize) -> Result<()> {
         }
         let bytes: usize = all.iter().map(|buffer| 8 * buffer.len()).sum();
         assert!(bytes > segment / 10 * 9, "only {bytes} bytes");
-        // A comparison reads every byte, and Miri does it by one call.
+        // The comparison reads every byte, and Miri does it in one call.
         assert!(all.iter().all(|buffer| black_box(&buffer[..]) == &buffer[..]));
     }
-    // The other stays until then.
+    // The other rank stays until then.
     to.send(&1)?;
     from.receive().map(drop)
 }

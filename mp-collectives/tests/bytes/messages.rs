@@ -1,4 +1,4 @@
-//! All kinds of tagged messages, once, in one world.
+//! All kinds of tagged messages, each once, in one world.
 
 use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
 use mp_core::{Rank, World};
@@ -35,7 +35,7 @@ fn tagged_messages_leave_bytes() {
         .unwrap();
 }
 
-/// Bytes of a message: none, within a line, a few lines, chunks; all but one leave a rest.
+/// Bytes of a message: none, less than a line, a few lines, chunks. All lengths but one leave a remainder.
 const LENGTHS: [usize; 5] = [0, 1, 41, 301, 5003];
 
 fn blocking_sends(_: &Rank, world: &Communicator, other: usize) -> mp_core::Result<()> {

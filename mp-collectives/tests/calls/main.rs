@@ -1,4 +1,4 @@
-//! Ranks that call something else, without the full comparison: what travels anyway tells.
+//! Ranks that call something else without the full comparison. The headers that are sent anyway show the difference.
 
 #[path = "../../../mp-core/tests/support/mod.rs"]
 #[macro_use]
@@ -20,7 +20,7 @@ use crate::support::on_all;
 
 type Called = fn(&Communicator) -> mp_core::Result<()>;
 
-/// What one rank calls instead of `broadcast of 4 f64 with root 0`, and how that is told.
+/// The call that one rank makes instead of `broadcast of 4 f64 with root 0`, and its description in errors.
 const WRONG: [(&str, Called); 11] = [
     ("broadcast of 4 f64 with root 1", |of| of.broadcast(&mut [0.0; 4], 1)),
     ("broadcast of 3 f64 with root 0", |of| of.broadcast(&mut [0.0; 3], 0)),
@@ -41,7 +41,7 @@ fn unchecked(world: &Communicator, settings: Settings) -> mp_core::Result<Commun
     Ok(of)
 }
 
-/// Makes the call, and others until one fails: what the difference is said to be.
+/// Makes the call, and others until one fails. Returns the description of the difference.
 fn told(
     of: &Communicator,
     call: impl FnOnce(&Communicator) -> mp_core::Result<()>,
@@ -113,7 +113,7 @@ fn other_types_are_told_apart_by_every_algorithm() {
     }
 }
 
-/// The root has long gone on when the others look.
+/// The root has returned long before the others compare.
 #[test]
 fn lengths_are_compared_after_the_root_has_gone_on() {
     for size in [2, 3, 5] {
@@ -188,7 +188,7 @@ fn what_is_sent_and_what_is_expected_are_compared_in_full_checks() {
             let wanted = "rank 1 called all_to_all_varcount that sends 1 elements to rank 0 of u8, \
                  rank 0 called all_to_all_varcount that expects 2 elements from rank 1 of u8";
             ensure!(error == wanted, "{error}");
-            // Nobody went on.
+            // No rank has gone on in the operation, so the next one works.
             world.all_to_all(At(&send, &blocks), At(&mut receive, &blocks))?;
             ensure!(receive == send, "{receive:?}");
             Ok(())
@@ -198,7 +198,7 @@ fn what_is_sent_and_what_is_expected_are_compared_in_full_checks() {
 
 type Begun = fn(&mut Nonblocking) -> mp_core::Result<()>;
 
-/// As [`WRONG`], of nonblocking operations.
+/// The same as [`WRONG`] for nonblocking operations.
 const WRONG_NONBLOCKING: [(&str, Begun); 6] = [
     ("broadcast of 4 f64 with root 1", |of| of.broadcast([0.0; 4], 1).wait().ended()),
     ("broadcast of 4 u64 with root 0", |of| of.broadcast([0u64; 4], 0).wait().ended()),
@@ -218,7 +218,7 @@ impl<B> Ended for std::result::Result<B, Failed<B>> {
     }
 }
 
-/// Makes the call, and others until one fails: what the difference is said to be.
+/// Makes the call, and others until one fails. Returns the description of the difference.
 fn told_later(
     of: &mut Nonblocking,
     call: impl FnOnce(&mut Nonblocking) -> mp_core::Result<()>,
@@ -267,7 +267,7 @@ fn nonblocking_operations_compare_as_well() {
     }
 }
 
-/// Fronts that belong to no communicator: who sees the other's line.
+/// The fronts belong to no communicator. Each rank sees the other's line.
 #[test]
 fn fronts_of_worlds_compare_too() {
     let ended = World::threads(2).run(|rank| {

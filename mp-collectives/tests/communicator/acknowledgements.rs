@@ -1,4 +1,4 @@
-//! Acknowledgements of synchronous sends, on a way that other messages are under way on.
+//! Acknowledgements of synchronous sends, sent through a channel that also carries other messages.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::{
     support::{Watchdog, on_all},
 };
 
-/// Bytes of a message: between what is one line and what goes in chunks, and a chunk's neighbours.
+/// Bytes of a message: lengths around one line, around the change from lines to chunks, and around a chunk.
 const BYTES: [usize; 8] = [40, 41, 80, 136, 300, 472, 473, 70_000];
 
 fn content(bytes: usize, number: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i * 7 + number * 13) as u8).collect()
 }
 
-/// Rank 0 fills the channel to rank 1 and waits in the middle of a message, when what rank 1 sends
-/// synchronously meets the receive that rank 0 posted.
+/// Rank 0 fills the channel to rank 1 and waits in the middle of a message. Meanwhile a synchronous send of rank 1
+/// matches the receive that rank 0 has posted.
 #[test]
 fn a_posted_receive_is_matched_in_the_middle_of_a_blocking_send() {
     for bytes in BYTES {
@@ -34,7 +34,7 @@ fn a_posted_receive_is_matched_in_the_middle_of_a_blocking_send() {
                 ensure!(posted.wait()?.0 == [7], "another message");
                 return Ok(());
             }
-            // The channel is full by then. If it is not, the test shows less, and passes.
+            // The channel is full by then. If it is not, the test checks less, but passes.
             std::thread::sleep(Duration::from_millis(20));
             world.synchronous_send(&[7u8], other, 5)?;
             for number in 0..count {
@@ -46,7 +46,7 @@ fn a_posted_receive_is_matched_in_the_middle_of_a_blocking_send() {
     }
 }
 
-/// The same where several borrowed messages are under way at once.
+/// The same while several borrowed messages are under way.
 #[test]
 fn a_posted_receive_is_matched_in_the_middle_of_an_exchange() {
     for bytes in BYTES {
@@ -75,7 +75,7 @@ fn a_posted_receive_is_matched_in_the_middle_of_an_exchange() {
     }
 }
 
-/// More acknowledgements than there are lines become due while one long message is sent.
+/// More acknowledgements than the channel has lines become due while one long message is sent.
 #[test]
 fn many_acknowledgements_become_due_during_one_send() {
     on_all(2, |rank| {
@@ -101,7 +101,7 @@ fn many_acknowledgements_become_due_during_one_send() {
     });
 }
 
-/// More synchronous sends than 16 bits can number, before the first is received.
+/// Rank 0 makes more synchronous sends than 16 bits can number before the first is received.
 #[test]
 fn synchronous_sends_have_no_limit() {
     for world in [World::processes(2), World::threads(2), World::threads_on_heap(2)] {
@@ -115,13 +115,13 @@ fn send_many_synchronously(rank: &Rank) -> Result<()> {
     let world = Communicator::world(rank);
     let other = 1 - world.rank();
     if world.rank() == 0 {
-        // Of one line, and of several; those that exceed 16 bits are of both.
+        // There are messages of one line and of several. The numbers above 16 bits belong to both kinds.
         let mut short: Vec<_> =
             (0..COUNT).map(|i| world.nonblocking_synchronous_send([i], other, 0)).collect();
         let mut long: Vec<_> =
             (0..100).map(|i| world.nonblocking_synchronous_send([i as u64; 9], other, 1)).collect();
         let chunks = world.nonblocking_synchronous_send(numbers(20_000, 1), other, 2);
-        // One that does not wait for its receiver is not held up.
+        // A send that does not wait for its receiver is not delayed.
         world.send(&[1u8], other, 3)?;
         ensure!(!short[COUNT as usize - 1].test()?, "nobody has received it");
         world.send(&[2u8], other, 3)?;

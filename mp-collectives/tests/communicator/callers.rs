@@ -1,5 +1,5 @@
-//! Receives and probes from any source: there are channels between those only that talk, and who never talks
-//! ends as everybody else.
+//! Receives and probes from any source: there are channels only between ranks that communicate, and a rank that never
+//! communicates ends like the others.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::{
     support::{Together, Watchdog, on_all, scenarios::die},
 };
 
-/// Bytes that a channel of lines takes, and what else there is for each rank.
+/// The bytes of a channel of lines, plus the other memory for each rank.
 const EACH: u64 = 32 << 10;
 
-/// Takes the message of rank `before` by a call of one kind or another.
+/// Takes the message of rank `before` by one of several kinds of calls.
 fn from_any(world: &Communicator, how: usize, before: usize) -> Result<()> {
     match how {
         0 => {
@@ -41,7 +41,7 @@ fn from_any(world: &Communicator, how: usize, before: usize) -> Result<()> {
     Ok(())
 }
 
-/// Each rank hears from the one before it, and could hear from all.
+/// Each rank receives from the one before it, in calls that accept any source.
 fn ring(rank: &Rank, how: usize) -> Result<u64> {
     let mut together = Together::new(rank)?;
     let world = Communicator::world(rank);
@@ -58,7 +58,7 @@ fn ring(rank: &Rank, how: usize) -> Result<u64> {
     }
     together.wait()?;
     let in_use = rank.memory().in_use;
-    // What all have seen is not over yet.
+    // Memory is measured before any rank ends.
     together.wait()?;
     Ok(in_use)
 }
@@ -75,7 +75,7 @@ fn memory_grows_with_those_who_talk() {
     }
 }
 
-/// The first rank hands a task to each rank that asks, and goes on until all have ended.
+/// Rank 0 hands a task to each rank that asks for one, until all ranks have ended.
 #[test]
 fn a_farm_opens_the_ways_to_its_master() {
     let farm = |rank: &Rank| {
@@ -116,25 +116,25 @@ fn a_farm_opens_the_ways_to_its_master() {
     let _watchdog = Watchdog::start();
     let told = World::threads(64).run(farm).unwrap();
     assert_eq!(told.iter().map(|&(sum, _)| sum).sum::<u64>(), 500 * 501 / 2);
-    // There and back.
+    // One channel for each direction.
     assert!(told[1].1 < 2 * 64 * EACH, "{} bytes", told[1].1);
 }
 
-/// How a rank goes that has never sent anything.
+/// The way in which a rank ends that has never sent anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goes {
     Returns,
-    /// And stays.
+    /// It drops its communicator, and stays.
     Drops,
     Dies,
 }
 
-/// The last rank waits for any of the others, which go without a word, before or while it waits.
+/// The last rank waits for any of the others. They end without sending anything, before it waits or while it waits.
 fn silent(how: Goes, late: bool, rank: &Rank, world: Communicator) -> Result<()> {
     let told = |from| rank.receiver::<u8>("told", from, Channel::degree(1));
     let last = world.size() - 1;
     if rank.id() < last {
-        // Not before the last one sleeps, mostly.
+        // Usually the last rank sleeps by then.
         std::thread::sleep(Duration::from_millis(if late {
             30 + 10 * rank.id() as u64
         } else {
@@ -208,7 +208,7 @@ fn those_who_never_talk_end_like_the_others() {
     }
 }
 
-/// A rank whose code panics has not simply ended.
+/// A rank whose code panics is lost, and has not ended in the normal way.
 #[test]
 fn a_panic_of_one_who_never_talks_is_a_loss() {
     for late in [0, 30] {
@@ -219,7 +219,7 @@ fn a_panic_of_one_who_never_talks_is_a_loss() {
                 std::thread::sleep(Duration::from_millis(late));
                 std::panic::resume_unwind(Box::new("without a word"));
             }
-            // Whichever goes first.
+            // Either of the other ranks may be the first to end.
             let first = world.receive::<u8>(ANY_SOURCE, 1);
             ensure!(
                 matches!(
@@ -235,8 +235,8 @@ fn a_panic_of_one_who_never_talks_is_a_loss() {
     }
 }
 
-/// What was sent before the sender went is received, and those whom the communicator has no part in are not
-/// waited for.
+/// Messages that were sent before their sender ended are received. Ranks outside of the communicator are not waited
+/// for.
 #[test]
 fn what_the_first_had_sent_comes_before_their_end() {
     on_all(4, |rank| {
@@ -259,12 +259,13 @@ fn what_the_first_had_sent_comes_before_their_end() {
             world.send(&[1u8], 2, 1)?;
             return Ok(());
         }
-        // There until the last has looked.
+        // This rank stays until the last one has looked.
         world.receive::<u8>(ANY_SOURCE, 1).map(drop).map_err(Into::into)
     });
 }
 
-/// Two that wait to send long messages take what was posted from any source meanwhile.
+/// Two ranks wait to send long messages. Meanwhile each takes the message for which it has posted a receive from any
+/// source.
 #[test]
 fn who_waits_to_send_hears_callers() {
     on_all(2, |rank| {
@@ -278,7 +279,7 @@ fn who_waits_to_send_hears_callers() {
     });
 }
 
-/// The roll of each communicator's callers goes with it.
+/// The roll of a communicator's callers is freed with the communicator.
 #[test]
 fn rolls_are_freed() {
     on_all(3, |rank| {

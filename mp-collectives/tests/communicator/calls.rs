@@ -1,4 +1,4 @@
-//! What all ranks must call together: who calls something else, or does not come, is named.
+//! Calls that all ranks must make together: a rank that calls something else, or does not come, is named.
 
 use std::{thread::sleep, time::Duration};
 
@@ -18,7 +18,7 @@ fn broadcast(root: usize) -> Call {
     Call::new("broadcast").elements::<f64>(4).root(root)
 }
 
-/// The text of an error that says how calls differ.
+/// Returns the text of an error about calls that differ.
 fn differ(result: mp_core::Result<()>) -> Result<String> {
     match result.map_err(Error::into_kind) {
         Err(ErrorKind::CallsDiffer(calls)) => Ok(calls.to_string()),
@@ -41,7 +41,7 @@ fn the_same_goes_on() {
     }
 }
 
-/// A rank that drops its communicators before its first call, and lives on.
+/// A rank drops its communicators before its first call, and goes on running.
 #[test]
 fn who_has_gone_is_named() {
     on_all(2, |rank| {
@@ -77,7 +77,7 @@ fn who_differs_is_named_at_all_ranks() {
                 let odd = world.rank() == size - 1;
                 let call = if odd { other } else { broadcast(0) };
                 told.push(differ(world.joint().check(&call, None))?);
-                // And it goes on.
+                // After that the communicator can be used again.
                 world.joint().check(&broadcast(0), None)?;
             }
             Ok(told)
@@ -128,14 +128,14 @@ fn a_check_meets_another_call() {
         let wanted = "ranks 0 and 2 called duplicate, \
                       ranks 1 and 3 called broadcast of 4 f64 with root 0";
         ensure!(told == wanted, "{told}");
-        // Contexts are agreed on afterwards, too.
+        // Contexts can still be agreed on afterwards.
         let again = world.duplicate()?;
         again.joint().check(&sum(1), None)?;
         Ok(())
     });
 }
 
-/// Comes when all others have given up.
+/// The rank `late` comes only after all others have given up.
 fn late_one(rank: &Rank, late: usize, limit: Duration) -> Result<bool> {
     let world = Communicator::world(rank);
     let mut together = Together::new(rank)?;
@@ -147,18 +147,18 @@ fn late_one(rank: &Rank, late: usize, limit: Duration) -> Result<bool> {
             ensure!(l == limit && *call == sum(3), "{call}, {l:?}");
             rank
         }
-        // Rank 0 finds all who waited for it.
+        // If rank 0 is late, it finds the calls of all who waited for it.
         Ok(()) if (rank.id(), late) == (0, 0) => late,
         other => return Err(Error::other(format!("{other:?}"))),
     };
     if rank.id() != late {
         together.wait()?;
     }
-    // Another one that had not come was another one that was late.
+    // If another rank is named, that rank was late by chance.
     if !together.all(named == late)? {
         return Ok(false);
     }
-    // What is late is not taken for the next.
+    // The late call is not taken for the next one.
     for count in 4..9 {
         world.joint().check(&sum(count), None)?;
     }
@@ -172,7 +172,7 @@ fn who_does_not_come_is_named() {
     }
 }
 
-/// Rank 1 is gone; all others hear of it, in the check as in the next one.
+/// Rank 1 has gone. All others hear of it, in this check and in the next one.
 fn without_one(rank: &Rank, end: impl Fn()) -> Result<()> {
     let world = Communicator::world(rank);
     world.joint().check(&sum(0), None)?;
@@ -190,7 +190,7 @@ fn without_one(rank: &Rank, end: impl Fn()) -> Result<()> {
             other => return Err(Error::other(format!("{other:?}"))),
         }
     }
-    // Rank 0 answers the others as long as it is there.
+    // Rank 0 answers the others as long as it runs, so it stays until they are done.
     let mut together = world.exchange();
     let mut byte = [0u8];
     match rank.id() {
@@ -209,7 +209,7 @@ fn who_is_gone_is_named() {
     scenarios::check(result, 1).unwrap();
 }
 
-/// Until it is compared, as whoever carries on something else would: without a wait of its own.
+/// Waits until the call is compared, in the same way as a caller that has other work: without a blocking wait.
 fn settled(entered: &Entered) -> mp_core::Result<()> {
     while let Some(missing) = entered.look()? {
         let wait = Wait::from(Duration::from_secs(60));
@@ -219,8 +219,8 @@ fn settled(entered: &Entered) -> mp_core::Result<()> {
     Ok(())
 }
 
-/// Many more than a ledger has room for, before anybody compares; and in whichever order it is asked
-/// what came of them.
+/// Each rank enters many more calls than a ledger has room for before any rank compares them. It asks for their results
+/// in any order.
 #[test]
 fn entering_waits_for_nobody() {
     for size in [2, 3] {
@@ -236,7 +236,7 @@ fn entering_waits_for_nobody() {
                 }
                 match round {
                     0 => {}
-                    // A call that blocks comes after them, and has them compared.
+                    // A blocking call comes after them, and makes ranks compare them.
                     1 => world.joint().check(&broadcast(0), None)?,
                     _ => entered.reverse(),
                 }
@@ -260,7 +260,7 @@ fn entering_waits_for_nobody() {
     }
 }
 
-/// What is under way gets on while a rank waits for the others to come.
+/// Messages that are under way make progress while a rank waits for the others to come.
 #[test]
 fn messages_go_on_during_a_check() {
     on_all(2, |rank| {
@@ -280,7 +280,7 @@ fn messages_go_on_during_a_check() {
     });
 }
 
-/// Of all that is made of a communicator, and of that.
+/// Communicators made from a communicator, directly or not, have its checks.
 #[test]
 fn communicators_check_as_those_they_were_made_of() {
     on_all(4, |rank| {

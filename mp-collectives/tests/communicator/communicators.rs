@@ -1,4 +1,4 @@
-//! Communicators made of others: who is in them, and that they never mix.
+//! Communicators made from others: their members, and that their messages never mix.
 
 use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Group, Shared};
 use mp_core::{Bind, ErrorKind, Result};
@@ -8,7 +8,7 @@ use crate::{
     support::{Random, SIZES, on_all, on_all_with},
 };
 
-/// Everybody tells everybody who he is, through this communicator alone.
+/// Each rank sends its number to all others through this communicator.
 fn roll_call(communicator: &Communicator, wanted: &[usize]) -> Result<()> {
     ensure!(communicator.size() == wanted.len(), "{communicator:?} for {wanted:?}");
     for (rank, &world) in wanted.iter().enumerate() {
@@ -48,7 +48,7 @@ fn splits_have_the_ranks_of_their_color_in_order() {
                     (0..size).filter(|&rank| colors[rank] == colors[me]).collect();
                 wanted.sort_by_key(|&rank| keys[rank]);
                 roll_call(&part, &wanted)?;
-                // And once more, of the part.
+                // Splits the part once more.
                 let half = part.split(Some((part.rank() % 2) as u64), 0)?;
                 let odd = part.rank() % 2;
                 let wanted: Vec<usize> = wanted.into_iter().skip(odd).step_by(2).collect();
@@ -61,7 +61,7 @@ fn splits_have_the_ranks_of_their_color_in_order() {
     }
 }
 
-/// The same message in several contexts, received in the opposite order.
+/// The same message is sent in several contexts, and received in the opposite order.
 #[test]
 fn contexts_never_mix() {
     for size in [2, 3, 5] {
@@ -91,7 +91,7 @@ fn contexts_never_mix() {
     }
 }
 
-/// Against sets of numbers.
+/// Compares groups with sets of numbers.
 #[test]
 fn groups_are_sets() {
     on_all(8, |rank| {
@@ -147,7 +147,7 @@ fn groups_become_communicators() {
                 None => ensure!(!ranks.contains(&world.rank()), "no communicator for a member"),
             }
         }
-        // Groups that differ, and one of ranks that are not there.
+        // The groups of the ranks differ, and the next one contains ranks that do not exist.
         let mine = world.group().include(&[world.rank() / 4])?;
         let error = world.create(&mine).unwrap_err();
         ensure!(matches!(error.kind(), ErrorKind::BadCall { .. }), "{error}");
@@ -168,7 +168,7 @@ fn ranks_that_call_something_else_are_named() {
         };
         let text = error.map(|error| error.to_string()).unwrap_or_default();
         ensure!(text.contains("duplicate") && text.contains("split"), "{text:?}");
-        // And it goes on.
+        // After that the communicator can be used again.
         roll_call(&world.duplicate()?, &[0, 1, 2])
     });
 }
@@ -194,7 +194,7 @@ fn ranks_are_put_together_by_what_they_share() {
     }
 }
 
-/// What joint operations keep is a communicator's own, and their messages are nobody else's.
+/// Each communicator has its own state of joint operations, and their messages are not received elsewhere.
 #[test]
 fn joint_operations_have_a_room_of_their_own() {
     on_all(2, |rank| {

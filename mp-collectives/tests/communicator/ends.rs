@@ -1,4 +1,4 @@
-//! Ranks that end or die while others count on them.
+//! Ranks that end or die while others wait for them.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub fn ended<T>(result: Result<T, impl Into<Error>>, rank: usize) -> Result<()> 
     }
 }
 
-/// Runs processes of which one dies, by rank 0's hand.
+/// Runs processes of which one dies. Rank 0's code ends it.
 pub fn with_a_death(ranks: usize, code: impl Fn(&Rank, &Communicator) -> Result<()> + Sync) {
     let _watchdog = Watchdog::start();
     let result = World::processes(ranks).run(|rank| {
@@ -44,8 +44,8 @@ pub fn with_a_death(ranks: usize, code: impl Fn(&Rank, &Communicator) -> Result<
     check(result, 0).unwrap();
 }
 
-/// Returns when a rank has been lost. Brings nothing on meanwhile: a receiver that took chunks would let the call that
-/// begins a long message send all of it.
+/// Returns when a rank has been lost. Makes no progress meanwhile: if the receiver took chunks, the call that begins a
+/// long message could send all of it.
 pub fn until_lost(rank: &Rank, other: usize) {
     while !rank.is_lost(other) {
         std::thread::yield_now();
@@ -79,7 +79,7 @@ fn what_the_dead_had_sent_is_received() {
     });
 }
 
-/// The message that it was in the middle of is not received, and nobody waits for the rest.
+/// A message whose sender dies in the middle of it is not received, and the receiver does not wait for the rest.
 #[test]
 fn a_death_in_the_middle_of_a_message() {
     with_a_death(2, |rank, world| {
@@ -125,15 +125,15 @@ fn whoever_waits_for_the_dead_hears_of_it() {
     }
 }
 
-/// One of three dies: who waits for any other hears of it, acknowledges it and goes on, until that one has
-/// ended, too.
+/// One of three ranks dies. A rank that waits for any other hears of the death, acknowledges it and goes on, until the
+/// third rank has ended, too.
 #[test]
 fn any_source_ends_with_the_last() {
     with_a_death(3, |_, world| match world.rank() {
         0 => match die() {},
         1 => {
             lost(world.receive::<u8>(0, ANY_TAG), 0)?;
-            // When rank 2 has acknowledged it.
+            // Rank 2 has acknowledged the death when it sends this.
             world.receive::<u8>(2, 2)?;
             for i in 0..10u64 {
                 std::thread::sleep(Duration::from_millis(1));
@@ -160,7 +160,7 @@ fn any_source_ends_with_the_last() {
 fn all_learn_who_is_missing() {
     with_a_death(4, |_, world| {
         if world.rank() == 3 {
-            // World ranks are what counts.
+            // The delay of rank 3 must not matter, because ranks are named by their numbers in the world.
             std::thread::sleep(Duration::from_millis(5));
         }
         let part = world.split(Some(u64::from(world.rank() != 2)), -(world.rank() as i64))?;
@@ -171,7 +171,7 @@ fn all_learn_who_is_missing() {
         if world.rank() == 2 {
             return Ok(());
         }
-        // 3, 1, 0: the dead one is number 2 of it.
+        // The members are 3, 1 and 0, so the dead rank is number 2.
         match part.duplicate().map_err(Error::into_kind) {
             Err(ErrorKind::PeerLost { rank: 2, world_rank: 0, .. }) => Ok(()),
             other => Err(mp_core::Error::other(format!("{other:?}"))),
@@ -179,7 +179,7 @@ fn all_learn_who_is_missing() {
     });
 }
 
-/// The same without a death, on all kinds of ranks.
+/// The same with ranks that end instead of dying, on all kinds of ranks.
 #[test]
 fn ranks_that_have_ended_send_and_receive_nothing_more() {
     on_all(3, |rank| {
@@ -207,7 +207,7 @@ fn ranks_that_have_ended_send_and_receive_nothing_more() {
     });
 }
 
-/// A rank is killed at a moment that chance chooses, in the middle of everything.
+/// A rank is killed at a random moment, during any operation.
 #[test]
 fn deaths_at_any_moment() {
     for seed in 0..12 {
@@ -240,7 +240,7 @@ fn deaths_at_any_moment() {
                         }
                     }
                     Err(ErrorKind::PeerLost { rank: 0, .. }) => return Ok(()),
-                    // The other survivor was told first.
+                    // The other survivor may have heard of the death first, and ended.
                     Err(ErrorKind::PeerEnded { rank }) if rank != 0 && me != 0 => return Ok(()),
                     Err(error) => return Err(error.into()),
                 }
@@ -249,7 +249,7 @@ fn deaths_at_any_moment() {
     }
 }
 
-/// Rank 0 fails with a message under way, which rank 1 never takes: it waits for rank 0 elsewhere.
+/// Rank 0 fails while its message is under way. Rank 1 never takes the message, because it waits for rank 0 elsewhere.
 #[test]
 fn an_error_with_a_send_under_way_ends_the_rank() {
     for how in 0..3 {
@@ -264,7 +264,7 @@ fn an_error_with_a_send_under_way_ends_the_rank() {
                     return elsewhere.receive().map(drop);
                 }
                 world.buffered_send(&[1u8], 1, 1)?;
-                // Kept until the error has dropped the communicator, or dropped before it.
+                // The request is kept until the error has dropped the communicator, or is dropped before.
                 let _sent = match how {
                     0 => Some(world.nonblocking_send(numbers(500_000, 1), 1, 5)),
                     1 => {
@@ -286,8 +286,8 @@ fn an_error_with_a_send_under_way_ends_the_rank() {
     }
 }
 
-/// What is still to be sent when the communicator is dropped is sent: during calls of another one, or
-/// when the rank's code has returned.
+/// Messages that are not sent completely when the communicator is dropped are sent later: during calls of another
+/// communicator, or after the rank's code has returned.
 #[test]
 fn what_is_under_way_outlives_its_communicator() {
     on_all(2, |rank| {
@@ -295,12 +295,12 @@ fn what_is_under_way_outlives_its_communicator() {
         let first = Communicator::world(rank);
         first.buffered_send(&numbers(500_000, rank.id() as u64), other, 1)?;
         if rank.id() == 1 {
-            // Only now, rank 0 is in the next communicator: it answers when it has all of this.
+            // Rank 0 is in the next communicator by now. It answers when it has sent the whole message.
             let (got, _) = first.receive_vec::<u64>(0, 1)?;
             ensure!(got == numbers(500_000, 0), "damaged");
             let next = Communicator::world(rank);
             next.send(&[2u8], 0, 2)?;
-            // Its own goes when this code has returned.
+            // This rank's own message is sent after its code has returned.
             drop(next);
             drop(first);
             return Ok(());
@@ -316,7 +316,7 @@ fn what_is_under_way_outlives_its_communicator() {
     });
 }
 
-/// All of it is on its way after a flush, also what nobody waits for.
+/// A flush waits until all messages have been sent, also those whose requests nobody waits for.
 #[test]
 fn a_flush_waits_for_what_is_under_way() {
     on_all(2, |rank| {
@@ -326,7 +326,7 @@ fn a_flush_waits_for_what_is_under_way() {
         if rank.id() == 1 {
             ensure!(world.receive_vec::<u64>(other, 1)?.0 == numbers(500_000, 1), "damaged");
             let elsewhere = rank.receiver::<u8>("elsewhere", 0, Channel::degree(1))?;
-            // Rank 0 says so without another call of the communicator.
+            // Rank 0 sends this without another call of the communicator.
             elsewhere.receive()?;
             return Ok(());
         }
@@ -337,8 +337,8 @@ fn a_flush_waits_for_what_is_under_way() {
     });
 }
 
-/// A rank that has dropped its communicators and works on is told of at once: to those that it never sent
-/// anything to, and to those that come later.
+/// A rank drops its communicators and goes on running. The others hear of it at once, also ranks that it never sent
+/// anything to, and ranks that come later.
 #[test]
 fn a_dropped_communicator_has_ended_for_all() {
     on_all(3, |rank| {
@@ -347,11 +347,11 @@ fn a_dropped_communicator_has_ended_for_all() {
         if rank.id() == 0 {
             let told = [told(1)?, told(2)?];
             drop(world);
-            // It ends when both have seen it.
+            // This rank ends when both others have seen it.
             return told.iter().try_for_each(|told| told.receive().map(drop));
         }
         if rank.id() == 2 {
-            // Not before rank 0 has dropped its communicator, mostly.
+            // Usually rank 0 has dropped its communicator by then.
             std::thread::sleep(Duration::from_millis(30));
         }
         let long = numbers(500_000, 1);
@@ -378,14 +378,14 @@ fn what_goes_to_a_dropped_communicator_is_refused() {
             return told.receive().map(drop);
         }
         let mut tell = rank.sender::<u8>("told", 0, Channel::degree(1))?;
-        // Some may go on their way before rank 0 has dropped its communicator.
+        // Some messages may be sent before rank 0 has dropped its communicator.
         let sent = (0..100).try_for_each(|_| world.send(&numbers(100_000, 1), 0, 1));
         ended(sent, 0)?;
         tell.send(&1)
     });
 }
 
-/// Programs that make a communicator again and again do not need more and more memory.
+/// Programs that make communicators again and again do not need more and more memory.
 #[test]
 fn the_memory_of_dropped_communicators_is_freed() {
     on_all(3, |rank| {
@@ -394,13 +394,13 @@ fn the_memory_of_dropped_communicators_is_freed() {
         let barrier = Communicator::world(rank);
         for round in 0..40 {
             let world = Communicator::world(rank);
-            // Some of the channels are there, some were never opened at either end, some at one.
+            // Some channels are open, some were never opened at either end, and some were opened at one end.
             if round % 2 == 0 && rank.id() == 0 {
-                // Rank 1 may have dropped it by now.
+                // Rank 1 may already have dropped its communicator.
                 let _ = world.send(&[1u8], 1, 1);
             }
             drop(world);
-            // All have dropped it.
+            // The barrier comes after all ranks have dropped their communicators.
             for other in others {
                 barrier.send(&[0u8], other, 1)?;
             }

@@ -1,12 +1,11 @@
-//! Words that no communicator writes: what lies in memory that several processes can write is
-//! looked at before it is believed.
+//! Words that no communicator writes. Memory that several processes can write is checked before it is used.
 
 use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
 use mp_core::{Channel, Error, ErrorKind, Rank, Result, World};
 
 use crate::support::{Random, Watchdog};
 
-/// Sends what looks more or less like messages, through the channels of a communicator.
+/// Sends words that resemble messages, through the channels of a communicator.
 fn talk_nonsense(rank: &Rank, random: &mut Random) -> Result<()> {
     let lines = Channel::degree(128);
     let chunks = Channel::degree(8).max_len(32 << 10);
@@ -17,7 +16,7 @@ fn talk_nonsense(rank: &Rank, random: &mut Random) -> Result<()> {
         let mut words = [0; 7].map(|_: u64| random.next());
         if random.below(2) == 0 {
             let line = bytemuck::bytes_of_mut(&mut words);
-            // In the context that is listened to, of a kind that there is, mostly.
+            // Usually the context is the one that the receiver uses, and the kind exists.
             line[..8].fill(0);
             line[8] %= 4;
             line[9] = kind;
@@ -52,7 +51,7 @@ fn nonsense_is_an_error() {
     }
 }
 
-/// As threads only: nothing of it depends on the kind of ranks.
+/// Uses only threads, because the result does not depend on the kind of ranks.
 fn listen(seed: u64) {
     let _watchdog = Watchdog::start();
     let result = World::threads(2).run(|rank| {
@@ -75,13 +74,13 @@ fn listen(seed: u64) {
                 }
                 Some(ErrorKind::NobodyLeft) => return Ok(()),
                 Some(ErrorKind::Truncated { .. } | ErrorKind::WrongElements { .. }) | None => {
-                    // Whatever it was, it is passed over.
+                    // A message of the wrong type or length is received by another call.
                     let (mut any, none) = (vec![0u16; 1 << 16], ANY_TAG);
                     let _ = world.receive_into(&mut any, 0, none);
                 }
                 Some(error) => return Err(error.into()),
             }
-            // Two that only differ for ever.
+            // Messages with only the wrong type or length could go on arriving for ever.
             if random.below(20) == 0 {
                 return Ok(());
             }

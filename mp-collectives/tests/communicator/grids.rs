@@ -29,7 +29,7 @@ fn coordinates_and_ranks_are_each_others_inverse() {
                 ensure!(grid.rank_at(&[]).is_none() && grid.coordinates(places).is_err(), "none");
                 ensure!(grid.shift(dimensions.len(), 1).is_err(), "no such dimension");
                 for dimension in 0..dimensions.len() {
-                    // What is shifted by some places comes from as many.
+                    // Messages that are shifted by some places come from the same distance on the other side.
                     for by in [-2, -1, 0, 1, 3] {
                         let (from, to) = grid.shift(dimension, by)?;
                         let mut got = [usize::MAX; 1].map(|n| n as u64);
@@ -102,7 +102,7 @@ fn grids_that_can_not_be() {
     });
 }
 
-/// All places of a box, row by row.
+/// Returns all places of a box, row by row.
 fn places(extents: &[usize]) -> Vec<Vec<usize>> {
     extents.iter().fold(vec![Vec::new()], |places, &extent| {
         let longer = |place: Vec<usize>| (0..extent).map(move |i| [&place[..], &[i]].concat());
@@ -112,7 +112,7 @@ fn places(extents: &[usize]) -> Vec<Vec<usize>> {
 
 const OUTSIDE: u64 = u64::MAX;
 
-/// What stands at a place of the whole, which may lie outside of it.
+/// Returns the value at a place of the whole, which may lie outside of it.
 fn at(place: &[isize], whole: &[usize], periodic: &[bool]) -> u64 {
     let mut number = 0;
     for (i, &c) in place.iter().enumerate() {
@@ -161,8 +161,8 @@ fn borders(grid: &Cartesian, whole: &[usize], row: usize, width: usize) -> Resul
     Ok(())
 }
 
-/// In one to three dimensions, with lengths that do not divide, closed and open, also around a
-/// rank that is its own neighbour.
+/// In one to three dimensions, with lengths that can't be divided evenly, closed and open. A rank may be its own
+/// neighbour.
 #[test]
 fn borders_are_those_of_the_whole() {
     for ranks in [1, 2, 3, 5, 8] {
@@ -188,7 +188,7 @@ fn borders_are_those_of_the_whole() {
     }
 }
 
-/// Rows that no channel has room for.
+/// The rows do not fit into any channel.
 #[test]
 fn borders_of_any_size() {
     on_all(3, |rank| {
@@ -198,8 +198,8 @@ fn borders_of_any_size() {
     });
 }
 
-/// A rank whose block differs is an error for it and its neighbours, and the next exchange works: also of
-/// ranks that only heard of it in one of several dimensions.
+/// If the block of a rank differs, the rank and its neighbours get an error, and the next exchange works. This also
+/// holds for ranks that heard of the difference in only one of several dimensions.
 #[test]
 fn a_halo_works_after_one_that_differed() {
     for (ranks, dimensions) in [(3, &[3][..]), (4, &[2, 2])] {

@@ -1,5 +1,5 @@
-//! Messages that are lent where ranks are threads: whoever comes in time, or too late, or in
-//! another way than the one expected gets what was sent.
+//! Messages that are lent between threads. The receiver gets the message, whether it comes in time or too late, and
+//! whichever call it uses.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use mp_core::{Error, ErrorKind, Result, World};
 
 use crate::{messages::numbers, support::on_all};
 
-/// Elements of 8 bytes: around the length from which on messages are lent, that of a chunk, and
-/// what a ring of chunks holds.
+/// Elements of 8 bytes: lengths around the shortest lent message, around a chunk, and around the content of a ring of
+/// chunks.
 const LENGTHS: [usize; 9] = [511, 512, 513, 1024, 4095, 4096, 4097, 32_769, 70_001];
 
 fn pause(on: bool) {
@@ -18,13 +18,13 @@ fn pause(on: bool) {
     }
 }
 
-/// Back and forth, by every way to receive; sometimes the receiver is late.
+/// Back and forth, with every way to receive. Sometimes the receiver is late.
 #[test]
 fn whatever_the_receiver_does() {
     back_and_forth(usize::MAX);
 }
 
-/// The same with messages that are lent with their envelopes, or else stay with the sender.
+/// The same with messages that are lent together with their envelopes, or else stay with the sender.
 #[test]
 fn whatever_the_receiver_does_with_what_it_must_ask_for() {
     back_and_forth(0);
@@ -74,7 +74,7 @@ fn back_and_forth(limit: usize) {
     });
 }
 
-/// What is sent is its owner's again when the call is over, also while it is still on its way.
+/// After the call, the sender may change its buffer, even if the message is still on its way.
 #[test]
 fn what_was_sent_may_be_changed() {
     on_all(2, |rank| {
@@ -95,7 +95,7 @@ fn what_was_sent_may_be_changed() {
     });
 }
 
-/// There is room for what both send before they receive.
+/// Both ranks send before they receive, and there is room for both messages.
 #[test]
 fn both_may_send_first() {
     on_all(2, |rank| {
@@ -112,7 +112,7 @@ fn both_may_send_first() {
     });
 }
 
-/// A receive that looks past messages, and one that can't take what comes.
+/// A receive may skip messages, or refuse the next one.
 #[test]
 fn what_is_looked_past_or_refused_stays() {
     on_all(2, |rank| {
@@ -152,7 +152,7 @@ fn what_is_looked_past_or_refused_stays() {
     });
 }
 
-/// In several communicators at a time, one of which has channels of its own.
+/// Several communicators lend messages at the same time. One of them has separate channels.
 #[test]
 fn communicators_lend_apart() {
     on_all(2, |rank| {
@@ -175,7 +175,7 @@ fn communicators_lend_apart() {
     });
 }
 
-/// More ranks than this machine has cores, all of them sending to all.
+/// More ranks than this machine has cores. All of them send to all.
 #[test]
 fn crowds() {
     let ranks = World::threads(1).run(|rank| Ok(rank.cores())).unwrap()[0] + 1;
@@ -193,7 +193,7 @@ fn crowds() {
     });
 }
 
-/// The receiver ends, or panics, while messages are on offer.
+/// The receiver ends, or panics, while messages are offered to it.
 #[test]
 fn receivers_that_go() {
     for panics in [false, true] {

@@ -18,7 +18,7 @@ mod requests;
 mod survivors;
 mod unexpected;
 
-/// Something is not there that should be.
+/// Returns the error for a missing communicator.
 fn missing() -> mp_core::Error {
     mp_core::Error::other("missing")
 }

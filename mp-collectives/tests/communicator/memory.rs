@@ -1,4 +1,4 @@
-//! Messages for which there is no memory: neither side waits for ever.
+//! Messages for which there is no memory. Neither side waits for ever.
 
 use mp_collectives::communicator::{ANY_SOURCE, Communicator, wait_all};
 use mp_core::{
@@ -25,12 +25,12 @@ fn names_the_memory<T>(result: Result<T, impl Into<Error>>, unsent: bool) -> Res
     Ok(())
 }
 
-/// Rank 0 can send nothing long to rank 1, which waits for it; small messages go before.
+/// Rank 0 has no memory for long messages to rank 1, which waits for one. Small messages are sent before.
 fn starved(ranks: usize, sender: impl Fn(&Communicator) -> Result<()> + Sync) {
     let configure = |world: World| world.segment_size(8 << 20);
     on_all_with(ranks, configure, |rank| {
         let world = Communicator::world(rank);
-        // Ranks 0 and 1 end together: that one has ended is no answer here.
+        // Ranks 0 and 1 end together, because the end of one would be another error.
         let mut end = match rank.id() {
             me @ (0 | 1) => Some((
                 rank.sender::<u8>("end", 1 - me, Channel::degree(1))?,
@@ -62,11 +62,13 @@ fn starved(ranks: usize, sender: impl Fn(&Communicator) -> Result<()> + Sync) {
                 world.send(&[2u64], 0, 0)?;
                 ensure!(world.receive::<u64>(0, 0)?.0 == 3, "what was sent before");
                 names_the_memory(world.receive_vec::<u64>(0, 1), false)?;
-                // Also what is posted later, what would be answered, and any source where there is no other.
+                // The same error ends receives that are posted later, synchronous sends, and receives from any source
+                // if there is no other rank.
                 names_the_memory(world.nonblocking_receive([0u64], 0, 2).wait(), false)?;
                 names_the_memory(world.probe(0, 3), false)?;
                 names_the_memory(world.synchronous_send(&[1u64], 0, 9), false)?;
-                // Until it is acknowledged that nothing comes from there, where others are left.
+                // If others are left, receives from any source fail until it is acknowledged that nothing comes from
+                // rank 0.
                 names_the_memory(world.nonblocking_receive([0u64], ANY_SOURCE, 4).wait(), false)?;
                 names_the_memory(world.receive_vec::<u64>(ANY_SOURCE, 1), false)?;
                 ensure!(world.acknowledge().is_empty(), "nobody is lost");
@@ -126,7 +128,7 @@ fn so_does_one_that_waits_for_all() {
     });
 }
 
-/// Whatever the rank waits in: what it waits for may be the answer.
+/// The error ends any wait of the rank, because the awaited event may depend on the message that can't be sent.
 #[test]
 fn so_does_a_wait_outside_of_communicators() {
     for wait in 0..4 {
@@ -150,7 +152,7 @@ fn so_does_a_wait_outside_of_communicators() {
                 }
             };
             names_the_memory(waited, true)?;
-            // Once.
+            // The error is returned only once.
             let limit = std::time::Duration::from_millis(1);
             let late = empty.receive_timeout(limit).err();
             ensure!(
@@ -173,7 +175,7 @@ fn a_request_that_was_let_go_of_is_told_of() {
     });
 }
 
-/// What the request itself has said does not fail another call.
+/// An error that the request has returned does not make another call fail.
 #[test]
 fn it_is_told_once() {
     starved(3, |world| {
@@ -196,7 +198,7 @@ fn an_exchange_does_not_wait_for_the_answer() {
     });
 }
 
-/// A send of which a part has gone to another rank goes on.
+/// A send to another rank, of which a part has gone, continues.
 #[test]
 fn what_is_half_sent_to_another_rank_goes_on() {
     let configure = |world: World| world.segment_size(8 << 20);
@@ -228,8 +230,8 @@ fn what_is_half_sent_to_another_rank_goes_on() {
             _ => {
                 world.receive::<u64>(0, 0)?;
                 world.send(&[2u64], 0, 0)?;
-                // Rank 0 has been told that it can't send to rank 1. A look at a flag takes nothing of what it
-                // sends to this rank.
+                // Rank 0 has heard that it can't send to rank 1. Reading a flag takes no part of the messages to this
+                // rank.
                 while flags.flag(0)? == 0 {
                     std::thread::yield_now();
                 }

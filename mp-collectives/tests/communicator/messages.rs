@@ -7,7 +7,7 @@ use mp_core::{Channel, Error, ErrorKind, Plain, Result, SharedBuffer};
 
 use crate::support::{SIZES, on_all};
 
-/// Around every border between the ways in which messages go.
+/// Lengths around every change in the way messages are sent.
 pub const LENGTHS: [usize; 17] =
     [0, 1, 4, 5, 6, 7, 12, 40, 41, 59, 60, 255, 511, 513, 2048, 8193, 70_001];
 
@@ -57,7 +57,7 @@ fn messages_of_every_length_and_type() {
     });
 }
 
-/// What is sent and received in one way can be received in every other one.
+/// A message that is sent in one way can be received in every way.
 #[test]
 fn moved_and_copied_messages_are_alike() {
     on_all(2, |rank| {
@@ -95,7 +95,7 @@ fn moved_and_copied_messages_are_alike() {
     });
 }
 
-/// Between two ranks in one context, whatever the sizes, and whatever was probed between.
+/// Between two ranks in one context, messages of all sizes stay in order, whatever was probed in between.
 #[test]
 fn no_message_overtakes_another() {
     on_all(2, |rank| {
@@ -183,7 +183,7 @@ fn a_message_that_is_too_long_stays() {
                 world.receive_into(&mut right, 0, 9)?;
                 ensure!(right == wanted, "the message was damaged");
             }
-            // Those behind it come, too.
+            // The messages behind it arrive as well.
             ensure!(world.receive::<u64>(0, 10)?.0 == 1, "another message");
         }
         Ok(())
@@ -215,7 +215,7 @@ fn other_types_are_told_with_both_views() {
             let (got, _) = world.receive_vec::<f32>(0, 0)?;
             ensure!(got == vec![1.0; len], "{len} elements");
         }
-        // One element, and not none of them.
+        // The receive wants one element, and the message has none.
         if world.rank() == 0 {
             world.send::<u8>(&[], 1, 0)?;
         } else {
@@ -259,7 +259,7 @@ fn probes_say_what_comes_and_take_nothing() {
     });
 }
 
-/// In a ring, with messages that no channel has room for.
+/// In a ring, with messages that do not fit into any channel.
 #[test]
 fn everybody_sends_and_receives_at_once() {
     for size in SIZES {
@@ -293,7 +293,7 @@ fn synchronous_sends_wait_for_their_receive() {
                 ensure!(started.elapsed() >= DELAY / 2, "it did not wait");
             } else {
                 world.receive::<u8>(0, 1)?;
-                // A probe is no receive.
+                // A probe does not receive.
                 ensure!(world.probe(0, ANY_TAG)?.count == len, "{len}");
                 std::thread::sleep(DELAY);
                 let (got, _) = world.receive_vec::<u64>(0, 2)?;
@@ -317,7 +317,7 @@ fn buffered_sends_do_not_wait() {
             let (got, _) = world.receive_vec::<u64>(other, 0)?;
             ensure!(got == wanted(i), "message {i}");
         }
-        // The others go and come while the communicator is dropped, or after.
+        // The other messages are sent and arrive while the communicator is dropped, or after that.
         if world.rank() == 1 {
             for i in 20..40 {
                 let (got, _) = world.receive_vec::<u64>(other, 0)?;
@@ -415,14 +415,14 @@ fn ranks_that_are_not_there_are_named() {
                 "{error:?}"
             );
         }
-        // Of an exchange with such a rank nothing is done.
+        // If an exchange names such a rank, no part of it is done.
         world.send(&[2u8], 1 - rank.id(), 0)?;
         ensure!(world.receive::<u8>(ANY_SOURCE, 0)?.0 == 2, "what can't be was begun");
         Ok(())
     });
 }
 
-/// And no more, while the receiver is elsewhere.
+/// Channels have exactly the promised room while the receiver does something else.
 #[test]
 fn channels_have_the_room_that_is_promised() {
     on_all(2, |rank| {
@@ -438,7 +438,7 @@ fn channels_have_the_room_that_is_promised() {
                 }
                 small += 1;
             }
-            // The first line was the type's name.
+            // The first line was the name of the type.
             ensure!(small == 127, "{small} messages of one line");
             rank.sender("go", 1, one)?.send(&small)?;
             rank.receiver::<u8>("gone", 1, one)?.receive()?;

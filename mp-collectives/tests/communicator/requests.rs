@@ -1,4 +1,4 @@
-//! What one can do with a request.
+//! The operations on requests.
 
 use std::{mem::forget, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     support::{SIZES, on_all},
 };
 
-/// Everybody to everybody, every length, all under way at once.
+/// All ranks send messages of every length to all ranks at the same time.
 #[test]
 fn everybody_to_everybody() {
     for size in SIZES {
@@ -50,7 +50,7 @@ fn everybody_to_everybody() {
     }
 }
 
-/// A long nonblocking send goes on in whatever call its rank is.
+/// A long nonblocking send makes progress in all other calls of its rank.
 #[test]
 fn sends_go_on_during_other_calls() {
     on_all(2, |rank| {
@@ -73,7 +73,7 @@ fn waiting_for_some_of_them() {
     on_all(3, |rank| {
         let world = Communicator::world(rank);
         if world.rank() > 0 {
-            // One after another, as rank 0 asks for them.
+            // The messages are sent one after another, as rank 0 asks for them.
             for _ in 0..4 {
                 let (tag, _) = world.receive::<u32>(0, 0)?;
                 world.send(&[world.rank() as u64, u64::from(tag)], 0, tag)?;
@@ -125,7 +125,7 @@ fn requests_of_all_kinds_together() {
         ensure!(one.wait()?.1.count == 100_000, "another length");
         ensure!(two.wait()?.0 == [1; 3] && lent[99_999] == 2.5, "another message");
         send.wait()?;
-        // Those of communicators that were not made from one another can be waited for along with them.
+        // Requests of communicators that were not made from one another can be waited for together.
         let (alien, second) = (Communicator::comm_self(rank), Communicator::world(rank));
         alien.send(&[7u8], 0, 9)?;
         second.send(&vec![8u8; 100_000], other, 9)?;
@@ -201,7 +201,7 @@ fn what_is_cancelled_was_never_there() {
             world.receive::<u8>(0, 0)?;
             world.send(&[5u64; 4], 0, 1)?;
         }
-        // Sends: the channel's room is for the first; the others wait, as long as nobody receives.
+        // The channel's room is used by the first send. The other sends wait as long as rank 1 does not receive.
         if world.rank() == 0 {
             let mut go = rank.sender::<u8>("go", 1, Channel::degree(1))?;
             let first = world.nonblocking_send(numbers(500_000, 1), other, 2);
@@ -229,7 +229,7 @@ fn what_is_cancelled_was_never_there() {
     });
 }
 
-/// Then nothing is left that the end would have to wait for.
+/// After the cancellation, the end of the rank has no message to wait for.
 #[test]
 fn the_last_send_that_waits_can_be_cancelled() {
     on_all(2, |rank| {
@@ -261,7 +261,7 @@ fn the_last_send_that_waits_can_be_cancelled() {
     });
 }
 
-/// Leaked requests keep what they own, and do nothing worse.
+/// Leaked requests keep their buffers, and do no other harm.
 #[test]
 fn requests_can_be_leaked() {
     on_all(2, |rank| {
@@ -273,11 +273,11 @@ fn requests_can_be_leaked() {
             forget(world.nonblocking_receive(vec![0u64; 3], other, 2));
             forget(world.nonblocking_send(numbers(20_000, 1), other, 1));
             forget(world.nonblocking_synchronous_send(numbers(3, 2), other, 2));
-            // Nobody has the lent one any more.
+            // No request uses the lent buffer any more.
             ensure!(local == vec![7; 20_000], "it was written");
             local.fill(8);
         }
-        // They took what came first.
+        // The leaked receives took the first messages.
         for seed in [3, 4] {
             forget(world.nonblocking_send(numbers(20_000, seed), other, 1));
         }
@@ -287,7 +287,7 @@ fn requests_can_be_leaked() {
     });
 }
 
-/// A request that is dropped while its message is coming takes it along.
+/// A request that is dropped while its message arrives takes the message along.
 #[test]
 fn requests_can_be_dropped_at_any_time() {
     on_all(2, |rank| {
@@ -300,7 +300,7 @@ fn requests_can_be_dropped_at_any_time() {
                 for _ in 0..tests {
                     dropped.wait_timeout(Duration::from_micros(300))?;
                 }
-                // Coming, or else never to be taken: then the next one gets it.
+                // If the message is arriving, it goes with the request. Otherwise the next receive gets it.
                 let begun = match dropped.cancel() {
                     Ok(_) => false,
                     Err(begun) => {
@@ -322,7 +322,7 @@ fn requests_can_be_dropped_at_any_time() {
     });
 }
 
-/// The errors of receives that were posted before their messages came.
+/// The errors of receives that were posted before their messages arrived.
 #[test]
 fn posted_receives_that_do_not_fit_leave_the_message_to_others() {
     on_all(2, |rank| {
@@ -372,7 +372,7 @@ fn an_exchange_does_everything_at_once() {
     }
 }
 
-/// One receive of it that can't be does not hold up the others.
+/// One impossible receive in an exchange does not stop the others.
 #[test]
 fn an_exchange_with_an_error_does_the_rest() {
     on_all(2, |rank| {
@@ -391,7 +391,7 @@ fn an_exchange_with_an_error_does_the_rest() {
     });
 }
 
-/// Persistent requests that were not started, or waited for since, are no requests to wait for.
+/// Persistent requests that were not started, or were waited for since, are not waited for.
 #[test]
 fn inactive_requests_are_passed_over() {
     on_all(2, |rank| {
@@ -409,7 +409,7 @@ fn inactive_requests_are_passed_over() {
             posted[started].start()?;
             world.send(&[7u32], other, started as u32)?;
             ensure!(wait_any(&mut posted)? == started, "another than {started}");
-            // Until somebody asks for it.
+            // The request stays done until a call asks for its result.
             ensure!(test_some(&mut posted)? == [started], "another than {started}");
             posted[started].wait()?;
             ensure!(test_any(&mut posted)?.is_none(), "{started} was waited for");

@@ -17,11 +17,12 @@ use crate::{
     },
 };
 
-/// Long enough for what could go wrong to go wrong.
+/// Long enough for errors to show.
 const SHORT: Duration = Duration::from_millis(50);
 
-/// Every way to receive from any source fails for a death that was not acknowledged, though another rank
-/// lives, waits or not; nothing is lost by that; and waits for the others afterwards.
+/// After a death that was not acknowledged, every call that receives from any source fails, although another rank
+/// lives, and whether it was already waiting or not. No message is lost by that, and after the acknowledgement such
+/// calls wait for the other ranks.
 #[test]
 fn any_source_fails_until_a_death_is_acknowledged() {
     for waits_already in [false, true] {
@@ -35,7 +36,7 @@ fn any_source_fails_until_a_death_is_acknowledged() {
                 match die() {}
             }
             if me == 2 {
-                // Lives as long as rank 1 waits.
+                // Rank 2 lives as long as rank 1 waits.
                 world.receive::<u8>(1, 0)?;
                 world.send(&[7u8], 1, 1)?;
                 return Ok(());
@@ -67,7 +68,7 @@ fn any_source_fails_until_a_death_is_acknowledged() {
     }
 }
 
-/// A message that is there is received, whoever was lost.
+/// A message that has arrived is received, even if any rank was lost.
 #[test]
 fn what_has_come_is_received_though_another_rank_is_lost() {
     with_a_death(3, |_, world| {
@@ -84,7 +85,7 @@ fn what_has_come_is_received_though_another_rank_is_lost() {
     });
 }
 
-/// What is acknowledged in one communicator is not in another; a death in another one disturbs nobody.
+/// An acknowledgement in one communicator does not count in another. A death in another communicator disturbs no rank.
 #[test]
 fn each_communicator_acknowledges_for_itself() {
     with_a_death(4, |_, world| {
@@ -102,7 +103,7 @@ fn each_communicator_acknowledges_for_itself() {
         world.send(&[2u8], 1 + next, 1)?;
         ensure!(world.receive::<u8>(ANY_SOURCE, 1)?.0 == 2, "among those that live");
         lost(copy.receive::<u8>(ANY_SOURCE, 9), 0)?;
-        // So that nobody has ended before.
+        // No rank ends before the others are done.
         for other in (1..4).filter(|&other| other != world.rank()) {
             world.send(&[3u8], other, 2)?;
         }
@@ -113,7 +114,7 @@ fn each_communicator_acknowledges_for_itself() {
     });
 }
 
-/// A rank that panics closes its channels before the world says that it is lost: it is lost all the same.
+/// A rank that panics closes its channels before the world says that it is lost. Others still see it as lost.
 #[test]
 fn the_last_one_is_lost_by_a_panic() {
     let _watchdog = Watchdog::start();
@@ -136,7 +137,7 @@ fn the_last_one_is_lost_by_a_panic() {
     }
 }
 
-/// Threads that panic are lost; those that return an error have ended.
+/// Threads that panic are lost. Threads that return an error have ended.
 #[test]
 fn threads_are_lost_by_panics() {
     let _watchdog = Watchdog::start();
@@ -165,12 +166,12 @@ pub fn revoked<T>(result: std::result::Result<T, impl Into<Error>>) -> Result<()
     }
 }
 
-/// The receiver may have heard of the revocation first, and dropped what came.
+/// The receiver may have heard of the revocation first, and dropped the message.
 fn revoked_or_gone(sent: std::result::Result<(), Error>) -> Result<()> {
     if sent.is_ok() { Ok(()) } else { revoked(sent) }
 }
 
-/// Everybody sends everybody else messages of several lengths, and gets what was sent.
+/// All ranks send messages of several lengths to all others, and check what they receive.
 fn all_talk(world: &Communicator) -> Result<()> {
     let me = world.rank();
     for len in [1, 300, 100_000] {
@@ -188,7 +189,7 @@ fn all_talk(world: &Communicator) -> Result<()> {
     Ok(())
 }
 
-/// Waits for what will not come, in one of several ways, with the neighbour who does the same.
+/// Waits, in one of several ways, for a message that never comes, with a neighbour that does the same.
 fn wait_in_vain(how: usize, world: &Communicator, other: usize) -> Result<()> {
     let long = numbers(500_000, 1);
     let mut into = vec![0u64; 3];
@@ -203,7 +204,7 @@ fn wait_in_vain(how: usize, world: &Communicator, other: usize) -> Result<()> {
         4 => revoked(world.synchronous_send(&[1u8], other, 1)),
         5 => {
             let posted = world.nonblocking_receive(into, other, 1);
-            // Half of it goes.
+            // A part of the message is sent.
             let sent = world.nonblocking_send(long.clone(), other, 2);
             let synchronous = world.nonblocking_synchronous_send(long, other, 3);
             revoked(posted.wait())?;
@@ -230,7 +231,7 @@ fn wait_in_vain(how: usize, world: &Communicator, other: usize) -> Result<()> {
             revoked(world.receive_timeout(&mut into, other, 2, Duration::from_secs(600)))
         }
         _ => {
-            // Every message as an envelope alone.
+            // Every message is sent as an envelope alone.
             world.set_unexpected_limit(0);
             revoked_or_gone(world.send(&long, other, 1))?;
             revoked(world.receive_into(&mut into, other, 99))
@@ -239,7 +240,7 @@ fn wait_in_vain(how: usize, world: &Communicator, other: usize) -> Result<()> {
 }
 const WAYS: usize = 12;
 
-/// Nothing goes in a revoked communicator.
+/// Checks that a revoked communicator refuses all calls.
 fn all_is_refused(world: &Communicator) -> Result<()> {
     let other = (world.rank() + 1) % world.size();
     ensure!(world.is_revoked(), "it is revoked");
@@ -257,8 +258,8 @@ fn all_is_refused(world: &Communicator) -> Result<()> {
     revoked(exchange.run())
 }
 
-/// All that ranks wait in ends when one of them revokes the communicator, whether it waits already or not;
-/// others go on over the same channels, whatever had begun to go.
+/// When one rank revokes the communicator, all waits of the others end, whether they wait already or not. Other
+/// communicators go on over the same channels, whatever was being sent.
 #[test]
 fn a_revocation_ends_every_wait() {
     for how in 0..WAYS {
@@ -266,7 +267,7 @@ fn a_revocation_ends_every_wait() {
             on_all(3, |rank| {
                 let world = Communicator::world(rank);
                 let copy = world.duplicate()?;
-                // All have it.
+                // All ranks have the copy by now.
                 all_talk(&copy)?;
                 if world.rank() == 0 {
                     std::thread::sleep(Duration::from_millis(delay));
@@ -290,7 +291,8 @@ fn a_revocation_ends_every_wait() {
     }
 }
 
-/// Who revokes it and dies is heard by all, those that never talked to it included.
+/// If a rank revokes the communicator and dies, all others hear of the revocation, including those that never
+/// communicated with it.
 #[test]
 fn a_revocation_outlives_the_revoker() {
     for how in 0..WAYS {
@@ -299,13 +301,13 @@ fn a_revocation_outlives_the_revoker() {
                 world.revoke()?;
                 match die() {}
             }
-            // 1 and 2 wait for each other, 3 for one that waits.
+            // Ranks 1 and 2 wait for each other, and rank 3 waits for rank 1.
             let other = [0, 2, 1, 1][world.rank()];
             let ended = wait_in_vain(how, world, other);
             ended.map_err(|error| mp_core::Error::other(format!("{how}: {error}")))?;
             let mut survivors = world.shrink()?;
             while survivors.size() > 3 {
-                // It had not died yet.
+                // Rank 0 had not died yet.
                 survivors = survivors.shrink()?;
             }
             ensure!(survivors.world_rank(survivors.rank())? == world.rank(), "{survivors:?}");
@@ -314,7 +316,7 @@ fn a_revocation_outlives_the_revoker() {
     }
 }
 
-/// Those of a communicator revoke it, and nobody else is disturbed.
+/// Ranks of one communicator revoke it, and no other communicator is disturbed.
 #[test]
 fn a_revocation_concerns_its_communicator_alone() {
     on_all(4, |rank| {
@@ -322,7 +324,7 @@ fn a_revocation_concerns_its_communicator_alone() {
         // Both halves have the same context.
         let half = world.split(Some(rank.id() as u64 % 2), 0)?.ok_or_else(crate::missing)?;
         let part = half.duplicate()?;
-        // All have it.
+        // All ranks have the part by now.
         all_talk(&part)?;
         if rank.id() == 1 {
             half.revoke()?;
@@ -339,7 +341,7 @@ fn a_revocation_concerns_its_communicator_alone() {
     });
 }
 
-/// What a receiver says of sends that were revoked is not taken for what it says of later ones.
+/// A receiver's messages about revoked sends are not taken for messages about later ones.
 #[test]
 fn numbers_of_revoked_sends_are_not_used_again() {
     for len in [1, 100_000] {
@@ -353,7 +355,7 @@ fn numbers_of_revoked_sends_are_not_used_again() {
                 let sends: Vec<_> = (0..3)
                     .map(|tag| copy.nonblocking_synchronous_send(numbers(0), 1, tag))
                     .collect();
-                // Rank 1 says meanwhile that it has a receive for them.
+                // Meanwhile rank 1 announces that it has a receive for them.
                 meet.wait()?;
                 meet.wait()?;
                 copy.revoke()?;
@@ -375,7 +377,7 @@ fn numbers_of_revoked_sends_are_not_used_again() {
             meet.wait()?;
             let receives: Vec<_> =
                 (0..3).map(|tag| copy.nonblocking_receive(vec![0u64; len], 0, tag)).collect();
-            // Brings on what those need.
+            // The probe makes the progress that those receives need.
             world.try_probe(0, 9)?;
             meet.wait()?;
             meet.wait()?;
@@ -399,14 +401,14 @@ fn numbers_of_revoked_sends_are_not_used_again() {
     }
 }
 
-/// A send that its rank let go of before it revoked the communicator has shown its number to the receiver.
+/// A send that was dropped before its rank revoked the communicator has already sent its number to the receiver.
 #[test]
 fn the_number_of_a_dropped_send_is_not_used_again() {
     on_all(2, |rank| {
         let world = Communicator::world(rank);
         let copy = world.duplicate()?;
         let flags = rank.mpb("told", Mpbs::lines(1))?;
-        // Looks at flags bring nothing on.
+        // Reading flags makes no progress.
         let tell = |rank, number| flags.set_flag(Line { rank, line: 0 }, number);
         let until_told = |number| -> Result<()> {
             while flags.flag(0)? < number {
@@ -417,7 +419,7 @@ fn the_number_of_a_dropped_send_is_not_used_again() {
         let long = || vec![1u64; 125_000];
         if rank.id() == 0 {
             until_told(1)?;
-            // The first of its chunks go at once.
+            // The first of its chunks are sent at once.
             drop(copy.nonblocking_synchronous_send(long(), 1, 0));
             tell(1, 1)?;
             until_told(2)?;
@@ -430,11 +432,11 @@ fn the_number_of_a_dropped_send_is_not_used_again() {
         let mut receive = copy.nonblocking_receive(long(), 0, 0);
         tell(0, 1)?;
         until_told(1)?;
-        // Says that it has a receive for it.
+        // This call announces that there is a receive for it.
         ensure!(!receive.test()?, "all of it came");
         tell(0, 2)?;
         while flags.flag(0)? < 2 {
-            // Brings in the rest of it.
+            // The probe receives the rest of it.
             world.try_probe(0, 9)?;
         }
         ensure!(world.receive::<u64>(0, 5)?.0 == 7, "another message");
@@ -443,7 +445,7 @@ fn the_number_of_a_dropped_send_is_not_used_again() {
     });
 }
 
-/// What is made up before the communicator is revoked, and begins afterwards.
+/// An exchange is prepared before the communicator is revoked, and run afterwards.
 #[test]
 fn an_exchange_begins_nothing_in_a_revoked_communicator() {
     on_all(2, |rank| {
@@ -458,7 +460,7 @@ fn an_exchange_begins_nothing_in_a_revoked_communicator() {
     });
 }
 
-/// One of a communicator's ranks revokes it as soon as it has it, when the others are still making it.
+/// One rank revokes a communicator as soon as it has it, while the others are still making it.
 #[test]
 fn a_revocation_is_heard_by_those_who_make_the_communicator() {
     for ranks in [2, 5, 8] {
@@ -469,7 +471,7 @@ fn a_revocation_is_heard_by_those_who_make_the_communicator() {
                 if rank.id() == round % ranks {
                     copy.revoke()?;
                 }
-                // Nobody sends anything.
+                // No rank sends anything.
                 revoked(copy.receive::<u8>((rank.id() + 1) % ranks, 1))?;
             }
             all_talk(&world)
@@ -506,14 +508,14 @@ fn those_who_have_dropped_it_are_left_out() {
     }
 }
 
-/// A copy that its receiver's limit keeps with the sender, which has dropped the communicator.
+/// The receiver's limit keeps a copy of the message at the sender, which has dropped the communicator.
 #[test]
 fn what_a_receiver_drops_is_not_kept_for_it() {
     on_all(2, |rank| {
         let world = Communicator::world(rank);
         world.set_unexpected_limit(0);
         let copy = world.duplicate()?;
-        // Both know the limit.
+        // Both ranks know the limit by now.
         all_talk(&world)?;
         if rank.id() == 0 {
             copy.buffered_send(&[1u64; 1000], 1, 0)?;
@@ -529,7 +531,7 @@ fn what_a_receiver_drops_is_not_kept_for_it() {
     });
 }
 
-/// Who has dropped its communicator, before or after the others begin to decide, is not waited for.
+/// A rank that has dropped its communicator, before or after the others begin to decide, is not waited for.
 #[test]
 fn those_who_have_gone_are_left_out() {
     for late in [0, 20] {
@@ -539,7 +541,7 @@ fn those_who_have_gone_are_left_out() {
             if rank.id() == 2 {
                 std::thread::sleep(Duration::from_millis(late));
                 drop(world);
-                // Stays until all have shrunk it.
+                // This rank stays until all others have shrunk the communicator.
                 for from in [0, 1, 3] {
                     other.receive::<u8>(from, 1)?;
                 }
@@ -555,8 +557,8 @@ fn those_who_have_gone_are_left_out() {
     }
 }
 
-/// A survivor that drops its communicator after a loss, and works on, holds nobody up: neither those that wait
-/// for it, nor those that never talked to it.
+/// A survivor that drops its communicator after a loss, and goes on running, delays no other rank: neither ranks that
+/// wait for it, nor ranks that never communicated with it.
 #[test]
 fn a_survivor_that_gives_up_holds_nobody_up() {
     let _watchdog = Watchdog::start();
@@ -567,11 +569,11 @@ fn a_survivor_that_gives_up_holds_nobody_up() {
             match die() {}
         }
         if world.rank() == 1 {
-            // 2 has sent something, 3 has not.
+            // Rank 2 has sent a message, and rank 3 has not.
             world.receive::<u8>(2, 1)?;
             lost(world.receive::<u8>(0, 1), 0)?;
             let told = [elsewhere(2)?, elsewhere(3)?];
-            // What was posted goes with it.
+            // Posted receives are dropped with the communicator.
             drop(world.nonblocking_receive([0u8], 2, 9));
             drop(world);
             return told.iter().try_for_each(|told| told.receive().map(drop));
@@ -587,7 +589,7 @@ fn a_survivor_that_gives_up_holds_nobody_up() {
     check(result, 0).unwrap();
 }
 
-/// Threads that return errors and that panic are left out alike.
+/// Threads that return errors and threads that panic are both left out.
 #[test]
 fn threads_that_fail_are_left_out() {
     let _watchdog = Watchdog::start();
@@ -599,7 +601,7 @@ fn threads_that_fail_are_left_out() {
             _ => {}
         }
         let left = world.shrink()?;
-        // Who panics leaves its communicators first, and is lost a moment after that.
+        // A rank that panics leaves its communicators first, and is lost a moment later.
         let failed = world.failed_ranks();
         ensure!(left.group().size() == 3, "{left:?}");
         ensure!(failed.is_empty() || failed == [3], "{failed:?}");
@@ -610,7 +612,7 @@ fn threads_that_fail_are_left_out() {
     assert!(["rank 0", "rank 2", "rank 4"].iter().all(|rank| !text.contains(rank)), "{text}");
 }
 
-/// All get the same, round after round, while others come later.
+/// All ranks get the same result, round after round, while some come later.
 #[test]
 fn all_agree() {
     for ranks in [1, 2, 5] {
@@ -632,7 +634,7 @@ fn all_agree() {
     }
 }
 
-/// What differs is told to all, and all go on.
+/// All ranks hear of different decisions, and go on.
 #[test]
 fn different_decisions_are_named() {
     on_all(3, |rank| {
@@ -652,7 +654,7 @@ fn different_decisions_are_named() {
     });
 }
 
-/// The memory that it takes comes back.
+/// The memory of revoked communicators is freed.
 #[test]
 fn the_memory_of_revoked_communicators_is_freed() {
     on_all(3, |rank| {
@@ -678,7 +680,7 @@ fn the_memory_of_revoked_communicators_is_freed() {
     });
 }
 
-/// With checks of all calls, too.
+/// The same with checks of all calls.
 #[test]
 fn checked_communicators_are_shrunk() {
     with_a_death(4, |_, world| {
@@ -698,17 +700,18 @@ fn checked_communicators_are_shrunk() {
     });
 }
 
-/// Ranks that are killed while all agree, shrink, and revoke: the others get the same, every time, and go on.
+/// Ranks are killed while all agree, shrink, and revoke. The others get the same result each time, and go on.
 fn decide_until_few_are_left(rank: &Rank, seed: u64, is_process: bool) -> Result<()> {
     let world = Communicator::world(rank);
     let ranks = world.size();
     let mut all = Random::new(seed);
-    // Who dies when, of those that are not the last two.
+    // Chooses which ranks die, and when. The last two ranks survive.
     let victims = 1 + all.below(ranks as u64 - 1) as usize;
     let first = all.below(ranks as u64) as usize;
     let is_victim = (rank.id() + ranks - first) % ranks < victims;
     let mut own = Random::new(seed * 1000 + rank.id() as u64);
-    // At any moment; a panic of another thread would not be the rank's.
+    // A process is killed at any moment. For threads that is impossible, because a panic of another thread would not be
+    // the rank's.
     if is_victim && is_process && own.below(2) == 0 {
         let delay = Duration::from_micros(own.below(4000));
         std::thread::spawn(move || {

@@ -1,5 +1,5 @@
-//! The limit on unexpected messages: how much a rank keeps, and what becomes of messages whose payload stays
-//! with the sender.
+//! The limit on unexpected messages: how much a rank keeps, and how messages are handled whose payload stays with the
+//! sender.
 
 use std::time::Duration;
 
@@ -15,10 +15,11 @@ use crate::{
     },
 };
 
-/// What the channels between two ranks hold, or somewhat more.
+/// A little more than the channels between two ranks hold.
 const CHANNELS: usize = 264 << 10;
 
-/// All communicators of this rank, in which no message of more than 40 bytes comes before it is asked for.
+/// Creates a communicator of all ranks in which a message of more than 40 bytes does not come before this rank asks for
+/// it.
 fn holding(rank: &Rank) -> Communicator {
     limited(rank, 0)
 }
@@ -29,7 +30,7 @@ fn limited(rank: &Rank, limit: usize) -> Communicator {
     world
 }
 
-/// What another message has neither at its beginning nor in its middle.
+/// Returns content whose beginning and middle differ from those of every other message.
 fn content(bytes: usize, number: usize) -> Vec<u8> {
     let mut content = vec![number as u8; bytes];
     content[..8].copy_from_slice(&(number as u64).to_ne_bytes());
@@ -54,17 +55,17 @@ fn ended(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::PeerEnded { .. })
 }
 
-/// Looks past what has come, for something that does not come.
+/// Probes for a message that does not come, and so receives the envelopes of the others.
 fn look_past(world: &Communicator, from: usize) -> Result<()> {
     ensure!(world.try_probe(from, 99)?.is_none(), "nothing is sent with this tag");
     Ok(())
 }
 
-/// Looks until so many messages are unexpected here.
+/// Probes until so many messages are unexpected here.
 fn look_past_messages(world: &Communicator, from: usize, messages: usize) -> Result<()> {
     while world.unexpected().messages < messages {
         match world.try_probe(from, 99).map_err(Error::into_kind) {
-            // It may have sent them and ended.
+            // The other rank may have sent the messages and ended.
             Ok(None) | Err(ErrorKind::PeerEnded { .. }) => {}
             other => return other.map(drop).map_err(Into::into),
         }
@@ -82,7 +83,7 @@ enum Stream {
     Exchange,
 }
 
-/// Ranks send many times the limit to rank 0, which looks past it until the limit is reached, and longer.
+/// All ranks send many times the limit to rank 0. It probes past them until the limit is reached, and longer.
 fn stream(ranks: usize, how: Stream, bytes: usize, limit: usize) {
     on_all(ranks, |rank| {
         let world = limited(rank, limit);
@@ -122,7 +123,7 @@ fn stream(ranks: usize, how: Stream, bytes: usize, limit: usize) {
                     exchange.run()?;
                 }
             }
-            // It is there as long as it is looked past.
+            // The sender stays as long as rank 0 probes.
             ensure!(world.receive::<u8>(0, 3)?.0 == 1, "the word");
             return Ok(());
         }
@@ -180,7 +181,7 @@ fn so_are_those_of_many_ranks_and_of_any_length() {
     }
 }
 
-/// A hundred times the limit, in messages that are and that are not longer than the fraction of it.
+/// A hundred times the limit, in messages that are longer and not longer than the limit's fraction for one message.
 #[test]
 fn a_long_stream_is_bounded() {
     const LIMIT: usize = 1 << 20;
@@ -190,7 +191,8 @@ fn a_long_stream_is_bounded() {
         let count = 100 * LIMIT / lengths.iter().sum::<usize>() * lengths.len();
         let len = |number: usize| lengths[number % lengths.len()];
         if world.rank() == 0 {
-            // What was sent blocks until it is received; the word that ends the wait overtakes it.
+            // The blocking sends wait until their messages are received. The word of the nonblocking send, which ends
+            // the receiver's wait, overtakes them.
             let done = world.nonblocking_send([7u8], 1, 2);
             for number in 0..count {
                 world.send(&content(len(number), number), 1, 1)?;
@@ -213,7 +215,7 @@ fn a_long_stream_is_bounded() {
     });
 }
 
-/// When there is room again, messages come with their payload.
+/// When there is room again, messages arrive with their payload.
 #[test]
 fn there_is_room_again_at_half_the_limit() {
     const LIMIT: usize = 400_000;
@@ -308,7 +310,7 @@ fn receive_somehow(world: &Communicator, how: usize, bytes: usize) -> Result<Vec
     Ok(into)
 }
 
-/// Every kind of send, every kind of receive, which comes before the message or after it.
+/// Every kind of send, and every kind of receive, which is posted before the message or after it.
 #[test]
 fn whatever_is_sent_is_received() {
     for bytes in [40, 41, 472, 473, 5000, 100_000, 600_000] {
@@ -339,7 +341,7 @@ fn whatever_is_sent_is_received() {
     }
 }
 
-/// Both send first, by calls that do not block, and to themselves.
+/// All ranks send first, by calls that do not block, also to themselves.
 #[test]
 fn everybody_holds_for_everybody() {
     for ranks in [1, 2, 3, 5, 8] {
@@ -363,7 +365,7 @@ fn everybody_holds_for_everybody() {
     }
 }
 
-/// A message that a receive refuses stays, and its payload with the sender.
+/// A message that a receive refuses stays, and its payload stays with the sender.
 #[test]
 fn what_is_refused_stays() {
     on_all(2, |rank| {
@@ -396,7 +398,8 @@ fn what_is_refused_stays() {
     });
 }
 
-/// What a joint operation refuses is dropped: its sender does not wait for ever, and the next one finds its own.
+/// A message that a joint operation refuses is dropped. Its sender does not wait for ever, and the next operation finds
+/// its own messages.
 #[test]
 fn what_a_joint_operation_refuses_is_dropped() {
     on_all(2, |rank| {
@@ -426,7 +429,7 @@ fn what_a_joint_operation_refuses_is_dropped() {
     });
 }
 
-/// A receive that has asked for its message can't be taken back, but dropped; what comes goes with it.
+/// A receive that has asked for its message can't be cancelled, but it can be dropped. The message is dropped with it.
 #[test]
 fn receives_are_dropped_and_cancelled() {
     on_all(2, |rank| {
@@ -445,7 +448,7 @@ fn receives_are_dropped_and_cancelled() {
                 return Err(mp_core::Error::other("its message is asked for"));
             };
             if round % 2 == 0 {
-                // A part of it may come.
+                // A part of the message may arrive.
                 asked.test()?;
             }
             drop(asked);
@@ -456,7 +459,8 @@ fn receives_are_dropped_and_cancelled() {
     });
 }
 
-/// An envelope that has gone can't be taken back; one that waits for room can, and nobody hears of it.
+/// A send can't be cancelled after its envelope was sent. If the envelope waits for room, it can, and the receiver
+/// never hears of it.
 #[test]
 fn sends_are_cancelled_before_their_envelopes_go() {
     on_all(2, |rank| {
@@ -490,13 +494,13 @@ fn sends_are_cancelled_before_their_envelopes_go() {
     });
 }
 
-/// Each rank says what comes to it.
+/// Each rank sets its own limit.
 #[test]
 fn limits_differ() {
     on_all(2, |rank| {
         let world = limited(rank, [usize::MAX, 0][rank.id()]);
         let other = 1 - world.rank();
-        // Both have looked for messages of the other, before any is sent.
+        // Both ranks have probed for messages of the other before any is sent.
         world.send(&[1u8], other, 0)?;
         world.receive::<u8>(other, 0)?;
         world.send(&[1u8], other, 0)?;
@@ -512,7 +516,8 @@ fn limits_differ() {
     });
 }
 
-/// A sender that is done leaves what it holds to its receiver; who waits for more hears that there is none.
+/// When a sender has ended, its receiver still gets the messages that the sender holds. A wait for more messages gets
+/// the error that there are none.
 #[test]
 fn what_is_held_at_the_end_is_received() {
     for how in 0..4 {
@@ -530,7 +535,7 @@ fn what_is_held_at_the_end_is_received() {
                         Ok(())
                     }
                     _ => {
-                        // Goes on with its channels while the communicator is dropped.
+                        // The rank goes on using its channels while the communicator is dropped.
                         world.buffered_send(&numbers(5000, 1), 1, 1)?;
                         drop(world);
                         let other = holding(rank);
@@ -553,7 +558,8 @@ fn what_is_held_at_the_end_is_received() {
     }
 }
 
-/// A rank waits in communicators of one set for ranks that wait in those of another, for what this rank holds.
+/// A rank waits in a communicator of one set for ranks that wait in communicators of another set, for messages that
+/// this rank holds.
 #[test]
 fn what_is_held_goes_during_calls_of_other_sets() {
     on_all(3, |rank| {
@@ -573,8 +579,8 @@ fn what_is_held_goes_during_calls_of_other_sets() {
     });
 }
 
-/// A rank waits in one set, again and again, for a rank that waits for what this one is still to send in another
-/// set: something short that is held, or something long, held or not, that does not fit into the channels.
+/// A rank waits again and again in one set for a rank that waits for a message that this rank still has to send in
+/// another set. The message is short and held, or it is long and does not fit into the channels, held or not.
 #[test]
 fn what_is_to_be_sent_goes_whole_during_calls_of_other_sets() {
     for (length, limit) in [(100, 0), (1_000_000, 0), (1_000_000, usize::MAX)] {
@@ -595,7 +601,7 @@ fn what_is_to_be_sent_goes_whole_during_calls_of_other_sets() {
     }
 }
 
-/// What is posted when the communicators are dropped gets its message.
+/// A receive that is posted when the communicators are dropped gets its message.
 #[test]
 fn what_is_posted_outlives_its_communicator() {
     on_all(2, |rank| {
@@ -611,7 +617,7 @@ fn what_is_posted_outlives_its_communicator() {
     });
 }
 
-/// Nobody waits for ever for those who never receive.
+/// No rank waits for ever for ranks that never receive.
 #[test]
 fn what_is_held_for_who_ends_is_given_up() {
     for how in 0..6 {
@@ -620,7 +626,7 @@ fn what_is_held_for_who_ends_is_given_up() {
             let long = numbers(5000, 1);
             if world.rank() == 1 {
                 if how == 5 {
-                    // Both end, and hold something for each other.
+                    // Both ranks end, and hold a message for each other.
                     world.buffered_send(&long, 0, 1)?;
                     return Ok(());
                 }
@@ -650,7 +656,7 @@ fn what_is_held_for_who_ends_is_given_up() {
     }
 }
 
-/// Runs processes of which one dies, by rank 0's hand.
+/// Runs processes of which one dies. Rank 0's code ends it.
 fn with_a_death(code: impl Fn(&Rank, &Communicator) -> Result<()> + Sync) {
     let _watchdog = Watchdog::start();
     check(World::processes(2).run(|rank| code(rank, &holding(rank))), 0).unwrap();
@@ -666,7 +672,7 @@ fn a_sender_dies_with_what_it_holds() {
                 world.send(&[1u8], 1, 2)?;
                 world.receive::<u8>(1, 3)?;
                 if how == 4 {
-                    // It is asked for, and a part of it goes.
+                    // The message is asked for, and a part of it is sent.
                     look_past(world, 1)?;
                 }
                 match die() {}
@@ -681,7 +687,7 @@ fn a_sender_dies_with_what_it_holds() {
                 return is(asked.wait(), lost);
             }
             world.send(&[1u8], 0, 3)?;
-            // All that comes from it is looked at.
+            // This call processes everything that came from rank 0.
             is(world.receive::<u8>(0, 4), lost)?;
             match how {
                 1 => is(world.receive_into(&mut into, 0, 1), lost),
@@ -702,7 +708,7 @@ fn a_receiver_dies_that_a_message_is_held_for() {
             if world.rank() == 0 {
                 look_past_messages(world, 1, 1)?;
                 if how == 6 {
-                    // It has asked for the message, and does not take it.
+                    // Rank 0 has asked for the message, and does not take it.
                     let _asked = world.nonblocking_receive(vec![0u64; 500_000], 1, 1);
                     world.send(&[1u8], 1, 3)?;
                     match die() {}
@@ -731,13 +737,13 @@ fn a_receiver_dies_that_a_message_is_held_for() {
     }
 }
 
-/// A payload is asked for while the message behind it is half sent.
+/// A payload is asked for while half of the message behind it has been sent.
 #[test]
 fn what_an_exchange_has_begun_goes_on_when_an_earlier_payload_is_asked_for() {
     on_all(2, |rank| {
         let world = Communicator::world(rank);
         world.set_unexpected_limit(8 << 20);
-        // More than comes eagerly, and more than the channel of chunks holds.
+        // More than is sent without a request, and more than the channel of chunks holds.
         let (long, short) = (vec![1u8; 2 << 20], vec![2u8; 600 << 10]);
         if rank.id() == 0 {
             world.receive::<u8>(1, 0)?;
@@ -747,7 +753,7 @@ fn what_an_exchange_has_begun_goes_on_when_an_earlier_payload_is_asked_for() {
             return Ok(());
         }
         world.send(&[0u8], 0, 0)?;
-        // The other rank sends what there is room for.
+        // The other rank sends as much as there is room for.
         std::thread::sleep(std::time::Duration::from_millis(50));
         ensure!(world.receive_vec::<u8>(0, 1)?.0 == long, "another message");
         ensure!(world.receive_vec::<u8>(0, 2)?.0 == short, "another message");

@@ -1,4 +1,4 @@
-//! Nonblocking operations that not all ranks call alike: who differs is named, and nobody waits for ever.
+//! Nonblocking operations that not all ranks call alike: the rank that differs is named, and no rank waits for ever.
 
 use mp_collectives::collectives::{At, InPlace};
 use mp_collectives::communicator::Communicator;
@@ -16,7 +16,7 @@ use crate::{
 
 type Called = fn(&Communicator) -> Result<()>;
 
-/// What one rank calls instead of `nonblocking broadcast of 4 f64 with root 0`, and how that is told.
+/// The call that one rank makes instead of `nonblocking broadcast of 4 f64 with root 0`, and its description in errors.
 const WRONG: [(&str, Called); 20] = [
     ("nonblocking broadcast of 4 f64 with root 1", |of| {
         begun(of.nonblocking()?.broadcast([0.0; 4], 1))
@@ -57,7 +57,7 @@ const WRONG: [(&str, Called); 20] = [
     ("nonblocking reduce_scatter of 0 u8 with Sum", |of| {
         begun(of.nonblocking()?.reduce_scatter::<u8, _, _, _>([], [], Sum))
     }),
-    // Calls that block, in place of one that does not.
+    // Blocking calls instead of the nonblocking one.
     ("broadcast of 4 f64 with root 0", |of| of.broadcast(&mut [0.0; 4], 0)),
     ("barrier", |of| of.barrier()),
     ("arrive", |of| of.arrive().map(drop)),
@@ -109,7 +109,7 @@ fn named(rank: &Rank, by: By) -> Result<()> {
         if told != wanted {
             return Err(Error::other(format!("{by:?}: {told:?}, {wanted:?}")));
         }
-        // Nobody went on; so all can.
+        // No rank has gone on in the operation, so the next one works.
         right(&world)?;
         world.barrier()?;
     }
@@ -123,7 +123,7 @@ fn who_calls_something_else_is_named() {
     }
 }
 
-/// A mistake among many requests that nobody has waited for yet.
+/// A wrong call among many requests that no rank has waited for yet.
 #[test]
 fn one_of_many_is_named() {
     on_all(3, |rank| {
@@ -151,8 +151,8 @@ fn one_of_many_is_named() {
     });
 }
 
-/// Calls of different communicators in orders of each rank's own, with messages between them that
-/// decide who comes first: all that is right without checks is right with them.
+/// Each rank calls operations of different communicators in its own order, and messages between the calls decide which
+/// rank comes first. Everything that is allowed without checks works with them.
 #[test]
 fn what_is_right_stays_right() {
     on_all(3, |rank| {
@@ -164,7 +164,7 @@ fn what_is_right_stays_right() {
                     Ok(of.nonblocking()?.all_reduce(vec![me + round; 5], Sum))
                 };
                 let (first, second) = match me {
-                    // Nobody has called anything when this rank goes on.
+                    // No other rank has made its call when this rank goes on.
                     0 => {
                         let both = (sum(&world)?, sum(&twin)?);
                         world.send(&[round], 1, 7)?;
@@ -183,7 +183,7 @@ fn what_is_right_stays_right() {
                 };
                 ensure!(second.wait()? == [3 + 3 * round; 5], "{by:?}, round {round}");
                 ensure!(first.wait()? == [3 + 3 * round; 5], "{by:?}, round {round}");
-                // A request under way beside calls that block.
+                // A request is pending during blocking calls.
                 let request = sum(&world)?;
                 twin.barrier()?;
                 world.barrier()?;
@@ -194,7 +194,7 @@ fn what_is_right_stays_right() {
     });
 }
 
-/// The order of those that block and those that do not counts, too, as in MPI.
+/// The order of blocking and nonblocking calls must be the same as well, as in MPI.
 #[test]
 fn orders_that_differ_are_told() {
     on_all(2, |rank| {
@@ -239,7 +239,7 @@ fn settings_and_places_of_blocks_are_told() {
             told.contains("[0..1, 1..2, 2..3]") && told.contains("[0..1, 1..1, 1..3]"),
             "{told}"
         );
-        // In place or not is no difference.
+        // Whether the buffer is in place makes no difference.
         let request = match rank.id() {
             1 => world.nonblocking()?.gather(InPlace, vec![1u8; 6], 1),
             _ => world.nonblocking()?.gather(InPlace, vec![rank.id() as u8; 2], 1),
@@ -250,7 +250,7 @@ fn settings_and_places_of_blocks_are_told() {
     });
 }
 
-/// A rank that comes too late for one that blocks meets requests of the others, too.
+/// A rank that is too late for a blocking call also finds requests of the others.
 #[test]
 fn who_does_not_come_is_named() {
     let attempt = |rank: &Rank, limit| {
@@ -269,15 +269,15 @@ fn who_does_not_come_is_named() {
         if rank.id() != 1 {
             together.wait()?;
         }
-        // A request has its own time.
+        // A request has its own time limit.
         ensure!(request.wait()? == [3], "the request");
-        // Another one that had not come was another one that was late.
+        // If another rank is named, that rank was late by chance.
         together.all(named == 1)
     };
     on_all(3, |rank| with_limit_enough(|limit| attempt(rank, limit)));
 }
 
-/// Rank 1 is gone before it has called what the others wait for.
+/// Rank 1 has gone before it made the call that the others wait for.
 fn without_one(rank: &Rank, by: By, end: impl Fn()) -> Result<()> {
     let world = checked(rank, by)?;
     right(&world)?;

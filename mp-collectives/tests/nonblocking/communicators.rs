@@ -13,7 +13,7 @@ use crate::{
     support::{Random, on_all},
 };
 
-/// A communicator's members, by their number in the world.
+/// Returns the members of a communicator, by their numbers in the world.
 fn members(of: &Communicator) -> Result<Vec<usize>> {
     let mut all = vec![0; of.size()];
     all[of.rank()] = of.joint().rank().id();
@@ -21,8 +21,8 @@ fn members(of: &Communicator) -> Result<Vec<usize>> {
     Ok(all)
 }
 
-/// Operations of several communicators, in an order of each rank's own, between blocking ones and
-/// messages.
+/// Each rank calls operations of several communicators in its own order, with blocking operations and messages in
+/// between.
 fn several(rank: &Rank, by: By) -> Result<()> {
     let world = Communicator::world(rank);
     let twin = world.duplicate()?;
@@ -49,7 +49,7 @@ fn several(rank: &Rank, by: By) -> Result<()> {
             let got = vec![ranks[root] + 100 * which; length];
             under_way.push((of.nonblocking()?.broadcast(sent, root), got));
         }
-        // All members are in their turn here, whatever goes on meanwhile.
+        // All members come to this barrier in the same turn, whatever else is pending.
         all[0].barrier()?;
         let neighbour = rank.id() ^ 1;
         if neighbour < rank.size() {
@@ -78,7 +78,7 @@ fn communicators_do_not_wait_for_each_other() {
     }
 }
 
-/// What was called is done when the communicator is dropped, and requests survive it.
+/// Operations that were called are completed after the communicator is dropped, and their requests remain valid.
 #[test]
 fn communicators_are_dropped() {
     on_all(3, |rank| {
@@ -96,7 +96,7 @@ fn communicators_are_dropped() {
     });
 }
 
-/// How sums are formed can be said for these as for others.
+/// The settings for sums also apply to nonblocking operations.
 #[test]
 fn settings_are_followed() {
     let sums = on_all(5, |rank| {
@@ -121,7 +121,7 @@ fn settings_are_followed() {
     assert_eq!(sums, [expected; 5]);
 }
 
-/// Several at a time, of ranks that go on by threads and in calls.
+/// Several reductions at a time, of ranks that use threads and ranks that make progress in calls.
 #[test]
 fn reductions_go_along_trees() {
     on_all(6, |rank| {
@@ -154,7 +154,7 @@ fn reductions_go_along_trees() {
     });
 }
 
-/// As others are: what was said of a communicator holds for those made of it afterwards.
+/// Settings of a communicator also apply to communicators that are made from it afterwards.
 #[test]
 fn settings_are_handed_down() {
     on_all(4, |rank| {

@@ -30,7 +30,7 @@ fn kind<B>(failed: Result<B, Failed<B>>) -> Option<ErrorKind> {
     failed.err().map(|failed| failed.error.into_kind())
 }
 
-/// What is thrown here is no news.
+/// Panics of these tests are not printed.
 fn quiet() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -41,8 +41,8 @@ fn quiet() {
     }));
 }
 
-/// An operation panics in one rank: that is the request's error there, the others lose that rank, and
-/// what else the same thread carries on goes on.
+/// An operation panics in one rank: its request returns the panic as an error, the others lose that rank, and the other
+/// operations of the same thread continue.
 #[test]
 fn a_panic_is_an_error() {
     quiet();
@@ -52,7 +52,7 @@ fn a_panic_is_an_error() {
                 let progress = by.progress(rank)?;
                 let mut bad = open(rank, "bad", &progress)?;
                 let mut good = open(rank, "good", &progress)?;
-                // The one that combines something, whatever the algorithm.
+                // Rank 0 combines elements with every algorithm.
                 let victim = rank.id() == 0;
                 let refuse = move |a: u64, b: u64| {
                     if victim { panic!("as it was to be {}", a + b) } else { a + b }
@@ -72,7 +72,7 @@ fn a_panic_is_an_error() {
                         "{by:?}: {after:?}"
                     );
                 } else {
-                    // That may have done its part for this one before.
+                    // Rank 0 may have done its part of this operation before the panic.
                     ensure!(failed.is_ok() || is_lost(&failed, 0), "{by:?}: {failed:?}");
                     ensure!(is_lost(&after, 0), "{by:?}: {after:?}");
                 }
@@ -83,7 +83,7 @@ fn a_panic_is_an_error() {
     });
 }
 
-/// What panics when it is dropped, after the request was.
+/// Panics when it is dropped, which happens after its request was dropped.
 struct Bomb(Vec<u64>);
 
 impl AsRef<[u64]> for Bomb {
@@ -112,7 +112,7 @@ fn a_buffer_that_can_not_be_dropped() {
             let mut front = open(rank, "bombs", &by.progress(rank)?)?;
             for length in [0, 1, 3000] {
                 let request = front.all_reduce(Bomb(vec![1; length]), Sum);
-                // Where it is done already, the buffer is dropped here.
+                // If the operation is already done, the buffer is dropped here.
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(request)));
                 let sum = front.all_reduce([1], move |a: u64, b: u64| a + b).wait()?;
                 ensure!(sum == [2], "{by:?}");
@@ -122,7 +122,7 @@ fn a_buffer_that_can_not_be_dropped() {
     });
 }
 
-/// A rank panics with operations under way: the others hear of it, the world ends.
+/// A rank panics with pending operations. The others hear of it, and the world ends.
 #[test]
 fn a_rank_panics() {
     for by in ALL {
@@ -133,7 +133,7 @@ fn a_rank_panics() {
             if rank.id() == 2 {
                 panic!("as it was to be");
             }
-            // It may have been done before the panic.
+            // The operation may have been done before the panic.
             drop(request);
             let end = (0..).map(|_| front.all_reduce([1], Sum).wait()).find(Result::is_err);
             ensure!(end.as_ref().is_some_and(|end| is_lost(end, 2)), "{by:?}: {end:?}");
@@ -149,7 +149,7 @@ fn a_rank_panics() {
     }
 }
 
-/// A rank is killed at any time, in any of several operations: all others get their buffers back.
+/// A rank is killed at any time, in any of several operations. All others get their buffers back.
 #[test]
 fn a_rank_is_killed() {
     for seed in 0..24 {
@@ -193,7 +193,7 @@ fn a_rank_is_killed() {
     }
 }
 
-/// A rank ends without having called what the others have: they are told.
+/// A rank ends without having called what the others have called. They get an error.
 #[test]
 fn a_rank_ends_early() {
     on_all(3, |rank| {
@@ -203,7 +203,7 @@ fn a_rank_ends_early() {
             if rank.id() == 0 {
                 continue;
             }
-            // Of two ranks that are left, one may hear first of the other's end.
+            // If two ranks are left, one may hear first that the other has ended.
             let end = front.all_reduce(vec![1; 10_000], Sum).wait();
             let error = end.err().map(|failed| failed.error);
             ensure!(
@@ -215,8 +215,8 @@ fn a_rank_ends_early() {
     });
 }
 
-/// The same with several operations under way, which each rank waits for in an order of its own: who
-/// waits for a later one lets others know all the same that an earlier one has failed.
+/// The same with several pending operations, which each rank waits for in its own order. A rank that waits for a later
+/// one still tells the others that an earlier one has failed.
 #[test]
 fn a_rank_ends_early_with_much_under_way() {
     for ranks in [3, 4, 5] {
@@ -248,7 +248,7 @@ fn a_rank_ends_early_with_much_under_way() {
     }
 }
 
-/// What a rank had sent for an operation that a loss has ended is not taken for that of a later one.
+/// A rank's data for an operation that a loss has ended is not used for a later operation.
 #[test]
 fn operations_after_a_loss_take_nothing_that_was_for_others() {
     for seed in 0..40 {
@@ -280,8 +280,8 @@ fn operations_after_a_loss_take_nothing_that_was_for_others() {
     }
 }
 
-/// An operation that a revocation has ended in the middle leaves lines of other ranks untaken: no later one takes them
-/// for its own.
+/// A revocation ends an operation in the middle, so lines of other ranks are not taken. No later operation takes them
+/// as its own.
 #[test]
 fn nothing_goes_on_after_a_revocation() {
     on_all(2, |rank| {
@@ -290,7 +290,7 @@ fn nothing_goes_on_after_a_revocation() {
             let come = rank.mpb("come", Mpbs::lines(1))?;
             if rank.id() == 1 {
                 come.wait_flag(0, |flag| flag == 1)?;
-                // What the first one has waited for.
+                // The flag that the first operation has waited for.
                 mpb.set_flag(Line { rank: 0, line: 0 }, 1)?;
                 come.set_flag(Line { rank: 0, line: 0 }, 1)?;
                 continue;

@@ -17,12 +17,12 @@ use mp_collectives::nonblocking::{Nonblocking, Settings};
 use mp_core::{Rank, Result};
 use mp_delegate::threads::{CommThreads, Progress};
 
-/// How a rank's operations are carried on.
+/// The way in which a rank's operations make progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Calls,
     Threads(usize),
-    /// Some ranks this way, some that.
+    /// Some ranks use one way, and some the other.
     Mixed,
 }
 

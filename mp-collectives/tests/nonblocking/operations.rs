@@ -1,4 +1,4 @@
-//! Every operation, with any number under way, gives what it is to give.
+//! Every operation gives the right result, with any number of operations pending.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use crate::{
 
 const LENGTHS: [usize; 9] = [0, 1, 2, 6, 7, 8, 64, 513, 5_000];
 
-/// A rank's element number `index` in a call.
+/// Returns element number `index` of a rank in a call.
 fn element(call: u64, rank: usize, index: usize) -> u64 {
     (call + 1).wrapping_mul(1_000_003) ^ (rank as u64 * 10_007 + index as u64)
 }
@@ -33,7 +33,7 @@ fn sum(call: u64, ranks: impl Iterator<Item = usize> + Clone, length: usize) -> 
     (0..length).map(sum).collect()
 }
 
-/// Something under way, and how to check what comes of it.
+/// Waits for a pending operation, and checks its result.
 type Check = Box<dyn FnOnce() -> Result<()>>;
 
 fn expect<B: 'static, F: FnOnce(B) -> bool + 'static>(
@@ -48,7 +48,7 @@ fn expect<B: 'static, F: FnOnce(B) -> bool + 'static>(
     })
 }
 
-/// Begins the operation that a seed chooses: the same in all ranks.
+/// Begins the operation that the call's number chooses. It is the same in all ranks.
 fn begin(
     rank: &Rank,
     nonblocking: &mut Nonblocking,
@@ -104,7 +104,7 @@ fn begin(
             })
         }
         11 => {
-            // Every rank but the last has one more than the one before.
+            // Each rank has three elements more than the one before, and the last one has none.
             let length = |rank: usize| if rank + 1 == ranks { 0 } else { 3 * rank };
             let all: Vec<u64> = (0..ranks).flat_map(|rank| own(call, rank, length(rank))).collect();
             let (mine, blocks) = (own(call, me, length(me)), packed((0..ranks).map(length)));
@@ -131,7 +131,7 @@ fn begin(
     })
 }
 
-/// So many operations, of which up to `most` are under way at a time; waited for in any order.
+/// Calls so many operations, up to `most` of which are pending at a time. Waits for them in any order.
 fn storm(rank: &Rank, by: By, calls: u64, most: usize) -> Result<()> {
     let progress = by.progress(rank)?;
     let mut nonblocking = open(rank, "storm", &progress)?;
@@ -161,8 +161,8 @@ fn many_under_way() {
     }
 }
 
-/// Every rank calls the same on several fronts, each in an order of its own, and waits in the order of
-/// its calls: whatever is called on one front must not wait for another.
+/// Every rank calls the same operations on several fronts, but each in its own order, and waits in that order. A call
+/// on one front must not wait for another front.
 fn fronts(rank: &Rank, by: By, rounds: u64) -> Result<()> {
     let progress = by.progress(rank)?;
     let names = ["a", "b", "c"];
@@ -191,14 +191,14 @@ fn fronts_do_not_wait_for_each_other() {
     }
 }
 
-/// The first operations of two fronts of the same name, called in different orders.
+/// The first operations of two fronts with the same name are called in different orders.
 #[test]
 fn fronts_of_the_same_name() {
     on_all(2, |rank| {
         for by in ALL {
             let progress = by.progress(rank)?;
             let mut all = [open(rank, "same", &progress)?, open(rank, "same", &progress)?];
-            // Front f's root is rank f.
+            // The root of front f is rank f.
             let requests = [rank.id(), 1 - rank.id()]
                 .map(|front| (front, all[front].broadcast([100 * front + rank.id()], front)));
             for (front, request) in requests {
@@ -209,14 +209,14 @@ fn fronts_of_the_same_name() {
     });
 }
 
-/// Groups of ranks, each with a front of its own and one with all.
+/// Groups of ranks, each with its own front and one of all ranks.
 #[test]
 fn some_ranks_of_the_world() {
     for ranks in [3, 5, 8] {
         on_all(ranks, |rank| {
             for by in ALL {
                 let progress = by.progress(rank)?;
-                // The highest first.
+                // The highest rank is first.
                 let group: Vec<usize> =
                     (0..ranks).rev().filter(|other| other % 2 == rank.id() % 2).collect();
                 let me = group.iter().position(|&other| other == rank.id()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Operations go on while the rank calls nothing, and cost nothing while they cannot.
+//! Operations make progress while the rank calls nothing, and take no time while they have to wait.
 
 use std::{
     sync::{Mutex, mpsc},
@@ -18,15 +18,15 @@ use crate::{
     support::{Watchdog, on_all},
 };
 
-/// So many elements that they go by way of many chunks, each of which is answered.
+/// Enough elements for many chunks, each of which is acknowledged.
 const LONG: usize = 200_000;
 
 fn processor_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("Linux has this clock").into()
 }
 
-/// Rank 0 begins an operation and then calls nothing before all others have completed it, which each
-/// tells it past the library.
+/// Rank 0 begins an operation and then calls nothing until all others have completed it. Each of them tells rank 0 so
+/// without the library.
 fn completes_meanwhile<B: Send + 'static>(
     threads: impl Fn() -> Result<CommThreads> + Sync,
     begin: impl Fn(&mut Nonblocking, usize) -> CollectiveRequest<B> + Sync,
@@ -65,7 +65,7 @@ fn a_thread_carries_on_while_the_rank_calls_nothing() {
     completes_meanwhile(one, |front, _| front.barrier());
     completes_meanwhile(one, |front, me| front.all_reduce(vec![me; LONG], Sum));
     completes_meanwhile(one, |front, me| front.all_reduce([me], Sum));
-    // Rank 0 passes it on; and has it first.
+    // Rank 0 passes the message on. In the next line it is the root.
     completes_meanwhile(one, |front, me| front.broadcast(vec![me; LONG], 1));
     completes_meanwhile(one, |front, me| front.broadcast(vec![me; LONG], 0));
     completes_meanwhile(one, |front, me| front.scan(vec![me; LONG], Sum));
@@ -79,7 +79,7 @@ fn ranks_share_a_thread() {
     completes_meanwhile(shared, |front, me| front.all_reduce(vec![me; LONG], Sum));
 }
 
-/// A barrier that rank 0 comes to late: until then nobody may use a core, and a report shows who waits.
+/// Rank 0 comes late to a barrier. Until then the others must use no core, and a report shows which ranks wait.
 #[test]
 fn who_can_do_nothing_sleeps() {
     let _watchdog = Watchdog::start();
@@ -90,7 +90,7 @@ fn who_can_do_nothing_sleeps() {
             let progress = by.progress(rank)?;
             let mut fronts = [open(rank, "late", &progress)?, open(rank, "later", &progress)?];
             if rank.id() == 0 {
-                // Not before the other has seen what it is to see.
+                // Rank 0 waits until the other rank has measured.
                 start.wait_flag(0, |number| number > round as u64)?;
                 fronts[1].barrier().wait()?;
                 fronts[0].barrier().wait()?;
@@ -136,7 +136,7 @@ fn who_can_do_nothing_sleeps() {
     done.unwrap();
 }
 
-/// Two threads of a rank wait for operations of different fronts that the rank carries on itself.
+/// Two threads of a rank wait for operations of different fronts whose progress the rank makes itself.
 #[test]
 fn two_threads_of_a_rank_wait() {
     fn wait_in_both(rank: &Rank) -> Result<()> {

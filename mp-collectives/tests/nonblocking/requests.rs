@@ -1,4 +1,4 @@
-//! What requests promise: they are waited for, tested, dropped, leaked and awaited, in any number.
+//! The promises of requests: they are waited for, tested, dropped, leaked and awaited, in any number.
 
 use std::{
     pin::Pin,
@@ -63,7 +63,7 @@ fn several_of_different_types_are_waited_for() {
     });
 }
 
-/// Testing alone brings an operation to its end.
+/// Testing alone completes an operation.
 #[test]
 fn requests_are_tested() {
     on_all(3, |rank| {
@@ -93,7 +93,7 @@ fn requests_are_awaited() {
     });
 }
 
-/// Then the rank carries them on itself.
+/// While the threads are switched off, the rank makes the progress itself.
 #[test]
 fn requests_are_awaited_while_the_threads_are_switched_off() {
     on_all(3, |rank| {
@@ -118,7 +118,7 @@ impl Wake for Woken {
     }
 }
 
-/// Then they go on only where they are polled.
+/// After that, requests make progress only when they are polled.
 #[test]
 fn a_request_that_a_thread_has_had_is_polled_when_that_has_ended() {
     on_all(2, |rank| {
@@ -135,12 +135,12 @@ fn a_request_that_a_thread_has_had_is_polled_when_that_has_ended() {
         let waker = Waker::from(Arc::clone(&woken));
         let mut task = Context::from_waker(&waker);
         let mut poll = || Pin::new(&mut sum).poll(&mut task);
-        // The other rank's part is missing.
+        // The part of the other rank is missing.
         ensure!(poll().is_pending(), "before its threads ended");
         let before = woken.0.load(Ordering::SeqCst);
         threads.shutdown();
         let is_woken = woken.0.load(Ordering::SeqCst) > before;
-        // Its part goes on also when this test has failed.
+        // The other rank goes on even if this test has failed.
         signal.set_flag(Line { rank: 1, line: 0 }, 1)?;
         ensure!(is_woken, "it is never polled again");
         loop {
@@ -153,7 +153,7 @@ fn a_request_that_a_thread_has_had_is_polled_when_that_has_ended() {
     });
 }
 
-/// A limit ends a wait, not the operation.
+/// A limit ends a wait, but not the operation.
 #[test]
 fn waits_have_limits() {
     on_all(2, |rank| {
@@ -176,8 +176,7 @@ fn waits_have_limits() {
     });
 }
 
-/// Requests that are dropped or leaked, in some ranks, keep nobody waiting; nor does a front that is
-/// dropped.
+/// Requests that some ranks drop or leak keep no rank waiting. The same holds for a front that is dropped.
 #[test]
 fn requests_are_dropped_and_leaked() {
     for ranks in [1, 2, 5] {
@@ -198,7 +197,7 @@ fn requests_are_dropped_and_leaked() {
     }
 }
 
-/// A request may be waited for when its front is no more.
+/// A request may be waited for after its front was dropped.
 #[test]
 fn requests_survive_their_front() {
     on_all(3, |rank| {
@@ -213,7 +212,7 @@ fn requests_survive_their_front() {
     });
 }
 
-/// What no rank can do is refused, the buffer comes back, and the front goes on.
+/// An impossible operation is refused, its buffer comes back, and the front stays usable.
 #[test]
 fn what_cannot_be_is_refused() {
     on_all(2, |rank| {
@@ -226,7 +225,7 @@ fn what_cannot_be_is_refused() {
             let failed = front.gather([1], vec![0; 5], 0).wait();
             ensure!(failed.is_err() == (rank.id() == 0), "{by:?}");
             if rank.id() == 0 {
-                // So that the other's does not lie there.
+                // Rank 0 takes the block of the other rank's call, so that it is not left there.
                 front.gather([1], vec![0; 2], 0).wait()?;
             }
             front.barrier().wait()?;
@@ -235,7 +234,7 @@ fn what_cannot_be_is_refused() {
     });
 }
 
-/// What a stopped thread was carrying on goes on in another, or in the rank's calls.
+/// The operations of a stopped thread go on in another thread, or in the rank's calls.
 #[test]
 fn threads_are_stopped_meanwhile() {
     fn stop(rank: &Rank, threads: usize, by: By) -> Result<()> {
@@ -256,7 +255,7 @@ fn threads_are_stopped_meanwhile() {
         come.wait()?;
         let ranks = rank.size();
         ensure!(sum.wait()? == vec![ranks * (ranks - 1) / 2; 20_000], "{by:?}");
-        // And what comes after that.
+        // Operations after that work as well.
         ensure!(front.all_reduce([1], Sum).wait()? == [ranks], "{by:?}");
         threads.switch_all(false);
         ensure!(front.all_reduce([1], Sum).wait()? == [ranks], "{by:?}");
@@ -271,7 +270,7 @@ fn threads_are_stopped_meanwhile() {
     }
 }
 
-/// A rank has one thread of its own, for all its fronts, where the world has two cores for each rank.
+/// If the world has two cores for each rank, a rank has one thread of its own for all its fronts.
 #[test]
 fn who_carries_on_automatically() {
     for ranks in [1, 2, 3] {

@@ -1,4 +1,4 @@
-//! What a trace shows of nonblocking collectives.
+//! The trace of nonblocking collectives.
 
 use std::{thread, time::Duration};
 
@@ -21,7 +21,7 @@ fn spans(trace: &Trace, lane: Lane) -> Vec<Span> {
     of_lane.flat_map(|track| &track.spans).copied().collect()
 }
 
-/// By a thread that records: broadcasts and sums while the rank computes.
+/// Runs broadcasts and sums by a thread that records, while the rank computes.
 fn traced(rank: &Rank, recording: &Recording) -> Result<()> {
     let me = rank.id();
     let recorder = recording.recorder(Track::rank(me));
@@ -56,7 +56,7 @@ fn a_trace_shows_what_threads_did_for_collectives() {
             };
             steps.iter().filter(is_it).count()
         };
-        // One at least for each, and no others.
+        // There is at least one span for each operation, and there are no others.
         let [weights, sums, barriers] = [
             named("nonblocking broadcast", 24_000),
             named("nonblocking all_reduce", 100),

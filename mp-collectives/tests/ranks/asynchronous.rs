@@ -1,4 +1,4 @@
-//! Asynchronous broadcasts between real ranks, woken in both ways.
+//! Asynchronous broadcasts between real ranks, with both ways to wake a rank.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ fn settings(notifier: Notifier) -> AsyncSettings {
     AsyncSettings { chunk_bytes: CHUNK, window: 4, notifier, ..AsyncSettings::default() }
 }
 
-/// What a rank sends: the same numbers on all ranks.
+/// Returns the message of a rank. All ranks compute the same numbers.
 fn message(source: usize, number: usize) -> Vec<u8> {
     let mut random = Random::new((source as u64) << 32 | number as u64);
     let longest = [3, CHUNK as u64 + 2, CHUNK as u64 + 2, 20 * CHUNK as u64][number % 4];
@@ -32,11 +32,10 @@ fn message(source: usize, number: usize) -> Vec<u8> {
     (0..length).map(|_| random.next() as u8).collect()
 }
 
-/// Who said what, in which order, as (source, number).
+/// The received messages in their order, as (source, number).
 type Log = Vec<(usize, usize)>;
 
-/// Every rank broadcasts so many messages, with pauses; their contents are checked, and the log
-/// returned.
+/// Every rank broadcasts so many messages, with pauses. Checks their contents, and returns the log.
 fn storm(rank: &Rank, settings: AsyncSettings, messages: usize, pauses: u64) -> Result<Log> {
     let (sender, news) = mpsc::channel();
     let mut random = Random::new(rank.id() as u64);
@@ -73,7 +72,7 @@ fn storm(rank: &Rank, settings: AsyncSettings, messages: usize, pauses: u64) -> 
     Ok(log)
 }
 
-/// What went wrong in the world, if that is why.
+/// Returns the error of the world, if that was the cause.
 fn kind(ended: &Result<()>) -> Option<&ErrorKind> {
     ended.as_ref().err().map(Error::kind)
 }
@@ -97,7 +96,7 @@ fn all_ranks_at_once_on_trees_of_every_degree() {
     for ranks in [2, 3, 5, 8] {
         for degree in 1..ranks {
             on_all(ranks, |rank| {
-                // Both ways in one world.
+                // The ranks of one world use both ways.
                 let notifier = NOTIFIERS[(rank.id() + degree) % 2];
                 let degree = Some(degree);
                 let settings = AsyncSettings { degree, window: 1, ..settings(notifier) };
@@ -142,7 +141,7 @@ fn a_replicated_map() {
                 AsyncBroadcast::open(rank, "map", settings, move |source, message| {
                     let mut map = replica.lock().unwrap();
                     let value = map.entry(message[0]).or_insert(0_u64);
-                    // What becomes of it depends on the order.
+                    // The result depends on the order.
                     *value = value.wrapping_mul(31).wrapping_add(source as u64 + 1);
                 })?;
             for number in 0..50 {
@@ -160,7 +159,7 @@ fn a_replicated_map() {
     }
 }
 
-/// Windows closed by a handler that waits, and memory while it does.
+/// A handler that waits closes the windows of the sources. Memory stays bounded meanwhile.
 #[test]
 fn a_slow_handler_slows_down_its_sources() {
     on_all(3, |rank| {
@@ -182,7 +181,7 @@ fn a_slow_handler_slows_down_its_sources() {
         }
         let took = started.elapsed();
         broadcasts.finish()?;
-        // Ranks 0 and 1 wait for rank 2, which has 60 messages to handle, but for the last windows.
+        // Except for the last windows, ranks 0 and 1 wait for rank 2, which has 60 messages to handle.
         if !slow {
             ensure!(took > Duration::from_millis(2 * (60 - 4 * 4)), "not slowed down: {took:?}");
         }
@@ -191,7 +190,7 @@ fn a_slow_handler_slows_down_its_sources() {
     });
 }
 
-/// A handler that takes long must not keep its rank from passing on what goes through it.
+/// A handler that takes long must not prevent its rank from passing messages on.
 #[test]
 fn a_rank_whose_handler_runs_passes_messages_on() {
     on_all(3, |rank| {
@@ -208,7 +207,7 @@ fn a_rank_whose_handler_runs_passes_messages_on() {
         let one = mp_core::Channel::degree(1);
         match rank.id() {
             0 => (0..4).try_for_each(|number| broadcasts.broadcast(&vec![0; number]))?,
-            // Until rank 2 has all four, by way of this rank.
+            // Until rank 2 has all four messages, which this rank passes on.
             1 => {
                 rank.receiver::<u8>("through", 2, one)?.receive()?;
                 (0..4).for_each(|_| go.send(()).unwrap_or_default());
@@ -230,7 +229,7 @@ fn handlers_broadcast_without_waiting() {
         let (sender, news) = mpsc::channel();
         let broadcasts = Arc::new(OnceLock::<AsyncBroadcast>::new());
         let within = Arc::downgrade(&broadcasts);
-        // Rank 1 says everything again, as far as it can.
+        // Rank 1 repeats every message, as far as it can.
         let echoes = rank.id() == 1;
         let opened = AsyncBroadcast::open(rank, "echo", settings(Notifier::Futex), {
             move |source, message| {
@@ -259,7 +258,7 @@ fn handlers_broadcast_without_waiting() {
         } else if rank.id() == 1 {
             rank.sender::<u8>("ready", 0, one)?.send(&0)?;
         }
-        // Rank 1 hears rank 0, rank 0 hears the echo, rank 2 both.
+        // Rank 1 hears rank 0, rank 0 hears the echo, and rank 2 hears both.
         let expected = [vec![1], vec![0], vec![0, 1]][rank.id()].clone();
         let mut heard = Vec::new();
         for _ in 0..expected.len() {
@@ -269,7 +268,7 @@ fn handlers_broadcast_without_waiting() {
         }
         heard.sort_unstable();
         ensure!(heard == expected, "{heard:?} instead of {expected:?}");
-        // The handler may hold it for a moment yet.
+        // The handler may still hold it for a moment.
         let mut shared = broadcasts;
         let opened = loop {
             match Arc::try_unwrap(shared) {
@@ -282,12 +281,12 @@ fn handlers_broadcast_without_waiting() {
     });
 }
 
-/// How many threads this process has.
+/// Returns how many threads this process has.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 
-/// One that has ended and was joined may be seen for a moment yet.
+/// A thread that has ended and was joined may still be visible for a moment.
 fn come_to_be(expected: usize) -> Result<()> {
     let started = Instant::now();
     while threads() != expected {
@@ -318,13 +317,13 @@ fn no_thread_is_left_and_nothing_runs_while_idle() {
     }
 }
 
-/// What the process has used.
+/// Returns the CPU time that the process has used.
 fn cpu_time() -> Duration {
     let clock = nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID;
     nix::time::clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
 }
 
-/// The signal that wakes is blocked where it is waited for and nowhere else.
+/// The signal that wakes a rank is blocked only in the thread that waits for it.
 #[test]
 fn signals_leave_the_program_s_masks_alone() {
     let result = World::threads(2).run(|rank| {
@@ -348,7 +347,7 @@ fn signals_leave_the_program_s_masks_alone() {
     result.unwrap();
 }
 
-/// The handler of rank 1 panics; the others hear of it, in whatever they do.
+/// The handler of rank 1 panics. The others hear of it in any call.
 fn with_a_panic(rank: &Rank, notifier: Notifier, calls: u64) -> Result<()> {
     let broken = rank.id() == 1;
     let mut handled = 0;
@@ -369,7 +368,7 @@ fn with_a_panic(rank: &Rank, notifier: Notifier, calls: u64) -> Result<()> {
     };
     match (failure.kind(), broken) {
         (ErrorKind::OperationPanicked { message, .. }, true) if message == "the fifth" => Ok(()),
-        // Who has heard of it and is over is not taken for the one that is lost.
+        // A rank that has heard of the loss and has ended is not taken for the lost one.
         (ErrorKind::PeerLost { rank: 1, .. }, false) => Ok(()),
         _ => Err(failure),
     }
@@ -446,7 +445,7 @@ fn misfits() {
     run.unwrap();
 }
 
-/// Broadcasts until somebody is lost.
+/// Broadcasts until a rank is lost.
 fn until_death(
     rank: &Rank,
     settings: AsyncSettings,
@@ -517,7 +516,7 @@ fn a_rank_is_killed_at_any_time() {
     }
 }
 
-/// And while all others are idle, or wait for the end.
+/// All other ranks are idle, or wait for the end.
 #[test]
 fn a_rank_is_killed_while_others_wait() {
     for notifier in NOTIFIERS {

@@ -1,4 +1,4 @@
-//! Does nobody go on before all have come?
+//! No rank goes on before all have come.
 
 use std::{thread::sleep, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     support::{Random, Watchdog, on_all},
 };
 
-/// Where each rank writes at everybody's how far it has come.
+/// Flags with which each rank tells all others how far it has come.
 struct Witness(Mpb);
 
 impl Witness {
@@ -30,7 +30,7 @@ impl Witness {
         (0..self.0.ranks()).try_for_each(|rank| self.0.set_flag(Line { rank, line }, number))
     }
 
-    /// Everybody has come to barrier `number`, and nobody to one after the next.
+    /// Checks that all ranks have come to barrier `number`, and none to the barrier after the next one.
     fn check(&self, number: u64) -> Result<()> {
         for rank in 0..self.0.ranks() {
             let come = self.0.flag(rank)?;
@@ -44,7 +44,7 @@ fn forced(barrier: Barrier) -> Settings {
     Settings { barrier: Some(barrier), placement: None }
 }
 
-/// Waits, and arrives and waits, sometimes late.
+/// Waits, or arrives and waits, and is sometimes late.
 fn series(rank: &Rank, settings: Settings, barriers: u64) -> Result<()> {
     let witness = Witness::new(rank)?;
     let mut all = Barriers::open(rank, "barriers", settings)?;
@@ -68,7 +68,7 @@ fn series(rank: &Rank, settings: Settings, barriers: u64) -> Result<()> {
     Ok(())
 }
 
-/// m-way for all m, and some multi-m.
+/// Returns m-way disseminations for all m, and some with several m.
 fn disseminations(ranks: usize) -> Vec<Vec<usize>> {
     let mut all: Vec<Vec<usize>> = Vec::new();
     for ways in [1, 2, 3, ranks.max(2) - 1] {
@@ -148,7 +148,7 @@ fn what_was_arrived_at_and_not_waited_for_is_waited_for_next() {
             witness.come(2)?;
             drop(all.arrive()?);
             let again = all.arrive()?;
-            // The second barrier is passed, the third only come to.
+            // All ranks have passed the second barrier, and only come to the third.
             for rank in 0..3 {
                 ensure!(witness.0.flag(rank)? >= 2, "rank {rank}");
             }
@@ -219,7 +219,7 @@ impl Fate {
     }
 }
 
-/// Nobody passes a barrier that the victim had not come to, and everybody hears of it.
+/// No rank passes a barrier that the victim had not come to, and all ranks hear of the loss.
 fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
     let mpb = rank.mpb("mortal", Mpbs::lines(40))?;
     let left = if rank.id() == fate.victim { fate.operations } else { u64::MAX };

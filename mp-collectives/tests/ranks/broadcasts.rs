@@ -1,4 +1,4 @@
-//! Does everyone have the message?
+//! All ranks get the message.
 
 use mp_collectives::{
     broadcast::{Completion, Leaves, OcBcast, Options},
@@ -25,7 +25,7 @@ fn options(degree: usize, way: usize) -> Options {
     Options { degree, chunk_lines: CHUNK_LINES, buffers: 2, leaves, completion, first_line: 3 }
 }
 
-/// 1, 2, 3, 7, P − 1, as far as there are such trees.
+/// Returns the degrees 1, 2, 3, 7 and P − 1, if there are such trees.
 fn degrees(ranks: usize) -> Vec<usize> {
     let mut degrees = vec![1, 2, 3, 7, ranks.max(2) - 1];
     degrees.retain(|&degree| degree < ranks.max(2));
@@ -46,7 +46,7 @@ impl Message {
         (0..self.bytes).map(|index| (index * 7 + index / 256 + number * 31 + 1) as u8).collect()
     }
 
-    /// What a rank has of it at first.
+    /// Returns the rank's buffer before the broadcast.
     pub fn start(self, rank: usize, number: usize) -> Vec<u8> {
         if rank == self.root { self.content(number) } else { vec![0; self.bytes] }
     }
@@ -57,7 +57,7 @@ pub fn same(got: &[u8], message: Message, number: usize) -> Result<()> {
     Ok(())
 }
 
-/// A series in MPBs of its own.
+/// Runs a series in separate MPBs.
 fn oc_bcast(
     rank: &Rank,
     options: Options,
@@ -90,7 +90,7 @@ fn all_roots_degrees_and_lengths() {
     }
 }
 
-/// Every root, every degree, every length, but not each with each.
+/// All roots, all degrees and all lengths, but not all combinations.
 #[test]
 fn many_ranks() {
     for ranks in (7..=12).chain([16, 33, 48]) {
@@ -115,7 +115,7 @@ fn ten_thousand_in_a_row_while_the_numbers_come_round() {
         let mut root = 0;
         let series: Vec<_> = (0..10_000)
             .map(|_| {
-                // Mostly the same root: runs of some, and then another.
+                // The root usually stays the same for some broadcasts, and then changes.
                 if random.below(7) == 0 {
                     root = random.below(4) as usize;
                 }

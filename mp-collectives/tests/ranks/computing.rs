@@ -1,7 +1,8 @@
-//! What goes on while ranks compute and call nothing: with a communication thread, everything they have begun.
+//! Progress while ranks compute and call nothing: with a communication thread, everything they have begun makes
+//! progress.
 //!
-//! A rank that computes looks at flags in its message passing buffer, which others set: that is a load, and brings
-//! nothing on.
+//! A rank that computes reads flags in its message passing buffer, which others set. Reading a flag is a load, and
+//! makes no progress.
 
 use std::{mem, time::Duration};
 
@@ -26,7 +27,7 @@ fn numbers(from: usize, len: usize) -> Vec<u64> {
     (0..len as u64).map(|number| number * 10 + from as u64).collect()
 }
 
-/// A rank that computes, and those that tell it when it may stop.
+/// A rank that computes, and the flags by which others tell it to stop.
 struct Computing {
     rank: Rank,
     flags: Mpb,
@@ -43,11 +44,11 @@ impl Computing {
     }
 
     /// Computes until all of these ranks have told this one for the `round`th time. Fails if one of them has ended
-    /// and has not.
+    /// without doing so.
     fn until_told(&self, ranks: impl IntoIterator<Item = usize>, round: u64) -> Result<()> {
         for rank in ranks {
             loop {
-                // What it told, it told before.
+                // This flag is read first, because a rank tells before it ends.
                 let has_ended = self.flags.flag(self.rank.size() + rank)? > 0;
                 if self.flags.flag(rank)? >= round {
                     break;
@@ -74,7 +75,7 @@ fn compute() {
     std::thread::yield_now();
 }
 
-/// Runs it on ranks of all kinds and several numbers of them, each of which has a communication thread.
+/// Runs the code on ranks of all kinds, in several numbers. Each rank has a communication thread.
 fn with_threads(code: impl Fn(&Rank, &Communicator, &Computing) -> Result<()> + Sync) {
     for ranks in [2, 3, 5, 8] {
         on_all(ranks, |rank| {
@@ -85,7 +86,7 @@ fn with_threads(code: impl Fn(&Rank, &Communicator, &Computing) -> Result<()> + 
     }
 }
 
-/// Rank 0 begins to send to all others with `begin`, and computes until all have received everything.
+/// Rank 0 begins sends to all others with `begin`, and computes until all of them have received everything.
 fn sent<R>(
     limit: Option<usize>,
     begin: impl Fn(&Communicator, Vec<u64>, usize, u32) -> R + Sync,
@@ -131,7 +132,7 @@ fn nonblocking_sends_go_on_while_their_rank_computes() {
 #[test]
 fn many_short_sends_go_on_while_their_rank_computes() {
     with_threads(|rank, world, computing| {
-        // More than the channel has lines.
+        // More messages than the channel has lines.
         let count = 1_000u64;
         if rank.id() == 0 {
             let all = || (0..count).flat_map(|number| (1..rank.size()).map(move |to| (number, to)));
@@ -178,7 +179,7 @@ fn dropped_sends_go_on_while_their_rank_computes() {
     );
 }
 
-/// A rank sends, drops its last communicator, and computes.
+/// A rank sends messages, drops its last communicator, and computes.
 #[test]
 fn what_dropped_communicators_have_to_send_goes_on_while_their_rank_computes() {
     for ranks in [2, 5] {
@@ -200,7 +201,7 @@ fn what_dropped_communicators_have_to_send_goes_on_while_their_rank_computes() {
     }
 }
 
-/// Rank 0 posts receives from all others, of any source or not, and computes until their synchronous sends are
+/// Rank 0 posts receives from all others, by name or from any source, and computes until their synchronous sends are
 /// done.
 #[test]
 fn posted_receives_go_on_while_their_rank_computes() {
@@ -267,7 +268,7 @@ fn persistent_requests_go_on_while_their_rank_computes() {
     });
 }
 
-/// All ranks compute, and only ask now and then whether their requests are done, which brings nothing on.
+/// All ranks compute, and only sometimes ask whether their requests are done, which makes no progress.
 #[test]
 fn messages_between_ranks_that_all_compute_arrive() {
     with_threads(|rank, world, _| {
@@ -294,7 +295,7 @@ fn messages_between_ranks_that_all_compute_arrive() {
     });
 }
 
-/// Which calls end while messages are under way does not matter: each takes them back, and lends them again.
+/// Any call may end while messages are pending. Each call takes them back from the thread, and lends them again.
 #[test]
 fn messages_go_on_between_many_calls() {
     with_threads(|rank, world, computing| {
@@ -322,12 +323,12 @@ fn messages_go_on_between_many_calls() {
             computing.tell(right, round)?;
             computing.until_told([left], round)?;
         }
-        // A probe for messages of a rank that has ended is an error.
+        // A probe for messages of a rank that has ended would be an error.
         Ok(world.barrier()?)
     });
 }
 
-/// What a thread moved while its rank computed is told from what the rank's calls moved.
+/// The report distinguishes what a thread moved while its rank computed from what the rank's calls moved.
 #[test]
 fn the_overlap_report_shows_who_moved_tagged_messages() {
     on_all(2, |rank| {
@@ -347,7 +348,7 @@ fn the_overlap_report_shows_who_moved_tagged_messages() {
         let builder = CommThreads::builder(1).record([recording.recorder(Track::kt(0))]);
         let threads = builder.start()?;
         world.set_progress(&threads)?;
-        // A thread may move it before the rank goes on from the call that begins it.
+        // The thread may move the message before the call that begins it has returned.
         let sending = recorder.compute(1.0, || {
             let sending = world.nonblocking_send(numbers(0, LONG), 1, 0);
             computing.tell(1, 1)?;
@@ -359,7 +360,7 @@ fn the_overlap_report_shows_who_moved_tagged_messages() {
         let by_thread = recording.overlap().ranks[0].clone();
         ensure!(by_thread.messages_delegated_ns > 0, "{by_thread:?}");
         ensure!(by_thread.hidden_ns.is_some_and(|hidden| hidden > 0), "{by_thread:?}");
-        // The receiver takes it later, so that the call that begins it can't send all of it.
+        // The receiver takes the message later, so that the call that begins it can't send all of it.
         let sending = world.nonblocking_send(numbers(0, LONG), 1, 0);
         computing.tell(1, 2)?;
         sending.wait()?;
@@ -372,7 +373,7 @@ fn the_overlap_report_shows_who_moved_tagged_messages() {
     });
 }
 
-/// Also those that the thread has brought in between two looks of the probe.
+/// Probes also find messages that the thread has received between two of their polls.
 #[test]
 fn probes_see_what_threads_bring_in() {
     with_threads(|rank, world, _| {
@@ -384,7 +385,7 @@ fn probes_see_what_threads_bring_in() {
             }
             return Ok(world.send(&[0u64], 0, 9)?);
         }
-        // Which looks past all others.
+        // This receive skips all other messages.
         let posted = world.nonblocking_receive([0u64], 1, 9);
         for round in 0..rounds {
             for from in 1..rank.size() {
@@ -400,8 +401,8 @@ fn probes_see_what_threads_bring_in() {
     });
 }
 
-/// A rank that computes has let go of all its communicators and of its last receive: others hear that it matches
-/// nothing any more.
+/// A rank that computes has dropped all its communicators and its last receive. Others hear that it matches no messages
+/// any more.
 #[test]
 fn others_hear_that_a_rank_that_computes_has_let_go() {
     with_threads(|rank, _, computing| {
@@ -432,7 +433,7 @@ fn others_hear_that_a_rank_that_computes_has_let_go() {
     });
 }
 
-/// A rank that has lent its messages and waits in something else brings them on by itself.
+/// A rank that has lent its messages to a thread, and waits outside of communicators, makes progress itself.
 #[test]
 fn lent_messages_go_on_in_waits_of_every_kind() {
     with_threads(|rank, world, _| {
@@ -457,7 +458,7 @@ fn lent_messages_go_on_in_waits_of_every_kind() {
     });
 }
 
-/// Without a thread: the guide says so.
+/// Without a thread there is no progress, as the guide says.
 #[test]
 fn nothing_goes_on_in_calls_while_a_rank_computes() {
     on_all(2, |rank| {
@@ -471,7 +472,7 @@ fn nothing_goes_on_in_calls_while_a_rank_computes() {
             sending.wait()?;
             return Ok(());
         }
-        // A receiver that takes it meanwhile would let the call that begins it send all of it.
+        // If the receiver took the message meanwhile, the call that begins it could send all of it.
         computing.until_told([0], 1)?;
         let mut receiving = world.nonblocking_receive(vec![0u64; LONG], 0, 0);
         ensure!(!receiving.wait_timeout(Duration::from_millis(30))?, "it went by itself");
@@ -481,7 +482,7 @@ fn nothing_goes_on_in_calls_while_a_rank_computes() {
     });
 }
 
-/// Threads that were stopped or switched off leave everything to the rank's calls; another of the set goes on.
+/// Threads that were stopped or switched off leave everything to the rank's calls. Another thread of the set goes on.
 #[test]
 fn what_a_thread_leaves_goes_on() {
     for ranks in [2, 3] {
@@ -517,7 +518,7 @@ fn what_a_thread_leaves_goes_on() {
     }
 }
 
-/// Who carries messages on can be changed while they are under way.
+/// The threads that make progress can be changed while messages are pending.
 #[test]
 fn the_threads_can_be_changed_while_messages_are_under_way() {
     on_all(3, |rank| {
@@ -543,7 +544,7 @@ fn the_threads_can_be_changed_while_messages_are_under_way() {
     });
 }
 
-/// A peer that is lost while a rank computes ends what the rank had begun with it, and nothing else.
+/// If a peer is lost while a rank computes, only the operations with that peer end.
 #[test]
 fn a_peer_that_is_lost_ends_what_a_computing_rank_has_begun_with_it() {
     let all = run_on_all_with(
@@ -558,7 +559,7 @@ fn a_peer_that_is_lost_ends_what_a_computing_rank_has_begun_with_it() {
                     let sending = world.nonblocking_send(numbers(0, LONG), 1, 0);
                     let receiving = world.nonblocking_receive(vec![0u64; LONG], 1, 0);
                     let other = world.nonblocking_send(numbers(0, LONG), 2, 0);
-                    // The flags of MPBs go on being readable.
+                    // The flags of MPBs remain readable.
                     while !rank.is_lost(1) {
                         compute();
                     }
@@ -587,7 +588,8 @@ fn a_peer_that_is_lost_ends_what_a_computing_rank_has_begun_with_it() {
     }
 }
 
-/// A rank whose code fails or panics while a thread has its messages is lost or ended for the others as any is.
+/// If the code of a rank fails or panics while a thread has its messages, the others see that it is lost or ended, as
+/// usual.
 #[test]
 fn a_rank_fails_while_its_messages_are_lent() {
     for panics in [false, true] {
@@ -630,7 +632,7 @@ fn panic_or_fail(panics: bool) -> &'static str {
     "failed on purpose"
 }
 
-/// A leaked request keeps nothing from ending.
+/// A leaked request does not prevent the end of anything.
 #[test]
 fn a_request_that_is_leaked_while_its_message_is_lent_does_no_harm() {
     on_all(2, |rank| {
@@ -648,7 +650,7 @@ fn a_request_that_is_leaked_while_its_message_is_lent_does_no_harm() {
     });
 }
 
-/// Threads may outlive the worlds in which they carry messages on.
+/// Threads may outlive the worlds whose messages they carry.
 #[test]
 fn threads_serve_one_world_after_another() {
     let _watchdog = Watchdog::start();
@@ -674,7 +676,7 @@ fn threads_serve_one_world_after_another() {
     }
 }
 
-/// A revocation reaches a rank that computes, and what it has begun.
+/// A revocation reaches a rank that computes, and the operations that it has begun.
 #[test]
 fn a_revocation_ends_what_a_computing_rank_has_begun() {
     on_all(3, |rank| {

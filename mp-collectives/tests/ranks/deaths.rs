@@ -1,4 +1,4 @@
-//! A rank dies in the middle of a broadcast: the others hear of it, and nothing is left.
+//! A rank dies in the middle of a broadcast. The others hear of it, and no memory is left in use.
 
 use std::{
     thread::sleep,
@@ -17,7 +17,7 @@ use crate::{
     support::{Random, Watchdog, on_all, scenarios},
 };
 
-/// More bytes than all that a world holds otherwise.
+/// This MPB has more bytes than everything else in the world.
 const MPB_LINES: usize = 2_000;
 const REST: u64 = 100 << 10;
 
@@ -28,7 +28,7 @@ enum Algorithm {
     ScatterAllgather,
 }
 
-/// Who dies when, of how many, in what.
+/// The rank that dies, when it dies, the number of ranks, and the operation.
 #[derive(Clone, Copy, Debug)]
 struct Fate {
     ranks: usize,
@@ -56,7 +56,7 @@ impl Fate {
     }
 }
 
-/// Broadcasts until somebody is lost. The one who is to die does so at its place in `fate`.
+/// Broadcasts until a rank is lost. The victim dies at the operation that `fate` names.
 fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
     let Fate { victim, operations, algorithm, roots, .. } = fate;
     let mpb = rank.mpb("mortal", Mpbs::lines(MPB_LINES))?;
@@ -101,7 +101,7 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
         }
     }
     drop(mpb);
-    // Until everybody has closed his, and the dead was buried.
+    // Waits until all ranks have closed their MPBs, and the dead rank's were freed.
     let started = Instant::now();
     while rank.memory().in_use > REST {
         let left = rank.memory();
@@ -133,8 +133,8 @@ fn a_rank_is_killed_in_the_middle_of_a_broadcast() {
     }
 }
 
-/// A rank that stops and returns is no lost one; those who wait for it are told, then those who
-/// wait for them.
+/// A rank that stops and returns is not lost. Ranks that wait for it hear that it has ended, and then the ranks that
+/// wait for those.
 #[test]
 fn a_rank_leaves_between_two_broadcasts() {
     for seed in 0..12 {
@@ -183,7 +183,7 @@ fn a_broadcast_has_its_limit() {
         let mut broadcasts = OcBcast::new(&mpb, options)?;
         let over = Channel::degree(1);
         if rank.id() == 0 {
-            // Broadcasts nothing while the others wait.
+            // Rank 0 broadcasts nothing while the others wait.
             for other in [1, 2] {
                 drop(rank.receiver::<u8>("over", other, over)?.receive()?);
             }
@@ -201,7 +201,7 @@ fn a_broadcast_has_its_limit() {
     });
 }
 
-/// Not between two operations but at any instruction.
+/// The rank is killed at any instruction, not only between two operations.
 #[test]
 fn a_rank_is_killed_at_any_time() {
     for seed in 100..120 {

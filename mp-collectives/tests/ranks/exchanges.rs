@@ -1,4 +1,4 @@
-//! Does every block come to where it belongs, and nothing else anywhere?
+//! Every block must come to its place, and nothing else may be written anywhere.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::{
 };
 
 const PAYLOAD: usize = 56;
-/// Four lines, half of the slots, in [`SMALL`].
+/// Four lines, which are half of the slots in [`SMALL`].
 const SHORT: usize = 4 * PAYLOAD;
 const CHUNK: usize = 2 * 64;
 
@@ -124,7 +124,7 @@ fn series(rank: &Rank, settings: Settings, steps: impl IntoIterator<Item = Step>
     steps.into_iter().try_for_each(|step| exchange(&mut all, rank.size(), step))
 }
 
-/// All operations in all forms, of each of these lengths, with one root after the other.
+/// Returns all operations in all forms, with each of these lengths, and all roots in turn.
 fn all_forms(ranks: usize, lengths: &[usize]) -> impl Iterator<Item = Step> {
     let forms = lengths.iter().flat_map(|&count| (0..16).map(move |form| (count, form)));
     forms.enumerate().map(move |(number, (count, form))| Step {
@@ -186,7 +186,7 @@ fn sixteen_ranks() {
     on_all(16, |rank| series(rank, SMALL, all_forms(16, &[1, 57, 225, 10 * CHUNK + 3])));
 }
 
-/// Whoever has nothing to wait for runs ahead, into other operations under other roots.
+/// A rank that has nothing to wait for goes ahead into other operations under other roots.
 #[test]
 fn thousands_in_a_row() {
     for ranks in [2, 3, 4] {
@@ -198,7 +198,7 @@ fn thousands_in_a_row() {
     }
 }
 
-/// Around the chunks of those who set nothing.
+/// Lengths around the default chunks.
 #[test]
 fn long_blocks() {
     for ranks in [2, 3] {
@@ -234,7 +234,8 @@ fn elements_of_all_types() {
     });
 }
 
-/// With both figures, at the rank that is wrong, and before anything was sent: all go on together.
+/// The error contains both numbers and is returned at the rank that is wrong, before anything was sent. After that, all
+/// ranks can go on.
 #[test]
 fn what_is_refused() {
     on_all(3, |rank| {
@@ -277,7 +278,7 @@ fn what_is_refused() {
         check(all.all_gather(InPlace, At(&mut six, &blocks[..2])), count)?;
         let own = "a buffer of 1 elements where there are to be 2";
         check(all.all_gather([0_u16], At(&mut six, &blocks)), own)?;
-        // What a rank has for itself, on both sides.
+        // A rank's block for itself differs between its two buffers.
         let other = packed([1, 1, 1]);
         check(all.all_to_all(At(&six, &blocks), At(&mut five, &other)), own)?;
         for _ in 0..3 {
@@ -316,7 +317,7 @@ fn an_exchange_has_its_limit() {
         all.set_wait(Duration::from_millis(10));
         let over = Channel::degree(1);
         if rank.id() == 1 {
-            // Calls nothing while the other waits.
+            // Rank 1 calls nothing while the other rank waits.
             rank.receiver::<u8>("over", 0, over)?.receive()?;
             return Ok(());
         }
@@ -331,7 +332,7 @@ fn an_exchange_has_its_limit() {
     });
 }
 
-/// What it had sent before arrives; who waits for more is told.
+/// Messages that the rank had sent before arrive. Ranks that wait for more get an error.
 #[test]
 fn a_rank_leaves_between_two_exchanges() {
     for seed in 0..8 {
@@ -371,7 +372,7 @@ impl Fate {
     }
 }
 
-/// Exchanges until somebody is lost.
+/// Exchanges until a rank is lost.
 fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
     let Fate { ranks, victim, operations, way } = fate;
     let (me, mpb) = (rank.id(), rank.mpb("mortal", Mpbs::lines(300))?);

@@ -1,4 +1,4 @@
-//! Broadcasts by the algorithm that suits each message, and line by line.
+//! Broadcasts by the best algorithm for each message, and line by line.
 
 use mp_collectives::{
     Members,
@@ -15,7 +15,7 @@ use crate::{
 
 const PAYLOAD: usize = 56;
 const CHUNK: usize = 2 * 64;
-/// Around a line, around the end of the short messages, around a chunk, and many chunks.
+/// Lengths around a line, around the longest short message, around a chunk, and many chunks.
 const LENGTHS: [usize; 13] = [
     0,
     1,
@@ -78,7 +78,7 @@ fn forced_algorithms_and_degrees() {
     });
 }
 
-/// Every tree that can be chosen, from every root, with groups that are full and that are not.
+/// All trees that can be forced, from all roots, with full groups and others.
 #[test]
 fn forced_trees() {
     for ranks in [1, 2, 3, 5, 8, 13] {
@@ -100,7 +100,7 @@ fn forced_trees() {
     }
 }
 
-/// Of all that ranks of each kind are bound to, they know the same; some of them, too.
+/// All ranks know the same about the binding of all ranks, of each kind. The same holds for some of them.
 #[test]
 fn members_of_a_world_that_is_bound() {
     let cores = World::threads(1).run(|rank| Ok(rank.cores())).expect("a world")[0];
@@ -129,7 +129,7 @@ fn members_of_a_world_that_is_bound() {
     }
 }
 
-/// Roots that run ahead of the others, and change.
+/// Roots go ahead of the others, and change.
 #[test]
 fn thousands_in_a_row() {
     on_all(3, |rank| {

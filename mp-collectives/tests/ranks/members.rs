@@ -10,7 +10,7 @@ use mp_core::{Error, ErrorKind, Rank, Result, World};
 
 use crate::support::{Random, Watchdog, on_all, scenarios};
 
-/// Every front of some ranks.
+/// All fronts of some ranks.
 struct Fronts<'a> {
     ranks: &'a [usize],
     barriers: Barriers,
@@ -30,7 +30,7 @@ impl<'a> Fronts<'a> {
         })
     }
 
-    /// One of each, of so many elements, with numbers that follow from `seed`.
+    /// Calls one of each operation, with so many elements whose numbers follow from `seed`.
     fn call(&mut self, rank: &Rank, seed: u64, length: usize) -> Result<()> {
         let mut random = Random::new(seed);
         let root = random.below(self.ranks.len() as u64) as usize;
@@ -86,8 +86,8 @@ fn groups_that_overlap_by_turns() {
     });
 }
 
-/// Rank 1 dies. The ranks that have nothing to do with it go on, and the others hear of it: at once in all objects, or by
-/// and by.
+/// Rank 1 dies. The ranks outside of its objects go on, and the others hear of it: at once in all objects, or in one
+/// after another.
 fn one_dies(rank: &Rank, die: fn(), by_and_by: bool) -> Result<()> {
     let ranks: &[usize] = if rank.id() < 3 { &[2, 1, 0] } else { &[4, 3] };
     let mut fronts = Fronts::open(rank, "part", ranks)?;
@@ -98,10 +98,10 @@ fn one_dies(rank: &Rank, die: fn(), by_and_by: bool) -> Result<()> {
     for seed in 1..200 {
         match fronts.call(rank, seed, 100).map_err(Error::into_kind) {
             Ok(()) => {}
-            // By its number in the world.
+            // The error names the rank's number in the world.
             Err(ErrorKind::PeerLost { rank: 1, .. }) if rank.id() < 3 => return Ok(()),
-            // A thread that panics leaves one object after the other. Another member may hear of that in the first, and close
-            // the others earlier.
+            // A thread that panics leaves one object after the other. Another member may hear of it in the first
+            // object, and close the others earlier.
             Err(ErrorKind::Disconnected { .. }) if by_and_by && rank.id() < 3 => return Ok(()),
             Err(error) => return Err(error.into()),
         }

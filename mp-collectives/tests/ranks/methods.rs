@@ -1,5 +1,5 @@
-//! Collectives as methods of communicators: of all ranks, of some, in contexts that do not mix; and
-//! what comes of calls that differ.
+//! Collectives as methods of communicators: of all ranks, of some ranks, in contexts that do not mix; and the results
+//! of calls that differ.
 
 use std::{
     fmt::Debug,
@@ -22,20 +22,20 @@ use mp_core::{Error, ErrorKind, Plain, Rank, Result, Wait, World};
 use crate::support::{Random, Together, Watchdog, on_all, scenarios, with_limit_enough};
 
 const SIZES: [usize; 5] = [1, 2, 3, 5, 8];
-/// In elements of eight bytes: nothing, around lines, some blocks, many.
+/// Lengths in elements of eight bytes: nothing, around lines, some blocks, many blocks.
 const LENGTHS: [usize; 9] = [0, 1, 7, 8, 21, 22, 600, 2_049, 40_000];
 
 fn missing() -> Error {
     Error::other("no communicator")
 }
 
-/// What a rank of the world contributes in a round.
+/// Returns a rank's elements in a round.
 fn numbers(world_rank: usize, round: u64, length: usize) -> Vec<u64> {
     let mut random = Random::new(round << 10 | world_rank as u64);
     (0..length).map(|_| random.below(1 << 50)).collect()
 }
 
-/// The vectors of these ranks, combined one after the other.
+/// Returns the vectors of these ranks, combined one after the other.
 fn combined(vectors: &[Vec<u64>], with: impl Fn(u64, u64) -> u64) -> Vec<u64> {
     let mut all = vectors[0].clone();
     for vector in &vectors[1..] {
@@ -44,7 +44,7 @@ fn combined(vectors: &[Vec<u64>], with: impl Fn(u64, u64) -> u64) -> Vec<u64> {
     all
 }
 
-/// Calls one of each; `round` says which root and length.
+/// Calls one of each operation. `round` determines the root and the length.
 fn one_of_each(of: &Communicator, round: u64) -> Result<()> {
     let (me, size) = (of.rank(), of.size());
     let length = LENGTHS[round as usize % LENGTHS.len()];
@@ -66,7 +66,7 @@ fn one_of_each(of: &Communicator, round: u64) -> Result<()> {
     if me == root {
         same(&vector, &combined(&all, u64::max), "reduce")?;
     }
-    // One that does not commute: the first is kept.
+    // An operation that does not commute.
     let first = |left: u64, right: u64| if right.is_multiple_of(3) { left } else { right };
     let mut vector = all[me].clone();
     of.scan(&mut vector, first)?;
@@ -86,7 +86,7 @@ fn one_of_each(of: &Communicator, round: u64) -> Result<()> {
     Ok(())
 }
 
-/// Blocks of all ranks' vectors, equally long and not, in new buffers and in place.
+/// Exchanges blocks of all ranks' vectors, of equal and different lengths, in new buffers and in place.
 fn exchanges(of: &Communicator, all: &[Vec<u64>], root: usize) -> Result<()> {
     let (me, size, length) = (of.rank(), of.size(), all[0].len());
     let same = |got: &[u64], wanted: &[u64], what: &str| {
@@ -100,7 +100,7 @@ fn exchanges(of: &Communicator, all: &[Vec<u64>], root: usize) -> Result<()> {
         whole[here.clone()].copy_from_slice(&all[me]);
         whole
     };
-    // Of rank i its first elements, the fewer the higher it is.
+    // Rank i gives its first elements, fewer if i is higher.
     let lengths: Vec<usize> = (0..size).map(|rank| length / (rank + 1)).collect();
     let parts: Vec<&[u64]> = all.iter().zip(&lengths).map(|(all, &end)| &all[..end]).collect();
     let blocks = packed(lengths.iter().copied());
@@ -153,7 +153,7 @@ fn exchanges(of: &Communicator, all: &[Vec<u64>], root: usize) -> Result<()> {
     of.all_gather(InPlace, At(&mut got, &blocks))?;
     same(&got, &together, "all-gather in place, varying")?;
 
-    // What rank i has for rank j: as many of i's elements as fit, from a place that j says.
+    // Rank i's block for rank j: equal parts of its elements, in the order of ranks.
     let block = length / size;
     let send: Vec<u64> = all[me][..block * size].to_vec();
     let for_me: Vec<u64> =
@@ -164,7 +164,7 @@ fn exchanges(of: &Communicator, all: &[Vec<u64>], root: usize) -> Result<()> {
     let mut got = send.clone();
     of.all_to_all(InPlace, &mut got)?;
     same(&got, &for_me, "all-to-all in place")?;
-    // As long as both say together: the same in both directions.
+    // The length depends on both ranks, and is the same in both directions.
     let shared = |rank: usize| (0..size).map(move |other| length / (1 + rank + other));
     let shared_blocks = packed(shared(me));
     let sent = |rank: usize| -> Vec<Vec<u64>> {
@@ -179,7 +179,7 @@ fn exchanges(of: &Communicator, all: &[Vec<u64>], root: usize) -> Result<()> {
     of.all_to_all(InPlace, At(&mut got, &shared_blocks))?;
     same(&got, &wanted, "all-to-all in place, varying")?;
 
-    // Sums of all, a block for each.
+    // Sums of all vectors, of which each rank gets a block.
     let sums = combined(all, |a, b| a + b);
     let equal = block * size;
     let own = me * block..(me + 1) * block;
@@ -220,7 +220,7 @@ fn all_kinds_in_communicators_of_all_kinds() {
     }
 }
 
-/// Each rank with the next, and all with all, by turns.
+/// Each rank with the next one, and all with all, in turn.
 #[test]
 fn communicators_that_overlap() {
     for size in [2, 3, 5] {
@@ -244,12 +244,12 @@ fn communicators_that_overlap() {
     }
 }
 
-/// What is sent in one is not received in the other, whichever comes first.
+/// Messages of one communicator are not received in the other, whichever comes first.
 #[test]
 fn contexts_do_not_mix() {
     on_all(3, |rank| {
         let world = Communicator::world(rank);
-        // A full check would wait for all ranks in each call, and these call in other orders.
+        // A full check would wait for all ranks in each call, and these ranks call in different orders.
         world.set_collectives(Settings { check: Check::Off, ..Settings::default() })?;
         let copy = world.duplicate()?;
         for round in 0..200u64 {
@@ -265,7 +265,7 @@ fn contexts_do_not_mix() {
                 world.broadcast(&mut one, root)?;
             }
             ensure!((one, two) == ([round], [!round]), "round {round}: {one:?} {two:?}");
-            // Messages beside them.
+            // Messages between the collective calls.
             let (next, before) = ((rank.id() + 1) % 3, (rank.id() + 2) % 3);
             world.send(&[round], next, 0)?;
             world.barrier()?;
@@ -275,7 +275,7 @@ fn contexts_do_not_mix() {
     });
 }
 
-/// Communicators come and go; what they had is given back.
+/// Communicators are made and dropped, and their memory is freed.
 #[test]
 fn memory_is_given_back() {
     on_all(3, |rank| {
@@ -290,15 +290,15 @@ fn memory_is_given_back() {
             used.push(rank.memory().in_use);
             world.barrier()?;
         }
-        // Nothing is opened or closed between the barriers. The first long wait on `world` has opened its
-        // board, which stays.
+        // No memory is taken or freed between the barriers. The first long wait on `world` has opened its board, which
+        // stays.
         let changes = used[1..].windows(2).filter(|pair| pair[0] != pair[1]).count();
         ensure!(changes <= 1 && used.last() >= used.get(1), "{used:?}");
         Ok(())
     });
 }
 
-/// Only some of the ranks have waited so long that they have shown their calls to the others.
+/// Only some ranks have waited so long that they have shown their calls to the others.
 #[test]
 fn memory_is_given_back_after_long_waits() {
     on_all(3, |rank| {
@@ -322,7 +322,7 @@ fn memory_is_given_back_after_long_waits() {
     });
 }
 
-/// Calls after a loss fail, also those that would wait for no other rank: they would be out of step.
+/// Calls after a loss fail, even calls that would wait for no other rank, because they would be out of step.
 #[test]
 fn no_call_goes_on_after_a_loss() {
     let _watchdog = Watchdog::start();
@@ -378,7 +378,7 @@ fn settings_of_each_communicator() {
                 one_of_each(&copy, length)?;
             }
         }
-        // One that can't do this: also by way of the method.
+        // The operation can't use this algorithm. The method must refuse it as well.
         let reduce =
             reduce::Settings { all_reduce: Some(AllReduce::Doubling), ..Default::default() };
         world.set_collectives(Settings { reduce, ..Default::default() })?;
@@ -391,7 +391,7 @@ fn settings_of_each_communicator() {
     });
 }
 
-/// By a vector that is too long for a forced algorithm.
+/// Returns whether a vector that is too long for a forced algorithm is refused.
 fn is_forced(of: &Communicator) -> Result<bool> {
     match of.all_reduce(&mut vec![1u8; 1 << 20], Sum).map_err(Error::into_kind) {
         Ok(()) => Ok(false),
@@ -424,10 +424,10 @@ fn settings_are_handed_down() {
         let trio = world.create(&world.group().exclude(&[1])?)?;
         let all = [&copy, &half, &again, &grid, &column, &near];
         for (number, of) in all.into_iter().chain(&trio).enumerate() {
-            // One rank needs nobody.
+            // A single rank needs no algorithm.
             ensure!(is_forced(of)? == (of.size() > 1), "{number}");
             ensure!(of.joint().checks() == (of.size() > 1), "{number}");
-            // What is for four ranks is not asked of fewer.
+            // Settings for four ranks are not applied to fewer.
             of.barrier()?;
             of.broadcast(&mut [1u8; 9000], of.size() - 1)?;
         }
@@ -456,7 +456,7 @@ fn what_can_not_be() {
             );
             Ok(())
         };
-        // Within a call, and between two halves of one.
+        // Calls within a call, and between the two halves of one.
         let within = Mutex::new(Vec::new());
         world.all_reduce(&mut [1u64], |left: u64, right: u64| {
             within.lock().unwrap().push(world.all_reduce(&mut [1u64], Sum));
@@ -471,7 +471,7 @@ fn what_can_not_be() {
         misuse(world.arrive().map(drop))?;
         world.all_reduce(&mut [1u64], Sum)?;
         arrived.wait()?;
-        // Not waited for: the next call does.
+        // The arrival is not waited for. The next call does that.
         drop(world.arrive()?);
         world.barrier()?;
         world.barrier()?;
@@ -479,7 +479,7 @@ fn what_can_not_be() {
     });
 }
 
-/// Rank 1 of the world dies; `half` says who has to do with it.
+/// Rank 1 of the world dies. Only ranks that share a communicator with it get an error.
 fn one_dies(rank: &Rank, die: fn()) -> Result<()> {
     let world = Communicator::world(rank);
     let near = rank.id() < 3;
@@ -493,7 +493,7 @@ fn one_dies(rank: &Rank, die: fn()) -> Result<()> {
         match one_of_each(&part, round) {
             Ok(()) => {}
             Err(error) if near => {
-                // By its number in both.
+                // The error contains its number in both.
                 let told = "rank 1 of the communicator was lost (rank 1 of the world)";
                 ensure!(error.to_string() == told, "{error}");
                 return Ok(());
@@ -517,7 +517,7 @@ fn deaths_are_for_members_alone() {
 
 type Called = fn(&Communicator) -> mp_core::Result<()>;
 
-/// What one rank calls instead of `broadcast of 4 f64 with root 0`, and how that is told.
+/// The call that one rank makes instead of `broadcast of 4 f64 with root 0`, and its description in errors.
 const WRONG: [(&str, Called); 14] = [
     ("broadcast of 4 f64 with root 1", |of| of.broadcast(&mut [0.0; 4], 1)),
     ("broadcast of 3 f64 with root 0", |of| of.broadcast(&mut [0.0; 3], 0)),
@@ -567,7 +567,7 @@ fn who_calls_something_else_is_named() {
                     _ => format!("rank {odd} called {what}; the others {RIGHT}"),
                 };
                 ensure!(told == wanted, "{told}");
-                // Nobody went on; so all can.
+                // No rank has gone on in the operation, so the next one works.
                 right(&world)?;
                 one_of_each(&world, number as u64)?;
             }
@@ -599,7 +599,7 @@ fn other_operations_and_settings_are_told_apart() {
         ensure!(told == wanted, "{told}");
         let told = other_operations(rank, 1.0, Sum, |a: f64, b: f64| a + b)?;
         ensure!(told.contains("rank 2") && told.contains("closure"), "{told}");
-        // In place or not is no difference; where the blocks are, is.
+        // Whether the buffer is in place makes no difference, but the positions of the blocks do.
         let world = Communicator::world(rank);
         checked(&world)?;
         let (mut whole, root) = ([rank.id(); 6], rank.id() == 1);
@@ -616,7 +616,7 @@ fn other_operations_and_settings_are_told_apart() {
             told.contains("[0..1, 1..2, 2..3]") && told.contains("[0..1, 1..1, 1..3]"),
             "{told}"
         );
-        // The same, forced otherwise.
+        // The same operation with another forced setting.
         let world = Communicator::world(rank);
         let order = if rank.id() == 1 { Order::Ranks } else { Order::Algorithm };
         let reduce = reduce::Settings { order, ..Default::default() };
@@ -628,7 +628,7 @@ fn other_operations_and_settings_are_told_apart() {
     });
 }
 
-/// In a part of the world, with its numbers; the other part goes on.
+/// The error in one part of the world contains the part's rank numbers. The other part goes on.
 #[test]
 fn parts_check_by_themselves() {
     on_all(5, |rank| {
@@ -670,7 +670,7 @@ fn who_does_not_come_is_named() {
         if rank.id() != 2 {
             together.wait()?;
         }
-        // Another one that had not come was another one that was late.
+        // If another rank is named, that rank was late by chance.
         if !together.all(named == 2)? {
             return Ok(false);
         }
@@ -686,7 +686,7 @@ const NAMED: &str = "methods::checked_where_the_environment_says_so";
 fn checked_where_the_environment_says_so() {
     let code = |rank: &Rank| {
         let world = Communicator::world(rank);
-        // Safe without a check, too.
+        // This must also be safe without a check.
         let mut vector = [1.0; 2];
         let count = if rank.id() == 0 { 1 } else { 2 };
         let copy = world.duplicate()?;
@@ -699,7 +699,7 @@ fn checked_where_the_environment_says_so() {
         }
     };
     if std::env::var_os(CHECK_VARIABLE).is_some() {
-        // Without the full comparison the receiver alone sees that the message is too short.
+        // Without the full comparison, only the receiver sees that the message is too short.
         let told = std::env::var(CHECK_VARIABLE).unwrap() == "1";
         assert_eq!(World::threads(2).run(code).unwrap(), [told, true]);
         return;
@@ -716,7 +716,7 @@ fn checked_where_the_environment_says_so() {
 
 // --- choices ---
 
-/// Keeps what is told.
+/// Keeps the texts that it receives.
 #[derive(Clone, Default)]
 struct Listener(Arc<Mutex<Vec<String>>>);
 
@@ -790,14 +790,14 @@ fn choices_are_told_once() {
         .unwrap();
 }
 
-/// Communicators of short messages take little memory, however many there are: 64 MiB for 1,000 of 8 ranks.
+/// Many communicators for short messages take little memory: 64 MiB for 1,000 communicators of 8 ranks.
 #[test]
 fn a_thousand_communicators_of_eight_ranks() {
     const COMMUNICATORS: usize = 1_000;
     on_all(8, |rank| {
         let world = Communicator::world(rank);
         let (me, ranks) = (world.rank() as u64, world.size() as u64);
-        // What ranks compare in debug builds takes memory, too.
+        // The comparison of calls in debug builds takes memory, too.
         world.set_collectives(Settings { check: Check::Off, ..Settings::default() })?;
         let before = rank.memory().in_use;
         let mut all = Vec::new();
@@ -822,7 +822,7 @@ fn a_thousand_communicators_of_eight_ranks() {
         }
         let taken = rank.memory().in_use - before;
         ensure!(taken < 64 << 20, "{taken} bytes for {COMMUNICATORS} communicators");
-        // A long message takes its own, when all have looked.
+        // A long message takes additional memory, after all ranks have measured.
         world.barrier()?;
         let mut long = vec![me; 100_000];
         all[7].broadcast(&mut long, 3)?;

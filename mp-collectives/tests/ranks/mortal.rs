@@ -1,4 +1,4 @@
-//! Access to MPBs that ends in the middle of an algorithm, and what must come of that.
+//! Access to MPBs that ends in the middle of an algorithm, and checks of what follows.
 
 use std::fmt::Debug;
 
@@ -7,8 +7,8 @@ use mp_core::{Cause, Error, ErrorKind, Rank, Result, World};
 
 use crate::support::scenarios;
 
-/// The victim panics in a world of threads: it is the only one that fails. `until_death` gets a rank
-/// and what the victim is to do in the end.
+/// The victim panics in a world of threads, and must be the only rank that fails. `until_death` gets a rank, and the
+/// function by which the victim dies.
 pub fn panics(
     world: World,
     victim: usize,
@@ -27,7 +27,7 @@ pub fn panics(
     }
 }
 
-/// The victim is killed in a world of so many processes: as [`panics`].
+/// The victim is killed in a world of so many processes. The arguments are those of [`panics`].
 pub fn is_killed(
     ranks: usize,
     victim: usize,
@@ -39,7 +39,7 @@ pub fn is_killed(
     scenarios::check(result, victim).unwrap_or_else(|error| panic!("{fate:?}: {error}"));
 }
 
-/// Calls `death` instead of operation number `left`, from 0.
+/// Calls `death` instead of operation number `left`, counted from 0.
 pub struct Mortal<M> {
     pub mpb: M,
     pub left: u64,

@@ -1,8 +1,8 @@
-//! Whatever a rank waits in brings on everything else that it has under way: tagged messages during
-//! collective operations and critical sections, nonblocking collective operations during messages.
+//! All waits of a rank make progress for everything else that it has pending: tagged messages during collective
+//! operations and critical sections, and nonblocking collective operations during messages.
 //!
-//! Each program here is legal MPI. Each hung while a call brought on nothing but its own kind; the comment
-//! of each says which cycle of waits `mprun report` showed then.
+//! Each program here is legal MPI. Each hung while a call made progress only for its own kind of operations. The
+//! comments name the cycle of waits that `mprun report` showed then.
 
 use mp_collectives::communicator::{ANY_SOURCE, Communicator};
 use mp_collectives::{
@@ -21,8 +21,8 @@ use crate::support::on_all;
 /// Elements of a message that does not fit into the channels: 1 MB.
 const LONG: usize = 125_000;
 
-/// Runs a program of every two neighbouring ranks, which each rank of even number and each of odd number
-/// does with the other; with the full comparison of calls, and without.
+/// Runs a program of two ranks on all pairs of neighbours, each with a function for the even rank and one for the odd
+/// rank, with and without the full comparison of calls.
 fn pairs(
     even: impl Fn(&Rank, &Communicator, usize) -> Result<()> + Sync,
     odd: impl Fn(&Rank, &Communicator, usize) -> Result<()> + Sync,
@@ -51,7 +51,7 @@ fn received(got: &[u64], from: usize) -> Result<()> {
     Ok(())
 }
 
-/// The odd rank's part where the even one sends: it receives before it comes to the barrier.
+/// The odd rank's part if the even one sends: it receives before it comes to the barrier.
 fn receives_first(_: &Rank, world: &Communicator, other: usize) -> Result<()> {
     let mut got = vec![0u64; LONG];
     world.receive_into(&mut got, other, 3)?;
@@ -149,8 +149,8 @@ fn a_nonblocking_send_goes_on_in_the_wait_for_an_nonblocking_barrier() {
     }
 }
 
-/// Cycle: the last rank waits in a blocking call for the others, and they wait for flags of its part in the
-/// nonblocking operation.
+/// Cycle: the last rank waits in a blocking call for the others, which wait for flags of its part in the nonblocking
+/// operation.
 #[test]
 fn a_nonblocking_all_reduce_goes_on_in_blocking_calls() {
     for (ranks, length) in [(2, 1), (4, 1), (4, 100_000), (5, 3_000)] {
@@ -198,7 +198,7 @@ fn a_nonblocking_all_reduce_goes_on_in_blocking_calls() {
     }
 }
 
-/// Cycle: the even rank waits on a channel of the program's own, or for a lock, for the odd one, which waits for a
+/// Cycle: the even rank waits for the odd one, on a channel of the program or for a lock, and the odd one waits for a
 /// message of the even one.
 #[test]
 fn a_message_goes_on_while_its_rank_waits_on_a_channel_or_for_a_critical_section() {
@@ -223,7 +223,7 @@ fn a_message_goes_on_while_its_rank_waits_on_a_channel_or_for_a_critical_section
         let hits = Counter::open(rank, "hits", Scheme::SlotServer)?;
         if rank.id() == 0 {
             let sending = world.nonblocking_send(numbers(0), 1, 3);
-            // Nobody serves before rank 1 has received.
+            // No rank serves before rank 1 has received.
             hits.fetch_add(1)?;
             sending.wait()?;
             return Ok(());
@@ -237,8 +237,8 @@ fn a_message_goes_on_while_its_rank_waits_on_a_channel_or_for_a_critical_section
     });
 }
 
-/// A message, a sum of all ranks and an operation on a value, each of which waits for another rank, in one wait
-/// for all of them and in waits for whichever is done.
+/// A message, a sum of all ranks and an operation on a value, each of which waits for another rank. They are waited for
+/// all together, or one by one as they are done.
 #[test]
 fn messages_collectives_and_critical_sections_are_waited_for_together() {
     for (scheme, ranks) in [
@@ -283,7 +283,7 @@ fn messages_collectives_and_critical_sections_are_waited_for_together() {
     }
 }
 
-/// Two sets of communicators, of which each rank waits in one for what goes on in the other: receives too.
+/// Two sets of communicators: each rank waits in one of them for progress in the other, which includes receives.
 #[test]
 fn calls_of_one_set_of_communicators_bring_on_the_receives_of_another() {
     pairs(

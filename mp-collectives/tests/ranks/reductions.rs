@@ -1,4 +1,4 @@
-//! Does everyone have the result, and all the same bits?
+//! All ranks must get the result, with the same bits.
 
 use std::fmt::Debug;
 
@@ -21,7 +21,7 @@ use crate::{
 const PAYLOAD: usize = 56;
 const BLOCK: usize = 2 * 64;
 
-/// Bytes around a line, around the end of the short ones, around a block, and many blocks.
+/// Bytes around a line, around the longest short vector, around a block, and many blocks.
 const LENGTHS: [usize; 14] = [
     0,
     1,
@@ -63,7 +63,7 @@ fn bytes(number: usize, rank: usize, index: usize) -> u8 {
     (index * 7 + index / 256 + number * 31 + rank * 101 + rank * rank + 1) as u8
 }
 
-/// ((0 ∘ 1) ∘ 2) ∘ 3 and so on.
+/// Returns ((0 ∘ 1) ∘ 2) ∘ 3 and so on.
 fn reference<T: Copy>(
     ranks: usize,
     count: usize,
@@ -86,7 +86,7 @@ fn check<T: Plain + PartialEq + Debug>(got: &[T], expected: &[T], what: impl Deb
     Ok(())
 }
 
-/// Both reductions, of each of these lengths, one after the other.
+/// Runs both reductions with each of these lengths, one after the other.
 fn series(
     rank: &Rank,
     settings: Settings,
@@ -132,7 +132,7 @@ fn all_lengths_and_roots() {
     }
 }
 
-/// Every reduction of elements of so many words.
+/// Runs every reduction of elements of so many words.
 fn large_elements<const N: usize>(rank: &Rank, settings: Settings) -> Result<()> {
     let (me, ranks) = (rank.id(), rank.size());
     let mut reductions = Reductions::open(rank, "large", settings)?;
@@ -171,9 +171,9 @@ fn elements_longer_than_a_block() {
     for ranks in [1, 2, 3, 5, 8] {
         on_all(ranks, |rank| large_elements::<20>(rank, SMALL));
     }
-    // By default, among few ranks and among many, of which each has smaller blocks.
+    // With default settings, among few ranks, and among many ranks with smaller blocks.
     on_all(2, |rank| {
-        // It is too large for a test's stack.
+        // The elements are too large for the stack of a test.
         std::thread::scope(|scope| {
             let run = || large_elements::<9_000>(rank, Settings::default());
             let thread = std::thread::Builder::new().stack_size(64 << 20).spawn_scoped(scope, run);
@@ -210,8 +210,8 @@ fn forced_algorithms() {
     }
 }
 
-/// Maps x ↦ ax + b, one after the other, and something that is carried along: elements of 4 bytes, and of 6,
-/// which lie across the ends of lines.
+/// Composes maps x ↦ ax + b, and carries something else along. Elements have 4 bytes, or 6 bytes, which extend across
+/// the ends of lines.
 fn after([a, b]: [u16; 2], [c, d]: [u16; 2]) -> [u16; 2] {
     [a.wrapping_mul(c), a.wrapping_mul(d).wrapping_add(b)]
 }
@@ -221,8 +221,8 @@ fn after_and_last([a, b, _]: [u16; 3], [c, d, last]: [u16; 3]) -> [u16; 3] {
     [a, b, last]
 }
 
-/// Along trees of some λ: to all roots, of all lengths about lines and chunks. Nobody's but the root's
-/// vector changes.
+/// Reduces along trees of some λ: to all roots, with all lengths around lines and chunks. Only the vector of the root
+/// may change.
 fn along<T: Plain + PartialEq + Debug>(
     rank: &Rank,
     of: impl Fn(usize, usize, usize) -> T,
@@ -254,7 +254,7 @@ fn along<T: Plain + PartialEq + Debug>(
                 if me == root {
                     let element = |rank, index| of(number, rank, index);
                     check(&got, &reference(ranks, count, element, &operation), what)?;
-                    // Straight to the root, with the same flags.
+                    // The next reduction goes straight to the root, and uses the same flags.
                     got.copy_from_slice(&own);
                 }
                 match by_lines {
@@ -290,10 +290,10 @@ fn along_trees() {
     }
 }
 
-/// Of all lengths, so that all algorithms follow on each other, and ranks run ahead.
+/// All lengths, so that all algorithms follow each other, and ranks go ahead.
 #[test]
 fn thousands_in_a_row() {
-    // Two exchange lines, and say nothing of it; in between there are others, of which they do.
+    // Two ranks exchange lines without acknowledgements. In between there are other operations with acknowledgements.
     for ranks in [2, 3] {
         on_all(ranks, |rank| {
             let mut random = Random::new(11);
@@ -312,7 +312,7 @@ fn thousands_in_a_row() {
     }
 }
 
-/// Whole and scattered reductions, and those to roots, share buffers.
+/// Whole and scattered reductions, and reductions to a root, share buffers.
 #[test]
 fn blocks_of_all_kinds_in_turn() {
     for ranks in [2, 3, 4] {
@@ -356,14 +356,15 @@ fn blocks_of_all_kinds_in_turn() {
     }
 }
 
-/// The result of a block goes on as it is combined: for elements that divide lines, and others.
+/// A block's result is sent on while it is combined. This is tested with elements whose size divides a line, and with
+/// others.
 fn scattered<T: Plain + PartialEq + Debug>(
     rank: &Rank,
     of: impl Fn(u64) -> T,
     operation: impl Operation<T> + Copy,
 ) -> Result<()> {
     let (all_reduce, reduce) = (Some(AllReduce::Scattered), Some(Reduce::Scattered));
-    // Blocks in one piece and in several.
+    // The blocks are in one piece, or in several.
     for block_lines in [2, 1_100] {
         let block_lines = Some(block_lines);
         let settings = Settings { all_reduce, reduce, block_lines, ..SMALL };
@@ -416,7 +417,7 @@ fn results_of_blocks_of_all_types() {
     }
 }
 
-/// Two by two matrices, which do not commute.
+/// Returns the product of two 2 × 2 matrices, which does not commute.
 fn product(left: [u16; 4], right: [u16; 4]) -> [u16; 4] {
     let entry = |row: usize, column: usize| {
         let sum = left[2 * row].wrapping_mul(right[column]);
@@ -454,7 +455,7 @@ fn operations_that_do_not_commute() {
     }
 }
 
-/// Of matrices, inclusive and exclusive, with reductions in between.
+/// Scans of matrices, inclusive and exclusive, with reductions in between.
 #[test]
 fn scans() {
     for ranks in [1, 2, 3, 5, 8, 16] {
@@ -495,7 +496,7 @@ fn scans() {
     }
 }
 
-/// Of matrices, of equal blocks and others, in place or not, with other reductions in between.
+/// Reduce-scatters of matrices, of equal blocks and others, in place or not, with other reductions in between.
 #[test]
 fn reduce_scatters() {
     for ranks in [1, 2, 3, 5, 8, 16] {
@@ -509,7 +510,7 @@ fn reduce_scatters() {
                     if reduce_scatter == Some(ReduceScatter::Lines) && count > 16 {
                         continue;
                     }
-                    // Some get nothing, some more than others.
+                    // Some ranks get nothing, and some more than others.
                     let varying = number % 4 > 1;
                     let length = |rank: usize| match (varying, (rank + number) % 3) {
                         (true, 0) => 0,
@@ -519,7 +520,7 @@ fn reduce_scatters() {
                     let mut blocks = packed((0..ranks).map(length));
                     let whole: usize = (0..ranks).map(length).sum();
                     if varying {
-                        // From the end to the start.
+                        // The blocks are in reverse order.
                         blocks = blocks.iter().map(|b| whole - b.end..whole - b.start).collect();
                     }
                     let element = |rank: usize, index: usize| {
@@ -568,7 +569,7 @@ fn tenths(rank: usize, index: usize) -> f64 {
     0.1 * (1 + rank) as f64 + 1e15 / (index + 1) as f64 * [1.0, -1.0, 0.7][(rank + index) % 3]
 }
 
-/// Sums of floats differ with the order; all ranks have the same ones, whatever the algorithm.
+/// The sum of floats depends on the order. All ranks get the same sums with every algorithm.
 #[test]
 fn the_order_of_ranks_whatever_the_number_and_the_length() {
     for ranks in [2, 3, 4, 5, 8] {
@@ -732,7 +733,7 @@ impl Fate {
     }
 }
 
-/// Reduces until somebody is lost.
+/// Reduces until a rank is lost.
 fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
     use mp_collectives::reduce::{BlockOptions, BlockReduce, Blocks};
     let Fate { ranks, victim, operations, way } = fate;

@@ -1,5 +1,5 @@
-//! Requests of every kind, waited for together: sends and receives of two sets of communicators, persistent
-//! ones, collective operations carried on by the rank or by a thread, delegated sends; and awaited.
+//! Requests of every kind, waited for together: sends and receives of two sets of communicators, persistent requests,
+//! collective operations whose progress is made by the rank or by a thread, and delegated sends. They are also awaited.
 
 use std::{
     pin::pin,
@@ -32,7 +32,7 @@ enum Waited {
 const ALL: [Waited; 6] =
     [Waited::All, Waited::Any, Waited::Some, Waited::Tested, Waited::Timed, Waited::Each];
 
-/// Each rank has one of each kind under way with its neighbours, and waits for all of them together.
+/// Each rank has one request of each kind pending with its neighbours, and waits for all of them together.
 fn one_of_each(rank: &Rank, waited: Waited, by_thread: bool) -> Result<()> {
     let (me, size) = (rank.id(), rank.size());
     let (next, before) = ((me + 1) % size, (me + size - 1) % size);
@@ -120,7 +120,7 @@ fn requests_of_every_kind_are_waited_for_together() {
     }
 }
 
-/// Polls until it is ready. The task is woken whenever that may be: here it need not sleep.
+/// Polls a future until it is ready. It must wake its task whenever it may be ready, but this function does not sleep.
 fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
@@ -153,7 +153,7 @@ fn requests_of_every_kind_are_awaited() {
     }
 }
 
-/// Requests of two ranks are refused, whatever their kinds and whichever comes first.
+/// A wait for requests of two ranks is refused, whatever their kinds and their order.
 #[test]
 fn requests_of_two_ranks_are_not_waited_for_together() {
     let _watchdog = Watchdog::start();
@@ -164,7 +164,7 @@ fn requests_of_two_ranks_are_not_waited_for_together() {
             here.set_nonblocking(Progress::InCalls, Settings::default())?;
             let mut received = here.nonblocking_receive([0u8], 1 - rank.id(), 1);
             if rank.id() == 0 {
-                // Nothing of this is done before rank 1 goes on.
+                // No request of this rank is done before rank 1 goes on.
                 let mut barrier = here.nonblocking()?.barrier();
                 let mut elsewhere = there.nonblocking_receive([0u8], 0, 1);
                 refused(&mut [&mut received, &mut elsewhere])?;
@@ -192,7 +192,7 @@ fn refused(requests: &mut [&mut dyn Pending]) -> Result<()> {
     Ok(())
 }
 
-/// A persistent request that is not started has nothing to wait for, wherever it stands among others.
+/// A persistent request that is not started is passed over, wherever it stands among others.
 #[test]
 fn requests_that_are_not_started_are_passed_over() {
     for ranks in [1, 2, 3] {

@@ -1,4 +1,5 @@
-//! Storms of all that ranks do together, on ranks of every kind. For more of them: the example `storm`.
+//! Random sequences of all operations that ranks do together, on ranks of every kind. The example `storm` runs more of
+//! them.
 
 use crate::{
     storm::{self, Told},

@@ -1,5 +1,5 @@
-//! Ranks that die at any moment, in the middle of everything: those that are left go on together, and what they
-//! compute is right.
+//! Ranks die at any moment, in the middle of any operation. The remaining ranks go on together, and compute right
+//! results.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use mp_core::{Cause, Error, ErrorKind, Place, Rank, Result, World};
 
 use crate::support::{Random, Watchdog, on_all, scenarios::die};
 
-/// What a rank has in a step, which all can compute.
+/// Returns a rank's element in a step. All ranks can compute it.
 fn element(rank: usize, step: u64, place: usize) -> u64 {
     (rank as u64 + 1) * 1_000_003 + step * 1_009 + place as u64
 }
@@ -22,7 +22,7 @@ fn check(is_so: bool, what: &str) -> Result<()> {
     if is_so { Ok(()) } else { Err(Error::other(format!("{what} is wrong"))) }
 }
 
-/// Something that all ranks do together, which chance chooses; checked.
+/// Executes a random operation of all ranks, and checks it.
 fn work(of: &Communicator, seed: u64, step: u64) -> Result<()> {
     let mut random = Random::new(seed ^ step.wrapping_mul(0x9e37_79b9));
     let (me, ranks) = (of.rank(), of.size());
@@ -63,7 +63,7 @@ fn work(of: &Communicator, seed: u64, step: u64) -> Result<()> {
             check(first?[len - 1] == sum(len - 1), "a nonblocking sum")
         }
         6 => {
-            // Everybody's to everybody, in any order.
+            // All ranks send to all others, in any order.
             let sent: Vec<_> = (0..ranks)
                 .filter(|&other| other != me)
                 .map(|other| of.nonblocking_send(vector(me, step, len), other, step as u32))
@@ -76,7 +76,8 @@ fn work(of: &Communicator, seed: u64, step: u64) -> Result<()> {
         }
         7 => {
             let half = of.split(Some(me as u64 % 2), 0);
-            // A death in the middle lets it fail at some ranks only, and the others would wait for these in the half.
+            // After a death in the middle, the split may fail at some ranks only, and the others would wait for these
+            // in the half.
             if half.is_err() {
                 of.revoke()?;
             }
@@ -86,7 +87,7 @@ fn work(of: &Communicator, seed: u64, step: u64) -> Result<()> {
             let half = half?;
             let half = half.ok_or_else(|| Error::other("no half"))?;
             let mut greatest = [me as u64];
-            // Whoever fails here tells those who are in the other communicator.
+            // A rank that fails here tells the ranks in the other communicator.
             let done = half.all_reduce(&mut greatest, Max);
             if done.is_err() {
                 half.revoke()?;
@@ -104,7 +105,7 @@ fn work(of: &Communicator, seed: u64, step: u64) -> Result<()> {
     }
 }
 
-/// Works through so many steps, in the ranks that are left.
+/// Executes so many steps in the ranks that are left.
 fn survive(rank: &Rank, seed: u64, is_process: bool) -> mp_core::Result<()> {
     const STEPS: u64 = 12;
     let mut current = Communicator::world(rank);
@@ -185,7 +186,7 @@ fn survivors_of_panics_go_on() {
     survivors_go_on(0..28, false);
 }
 
-/// A rank that gives an operation up ends those of the others, by its revocation alone.
+/// When one rank gives up an operation, its revocation alone ends the operations of the others.
 #[test]
 fn a_revocation_ends_collective_operations() {
     for how in 0..6 {
@@ -195,7 +196,7 @@ fn a_revocation_ends_collective_operations() {
             copy.barrier()?;
             let mut one = [1u64];
             if how % 2 == 1 {
-                // Open already.
+                // In half of the cases, the operations are already open.
                 world.barrier()?;
                 world.all_reduce(&mut one, Sum)?;
                 world.nonblocking()?.barrier().wait()?;

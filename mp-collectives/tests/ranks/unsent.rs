@@ -17,8 +17,8 @@ fn is_unsent(waited: &std::result::Result<(), Error>) -> bool {
     }
 }
 
-/// Rank 0 can send nothing long to rank 1, which waits for a message from anywhere, and sits in `wait`. Rank 2
-/// does `other` meanwhile, and so does rank 1 when rank 0 lets it.
+/// Rank 0 has no memory for long messages to rank 1, and is in `wait`. Rank 1 waits for a message from any source. Rank
+/// 2 calls `other` meanwhile, and so does rank 1 when rank 0 lets it.
 fn starved(
     wait: impl Fn(&Communicator, &mut Sender<u8>) -> std::result::Result<(), Error> + Sync,
     other: impl Fn(&Communicator) -> std::result::Result<(), Error> + Sync,
@@ -29,7 +29,7 @@ fn starved(
         |rank| {
             let world = Communicator::world(rank);
             world.set_nonblocking(Progress::InCalls, Settings::default())?;
-            // Opens all that is needed.
+            // These calls open everything that is needed.
             world.barrier()?;
             world.all_reduce(&mut [1u64], Sum)?;
             world.nonblocking()?.barrier().wait()?;
@@ -67,7 +67,7 @@ fn starved(
     );
 }
 
-/// And the others hear that this rank is out of step.
+/// The call fails, and the others hear that rank 0 is out of step.
 fn fails(call: impl Fn(&Communicator) -> std::result::Result<(), Error> + Sync) {
     starved(
         |world, go| {
@@ -79,7 +79,8 @@ fn fails(call: impl Fn(&Communicator) -> std::result::Result<(), Error> + Sync) 
             Ok(())
         },
         |world| {
-            // Rank 0 may have said that it is there before it failed. It does not come again.
+            // Rank 0 may have announced its arrival before it failed, so the first call may succeed. Rank 0 does not
+            // come again.
             let without_it = call(world).and_then(|()| call(world));
             assert!(without_it.is_err(), "an operation that rank 0 has left");
             Ok(())

@@ -1,5 +1,5 @@
-//! What a rank does beside its communicators: channels to other ranks, by itself and by a thread, and
-//! counters in critical sections.
+//! Operations outside of communicators: channels to other ranks, used by the rank or by a thread, and counters in
+//! critical sections.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -20,7 +20,7 @@ use super::{
     run::content,
 };
 
-/// Longer than any test: a limit that is never reached.
+/// Longer than any test takes, so the limit is never reached.
 const FOREVER: Duration = Duration::from_secs(600);
 
 enum Way {
@@ -28,15 +28,15 @@ enum Way {
     Delegated(Delegated<[u8]>),
 }
 
-/// The ends of channels that a rank has, by the channel's number.
+/// The rank's ends of channels, by the channel's number.
 pub struct Channels {
     ways: BTreeMap<usize, Way>,
     receivers: BTreeMap<usize, Receiver<[u8]>>,
-    /// For those ways.
+    /// The threads of the delegated channels.
     _threads: Option<CommThreads>,
 }
 
-/// A message of a channel.
+/// Returns a message of a channel.
 fn message(channel: usize, number: usize) -> Vec<u8> {
     let all = channel * 1000 + number;
     content(all, if all.is_multiple_of(3) { all * 37 % (BESIDE_LONGEST + 1) } else { all % 90 })
@@ -68,7 +68,7 @@ impl Channels {
         Ok(Self { ways, receivers, _threads: threads })
     }
 
-    /// Sends a message; if a thread does, returns the request, with its number.
+    /// Sends a message. If a thread sends it, returns the request and its number.
     pub fn put<'a>(
         &mut self,
         channel: usize,
@@ -115,17 +115,17 @@ impl Channels {
     }
 }
 
-/// A rank's handles of the counters.
+/// A rank's handles for the counters.
 pub struct Handles {
-    /// The server of a message server has none.
+    /// `None` for the server of a message server.
     counters: Vec<Option<Protected<Counter>>>,
     /// Rank 0 serves in threads.
     servers: Vec<JoinHandle<mp_core::Result<()>>>,
 }
 
 impl Handles {
-    /// Opens everything. All ranks must have returned from this before any rank uses what it has opened: a rank must
-    /// not ask a server that is not there yet.
+    /// Opens everything. All ranks must have returned from this before any rank uses what it has opened, because a rank
+    /// must not ask a server that does not exist yet.
     pub fn open(rank: &Rank, program: &Program) -> Result<Self> {
         let (mut counters, mut servers) = (Vec::new(), Vec::new());
         for (number, &(scheme, _)) in program.counters.iter().enumerate() {
@@ -148,7 +148,7 @@ impl Handles {
         Ok(Self { counters, servers })
     }
 
-    /// Closes them, and waits for the ends of the servers.
+    /// Closes the handles, and waits until the servers have ended.
     pub fn close(self) -> Result<()> {
         let Self { counters, servers } = self;
         drop(counters);
@@ -162,12 +162,12 @@ impl Handles {
     }
 }
 
-/// What a rank does with the counters, and what it got from them.
+/// A rank's operations on the counters, and their results.
 pub struct Counters<'a> {
     handles: &'a [Option<Protected<Counter>>],
-    /// What was asked for and not been looked at, of each counter.
+    /// The pending operations of each counter.
     pending: Vec<VecDeque<critical::Request<'a, Counter>>>,
-    /// Of each counter: what it was before, in the order of the calls.
+    /// The results for each counter, in the order of the calls: the values before the additions.
     before: Vec<Vec<u64>>,
 }
 
@@ -207,7 +207,7 @@ impl<'a> Counters<'a> {
         }
     }
 
-    /// Waits for so many results, the oldest.
+    /// Waits for the `results` oldest results.
     fn collect(&mut self, counter: usize, results: usize) -> Result<()> {
         for _ in 0..results {
             let Some(request) = self.pending[counter].pop_front() else { return Ok(()) };
@@ -224,7 +224,7 @@ impl<'a> Counters<'a> {
         Ok(())
     }
 
-    /// Waits for all results. Returns of each counter their sum, and that of their squares.
+    /// Waits for all results. Returns for each counter their sum, and the sum of their squares.
     pub fn sums(&mut self) -> Result<Vec<u64>> {
         for counter in 0..self.handles.len() {
             self.collect(counter, IN_FLIGHT)?;
@@ -233,7 +233,7 @@ impl<'a> Counters<'a> {
         Ok(self.before.iter().flat_map(sums).collect())
     }
 
-    /// Compares the sums of all ranks with what they must be: each number came to one rank.
+    /// Compares the sums of all ranks with the expected sums. Each value must have been returned once.
     pub fn check(&self, program: &Program, sums: &[u64]) -> Result<()> {
         for (number, (&(_, count), sums)) in program.counters.iter().zip(sums.chunks(2)).enumerate()
         {

@@ -1,24 +1,22 @@
 //! Draws programs.
 //!
-//! Events are drawn one after another, each with what the model knows to be true by then. An event
-//! that waits is drawn only where everything it needs has been drawn before, so that ranks which
-//! execute their events in this order, each as fast as it can, never wait for each other in a circle.
-//! A blocking send needs a receive that is posted, or that is drawn in the same event: it may wait for
-//! one.
+//! Events are drawn one after another, each from what the model knows by then. An event that waits is drawn only if
+//! everything it needs was drawn before. So ranks that execute their events in this order, each as fast as it can,
+//! never wait for each other in a circle. A blocking send needs a receive that is posted, or drawn in the same event,
+//! because it may wait for one.
 //!
-//! In [direct](Kind::Direct) communicators every receive names its source. What it gets then depends on the
-//! order of events alone, also where it takes any tag: the model says which message. In the others every
-//! receive takes any source, by a tag or whatever the tag; there the model only counts, so that each receive
-//! finds some message. What is sent there is not waited for before the end, since it is not known which
-//! receive takes it.
+//! In [direct](Kind::Direct) communicators every receive names its source. Its message then depends only on the order
+//! of events, even if it takes any tag, and the model predicts it. In the other communicators every receive takes any
+//! source, with one tag or any tag. There the model only counts, so that each receive finds some message. Sends in
+//! these communicators are waited for only at the end, because it is not known which receive takes them.
 //!
-//! The first communicators are of two sets, of which each rank has its own engine of messages. A collective
-//! operation is one event of all ranks: whoever waits in it brings on all else that it has under way, so that
-//! no other event needs to be waited for before. So are the making of communicators, agreements, and
-//! revocations. When a communicator is revoked, all its ranks have come to that event: what is then under way
-//! in it may fail or not, and nothing else.
+//! The first communicators are of two sets, and each rank has an engine of messages for each set. A collective
+//! operation is one event of all ranks. A rank that waits in it makes progress for all its other pending operations, so
+//! no other event needs to be waited for before. The same holds for the making of communicators, agreements, and
+//! revocations. When a communicator is revoked, all its ranks have come to that event. Only the operations that are
+//! pending in it at that time may fail.
 //!
-//! A channel beside is a queue: the model counts what was put and taken.
+//! An additional channel is a queue: the model counts the messages put and taken.
 
 use std::collections::BTreeMap;
 
@@ -31,22 +29,22 @@ use super::program::{
 use crate::support::Random;
 
 const TAGS: u64 = 3;
-/// Communicators that are used at the same time.
+/// The most communicators in use at the same time.
 const MOST_COMMS: usize = 8;
-/// Messages in a channel beside, and on their way to it.
+/// The most messages in an additional channel, and on their way to it.
 const MOST_BESIDE: usize = 20;
 
-/// Bytes of messages: around every border between the ways they travel.
+/// Bytes of messages: lengths around every change in the way messages are sent.
 const SHORT: [usize; 14] = [0, 1, 8, 39, 40, 41, 79, 80, 81, 136, 300, 471, 472, 473];
 const MIDDLE: [usize; 6] = [1000, 4095, 4096, 5000, 20_000, 33_000];
 const LONG: [usize; 3] = [66_000, 140_000, 300_000];
 
 impl Program {
-    /// The program of this seed for so many ranks.
+    /// Makes the program of this seed for so many ranks.
     pub fn new(seed: u64, ranks: usize) -> Self {
         let mut random = Random::new(seed);
         let events = 20 + random.below(60) * ranks as u64;
-        // Whether messages of some lines prevail: those that can be stopped in the middle.
+        // Whether messages of a few lines prevail, which can be interrupted in the middle.
         let lines = random.below(2) == 0;
         let members: Vec<usize> = (0..ranks).collect();
         let comm = |kind| Comm { kind, members: members.clone(), revoked: false };
@@ -77,23 +75,23 @@ impl Program {
     }
 }
 
-/// What is between two ranks in a communicator in which receives name their source.
+/// The messages and receives between two ranks in a communicator in which receives name their source.
 #[derive(Clone, Debug, Default)]
 struct Pair {
     /// Messages that no receive has taken.
     sent: Vec<usize>,
-    /// Receives that no message was for.
+    /// Receives that have no message.
     posted: Vec<usize>,
 }
 
-/// Receives that take the same messages, whichever come first.
+/// Receives that take the same messages, in the order of their arrival.
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
     sent: usize,
     received: usize,
 }
 
-/// What was done in a channel beside.
+/// The messages put into an additional channel, and taken out.
 #[derive(Clone, Copy, Debug, Default)]
 struct Queue {
     put: usize,
@@ -102,12 +100,12 @@ struct Queue {
 
 #[derive(Clone, Copy, Debug)]
 enum Open {
-    /// All ranks have begun it; or its communicator is revoked.
+    /// All ranks have begun the operation, or its communicator is revoked.
     Sure,
     Send(usize),
-    /// The receive, and for how many messages of its class it waits.
+    /// The receive, and the number of messages of its class that it needs.
     Receive(usize, usize),
-    /// The channel, and which message of it.
+    /// The channel, and the number of the message in it.
     Put(usize, usize),
 }
 
@@ -124,9 +122,9 @@ struct Draft {
     lines: bool,
     ranks: usize,
     program: Program,
-    /// The communicators that are used.
+    /// The communicators in use.
     live: Vec<usize>,
-    /// By message.
+    /// Whether each message is matched.
     matched: Vec<bool>,
     /// By communicator, source, and destination.
     pairs: BTreeMap<(usize, usize, usize), Pair>,
@@ -134,7 +132,7 @@ struct Draft {
     classes: BTreeMap<(usize, usize, u32), Class>,
     /// By channel.
     beside: Vec<Queue>,
-    /// By rank.
+    /// By rank: the requests that were not waited for.
     open: Vec<Vec<Undone>>,
     /// By rank: the next request's number.
     requests: Vec<usize>,
@@ -165,7 +163,7 @@ impl Draft {
         self.program.comms[comm].kind
     }
 
-    /// A communicator, and a rank of it.
+    /// Returns a communicator, and one of its ranks.
     fn comm(&mut self) -> (usize, usize) {
         let live = self.live.clone();
         let comm = self.of(&live);
@@ -201,7 +199,7 @@ impl Draft {
             0..5 => self.of(&MIDDLE),
             _ => self.of(&SHORT),
         };
-        // Those say which they are.
+        // Messages to any source contain their number, which takes 8 bytes.
         if direct { len } else { len.clamp(8, ANY_LONGEST) }
     }
 
@@ -240,7 +238,7 @@ impl Draft {
 
     // --- the model ---
 
-    /// The posted receive that would get this message.
+    /// Returns the posted receive that this message would match.
     fn receive_for(&mut self, message: &Message) -> Option<usize> {
         let posted = self.pair(message.comm, message.from, message.to).posted.clone();
         let takes = |&receive: &usize| {
@@ -249,7 +247,7 @@ impl Draft {
         posted.into_iter().find(takes)
     }
 
-    /// The message that this receive would get.
+    /// Returns the message that this receive would match.
     fn message_for(&mut self, receive: &Receive) -> Option<usize> {
         let sent = self.pair(receive.comm, receive.source?, receive.at).sent.clone();
         let takes = |&message: &usize| {
@@ -275,7 +273,7 @@ impl Draft {
         number
     }
 
-    /// Adds a receive; its number, and how many messages of its class it needs.
+    /// Adds a receive. Returns its number, and how many messages of its class it needs.
     fn receive(&mut self, mut receive: Receive) -> (usize, usize) {
         let number = self.program.receives.len();
         let Receive { comm, at, source, tag, .. } = receive;
@@ -317,7 +315,7 @@ impl Draft {
 
     // --- events ---
 
-    /// What there is beside communicators.
+    /// Adds the channels and counters outside of communicators.
     fn prepare(&mut self) {
         if self.ranks > 1 {
             for _ in 0..1 + self.below(self.ranks) {
@@ -372,7 +370,7 @@ impl Draft {
         }
     }
 
-    /// A collective operation of all ranks, or some that they begin.
+    /// Adds a collective operation of all ranks, or some that all ranks begin.
     fn together(&mut self) {
         let (comm, _) = self.comm();
         let (begin, members) = (self.one_in(2), self.members(comm));
@@ -412,7 +410,7 @@ impl Draft {
         }
         let (comm, _) = self.comm();
         let (members, kind) = (self.members(comm), self.kind(comm));
-        // By color: keys, and the ranks that have them.
+        // By color: the keys, and the ranks that have them.
         let mut parts: BTreeMap<u64, Vec<(i64, usize, usize)>> = BTreeMap::new();
         let mut named = Vec::new();
         for (place, &rank) in members.iter().enumerate() {
@@ -449,7 +447,7 @@ impl Draft {
         }
     }
 
-    /// All ranks of a communicator go on in another one, whatever they have under way in this one.
+    /// All ranks of a communicator go on in another one, whatever requests they have pending in this one.
     fn revoke(&mut self) {
         let (comm, by) = self.comm();
         let (members, kind) = (self.members(comm), self.kind(comm));
@@ -458,7 +456,7 @@ impl Draft {
         self.live.iter_mut().filter(|live| **live == comm).for_each(|live| *live = to);
         self.pairs.retain(|&(of, ..), _| of != comm);
         self.classes.retain(|&(of, ..), _| of != comm);
-        // What ranks call together must be the same.
+        // All ranks must make the same joint call.
         let call = self.of(&[Heard::Barrier, Heard::Split]);
         let ways = [Heard::Receive, Heard::Send, Heard::Probe, Heard::Asks, Heard::Shrink, call];
         for rank in members {
@@ -473,7 +471,7 @@ impl Draft {
         }
     }
 
-    /// Something beside all communicators.
+    /// Adds an operation outside of all communicators.
     fn beside(&mut self) {
         if self.beside.is_empty() {
             return;
@@ -518,10 +516,10 @@ impl Draft {
         self.act(rank, Act::Take { channel, number });
     }
 
-    /// A rank adds to a counter.
+    /// Lets a rank add to a counter.
     fn add(&mut self) {
         let (rank, counter) = (self.below(self.ranks), self.below(self.program.counters.len()));
-        // The server has no way to itself.
+        // A message server has no channel to itself.
         if rank == 0 && matches!(self.program.counters[counter].0, Scheme::MpServer(_)) {
             return;
         }
@@ -568,7 +566,7 @@ impl Draft {
         }
     }
 
-    /// A receive of a communicator's kind, and for how many messages of its class it waits.
+    /// Makes a receive that suits the communicator's kind. Returns it, and how many messages of its class it needs.
     fn some_receive(&mut self, comm: usize, at: usize, from: usize) -> (usize, usize) {
         let tag = self.tag();
         let (source, tag) = match self.kind(comm) {
@@ -592,7 +590,7 @@ impl Draft {
         }
     }
 
-    /// Starts persistent receives and sends together.
+    /// Starts persistent receives and sends in one call.
     fn start_some(&mut self) {
         let (comm, at) = self.comm();
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
@@ -634,7 +632,7 @@ impl Draft {
         self.act(at, Act::Receive { receive, how });
     }
 
-    /// Sends something that a receive is posted for.
+    /// Sends messages for which receives are posted.
     fn send_to_posted(&mut self) {
         let posted = |pair: &Pair| !pair.posted.is_empty();
         if let Some((comm, from, to)) = self.some_pair(posted) {
@@ -660,14 +658,14 @@ impl Draft {
         (!all.is_empty()).then(|| self.of(&all))
     }
 
-    /// Whether these two find each other, and neither finds another.
+    /// Returns whether these two match each other, and neither would match another one.
     fn meet(&mut self, message: &Message, receive: &Receive) -> bool {
         message.from != message.to
             && self.receive_for(message).is_none()
             && self.message_for(receive).is_none()
     }
 
-    /// A message, and a receive of it.
+    /// Makes a message and a receive that match.
     fn both(&mut self, comm: usize, from: usize, to: usize) -> Option<(Message, Receive)> {
         let tag = self.tag();
         let message = self.message(comm, from, to, tag);
@@ -687,8 +685,8 @@ impl Draft {
         }
     }
 
-    /// A rank that has posted receives sends one message after another; the other meets those
-    /// receives before it takes any of them.
+    /// A rank that has posted receives sends one message after another. The other rank sends to those receives before
+    /// it takes any of the messages.
     fn cross(&mut self) {
         let (comm, one) = self.direct();
         let other = self.member(comm);
@@ -727,7 +725,7 @@ impl Draft {
         }
     }
 
-    /// One more receive where more is sent than received.
+    /// Adds one more receive from any source if more was sent than received. Returns whether it did.
     fn receive_from_anybody(&mut self) -> bool {
         let more = self.classes.iter().filter(|(_, class)| class.sent > class.received);
         let more: Vec<_> = more.map(|(&key, _)| key).collect();
@@ -740,7 +738,7 @@ impl Draft {
         true
     }
 
-    /// A ring of ranks, each of which sends to the next and receives from the one before.
+    /// Adds an exchange in a ring: each rank sends to the next one and receives from the one before.
     fn exchange(&mut self) {
         let (comm, _) = self.direct();
         let mut ring = self.members(comm);
@@ -755,7 +753,7 @@ impl Draft {
         for place in 0..ring.len() {
             let (from, to) = (ring[place], ring[next(place)]);
             for _ in 0..each {
-                // They also must find each other among those of this exchange: in the same order.
+                // These pairs must also match each other in the exchange, in the same order.
                 let Some((message, receive)) = self.both(comm, from, to) else { continue };
                 acts[place].0.push(self.send(message));
                 acts[next(place)].1.push(self.receive(receive).0);
@@ -798,13 +796,13 @@ impl Draft {
         let how = self.of(&hows);
         if !how.for_some() {
             more.clear();
-            // Of those others, some may be waited for again.
+            // After a wait for some of them, the other requests may be waited for again.
             self.open[rank].retain(|undone| !sure.contains(&undone.request));
         }
         self.act(rank, Act::Wait { how, sure, more });
     }
 
-    /// Receives and sends what is missing, and waits for everything.
+    /// Adds the missing receives and sends, and waits for everything.
     fn close(&mut self) {
         while let Some((comm, from, at)) = self.some_pair(|pair| !pair.sent.is_empty()) {
             let tag = self.one_in(2).then(|| self.pair(comm, from, at).sent[0]);

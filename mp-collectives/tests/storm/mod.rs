@@ -3,11 +3,11 @@
 //! are made, revoked and shrunk in the middle of all that, and beside them channels, delegated sends and
 //! critical sections.
 //!
-//! - `program.rs` is what a program consists of.
-//! - `draft.rs` draws one: one order of events for all ranks, from which each takes its own.
-//! - `run.rs` executes one rank's part and compares what it receives with the model.
-//! - `requests.rs` is what a rank has under way.
-//! - `beside.rs` is what it does beside its communicators.
+//! - `program.rs` contains the parts of a program.
+//! - `draft.rs` draws a program: one order of events for all ranks, from which each rank takes its own.
+//! - `run.rs` executes one rank's part and compares the received messages with the model.
+//! - `requests.rs` contains a rank's pending requests.
+//! - `beside.rs` contains its operations outside of communicators.
 
 mod beside;
 mod draft;
@@ -17,7 +17,7 @@ mod run;
 
 pub use run::{LIMITS, Limit, run};
 
-/// Shows the program when it fails, and how to run it again.
+/// When a test fails, prints the program, and how to run it again.
 #[derive(Clone, Debug)]
 pub struct Told {
     seed: u64,
@@ -30,7 +30,7 @@ impl Told {
         Self { seed, ranks, limit }
     }
 
-    /// The program, and how to run it again.
+    /// Returns the program, and how to run it again.
     pub fn text(&self) -> String {
         let Self { seed, ranks, limit } = *self;
         let place = LIMITS.iter().position(|other| *other == limit).unwrap_or(0);
@@ -42,7 +42,7 @@ impl Told {
     }
 }
 
-/// While it unwinds from a failure.
+/// Prints only while a failure unwinds.
 impl Drop for Told {
     fn drop(&mut self) {
         if std::thread::panicking() {

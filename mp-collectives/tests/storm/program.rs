@@ -1,40 +1,40 @@
-//! Programs that MPI's rules allow, however much or little a send is buffered: what there is in them.
+//! The parts of programs that MPI's rules allow, independent of how much a send is buffered.
 
 use std::fmt;
 
 use mp_delegate::critical::Scheme;
 
-/// Which receives there are in a communicator.
+/// The kind of receives in a communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Each names its source: the model says what it gets.
+    /// Each receive names its source, so the model predicts its message.
     Direct,
-    /// They take any source, by a tag.
+    /// Receives take messages from any source with one tag.
     ByTag,
-    /// They take any source and tag.
+    /// Receives take messages from any source with any tag.
     ByNothing,
 }
 
-/// The communicators that are there at the beginning.
+/// The communicators at the beginning.
 pub const FIRST: [Kind; 4] = [Kind::Direct, Kind::Direct, Kind::ByTag, Kind::ByNothing];
 
-/// Bytes of a message in a communicator in which receives take any source.
+/// Bytes of the longest message in a communicator in which receives take any source.
 pub const ANY_LONGEST: usize = 5000;
-/// Bytes of the longest message in a channel beside.
+/// Bytes of the longest message in an additional channel.
 pub const BESIDE_LONGEST: usize = 3000;
-/// Results that a counter keeps of each rank.
+/// The results of each rank that a counter keeps.
 pub const IN_FLIGHT: usize = 4;
 
 #[derive(Clone, Debug)]
 pub struct Comm {
     pub kind: Kind,
-    /// Its ranks, by their numbers in the world.
+    /// The ranks of the communicator, by their numbers in the world.
     pub members: Vec<usize>,
-    /// Its ranks go on in another one.
+    /// Whether the ranks go on in another communicator instead.
     pub revoked: bool,
 }
 
-/// Ranks are those of the world.
+/// A message. Ranks are numbers in the world.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     pub comm: usize,
@@ -50,11 +50,11 @@ pub struct Receive {
     pub at: usize,
     pub source: Option<usize>,
     pub tag: Option<u32>,
-    /// The message that it gets, where the model knows.
+    /// The message that it gets, if the model predicts that.
     pub gets: Option<usize>,
 }
 
-/// A channel between two ranks, beside all communicators.
+/// A channel between two ranks, outside of all communicators.
 #[derive(Clone, Copy, Debug)]
 pub struct Beside {
     pub from: usize,
@@ -62,24 +62,24 @@ pub struct Beside {
     pub degree: u32,
     /// Whether a communication thread sends.
     pub delegated: bool,
-    /// Whether sends are taken back, and sent again. What was taken back has its place for a while.
+    /// Whether sends are cancelled and repeated. A cancelled send keeps its place for a while.
     pub cancels: bool,
 }
 
-/// How something is sent that waits for nobody.
+/// The kind of a send that waits for no other rank.
 #[derive(Clone, Copy, Debug)]
 pub enum Later {
     Nonblocking,
     Synchronous,
     Persistent,
-    /// Nonblocking, and nobody asks what became of it.
+    /// Nonblocking, with a request that is dropped.
     Dropped,
     Buffered,
-    /// Nonblocking, taken back, and sent again if that was in time.
+    /// Nonblocking, cancelled, and sent again if the cancellation was in time.
     Again,
 }
 
-/// How something is sent that may wait for its receive.
+/// The kind of a send that may wait for its receive.
 #[derive(Clone, Copy, Debug)]
 pub enum Blocking {
     Send,
@@ -87,16 +87,16 @@ pub enum Blocking {
     Moved,
 }
 
-/// How a receive is posted.
+/// The way in which a receive is posted.
 #[derive(Clone, Copy, Debug)]
 pub enum Posted {
     Nonblocking,
     Persistent,
-    /// Nonblocking, taken back, and posted again if that was in time.
+    /// Nonblocking, cancelled, and posted again if the cancellation was in time.
     Again,
 }
 
-/// How a message is received at once.
+/// The kind of a blocking receive.
 #[derive(Clone, Copy, Debug)]
 pub enum Taken {
     Into,
@@ -107,7 +107,7 @@ pub enum Taken {
     TriedProbe,
 }
 
-/// A collective operation. Its elements are made of its number. The root is a rank of the communicator.
+/// A collective operation. Its number determines its elements. The root is a rank of the communicator.
 #[derive(Clone, Copy, Debug)]
 pub enum Collective {
     Barrier,
@@ -115,7 +115,7 @@ pub enum Collective {
     AllReduce { len: usize, number: usize },
 }
 
-/// How requests are waited for.
+/// The way in which requests are waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
     Each,
@@ -127,39 +127,39 @@ pub enum Waited {
     TestedAny,
     TestedSome,
     Timed,
-    /// As futures, which are polled when they have woken their task.
+    /// As futures, which are polled after they have woken their task.
     Awaited,
 }
 
 impl Waited {
-    /// Whether it ends when some of the requests are done.
+    /// Returns whether the call ends as soon as some of the requests are done.
     pub fn for_some(self) -> bool {
         matches!(self, Self::Any | Self::Some | Self::TestedAny | Self::TestedSome)
     }
 }
 
-/// How a rank sends in a channel beside.
+/// The way in which a rank sends in an additional channel.
 #[derive(Clone, Copy, Debug)]
 pub enum Put {
-    /// By itself; it waits for room.
+    /// By the rank itself, which waits for room.
     Here,
-    /// By its thread, as this request.
+    /// By its thread, with this request.
     Delegated(usize),
-    /// By its thread, taken back, and sent again if that was in time.
+    /// By its thread, cancelled, and sent again if the cancellation was in time.
     Again(usize),
 }
 
-/// How a rank adds 1 to a counter.
+/// The way in which a rank adds 1 to a counter.
 #[derive(Clone, Copy, Debug)]
 pub enum Added {
     At1,
-    /// It asks for the result later.
+    /// The rank asks for the result later.
     Submitted,
-    /// Between taking the lock and giving it back; in other schemes as [`At1`](Self::At1).
+    /// Between locking and unlocking. For other schemes the same as [`At1`](Self::At1).
     Locked,
 }
 
-/// How a rank hears that a communicator was revoked.
+/// The way in which a rank learns that a communicator was revoked.
 #[derive(Clone, Copy, Debug)]
 pub enum Heard {
     Revokes,
@@ -169,11 +169,11 @@ pub enum Heard {
     Barrier,
     Split,
     Asks,
-    /// Only by what the others call next.
+    /// Only from the next joint call of the others.
     Shrink,
 }
 
-/// What a rank does. Requests have numbers of their rank; all else, of the program.
+/// An action of a rank. Requests are numbered by rank, and everything else by program.
 #[derive(Clone, Debug)]
 pub enum Act {
     Delay(u64),
@@ -191,7 +191,8 @@ pub enum Act {
         how: Posted,
         request: usize,
     },
-    /// Starts persistent sends, of these messages and requests, and receives, all in one call.
+    /// Starts persistent sends and receives in one call. Each has the number of its message or receive, and its
+    /// request.
     Start {
         sends: Vec<(usize, usize)>,
         receives: Vec<(usize, usize)>,
@@ -204,59 +205,59 @@ pub enum Act {
         sends: Vec<usize>,
         receives: Vec<usize>,
     },
-    /// Waits for those that are `sure` to be done; others can be in the same call.
+    /// Waits for requests that are `sure` to be done. The call may contain `more` requests.
     Wait {
         how: Waited,
         sure: Vec<usize>,
         more: Vec<usize>,
     },
-    /// A collective operation of all ranks of a communicator, which waits for it.
+    /// A blocking collective operation of all ranks of a communicator.
     Together {
         comm: usize,
         operation: Collective,
     },
-    /// One that goes on until the request is waited for.
+    /// A nonblocking one, which is pending until its request is waited for.
     Begin {
         comm: usize,
         operation: Collective,
         request: usize,
     },
-    /// A receive that nothing comes for is posted and taken back.
+    /// Posts a receive that gets no message, and cancels it.
     Cancel {
         comm: usize,
         source: usize,
     },
-    /// A copy: number `to`, or one that is used once and dropped.
+    /// Duplicates the communicator. The copy gets number `to`, or is used once and dropped.
     Duplicate {
         comm: usize,
         to: Option<usize>,
     },
-    /// Parts: of this rank the one of the color, which is number `to`.
+    /// Splits the communicator. The part of this rank's color gets number `to`.
     Split {
         comm: usize,
         color: Option<u64>,
         key: i64,
         to: Option<usize>,
     },
-    /// All ranks agree on the flags of all.
+    /// Lets all ranks agree on the flags of all.
     Agree {
         comm: usize,
         flag: u64,
         together: u64,
     },
-    /// Nobody was lost.
+    /// Acknowledges losses, of which there are none.
     Acknowledge {
         comm: usize,
     },
-    /// All ranks come here; one revokes the communicator, the others hear of it, and all go on in number
-    /// `to`. The requests that are `void` may fail because of that.
+    /// All ranks come here. One revokes the communicator, the others learn of it, and all go on in number `to`. The
+    /// requests that are `void` may fail because of that.
     Revoke {
         comm: usize,
         heard: Heard,
         to: usize,
         void: Vec<usize>,
     },
-    /// Sends the message of this number in a channel beside.
+    /// Sends the message of this number in an additional channel.
     Put {
         channel: usize,
         number: usize,
@@ -278,14 +279,14 @@ pub struct Program {
     pub messages: Vec<Message>,
     pub receives: Vec<Receive>,
     pub channels: Vec<Beside>,
-    /// Of each counter how it is protected, and how often it is added to.
+    /// For each counter its scheme, and the number of additions.
     pub counters: Vec<(Scheme, u64)>,
-    /// Of each rank, in its order.
+    /// The actions of each rank, in order.
     pub acts: Vec<Vec<Act>>,
 }
 
 impl Program {
-    /// The communicator that goes on in the place of the first one at the end: of all ranks.
+    /// Returns the communicator of all ranks that has replaced the first one at the end.
     pub fn last_of_all(&self) -> usize {
         let mut last = 0;
         for act in self.acts.iter().flatten() {
@@ -299,7 +300,7 @@ impl Program {
     }
 }
 
-/// All of it, for whoever looks why it failed.
+/// Prints the whole program, for a person who looks for the cause of a failure.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fn list<T: fmt::Debug>(f: &mut fmt::Formatter<'_>, what: &str, all: &[T]) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! What a rank has under way, and what comes of it.
+//! The pending requests of a rank, and their results.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use mp_collectives::nonblocking::CollectiveRequest;
 use mp_core::{Error, Rank};
 use mp_delegate::threads::Request as DelegatedRequest;
 
-/// With the number of the message or the receive, or what must come of it.
+/// A request, with the number of its message or receive, or with its expected result.
 pub enum Request<'a> {
     Send(SendRequest<Vec<u8>>, usize),
     Receive(ReceiveRequest<Vec<u8>>, usize),
@@ -29,9 +29,9 @@ pub enum Request<'a> {
     Put(DelegatedRequest<Vec<u8>>, Vec<u8>),
 }
 
-/// What came of a [`Request`].
+/// The result of a [`Request`].
 pub enum Done<'a> {
-    /// What was sent is back, also after an error.
+    /// The sent buffer is returned, also after an error.
     Send(Vec<u8>, Result<(), Error>, usize),
     Receive(Result<(Vec<u8>, Status), Error>, usize),
     PersistentSend(PersistentSend<'a, Vec<u8>>, Result<(), Error>, usize),
@@ -72,7 +72,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whether it is done, after at most so long.
+    /// Returns whether the request is done, after at most `limit`.
     pub fn is_done(&mut self, limit: Duration) -> mp_core::Result<bool> {
         match self {
             Self::Send(request, _) if limit.is_zero() => request.test(),
@@ -110,7 +110,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Polls it, and returns what came of it or the request. Persistent ones are no futures: they are
+    /// Polls the request. Returns its result, or the request itself. Persistent requests are no futures, so they are
     /// tested.
     fn poll(mut self, task: &mut Context<'_>) -> mp_core::Result<Result<Done<'a>, Self>> {
         let done = match &mut self {
@@ -154,8 +154,8 @@ impl Wake for Woken {
     }
 }
 
-/// Polls all of them until they are done, each only when its task was woken; meanwhile the rank brings on
-/// what it has under way.
+/// Polls all requests until they are done, each only after its task was woken. Meanwhile the rank makes progress for
+/// everything it has pending.
 pub fn awaited<'a>(
     rank: &Rank,
     requests: BTreeMap<usize, Request<'a>>,

@@ -27,14 +27,14 @@ use super::{
     requests::{Done, Request, awaited},
 };
 
-/// Longer than any test: a limit that is never reached.
+/// Longer than any test takes, so the limit is never reached.
 const FOREVER: Duration = Duration::from_secs(600);
-/// A tag that nothing is received with.
+/// A tag that no message has.
 const NO_TAG: u32 = 99;
-/// The tag of messages for which no receive is posted that names it.
+/// The tag of messages that no posted receive names.
 const HEARING: u32 = 98;
 
-/// Bytes of unexpected messages that ranks keep: as usual, none, a few, and on each rank another number.
+/// The limit on the bytes of unexpected messages: the default, none, a few, or a different number on each rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     Usual,
@@ -42,12 +42,12 @@ pub enum Limit {
     Different,
 }
 
-/// All that are to be tried.
+/// All limits to try.
 pub const LIMITS: [Limit; 5] =
     [Limit::Usual, Limit::Bytes(0), Limit::Bytes(1000), Limit::Bytes(40_000), Limit::Different];
-/// The largest of those that are set.
+/// The largest limit that is set.
 const LARGEST: usize = 40_000;
-/// What two channels between two ranks hold, or somewhat more.
+/// A little more than two channels between two ranks hold.
 const CHANNELS: usize = 264 << 10;
 
 /// Runs this rank's part of the program of this seed.
@@ -67,8 +67,8 @@ pub fn run(rank: &Rank, seed: u64, limit: Limit) -> Result<()> {
             Limit::Different => set.set_unexpected_limit([0, 500, LARGEST][me % 3]),
         }
     }
-    // Some compare all that they call, some have a thread that carries on between their calls what they have
-    // begun: everything, or nonblocking operations alone.
+    // In some worlds ranks compare all their calls. In some they have a thread that makes progress between their calls,
+    // for everything or only for nonblocking operations.
     let check = if seed.is_multiple_of(2) { Check::On } else { Check::Off };
     let progress: Progress = match seed % 4 {
         2 => Progress::InCalls,
@@ -95,7 +95,7 @@ pub fn run(rank: &Rank, seed: u64, limit: Limit) -> Result<()> {
         channels: Channels::open(rank, &program)?,
         counters: Counters::new(&handles),
     };
-    // By all of them: then all have the counters.
+    // The duplicates are made after all ranks have opened the counters, because all ranks take part in this call.
     let copies = [world.duplicate()?, second.duplicate()?];
     for (number, comm) in copies.into_iter().chain([second, world]).enumerate() {
         part.put_comm(number, comm)?;
@@ -106,7 +106,7 @@ pub fn run(rank: &Rank, seed: u64, limit: Limit) -> Result<()> {
     part.check_order().map_err(within("at the end"))?;
     let mut end = || -> Result<()> {
         let mut sums = part.counters.sums()?;
-        // The first one is of all ranks, and the last that goes on in its place as well.
+        // The first communicator contains all ranks, and so does the one that has replaced it at the end.
         let all = &comms[program.last_of_all()];
         let all = all.get().ok_or_else(|| mp_core::Error::other("no communicator of all ranks"))?;
         all.all_reduce(&mut sums, Sum)?;
@@ -132,23 +132,23 @@ pub fn run(rank: &Rank, seed: u64, limit: Limit) -> Result<()> {
 struct Part<'a> {
     rank: &'a Rank,
     program: &'a Program,
-    /// By number: those that this rank is in, once it has them.
+    /// By number: the communicators of this rank, as soon as it has them.
     comms: &'a [OnceCell<Communicator>],
     check: Check,
     progress: Progress,
-    /// Those that are not done, by number.
+    /// The pending requests, by number.
     requests: BTreeMap<usize, Request<'a>>,
-    /// Those of them that may fail, because their communicator was revoked.
+    /// Those requests that may fail because their communicator was revoked.
     void: BTreeSet<usize>,
-    /// Persistent ones that are done, and can be started again.
+    /// Persistent requests that are done, and can be started again.
     idle: Vec<Request<'a>>,
-    /// The messages of those receives of which the model does not say which they get.
+    /// The messages of receives whose message the model does not predict.
     got: BTreeMap<usize, usize>,
     channels: Channels,
     counters: Counters<'a>,
 }
 
-/// What a message is made of. The first bytes say which it is.
+/// Returns the content of a message. Its first bytes are its number.
 pub fn content(number: usize, len: usize) -> Vec<u8> {
     let mut content: Vec<u8> = (0..len).map(|i| (i * 7 + number * 13) as u8).collect();
     let first = len.min(8);
@@ -156,7 +156,7 @@ pub fn content(number: usize, len: usize) -> Vec<u8> {
     content
 }
 
-/// Whether something failed because its communicator is revoked, and for no other reason.
+/// Checks that a call failed because its communicator is revoked, and for no other reason.
 fn revoked<T>(ended: std::result::Result<T, impl Into<Error>>) -> Result<()> {
     match ended.map_err(Into::into).map_err(Error::into_kind) {
         Err(ErrorKind::Revoked { .. }) => Ok(()),
@@ -171,7 +171,7 @@ impl<'a> Part<'a> {
         self.comms[number].get().ok_or_else(missing)
     }
 
-    /// Keeps a communicator that was made.
+    /// Keeps a new communicator.
     fn put_comm(&self, number: usize, comm: Communicator) -> Result<()> {
         let members = &self.program.comms[number].members;
         let world: Result<Vec<usize>, _> =
@@ -183,7 +183,7 @@ impl<'a> Part<'a> {
         Ok(())
     }
 
-    /// The place of a rank of the world in a communicator.
+    /// Returns the number in a communicator for a rank of the world.
     fn local(&self, comm: usize, world: usize) -> usize {
         let members = &self.program.comms[comm].members;
         members.iter().position(|&member| member == world).unwrap_or(usize::MAX)
@@ -193,7 +193,7 @@ impl<'a> Part<'a> {
         self.program.comms[comm].kind == Kind::Direct
     }
 
-    /// Where a message goes, with which tag, and what is in it.
+    /// Returns the communicator of a message, its destination, its tag, and its content.
     fn message(&self, number: usize) -> Result<(&'a Communicator, usize, u32, Vec<u8>)> {
         let Message { comm, to, tag, len, .. } = self.program.messages[number];
         Ok((self.comm(comm)?, self.local(comm, to), tag, content(number, len)))
@@ -322,7 +322,7 @@ impl<'a> Part<'a> {
         Ok(())
     }
 
-    /// Revokes a communicator when all have come here, or hears of that; goes on in another one.
+    /// Revokes a communicator when all ranks have come here, or learns of the revocation. Goes on in another one.
     fn revoke(&mut self, number: usize, heard: Heard, to: usize) -> Result<()> {
         let comm = self.comm(number)?;
         comm.agree(u64::MAX)?;
@@ -332,7 +332,7 @@ impl<'a> Part<'a> {
             Heard::Receive => revoked(comm.receive_into(&mut [0u8], other, NO_TAG))?,
             Heard::Send => {
                 let send = || comm.synchronous_send::<u8>(&[], other, HEARING);
-                // It goes well as often as the other rank has receives of any tag there.
+                // The send succeeds as often as the other rank has receives of any tag there.
                 let failed = (0..=self.program.receives.len()).find_map(|_| send().err());
                 revoked(failed.map_or(Ok(()), Err))?;
             }
@@ -387,7 +387,7 @@ impl<'a> Part<'a> {
         Ok(())
     }
 
-    /// One of this message, which can be started; where there is one, that was used before, to the same
+    /// Returns a persistent send of this message that can be started. Uses one from before, if there is one to the same
     /// rank with the same tag.
     fn persistent_send(&mut self, number: usize) -> Result<PersistentSend<'a, Vec<u8>>> {
         let of = |number: usize| {
@@ -405,8 +405,8 @@ impl<'a> Part<'a> {
         Ok(send)
     }
 
-    /// One of this receive, which can be started; where there is one, that was used before, for the same
-    /// source and tag.
+    /// Returns a persistent receive that can be started. Uses one from before, if there is one for the same source and
+    /// tag.
     fn persistent_receive(&mut self, number: usize) -> Result<PersistentReceive<'a, Vec<u8>>> {
         let of = |number: usize| {
             let Receive { comm, source, tag, .. } = self.program.receives[number];
@@ -515,7 +515,7 @@ impl<'a> Part<'a> {
             }
             _ => {}
         }
-        // One that was sure to be done was, in an earlier call for any.
+        // If a request that is sure to be done has gone, an earlier call for some requests has finished it.
         if how.for_some() && sure.iter().any(|number| !self.requests.contains_key(number)) {
             return Ok(());
         }
@@ -558,7 +558,7 @@ impl<'a> Part<'a> {
         done.into_iter().try_for_each(|place| self.finish(numbers[place]))
     }
 
-    /// What this rank's vector is in a collective operation, and what comes of all together.
+    /// Returns this rank's vector in a collective operation, and the expected result.
     fn elements(comm: &Communicator, operation: Collective) -> (Vec<u64>, Vec<u64>) {
         let of = |rank: usize, len: usize, number: usize| -> Vec<u64> {
             (0..len).map(|place| (place * (rank + 1) + number) as u64).collect()
@@ -606,7 +606,7 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// Waits for a request, and looks at what came of it.
+    /// Waits for a request, and checks its result.
     fn finish(&mut self, number: usize) -> Result<()> {
         match self.requests.remove(&number) {
             Some(request) => self.look(number, request.wait()),
@@ -614,10 +614,10 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Looks at what came of a request.
+    /// Checks the result of a request.
     fn look(&mut self, request: usize, done: Done<'a>) -> Result<()> {
         let void = self.void.remove(&request);
-        // One of a revoked communicator may have failed.
+        // A request of a revoked communicator may have failed.
         let survived = |ended: &Result<(), Error>| match ended.as_ref().map_err(Error::kind) {
             Err(ErrorKind::Revoked { .. }) if void => Ok(false),
             Err(error) => Err(mp_core::Error::other(format!("request {request}: {error:?}"))),
@@ -651,7 +651,7 @@ impl<'a> Part<'a> {
                 ensure!(back == content, "another message came back");
                 Ok(())
             }
-            // Of a rank that hears of the revocation by a send.
+            // A message of a rank that learns of the revocation by a send.
             Done::Receive(Ok((_, status)), _) if void && status.tag == HEARING => Ok(()),
             Done::Receive(Ok((into, status)), number) => self.check(number, &into, status),
             Done::Receive(Err(error), _) => survived(&Err(error)).map(drop),
@@ -667,7 +667,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Compares what a receive got with what it must get.
+    /// Compares the received message with the expected one.
     fn check(&mut self, number: usize, into: &[u8], status: Status) -> Result<()> {
         let receive = self.program.receives[number];
         let got = into.get(..status.count).unwrap_or(into);
@@ -702,8 +702,8 @@ impl<'a> Part<'a> {
         Ok(())
     }
 
-    /// Where receives take any source: every message came once, and those of one source that the same
-    /// receives take came in their order.
+    /// Checks receives from any source: every message came once, and messages of one source that match the same
+    /// receives came in their order.
     fn check_order(&self) -> Result<()> {
         let me = self.rank.id();
         for (number, comm) in self.program.comms.iter().enumerate() {
@@ -731,7 +731,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// All ranks of a communicator use it once.
+/// Lets all ranks of a communicator use it once.
 fn use_once(comm: &Communicator) -> Result<()> {
     let (me, size) = (comm.rank(), comm.size());
     let (next, before) = ((me + 1) % size, (me + size - 1) % size);

@@ -1,8 +1,8 @@
-//! What an exchange is to do, told by a plain reference.
+//! The expected results of exchanges, by a simple reference.
 
 use std::ops::Range;
 
-/// Who exchanges what.
+/// The kind of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Gather,
@@ -19,15 +19,14 @@ pub const OPERATIONS: [Operation; 4] =
 pub struct Step {
     pub number: usize,
     pub operation: Operation,
-    /// Blocks of up to `count` bytes, in any order and with gaps, and not all of so many one after the
-    /// other.
+    /// Whether blocks have different lengths, are in reverse order, and have gaps.
     pub varying: bool,
     pub in_place: bool,
     pub root: usize,
     pub count: usize,
 }
 
-/// A buffer before and after, and where its blocks are.
+/// A buffer before and after the exchange, and the places of its blocks.
 #[derive(Clone, Debug, Default)]
 pub struct Buffer {
     pub before: Vec<u8>,
@@ -38,10 +37,9 @@ pub struct Buffer {
 const EMPTY: u8 = 0xee;
 
 impl Step {
-    /// What rank `from` sends to rank `to`.
+    /// Returns what rank `from` sends to rank `to`.
     fn block(self, from: usize, to: usize) -> Vec<u8> {
-        // To whom is all the same where a block goes to all or the root; from whom, where it is the
-        // root's.
+        // The destination makes no difference if a block goes to all ranks or to the root.
         let to_all = [Operation::Gather, Operation::AllGather].contains(&self.operation);
         let (from, to) = (from, if to_all { 0 } else { to });
         let byte = |index: usize| {
@@ -65,7 +63,7 @@ impl Step {
         (0..length).map(byte).collect()
     }
 
-    /// Blocks one after the other; or the last one first, with gaps.
+    /// Puts blocks one after the other, or the last one first with gaps.
     fn buffer(self, before: Vec<Option<Vec<u8>>>, after: Vec<Vec<u8>>) -> Buffer {
         let mut buffer = Buffer { blocks: vec![0..0; after.len()], ..Buffer::default() };
         let mut ranks: Vec<_> = (0..after.len()).collect();
@@ -88,7 +86,7 @@ impl Step {
         buffer
     }
 
-    /// The buffer that the blocks of all come to.
+    /// Returns the buffer that receives the blocks of all ranks.
     pub fn receiving(self, me: usize, ranks: usize) -> Buffer {
         let Step { operation, in_place, .. } = self;
         let after = (0..ranks).map(|rank| self.block(rank, me)).collect();
@@ -100,18 +98,18 @@ impl Step {
         self.buffer(before.collect(), after)
     }
 
-    /// The buffer that the blocks for all come from.
+    /// Returns the buffer that contains the blocks for all ranks.
     pub fn sending(self, me: usize, ranks: usize) -> Buffer {
         let blocks: Vec<_> = (0..ranks).map(|rank| self.block(me, rank)).collect();
         self.buffer(blocks.iter().cloned().map(Some).collect(), blocks)
     }
 
-    /// What a rank sends to all, or the root.
+    /// Returns what a rank sends to all ranks, or to the root.
     pub fn own(self, me: usize) -> Vec<u8> {
         self.block(me, 0)
     }
 
-    /// Where a rank gets its block from the root, before and after.
+    /// Returns the buffer for a rank's block from the root, before and after.
     pub fn scattered(self, me: usize) -> (Vec<u8>, Vec<u8>) {
         let after = self.block(self.root, me);
         (vec![EMPTY; after.len()], after)

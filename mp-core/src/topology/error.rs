@@ -98,7 +98,7 @@ pub enum Error {
     /// More communication threads were asked for than any machine has CPUs.
     #[error("{kts} communication threads are more than any machine has CPUs: ask for fewer")]
     TooManyKts {
-        /// How many were asked for.
+        /// The requested number of lines.
         kts: usize,
     },
     /// A number of communication threads was given for a placement that determines the number itself.
@@ -163,7 +163,7 @@ pub enum Error {
         if *workers == 1 { "" } else { "s" },
     )]
     NoDedicatedCores {
-        /// How many workers there are.
+        /// Returns the number of workers.
         workers: usize,
         /// How many usable CPUs the other cores have.
         cpus: usize,

@@ -83,19 +83,19 @@ impl<T> Value<T> {
 
     fn into_inner(self) -> T {
         let at = std::mem::ManuallyDrop::new(self).at;
-        // SAFETY: made by `new`, and `self` does not drop it.
+        // SAFETY: `new` made the pointer from a box, and `ManuallyDrop` keeps `self` from dropping it.
         *unsafe { Box::from_raw(at) }
     }
 }
 
-// SAFETY: the value is reached by one thread at a time, and goes from one to another.
+// SAFETY: the algorithms let in one thread at a time, and a `T` may go from thread to thread.
 unsafe impl<T: Send> Send for Value<T> {}
-// SAFETY: as above.
+// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
 unsafe impl<T: Send> Sync for Value<T> {}
 
 impl<T> Drop for Value<T> {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, and nobody has it any more.
+        // SAFETY: `new` made the pointer from a box, and no caller has the value any more.
         drop(unsafe { Box::from_raw(self.at) });
     }
 }
@@ -157,7 +157,7 @@ impl<T: Send> Caller<T> {
         let too_many = || bad(&object.name(), "there are too many callers in this process");
         let own = Own::take().ok_or_else(too_many)?;
         own.record.object.store_relaxed(Arc::as_ptr(&cell) as usize as u64);
-        // Those of the callers before are over.
+        // The turns of earlier callers are over.
         let turn = own.record.turn.load() >> STATE_BITS;
         Ok(Self { object, cell, bound, own, turn: Cell::new(turn), runs: Cell::new(false) })
     }
@@ -171,7 +171,7 @@ impl<T: Send> Caller<T> {
         R: Send,
         F: FnOnce(&mut T) -> R + Send,
     {
-        // The record is of one closure at a time.
+        // The record has room for one closure at a time.
         if self.runs.replace(true) {
             return Err(self.object.nested());
         }
@@ -183,7 +183,7 @@ impl<T: Send> Caller<T> {
         code.store_relaxed(call::<T, R, F> as fn(*mut ()) as usize as u64);
         at.store_relaxed((&raw mut task).expose_provenance() as u64);
         turn.store(number << STATE_BITS | READY);
-        // Whatever happens below, nobody has the task's address afterwards.
+        // When `end` is dropped, no other thread has the task's address any more, whatever happened before.
         let end = End(&self.own.record.turn, number);
         let applied = self.object.apply([self.own.number, number]);
         drop(end);
@@ -247,7 +247,7 @@ impl Drop for End<'_> {
         if turn.load() == mine | OVER {
             return;
         }
-        // Once it is taken back, whoever gets to the operation sees that its turn is over.
+        // A thread that gets to the operation after that finds its turn over.
         if turn.compare_exchange(mine | READY, mine | OVER).is_err() {
             let mut backoff = Backoff::new();
             while turn.load() != mine | OVER {
@@ -266,8 +266,8 @@ struct Task<T, R, F> {
 
 /// Calls the task's closure. The caller is the thread that has the value.
 fn call<T, R, F: FnOnce(&mut T) -> R>(task: *mut ()) {
-    // SAFETY: `Calls::apply` has the task from the record of the caller, who waits for its end and
-    // knows its type, and the value from the algorithm, which lets in one at a time.
+    // SAFETY: `Calls::apply` has the task from the record of the caller, who made it with these types and waits for its
+    // end. It has the value from there, too, and the algorithm lets in one thread at a time.
     unsafe {
         let task = &mut *task.cast::<Task<T, R, F>>();
         if let Some(closure) = task.closure.take() {
@@ -303,7 +303,7 @@ impl Object for Calls {
         }
         let _over = Over(&record.turn, mine | OVER);
         let code = std::ptr::with_exposed_provenance::<()>(record.code.load_relaxed() as usize);
-        // SAFETY: `Caller::run` wrote it before the turn was ready.
+        // SAFETY: the turn was ready, and before that `Caller::run` wrote a function of this type.
         let code = unsafe { std::mem::transmute::<*const (), fn(*mut ())>(code) };
         code(std::ptr::with_exposed_provenance_mut(record.task.load_relaxed() as usize));
     }
@@ -330,7 +330,7 @@ mod tests {
         for made_up in [next, next + 2, 0, u64::MAX] {
             Calls::apply(&mut 3, [own.number, made_up]);
         }
-        // The right turn, of another object or nobody's record.
+        // The turn is right, but the object is another one, or the record does not exist.
         Calls::apply(&mut 4, [own.number, next + 1]);
         for number in [u64::MAX, 1 << 40, std::ptr::from_ref(code) as u64] {
             Calls::apply(&mut 3, [number, next + 1]);

@@ -159,7 +159,7 @@ impl<O: Object> Core<O> {
                 Algorithm::Slot(RefCell::new(client.map_err(stopped)?))
             }
             Scheme::MpServer(server) if server == family.rank.id() => {
-                // Here already: who closes this without serving closes them, and clients know.
+                // The channels are opened here, so that clients notice if the handle is dropped without serving.
                 let (rank, in_flight) = (&family.rank, section.in_flight);
                 let channels = mp::Served::open::<O::Op, O::Ret>(rank, in_flight, &place)?;
                 Algorithm::Server(Some(channels))
@@ -300,7 +300,7 @@ impl<O: Object> Core<O> {
         };
         let guard = locked.acquire_within(limit).map_err(|stop| self.stopped(stop))?;
         match guard {
-            // Not before: whoever had the lock may have panicked.
+            // This is checked with the lock, because the previous holder may have panicked.
             Some(guard) if locked.is_poisoned() => Err(self.poisoned(guard)),
             guard => Ok(guard),
         }
@@ -385,7 +385,8 @@ impl<O: Object> Core<O> {
         Error::from(ErrorKind::ResultForgotten { object: self.name().into(), kept })
     }
 
-    /// Sends the operations that were handed over, as far as that needs no wait. Returns false if it is in vain.
+    /// Sends the operations that were handed over, as far as that needs no wait. Returns false if none can be sent any
+    /// more.
     pub(super) fn bring_on(&self) -> bool {
         let brought = match &self.algorithm {
             Algorithm::Slot(client) => {
@@ -396,7 +397,7 @@ impl<O: Object> Core<O> {
                 .map(|mut client| client.bring_on::<_, O::Op>(&self.place).is_ok()),
             _ => Ok(false),
         };
-        // Whoever is in the middle of a call of this handle brings it on.
+        // If the client is borrowed, the call that has it brings it on.
         brought.unwrap_or(true)
     }
 
@@ -407,7 +408,7 @@ impl<O: Object> Core<O> {
                 let ticket = slot::Ticket(number);
                 let mut look = || client.is_done(&self.place, ticket);
                 match look() {
-                    // What was answered before the end is visible by then.
+                    // Responses from before the server's end are visible by now.
                     Ok(false) if self.place.unserved() => look().map(|_| true),
                     done => done,
                 }
@@ -417,7 +418,7 @@ impl<O: Object> Core<O> {
             }),
             _ => Ok(Ok(true)),
         };
-        // What is wrong is told by a wait.
+        // An error is returned by a wait.
         done.is_ok_and(|done| done.unwrap_or(true))
     }
 
@@ -500,7 +501,7 @@ impl<O: Object> Core<O> {
             return Err(self.bad("it is not protected by a lock"));
         };
         match locked.acquire() {
-            // Not before: whoever had the lock may have panicked.
+            // This is checked with the lock, because the previous holder may have panicked.
             Ok(guard) if locked.is_poisoned() => Err(self.poisoned(guard)),
             Ok(guard) => Ok(guard),
             Err(stop) => Err(self.stopped(stop)),
@@ -547,7 +548,7 @@ fn within_mp<Op: Plain, Ret: Plain>(
         if answered {
             let outcome = client.collect::<_, Op>(place, number)?;
             let is_unknown = outcome.is_some_and(|outcome| outcome.fate == Fate::Unknown);
-            // Its server is gone, and had not begun with it: to the one who follows.
+            // The server is gone, and had not begun with the operation, which goes to the successor.
             if is_unknown && client.take_back(place, number)? {
                 continue;
             }
@@ -573,12 +574,12 @@ fn by_combiner<O: Object>(
 
 impl<O: Object> Drop for Core<O> {
     fn drop(&mut self) {
-        // What was submitted is executed, if anybody serves: with lines also if somebody will.
+        // Operations that were submitted are executed if a rank serves; by a slot server, also if one serves later.
         self.bring_on();
         if self.me != self.place.shared_seat() {
             self.place.part();
         }
-        // An algorithm may still expect somebody on a seat that was left in the middle.
+        // A seat that was left in the middle stays taken, because the algorithm may still expect its handle there.
         if self.broken.get().is_some() {
             return;
         }

@@ -72,7 +72,6 @@ pub(super) trait Ward<S: Mortal> {
 /// Waits until the queue can be used again, or makes it usable. Returns false if the limit was over before that. The
 /// seat has stopped waiting in the queue. What it has `asked` for may be answered until the queue is frozen, so a seat
 /// that has asked has no limit.
-/// limit.
 #[cold]
 pub(super) fn heal<S: Mortal>(
     ward: &mut impl Ward<S>,
@@ -88,11 +87,11 @@ pub(super) fn heal<S: Mortal>(
             if let Some(lost) = site.lost() {
                 return Some(Err(lost));
             }
-            // In this order: a healer is there before those who are stuck are forgotten.
+            // The order matters: a healer registers before it forgets the seats that are stuck.
             let is_stuck = site.is_stuck() || site.void().load() != 0;
             Some(Ok(match site.healer().load() {
                 0 if is_stuck => Turn::Heal(0),
-                // The healer waits for all who have asked.
+                // A healer waits for all seats that have asked, so there is one as long as this seat has not looked.
                 0 if asked => return Some(Err(Stop::Corrupt)),
                 0 => Turn::Over,
                 healer if who(healer) >= site.seats() => return Some(Err(Stop::Corrupt)),
@@ -109,10 +108,11 @@ pub(super) fn heal<S: Mortal>(
                 asked = false;
             }
             Turn::Heal(before) => {
-                // First, so that there is always somebody to look for.
+                // The seat is marked first, so that others find out if it dies as the healer.
                 site.approach(me);
                 if site.healer().compare_exchange(before, someone(me)).is_ok() {
-                    // Another one may have healed it since the look. Nobody but the healer forgets.
+                    // Another seat may have healed the queue since the look. Only a healer forgets dead seats, so this
+                    // look is reliable.
                     let is_ill = site.is_stuck() || site.void().load() != 0;
                     let healed = !is_ill || renew(ward, site, me, &mut asked, limit)?;
                     site.healer().store(0);
@@ -160,7 +160,8 @@ fn renew<S: Mortal, W: Ward<S>>(
             let said = mark.load();
             if seat::kind(said) == seat::ENTERED {
                 ward.repair(site, seat::request(said))?;
-                // Not before: else who follows next would not know.
+                // The mark changes after the repair: otherwise the next healer would not know that the value is to be
+                // repaired.
                 mark.store(seat::APPROACHES);
             }
         }
@@ -173,7 +174,7 @@ fn renew<S: Mortal, W: Ward<S>>(
                 return Ok(false);
             }
         }
-        // Before the words are made new: who dies after that is not forgotten.
+        // The dead are forgotten before the words are reset, so that a seat that dies after that is not forgotten.
         forget_the_dead(site, me);
         if W::QUEUES {
             site.void().store(0);
@@ -181,8 +182,8 @@ fn renew<S: Mortal, W: Ward<S>>(
         if ward.reopen(site)? {
             return Ok(true);
         }
-        // Whoever has looked since the dead were forgotten may have found nothing wrong, and would not look again if
-        // the queue were left void now.
+        // A seat that has looked since the dead were forgotten may have found nothing wrong, and would not look again
+        // if the queue were left void now. So the limit does not apply any more.
         limit = None;
     }
 }
@@ -207,7 +208,7 @@ fn until(
         if let Some(lost) = site.lost() {
             return Some(Err(lost));
         }
-        // In this order: what the dead has said last.
+        // The order matters: after its death, a seat's mark does not change.
         let is_dead = site.is_dead(seat);
         let mark = site.mark(seat).load();
         (mark == 0 || is_dead || or.contains(&mark)).then_some(Ok(()))

@@ -33,7 +33,7 @@ struct Inner {
     words: Vec<Word>,
     /// How often each was rung.
     beds: Vec<(Mutex<u64>, Condvar)>,
-    /// Of each seat: not 0 while others may wait for it.
+    /// For each seat, a value that is not 0 while others may wait for it.
     inside: Vec<Word>,
     /// A bit for each seat that is dead.
     dead: Word,
@@ -44,7 +44,7 @@ struct Inner {
     healer: Word,
     void: Word,
     protected: RaceMarker,
-    /// What an operation writes. The seat may die between the two, which are equal in a good value.
+    /// The two words that an operation writes. The seat may die between the two writes. In a good value they are equal.
     value: [Word; 2],
     /// How often the value was repaired.
     repairs: Cell<usize>,
@@ -140,7 +140,7 @@ impl Model {
         self.wake_all();
     }
 
-    /// Executes an operation of a seat, which has a number of its own. The seat may die half way.
+    /// Executes an operation of a seat. The operation has its own number. The seat may die in the middle.
     pub(super) fn execute(&self, seat: Seat, op: u64) {
         *self.0.begun.borrow_mut().entry(op).or_default() += 1;
         let before = self.count();
@@ -246,7 +246,7 @@ impl Mortal for Model {
     }
 
     fn broken(&self) -> Option<Stop> {
-        // Nobody waits for more than that as long as all live.
+        // As long as all live, no wait ends for another reason than its answer.
         if self.0.dead.load() | self.0.gone.load() == 0 {
             return None;
         }
@@ -284,7 +284,7 @@ impl Site for Model {
         self.0.words.get(first..first + count).ok_or(Stop::Corrupt)
     }
 
-    /// Looks once before it sleeps, as real sites do; what it sees then nothing else orders.
+    /// Looks once before it sleeps, as real sites do. Nothing else orders what it sees then.
     fn wait<T>(
         &self,
         me: Seat,
@@ -299,7 +299,7 @@ impl Site for Model {
         since.set(since.get().or(Some(self.0.count.get())));
         let (bed, bell) = &self.0.beds[me];
         loop {
-            // Not held meanwhile: one may die while it looks.
+            // The lock is not held during the look, because a seat may die while it looks.
             let heard = *bed.lock().unwrap();
             full_fence();
             let answer = poll().map(Ok).or_else(|| {
@@ -396,7 +396,7 @@ pub(super) fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'stati
     model.check(test);
 }
 
-/// Returns at which stores a seat dies: at every one, or at each so many-th as `MODELS_EVERY` says.
+/// Returns the distance between the stores at which a seat dies: 1, or what `MODELS_EVERY` says.
 fn every() -> usize {
     match std::env::var("MODELS_EVERY") {
         Ok(every) => every.parse().expect("MODELS_EVERY is a number from 1 on"),

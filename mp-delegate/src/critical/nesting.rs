@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 
-/// Nested sections that are at hand; further ones are elsewhere.
+/// The number of nested sections that need no allocation.
 const DEPTH: usize = 16;
 /// Set beside an object's number if a server executes the operation, which does nothing else meanwhile.
 const SERVED: u64 = 1 << 63;
@@ -62,7 +62,7 @@ impl Inside {
         here(|sections| {
             let deep = sections.deep.get();
             match sections.at_hand.get(deep) {
-                // Mostly the same as the last time, and a store less to wait for.
+                // It is mostly the same section as the last time, which saves a store.
                 Some(last) if last.get() == section => {}
                 Some(last) => last.set(section),
                 None => enter_further(section),
@@ -86,7 +86,7 @@ impl Drop for Inside {
     }
 }
 
-/// Ends what was [entered](Inside::enter) and forgotten, if not by a server.
+/// Leaves a section. After an [`Inside`] that was forgotten, this is the object's number.
 #[inline(always)]
 pub(super) fn leave(section: u64) {
     here(|sections| {

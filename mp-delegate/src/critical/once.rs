@@ -15,7 +15,7 @@ pub(super) fn once<S: Site>(
     state: &S::Word,
     act: impl FnOnce(),
 ) -> Result<(), Stop> {
-    // In one step, so that there is always somebody to look for.
+    // The seat registers in one step, so that others find out if it dies.
     if state.compare_exchange(0, someone(me)).is_ok() {
         act();
         state.store(DONE);
@@ -28,7 +28,7 @@ pub(super) fn once<S: Site>(
             return Some(Ok(()));
         }
         let lost = site.gone(who(seen))?;
-        // What was done before the end is visible by now.
+        // If the lost seat had finished, that is visible by now.
         Some(if state.load() == DONE { Ok(()) } else { Err(lost) })
     })?
 }

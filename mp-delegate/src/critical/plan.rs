@@ -61,7 +61,7 @@ pub(super) fn own_words<O: Object>(section: &Section, seats: usize) -> usize {
         Scheme::HSynch => CcSynch::words::<O::Op, O::Ret>(seats, groups(section)),
         Scheme::HybComb => HybComb::words::<O::Op, O::Ret>(seats, section.max_ops),
         Scheme::SlotServer => slots::<O>(section, seats).words(),
-        // Its server's: see `server.rs`.
+        // The words of its server: see `server.rs`.
         Scheme::MpServer(_) => BLOCK,
     }
 }

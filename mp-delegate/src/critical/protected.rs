@@ -100,7 +100,7 @@ impl<O: Object> Protected<O> {
         make: impl FnOnce(&mut O::State),
     ) -> Result<Self> {
         check::<O>(rank, name, &section)?;
-        // Of each rank: its own, and the one for the crowd.
+        // Each rank has its own seats, and one for the crowd.
         let seats = section.seats + 1;
         let all_seats = seats * rank.size();
         let words = Place::own(all_seats) + own_words::<O>(&section, all_seats);
@@ -475,7 +475,7 @@ fn submit_among<O: Object>(crowd: &Crowd<Core<O>>, op: O::Op) -> Result<Result<O
     })
 }
 
-/// What a server needs of an object.
+/// The parts of an object that a server needs.
 pub(super) struct Served<O: Object> {
     pub(super) rank: Rank,
     pub(super) section: Section,

@@ -43,7 +43,7 @@ pub(super) struct Value<O: Object> {
     object: PhantomData<fn() -> O>,
 }
 
-// SAFETY: a place in shared memory, to which nothing of a thread's belongs; elements are plain data.
+// SAFETY: it is a place in shared memory, to which nothing of a thread's belongs; elements are plain data.
 unsafe impl<O: Object> Send for Value<O> {}
 
 impl<O: Object> Value<O> {
@@ -79,8 +79,8 @@ impl<O: Object> Value<O> {
     /// No other rank or thread has the value meanwhile, and the region is open.
     #[inline(always)]
     unsafe fn state<'a>(&self) -> &'a mut O::State {
-        // SAFETY: `at` says what of it is so always; it is the caller's alone, for as long as he
-        // says.
+        // SAFETY: `at` returns a place that is aligned and in range, where any bits are a valid value. The caller
+        // guarantees that no other reference to the value exists meanwhile.
         unsafe { self.at().as_mut() }
     }
 
@@ -91,7 +91,7 @@ impl<O: Object> Value<O> {
         me: Seat,
         make: impl FnOnce(&mut O::State),
     ) -> Result<(), Stop> {
-        // SAFETY: nobody else has it before it is made, whatever becomes of this.
+        // SAFETY: `once` lets in one seat, and no seat uses the value before that has made it.
         once(place, me, place.head(head::MADE), || make(unsafe { self.state() }))
     }
 
@@ -109,7 +109,8 @@ impl<O: Object> Value<O> {
             if poisoned.load_relaxed() != 0 {
                 return Outcome::without(Fate::Poisoned);
             }
-            // SAFETY: algorithms call this in mutual exclusion; the reference ends with the call.
+            // SAFETY: algorithms call this in mutual exclusion, so there is no other reference. This one ends with the
+            // call.
             let state = unsafe { self.state() };
             match catch_unwind(AssertUnwindSafe(|| O::apply_beside(state, op, self.common()))) {
                 Ok(ret) => Outcome::done(ret),
@@ -136,8 +137,8 @@ impl<O: Object> Value<O> {
     /// the value is good.
     #[cold]
     pub(super) fn repair(&self, place: &Place) -> bool {
-        // SAFETY: servers call this before anybody else serves; those of a lock or a combiner while
-        // everybody is out of it, or still, and it is closed.
+        // SAFETY: a server calls this before any rank serves after the death. The healer of a lock or a combiner calls
+        // it while the queue is closed, and all other seats are out of it, or still.
         let state = unsafe { self.state() };
         let is_good = is_sure(|| O::repair_beside(state, self.common()));
         if !is_good {
@@ -198,8 +199,8 @@ pub(super) fn combined<O: Object>(
     Ok(outcome)
 }
 
-/// Does the same if no other seat is at the object, now or before the limit is over. Turns are left to those who queue
-/// up.
+/// Works like [`combined`] if no other seat is at the object, now or before the limit is over. Takes no turn: turns are
+/// for seats that queue up.
 #[inline(never)]
 pub(super) fn combined_within<O: Object>(
     combiner: &impl Combiner,
@@ -213,7 +214,7 @@ pub(super) fn combined_within<O: Object>(
     combine_within(combiner, (place, me), &op, limit, &mut value.runner(place), rescue)
 }
 
-/// Nothing of what it takes is in memory before.
+/// Calls [`combine_again`]. It is a call of its own, so that its arguments are written to memory only here.
 #[cold]
 #[inline(never)]
 fn combined_again<O: Object>(
@@ -366,7 +367,8 @@ impl<O: Object> Locked<O> {
     /// Waits until the seat has the lock.
     #[inline(always)]
     pub(super) fn acquire(&self) -> Result<Guard<'_, O>, Stop> {
-        // Before the wait, in which the rank may bring on what calls this handle again.
+        // The section is entered before the wait, because the rank may make progress on work that calls this handle
+        // again.
         let inside = Inside::enter(self.id, false);
         self.take()?;
         Ok(self.acquired(inside))
@@ -422,8 +424,8 @@ impl<O: Object> Deref for Guard<'_, O> {
 
     #[inline]
     fn deref(&self) -> &O::State {
-        // SAFETY: the guard has the lock, and is borrowed: nobody writes. Not by way of `state`, since
-        // there may be other looks at it.
+        // SAFETY: the guard has the lock, and is borrowed, so nobody writes. This does not go through `state`, which
+        // makes a mutable reference, because there may be other shared ones.
         unsafe { self.0.value.at().as_ref() }
     }
 }
@@ -431,7 +433,7 @@ impl<O: Object> Deref for Guard<'_, O> {
 impl<O: Object> DerefMut for Guard<'_, O> {
     #[inline]
     fn deref_mut(&mut self) -> &mut O::State {
-        // SAFETY: the guard has the lock, and is borrowed alone.
+        // SAFETY: the guard has the lock, and is borrowed mutably, so there is no other reference.
         unsafe { self.0.value.state() }
     }
 }

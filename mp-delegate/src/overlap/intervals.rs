@@ -33,7 +33,7 @@ impl Times {
             if start.max(from) < end.min(to) {
                 both.push((start.max(from), end.min(to)));
             }
-            // What ends first can't meet anything further on.
+            // The interval that ends first can't meet later ones.
             if end < to {
                 ours.next();
             } else {
@@ -57,7 +57,7 @@ impl Times {
                 }
                 start = start.max(to);
                 if to > end {
-                    // It may take from the next one as well.
+                    // The other interval may take from the next one as well.
                     break;
                 }
                 others.next();
@@ -88,7 +88,7 @@ mod tests {
         prop::collection::vec((0..HORIZON, 0..HORIZON), 0..12)
     }
 
-    /// By looking at each instant.
+    /// Returns the instants for which `wanted` is true.
     fn sampled(wanted: impl Fn(u64) -> bool) -> Vec<u64> {
         (0..HORIZON).filter(|&at| wanted(at)).collect()
     }

@@ -66,7 +66,7 @@ struct Sums {
 impl Meter {
     /// Adds everything before `until`, and returns the rest, thread by thread.
     ///
-    /// Nothing may come later that lies before `until`; it is cut off.
+    /// Pieces that come later, but lie before `until`, are cut off.
     pub(crate) fn add(&mut self, until: u64, threads: Vec<(Track, Vec<Piece>)>) -> Vec<Vec<Piece>> {
         let since = self.until;
         let until = until.max(since);

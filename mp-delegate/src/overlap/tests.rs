@@ -19,7 +19,7 @@ fn report(threads: &[(Track, Vec<Span>)]) -> OverlapReport {
     cut(threads, &[])
 }
 
-/// The report of a meter that adds up at these moments, and at the end.
+/// Returns the report of a meter that adds up at these moments, and at the end.
 fn cut(threads: &[(Track, Vec<Span>)], moments: &[u64]) -> OverlapReport {
     let mut meter = Meter::default();
     let pieces = |spans: &[Span]| spans.iter().map(Piece::of).collect::<Vec<_>>();
@@ -36,7 +36,7 @@ fn own_kinds() -> Vec<Kind> {
     Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::Copy | Kind::Idle)).collect()
 }
 
-/// What one rank does on one thread, and two communication threads do for it and for another.
+/// Returns what one rank does on one thread, and two communication threads do for it and for another.
 fn scenes() -> impl Strategy<Value = Vec<(Track, Vec<Span>)>> {
     let times = || (0..HORIZON, 0..HORIZON).prop_map(|(a, b)| (a.min(b), a.max(b)));
     let own = prop::collection::vec((prop::sample::select(own_kinds()), times()), 0..10);
@@ -52,7 +52,7 @@ fn scenes() -> impl Strategy<Value = Vec<(Track, Vec<Span>)>> {
     })
 }
 
-/// The same figures, instant by instant.
+/// Returns the same figures, found by looking at each instant.
 fn sampled(threads: &[(Track, Vec<Span>)]) -> RankOverlap {
     let mut figures = RankOverlap::default();
     let mut hidden = 0;
@@ -130,7 +130,7 @@ fn a_slowdown_needs_both_sides() {
     assert!((found.slowed() - 0.5).abs() < 1e-9 && found.seconds_busy == 1e-6, "{found:?}");
     // Work that makes no sense gives no rates.
     assert_eq!(slowdown(vec![units(0, 1000, -1.0), units(1000, 2000, 2.0)], 1000), None);
-    // What the rank's own sends take of an interval is not computation.
+    // Time of the rank's own sends within an interval is not computation.
     let mut computing = two();
     computing.push(span(Kind::Send, 1500, 2000, None));
     let found = slowdown(computing, 1000).unwrap();
@@ -167,7 +167,7 @@ fn only_what_a_processor_computed_hides() {
     let cells: Vec<&str> = row.lines().nth(1).unwrap().split("  ").map(str::trim).collect();
     let cells: Vec<&str> = cells.into_iter().filter(|cell| !cell.is_empty()).collect();
     assert_eq!(cells, ["0", "1.0 µs", "0 ns", "0 ns", "0 ns", "-", "-", "1.0 µs", "1.0 µs", "-"]);
-    // Half of the time without a processor, and a wait within.
+    // The thread had a processor for half of the time, and waited within.
     let mut computing = span(Kind::Compute, 0, 1000, None);
     computing.detail.cpu_ns = Some(500);
     let own = vec![span(Kind::Wait, 800, 1000, None), computing];

@@ -48,7 +48,7 @@ impl Choice {
                 None
             }
             Self::LeastLoaded => {
-                // Of several with the same load, each in turn.
+                // Threads with the same load take turns.
                 *turn = next(*turn);
                 let from = *turn;
                 (0..count)

@@ -133,14 +133,14 @@ impl<M: Message + ?Sized> Delegated<M> {
         } else {
             i64::MAX
         };
-        // One that is awake is among those at work.
+        // A thread that is awake is already counted among those at work.
         let spared = |asleep| i64::from(asleep) <= left;
         delegates(break_even, bytes, || asleep, spared, || self.outgoing.has_room())
     }
 
     /// Delegates a message: a thread of the set copies what `message` lends into the channel, as
-    /// soon as there is room. Returns at once, unless the set [chooses](crate::threads::Choice) to send inline, or no thread
-    /// of it is on: then this call sends, and waits while there is no room.
+    /// soon as there is room. Returns at once, unless the set [chooses](crate::threads::Choice) to send inline, or no
+    /// thread of it is on: then this call sends, and waits while there is no room.
     ///
     /// A message is a plain value, or anything that can be borrowed as the channel's message: a `Vec`, a `Box` or an
     /// `Arc` of a slice, a shared buffer (which is copied, not moved), or a type of the program's own. It is lent
@@ -166,11 +166,11 @@ impl<M: Message + ?Sized> Delegated<M> {
         let lane = self.choose(|| bytes(message.borrow()));
         let Some(lane) = lane else { return Submitted::Here(self.send_here(message)) };
         match &self.tape {
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees that what the message borrows lives until the request is done.
             None => unsafe { self.outgoing.submit_borrowed(lane, message) },
             Some(tape) => {
                 let bytes = bytes(message.borrow());
-                // SAFETY: the caller's.
+                // SAFETY: the caller guarantees that what the message borrows lives until the request is done.
                 let submit = || unsafe { self.outgoing.submit_borrowed(lane, message) };
                 tape.submit(lane, bytes, submit)
             }
@@ -204,7 +204,7 @@ impl<T: Plain> Delegated<[T]> {
     /// channel is full.
     #[inline]
     pub fn send_buffer(&mut self, buffer: SharedBuffer<T>) -> Request<(), SharedBuffer<T>> {
-        // Nothing is copied.
+        // The thread copies no bytes, so the choice counts none.
         let (lane, bytes) = (self.choose(|| 0), size_of_val(&*buffer));
         let Self { outgoing, wait, .. } = self;
         DelegatedSend::request(match (lane, &self.tape) {

@@ -74,7 +74,7 @@ pub struct Part<B> {
 impl<T, B: Borrow<[T]>> Borrow<[T]> for Part<B> {
     fn borrow(&self) -> &[T] {
         let all: &[T] = (*self.data).borrow();
-        // What lends may have become shorter: then the part is what is left of it.
+        // `borrow` may return fewer elements than before. Then the part is what is left of its range.
         let end = self.range.end.min(all.len());
         &all[self.range.start.min(end)..end]
     }
@@ -116,7 +116,7 @@ impl<T: Plain, B> Distribution<T, B> {
 pub struct Undistributed<B> {
     /// The indices of the senders that failed, each with its error.
     pub failures: Vec<(usize, Error)>,
-    /// What was to be distributed.
+    /// The data that was to be distributed.
     pub data: B,
 }
 

@@ -66,7 +66,7 @@ impl Awaiting {
     /// Wakes the task.
     pub fn wake(&self) {
         let task = self.lock().take();
-        // Whatever it does, it is the task's.
+        // A panic of the waker must not reach the thread that wakes the task.
         discard(catch_unwind(AssertUnwindSafe(|| task.map(Waker::wake))));
     }
 }
@@ -112,7 +112,7 @@ impl Home {
         let rest = errands.into_iter().map(|errand| Idle { errand, fresh: false });
         state.idle.extend(rest);
         state.led = false;
-        // One of those who wait is the next to lead.
+        // This wakes a thread that follows, which leads next.
         if state.followers > 0
             && let Some(first) = state.idle.first()
         {
@@ -161,7 +161,7 @@ impl Carrier {
 impl Part for Carrier {
     fn advance(&self) -> Advanced {
         let Some(home) = self.home.upgrade() else { return Advanced::Over };
-        // It is borrowed where an errand calls this in turn.
+        // The errands are borrowed while they are advanced, and one of them may call this in turn.
         let Ok(mut led) = self.led.try_borrow_mut() else { return Advanced::Waits };
         let led = match &mut *led {
             Some(led) => led,

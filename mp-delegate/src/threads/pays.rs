@@ -127,8 +127,8 @@ pub struct Costs {
 
 impl Default for Costs {
     /// Returns values that are typical of a virtual machine with two Zen 5 cores (`cargo bench --bench when_it_pays`).
-    /// There, `delegating` and `delegated.fixed` differ by a factor of two to five from run to run. The larger values are
-    /// taken, so that a message that hardly gains is sent inline. The bench does not measure two of the values:
+    /// There, `delegating` and `delegated.fixed` differ by a factor of two to five from run to run. The larger values
+    /// are taken, so that a message that hardly gains is sent inline. The bench does not measure two of the values:
     /// `coming` is the time of a futex wake on that machine, and `slowed_by_sibling` is an assumption, because that
     /// machine has no siblings.
     fn default() -> Self {
@@ -167,7 +167,7 @@ impl Costs {
         if spare == Spare::None {
             return self.delegating + self.switching + grain + copying;
         }
-        // It has had nothing to do since it was done with the message before.
+        // The KT sleeps if it had nothing to do for longer than it spins, since it sent the message before.
         let asleep = grain - copying > self.spinning;
         let (waking, coming) = if asleep { (self.waking, self.coming) } else { (0.0, 0.0) };
         let computing = grain + self.slowing(spare) * grain.min(copying);
@@ -276,7 +276,7 @@ mod tests {
         for asleep in [false, true] {
             assert!(!delegates(BOTH, usize::MAX, || asleep, |_| false, || true));
             assert!(delegates(BOTH, 0, || asleep, |_| false, || false));
-            // One that is awake has its core already.
+            // A thread that is awake already has its core.
             let spared = |asleep: bool| !asleep;
             assert_eq!(delegates(BOTH, usize::MAX, || asleep, spared, || true), !asleep);
         }
@@ -319,7 +319,7 @@ mod tests {
             let grain = 10.0 * costs.delegated.at(bytes) + 100_000.0;
             let from = costs.break_even(Spare::Core).expect("pays somewhere");
             let from = if sleeps { from.asleep } else { from.awake };
-            // A byte of rounding.
+            // The break-even is rounded up to whole bytes.
             prop_assume!(bytes.abs_diff(from) > 1);
             prop_assert_eq!(costs.gain(grain, bytes, Spare::Core) > 0.0, bytes > from);
         }

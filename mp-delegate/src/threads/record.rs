@@ -35,7 +35,7 @@ impl Details {
     }
 }
 
-/// What a delegated sender records.
+/// The recording of a delegated sender.
 #[derive(Debug, Default)]
 pub(super) struct Tape {
     /// The recorder of the thread that delegates.
@@ -75,7 +75,7 @@ impl Tape {
         let alone = self.detail(bytes);
         let detail = alone.of(details.and_then(|_| self.recorder.flow()));
         if let Some(details) = details {
-            // Before the server can look for it.
+            // The entry must be there before the server can look for it.
             details.lock().push_back(detail);
         }
         let open = self.recorder.begin(Kind::Delegate);
@@ -97,7 +97,7 @@ impl Tape {
     }
 }
 
-/// What a communication thread records.
+/// The recording of a communication thread.
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) recorder: Recorder,
@@ -148,7 +148,7 @@ impl Log {
 
     fn rested(&self, until: u64) {
         if let Some(since) = self.rests().take() {
-            // Not an open span meanwhile: a long one would keep others from being added up.
+            // The rest is not an open span while it lasts, because a long one would keep others from being added up.
             self.recorder.span(Kind::Idle, since, until, Detail::default());
         }
     }

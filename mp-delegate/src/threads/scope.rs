@@ -43,7 +43,7 @@ use super::Delegated;
 /// ```
 pub fn scope<'env, T>(body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
     let scope = Scope { sends: RefCell::default(), scope: PhantomData, env: PhantomData };
-    // Dropped in any case, and that joins.
+    // `join` is dropped even if `body` panics, and then waits for all sends.
     let join = Join(&scope.sends);
     let result = body(&scope);
     drop(join);
@@ -84,7 +84,7 @@ impl Sends {
             return;
         }
         if self.list.len() == self.list.capacity() {
-            // Before the list grows: what is done and wanted by nobody.
+            // Before the list grows, sends that are done and have no request leave their places.
             for (index, entry) in self.list.iter_mut().enumerate() {
                 if matches!(entry, Entry::Dropped(send) if send.is_done()) {
                     self.vacant.push(index);
@@ -99,7 +99,7 @@ impl Sends {
     }
 
     fn add(&mut self, send: Untyped) -> usize {
-        // There is one, unless the user's code has used the scope since room was made.
+        // There is a vacant place, unless the user's code has used the scope since `make_room`.
         let index = self.vacant.pop().unwrap_or(self.list.len());
         match self.list.get_mut(index) {
             Some(entry) => *entry = Entry::Held(send),
@@ -130,7 +130,7 @@ impl Drop for Join<'_> {
                 send.wait_done();
             }
         }
-        // What was lent is dropped now, also where a request was leaked.
+        // The lent messages are dropped now, even if a request was leaked.
         drop(list);
     }
 }
@@ -142,11 +142,11 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         to: &mut Delegated<M>,
         message: B,
     ) -> ScopedRequest<'scope, B> {
-        // Nothing can go wrong between submitting a send and having it in the list.
+        // Room is made first, so that nothing can panic between submitting a send and having it in the list.
         self.sends.borrow_mut().make_room();
-        // SAFETY: what `B` borrows outlives 'scope, and the scope ends only after `Join` has waited
-        // for this: the send is put into its list here, and taken out when it is done, or by
-        // its request, which waits for it. Leaking the request leaves it in the list.
+        // SAFETY: what `B` borrows outlives 'scope, and the scope ends only after `Join` has waited for this: the send
+        // is put into its list here, and taken out when it is done, or by its request, which waits for it. Leaking the
+        // request leaves it in the list.
         let state = match unsafe { to.send_borrowed(message) } {
             Submitted::Pending(pending) => {
                 State::Pending(self.sends.borrow_mut().add(pending.into_untyped()))
@@ -253,7 +253,8 @@ impl<B> Operation for ScopedSend<'_, B> {
 
     fn wait(mut self) -> Result<B, SendError<B>> {
         let mut backoff = Backoff::new();
-        // In a world too broken to sleep in, the send is answered all the same.
+        // If the world is too broken to sleep in, this looks again and again, because the send is answered all the
+        // same.
         while !self.wait_within(Wait::forever()).is_ok_and(|done| done) && !Watch::is_done(&self) {
             backoff.pause();
         }
@@ -273,9 +274,8 @@ impl<B> Operation for ScopedSend<'_, B> {
             unreachable!("it stays in the list while it has a request")
         };
         self.state = None;
-        // SAFETY: `Scope::send` put a `Pending<B, B>` in this place. It is not in the list any more,
-        // and not waited for at the scope's end: nothing here panics or returns before the message
-        // is taken back or done.
+        // SAFETY: `Scope::send` put a `Pending<B, B>` in this place. It is not in the list any more, and not waited for
+        // at the scope's end: nothing here panics or returns before the message is taken back or done.
         let answer = match unsafe { send.typed::<B, B>() }.cancel() {
             Ok(message) => return Ok(message),
             Err(done) => done.take(),
@@ -300,7 +300,7 @@ impl<B> Drop for ScopedSend<'_, B> {
     fn drop(&mut self) {
         let Some(State::Pending(index)) = self.state else { return };
         let mut sends = self.sends.borrow_mut();
-        // Gone, when the scope has joined already.
+        // The place is gone if the scope has already joined.
         if let Some(entry) = sends.list.get_mut(index)
             && let Entry::Held(send) = std::mem::replace(entry, Entry::Vacant)
         {

@@ -60,7 +60,7 @@ impl Recorder {
     #[inline]
     pub fn flow(&self) -> Option<Flow> {
         let on = self.0.as_ref().filter(|on| on.shared.spans > 0)?;
-        // Unlike those of the world's other processes.
+        // With the process's number, it differs from those of the world's other processes.
         let process = u64::from(std::process::id()) << 32;
         let mut flows = lock(&on.shared.flows);
         *flows += 1;

@@ -69,7 +69,7 @@ impl Recording {
             let tracks = vec![TrackSpans { track: thread.track, spans, dropped }];
             Trace { tracks, names: Vec::new() }
         });
-        // Names after spans: a span's name is known by the time the span is.
+        // Names are read after spans, because the name of a span is known before the span.
         let mut tracks: Vec<Trace> = parts.collect();
         let names = lock(&shared.names).clone();
         tracks.iter_mut().for_each(|part| part.names.clone_from(&names));

@@ -78,8 +78,8 @@ impl Shared {
 
     /// Gives the meter everything that no open span can change any more.
     pub(super) fn add_up(&self, meter: &mut Meter) {
-        // What begins on a thread after this thread has looked at it, or on one it does not know of
-        // yet, begins after this.
+        // Spans that begin after this has looked at their thread, or on a thread that is not known yet, begin after
+        // this moment.
         let mut until = clock::now();
         let threads = lock(&self.threads).clone();
         let mut taken: Vec<(Track, Vec<Piece>)> = Vec::new();
@@ -149,7 +149,7 @@ impl On {
             thread.pieces.len() >= thread.enough && thread.pieces.len().is_multiple_of(STEP);
         // Adding up takes all threads' locks, this one's too.
         drop(thread);
-        // Not where another thread is about to do it: nobody waits for arithmetic.
+        // If another thread is adding up, this one does not wait for that.
         if is_enough && let Ok(mut meter) = self.shared.meter.try_lock() {
             self.shared.add_up(&mut meter);
         }

@@ -34,7 +34,7 @@ fn off_nothing_is_kept_and_no_clock_is_read() {
     }
     assert_eq!(clock::READINGS.with(std::cell::Cell::get), before);
     assert!(recording.take_trace().is_empty() && recording.overlap().ranks.is_empty());
-    // The test of whether it is on is that of one pointer.
+    // The test whether it is on is that of one pointer.
     assert_eq!(size_of::<Option<On>>(), size_of::<On>());
     assert!(!Recorder::default().is_on() && !Recording::default().is_on());
 }
@@ -124,7 +124,7 @@ fn what_is_added_up_under_way_is_what_the_whole_trace_says() {
     assert_eq!(spans, [18_000, 18_000, 12_000]);
     let whole = OverlapReport::of(&trace);
     for (one, other) in report.ranks.iter().zip(&whole.ranks) {
-        // Rates are fitted to other pieces.
+        // Rates are fitted to the pieces, which differ.
         let exact = |rank: &crate::overlap::RankOverlap| {
             let mut rank = rank.clone();
             rank.slowdown = None;
@@ -199,7 +199,7 @@ fn parts_of_processes_are_merged() {
             recorder.span(Kind::Send, start, start + 500, detail);
         }
         kt.span(Kind::Idle, start, start + 1, Detail::default());
-        // As a rank's result.
+        // The trace goes through bytes, as a rank's result does.
         let bytes = postcard::to_stdvec(&recording.take_trace()).unwrap();
         postcard::from_bytes::<Trace>(&bytes).unwrap()
     };

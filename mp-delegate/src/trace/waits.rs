@@ -24,7 +24,7 @@ thread_local! {
 pub(super) fn record(on: &On) {
     let thread = Arc::as_ptr(&on.thread);
     if RECORDED.replace(thread) != thread {
-        // It keeps the address from being used again, but not the recording.
+        // The weak pointer keeps the address from being used again, but does not keep the recording.
         let (thread, shared) = (Arc::downgrade(&on.thread), Arc::downgrade(&on.shared));
         listen(Some(Box::new(Waits { thread, shared, open: Cell::new(None) })));
     }

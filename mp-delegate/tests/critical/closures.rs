@@ -1,4 +1,4 @@
-//! Operations that are closures, on ranks that are threads.
+//! Operations that are closures, between ranks that are threads.
 
 use mp_core::{Channel, Error, ErrorKind, World};
 use mp_delegate::critical::{AnyValue, Scheme, Section, Server};
@@ -8,7 +8,7 @@ use crate::{
     support::{Together, Watchdog},
 };
 
-/// What the closures borrow and return has owners.
+/// The values that closures borrow and return may own memory.
 #[test]
 fn closures_borrow_and_return_what_they_like() {
     let _watchdog = Watchdog::start();
@@ -99,7 +99,7 @@ fn a_value_has_one_object_and_one_name() {
     assert_eq!(opened[0] + opened[1], 1, "values of two ranks by one name");
 }
 
-/// As soon as nobody has it open: in the same world, or in another.
+/// A value can be opened again as soon as no rank has it open, in the same world or in another.
 #[test]
 fn a_value_can_be_opened_again() {
     let _watchdog = Watchdog::start();
@@ -129,7 +129,7 @@ fn a_value_can_be_opened_again() {
     assert_eq!(value.into_inner(), Some(2 * users));
 }
 
-/// No words that a program sends are called.
+/// Words that a program sends are never called as closures.
 #[test]
 fn closures_are_not_made_of_words() {
     let _watchdog = Watchdog::start();

@@ -1,4 +1,4 @@
-//! What holds for one scheme holds for all.
+//! Properties of all schemes.
 
 use mp_core::{Error, ErrorKind, WaitPolicy};
 use mp_delegate::critical::{Backoff, Protected, Request, Scheme, Section, Server};
@@ -8,7 +8,7 @@ use crate::{
     support::{Together, on_all, run_on_all_with},
 };
 
-/// Each result of a counter is another one, and a rank's own come in order.
+/// All results of a counter are different, and the results of a rank increase.
 fn count(sections: &[Section], ranks: usize, times: u64, policy: WaitPolicy) {
     let code = |rank: &mp_core::Rank| {
         let count = |section: &Section| {
@@ -18,7 +18,7 @@ fn count(sections: &[Section], ranks: usize, times: u64, policy: WaitPolicy) {
         };
         sections.iter().map(count).collect::<mp_core::Result<Vec<_>>>()
     };
-    // How ranks take turns differs from run to run.
+    // The order in which ranks take turns differs from run to run.
     for (kind, results) in run_on_all_with(ranks, |world| world.wait(policy), code).each() {
         let results = results.unwrap_or_else(|error| panic!("{kind}: {error}"));
         for (at, section) in sections.iter().enumerate() {
@@ -99,7 +99,7 @@ fn operations_of_no_length_happen() {
     });
 }
 
-/// A window over the requests in flight, results asked for late, in another order, or never.
+/// A window of requests in flight. Results are asked for late, in another order, or never.
 #[test]
 fn results_of_submitted_operations_are_kept() {
     on_all(2, |rank| {
@@ -114,7 +114,7 @@ fn results_of_submitted_operations_are_kept() {
 }
 
 fn windows(counter: &Protected<Counter>, in_flight: usize) -> mp_core::Result<()> {
-    // The other rank counts as well, where there is no server.
+    // If there is no server, the other rank counts as well.
     let mut window = std::collections::VecDeque::<Request<'_, Counter>>::new();
     let mut last = None;
     for _ in 0..10 * in_flight {
@@ -126,7 +126,7 @@ fn windows(counter: &Protected<Counter>, in_flight: usize) -> mp_core::Result<()
         }
         window.push_back(counter.submit(1)?);
     }
-    // The last first.
+    // The last request is waited for first.
     let mut next = None;
     while let Some(request) = window.pop_back() {
         let before = request.wait()?;
@@ -184,7 +184,7 @@ fn all_ranks_must_want_the_same() {
         let section = Section::new(Scheme::Mcs).max_ops(1 + rank.id());
         match Protected::<Counter>::open(rank, "same", section, |_| ()).map_err(Error::into_kind) {
             Ok(object) => {
-                // Until the other has seen it.
+                // The object stays open until the other rank has tried to open it.
                 let mut meet = Together::new(rank)?;
                 meet.wait()?;
                 drop(object);
@@ -225,7 +225,7 @@ fn what_cannot_be_is_refused() {
         matches!(open.as_ref().map_err(Error::kind), Err(ErrorKind::BadMpbs { .. })),
         "{open:?}"
     );
-    // Nor does it take memory.
+    // The failed call must not take memory either.
     let counter = Protected::<Counter>::open(&rank, "good", Scheme::Mcs, |_| ()).unwrap();
     assert_eq!(counter.apply(7).unwrap(), 0);
     assert!(format!("{counter:?}").contains("good"));

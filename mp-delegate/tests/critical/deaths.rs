@@ -21,11 +21,11 @@ use crate::{
 };
 
 thread_local! {
-    /// Who wants to know when a fatal operation begins.
+    /// The ranks that are told when a fatal operation begins.
     static BEGUN: RefCell<Option<Vec<Sender<u8>>>> = const { RefCell::new(None) };
 }
 
-/// Adds; with the highest bit set it kills whoever executes it, half way.
+/// Adds. If the highest bit is set, it kills its executor in the middle.
 struct Fatal;
 
 const KILL: u64 = 1 << 63;
@@ -40,7 +40,7 @@ impl Object for Fatal {
         if by & KILL != 0 {
             if let Some(mut others) = BEGUN.take() {
                 others.iter_mut().for_each(|other| other.send(&0).unwrap());
-                // They queue up.
+                // Meanwhile the others join the queue.
                 std::thread::sleep(Duration::from_millis(50));
             }
             die();
@@ -96,7 +96,7 @@ fn a_death_outside_of_operations_disturbs_nobody() {
     });
 }
 
-/// Whoever of two says so first waits for the other.
+/// Returns when both ranks have called it.
 fn meet(rank: &Rank, peer: usize, what: &str) -> Result<()> {
     let one = Channel::degree(1);
     rank.sender::<u8>(what, peer, one)?.send(&0)?;
@@ -104,8 +104,8 @@ fn meet(rank: &Rank, peer: usize, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// The dead one has the lock, or combines. Nobody knows how to repair what it leaves: the others are told
-/// if they want to be, and go on when one of them says so.
+/// The dead rank has the lock, or combines. The object can't be repaired, so the others are told if they asked for
+/// that, and go on after one of them has cleared the poison.
 #[test]
 fn a_death_within_an_operation_is_told_to_all() {
     for (scheme, poison) in own_schemes().flat_map(|scheme| [(scheme, false), (scheme, true)]) {
@@ -116,7 +116,7 @@ fn a_death_within_an_operation_is_told_to_all() {
             Together::new(rank)?.wait()?;
             let one = Channel::degree(1);
             if rank.id() == 0 {
-                // The others do nothing meanwhile, so that it executes its own.
+                // The others do nothing meanwhile, so this rank executes its own operation.
                 let others = [1, 2].map(|other| rank.sender("begun", other, one));
                 BEGUN.set(Some(others.into_iter().collect::<Result<_>>()?));
                 fatal.apply(KILL | 5)?;
@@ -142,13 +142,13 @@ fn a_death_within_an_operation_is_told_to_all() {
                 fatal.apply(1)?;
             }
             meet(rank, 3 - rank.id(), "added")?;
-            // Half of the fatal one was executed.
+            // The first half of the fatal operation was executed.
             expect(fatal.apply(0)?, 60 + 5 + 200)
         });
     }
 }
 
-/// Adds; sleeps before that if the highest bit is set.
+/// Adds, and sleeps before that if the highest bit is set.
 struct Slow;
 
 const SLEEP: u64 = 1 << 63;
@@ -167,9 +167,9 @@ impl Object for Slow {
     }
 }
 
-/// One that has the lock, or combines, does not die; one that waits for it does, and others that wait go
-/// past it: those who slept before it died, and those who come later. Nothing is poisoned, though nobody
-/// knows how to repair it.
+/// The rank that has the lock, or combines, lives. A rank that waits for it dies, and the other waiting ranks pass over
+/// it: those that were asleep before the death, and those that come later. The object is not poisoned, although it
+/// can't be repaired.
 #[test]
 fn who_dies_in_a_queue_is_gone_past() {
     const TIMES: u64 = 200;
@@ -193,12 +193,12 @@ fn who_dies_in_a_queue_is_gone_past() {
             for _ in 0..TIMES {
                 sum = slow.apply(1)?;
                 if rank.id() == 2 {
-                    // Not before it dies.
+                    // Rank 2 does not end before it dies.
                     std::thread::sleep(Duration::from_secs(1));
                 }
             }
             expect(sum >= TIMES, true)?;
-            // All who live have done so.
+            // All surviving ranks have added by then.
             let peers: Vec<usize> = [0, 1, 3].into_iter().filter(|&p| p != rank.id()).collect();
             peers.into_iter().try_for_each(|peer| meet(rank, peer, "done"))?;
             let sum = slow.apply(0)?;
@@ -207,16 +207,16 @@ fn who_dies_in_a_queue_is_gone_past() {
     }
 }
 
-/// Who asks, and whether it may be executed again; how often something was begun, and how often it came to
-/// its end.
+/// The argument says who asks, and whether the operation may be executed again. The value counts how many operations
+/// were begun, and how many were completed.
 struct Steps;
 
 const AGAIN: u64 = 1 << 62;
-/// Nobody can tell whether it may be executed again.
+/// For this operation, the answer to whether it may be executed again is a panic.
 const PUZZLE: u64 = 1 << 61;
 
 thread_local! {
-    /// How many requests of others this thread executes before one that it does not survive.
+    /// How many requests of others this thread executes before the one in which it dies.
     static LEFT: RefCell<Option<u64>> = const { RefCell::new(None) };
 }
 
@@ -230,7 +230,7 @@ impl Object for Steps {
         let is_own = op & !(AGAIN | PUZZLE) == 0;
         LEFT.with_borrow_mut(|left| match left {
             None => {}
-            // The others come meanwhile.
+            // The others join meanwhile.
             Some(_) if is_own => std::thread::sleep(Duration::from_millis(2)),
             Some(0) => drop(die()),
             Some(left) => *left -= 1,
@@ -250,8 +250,8 @@ impl Object for Steps {
     }
 }
 
-/// Rank 0 combines, or serves, and is killed in the middle of another's operation; a waiter follows, or
-/// a server that stands by. Who had asked for it is told that nobody knows, unless the object says, and does not
+/// Rank 0 combines, or serves, and is killed in the middle of another rank's operation. A waiter takes over, or a
+/// server that stands by. The rank that asked for the operation gets `Unknown`, unless the object says, without a
 /// panic, that it can be executed again.
 #[test]
 fn what_was_under_way_is_unknown_or_executed_again() {
@@ -311,7 +311,7 @@ fn what_was_under_way_is_unknown_or_executed_again() {
     }
 }
 
-/// What it had asked for is executed, once, and the others go on.
+/// The dead client's requests are executed once, and the others go on.
 #[test]
 fn a_client_dies_with_requests_pending() {
     for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
@@ -323,7 +323,7 @@ fn a_client_dies_with_requests_pending() {
                     let mut server = Server::new();
                     server.add(counter)?;
                     others.wait()?;
-                    // After the death.
+                    // The server begins after the death.
                     std::thread::sleep(Duration::from_millis(100));
                     Ok(server.serve()?)
                 }
@@ -350,8 +350,8 @@ fn a_client_dies_with_requests_pending() {
     }
 }
 
-/// Rank 0 serves and is killed within an operation of rank 2, in a line with others; rank 1 stands
-/// by. Of each operation it is known whether it was executed, but for that one.
+/// Rank 0 serves and is killed in an operation of rank 2, which is in a line with others. Rank 1 stands by. For every
+/// operation except that one it is known whether it was executed.
 #[test]
 fn a_server_that_dies_is_followed_by_another() {
     for poison in [false, true] {
@@ -363,7 +363,7 @@ fn a_server_that_dies_is_followed_by_another() {
                 let mut server = Server::new();
                 server.add(fatal)?;
                 if rank.id() == 1 {
-                    // Until rank 0 serves.
+                    // Waits until rank 0 serves.
                     let begun = rank.receiver::<u8>("begun", 0, Channel::degree(1))?;
                     drop(begun.receive()?);
                 } else {
@@ -375,7 +375,7 @@ fn a_server_that_dies_is_followed_by_another() {
             }
             others.wait()?;
             if rank.id() == 3 {
-                // Goes on all the while.
+                // This rank goes on during the whole test.
                 let mut refused = 0;
                 for _ in 0..2000 {
                     match fatal.apply(0).map_err(Error::into_kind) {
@@ -389,7 +389,7 @@ fn a_server_that_dies_is_followed_by_another() {
             for _ in 0..100 {
                 fatal.apply(1)?;
             }
-            // In the first line the first one only, in the second the next seven.
+            // The first line holds only the first operation, the second one the next seven.
             let ops = [1, 1, 1, 1, KILL | 1, 1, 1, 1, 1, 1];
             let requests =
                 ops.map(|op| fatal.submit(op)).into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -402,7 +402,7 @@ fn a_server_that_dies_is_followed_by_another() {
                     }
                     (4, Err(ErrorKind::OutcomeUnknown { .. })) => {}
                     (5.., Err(ErrorKind::Poisoned { .. })) if poison => {}
-                    // The first half of the unknown one was executed.
+                    // The first half of the unknown operation was executed.
                     (5.., Ok(result)) if !poison => {
                         expect(result, sum + 2)?;
                         sum += 1;
@@ -416,8 +416,8 @@ fn a_server_that_dies_is_followed_by_another() {
     }
 }
 
-/// As above, by messages: what was on its way to the dead one is unknown. A client that comes later
-/// finds the one that followed.
+/// The same with messages: operations that were under way to the dead server are unknown. A client that comes later
+/// finds the server that has taken over.
 #[test]
 fn a_server_of_messages_that_dies_is_followed_by_another() {
     for poison in [false, true] {
@@ -447,7 +447,7 @@ fn a_server_of_messages_that_dies_is_followed_by_another() {
                     (_, result) => unknown(result)?,
                 }
             }
-            // Executed or not: half of the fatal one, and nothing behind it.
+            // The first half of the fatal operation was executed, and nothing after it.
             let mut sum = fatal.apply(0);
             if poison {
                 expect(
@@ -463,17 +463,17 @@ fn a_server_of_messages_that_dies_is_followed_by_another() {
     }
 }
 
-/// A table whose only operation moves its keys about, until the rank that executes it is killed.
+/// A table whose only operation moves its keys until its executor is killed.
 struct Restless;
 
 const KEYS: u32 = 40;
 const CHURN: u64 = 1;
 const LOOK: u64 = 2;
 
-/// Whether this process moves keys about.
+/// Whether this process is moving keys.
 static CHURNS: AtomicBool = AtomicBool::new(false);
 
-/// What belongs to a key: several words, of which all or none are there.
+/// Returns the value of a key. It has several words, of which all or none are in the table.
 fn value_of(key: u32) -> [u64; 5] {
     [u64::from(key) * 7 + 1; 5]
 }
@@ -481,8 +481,7 @@ fn value_of(key: u32) -> [u64; 5] {
 impl Object for Restless {
     type State = [Entry<u32, [u64; 5]>];
     type Op = u64;
-    /// How many keys there are by the count, how many are found, and how many entries are there that
-    /// are not what they must be.
+    /// The number of keys by the count, the number of keys found, and the number of wrong entries.
     type Ret = [u32; 3];
 
     fn apply(state: &mut [Entry<u32, [u64; 5]>], op: u64) -> [u32; 3] {
@@ -508,8 +507,8 @@ impl Object for Restless {
     }
 }
 
-/// Rank 0 is killed while it moves keys about; rank 1 follows, and finds all of them but one at most,
-/// before anybody else looks. Nothing is poisoned.
+/// Rank 0 is killed while it moves keys. Rank 1 takes over, and finds all keys except at most one before any other rank
+/// looks. The object is not poisoned.
 #[test]
 fn who_follows_repairs_the_object_first() {
     for (scheme, seed) in [Scheme::SlotServer, Scheme::MpServer(0)]
@@ -552,7 +551,7 @@ fn who_follows_repairs_the_object_first() {
             }
             for _ in 0..20 {
                 let looked = match restless.apply(LOOK).map_err(Error::into_kind) {
-                    // On its way to the one who was killed.
+                    // The operation was on its way to the killed server.
                     Err(ErrorKind::OutcomeUnknown { .. }) if scheme != Scheme::SlotServer => {
                         continue;
                     }
@@ -566,8 +565,8 @@ fn who_follows_repairs_the_object_first() {
     }
 }
 
-/// Rank 0 has the lock or combines, and is killed while it moves keys about. Who comes next finds all of
-/// them but one at most, before anybody else looks.
+/// Rank 0 has the lock or combines, and is killed while it moves keys. The next rank finds all keys except at most one
+/// before any other rank looks.
 #[test]
 fn who_comes_next_repairs_the_object_first() {
     for (scheme, seed) in own_schemes().flat_map(|scheme| (0..8).map(move |seed| (scheme, seed))) {
@@ -593,7 +592,7 @@ fn who_comes_next_repairs_the_object_first() {
                 });
                 return restless.apply(CHURN + 2 + seed).map(drop).map_err(Into::into);
             }
-            // Else one of these might execute it.
+            // Otherwise one of these ranks might execute the operation.
             drop(rank.receiver::<u8>("begun", 0, one)?.receive()?);
             for _ in 0..200 {
                 let [count, found, wrong] = restless.apply(LOOK)?;
@@ -632,16 +631,16 @@ fn clients_of_a_dead_server_are_told() {
     }
 }
 
-/// Of each client: the number of its last operation, and how many before were left out.
+/// For each client: the number of its last operation, and how many operations before it are missing.
 struct Ledger;
 
 const CLIENTS: usize = 2;
 
 impl Object for Ledger {
     type State = [[u64; 2]; CLIENTS];
-    /// The client, and the number.
+    /// The client, and the number of the operation.
     type Op = [u32; 2];
-    /// 0 for an operation that is executed for the second time; else 1 + how many were left out.
+    /// 0 if the operation is executed for the second time. Otherwise 1 + the number of missing operations.
     type Ret = u64;
 
     fn apply(clients: &mut Self::State, [client, number]: [u32; 2]) -> u64 {
@@ -656,8 +655,8 @@ impl Object for Ledger {
     }
 }
 
-/// Rank 0 serves and is killed some time; rank 1 follows. Clients have requests in flight all the
-/// while: each is executed once, or is unknown.
+/// Rank 0 serves and is killed at some time, and rank 1 takes over. Clients have requests in flight all the time. Each
+/// request is executed once, or is unknown.
 #[test]
 fn operations_are_executed_once_whenever_the_server_dies() {
     const OPERATIONS: u32 = 3000;
@@ -714,14 +713,14 @@ fn operations_are_executed_once_whenever_the_server_dies() {
                     }
                 }
             }
-            // By messages, all that were on their way: the window, and one more.
+            // With messages, all operations on their way are unknown: the window, and one more.
             let most = if scheme == Scheme::SlotServer { 1 } else { 21 };
             expect((last <= unknown, unknown <= most), (true, true))
         });
     }
 }
 
-/// A rank whose thread panics is no more there either, but its process is.
+/// A rank whose thread panics is lost as well, although its process lives.
 #[test]
 fn a_thread_that_panics_within_a_lock_is_told_to_all() {
     let _watchdog = Watchdog::start();
@@ -747,7 +746,7 @@ fn a_thread_that_panics_within_a_lock_is_told_to_all() {
     }
 }
 
-/// A little of what `soak-critical` does for as long as one likes.
+/// A short run of the test that `soak-critical` runs for any time.
 #[test]
 fn whoever_is_killed_the_others_come_to_an_end() {
     for seed in 0..4 * Scheme::ALL.len() as u64 {
@@ -756,8 +755,8 @@ fn whoever_is_killed_the_others_come_to_an_end() {
     }
 }
 
-/// Whoever was to serve dies as it has the object open, or is about to begin. One of the others asks for
-/// nothing, and waits for those who do.
+/// The rank that should be the first server dies when it has the object open, or is about to begin. One of the others
+/// asks for nothing, and waits for the ranks that do.
 #[test]
 fn nobody_waits_for_a_first_server_that_dies() {
     for was_added in [false, true] {
@@ -791,8 +790,8 @@ fn nobody_waits_for_a_first_server_that_dies() {
     }
 }
 
-/// The rank is lost, but a thread of it has the lock, and gives it up later. Some have given up their
-/// places in the queue by then, and those who come behind hear of it as well.
+/// The rank is lost, but one of its threads has the lock, and unlocks it later. By then, some ranks have left their
+/// places in the queue, and ranks that come later must hear of the loss as well.
 #[test]
 fn a_loss_that_some_are_told_of_blocks_nobody_who_comes_later() {
     let _watchdog = Watchdog::start();
@@ -820,10 +819,10 @@ fn a_loss_that_some_are_told_of_blocks_nobody_who_comes_later() {
                 for other in [1, 2] {
                     drop(rank.receiver::<u8>(told, other, one)?.receive()?);
                 }
-                // The lock was given up by then, and the handle is closed.
+                // By then the lock was unlocked, and the handle is closed.
                 std::thread::sleep(Duration::from_millis(500));
                 return match counter.apply(1) {
-                    // With a lock that has no queue, nobody has given up anything.
+                    // A lock without a queue has no places to leave.
                     Ok(_) if scheme == Scheme::Tas => Ok(()),
                     ended => lost(ended, 0),
                 };
@@ -836,15 +835,15 @@ fn a_loss_that_some_are_told_of_blocks_nobody_who_comes_later() {
     }
 }
 
-/// Who is told of an operation that has begun, and who says that it may end.
+/// The ranks that are told when an operation has begun, and the channel that says when it may end.
 struct Held(Vec<Sender<u8>>, Receiver<u8>);
 
 thread_local! {
-    /// Of the next operation of this thread that is held.
+    /// For the next held operation of this thread.
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
-/// Adds, and waits in the middle of [`HOLD`] until somebody says that it may go on.
+/// Adds. In [`HOLD`], it waits until it may go on.
 struct Holding;
 
 const HOLD: u64 = 0;
@@ -866,9 +865,9 @@ impl Object for Holding {
     }
 }
 
-/// Rank 0 is in an operation, rank 1 waits for it and is killed, and rank 2 has rank 0 go on only when its tries and
-/// waits with a limit have ended: they don't wait until the queue is repaired. The queue that they leave is repaired by
-/// whoever comes next.
+/// Rank 0 is in an operation, and rank 1 waits for it and is killed. Rank 2 lets rank 0 go on only after its own tries
+/// and waits with a limit have ended, so these must not wait until the queue is repaired. The next rank repairs the
+/// queue that they leave.
 #[test]
 fn a_limit_holds_while_others_must_leave_a_queue_of_the_dead() {
     for (scheme, is_alone) in own_schemes().flat_map(|scheme| [(scheme, false), (scheme, true)]) {
@@ -924,7 +923,7 @@ fn a_limit_holds_while_others_must_leave_a_queue_of_the_dead() {
                     }
                     go_on.send(&0)?;
                     if is_alone {
-                        // Nobody waits: this one repairs it.
+                        // No other rank waits, so this one repairs the queue.
                         while let Err(ErrorKind::Timeout { .. }) = holding
                             .apply_with(1, Duration::from_millis(5))
                             .map_err(Error::into_kind)
@@ -944,14 +943,14 @@ fn a_limit_holds_while_others_must_leave_a_queue_of_the_dead() {
             let peers: Vec<usize> = [0, 2, 3].into_iter().filter(|&p| p != rank.id()).collect();
             peers.into_iter().try_for_each(|peer| meet(rank, peer, "done"))?;
             let (sum, all) = (holding.apply(0)?, if is_alone { 1 } else { 2 });
-            // The victim's may have been executed for it.
+            // The victim's operation may have been executed by another rank.
             expect(sum == all || sum == all + 1, true)
         });
     }
 }
 
-/// Rank 0 is in an operation, rank 1 waits for it and is killed, and rank 2, which waits as well, has a message under
-/// way without which rank 0 does not go on: who must leave the queue brings it on.
+/// Rank 0 is in an operation, and rank 1 waits for it and is killed. Rank 2 also waits, and has a message pending
+/// without which rank 0 does not go on. While it leaves the queue, it must make progress for that message.
 #[test]
 fn who_leaves_a_queue_of_the_dead_brings_on_what_it_has_under_way() {
     for scheme in own_schemes() {
@@ -989,7 +988,7 @@ fn who_leaves_a_queue_of_the_dead_brings_on_what_it_has_under_way() {
                     let part = parts::calling_again(move || {
                         std::thread::sleep(Duration::from_millis(1));
                         calls.set(calls.get() + u32::from(here.is_lost(1)));
-                        // Not in a last moment of the wait in the queue.
+                        // The message is sent late enough that rank 2 has left its wait in the queue.
                         if calls.get() == 30
                             && let Some(mut go_on) = go_on.take()
                         {
@@ -1006,7 +1005,7 @@ fn who_leaves_a_queue_of_the_dead_brings_on_what_it_has_under_way() {
             }
             let peers: Vec<usize> = [0, 2, 3].into_iter().filter(|&p| p != rank.id()).collect();
             peers.into_iter().try_for_each(|peer| meet(rank, peer, "done"))?;
-            // The victim's may have been executed for it.
+            // The victim's operation may have been executed by another rank.
             expect([2, 3].contains(&holding.apply(0)?), true)
         });
     }

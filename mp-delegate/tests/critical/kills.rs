@@ -1,8 +1,8 @@
-//! Ranks of a critical section that are killed, at points that a seed chooses. The others must come
-//! to their ends; and what became of each operation must be what whoever asked for it was told.
+//! Ranks of a critical section are killed, at points that a seed chooses. The others must end, and the effect of each
+//! operation must be what its client was told.
 //!
-//! There is a log in the segment, with two words for each operation of each client: how often it was
-//! begun, which whoever executes it adds to, and how it ended for the client.
+//! A log in the segment has two words for each operation of each client: how often the operation was begun, which its
+//! executor counts, and how it ended for the client.
 
 use std::{cell::RefCell, collections::VecDeque, time::Duration};
 
@@ -16,10 +16,10 @@ use crate::support::{
     scenarios::{self, die},
 };
 
-/// The last rank watches the others.
+/// The number of ranks. The last one observes the others.
 const RANKS: usize = 5;
 const OBSERVER: usize = RANKS - 1;
-/// Of each client.
+/// The operations of each client.
 const OPERATIONS: u32 = 400;
 
 /// How an operation ended.
@@ -27,13 +27,13 @@ const DONE: u64 = 1;
 const UNKNOWN: u64 = 2;
 const NOT_EXECUTED: u64 = 3;
 
-/// What a seed says.
+/// The choices of a seed.
 struct Plan {
     section: Section,
     policy: WaitPolicy,
     victim: usize,
     end: End,
-    /// Requests in flight of a client.
+    /// The requests that a client has in flight.
     window: usize,
     /// Whether the object can be repaired.
     repairs: bool,
@@ -42,7 +42,7 @@ struct Plan {
 #[derive(Clone, Copy)]
 enum End {
     After(Duration),
-    /// Half way in the operation that it executes after so many.
+    /// In the middle of an operation, after it has executed this number.
     Within(u64),
 }
 
@@ -73,10 +73,10 @@ impl Plan {
     }
 }
 
-/// In this process.
+/// The log, as used in this process.
 struct Log {
     region: Region,
-    /// Operations that are executed before one that is not survived.
+    /// How many operations this process executes before the one in which it dies.
     left: Option<u64>,
 }
 
@@ -90,14 +90,15 @@ impl Log {
     }
 }
 
-/// Of each client: its last operation, and how many there were. It can be repaired, or not.
+/// For each client: its last operation, and the number of its operations. `REPAIRS` says whether the object can be
+/// repaired.
 struct Ledger<const REPAIRS: bool>;
 
 impl<const REPAIRS: bool> Object for Ledger<REPAIRS> {
     type State = [[u64; 2]; OBSERVER];
-    /// The client, and the number of its operation; 0 reads.
+    /// The client, and the number of its operation. The number 0 reads.
     type Op = [u32; 2];
-    /// Operations of the client, or `u64::MAX` for one out of order.
+    /// The number of the client's operations, or `u64::MAX` for an operation out of order.
     type Ret = u64;
 
     fn apply(clients: &mut Self::State, [client, id]: [u32; 2]) -> u64 {
@@ -122,13 +123,13 @@ impl<const REPAIRS: bool> Object for Ledger<REPAIRS> {
         *count
     }
 
-    /// One may have been begun that is not in the value.
+    /// An operation may have been begun without a change of the value.
     fn repair(_: &mut Self::State) -> bool {
         REPAIRS
     }
 }
 
-/// A world in which one rank is killed. Seeds that follow each other try all schemes in turn.
+/// Runs a world in which one rank is killed. Consecutive seeds try all schemes in turn.
 pub fn check(seed: u64, configure: impl Fn(World) -> World) -> Result<(), String> {
     let plan = Plan::new(seed);
     let world = configure(World::processes(RANKS).wait(plan.policy));
@@ -150,7 +151,7 @@ fn run<const REPAIRS: bool>(rank: &Rank, plan: &Plan) -> Result<()> {
     let log =
         Log { region: Region::open(rank, Namespace::new("tests"), "log", words, 0)?, left: None };
     let object = Protected::<Ledger<REPAIRS>>::open(rank, "ledger", plan.section, |_| ())?;
-    // One that serves, and one that follows.
+    // One rank serves, and another one takes over.
     let (mut server, mut object) = (Server::new(), Some(object));
     if plan.section.scheme().needs_server() {
         if me < 2
@@ -158,14 +159,14 @@ fn run<const REPAIRS: bool>(rank: &Rank, plan: &Plan) -> Result<()> {
         {
             server.add(object)?;
         }
-        // Else nobody might follow yet.
+        // Without this, there might not be a server yet that can take over.
         Together::new(rank)?.wait()?;
     }
     if me == OBSERVER {
         drop(object);
         return observe(rank, &log, plan);
     }
-    // Open as long as the rank lives.
+    // The channel stays open as long as the rank lives.
     std::mem::forget(rank.sender::<u8>("alive", OBSERVER, Channel::degree(1))?);
     let left = match plan.end {
         End::Within(operations) if me == plan.victim => Some(operations),
@@ -188,7 +189,7 @@ fn run<const REPAIRS: bool>(rank: &Rank, plan: &Plan) -> Result<()> {
         return Ok(());
     }
     if let End::Within(_) = plan.end {
-        // All is done, and it has executed less than that.
+        // All operations are done, and this rank has executed fewer than the plan's number.
         die();
     }
     loop {
@@ -196,7 +197,7 @@ fn run<const REPAIRS: bool>(rank: &Rank, plan: &Plan) -> Result<()> {
     }
 }
 
-/// Asks for all operations; writes down how they end.
+/// Asks for all operations, and logs how they end.
 fn ask<const REPAIRS: bool>(
     rank: &Rank,
     object: Protected<Ledger<REPAIRS>>,
@@ -244,7 +245,7 @@ fn ask<const REPAIRS: bool>(
         let ended = request.wait();
         look(&object, id, ended)?;
     }
-    // The value itself.
+    // Reads the value itself.
     let counted = match object.apply([me, 0]).map_err(Error::into_kind) {
         Ok(counted) => counted,
         Err(ErrorKind::OutcomeUnknown { .. } | ErrorKind::Poisoned { .. }) => return Ok(()),
@@ -254,12 +255,12 @@ fn ask<const REPAIRS: bool>(
         let begun = |log: &Log| (1..=OPERATIONS).map(|id| log.word(me, id, 0).load()).sum::<u64>();
         log.as_ref().map_or(0, begun)
     });
-    // One may have been begun, and no more.
+    // At most one operation may have been begun and not completed.
     ensure!(begun - counted <= 1, "{begun} operations were begun, {counted} are in the value");
     Ok(())
 }
 
-/// Waits for the end of the others, and reads the log.
+/// Waits for the end of the other ranks, and checks the log.
 fn observe(rank: &Rank, log: &Log, plan: &Plan) -> Result<()> {
     for other in 0..OBSERVER {
         let alive = rank.receiver::<u8>("alive", other, Channel::degree(1))?;
@@ -284,10 +285,10 @@ fn observe(rank: &Rank, log: &Log, plan: &Plan) -> Result<()> {
             unsure += u32::from(ended == UNKNOWN);
         }
     }
-    // Each client has that many in flight, and perhaps notices as late when it submits.
+    // Each client has this many operations in flight. It may notice the death as late as when it submits the next one.
     let most = match plan.section.scheme() {
         Scheme::MpServer(_) => OBSERVER as u32 * (plan.window as u32 + 1),
-        // Whoever has a lock executes his own.
+        // A rank that has a lock executes only its own operations.
         scheme if scheme.is_lock() => 0,
         _ => 1,
     };

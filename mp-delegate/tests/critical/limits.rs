@@ -1,4 +1,4 @@
-//! Operations that are tried, or wait for a time only: they are executed, or never.
+//! Operations that are tried, or wait with a limit: they are executed in time, or never.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -14,7 +14,7 @@ use crate::{
     support::{Together, Watchdog, on_all, parts, run_on_all_with},
 };
 
-/// Counts what is executed.
+/// Counts the operations that were executed, and those that were given up.
 #[derive(Default)]
 struct Fared {
     done: u64,
@@ -44,7 +44,8 @@ impl Fared {
     }
 }
 
-/// Ranks try, wait for various times, and wait without a limit. What was executed is what they were told.
+/// Ranks try, wait for various times, and wait without a limit. The executed operations must be those that they were
+/// told of.
 #[test]
 fn what_is_given_up_is_never_executed() {
     for (ranks, policy) in [
@@ -78,7 +79,7 @@ fn mix(rank: &Rank, scheme: Scheme, ranks: usize) -> Result<()> {
             1 => fared.waited(counter.apply_with(1, Duration::from_micros(round)))?,
             2 => fared.waited(counter.apply_with(1, Duration::ZERO))?,
             3 => {
-                // Behind those that are in flight.
+                // After the operations that are in flight.
                 let before = [counter.submit(1)?, counter.submit(1)?];
                 fared.waited(counter.apply_with(1, Duration::from_micros(3 * round)))?;
                 for request in before {
@@ -93,7 +94,7 @@ fn mix(rank: &Rank, scheme: Scheme, ranks: usize) -> Result<()> {
         }
     }
     expect(fared.done + fared.given_up, 150 + 60)?;
-    // Those that have a limit come in when nobody else is at it.
+    // Calls with a limit get the value when no other rank uses it.
     counter.apply_with(0, Duration::from_secs(1000))?;
     told.apply(fared.done + FINISHED)?;
     let clients = (ranks - usize::from(scheme.needs_server())) as u64;
@@ -106,10 +107,10 @@ fn mix(rank: &Rank, scheme: Scheme, ranks: usize) -> Result<()> {
     }
 }
 
-/// Beside what a client was told: that it was its last.
+/// The part of a client's report that says that it has finished.
 const FINISHED: u64 = 1 << 32;
 
-/// Who has the value keeps it until the others have given up, of whom nobody waits for it.
+/// A rank keeps the lock until the others have given up. None of them waits for it.
 #[test]
 fn nobody_who_gives_up_waits_for_who_is_at_it() {
     on_all(3, |rank| {
@@ -148,7 +149,7 @@ fn nobody_who_gives_up_waits_for_who_is_at_it() {
                 )?;
             }
             others.wait()?;
-            // The guard is dropped soon.
+            // The guard will be dropped soon.
             *counter.lock_with(Duration::from_secs(1000))? += 1;
             others.wait()?;
             others.wait()?;
@@ -157,7 +158,7 @@ fn nobody_who_gives_up_waits_for_who_is_at_it() {
     });
 }
 
-/// Executes when it may.
+/// Executes an operation only when it may.
 struct Slow;
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -179,8 +180,8 @@ impl Object for Slow {
     }
 }
 
-/// Somebody else's operation goes on for as long as the others try, by every scheme. Threads, which see when it
-/// has begun.
+/// Another rank's operation goes on while the others try, with all schemes. The ranks are threads, so that they see
+/// when the operation has begun.
 #[test]
 fn an_operation_under_way_is_not_waited_for() {
     let _watchdog = Watchdog::start();
@@ -206,7 +207,7 @@ fn an_operation_under_way_is_not_waited_for() {
                 thread::yield_now();
             }
             for _ in 0..5 {
-                // More than there is room for at a server.
+                // More operations than a server has room for.
                 expect(matches!(slow.try_apply(1), Err(TryApplyError::Busy(1))), true)?;
                 let limit = Duration::from_micros(200);
                 expect(
@@ -225,7 +226,7 @@ fn an_operation_under_way_is_not_waited_for() {
     }
 }
 
-/// What was begun in time is waited for.
+/// An operation that was begun in time is waited for.
 #[test]
 fn an_operation_that_was_begun_comes_to_its_end() {
     struct Long;
@@ -250,7 +251,7 @@ fn an_operation_that_was_begun_comes_to_its_end() {
                         Err(error) => return Err(error.into()),
                     }
                 }
-                // Of the other client as well.
+                // The operations of the other client are included.
                 expect(long.apply(0)? >= sum, true)
             })?;
         }
@@ -284,7 +285,7 @@ fn nobody_tries_where_nobody_serves() {
             }
             others.wait()?;
             expect(counter.apply(0)?, 0)?;
-            // Not within the time that a try takes, where the server sleeps.
+            // If the server sleeps, this may take longer than a try.
             while counter.try_apply(1).is_err() {}
             expect(counter.apply(0)?, 1)?;
         }
@@ -342,7 +343,7 @@ impl Object for Nap {
     }
 }
 
-/// The wait ends by its own limit, and no later wait gets the failure of what is not under way any more.
+/// The wait ends at its own limit, and no later wait gets the error of an operation that is not pending any more.
 #[test]
 fn a_limit_is_not_over_because_something_else_fails() {
     const SHORT: Duration = Duration::from_millis(2);

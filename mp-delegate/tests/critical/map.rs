@@ -1,4 +1,4 @@
-//! The map, over every scheme.
+//! The map with every scheme.
 
 use mp_core::{Error, ErrorKind, Rank, Result};
 use mp_delegate::critical::{
@@ -17,7 +17,7 @@ fn section(scheme: Scheme, capacity: usize) -> Section {
     Section::new(scheme).len(capacity)
 }
 
-/// Rank `r` has keys of its own, and knows what becomes of them; they collide with the others'.
+/// Each rank has its own keys, and knows their values. They collide with the keys of other ranks.
 #[test]
 fn every_rank_finds_its_own_keys() {
     on_all(RANKS, |rank| {
@@ -38,7 +38,7 @@ fn own_keys(
     capacity: usize,
 ) -> mp_core::Result<()> {
     const KEYS: usize = 20;
-    // In 64 places there is always room.
+    // With 64 places there is always room.
     let room = capacity >= KEYS * RANKS;
     let mut random = Random::new(rank.id() as u64);
     let mut model = [None; KEYS];
@@ -84,7 +84,7 @@ fn own_keys(
     Ok(())
 }
 
-/// All add to the same keys, each by what it saw before.
+/// All ranks add to the same keys, based on the values they have read.
 #[test]
 fn nothing_is_lost_between_ranks() {
     const TIMES: u64 = 200;
@@ -125,7 +125,7 @@ fn nothing_is_lost_between_ranks() {
     }
 }
 
-/// The users of the map, which are all ranks or all but rank 0.
+/// Waits for the other users of the map, which are all ranks or all but rank 0.
 fn meet(rank: &Rank, scheme: Scheme) -> Result<()> {
     if !scheme.needs_server() {
         return Together::new(rank)?.wait();
@@ -176,7 +176,7 @@ fn operations_in_flight_come_in_order() {
 fn a_lock_gives_the_whole_table() {
     on_all(2, |rank| {
         let map = Protected::<Map<u8, ()>>::open(rank, "map", section(Scheme::Clh, 3), |state| {
-            // Made once, with something in it.
+            // The value is made once, with one entry.
             let _ = Table::new(state).insert(7, ());
         })?;
         let mut others = Together::new(rank)?;

@@ -1,4 +1,4 @@
-//! What a program opens by whatever name is none of what objects are made of.
+//! Names that a program opens never give access to the parts of objects.
 
 use mp_core::{Channel, mpb::Mpbs};
 use mp_delegate::critical::{Protected, Scheme, Section, Server, objects::TwoLockQueue};
@@ -8,7 +8,7 @@ use crate::{
     support::{Together, on_all},
 };
 
-/// Each of the names under which the parts of an object were once opened.
+/// The names under which the parts of an object were once opened.
 #[test]
 fn a_program_reaches_no_part_of_an_object() {
     on_all(3, |rank| {
@@ -17,7 +17,7 @@ fn a_program_reaches_no_part_of_an_object() {
                 drop(rank.mpb(name, Mpbs::lines(lines))?);
             }
         }
-        // Kept open: an object that took one of these for its own would not be all there.
+        // These stay open. If an object used one of them as its part, it would not work.
         let (mut mpbs, mut senders, mut receivers) = (Vec::new(), Vec::new(), Vec::new());
         for name in ["critical/count", "count"] {
             mpbs.push(rank.mpb(name, Mpbs::lines(40))?);
@@ -55,7 +55,7 @@ fn a_program_reaches_no_part_of_an_object() {
     });
 }
 
-/// A queue of two ends has parts that are no objects of a program's.
+/// The parts of a queue with two ends are no objects that a program can open.
 #[test]
 fn parts_of_an_object_are_no_other_object() {
     on_all(2, |rank| {

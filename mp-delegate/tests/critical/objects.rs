@@ -1,9 +1,9 @@
-//! Objects that the tests protect.
+//! Objects for the tests.
 
 use mp_core::{Error, Rank, Result};
 use mp_delegate::critical::{Object, Protected, Scheme, Section, Server};
 
-/// Adds, and says what it was before. Adding 0 reads.
+/// Adds, and returns the value before. Adding 0 reads.
 pub struct Counter;
 
 impl Object for Counter {
@@ -16,7 +16,7 @@ impl Object for Counter {
     }
 }
 
-/// The same in 4 bytes.
+/// The same with 4 bytes.
 pub struct Small;
 
 impl Object for Small {
@@ -29,8 +29,7 @@ impl Object for Small {
     }
 }
 
-/// Operations and results that fill several lines, on a value of many. All of its elements are
-/// always the same.
+/// Operations and results of several lines, on a large value. All its elements are always equal.
 pub struct Wide;
 
 impl Object for Wide {
@@ -47,7 +46,7 @@ impl Object for Wide {
     }
 }
 
-/// Nothing but that it happens.
+/// Does nothing.
 pub struct Nothing;
 
 impl Object for Nothing {
@@ -60,7 +59,7 @@ impl Object for Nothing {
     }
 }
 
-/// Panics at an odd number, having added it already.
+/// Panics for an odd number after it has added it.
 pub struct Touchy;
 
 impl Object for Touchy {
@@ -75,8 +74,7 @@ impl Object for Touchy {
     }
 }
 
-/// Opens the object; in a world with a server rank 0 serves it, and the others `use_it`; in one
-/// without, all do.
+/// Opens the object. With a server, rank 0 serves it, and the others `use_it`. Without one, all ranks use it.
 pub fn with<O: Object, T: Default>(
     rank: &Rank,
     section: Section,
@@ -96,7 +94,7 @@ fn section_scheme<O: Object>(object: &Protected<O>) -> Scheme {
     object.section().scheme()
 }
 
-/// Ranks that use an object in such a world.
+/// Returns how many ranks use an object in such a world.
 pub fn users(scheme: Scheme, ranks: usize) -> u64 {
     (ranks - usize::from(scheme.needs_server())) as u64
 }

@@ -1,4 +1,4 @@
-//! One handle, used from several places of its thread.
+//! One handle that is used from several places of its thread.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -13,7 +13,7 @@ use crate::{
     support::{Watchdog, on_all},
 };
 
-/// Two closures have the handle at the same time, on more ranks than cores.
+/// Two closures use the handle at the same time, on more ranks than cores.
 #[test]
 fn a_handle_is_lent_to_several() {
     on_all(5, |rank| {
@@ -52,7 +52,7 @@ thread_local! {
     static CALLER: RefCell<Option<Rc<Caller<u64>>>> = const { RefCell::new(None) };
 }
 
-/// Asks for another one by the same handle. The result is how many calls were refused.
+/// Asks for another operation by the same handle. Returns how many calls were refused.
 struct Inward;
 
 impl Object for Inward {
@@ -80,7 +80,7 @@ impl Object for Inward {
     }
 }
 
-/// The same handle within itself, by whoever executes the operation.
+/// The same handle is used within its own operation, whichever thread executes it.
 #[test]
 fn an_operation_cannot_ask_by_its_own_handle() {
     let _watchdog = Watchdog::start();
@@ -91,7 +91,7 @@ fn an_operation_cannot_ask_by_its_own_handle() {
         SELF.set(Some(Rc::clone(&handle)));
         assert_eq!(handle.apply(1).unwrap(), 3, "{scheme}");
         SELF.set(None);
-        // Nothing is left of it.
+        // The refused call has no effect.
         assert_eq!(handle.apply(1).unwrap(), 0, "{scheme}");
     }
 }

@@ -31,7 +31,7 @@ fn whoever_asked_gets_the_panic() {
 }
 
 fn panics(touchy: &Protected<Touchy>, poison: bool) -> mp_core::Result<()> {
-    // The other one may poison it, too.
+    // The other rank may poison it as well.
     match touchy.apply(7).map_err(Error::into_kind) {
         Err(ErrorKind::OperationPanicked { place: Place::Object(object), message }) => {
             expect((&*object, message.as_str()), ("object", "7 is odd"))?;
@@ -83,7 +83,7 @@ fn some_of_those_in_flight_panic() {
     });
 }
 
-/// Panics with something that panics when it is dropped.
+/// Panics with a payload that panics when it is dropped.
 struct Nasty;
 
 struct Again;
@@ -133,13 +133,13 @@ thread_local! {
     static INNER: RefCell<Option<Protected<Counter>>> = const { RefCell::new(None) };
 }
 
-/// Asks for an operation on another object, which the executing thread has at hand.
+/// Asks for an operation on another object, for which the executing thread has a handle.
 struct Outer;
 
 impl Object for Outer {
     type State = u64;
     type Op = u64;
-    /// 1 where the other operation was refused, 2 where it was executed, 0 where there is none.
+    /// 1 if the other operation was refused, 2 if it was executed, 0 if there is no handle.
     type Ret = u64;
 
     fn apply(_: &mut u64, by: u64) -> u64 {
@@ -154,7 +154,7 @@ impl Object for Outer {
     }
 }
 
-/// Within an operation of a server nobody waits for a server; everything else is allowed.
+/// An operation of a server must not wait for a server. Everything else is allowed.
 #[test]
 fn nested_operations_are_executed_or_refused() {
     let _watchdog = Watchdog::start();
@@ -180,7 +180,7 @@ fn nested_operations_are_executed_or_refused() {
                         drop(outer_object);
                     }
                     others.wait()?;
-                    // Its own handle would keep it serving.
+                    // The server's own handle would keep it serving.
                     while !done.load(Ordering::Acquire) {
                         server.round()?;
                     }
@@ -195,7 +195,7 @@ fn nested_operations_are_executed_or_refused() {
                 Ok(found)
             });
             let wanted = match (outer, inner) {
-                // Its server has no handle of its own.
+                // The thread of this server has no handle for the inner object.
                 (Scheme::SlotServer | Scheme::MpServer(_), Scheme::MpServer(_)) => 0,
                 _ if outer.needs_server() && inner.needs_server() => 1,
                 _ => 2,
@@ -209,7 +209,7 @@ thread_local! {
     static ITSELF: RefCell<Option<Protected<Inward>>> = const { RefCell::new(None) };
 }
 
-/// Asks for another operation on itself.
+/// Asks for another operation on the same object.
 struct Inward;
 
 impl Object for Inward {
@@ -240,7 +240,7 @@ fn an_operation_that_would_wait_for_itself_is_refused() {
         let done = AtomicBool::new(false);
         let found = World::threads(2).run(|rank| {
             let object = Protected::<Inward>::open(rank, "inward", scheme, |_| ())?;
-            // Of this rank's further handles, which share a seat.
+            // One of this rank's further handles, which share a seat.
             ITSELF.set(Some(object.another()?));
             let another = object.another()?;
             if rank.id() == 0 {
@@ -263,7 +263,7 @@ fn an_operation_that_would_wait_for_itself_is_refused() {
     }
 }
 
-/// Whoever makes the value panics in the middle; the others get to know, and wait no longer.
+/// The thread that makes the value panics in the middle. The others get an error, and wait no longer.
 #[test]
 fn nobody_waits_for_a_value_whose_making_panicked() {
     on_all(3, |rank| {
@@ -296,7 +296,7 @@ fn nobody_waits_for_a_value_whose_making_panicked() {
     });
 }
 
-/// Serves the counter, a little after the others may ask for it.
+/// Serves the counter, beginning a little after the others may ask for it.
 fn serve_late(counter: Protected<Counter>, others: &mut Together) -> mp_core::Result<()> {
     let mut server = Server::new();
     server.add(counter)?;
@@ -309,7 +309,8 @@ thread_local! {
     static REFUSED: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a wait brings on asks for an operation by another handle of those that share a seat: it would wait for itself.
+/// While a handle waits, progress of other work asks for an operation by another handle with the same seat. That would
+/// wait for itself, so it is refused.
 #[test]
 fn a_wait_brings_on_no_wait_for_its_own_end() {
     on_all(2, |rank| {
@@ -342,12 +343,12 @@ fn a_wait_brings_on_no_wait_for_its_own_end() {
         expect(parts::beside(rank, part, || Ok(outer.apply(1)?))?, 0)?;
         let refused = REFUSED.take();
         expect(!refused.is_empty() && refused.into_iter().all(|refused| refused), true)?;
-        // By a handle that has its seat for itself, and afterwards, it is executed.
+        // By a handle with its own seat, or after the wait, the operation is executed.
         expect(counter.apply(1)? + outer.apply(1)?, 3)
     });
 }
 
-/// The same for a request of the very handle that waits. Nothing is lost by it.
+/// The same for a request of the waiting handle itself. No operation is lost.
 #[test]
 fn what_a_wait_brings_on_does_not_wait_for_a_request_of_its_handle() {
     for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
@@ -357,7 +358,7 @@ fn what_a_wait_brings_on_does_not_wait_for_a_request_of_its_handle() {
             if rank.id() == 0 {
                 return serve_late(counter, &mut others);
             }
-            // What is brought on lives as long as its thread.
+            // The handle is leaked, because the part that makes progress lives as long as its thread.
             let counter: &'static Protected<Counter> = Box::leak(Box::new(counter));
             let request = Rc::new(RefCell::new(Some(counter.submit(1)?)));
             let refused = Rc::new(Cell::new(0));

@@ -1,4 +1,4 @@
-//! Operations in flight as requests: waited for together, for a time, as futures, or not at all.
+//! Pending operations as requests: waited for together, with a limit, as futures, or not at all.
 
 use std::{
     sync::{Arc, Barrier},
@@ -17,7 +17,7 @@ use crate::{
     support::{Together, Watchdog, block_on, on_all, parts, run_on_all_with},
 };
 
-/// Every scheme, on few ranks and on more than there are cores.
+/// Runs every scheme, on few ranks and on more ranks than cores.
 fn each_scheme(use_it: impl Fn(&Protected<Counter>) -> mp_core::Result<()> + Copy + Sync) {
     for (ranks, policy) in [
         (2, WaitPolicy::Adaptive),
@@ -104,7 +104,7 @@ fn a_request_is_a_future() {
     });
 }
 
-/// They are executed all the same.
+/// The operations are executed nevertheless.
 #[test]
 fn a_request_is_let_go_of() {
     on_all(2, |rank| {
@@ -121,7 +121,7 @@ fn a_request_is_let_go_of() {
     });
 }
 
-/// A server that takes its time, and one that nobody is any more.
+/// A wait for a slow server has a limit. It does not end the request.
 #[test]
 fn a_wait_for_a_server_has_a_limit() {
     on_all(3, |rank| {
@@ -131,7 +131,7 @@ fn a_wait_for_a_server_has_a_limit() {
             if rank.id() == 1 {
                 let mut server = Server::new();
                 server.add(counter)?;
-                // Both have found that it takes long.
+                // By now both clients have found that the server is slow.
                 others.wait()?;
                 while !server.round()? {
                     thread::yield_now();
@@ -156,7 +156,7 @@ fn lost() -> Error {
     Error::other("a request is lost")
 }
 
-/// All who could serve wait for a server, or are gone: requests come to an end, with an error.
+/// All ranks that could serve wait for a server, or have gone. Requests end with an error.
 #[test]
 fn requests_to_nobody_end() {
     on_all(2, |rank| {
@@ -192,7 +192,7 @@ fn requests_to_nobody_end() {
             others.wait()?;
             let mut requests = match several(&counter, 3).map_err(Error::into_kind) {
                 Ok(requests) => requests,
-                // The channel to it is gone already.
+                // The channel to the server has already gone.
                 Err(ErrorKind::OutcomeUnknown { .. }) => continue,
                 Err(error) => return Err(error.into()),
             };
@@ -213,8 +213,8 @@ fn requests_to_nobody_end() {
     });
 }
 
-/// The next server comes between the look for one and the sleep of a rank that goes over to it in its last look. It
-/// answers when that one sleeps.
+/// The next server takes over between the last poll of a waiting rank and its sleep. It answers after that rank has
+/// gone to sleep.
 #[test]
 fn who_follows_a_server_wakes_a_request_that_sleeps() {
     let _watchdog = Watchdog::start();
@@ -263,7 +263,7 @@ fn who_follows_a_server_wakes_a_request_that_sleeps() {
     result.unwrap();
 }
 
-/// A message that could not be sent, for which no call has said so yet.
+/// Returns a message that could not be sent, an error that no call has returned yet.
 fn unsent() -> parts::Still {
     parts::failing(Error::other("unsent"))
 }
@@ -272,7 +272,7 @@ fn is_unsent<T>(result: mp_core::Result<T>) -> bool {
     result.is_err_and(|error| error.to_string().contains("unsent"))
 }
 
-/// Counts slowly, so that clients wait.
+/// Counts slowly, so that clients must wait.
 struct Slow;
 
 impl Object for Slow {
@@ -287,7 +287,8 @@ impl Object for Slow {
     }
 }
 
-/// What else a client has under way fails while it waits. The next wait that loses nothing by it says so.
+/// Other pending work of a client fails while it waits. The error is returned by the next wait that can return it
+/// without losing a result.
 #[test]
 fn a_result_is_not_lost_with_what_else_fails() {
     const LONG: Duration = Duration::from_secs(100);
@@ -312,7 +313,7 @@ fn a_result_is_not_lost_with_what_else_fails() {
             expect(then_told(&|| slow.apply(1))?, 1)?;
             expect(then_told(&|| slow.submit(1)?.wait())?, 2)?;
             expect(then_told(&|| slow.apply_with(1, Wait::from(LONG).or_failure()))?, 3)?;
-            // More than are kept in flight.
+            // More operations than may be in flight.
             let many = || {
                 let requests: Vec<_> = (0..30).map(|_| slow.submit(1)).collect::<Result<_>>()?;
                 requests.into_iter().next_back().map_or(Ok(0), Request::wait)
@@ -328,7 +329,7 @@ fn a_result_is_not_lost_with_what_else_fails() {
     });
 }
 
-/// All handles wait for a first server: none comes, however they wait.
+/// All handles wait for a first server that never comes, in every kind of wait.
 #[test]
 fn a_first_server_that_never_comes_is_missed_in_every_wait() {
     type Wait = fn(Vec<Request<'_, Counter>>) -> mp_core::Result<()>;
@@ -349,7 +350,7 @@ fn a_first_server_that_never_comes_is_missed_in_every_wait() {
             |world| world.wait(policy),
             |rank| {
                 let waits = [one_by_one, together, as_futures];
-                // All in the same way, and each in another one.
+                // All ranks wait in the same way, and then each in a different one.
                 for shift in 0..=waits.len() {
                     let mut others = Together::new(rank)?;
                     let counter =
@@ -367,7 +368,7 @@ fn a_first_server_that_never_comes_is_missed_in_every_wait() {
     }
 }
 
-/// Who waits for a time only may serve afterwards.
+/// A rank that waits with a limit may serve afterwards.
 #[test]
 fn a_wait_that_ends_does_not_count_as_one_for_a_first_server() {
     for policy in [WaitPolicy::Spin, WaitPolicy::Park] {
@@ -384,7 +385,7 @@ fn a_wait_that_ends_does_not_count_as_one_for_a_first_server() {
                         counter.apply(1)?;
                         continue;
                     }
-                    // The others sleep, most likely.
+                    // Most likely the others sleep by now.
                     thread::sleep(Duration::from_millis(20));
                     const SHORT: Duration = Duration::from_millis(20);
                     let mut request = counter.submit(1)?;

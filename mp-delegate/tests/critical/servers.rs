@@ -1,4 +1,4 @@
-//! Servers: several objects, and who serves.
+//! Servers: several objects, and which rank serves.
 
 use mp_core::{Channel, Error, ErrorKind, World};
 use mp_delegate::critical::{Protected, Scheme, Section, Server};
@@ -24,7 +24,7 @@ fn a_server_serves_several_objects() {
             server.serve()?;
             return Ok(0);
         }
-        // Between the two clients.
+        // The two clients tell each other when they are done.
         let (me, peer) = (rank.id(), 3 - rank.id());
         let mut tell = rank.sender::<u8>("done", peer, Channel::degree(1))?;
         let told = rank.receiver::<u8>("done", peer, Channel::degree(1))?;
@@ -41,7 +41,7 @@ fn a_server_serves_several_objects() {
     assert_eq!(sums, [0, 1400, 1400]);
 }
 
-/// A rank serves for a while and leaves; another follows. Requests that nobody has answered wait.
+/// A rank serves for a while and leaves, and another one takes over. Requests without an answer wait.
 #[test]
 fn servers_follow_each_other() {
     for scheme in [Scheme::SlotServer, Scheme::MpServer(1)] {
@@ -55,7 +55,7 @@ fn follow_each_other(rank: &mp_core::Rank, scheme: Scheme) -> mp_core::Result<()
     match rank.id() {
         0 => {
             others.wait()?;
-            // Waits for the first server.
+            // This call waits for the first server.
             let (mut sum, mut unknown) = (0, 0);
             for _ in 0..100 {
                 match counter.apply(1).map_err(Error::into_kind) {
@@ -63,7 +63,7 @@ fn follow_each_other(rank: &mp_core::Rank, scheme: Scheme) -> mp_core::Result<()
                         expect((sum..=sum + unknown).contains(&before), true)?;
                         sum = before + 1;
                     }
-                    // Of messages, one that was under way when the first one left.
+                    // With messages, one operation may have been under way when the first server left.
                     Err(ErrorKind::OutcomeUnknown { .. }) if scheme != Scheme::SlotServer => {
                         unknown += 1;
                     }
@@ -133,7 +133,7 @@ fn nobody_waits_for_a_server_that_can_not_come() {
     result.unwrap();
 }
 
-/// In whichever order it looks, and whoever else says otherwise.
+/// A server finds all its clients in every order of polls, although the other ranks set another order.
 #[test]
 fn a_server_finds_all_its_clients() {
     on_all(5, |rank| {
@@ -149,7 +149,7 @@ fn a_server_finds_all_its_clients() {
             counter.apply(1)?;
             second.apply(1)?;
         }
-        // Until all have done so.
+        // Waits until all clients have added.
         while counter.apply(0)? < 4 * 200 {}
         expect(counter.apply(0)?, 4 * 200)
     });
@@ -166,7 +166,7 @@ fn only_what_is_served_can_be_served() {
             "{added:?}"
         );
     }
-    // Serving nothing is soon done.
+    // Serving without objects ends soon.
     Server::new().serve().unwrap();
     let own = Protected::<Counter>::open(&rank, "own", Scheme::MpServer(0), |_| ()).unwrap();
     assert!(matches!(own.apply(1).as_ref().map_err(Error::kind), Err(ErrorKind::BadObject { .. })));
@@ -198,8 +198,7 @@ fn a_result_that_was_not_fetched_in_time_is_forgotten() {
     }
 }
 
-/// Behind a request that is under way further ones wait to be sent with each other. Those are not
-/// lost with the server.
+/// After a request that is under way, further ones are gathered into a message. They are not lost with the server.
 #[test]
 fn what_was_not_sent_goes_to_the_one_who_follows() {
     on_all(3, |rank| {
@@ -233,7 +232,7 @@ fn what_was_not_sent_goes_to_the_one_who_follows() {
     });
 }
 
-/// As many as fit into a message, one more, and those that fill it alone.
+/// Groups of operations that fit into one message, one operation more, and operations that fill a message alone.
 #[test]
 fn messages_have_as_many_operations_as_they_have_room_for() {
     struct Longer;
@@ -292,7 +291,7 @@ fn messages_have_as_many_operations_as_they_have_room_for() {
     });
 }
 
-/// Whether the counter is served now, by this server and nobody else.
+/// Returns whether this server alone serves the counter now.
 fn serves(server: &mut Server) -> mp_core::Result<bool> {
     let mut worked = false;
     for _ in 0..10 {
@@ -301,8 +300,8 @@ fn serves(server: &mut Server) -> mp_core::Result<bool> {
     Ok(worked)
 }
 
-/// Two servers of one rank, of which one merely stands by: when that one ends the other still serves,
-/// and nobody takes over from it.
+/// Two servers of one rank, of which one only stands by. When that one ends, the other still serves, and no rank takes
+/// over.
 #[test]
 fn one_who_stood_by_takes_nothing_away() {
     on_all(3, |rank| {
@@ -342,7 +341,7 @@ fn one_who_stood_by_takes_nothing_away() {
     });
 }
 
-/// A client sleeps until somebody takes over; the last who could leaves.
+/// A client sleeps until a server takes over. When the last rank that could do so leaves, the client gets an error.
 #[test]
 fn clients_hear_of_the_last_who_stood_by() {
     for scheme in [Scheme::SlotServer, Scheme::MpServer(0)] {
@@ -358,7 +357,7 @@ fn clients_hear_of_the_last_who_stood_by() {
                     other => expect(format!("{other:?}"), "unknown".to_owned()),
                 };
             }
-            // A handle that stays, where there can be two.
+            // If there can be two handles, one of them stays.
             let more = counter.another();
             let mut server = Server::new();
             server.add(counter)?;
@@ -378,7 +377,7 @@ fn clients_hear_of_the_last_who_stood_by() {
     }
 }
 
-/// The server is a thread of the client's rank, and has not begun yet.
+/// The server is a thread of the client's own rank, and has not begun yet.
 #[test]
 fn a_rank_waits_for_its_own_server() {
     let _watchdog = Watchdog::start();
@@ -396,7 +395,7 @@ fn a_rank_waits_for_its_own_server() {
     });
 }
 
-/// The rank that was to serve does not; another one does, if it stands by.
+/// The rank that should serve never does. Another one does, if it stands by.
 #[test]
 fn who_never_serves_is_not_waited_for() {
     for followed in [false, true] {
@@ -416,7 +415,7 @@ fn who_never_serves_is_not_waited_for() {
                 drop(counter);
                 return others.wait();
             }
-            // Asked of the one who went, and perhaps after it went.
+            // The first operation is sent to the rank that leaves, perhaps after it has left.
             let first = counter.apply(1);
             let second = counter.apply(1);
             drop(counter);
@@ -436,7 +435,6 @@ fn who_never_serves_is_not_waited_for() {
     }
 }
 
-/// Also what was sent to one that never looked.
 /// The last handle that could have served is dropped while all others wait, one of them in its own rank.
 #[test]
 fn a_handle_that_is_dropped_was_the_last_that_could_serve() {
@@ -455,7 +453,7 @@ fn a_handle_that_is_dropped_was_the_last_that_could_serve() {
         }
         let mut another = counter.another()?;
         let waiting = std::thread::spawn(move || unserved(&mut another));
-        // Both are asleep, most likely.
+        // Most likely both are asleep by now.
         std::thread::sleep(std::time::Duration::from_millis(50));
         drop(counter);
         waiting.join().map_err(|_| Error::other("a panic"))?
@@ -468,7 +466,7 @@ fn an_object_opened_again_gets_no_operation_of_the_one_before() {
         let open =
             || Protected::<Counter>::open(rank, "counter", Scheme::MpServer(0), |count| *count = 5);
         let mut others = Together::new(rank)?;
-        // Asks, and stands by before the other one opens its channels.
+        // Rank 2 asks, and stands by, before the other rank opens its channels.
         let mut server = Server::new();
         if rank.id() == 2 {
             let counter = open()?;
@@ -490,7 +488,8 @@ fn an_object_opened_again_gets_no_operation_of_the_one_before() {
     });
 }
 
-/// Who was to serve does not: it leaves as it was about to, or says nothing at all. Another one still can.
+/// The rank that should serve never does: it leaves when it was about to begin, or without a sign. Another one can
+/// still serve.
 #[test]
 fn nobody_waits_for_a_first_server_that_leaves() {
     let schemes = [Scheme::SlotServer, Scheme::MpServer(0)];
@@ -510,8 +509,8 @@ fn nobody_waits_for_a_first_server_that_leaves() {
                 return others.wait();
             }
             others.wait()?;
-            // Of an object that any rank may be the first to serve, the others wait as well; of one for which
-            // a rank is named, not.
+            // If any rank may be the first server, calls end only after all remaining ranks wait, so rank 2 waits as
+            // well. If a rank is named as the server, that is not necessary.
             if rank.id() == 1 || scheme == Scheme::SlotServer {
                 match counter.apply(1).map_err(Error::into_kind) {
                     Err(ErrorKind::OutcomeUnknown { .. }) => {}
@@ -542,7 +541,7 @@ fn serving_ends_with_the_last_handle_of_the_own_rank() {
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 (0..10).for_each(|_| _ = client.apply(1).unwrap());
-                // The server rests by then.
+                // The server sleeps by then.
                 std::thread::sleep(std::time::Duration::from_millis(100));
                 drop(client);
             });
@@ -568,7 +567,7 @@ fn a_server_that_rests_is_woken_to_ask_whether_to_go_on() {
             std::thread::scope(|scope| {
                 scope.spawn(move || {
                     std::thread::sleep(std::time::Duration::from_millis(100));
-                    // It goes on after the first.
+                    // It goes on after the first wake-up.
                     waker.wake();
                     std::thread::sleep(std::time::Duration::from_millis(20));
                     *go_on.lock().unwrap() = false;
@@ -583,7 +582,8 @@ fn a_server_that_rests_is_woken_to_ask_whether_to_go_on() {
     }
 }
 
-/// A client waits for the first server as a handle becomes a server's: it is never told that nobody serves.
+/// A client waits for the first server when a handle becomes a server's. It never gets the error that there is no
+/// server.
 #[test]
 fn who_waits_as_a_server_begins_is_served() {
     let _watchdog = Watchdog::start();
@@ -593,7 +593,7 @@ fn who_waits_as_a_server_begins_is_served() {
         let counter = Protected::<Counter>::open(&rank, "counter", section, |_| ()).unwrap();
         let served = counter.another().unwrap();
         let client = std::thread::spawn(move || counter.apply(7));
-        // Until the client waits, or is about to.
+        // Waits until the client waits, or is about to.
         std::thread::sleep(std::time::Duration::from_micros(round % 200));
         let mut server = Server::new();
         server.add(served).unwrap();

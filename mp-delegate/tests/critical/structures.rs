@@ -1,5 +1,5 @@
-//! Counter, stack and queues beside what they are when one thread alone uses them, with any number of
-//! ranks, and with little or no room.
+//! Counter, stack and queues, compared with the same objects in a single thread, with any number of ranks, and with
+//! little or no room.
 
 use mp_core::{Error, ErrorKind, Rank, Result, World};
 use mp_delegate::critical::{
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// What values go through, whatever it is.
+/// A stack or a queue.
 trait Through: Send {
     fn put(&mut self, value: u64) -> Result<Result<(), Full>>;
     fn take(&mut self) -> Result<Option<u64>>;
@@ -42,7 +42,7 @@ through!(TwoLockQueue, enqueue, dequeue);
 through!(TreiberStack, push, pop);
 through!(RingQueue, enqueue, dequeue);
 
-/// Random operations of one client, and what comes of them.
+/// Executes random operations of one client, and checks their results.
 fn behaves(
     object: &mut dyn Through,
     capacity: usize,
@@ -52,10 +52,11 @@ fn behaves(
     let mut values = std::collections::VecDeque::new();
     let mut random = Random::new(capacity as u64);
     for number in 0..operations as u64 {
-        // Now more come in, now more go out, so that it is full and empty again and again.
+        // More values are put in for a while, and then more are taken out, so that the object is full and empty again
+        // and again.
         let fills = (number / (2 * capacity as u64 + 8)).is_multiple_of(2);
         if random.below(4) > u64::from(!fills) * 2 {
-            // All 64 bits.
+            // The values use all 64 bits.
             let value = random.next();
             let room = values.len() < capacity;
             expect(object.put(value)?, if room { Ok(()) } else { Err(Full(value)) })?;
@@ -70,7 +71,7 @@ fn behaves(
     Ok(())
 }
 
-/// The last rank is the only one that uses it; where rank 0 has to serve, it does.
+/// Only the last rank uses the object. If rank 0 has to serve, it does.
 fn alone<T>(
     rank: &Rank,
     object: T,
@@ -125,7 +126,8 @@ fn one_client_finds_what_it_put_where_nothing_is_protected() {
     }
 }
 
-/// Each user puts in `times` values, which say who and when, and takes out as many. What it took.
+/// Each user puts in `times` values, which contain its number and their order, and takes out as many. Returns the
+/// values that it took.
 fn exchange(object: &mut dyn Through, me: usize, times: u64) -> Result<Vec<u64>> {
     let mut taken = Vec::new();
     let mut next = 0;
@@ -144,7 +146,7 @@ fn exchange(object: &mut dyn Through, me: usize, times: u64) -> Result<Vec<u64>>
     Ok(taken)
 }
 
-/// No value is lost or comes twice; a queue's come in the order of whoever put them in.
+/// Checks that no value is lost or returned twice, and that a queue keeps the order of each rank's values.
 fn nothing_is_lost(what: &str, taken: &[Vec<u64>], first: usize, times: u64, in_order: bool) {
     let users = first as u64..(taken.len()) as u64;
     let mut all = taken.concat();
@@ -166,7 +168,7 @@ const KINDS: [&str; 5] = ["stack", "queue", "queue of two locks", "Treiber's sta
 fn any_number_of_ranks_exchanges_values() {
     const TIMES: u64 = 15;
     for ranks in SIZES {
-        // One place for all, or some.
+        // One place for all ranks, or a few.
         for capacity in [1, 5] {
             let schemes: Vec<_> =
                 Scheme::ALL.into_iter().filter(|s| users(*s, ranks) > 0).collect();
@@ -217,7 +219,7 @@ fn any_number_of_ranks_exchanges_values() {
     }
 }
 
-/// More threads than there are seats, in each of two ranks.
+/// More threads than seats, in each of two ranks.
 #[test]
 fn threads_of_a_rank_exchange_values() {
     const TIMES: u64 = 100;
@@ -272,7 +274,7 @@ fn threads_of_a_rank_exchange_values() {
     nothing_is_lost("ring", &taken.unwrap().concat(), 0, TIMES, true);
 }
 
-/// A place that was given up is had again.
+/// A place that was given up can be taken again.
 #[test]
 fn handles_are_counted() {
     let rank = World::solo().unwrap();
@@ -286,7 +288,7 @@ fn handles_are_counted() {
     }
 }
 
-/// Operations in flight at both ends, and results that say what became of each.
+/// Operations are in flight at both ends, and their results are checked.
 #[test]
 fn operations_are_submitted() {
     on_all(3, |rank| {
@@ -331,7 +333,7 @@ fn operations_are_submitted() {
     });
 }
 
-/// Each end has a server of its own, which goes on while the other does nothing.
+/// Each end has its own server, which goes on while the other does nothing.
 #[test]
 fn two_servers_serve_the_ends() {
     on_all(4, |rank| {
@@ -376,7 +378,7 @@ fn two_servers_serve_the_ends() {
     });
 }
 
-/// Whoever comes second wants something else.
+/// The second rank opens the object with other parameters.
 #[test]
 fn another_capacity_is_a_mismatch() {
     fn refused<T>(rank: &Rank, opened: Result<T, Error>, name: &str) -> Result<u8> {
@@ -390,8 +392,8 @@ fn another_capacity_is_a_mismatch() {
     let code = |rank: &Rank| {
         let me = rank.id();
         let mut opened = Vec::new();
-        // By a little, and by so much that it takes another number of lines. By names of their own: a
-        // queue of two locks that was refused has opened only some of its parts.
+        // The capacity differs by a little, and by so much that the number of lines differs. The names are different,
+        // because a refused queue with two locks has opened only some of its parts.
         for more in [1, 1000] {
             let section = Section::new(Scheme::Mcs).len(2 + more * me);
             let name = |of: &str| format!("{of} of {more}");
@@ -408,7 +410,7 @@ fn another_capacity_is_a_mismatch() {
         }
         let more_handles = TreiberStack::open(rank, "handles", 5, 1 + me);
         opened.push(refused(rank, more_handles, "handles")?);
-        // Another kind of object by the same name.
+        // Another kind of object with the same name.
         let section = Section::new(Scheme::Mcs).len(4);
         opened.push(match me {
             0 => refused(rank, Stack::open(rank, "kind", section), "kind")?,
@@ -449,7 +451,7 @@ fn what_cannot_be_is_refused() {
     let long = "n".repeat(65);
     assert!(TwoLockQueue::open(&rank, &long, Scheme::Mcs).is_err());
     assert!(TreiberStack::open(&rank, &long, 1, 1).is_err());
-    // Nor does any of that take memory.
+    // The failed calls must not take memory either.
     assert!(rank.memory().in_use < 100 << 10, "{:?}", rank.memory());
 }
 
@@ -462,7 +464,7 @@ fn a_counter_wraps_around() {
     assert_eq!(counter.fetch_add(0).unwrap(), 2);
 }
 
-/// Whatever is in memory that all ranks write.
+/// Memory that all ranks write may contain anything.
 #[test]
 fn a_state_that_has_no_meaning_does_no_harm() {
     use mp_delegate::critical::Object;
@@ -478,13 +480,12 @@ fn a_state_that_has_no_meaning_does_no_harm() {
             }
         }
     }
-    // An end without nodes has no room, and no values.
+    // An end without nodes has no room and no values.
     assert_eq!(Enqueuers::apply(&mut 7, 1).put(), Err(Full(1)));
     assert_eq!(Dequeuers::apply(&mut 7, ()).taken(), None);
 }
 
-/// A rank that is killed while it uses what nothing protects: the others go on, and no place is
-/// taken away from them.
+/// A rank is killed while it uses an object without protection. The others go on, and lose no places.
 #[test]
 fn a_death_where_nothing_is_protected_disturbs_nobody() {
     for seed in 0..4 {

@@ -1,4 +1,4 @@
-//! Several threads of a rank, and guards of locks.
+//! Several threads of a rank, and the guards of locks.
 
 use std::{
     cell::RefCell,
@@ -15,7 +15,7 @@ use crate::{
     support::{Together, Watchdog, on_all, parts},
 };
 
-/// More handles than seats: some have one for themselves, the others share one.
+/// More handles than seats: some have their own seat, and the others share one.
 #[test]
 fn handles_of_a_rank_take_turns() {
     for scheme in Scheme::ALL.into_iter().filter(|scheme| !matches!(scheme, Scheme::MpServer(_))) {
@@ -48,7 +48,7 @@ fn handles_of_a_rank_take_turns() {
     }
 }
 
-/// A seat that was given up is taken again, with what was left in its words.
+/// A seat that was given up is taken again, with the old content of its words.
 #[test]
 fn seats_are_used_again() {
     for scheme in Scheme::ALL.into_iter().filter(|scheme| !matches!(scheme, Scheme::MpServer(_))) {
@@ -100,7 +100,7 @@ fn guards_protect_the_value() {
     }
 }
 
-/// Locks within locks, given up in any order.
+/// Nested locks, unlocked in any order.
 #[test]
 fn locks_nest() {
     let locks = Scheme::ALL.into_iter().filter(|scheme| scheme.is_lock());
@@ -148,7 +148,7 @@ fn a_guard_that_a_panic_drops_poisons() {
     }
 }
 
-/// The second lock of the same value by the same thread would wait for the first.
+/// A second lock of the same value by the same thread would wait for the first, so it is refused.
 #[test]
 fn a_lock_within_itself_is_refused() {
     let rank = World::solo().unwrap();
@@ -171,7 +171,7 @@ fn a_lock_within_itself_is_refused() {
     }
 }
 
-/// The value was changed by whoever panicked, whatever others had waited for meanwhile.
+/// The panicking thread has changed the value. A rank that waited for the lock is refused.
 #[test]
 fn who_waits_for_a_value_that_is_poisoned_meanwhile_is_refused() {
     let _watchdog = Watchdog::start();
@@ -192,13 +192,13 @@ fn who_waits_for_a_value_that_is_poisoned_meanwhile_is_refused() {
                 let mut value = counter.lock().unwrap();
                 *value = 7;
                 others.wait().unwrap();
-                // The other one queues up.
+                // The other rank joins the queue.
                 std::thread::sleep(Duration::from_millis(50));
                 panic!("in the middle");
             }));
             expect(panicked.is_err(), true)?;
             others.wait()?;
-            // And does not keep the lock.
+            // The refused call must not keep the lock.
             counter.clear_poison();
             let again = counter.lock();
             expect(again.is_ok_and(|value| *value == 7), true)
@@ -207,7 +207,7 @@ fn who_waits_for_a_value_that_is_poisoned_meanwhile_is_refused() {
     }
 }
 
-/// A lock that is taken and given up while a panic unwinds, which has nothing to do with it.
+/// A lock is taken and unlocked while an unrelated panic unwinds.
 #[test]
 fn a_guard_of_a_thread_that_panics_already_does_not_poison() {
     struct Cleanup<'a>(&'a mut Protected<Counter>);
@@ -226,7 +226,7 @@ fn a_guard_of_a_thread_that_panics_already_does_not_poison() {
     assert_eq!(counter.apply(0).unwrap(), 1);
 }
 
-/// Several looks through one guard at the same time.
+/// One guard is used for several accesses at the same time.
 #[test]
 fn a_guard_is_looked_through_more_than_once() {
     let rank = World::solo().unwrap();
@@ -238,7 +238,7 @@ fn a_guard_is_looked_through_more_than_once() {
     assert_eq!((first[0], second[2], first[1]), (1, 3, 2));
 }
 
-/// It may end at any time, in the middle of something: nobody waits for it.
+/// The thread may end at any time, in the middle of an operation. No rank waits for it.
 #[test]
 fn a_thread_that_outlives_its_ranks_code_is_not_waited_for() {
     let _watchdog = Watchdog::start();
@@ -268,7 +268,7 @@ fn a_thread_that_outlives_its_ranks_code_is_not_waited_for() {
             ),
             true,
         )?;
-        // A wait that finds nobody missing.
+        // This call waits for the lock, and must not take rank 0 for lost.
         let another = counter.another()?;
         let (held, holds) = mpsc::channel();
         std::thread::scope(|scope| {
@@ -293,7 +293,7 @@ fn a_thread_that_outlives_its_ranks_code_is_not_waited_for() {
     result.unwrap();
 }
 
-/// More than there is room for at hand.
+/// More locks than a thread has room for without allocation.
 #[test]
 fn a_thread_holds_as_many_locks_as_it_likes() {
     let _watchdog = Watchdog::start();
@@ -318,7 +318,7 @@ fn a_thread_holds_as_many_locks_as_it_likes() {
     }
 }
 
-/// Though their memories begin alike.
+/// Objects of two worlds are separate, although their memories begin in the same way.
 #[test]
 fn objects_of_two_worlds_do_not_exclude_each_other() {
     let _watchdog = Watchdog::start();
@@ -334,8 +334,8 @@ fn objects_of_two_worlds_do_not_exclude_each_other() {
     }
 }
 
-/// The server begins when it gets a message that the rank's other thread has under way, while one waits for the server
-/// and the other one for the turn of the seat that both share.
+/// Two threads of a client share a seat. One waits for the server, and the other waits for the seat. The server begins
+/// only when it gets a message that the second thread has pending.
 #[test]
 fn who_waits_for_a_turn_brings_on_what_it_has_under_way() {
     on_all(2, |rank| {
@@ -352,7 +352,7 @@ fn who_waits_for_a_turn_brings_on_what_it_has_under_way() {
         let begin = RefCell::new(Some(rank.sender::<u8>("begin", 0, channel)?));
         let [first, second] = [counter.another()?, counter.another()?];
         let first = thread::spawn(move || first.apply(1));
-        // It has the turn, most likely.
+        // Most likely the first thread has the seat by now.
         thread::sleep(Duration::from_millis(20));
         let part = parts::calling(move || {
             if let Some(mut begin) = begin.take() {
@@ -365,7 +365,7 @@ fn who_waits_for_a_turn_brings_on_what_it_has_under_way() {
     });
 }
 
-/// Of the handles that share a seat, one waits for a first server, or for its turn, and another one is to serve.
+/// Of the handles that share a seat, one waits for a first server, or for the seat, and another one becomes the server.
 #[test]
 fn each_handle_that_shares_a_seat_may_serve() {
     for waiting in [1, 2, 3] {
@@ -381,7 +381,7 @@ fn each_handle_that_shares_a_seat_may_serve() {
                 .into_iter()
                 .map(|handle| scope.spawn(move || handle.apply(1).map(drop)))
                 .collect();
-            // They sleep, most likely.
+            // Most likely they sleep by now.
             thread::sleep(Duration::from_millis(20));
             assert!(clients.iter().all(|client| !client.is_finished()), "told too early");
             let mut server = Server::new();

@@ -1,4 +1,4 @@
-//! Sends that are delegated only where that pays.
+//! Sends that are delegated only if that pays.
 
 use std::{
     borrow::Borrow,
@@ -26,8 +26,8 @@ fn from(bytes: usize) -> Option<BreakEven> {
     Some(BreakEven { awake: bytes, asleep: bytes })
 }
 
-/// A request of a send that the caller carried out is done when the call returns, also if the
-/// thread was off the processor all the time; one that was delegated is not, if the channel is full.
+/// A request of a send that the caller carried out is done when the call returns, even if the thread never ran. The
+/// request of a delegated send is not done if the channel is full.
 #[test]
 fn small_messages_are_sent_at_once_and_full_channels_delegate() {
     let _watchdog = Watchdog::start();
@@ -59,7 +59,7 @@ fn small_messages_are_sent_at_once_and_full_channels_delegate() {
     });
 }
 
-/// Sizes around the break-even, so that messages of a channel are sent by both in turn.
+/// Sizes around the break-even, so that both the caller and the thread send messages of a channel.
 #[test]
 fn the_order_is_that_of_the_calls() {
     let _watchdog = Watchdog::start();
@@ -110,7 +110,7 @@ fn without_a_spare_thread_nothing_is_delegated() {
     });
 }
 
-/// A megabyte that knows whether another thread than the one that made it has copied it.
+/// A message of one megabyte that notes whether another thread than its creator has copied it.
 #[derive(Debug)]
 struct Witness {
     words: Vec<u64>,
@@ -135,13 +135,13 @@ impl Borrow<[u64]> for Witness {
     }
 }
 
-/// How many cores worlds have here.
+/// Returns how many cores worlds have here.
 fn cores() -> usize {
     World::threads(1).run(|rank| Ok(rank.cores())).unwrap()[0]
 }
 
-/// Whether a megabyte of rank 0's is delegated, in a world of so many ranks, where so many threads serve
-/// it that never sleep.
+/// Returns whether a message of one megabyte of rank 0 is delegated, in a world of so many ranks, with so many threads
+/// that never sleep.
 fn is_delegated(ranks: usize, threads: usize, spare: Option<Spare>) -> bool {
     let results = World::threads(ranks).run(|rank| {
         if rank.id() != 0 {
@@ -155,7 +155,7 @@ fn is_delegated(ranks: usize, threads: usize, spare: Option<Spare>) -> bool {
         let sender = rank.sender::<[u64]>("auto", 0, channel)?;
         let set: Vec<usize> = (0..threads.len()).collect();
         let mut to = threads.delegate_to(sender, &set, Choice::Auto);
-        // Each is at work from when it has found its lane.
+        // A thread is running when it has found its lane.
         while rank.size() + threads.len() > rank.cores() && !rank.is_crowded() {
             thread::yield_now();
         }

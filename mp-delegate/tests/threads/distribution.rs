@@ -42,7 +42,7 @@ fn all_of_it_to_everybody() {
             for round in 0..20 {
                 multicast(&mut to, rank.buffer_from(&vec![round; 1000])?).wait()?;
             }
-            // Nobody waits for it.
+            // The request is dropped.
             drop(multicast(&mut to, [20; 1000]));
             return Ok(());
         }

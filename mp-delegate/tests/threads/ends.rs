@@ -1,4 +1,4 @@
-//! What does not go on: receivers that stop, ranks that die, messages that panic.
+//! Sends that can't continue: receivers that stop, ranks that die, messages that panic.
 
 use std::{
     borrow::Borrow,
@@ -25,7 +25,7 @@ use crate::{
 
 const LONG: Duration = Duration::from_secs(8);
 
-/// A receiver takes some messages and closes its end, with many more delegated.
+/// A receiver takes some messages and closes its end, while many more are delegated.
 #[test]
 fn a_receiver_that_stops() {
     for degree in [0, 1, 4] {
@@ -55,7 +55,7 @@ fn a_receiver_that_stops() {
                     let unsent = buffer.wait().expect_err("nobody takes it");
                     closed(&unsent.error)?;
                     ensure!(*unsent.message == [7; 100], "not the buffer that was given");
-                    // And so from now on, at once.
+                    // All later sends fail as well, at once.
                     closed(&to.send([1]).wait().expect_err("nobody takes it").error)
                 } else {
                     let from = rank.receiver::<[u64]>("few", 0, channel)?;
@@ -111,7 +111,7 @@ fn a_receiver_that_dies() {
     }
 }
 
-/// A rank that is a thread is lost when it panics: what was delegated for it comes back.
+/// A rank that is a thread is lost when it panics. Messages that were delegated for it come back.
 #[test]
 fn a_receiver_that_panics() {
     for degree in [0, 1, 4] {
@@ -144,7 +144,7 @@ fn a_receiver_that_panics() {
             let from = rank.receiver::<[u64]>("lost", 0, channel)?;
             rank.receiver::<u8>("ready", 0, Channel::degree(1))?.receive()?;
             from.receive()?;
-            // Not closed by the panic, as in a thread that is stuck elsewhere.
+            // The panic must not close the receiver, as in a thread that is stuck elsewhere.
             std::mem::forget(from);
             std::panic::resume_unwind(Box::new("as planned"));
         });
@@ -161,8 +161,8 @@ fn peer_lost(error: &Error, lost: usize) -> Result<()> {
     Ok(())
 }
 
-/// A rank dies while one of its threads has not filled a slot and others have filled later ones: no
-/// message comes without the ones before it.
+/// A rank dies while one of its threads has not filled a slot and others have filled later ones. No message is received
+/// without the ones before it.
 #[test]
 fn a_sender_that_dies_between_two_messages() {
     for moved in [false, true] {
@@ -201,7 +201,7 @@ fn a_sender_that_dies_between_two_messages() {
     }
 }
 
-/// As many channels as there are kinds.
+/// Opens one channel of each kind.
 fn kinds(rank: &Rank) -> Result<Vec<Sender<[u64]>>> {
     let all = Endpoints::new([0], [1]);
     Ok(vec![
@@ -222,7 +222,7 @@ fn receive_kinds(rank: &Rank) -> Result<Vec<mp_core::Receiver<[u64]>>> {
     ])
 }
 
-/// A message that panics when it is lent is not sent, and stops no other.
+/// A message that panics when it is lent is not sent, and does not stop the others.
 #[test]
 fn a_message_that_can_not_be_lent() {
     on_all(2, |rank| {
@@ -246,7 +246,7 @@ fn a_message_that_can_not_be_lent() {
                         }
                     }
                 }
-                // The last ones of all: nothing comes after the tombstone but the end.
+                // These are the last messages: only the end comes after the tombstone.
                 let last = Stray { panics: true, ..Stray::new([60]) };
                 ensure!(to.send(last).wait().is_err(), "it was sent");
             }
@@ -254,7 +254,7 @@ fn a_message_that_can_not_be_lent() {
         }
         for (kind, from) in receive_kinds(rank)?.into_iter().enumerate() {
             for n in (0..60u64).filter(|n| n % 3 != 1 && !(30..40).contains(n)) {
-                // Also in a select, which looks otherwise.
+                // The select polls in another way.
                 if n % 2 == 0 {
                     let mut select = Select::new();
                     select.add(&from);
@@ -268,8 +268,7 @@ fn a_message_that_can_not_be_lent() {
     });
 }
 
-/// A message that nobody wants back panics when it is dropped: it was sent all the same, and the
-/// thread goes on.
+/// A message whose request was dropped panics when it is dropped. It was sent nevertheless, and the thread goes on.
 #[test]
 fn a_message_that_can_not_be_dropped() {
     on_all(2, |rank| {
@@ -298,8 +297,7 @@ fn a_message_that_can_not_be_dropped() {
     });
 }
 
-/// The same in the thread that lets go of the request: it gets the panic, and what was given is
-/// dropped once.
+/// The same in the thread that drops the request: that thread gets the panic, and the message is dropped once.
 #[test]
 fn a_message_that_can_not_be_dropped_by_who_gave_it() {
     struct Fragile(Vec<u64>, Arc<AtomicUsize>);
@@ -321,7 +319,7 @@ fn a_message_that_can_not_be_dropped_by_who_gave_it() {
         let threads = CommThreads::start(1)?;
         let mut to = threads.delegate(rank.sender::<[u64]>("self", 0, channel)?);
         let from = rank.receiver::<[u64]>("self", 0, channel)?;
-        // More than a lane begins with.
+        // More messages than a lane has at first.
         for n in 0..100 {
             let request = to.send(Fragile(vec![n], Arc::clone(&dropped)));
             until("it is sent", || request.is_done());
@@ -335,7 +333,7 @@ fn a_message_that_can_not_be_dropped_by_who_gave_it() {
     assert_eq!(dropped.load(Ordering::Relaxed), 100);
 }
 
-/// A message that panics the second time it is lent, which may be while it is being weighed.
+/// A message that panics the second time it is lent, which may be while its size is determined.
 #[test]
 fn a_message_that_is_lent_once() {
     struct Once(Cell<bool>);
@@ -368,7 +366,7 @@ fn a_message_that_is_lent_once() {
     done.unwrap();
 }
 
-/// What was delegated and not sent is given up when its rank panics.
+/// Delegated messages that were not sent are given up when their rank panics.
 #[test]
 fn a_rank_that_panics_does_not_wait() {
     let _watchdog = Watchdog::start();
@@ -383,7 +381,7 @@ fn a_rank_that_panics_does_not_wait() {
             }
             std::panic::resume_unwind(Box::new("as planned"));
         }
-        // It waits for something else, which the panic alone can end.
+        // This rank waits for another message, so that only the panic can end the wait.
         let other = rank.receiver::<u8>("never", 0, Channel::degree(1))?;
         peer_lost(&other.receive_timeout(LONG).expect_err("nobody sends"), 0)
     });
@@ -395,7 +393,7 @@ fn a_rank_that_panics_does_not_wait() {
     assert_eq!(unsent.load(Ordering::Relaxed), 10, "everything was dropped");
 }
 
-/// Also where one of its communication threads is the last to have the channel's end.
+/// The same if one of the panicking rank's communication threads is the last to hold the end of the channel.
 #[test]
 fn a_channel_that_a_panic_leaves_is_lost() {
     let done = World::threads(2).run(|rank| {
@@ -445,7 +443,7 @@ fn what_is_cancelled_comes_back() {
                 }
             }
             rank.sender::<u8>("go", 1, go)?.send(&0)?;
-            // Without help, behind those that were given up.
+            // The sender itself sends these, after the messages that were given up.
             to.send([100]).wait()?;
             to.send([101]).wait()?;
             to.send([102]).wait()?;
@@ -482,7 +480,7 @@ fn what_can_not_be_sent_at_all_says_so_at_once() {
         let foreign = World::solo()?.buffer_from(&[1u64])?;
         let unsent = to.send_buffer(foreign).wait().expect_err("of another world");
         ensure!(matches!(unsent.error.kind(), ErrorKind::BadChannel { .. }), "{unsent:?}");
-        // Neither took a place.
+        // The refused messages took no places.
         to.send([5]).wait()?;
         ensure!(*from.receive()? == [5], "another message");
         Ok(())

@@ -1,5 +1,5 @@
-//! A task farm whose messages have checksums, with its communication threads where a placement
-//! puts them. For the tests and for the soak.
+//! A task farm whose messages have checksums, with its communication threads where a placement puts them. The tests and
+//! the soak use it.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use mp_delegate::threads::{Choice, CommThreads, Delegated};
 
 use crate::support::{Random, Watchdog};
 
-/// Payload of a message at most, in words.
+/// The longest payload of a message, in words.
 const LEN: u64 = 40;
 
-/// A farm to be run.
+/// The parameters of a farm.
 #[derive(Clone, Debug)]
 pub struct Farm {
     pub placement: KtPlacement,
     pub workers: usize,
     pub degree: u32,
-    /// One channel for all tasks and one for all results, instead of one for each worker.
+    /// Whether there is one channel for all tasks and one for all results, instead of one for each worker.
     pub shared: bool,
     pub tasks: u64,
 }
@@ -33,7 +33,7 @@ impl Farm {
             Some(arguments) => world.args(arguments),
             None => world,
         };
-        // A process's threads serve what it sends itself.
+        // The threads of a process serve its own sends.
         let counts = world.run(|rank| self.run(rank, &plan, None))?;
         Ok(counts.into_iter().sum())
     }
@@ -47,13 +47,13 @@ impl Farm {
         Ok(counts.into_iter().sum())
     }
 
-    /// On any machine, if need be with threads that share a core.
+    /// Returns a plan for any machine, if necessary with threads that share a core.
     fn plan(&self) -> Result<KtPlan> {
         let roles = Role::farm(self.workers);
         Ok(KtPlan::forced(&Topology::read()?, &roles, &Bind::Auto, self.placement)?)
     }
 
-    /// As a rank; how many results came.
+    /// Runs the part of a rank. Returns how many results arrived.
     fn run(&self, rank: &Rank, plan: &KtPlan, threads: Option<&CommThreads>) -> Result<u64> {
         let _watchdog = Watchdog::with_limit(Duration::from_secs(120));
         let collector = self.workers + 1;
@@ -164,7 +164,7 @@ impl Farm {
     }
 }
 
-/// Message `n` of a rank: of a length of its own, with a checksum.
+/// Returns message `n` of a rank. It has its own length, and a checksum.
 fn message(from: u64, n: u64) -> Vec<u64> {
     let mut random = Random::new(n ^ from << 40);
     let mut message = vec![from, n];

@@ -19,7 +19,7 @@ mod sandbox;
 mod scopes;
 mod stray;
 
-/// Waits for several sends; what came of each, in the same order.
+/// Waits for several sends. Returns their results in the same order.
 fn wait_each<S, U>(
     requests: impl IntoIterator<Item = mp_delegate::threads::Request<S, U>>,
 ) -> Vec<mp_core::Result<S, mp_core::SendError<U>>> {

@@ -1,4 +1,4 @@
-//! Messages arrive in the order of the calls, all of them, and whole.
+//! All messages arrive, whole and in the order of the calls.
 
 use mp_core::{Channel, Endpoints, Error, ErrorKind, Rank, Result, World};
 use mp_delegate::threads::{Choice, CommThreads, Delegated};
@@ -9,7 +9,7 @@ use crate::wait_each;
 const DEGREES: [u32; 5] = [0, 1, 3, 4, 100];
 const LEN: usize = 70;
 
-/// What message `n` of producer `from` is.
+/// Returns message `n` of producer `from`.
 fn message(from: usize, n: u64) -> Vec<u64> {
     let mut random = Random::new(n ^ (from as u64) << 40);
     let len = random.below(LEN as u64 + 1);
@@ -18,7 +18,7 @@ fn message(from: usize, n: u64) -> Vec<u64> {
     message
 }
 
-/// Sends so many messages in every way there is.
+/// Sends so many messages in every possible way.
 fn produce(rank: &Rank, to: &mut Delegated<[u64]>, count: u64) -> Result<()> {
     let me = rank.id();
     let (mut copied, mut moved) = (Vec::new(), Vec::new());
@@ -46,7 +46,7 @@ fn produce(rank: &Rank, to: &mut Delegated<[u64]>, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// One channel from each producer to the last rank.
+/// Each producer has one channel to the last rank.
 fn own_channels(rank: &Rank, threads: usize, choice: Choice, count: u64) -> Result<()> {
     let last = rank.size() - 1;
     for degree in DEGREES {
@@ -77,7 +77,7 @@ fn own_channels(rank: &Rank, threads: usize, choice: Choice, count: u64) -> Resu
     Ok(())
 }
 
-/// One channel for all producers.
+/// All producers share one channel.
 fn one_channel(rank: &Rank, threads: usize, count: u64) -> Result<()> {
     let last = rank.size() - 1;
     let endpoints = Endpoints::new(0..last, [last]);
@@ -122,7 +122,7 @@ fn two_to_four_producers() {
 fn chosen_by_load_or_once_for_all() {
     on_all(2, |rank| own_channels(rank, 3, Choice::LeastLoaded, 300));
     on_all(2, |rank| own_channels(rank, 3, Choice::Fixed(1), 100));
-    // One that there is not.
+    // A thread that does not exist.
     on_all(2, |rank| own_channels(rank, 1, Choice::Fixed(1), 100));
 }
 
@@ -133,7 +133,7 @@ fn one_channel_for_several_producers() {
     }
 }
 
-/// Several producers and several receivers at one channel; what each receiver got.
+/// Several producers and several receivers share a channel. Returns the messages that each receiver got.
 fn among_several(rank: &Rank, producers: usize, threads: usize, degree: u32) -> Result<Vec<u64>> {
     const COUNT: u64 = 40;
     let endpoints = Endpoints::new(0..producers, producers..producers + 2);
@@ -147,7 +147,7 @@ fn among_several(rank: &Rank, producers: usize, threads: usize, degree: u32) -> 
     let from = rank.shared_receiver::<[u64]>("several", &endpoints, channel)?;
     let mut next = vec![0; producers];
     let mut got = Vec::new();
-    // The channel is full by then.
+    // The channel is full by now.
     std::thread::sleep(std::time::Duration::from_millis(2));
     for received in &from {
         let received = received?;
@@ -188,7 +188,7 @@ fn several_producers_and_receivers_at_one_channel() {
     }
 }
 
-/// One thread serves an emitter and its workers: Buono's KT-generalized.
+/// One thread serves an emitter and its workers, as Buono's KT-generalized.
 #[test]
 fn threads_shared_by_all_ranks() {
     for count in [1, 2, 3] {
@@ -233,7 +233,7 @@ fn threads_shared_by_all_ranks() {
     }
 }
 
-/// What a single value is: in the node itself, in a box, of no size.
+/// Single values that are stored in the node, in a box, or have no size.
 #[test]
 fn values_of_all_sizes() {
     fn send<T: mp_core::Plain + PartialEq + Send + Sync>(value: T) {
@@ -268,7 +268,7 @@ fn values_of_all_sizes() {
     send(());
 }
 
-/// A small version of the soak (`cargo run --release -p mp-delegate --example soak-delegated`).
+/// A short version of the soak (`cargo run --release -p mp-delegate --example soak-delegated`).
 #[test]
 fn many_messages_with_checksums() {
     on_all(3, |rank| {

@@ -1,4 +1,4 @@
-//! Threads that are switched off and on, stopped, shut down, and that have nothing to do.
+//! Threads that are switched off and on, stopped, shut down, or have no work.
 
 use std::{
     sync::{
@@ -65,7 +65,7 @@ fn a_thread_that_is_off_is_given_nothing() {
         let from = rank.receiver::<u64>("off", 0, channel)?;
         let mut to = threads.delegate(rank.sender::<u64>("off", 0, channel)?);
         threads.switch(0, false);
-        // At once, by the caller, once it has taken effect.
+        // The caller sends at once, as soon as the switch has taken effect.
         let mut n = 0;
         until("the caller sends", || {
             n += 1;
@@ -76,7 +76,7 @@ fn a_thread_that_is_off_is_given_nothing() {
         for n in 0..3 {
             ensure!(to.send(n).is_done(), "the caller sends");
         }
-        // Nobody else would make room.
+        // No other rank would make room.
         to.set_wait(Duration::from_millis(5));
         let full = to.send(3).wait().expect_err("no room");
         ensure!(matches!(full.error.kind(), ErrorKind::Timeout { .. }), "{full:?}");
@@ -84,7 +84,7 @@ fn a_thread_that_is_off_is_given_nothing() {
             ensure!(*from.receive()? == n, "message {n}");
         }
         threads.switch(0, true);
-        // Behind the one that was given up.
+        // After the message that was given up.
         until("the thread sends", || {
             n += 1;
             let request = to.send(n);
@@ -127,7 +127,7 @@ fn a_thread_that_is_stopped_hands_its_queue_on() {
     });
 }
 
-/// With requests outstanding: each ends, those that were sent arrive, and no others.
+/// A shutdown with pending requests: every request ends, the sent messages arrive, and no others.
 #[test]
 fn shut_down_with_requests_outstanding() {
     for degree in [0, 1, 4, 100] {
@@ -155,7 +155,7 @@ fn shut_down_with_requests_outstanding() {
                     Ok(()) => arrive.push(100),
                     Err(unsent) => ensure!(*unsent.message == [100; 4], "another buffer"),
                 }
-                // By the caller, from now on.
+                // From now on, the caller sends.
                 for n in 101..110 {
                     let request = to.send(vec![n; 4]);
                     ensure!(request.is_done(), "the caller sends");
@@ -178,7 +178,7 @@ fn shut_down_with_requests_outstanding() {
     }
 }
 
-/// A task's waker runs in the thread, which does not survive its panic.
+/// A task's waker runs in the thread, and its panic ends the thread.
 #[test]
 fn a_thread_that_dies_hands_its_queue_on() {
     struct Deadly(AtomicUsize);
@@ -223,7 +223,7 @@ fn a_thread_that_dies_hands_its_queue_on() {
                     }
                 }
             }
-            // It serves no more; whoever is left does.
+            // The thread does not serve any more. The remaining ones do.
             std::thread::scope(|scope| {
                 let sending = scope.spawn(|| to.send(100).wait());
                 while *from.receive_timeout(LONG)? != 100 {}
@@ -235,7 +235,7 @@ fn a_thread_that_dies_hands_its_queue_on() {
     }
 }
 
-/// One task's waker panics; the others' are called.
+/// The waker of one task panics. The wakers of the others are called.
 #[test]
 fn a_waker_that_panics_loses_no_other() {
     struct Task {
@@ -267,11 +267,11 @@ fn a_waker_that_panics_loses_no_other() {
             let polled = std::pin::Pin::new(request).poll(&mut Context::from_waker(&waker));
             ensure!(polled.is_pending(), "no room");
         }
-        // The first one's answer wakes all: nobody knows whose waker is whose.
+        // The answer to the first request wakes all tasks, because the thread does not know whose waker is whose.
         ensure!(*from.receive()? == 0, "another message");
         let woken = || tasks.iter().all(|task| task.calls.load(Ordering::Relaxed) > 0);
         until("every task is woken", woken);
-        // The thread is gone with the panic, and its queue with it: no other serves this sender.
+        // The panic has ended the thread, and its queue with it. No other thread serves this sender.
         for (n, answer) in (1..).zip(wait_each(requests)) {
             match answer {
                 Ok(value) => ensure!(value == n, "another value"),
@@ -283,8 +283,8 @@ fn a_waker_that_panics_loses_no_other() {
     done.unwrap();
 }
 
-/// A task that goes with its waker, in the thread that its own sender is served by; with the last
-/// handle to that thread, too, or without.
+/// A task is dropped with its waker, in the thread that serves the task's own sender, with or without the last handle
+/// of that thread.
 #[test]
 fn a_thread_that_drops_its_own_sender() {
     drop_own_sender(true);
@@ -320,8 +320,8 @@ fn drop_own_sender(last: bool) {
     done.unwrap();
 }
 
-/// Neither a thread without work nor one whose channels are full uses its core. In a process of
-/// its own, where no other test's threads are.
+/// Neither a thread without work nor a thread with full channels uses its core. This test runs in a separate process,
+/// without threads of other tests.
 #[test]
 fn who_can_do_nothing_sleeps() {
     let _watchdog = Watchdog::start();
@@ -354,7 +354,7 @@ fn who_can_do_nothing_sleeps() {
         let named: Vec<_> = seen.blocked_sends.iter().map(|channel| &*channel.name).collect();
         ensure!(named.iter().all(|&name| name == "full"), "{named:?}");
         ensure!((1..=3).contains(&named.len()) && !seen.helped, "{seen:?}");
-        // And they wake again.
+        // The threads wake up again.
         rank.sender::<u8>("look", 1, channel)?.send(&0)?;
         drop(full);
         drop(idle.send(1));

@@ -1,4 +1,4 @@
-//! What a trace shows of delegated sends.
+//! The trace of delegated sends.
 
 use std::{thread, time::Duration};
 
@@ -47,7 +47,7 @@ fn every_send_is_delegated_and_copied_once() {
                 _ => drop(to.send_here(&mut borrowed[..len])?),
             }
         }
-        // Too long: nothing that a thread could carry out.
+        // The message is too long, so no thread can send it.
         ensure!(to.send(vec![0; 51]).wait().is_err(), "51 elements");
         drop(to);
         threads.shutdown();
@@ -115,7 +115,7 @@ fn copies_keep_to_their_message_when_a_thread_ends_or_a_send_fails() {
         let sent: Vec<bool> = sent.collect();
         drop(to);
         threads.shutdown();
-        // Without a recorder of the rank: the copies alone, in the order of their lanes.
+        // Without a recorder of the rank, there are only the copies, in the order of their lanes.
         let trace = recording.take_trace();
         let mut copied: Vec<u64> = (0..2)
             .flat_map(|kt| spans(&trace, Lane::Kt(kt), Kind::Copy))

@@ -1,9 +1,8 @@
-//! The same where the kernel refuses what makes sleeping cheap.
+//! The same tests where the kernel refuses the calls that make sleeping cheap.
 
 use crate::sandbox::{Refused, run};
 
-/// Who sleeps at several words, or is not sure to be woken, comes back now and then: that takes
-/// processor time.
+/// A thread that sleeps at several words, or may miss a wake-up, wakes now and then, which takes processor time.
 const TESTS: [&str; 5] =
     ["ends::", "requests::", "threads::", "--skip", "who_can_do_nothing_sleeps"];
 

@@ -1,4 +1,4 @@
-//! What one can do with a request.
+//! The operations on requests.
 
 use std::{
     future::Future,
@@ -24,7 +24,7 @@ use crate::{
 
 const SHORT: Duration = Duration::from_millis(5);
 
-/// A rank with a delegated channel to itself.
+/// Runs code in a rank with a delegated channel to itself.
 fn to_itself(
     degree: u32,
     threads: usize,
@@ -35,7 +35,7 @@ fn to_itself(
         let channel = Channel::degree(degree).max_len(4);
         let threads = CommThreads::start(threads)?;
         let sender = rank.sender("self", 0, channel)?;
-        // Closed first, lest the sender waits for it.
+        // This end is dropped first, so that the sender does not wait for the receiver.
         let mut to = threads.delegate(sender);
         let from = rank.receiver("self", 0, channel)?;
         code(rank, &mut to, &from)
@@ -99,7 +99,7 @@ fn what_is_not_sent_yet_can_be_taken_back() {
         let mut take = |n: usize| requests[n].take().expect("taken once");
         let first = take(0);
         until("there is room for one", || first.is_done());
-        // The one that its thread waits with, one behind it, and a buffer.
+        // The message that the thread waits with, one after it, and a buffer.
         ensure!(take(1).cancel().expect("no room") == [1], "another message");
         ensure!(take(3).cancel().expect("no room") == [3], "another message");
         ensure!(*moved.cancel().expect("no room") == [4; 9], "another buffer");
@@ -115,7 +115,7 @@ fn what_is_not_sent_yet_can_be_taken_back() {
     });
 }
 
-/// At any moment: what is taken back does not arrive, everything else does.
+/// Requests are cancelled at any moment. A cancelled message does not arrive, and all others do.
 #[test]
 fn taken_back_at_any_moment() {
     const COUNT: u64 = 2000;
@@ -175,7 +175,7 @@ fn taken_back_at_any_moment() {
     }
 }
 
-/// A lane ends with requests that are being cancelled.
+/// A lane ends while requests in it are being cancelled.
 #[test]
 fn taken_back_while_the_threads_end() {
     for round in 0..200 {
@@ -213,7 +213,7 @@ fn taken_back_while_the_threads_end() {
     }
 }
 
-/// Several at once are waited for, while their threads and the receiver make them ready.
+/// Waits for several requests at the same time, while threads and the receiver complete them.
 #[test]
 fn whichever_is_done_first_of_many() {
     for degree in [1, 4] {
@@ -244,7 +244,7 @@ fn whichever_is_done_first_of_many() {
     }
 }
 
-/// Polled, given another waker, left and dropped at any moment: the last waker is called.
+/// Futures are polled, given another waker, left and dropped at any moment. The last waker is called.
 #[test]
 fn futures_at_any_moment() {
     struct Count(AtomicUsize);
@@ -341,8 +341,7 @@ fn a_request_can_be_waited_for_elsewhere() {
     });
 }
 
-/// Whether a request is dropped before, while or after its message is sent: what it held is
-/// dropped once.
+/// A request is dropped before, while or after its message is sent. Its content is dropped once.
 #[test]
 fn what_nobody_wants_back_is_dropped_once() {
     let dropped = Arc::new(AtomicUsize::new(0));
@@ -368,7 +367,7 @@ fn what_nobody_wants_back_is_dropped_once() {
     assert_eq!(dropped.load(Ordering::Relaxed), 3000);
 }
 
-/// Leaked requests cost their memory, and nothing else; those that outlive everything are safe.
+/// Leaked requests only keep their memory. Requests that outlive everything are safe.
 #[test]
 fn requests_that_are_leaked_or_outlive_their_world() {
     let (kept, outlived) = mpsc::channel();
@@ -393,7 +392,7 @@ fn requests_that_are_leaked_or_outlive_their_world() {
     }
 }
 
-/// More requests than a lane begins with, taken in a wild order.
+/// More requests than a lane has at first, waited for in a mixed order.
 #[test]
 fn many_requests_at_once() {
     to_itself(4, 1, |_, to, from| {
@@ -419,7 +418,7 @@ fn many_requests_at_once() {
     });
 }
 
-/// The error of something else that the rank has under way ends a wait that has a limit, and says so.
+/// The error of other pending work of the rank ends a wait with a limit, and is returned by it.
 #[test]
 fn a_wait_tells_what_else_has_failed() {
     to_itself(1, 1, |rank, to, from| {

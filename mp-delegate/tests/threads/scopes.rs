@@ -1,4 +1,4 @@
-//! Sends of what is only borrowed.
+//! Sends of borrowed messages.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -34,7 +34,7 @@ fn rows_of_a_matrix() {
                     }
                     Ok::<(), mp_core::Error>(())
                 })?;
-                // It is ours again.
+                // The matrix can be changed again.
                 matrix.iter_mut().for_each(|element| *element += round);
             }
             return Ok(());
@@ -76,7 +76,7 @@ fn what_was_lent_can_be_taken_back() {
     done.unwrap();
 }
 
-/// Together with a send of what is owned, for a time, and as futures.
+/// Scoped sends are waited for together with a send of an owned message, with a limit, and as futures.
 #[test]
 fn scoped_sends_are_requests_like_others() {
     on_all(2, |rank| {
@@ -92,7 +92,7 @@ fn scoped_sends_are_requests_like_others() {
                 let [mut first, mut second, third] =
                     rows.each_ref().map(|row| scope.send(&mut to, &row[..]));
                 let mut other = owned.send(vec![3, 3, 3]);
-                // There is room for one.
+                // There is room for one message.
                 ensure!(!second.wait_timeout(Duration::from_millis(1))?, "it is done");
                 ensure!(!third.is_done(), "it is done");
                 go.send(&1)?;
@@ -116,7 +116,7 @@ fn scoped_sends_are_requests_like_others() {
     });
 }
 
-/// Lends its elements as long as it lives, and tells of its end.
+/// Lends its elements as long as it lives, and counts when it is dropped.
 struct Counted<'a>(&'a [u64], &'a AtomicUsize);
 
 impl std::borrow::Borrow<[u64]> for Counted<'_> {

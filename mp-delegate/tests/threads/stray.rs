@@ -1,4 +1,4 @@
-//! Messages that make trouble, and a look at one's own threads.
+//! Messages that cause trouble, and functions that observe the process's threads.
 
 use std::{
     borrow::Borrow,
@@ -9,23 +9,23 @@ use std::{
     time::Duration,
 };
 
-/// A message that may not want to be lent or dropped in a communication thread.
+/// A message that may panic or block when it is lent or dropped in a communication thread.
 #[derive(Debug, Default)]
 pub struct Stray {
     pub elements: Vec<u64>,
-    /// Panics when it is lent there.
+    /// Whether it panics when it is lent there.
     pub panics: bool,
-    /// Does not come back from being lent there while this is set.
+    /// While this is set, lending it there does not return.
     pub stays: Option<Arc<AtomicBool>>,
     pub end: End,
 }
 
-/// What happens when the message is dropped.
+/// The effects of dropping the message.
 #[derive(Debug, Default)]
 pub struct End {
-    /// In a communication thread it panics.
+    /// Whether it panics in a communication thread.
     pub panics: bool,
-    /// It is counted.
+    /// Counts the drops.
     pub count: Option<Arc<AtomicUsize>>,
 }
 
@@ -69,12 +69,12 @@ impl Drop for End {
     }
 }
 
-/// Panics without a line on standard error.
+/// Panics without output on standard error.
 fn quietly(message: &'static str) -> ! {
     std::panic::resume_unwind(Box::new(message))
 }
 
-/// Waits until it is so.
+/// Waits until `so` returns true.
 pub fn until(what: &str, mut so: impl FnMut() -> bool) {
     for _ in 0..20_000 {
         if so() {
@@ -85,7 +85,7 @@ pub fn until(what: &str, mut so: impl FnMut() -> bool) {
     panic!("{what}: not within ten seconds");
 }
 
-/// Processor time that this process's communication threads have used.
+/// Returns the processor time that this process's communication threads have used.
 pub fn processor_time() -> Duration {
     let mut time = Duration::ZERO;
     for thread in std::fs::read_dir("/proc/self/task").unwrap().flatten() {

@@ -1,18 +1,18 @@
-//! Dissemination barriers, and which is best (section 3.3).
+//! Dissemination barriers, and the search for the best one (section 3.3).
 //!
-//! In the paper a rank writes one flag in a round, which m others read: `flag[n][r]`, its *single-use lines*.
-//! The paper also names `flag[n][r][m]`, a flag for each who is told, and sets it aside for the memory that it
-//! takes. This library does that: a rank waits in buffers of its own, where whoever sets a flag finds the one
-//! whom it has to wake. So there are two programs of each barrier, and two searches:
+//! In the paper a rank writes one flag in each round, which m others read: `flag[n][r]`, its *single-use lines*. The
+//! paper also names `flag[n][r][m]`, with a flag for each rank that is told, and rejects it because of the memory that
+//! it takes. This library uses that form: a rank waits in its own buffers, where a rank that sets a flag finds which
+//! rank it has to wake. So there are two programs of each barrier, and two searches:
 //!
 //! | flags | program | search |
 //! |---|---|---|
 //! | one for each rank and round, as in the paper | [`Barrier::program`] | [`best_barrier`] |
-//! | one for each who is told, as this library has them | [`pushed_program`] | [`pushed_barrier`] |
+//! | one for each rank that is told, as in this library | [`pushed_program`] | [`pushed_barrier`] |
 //!
-//! With m = 1 they are the same. More flags in a round save writes in the paper's form only, so that the best
-//! m are smaller here ([`fewest_flags`]), and do not depend on the machine. What does is whether ranks meet
-//! within groups first. That the stores of several flags overlap, neither form knows.
+//! With m = 1 both forms are the same. Only in the paper's form do more flags in a round save writes, so the best m are
+//! smaller here ([`fewest_flags`]), and do not depend on the machine. Only the choice whether ranks meet within groups
+//! first depends on it. Neither form takes into account that the stores of several flags overlap.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ use crate::Time;
 /// A barrier.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Barrier {
-    /// In each round, a rank writes a flag that m others read, and reads the flags of m others; m for
+    /// In each round, a rank writes a flag that m others read, and reads the flags of m others. The vector has the m of
     /// each round. With the same m in all, this is the m-way dissemination barrier.
     Dissemination(Vec<usize>),
     /// A barrier within each group, then an exchange of flags between them.
@@ -35,8 +35,8 @@ pub enum Barrier {
         /// How the groups learn of each other.
         exchange: Exchange,
     },
-    /// One counter, and one wake for all who wait: for more ranks than cores, where what costs is not
-    /// lines that move but ranks that must be run.
+    /// One counter, and one wake-up for all waiting ranks. It is for more ranks than cores, where switching between
+    /// ranks costs more than moving lines.
     Central,
 }
 
@@ -47,15 +47,15 @@ pub enum Exchange {
     Pairs,
     /// One rank of each group writes a flag that all of the other groups read ("socket-root").
     Roots,
-    /// Groups disseminate, each rank by its peers in other groups: for each round, the m groups that it learns
-    /// of. What is learned in a round the peers hand on in the next.
+    /// Groups disseminate, each rank by its peers in other groups. The vector has, for each round, the number m of
+    /// groups that it learns of. The peers hand on in the next round what they learn in this one.
     Ways(Vec<usize>),
 }
 
-/// What one rank does in one round: it writes its flag of the round, then waits for those of others.
+/// The part of one rank in one round: it writes its flag of the round, then waits for those of others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Round {
-    /// Whether anybody reads the rank's flag of this round.
+    /// Whether another rank reads the rank's flag of this round.
     pub writes: bool,
     /// The ranks whose flags of this round it waits for, in this order.
     pub reads: Vec<usize>,
@@ -66,14 +66,12 @@ pub struct Round {
 pub struct BarrierChoice {
     /// The barrier.
     pub barrier: Barrier,
-    /// Its bounds; none for [`Barrier::Central`] with more ranks than cores, of which the model knows
-    /// nothing.
+    /// Its bounds; `None` for [`Barrier::Central`] with more ranks than cores, which the model does not cover.
     pub predicted: Option<Bounds>,
 }
 
 impl Barrier {
-    /// Each rank's rounds, none of which it may begin before the one before is done; none for
-    /// [`Barrier::Central`].
+    /// Returns each rank's rounds. A rank begins a round when the one before is done. [`Barrier::Central`] has none.
     ///
     /// # Panics
     /// If the barrier is for other groups than the placement has.
@@ -100,7 +98,7 @@ impl Barrier {
         rounds
     }
 
-    /// As primitives: a flag for each rank and round.
+    /// Returns the barrier as primitives, with a flag for each rank and round.
     ///
     /// # Panics
     /// See [`Barrier::rounds`].
@@ -133,7 +131,7 @@ impl Barrier {
         }
     }
 
-    /// What the graph rules say of it on this machine.
+    /// Returns what the graph rules predict for the barrier on this machine.
     ///
     /// # Panics
     /// See [`Barrier::rounds`].
@@ -145,7 +143,7 @@ impl Barrier {
     }
 }
 
-/// All count up one flag; rank 0 wakes the others with another.
+/// Adds a barrier in which all ranks count up one flag, and rank 0 wakes the others with another flag.
 fn central(program: &mut Program) {
     let ranks = program.ranks();
     if ranks < 2 {
@@ -160,8 +158,8 @@ fn central(program: &mut Program) {
     program.write(0, wake, 1);
 }
 
-/// Rounds among some of the ranks, with empty ones at the front if others have more. Who is so far on
-/// that a rank knows of it already is not read again.
+/// Adds rounds among some of the ranks, with empty ones at the front if others have more. A rank does not read the flag
+/// of a rank that it knows of already.
 fn disseminate(ranks: &[usize], ways: &[usize], most: usize, rounds: &mut [Vec<Round>]) {
     let count = ranks.len();
     for &rank in ranks {
@@ -181,7 +179,7 @@ fn disseminate(ranks: &[usize], ways: &[usize], most: usize, rounds: &mut [Vec<R
 
 fn exchange_flags(groups: &[Vec<usize>], exchange: &Exchange, rounds: &mut [Vec<Round>]) {
     let others = |own: usize| (0..groups.len()).filter(move |&other| other != own).collect();
-    // For each round and group, whom it hears of.
+    // For each round and group: the groups that it hears of.
     let heard: Vec<Vec<Vec<usize>>> = match exchange {
         Exchange::Pairs | Exchange::Roots => vec![(0..groups.len()).map(others).collect()],
         Exchange::Ways(ways) => {
@@ -211,9 +209,9 @@ fn exchange_flags(groups: &[Vec<usize>], exchange: &Exchange, rounds: &mut [Vec<
     }
 }
 
-/// What each rank does in a barrier of these rounds as this library has it: it sets a flag in the buffer of
-/// each who is to hear of it, in the order of ranks, and then waits for its own. Each flag has one who sets
-/// it and one who waits.
+/// Returns the program of a barrier of these rounds as this library runs it. A rank sets a flag in the buffer of each
+/// rank that is to hear of it, in rank order, and then waits for its own. Each flag has one rank that sets it and one
+/// that waits.
 pub fn pushed_program(rounds: &[Vec<Round>]) -> Program {
     let mut program = Program::new(rounds.len());
     for round in 0..rounds.iter().map(Vec::len).max().unwrap_or(0) {
@@ -228,11 +226,11 @@ pub fn pushed_program(rounds: &[Vec<Round>]) -> Program {
     program
 }
 
-/// The minimum of the graph rules for that, without a graph; with what it takes longer to
-/// [write](super::Parameters::write) a line than to read it, which is on the way of each flag here.
+/// Returns the minimum of the graph rules for these rounds, without a graph. It includes the time by which
+/// [writing](super::Parameters::write) a line takes longer than reading it, because each flag is written on its way.
 ///
 /// # Panics
-/// If the machine has other ranks.
+/// If the machine has another number of ranks.
 pub fn pushed_time(machine: &Machine, rounds: &[Vec<Round>]) -> Time {
     assert_eq!(rounds.len(), machine.ranks(), "the ranks of the barrier and of the machine");
     let (parameters, placement) = (&machine.parameters, &machine.placement);
@@ -252,7 +250,7 @@ pub fn pushed_time(machine: &Machine, rounds: &[Vec<Round>]) -> Time {
     clocks.into_iter().max().unwrap_or_default()
 }
 
-/// Who is told in a round, and by whom.
+/// Returns the ranks that are told in a round, each with the rank that tells it.
 fn told(rounds: &[Vec<Round>], round: usize) -> impl Iterator<Item = (usize, usize)> {
     let reads =
         move |rounds: &'_ Vec<Round>| rounds.get(round).map_or(Vec::new(), |of| of.reads.clone());
@@ -260,13 +258,13 @@ fn told(rounds: &[Vec<Round>], round: usize) -> impl Iterator<Item = (usize, usi
     ranks.flat_map(|(rank, reads)| reads.into_iter().map(move |setter| (rank, setter)))
 }
 
-/// The m for each round with which each of so many ranks sets the fewest flags, the smallest first; of equal
-/// ones, those with the fewest rounds. A flag costs the same in any round.
+/// Returns the m for each round with which each of `ranks` ranks sets the fewest flags, the smallest first. Of equal
+/// ones, takes those with the fewest rounds. A flag costs the same in any round.
 pub fn fewest_flags(ranks: usize) -> Vec<usize> {
     mixed_ways(ranks, |ways| (Time::from_picos(ways as u64), ranks - ways))
 }
 
-/// The barrier of this library for the groups of this placement, with the fewest flags within and between them.
+/// Returns the barrier of this library for the groups of this placement, with the fewest flags within and between them.
 pub fn pushed_barrier(groups: &Placement) -> Barrier {
     match &groups.groups()[..] {
         [all] => Barrier::Dissemination(fewest_flags(all.len())),
@@ -277,8 +275,8 @@ pub fn pushed_barrier(groups: &Placement) -> Barrier {
     }
 }
 
-/// The best m of the m-way dissemination barrier, and its r (equations 27 and 29): of equal ones the one
-/// with the fewest reads.
+/// Returns the best m of the m-way dissemination barrier, and its r (equations 27 and 29); of equal ones, the one with
+/// the fewest reads.
 pub fn best_ways(machine: &Machine, ranks: usize) -> (usize, usize) {
     let cost = |ways: usize| {
         let rounds = equations::rounds(ranks as u64, ways as u64);
@@ -288,20 +286,20 @@ pub fn best_ways(machine: &Machine, ranks: usize) -> (usize, usize) {
     (ways, equations::rounds(ranks as u64, ways as u64) as usize)
 }
 
-/// The best m for each round ("multi-m"), the smallest first.
+/// Returns the best m for each round ("multi-m"), the smallest first.
 ///
-/// Each round multiplies what a rank knows by m + 1. That fewer rounds than ranks are needed, and that
-/// their order does not matter, makes all of them few enough to be looked at: with the ranks that are
-/// left to know of, best(n) is the least over m of one round and best(⌈n / (m + 1)⌉).
+/// Each round multiplies the number of ranks that a rank knows of by m + 1. There are fewer rounds than ranks, and
+/// their order does not matter, so all can be tried: with n ranks left, best(n) is the least sum of one round and
+/// best(⌈n / (m + 1)⌉), over all m.
 pub fn best_mixed_ways(machine: &Machine, ranks: usize) -> Vec<usize> {
     let round =
         |ways: usize| equations::mixed_dissemination(&machine.parameters, &[ways as u64]).min;
     mixed_ways(ranks, |ways| (round(ways), ways))
 }
 
-/// The same for any cost of a round, and of equal ones the least of a second value.
+/// Does the same for any cost of a round. Of equal ones, takes the least of a second value.
 fn mixed_ways(ranks: usize, round: impl Fn(usize) -> (Time, usize)) -> Vec<usize> {
-    // By how many ranks are to be known of, oneself included.
+    // By the number of ranks to be known of, including the rank itself.
     let mut best = vec![(Time::ZERO, 0); ranks.max(1) + 1];
     for known in 2..=ranks {
         let cost = |ways: usize| {
@@ -321,11 +319,10 @@ fn mixed_ways(ranks: usize, round: impl Fn(usize) -> (Time, usize)) -> Vec<usize
     ways
 }
 
-/// The best barrier: m-way or multi-m, over all ranks, or within groups and then between them.
+/// Returns the best barrier: m-way or multi-m, over all ranks, or within groups and then between them.
 ///
-/// What is best in one group, equations 27 and 29 say. Of that, and of what there is across groups, the
-/// one with the smallest minimum by the graph rules is chosen, and of equal ones the one with the
-/// smaller maximum.
+/// Equations 27 and 29 tell what is best in one group. Of those barriers and the ones across groups, takes the one with
+/// the smallest minimum by the graph rules, and of equal ones the one with the smaller maximum.
 pub fn best_barrier(machine: &Machine) -> BarrierChoice {
     let candidates = candidates(machine);
     let choice = |barrier: Barrier| {
@@ -337,11 +334,11 @@ pub fn best_barrier(machine: &Machine) -> BarrierChoice {
     BarrierChoice { barrier, predicted: Some(Bounds { min, max }) }
 }
 
-/// The same for ranks that may outnumber the cores they run on: then [`Barrier::Central`].
+/// Returns the best barrier for ranks that may outnumber the cores they run on. If they do, it is [`Barrier::Central`].
 ///
-/// The model has one core for each rank, and a rank that polls. Where several share a core, a rank that
-/// polls keeps the one it waits for from running, and each round of a dissemination may cost a switch
-/// of ranks; so the barrier with the fewest wake-ups is taken: one.
+/// In the model each rank has one core, and polls. If several ranks share a core, a polling rank keeps the rank that it
+/// waits for from running, and each round of a dissemination may cost a switch. So the barrier with the fewest wake-ups
+/// is chosen, which has one.
 pub fn best_barrier_on(machine: &Machine, cores: usize) -> BarrierChoice {
     if machine.ranks() > cores {
         return BarrierChoice { barrier: Barrier::Central, predicted: None };
@@ -361,8 +358,7 @@ fn candidates(machine: &Machine) -> Vec<Barrier> {
     ];
     let groups = machine.placement.groups();
     if groups.len() > 1 {
-        // What is best with far reads may have another number of rounds than what is best without. For
-        // each, the least m.
+        // With far reads, another number of rounds may be best than without. For each number, the least m is tried.
         let rounds = |ways| equations::rounds(ranks as u64, ways as u64) as usize;
         let least = (1..ranks).filter(|&ways| ways == 1 || rounds(ways) < rounds(ways - 1));
         candidates.extend(least.map(|ways| Barrier::Dissemination(vec![ways; rounds(ways)])));
@@ -393,7 +389,7 @@ impl fmt::Display for Barrier {
     }
 }
 
-/// Of groups that do the same.
+/// Returns the text for groups that all do the same.
 fn within_text(groups: &[Vec<usize>]) -> String {
     let text = groups.first().map_or(String::new(), |ways| rounds_text(ways));
     if groups.len() > 1 { format!("{} of {text}", groups.len()) } else { text }

@@ -1,13 +1,13 @@
-//! What the paper compares its algorithms with (sections 3.3.3, 4 and 5), as programs.
+//! The algorithms with which the paper compares its own (sections 3.3.3, 4 and 5), as programs.
 //!
-//! Of libraries, what they do with cache lines: not what their software costs besides.
+//! For libraries, they show only the accesses to cache lines, and not the other costs of their software.
 
 use super::barrier::Barrier;
 use super::machine::Placement;
 use super::program::{Line, Program};
 use super::tree::{Tree, TreeError};
 
-/// A central barrier on one line: all count it up, and poll it.
+/// Returns a central barrier on one line: all ranks count it up, and poll it.
 pub fn counter_barrier(placement: &Placement) -> Program {
     let ranks = placement.ranks();
     let mut program = Program::new(ranks);
@@ -19,8 +19,8 @@ pub fn counter_barrier(placement: &Placement) -> Program {
     program
 }
 
-/// Dissemination "with no parameter optimization (m = 1) and no single-use flags": each rank has one
-/// flag, whose value is the round.
+/// Returns dissemination "with no parameter optimization (m = 1) and no single-use flags": each rank has one flag,
+/// whose value is the round.
 pub fn plain_dissemination(placement: &Placement) -> Program {
     let ranks = placement.ranks();
     let mut program = Program::new(ranks);
@@ -37,10 +37,10 @@ pub fn plain_dissemination(placement: &Placement) -> Program {
     program
 }
 
-/// A tournament: pairs, then pairs of winners, and the way back; a flag for each.
+/// Returns a tournament: pairs, then pairs of winners, and the way back; a flag for each.
 ///
 /// # Errors
-/// None: rank 0 is there.
+/// Never fails, because rank 0 exists.
 pub fn tournament_barrier(placement: &Placement) -> Result<Program, TreeError> {
     let tree = Tree::binomial(0, placement)?;
     let mut program = Program::new(placement.ranks());
@@ -59,9 +59,9 @@ pub fn tournament_barrier(placement: &Placement) -> Result<Program, TreeError> {
     Ok(program)
 }
 
-/// A binomial tree of messages with flags on both sides: the sender copies into a cell and says so, the
-/// receiver copies out of it and says so, and only then does the sender go on. The cell of a message of
-/// one line has the sender's flag on the same line.
+/// Returns a binomial tree of messages with flags on both sides: the sender copies into a cell and sets a flag, the
+/// receiver copies out of it and sets a flag, and only then does the sender go on. The cell of a message of one line
+/// contains the sender's flag.
 ///
 /// # Errors
 /// [`TreeError::Root`].
@@ -79,7 +79,7 @@ pub fn two_sided_broadcast(
             program.copy(rank, messages.cells[rank], messages.data[rank]);
             messages.received(&mut program, rank, rank);
         }
-        // The one with most ranks below it first.
+        // The child with most ranks below it comes first.
         for child in by_distance(&tree, rank).into_iter().rev() {
             messages.send(&mut program, rank, child);
         }
@@ -87,7 +87,7 @@ pub fn two_sided_broadcast(
     Ok(program)
 }
 
-/// The same in the other direction.
+/// Returns the same in the other direction.
 ///
 /// # Errors
 /// [`TreeError::Root`].
@@ -118,7 +118,7 @@ fn by_distance(tree: &Tree, rank: usize) -> Vec<usize> {
     children
 }
 
-/// Flat, between two barriers, as the authors of HMPI recommend for broadcasts.
+/// Returns a flat broadcast between two barriers, as the authors of HMPI recommend.
 ///
 /// # Panics
 /// If there is no such root, or the barrier is for other groups.
@@ -138,8 +138,8 @@ pub fn broadcast_between_barriers(
     program
 }
 
-/// All add to one place, and count up one flag when they have, which the root waits for; as with an
-/// atomic variable.
+/// Returns a reduction in which all ranks add to one place, and then count up one flag, which the root waits for. This
+/// is how a reduction with an atomic variable works.
 ///
 /// # Panics
 /// If there is no such root.
@@ -167,7 +167,7 @@ struct Messages {
 }
 
 impl Messages {
-    /// `reader` says who of parent and child receives.
+    /// `reader` chooses the receiver out of parent and child.
     fn new(
         program: &mut Program,
         tree: &Tree,

@@ -7,7 +7,7 @@ impl Chance {
         Chance(seed)
     }
 
-    /// A number less than `below`, which is not 0.
+    /// Returns a number less than `below`, which is not 0.
     pub(super) fn draw(&mut self, below: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;

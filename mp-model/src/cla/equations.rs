@@ -1,44 +1,44 @@
 //! Equations 6 to 35, as printed.
 //!
-//! The graph rules ([`graph`](super::graph)) are what is computed with; these are here to be compared
-//! with, and the tests say of each how the two are related. `near` is the paper's s, or n where there
-//! is one group; `far` is its q. For nobody there is nothing to do.
+//! The computations use the graph rules ([`graph`](super::graph)). The equations are here for comparison, and the tests
+//! say for each how the two are related. `near` is the paper's s, or n if there is one group; `far` is its q. Without
+//! ranks the time is 0.
 //!
-//! # Where the paper is not of one mind
+//! # Where the paper disagrees with itself
 //!
-//! - **Rule 1** of section 2.4 says that a first access to a flag "in memory" costs R_L. All of the
-//!   equations, and section 3.1, have R_I.
-//! - **Equation 2**: b = R_L + R_R − c is 188.2 ns with table 1, and 320.5 ns in table 2. The table is
-//!   fitted; [`Parameters::with_contention_of_equation_2`] is the other.
-//! - **Equation 4** is T_m(p, N) with an n in it: the p is the n, as its uses show.
-//! - **Equation 7** charges R_Q for each writer of the other group, while section 2.4 chooses "the
-//!   reordering with less QPI transfers", which has one. The equation is right if the line's home is
-//!   with the one who waits, and that is what [`Machine`](super::Machine) assumes.
-//! - **Equations 17 and 19** lack the readers' second look: with n = 1 they are the minimum, (19) even
-//!   less than that, while the same program as many-to-one (8), with lines of its own (12, 23), or
-//!   across groups (18) has R_R or R_Q more. The maximum of the reduction (33) also has it.
-//! - **Equations 16, 26 and 29** have T_C(n) for n readers, (6) and (10) have R_R for the one reader on
-//!   the same machine, and T_C(1) is another value: 376.7 ns to 235.8 ns with tables 1 and 2. The rules
-//!   here take contention to need two.
-//! - **Equations 23 and 25** charge R_I once, (24) for each line, for the same program. Where
-//!   R_I > 2 R_R, (23) is less than the minimum (20) from n = 2 on. (24) is a bound.
-//! - **Equation 26** has R_R for the write of the flag, (16) has R_I. Flags of single use are new to
-//!   everyone, so it should be R_I.
-//! - **Equation 28** counts "one interference per operation", not one for each of the m readers.
-//! - **Equation 32** is general; section 4.1 says in words what a level is made of. T_data is R_L here:
-//!   what the child pays to put the line into its own place, whose next copy, to its own children, is
+//! - **Rule 1** of section 2.4 says that a first access to a flag "in memory" costs R_L. All of the equations, and
+//!   section 3.1, use R_I.
+//! - **Equation 2**: b = R_L + R_R − c is 188.2 ns with table 1, but table 2 has 320.5 ns, which is fitted.
+//!   [`Parameters::with_contention_of_equation_2`] uses the equation's value.
+//! - **Equation 4** is T_m(p, N), but contains an n. The p is the n, as its uses show.
+//! - **Equation 7** charges R_Q for each writer of the other group, while section 2.4 chooses "the reordering with less
+//!   QPI transfers", which has one. The equation is right if the line's home is in the group of the waiting rank, and
+//!   [`Machine`](super::Machine) assumes that.
+//! - **Equations 17 and 19** lack the second read of the readers. With n = 1 they are the minimum, and (19) is even
+//!   less than that, while the same program as many-to-one (8), with separate lines (12, 23), or across groups (18) has
+//!   R_R or R_Q more. The maximum of the reduction (33) also has it.
+//! - **Equations 16, 26 and 29** have T_C(n) for n readers, and (6) and (10) have R_R for the one reader on the same
+//!   machine, while T_C(1) has another value: 376.7 ns instead of 235.8 ns with tables 1 and 2. The rules here assume
+//!   that contention needs two readers.
+//! - **Equations 23 and 25** charge R_I once, and (24) for each line, for the same program. If R_I > 2 R_R, (23) is
+//!   less than the minimum (20) from n = 2 on. (24) is a bound.
+//! - **Equation 26** has R_R for the write of the flag, and (16) has R_I. No rank has a flag of single use in its
+//!   cache, so it should be R_I.
+//! - **Equation 28** counts "one interference per operation", but not one for each of the m readers.
+//! - **Equation 32** is general, and section 4.1 says in words what a level consists of. T_data is R_L here: the cost
+//!   for the child to put the line into its own place. The next copy of that place, to the child's own children, is
 //!   consecutive (rule 3). The root pays R_L once to read its data.
-//! - **Equation 33** has one R_I for two flags. It is what a level above another one costs, where the
-//!   parent's own flag has been written long ago, and where private buffers are still in the cache of
-//!   the parent, who has read them the last time. The lowest level costs R_I more.
-//! - **Algorithm 7** is printed with its second block inside the first, by which leaves would do nothing.
-//!   The text has them side by side.
-//! - **Equation 35** counts each stage until the partner has left, though the next stage does not wait
-//!   for that: R_R less for each but the last.
-//! - **Contended minima** (16, 29) are no lower bounds: readers may well come apart. They say what to
-//!   optimize for. The same holds of R_I in all minima where a rank that polls early brings the line
-//!   from memory for the one that writes it later, and of the writes joined by E3, of which the early
-//!   ones overlap with other work ("we still get an upper bound for T_min", section 5.1). True bounds:
+//! - **Equation 33** has one R_I for two flags. It is the cost of a level above another one: the parent's own flag was
+//!   written long ago, and private buffers are still in the cache of the parent, which was the last to read them. The
+//!   lowest level costs R_I more.
+//! - **Algorithm 7** is printed with its second block inside the first, so leaves would do nothing. In the text they
+//!   are one after the other.
+//! - **Equation 35** counts each stage until the partner has left, although the next stage does not wait for that. The
+//!   difference is R_R for each stage but the last.
+//! - **Contended minima** (16, 29) are no lower bounds, because readers may come at different times. They are values to
+//!   optimize for. The same holds for R_I in all minima in which a rank that polls early brings the line from memory
+//!   for the rank that writes it later, and for the writes joined by E3, of which the early ones overlap with other
+//!   work ("we still get an upper bound for T_min", section 5.1). True bounds:
 //!   [`Graph::certain`](super::Graph::certain).
 
 use super::graph::Bounds;
@@ -58,7 +58,7 @@ impl Parameters {
         self.far.transfer
     }
 
-    /// R_Q if somebody is far, else R_R.
+    /// Returns R_Q if any rank is far, or else R_R.
     fn farthest(&self, far: u64) -> Time {
         if far > 0 { self.r_q() } else { self.r_r() }
     }
@@ -75,7 +75,7 @@ pub fn many_to_one_same_line(p: &Parameters, near: u64, far: u64) -> Bounds {
     }
 }
 
-/// Equations 10 to 13: ranks notify one, each by a flag of its own.
+/// Equations 10 to 13: ranks notify one rank, each with its own flag.
 pub fn many_to_one_lines(p: &Parameters, near: u64, far: u64) -> Bounds {
     if near + far == 0 {
         return Bounds::default();
@@ -97,7 +97,7 @@ pub fn one_to_many_same_line(p: &Parameters, near: u64, far: u64) -> Bounds {
     }
 }
 
-/// Equations 20 to 25: one notifies ranks, each by a flag of its own.
+/// Equations 20 to 25: one rank notifies others, each with its own flag.
 pub fn one_to_many_lines(p: &Parameters, near: u64, far: u64) -> Bounds {
     let ranks = near + far;
     if ranks == 0 {

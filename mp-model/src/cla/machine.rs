@@ -8,14 +8,13 @@ use crate::Time;
 /// Costs, and where the ranks are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// What moving lines costs.
+    /// The costs of moving lines.
     pub parameters: Parameters,
     /// Where the ranks are.
     pub placement: Placement,
 }
 
-/// In which group each rank runs, and on a core of its own ("a one-to-one mapping of threads to
-/// cores", section 2).
+/// The group that each rank runs in, on a core of its own ("a one-to-one mapping of threads to cores", section 2).
 ///
 /// A group is what [`Parameters::near`] was measured in: a socket, or the cores of one last-level
 /// cache; whatever of the topology makes the difference.
@@ -27,21 +26,21 @@ pub struct Placement {
 /// Why ranks cannot be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PlacementError {
-    /// There is nobody to place.
+    /// There are no ranks.
     #[error("no ranks")]
     NoRanks,
-    /// The model knows what lines cost between cores, not what sharing a core does.
+    /// The model knows what lines cost between cores, but not what sharing a core costs.
     #[error("{ranks} ranks on {cores} cores: the model has one core for each rank")]
     MoreRanksThanCores {
-        /// How many ranks.
+        /// The number of ranks.
         ranks: usize,
-        /// How many cores.
+        /// The number of cores.
         cores: usize,
     },
 }
 
 impl Placement {
-    /// Each rank's group, in order of ranks. Groups are numbered as one likes.
+    /// Creates a placement from each rank's group, in rank order. Groups may have any numbers.
     ///
     /// # Errors
     /// [`PlacementError::NoRanks`].
@@ -50,7 +49,7 @@ impl Placement {
         if group_of.is_empty() { Err(PlacementError::NoRanks) } else { Ok(Placement { group_of }) }
     }
 
-    /// All in one group.
+    /// Places all ranks in one group.
     ///
     /// # Errors
     /// [`PlacementError::NoRanks`].
@@ -58,8 +57,8 @@ impl Placement {
         Placement::new(vec![0; ranks])
     }
 
-    /// One group filled after the other, as the paper's experiments have it (section 2.5): `cores`
-    /// says how many there are in each.
+    /// Fills one group after the other, as in the paper's experiments (section 2.5). `cores` contains the number of
+    /// cores of each group.
     ///
     /// # Errors
     /// [`PlacementError`].
@@ -77,12 +76,12 @@ impl Placement {
         )
     }
 
-    /// How many ranks there are: at least one.
+    /// Returns the number of ranks: at least one.
     pub fn ranks(&self) -> usize {
         self.group_of.len()
     }
 
-    /// A rank's group.
+    /// Returns a rank's group.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -90,7 +89,7 @@ impl Placement {
         self.group_of[rank]
     }
 
-    /// Whether two ranks are in one group.
+    /// Returns whether two ranks are in one group.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -98,7 +97,7 @@ impl Placement {
         self.group_of[rank] == self.group_of[other]
     }
 
-    /// The ranks of each group, groups in order of their numbers, none of them empty.
+    /// Returns the ranks of each group, groups in order of their numbers. None is empty.
     pub fn groups(&self) -> Vec<Vec<usize>> {
         let mut groups = std::collections::BTreeMap::<usize, Vec<usize>>::new();
         for (rank, &group) in self.group_of.iter().enumerate() {
@@ -109,7 +108,7 @@ impl Placement {
 }
 
 impl Machine {
-    /// The paper's dual-socket machine with so many of its 16 cores in use, packed.
+    /// Returns the paper's dual-socket machine with `ranks` of its 16 cores in use, packed.
     ///
     /// # Errors
     /// [`PlacementError`].
@@ -118,7 +117,7 @@ impl Machine {
         Ok(Machine { parameters: Parameters::SANDY_BRIDGE, placement })
     }
 
-    /// The paper's Xeon Phi with so many of its 60 cores in use.
+    /// Returns the paper's Xeon Phi with `ranks` of its 60 cores in use.
     ///
     /// # Errors
     /// [`PlacementError`].
@@ -127,21 +126,21 @@ impl Machine {
         Ok(Machine { parameters: Parameters::XEON_PHI, placement })
     }
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         self.placement.ranks()
     }
 
-    /// Rule 4 of section 2.4: whether a line with its home in the group of rank `home` goes from one
-    /// rank to another without leaving a group.
+    /// Returns whether a line with its home in the group of rank `home` goes from one rank to another without leaving a
+    /// group (rule 4 of section 2.4).
     ///
-    /// Between two ranks of one group, a line whose home is elsewhere crosses all the same: that is
-    /// how equation 7 comes to q R_Q.
+    /// Between two ranks of one group, a line whose home is in another group crosses as well. That gives equation 7 its
+    /// q R_Q.
     pub fn near(&self, from: usize, to: usize, home: usize) -> bool {
         self.placement.near(from, to) && self.placement.near(to, home)
     }
 
-    /// The time of a transfer between two ranks: R_R or R_Q.
+    /// Returns the time of a transfer between two ranks: R_R or R_Q.
     pub fn transfer(&self, from: usize, to: usize, home: usize) -> Time {
         self.parameters.link(self.near(from, to, home)).transfer
     }

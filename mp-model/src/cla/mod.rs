@@ -1,9 +1,9 @@
-//! Cache-line-aware design: what algorithms on cache-coherent memory cost, counted in cache lines.
+//! Cache-line-aware design: the costs of algorithms on cache-coherent memory, counted in cache lines.
 //!
-//! S. Ramos and T. Hoefler, *Cache Line Aware Algorithm Design for Cache-Coherent Architectures*. An
-//! algorithm is a [`Program`] of four primitives on cache lines; a [`Graph`] of it, on a [`Machine`]
-//! whose [`Parameters`] were measured, has a least and a greatest time; searches find the shapes whose
-//! least time is smallest; [`run()`] executes a program line by line in virtual time.
+//! S. Ramos and T. Hoefler, *Cache Line Aware Algorithm Design for Cache-Coherent Architectures*. An algorithm is a
+//! [`Program`] of four primitives on cache lines. A [`Graph`] of it, on a [`Machine`] with measured [`Parameters`], has
+//! a least and a greatest time. Searches find the shapes with the smallest least time. [`run()`] executes a program
+//! line by line in virtual time.
 //!
 //! | file | section | what |
 //! |---|---|---|

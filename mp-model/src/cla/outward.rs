@@ -1,13 +1,13 @@
 //! Trees along which a message goes from a root to all: within groups of ranks that are near each other, and
 //! between these groups.
 //!
-//! The first rank of each group is its *head*, and the root that of its own. Heads form a tree, and so do the
-//! ranks of each group, below their head. A head serves other heads before its own group, for they are farther
-//! away and have more ranks below them.
+//! The first rank of each group is its *head*, except in the root's group, whose head is the root. Heads form a tree,
+//! and so do the ranks of each group below their head. A head serves other heads before its own group, because they are
+//! farther away and have more ranks below them.
 //!
-//! How many children a rank has follows from a [`Fan`]. That of the postal model is the tree of
-//! [`in_order`](crate::in_order) the other way round: who serves its children one after the other, and has
-//! served λ before the first one can serve others, is quickest when the first one has the most ranks below it.
+//! A [`Fan`] determines how many children a rank has. That of the postal model is the tree of
+//! [`in_order`](crate::in_order) in reverse: if a rank serves its children one after the other, and has served λ of
+//! them before the first one can serve others, it is fastest if the first one has the most ranks below it.
 //!
 //! ```
 //! use mp_model::cla::Placement;
@@ -25,10 +25,10 @@ use super::machine::Placement;
 use super::tree::{Tree, TreeError};
 use crate::in_order::Shape;
 
-/// How many children a rank has.
+/// The number of children that a rank has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fan {
-    /// So many, level by level; 0 counts as 1.
+    /// This many, level by level; 0 counts as 1.
     Degree(usize),
     /// As in the postal model with this λ: from 1, the binomial tree, to P − 1, the flat one; 0 counts as 1.
     Lambda(usize),
@@ -46,14 +46,14 @@ pub struct Outward {
 /// A rank's place in the tree of a root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// From whom it has the message; none for the root.
+    /// The rank from which it has the message; `None` for the root.
     pub parent: Option<usize>,
-    /// Whom it serves, in this order.
+    /// The ranks that it serves, in this order.
     pub children: Vec<usize>,
 }
 
 impl Fan {
-    /// The children of each of so many positions, of which the first is the root.
+    /// Returns the children of each of `count` positions, of which the first is the root.
     fn children(self, count: usize) -> Vec<Vec<usize>> {
         match self {
             Fan::Degree(degree) => {
@@ -62,7 +62,7 @@ impl Fan {
                 let of = |position| first(position).min(count)..first(position + 1).min(count);
                 (0..count).map(|position| of(position).collect()).collect()
             }
-            // The one that is taken last stands for the most ranks.
+            // The child that is taken last stands for the most ranks.
             Fan::Lambda(lambda) => {
                 let places = Shape::new(count, lambda).places(0).unwrap_or_default();
                 let children = places.into_iter().map(|place| place.children.into_iter().rev());
@@ -73,22 +73,22 @@ impl Fan {
 }
 
 impl Outward {
-    /// For the groups of this placement. Where there is one, nothing is `between`.
+    /// Creates the trees for the groups of this placement. With one group, `between` is not used.
     pub fn new(placement: &Placement, between: Fan, within: Fan) -> Outward {
         Outward { ranks: placement.ranks(), groups: placement.groups(), between, within }
     }
 
-    /// P.
+    /// Returns P, the number of ranks.
     pub fn ranks(&self) -> usize {
         self.ranks
     }
 
-    /// The places of all ranks under this root; none if there is no such root.
+    /// Returns the places of all ranks under this root, or `None` if there is no such root.
     pub fn places(&self, root: usize) -> Option<Vec<Place>> {
         let own = self.groups.iter().position(|group| group.contains(&root))?;
         let mut places = vec![Place::default(); self.ranks];
         let mut groups = self.groups.clone();
-        // Who comes after the root is next to it.
+        // Groups are counted from that of the root, and ranks from the root.
         groups.rotate_left(own);
         let at = groups[0].iter().position(|&rank| rank == root)?;
         groups[0].rotate_left(at);
@@ -98,7 +98,7 @@ impl Outward {
         Some(places)
     }
 
-    /// The same as a tree whose ranks serve one child after the other.
+    /// Returns the same as a tree whose ranks serve one child after the other.
     ///
     /// # Errors
     /// [`TreeError::Root`].

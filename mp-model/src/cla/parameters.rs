@@ -1,14 +1,14 @@
-//! What moving cache lines costs (section 2.2, tables 1 to 4).
+//! The costs of moving cache lines (section 2.2, tables 1 to 4).
 
 use thiserror::Error;
 
 use crate::Time;
 
-/// What was measured on one machine.
+/// The costs that were measured on one machine.
 ///
-/// The paper tells apart where a line comes from: the core itself, another core of the same group
-/// (its sockets; on other machines what shares a last-level cache), a core of another group, memory.
-/// What state the line is in makes little difference besides (section 2.2.1).
+/// The paper distinguishes where a line comes from: the core itself, another core of the same group (its sockets; on
+/// other machines the cores that share a last-level cache), a core of another group, or memory. The state of the line
+/// makes little difference in addition (section 2.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// R_L: a line that the core has in its own cache.
@@ -17,17 +17,17 @@ pub struct Parameters {
     pub near: Link,
     /// From group to group. Equal to [`Parameters::near`] where there is one group.
     pub far: Link,
-    /// T_C: what several readers of one line do to each other; none on a machine where they do not
-    /// (rule 5 of section 2.4).
+    /// T_C: how several readers of one line delay each other; `None` on a machine where they do not (rule 5 of section
+    /// 2.4).
     pub contention: Option<Contention>,
-    /// What a write to a line costs that others have copies of (section 2.3).
+    /// The cost of a write to a line of which others have copies (section 2.3).
     pub invalidation: Invalidation,
-    /// What it takes to write a line that another core of the group has, where that is more than to read
-    /// it: the paper counts both as R_R. For the maximum.
+    /// The time to write a line that another core of the group has, if that is more than to read it; the paper counts
+    /// both as R_R. It is for the maximum.
     pub write: Option<Time>,
 }
 
-/// What lines cost over one distance.
+/// The costs of lines over one distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// R_R or R_Q: a line from the cache of another core.
@@ -64,13 +64,13 @@ pub struct Contention {
     pub saved: Time,
 }
 
-/// What a write costs to a line that n others have copies of (section 2.3).
+/// The cost of a write to a line of which n others have copies (section 2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalidation {
-    /// As much as a transfer from each of them: n R_R (Sandy Bridge). R_R also for those of another
-    /// group, as equation 18 has it: one message crosses, and that group's cache tells its cores.
+    /// As much as a transfer from each of them: n R_R (Sandy Bridge). Those of another group count R_R, too, as in
+    /// equation 18: one message crosses, and that group's cache tells its cores.
     EachSharer,
-    /// As much as one transfer, for a directory does it (Xeon Phi).
+    /// As much as one transfer, because a directory does it (Xeon Phi).
     Once,
 }
 
@@ -99,7 +99,7 @@ impl Contention {
         }
     }
 
-    /// T_C(n), for n ≥ 1; nothing for nobody.
+    /// Returns T_C(n), for n ≥ 1; zero without readers.
     pub fn cost(&self, readers: u64) -> Time {
         match readers {
             0 => Time::ZERO,
@@ -125,7 +125,7 @@ impl Lines {
         }
     }
 
-    /// T_m(n, N) or T_N: so many lines, copied by each of so many threads. Nothing for no lines.
+    /// Returns T_m(n, N) or T_N: `lines` lines, copied by each of `threads` threads. Without lines it is zero.
     pub fn cost(&self, threads: u64, lines: u64) -> Time {
         match lines {
             0 => Time::ZERO,
@@ -185,14 +185,14 @@ impl Parameters {
         }
     };
 
-    /// The same machine if readers of one line did not disturb each other.
+    /// Returns the same machine if readers of one line did not disturb each other.
     #[must_use]
     pub fn without_contention(self) -> Parameters {
         Parameters { contention: None, ..self }
     }
 
-    /// The same machine where flags and buffers stay in caches from one operation to the next, as they
-    /// do in a loop of short operations: a first access is a transfer from whoever used the line last.
+    /// Returns the same machine where flags and buffers stay in caches from one operation to the next, as in a loop of
+    /// short operations: a first access is a transfer from the rank that used the line last.
     ///
     /// The paper assumes that the computation between has evicted them (section 2.5).
     #[must_use]
@@ -202,8 +202,8 @@ impl Parameters {
         self
     }
 
-    /// The least that anything can cost here: readers come apart, and whoever polls too early has brought
-    /// the line from memory for the one who writes it.
+    /// Returns the least that anything can cost here: readers come one by one, and a rank that polls too early has
+    /// brought the line from memory for its writer.
     #[must_use]
     pub fn least(self) -> Parameters {
         let mut least = self.without_contention().with_cached_flags();
@@ -217,7 +217,7 @@ impl Parameters {
         least
     }
 
-    /// Equation 2 as its first half has it, b = R_L + R_R − c, where table 2 has a fitted b.
+    /// Returns the machine with equation 2 as its first half has it, b = R_L + R_R − c, where table 2 has a fitted b.
     ///
     /// The two differ: with table 1's values this b is 188.2 ns, and the table says 320.5 ns.
     #[must_use]
@@ -230,18 +230,18 @@ impl Parameters {
         self
     }
 
-    /// What a write takes longer than a read, of a line that another core has.
+    /// Returns by how much a write takes longer than a read, of a line that another core has.
     pub(super) fn more_to_write(&self) -> Time {
         self.write.map_or(Time::ZERO, |write| write.saturating_sub(self.near.transfer))
     }
 
-    /// Over which distance.
+    /// Returns the costs over a distance.
     pub fn link(&self, near: bool) -> &Link {
         if near { &self.near } else { &self.far }
     }
 
-    /// Rule 5: a line that so many read at the same time, each over this distance. One reader alone
-    /// contends with nobody: equations 6 and 10 have R_R for Xeon Phi too.
+    /// Rule 5: returns the time of a line that `readers` ranks read at the same time, each over this distance. One
+    /// reader alone does not contend: equations 6 and 10 have R_R for Xeon Phi, too.
     pub fn read(&self, near: bool, readers: u64) -> Time {
         match readers {
             0 | 1 => self.link(near).transfer,
@@ -249,24 +249,23 @@ impl Parameters {
         }
     }
 
-    /// The same as equations 16, 26 and 29 have it: T_C(n) also for n = 1. With table 2's b, that is more
-    /// than R_R.
+    /// Returns the same as in equations 16, 26 and 29: T_C(n) also for n = 1. With table 2's b, that is more than R_R.
     pub(super) fn contended(&self, near: bool, readers: u64) -> Time {
         let alone = self.link(near).transfer;
         match &self.contention {
             None => alone,
-            // The contention was measured within a group; what lies between groups comes on top.
+            // The contention was measured within a group, so the way between groups is added.
             Some(contention) => {
                 contention.cost(readers.max(1)) + alone.saturating_sub(self.near.transfer)
             }
         }
     }
 
-    /// T_data of a broadcast of several lines (section 4.2): so many copy the same lines at once.
+    /// Returns T_data of a broadcast of several lines (section 4.2): `readers` ranks copy the same lines at once.
     ///
-    /// With contention b + cn + oN: the slope of the multi-line model, the contention of the readers,
-    /// and its b as the constant (section 4.2.2); the paper gives no equation, and whether c counts
-    /// once or for each line is not said. Without, T_m(1, N): congestion is left out (section 4.2.1).
+    /// With contention, it is b + cn + oN: the slope of the multi-line model, the contention of the readers, and its b
+    /// as the constant (section 4.2.2). The paper gives no equation, and does not say whether c counts once or for each
+    /// line. Without contention, it is T_m(1, N): congestion is left out (section 4.2.1).
     pub fn copy(&self, near: bool, readers: u64, lines: u64) -> Time {
         let link = self.link(near);
         match &self.contention {
@@ -279,8 +278,8 @@ impl Parameters {
         }
     }
 
-    /// Equation 1: half of a ping-pong of one line. The sender reads its buffer, copies it into the
-    /// receiver's, and the receiver reads that.
+    /// Equation 1: returns half of a ping-pong of one line. The sender reads its buffer, copies it into the receiver's,
+    /// and the receiver reads that.
     pub fn half_round_trip(&self, send_buffer: State, near: bool) -> Time {
         let own = match send_buffer {
             State::Exclusive => self.local,
@@ -289,12 +288,12 @@ impl Parameters {
         own + 2 * self.link(near).transfer
     }
 
-    /// Whether these can be the costs of a machine, as far as the model needs it: what is nearer is not
-    /// slower, and readers that come at the same time are not slower than readers that come one after
-    /// the other, or the maximum would be below the minimum.
+    /// Checks whether these can be the costs of a machine, as far as the model needs it: a nearer line must not cost
+    /// more, and readers that come at the same time must not be slower than readers that come one after the other.
+    /// Otherwise the maximum would be below the minimum.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first problem that is found.
     pub fn check(&self) -> Result<(), Implausible> {
         let order = [
             ("R_L", self.local, "R_R", self.near.transfer),
@@ -326,22 +325,22 @@ impl Parameters {
 /// Why parameters cannot be those of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Implausible {
-    /// What should be the larger is the smaller.
+    /// A value that should be larger than another one is smaller.
     #[error("{less} = {} ns is more than {more} = {} ns", .small.as_nanos(), .large.as_nanos())]
     Order {
-        /// What should be less.
+        /// The value that should be less.
         less: &'static str,
         /// Its value.
         small: Time,
-        /// What should be more.
+        /// The value that should be more.
         more: &'static str,
         /// Its value.
         large: Time,
     },
-    /// What costs time takes none.
+    /// A time that can't be 0 is 0.
     #[error("{what} is 0")]
     Nothing {
-        /// Which.
+        /// Which time.
         what: &'static str,
     },
 }

@@ -1,21 +1,21 @@
 //! The paper's algorithms as programs (sections 3 to 5).
 //!
-//! For tests and experiments, and as the exact description of what a collective operation does: each
-//! function is the pseudo-code of a figure of the paper, but for those that push, which say what this
-//! library does with short messages.
+//! They are for tests and experiments, and describe exactly what a collective operation does. Each function is the
+//! pseudo-code of a figure of the paper, except for the functions with pushes, which show how this library sends short
+//! messages.
 
 use super::machine::Placement;
 use super::program::{Line, Program};
 use super::tree::Tree;
 
-/// Which line a notification goes over.
+/// The lines that notifications go over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flags {
-    /// One for all.
+    /// One line for all.
     SameLine,
-    /// One for each rank that notifies or is notified.
+    /// One line for each rank that notifies or is notified.
     DifferentLines,
-    /// One for each group.
+    /// One line for each group.
     LinePerGroup,
 }
 
@@ -56,7 +56,7 @@ pub fn one_to_many(placement: &Placement, from: usize, flags: Flags) -> Program 
     program
 }
 
-/// All ranks but one, by the flag that they share; near ones first.
+/// Returns all ranks but one, by the flag that they share; near ones first.
 fn split(placement: &Placement, one: usize, flags: Flags) -> Vec<Vec<usize>> {
     let near = |&rank: &usize| placement.near(rank, one);
     let mut others: Vec<usize> = (0..placement.ranks()).filter(|&rank| rank != one).collect();
@@ -72,8 +72,7 @@ fn split(placement: &Placement, one: usize, flags: Flags) -> Vec<Vec<usize>> {
     }
 }
 
-/// A notification tree (section 3.2): a rank that has been notified notifies its children, each wave by
-/// a flag of its own.
+/// A notification tree (section 3.2): a rank that has been notified notifies its children, each wave with its own flag.
 pub fn notification_tree(tree: &Tree) -> Program {
     let mut program = Program::new(tree.ranks());
     let flags = wave_flags(&mut program, tree);
@@ -158,8 +157,8 @@ pub fn reduction(tree: &Tree, placement: &Placement) -> Program {
     program
 }
 
-/// Broadcast of one line that each parent pushes into a line of each child, with the notification.
-/// Nobody acknowledges: there are further lines for what comes next.
+/// Broadcast of one line that each parent pushes into a line of each child, with the notification. No rank
+/// acknowledges, because what comes next has further lines.
 pub fn pushed_broadcast(tree: &Tree) -> Program {
     let mut program = Program::new(tree.ranks());
     let lines: Vec<Line> = (0..tree.ranks()).map(|rank| program.flag(rank)).collect();
@@ -177,10 +176,9 @@ pub fn pushed_broadcast(tree: &Tree) -> Program {
     program
 }
 
-/// Broadcast of chunks of so many lines through a buffer of each rank that has children, whose children get
-/// it from there: OC-Bcast (thesis, algorithm 1), where leaves copy straight to private memory and nobody
-/// waits for a buffer. A parent tells its first two children, and those tell their siblings
-/// ([`tree`](crate::tree)).
+/// Broadcast of chunks of `lines` lines through a buffer of each rank that has children, whose children get it from
+/// there: OC-Bcast (thesis, algorithm 1), where leaves copy straight to private memory and no rank waits for a buffer.
+/// A parent tells its first two children, and those tell their siblings ([`tree`](crate::tree)).
 pub fn chunked_broadcast(tree: &Tree, lines: u64, chunks: u64) -> Program {
     let mut program = Program::new(tree.ranks());
     let told: Vec<Line> = (0..tree.ranks()).map(|rank| program.flag(rank)).collect();
@@ -233,9 +231,9 @@ pub fn pushed_reduction(tree: &Tree) -> Program {
     program
 }
 
-/// Reduction of several lines in stages (section 5.2): in each, a rank says that its data is ready, its
-/// partner reads and adds it, and says that it may leave. One binomial tree for each group, and then one
-/// over the groups, so that the root's group is the last to be added to.
+/// A reduction of several lines in stages (section 5.2). In each stage, a rank says that its data is ready, and its
+/// partner reads and adds it, and says that the rank may leave. There is one binomial tree for each group, and then one
+/// over the groups, so the root's group is added to last.
 ///
 /// # Panics
 /// If there is no such root.
@@ -288,7 +286,7 @@ fn over(tree: &Tree, flags: &[Vec<Line>], rank: usize) -> Option<(Line, usize)> 
 /// The lines on which children acknowledge: one for each group of a rank's children, which lies with
 /// them.
 struct Acknowledgements {
-    /// By rank: the line, and who adds to it.
+    /// By rank: the line, and the ranks that add to it.
     lines: Vec<Vec<(Line, Vec<usize>)>>,
     /// By rank: the line that it adds to.
     own: Vec<Option<Line>>,

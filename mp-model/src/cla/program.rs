@@ -12,7 +12,7 @@
 //! program.copy(0, data, mine);
 //! ```
 
-/// What each rank does, in order.
+/// The steps of each rank, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     lines: Vec<Shape>,
@@ -28,13 +28,13 @@ pub struct Line(usize);
 pub enum Primitive {
     /// Copies lines.
     Copy {
-        /// From where.
+        /// The source.
         from: Line,
-        /// To where.
+        /// The target.
         to: Line,
     },
-    /// Polls a flag until it has at least this value. At least, not exactly: a value that is passed
-    /// over between two looks must not be missed.
+    /// Polls a flag until it has at least this value. Waiting for exactly this value could miss one that is overwritten
+    /// between two looks.
     Wait {
         /// The flag.
         line: Line,
@@ -50,9 +50,9 @@ pub enum Primitive {
     },
     /// Adds: 1 to a flag, or lines to as many others, element by element.
     Add {
-        /// To what.
+        /// The target.
         line: Line,
-        /// The lines to add; none for a flag.
+        /// The lines to add; `None` for a flag.
         from: Option<Line>,
     },
 }
@@ -64,11 +64,11 @@ pub(super) struct Shape {
     pub(super) lines: u64,
     /// The rank near which they have their place in memory.
     pub(super) home: usize,
-    /// Whose cache they are in at first; none for memory.
+    /// The rank whose cache they are in at first; `None` for memory.
     pub(super) cached: Option<usize>,
 }
 
-/// What a primitive does to one line.
+/// The access of a primitive to one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Access {
     pub(super) line: Line,
@@ -78,7 +78,7 @@ pub(super) struct Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Load {
-        /// To combine it with what is there, not to copy it.
+        /// Whether the data is combined with what is there, instead of copied.
         combine: bool,
     },
     Store,
@@ -90,7 +90,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Whether the line must be the rank's own for it.
+    /// Returns whether the rank must have the line for itself.
     pub(super) fn writes(self) -> bool {
         matches!(self, Kind::Store | Kind::Set(_) | Kind::Increment)
     }
@@ -107,24 +107,23 @@ impl Line {
 }
 
 impl Program {
-    /// Of so many ranks, which do nothing yet.
+    /// Creates a program of `ranks` ranks, which do nothing yet.
     pub fn new(ranks: usize) -> Program {
         Program { lines: Vec::new(), ranks: vec![Vec::new(); ranks] }
     }
 
-    /// A flag, in memory near `home`, which the model takes to be a rank that looks at it first
-    /// (section 2.5).
+    /// Adds a flag, in memory near `home`, which the model takes for the rank that looks at it first (section 2.5).
     pub fn flag(&mut self, home: usize) -> Line {
         self.new_line(Shape { lines: 1, home, cached: None })
     }
 
-    /// So many lines of a user's data, in its rank's cache ("cached in M state", section 2.5).
+    /// Adds `lines` lines of a user's data, in its rank's cache ("cached in M state", section 2.5).
     pub fn data(&mut self, owner: usize, lines: u64) -> Line {
         self.new_line(Shape { lines, home: owner, cached: Some(owner) })
     }
 
-    /// So many lines of a buffer that `owner` fills and `reader` has read the last time, so that they
-    /// are still in that one's cache.
+    /// Adds `lines` lines of a buffer that `owner` fills and `reader` has read the last time, so that they are still in
+    /// the reader's cache.
     pub fn buffer(&mut self, owner: usize, reader: usize, lines: u64) -> Line {
         self.new_line(Shape { lines, home: owner, cached: Some(reader) })
     }
@@ -161,7 +160,7 @@ impl Program {
         self.push(rank, Primitive::Add { line, from: Some(from) });
     }
 
-    /// Another step of a rank.
+    /// Adds a step of a rank.
     ///
     /// # Panics
     /// If there is no such rank, or a line is of another program.
@@ -171,12 +170,12 @@ impl Program {
         self.ranks[rank].push(primitive);
     }
 
-    /// How many ranks.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         self.ranks.len()
     }
 
-    /// A rank's steps.
+    /// Returns a rank's steps.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -192,8 +191,8 @@ impl Program {
         self.lines[line.0]
     }
 
-    /// What each step does to which lines, by rank and step, without what rule 3 leaves out: "the
-    /// access to the same line by the same thread in consecutive operations is counted once".
+    /// Returns what each step does to which lines, by rank and step, without what rule 3 leaves out: "the access to the
+    /// same line by the same thread in consecutive operations is counted once".
     pub(super) fn accesses(&self) -> Vec<Vec<Vec<Access>>> {
         let of_rank = |steps: &Vec<Primitive>| {
             let of_step = |step: usize| {
@@ -207,7 +206,7 @@ impl Program {
 }
 
 impl Primitive {
-    /// The lines it is about.
+    /// Returns the lines that it uses.
     pub fn lines(&self) -> [Option<Line>; 2] {
         match *self {
             Primitive::Copy { from, to } => [Some(from), Some(to)],
@@ -216,7 +215,7 @@ impl Primitive {
         }
     }
 
-    /// The flag that it writes.
+    /// Returns the flag that it writes.
     pub(super) fn flag(&self) -> Option<Line> {
         match *self {
             Primitive::Write { line, .. } | Primitive::Add { line, from: None } => Some(line),
@@ -224,7 +223,7 @@ impl Primitive {
         }
     }
 
-    /// The line that it stores to.
+    /// Returns the line that it stores to.
     fn stored(&self) -> Option<Line> {
         match *self {
             Primitive::Copy { to, .. } => Some(to),

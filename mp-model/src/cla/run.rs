@@ -1,14 +1,13 @@
 //! Programs in virtual time, line by line.
 //!
-//! Every line is in memory, or in the caches of those who have read it since it was last written. A
-//! read brings a copy (R_L, R_R, R_Q or R_I); a write takes the line away from all others (section
-//! 2.3). A rank that waits polls: it reads the flag, keeps the copy while nobody writes, and reads it
-//! again when somebody has. A line serves one write, or several reads, at a time; reads of one line
-//! slow each other down where there is contention. Who is next among those who want a line is chance,
-//! or first come first served.
+//! Every line is in memory, or in the caches of the ranks that have read it since it was last written. A read brings a
+//! copy (R_L, R_R, R_Q or R_I), and a write takes the line away from all others (section 2.3). A rank that waits polls:
+//! it reads the flag, keeps the copy until another rank writes, and then reads it again. A line serves one write, or
+//! several reads, at a time. With contention, reads of one line slow each other down. The next of the ranks that want a
+//! line is random, or the first that came.
 //!
-//! The bounds of [`graph`](super::graph) should hold for what comes out: T_max whoever is next, and
-//! T_min where nobody polls too early ([`Polling::Lucky`]). See there for what T_min is otherwise.
+//! The bounds of [`graph`](super::graph) should hold for the results: T_max in every order, and T_min if no rank polls
+//! too early ([`Polling::Lucky`]). See there for the meaning of T_min otherwise.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -24,26 +23,26 @@ use crate::Time;
 /// How a program is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Who is next at a line.
+    /// Which rank is next at a line.
     pub order: Order,
-    /// When those who wait look.
+    /// When waiting ranks look.
     pub polling: Polling,
     /// Whether single lines that cross between groups at the same time slow each other down, as several
     /// lines always do (the c of table 3).
     pub congestion: bool,
 }
 
-/// Who is next among those who want a line.
+/// Which rank is next among those that want a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// First come, first served.
     #[default]
     Fifo,
-    /// Chance, from this seed.
+    /// At random, from this seed.
     Random(u64),
 }
 
-/// When those who wait look.
+/// When waiting ranks look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Polling {
     /// All the time, which steals lines.
@@ -53,17 +52,17 @@ pub enum Polling {
     Lucky,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// When each rank was done.
+    /// The time when each rank was done.
     pub finished: Vec<Time>,
-    /// How many lines moved, from memory or another cache.
+    /// The number of lines that moved, from memory or another cache.
     pub transfers: u64,
 }
 
 impl Run {
-    /// When the last was done.
+    /// Returns when the last rank was done.
     pub fn end(&self) -> Time {
         self.finished.iter().copied().max().unwrap_or_default()
     }
@@ -75,12 +74,12 @@ pub enum RunError {
     /// The program has other ranks than the machine.
     #[error("a program of {program} ranks on a machine with {machine}")]
     Ranks {
-        /// How many the program has.
+        /// The program's number of ranks.
         program: usize,
-        /// How many the machine has.
+        /// The machine's number of ranks.
         machine: usize,
     },
-    /// All that are not done wait for flags that nobody will write.
+    /// All ranks that are not done wait for flags that no rank will write.
     #[error("deadlock: ranks {0:?} wait")]
     Deadlock(Vec<usize>),
 }
@@ -121,7 +120,7 @@ enum Event {
     Go(usize),
     /// A rank's access is done; whether the line had to be asked for.
     Done { rank: usize, access: Access, served: bool },
-    /// Looks who is next at a line.
+    /// Looks which rank is next at a line.
     Serve(Line),
     /// A transfer between groups is over.
     Crossed(Line),
@@ -130,7 +129,7 @@ enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Planned {
     time: Time,
-    /// At one instant, lines are served last: then all who want one have said so.
+    /// At one instant, lines are served last, when all ranks that want one have asked for it.
     serve: bool,
     number: u64,
     event: Event,
@@ -152,18 +151,18 @@ impl PartialOrd for Planned {
 #[derive(Clone, Debug, Default)]
 struct LineState {
     value: u64,
-    /// Who has a copy; nobody: it is in memory.
+    /// The ranks that have a copy. If there are none, the line is in memory.
     holders: BTreeSet<usize>,
-    /// Who had it last to himself, and is asked for it (rule 4 of section 2.4).
+    /// The rank that had it last for itself, and is asked for it (rule 4 of section 2.4).
     owner: Option<usize>,
     /// Reads under way that cross between groups.
     crossing: u64,
     writing: bool,
     reading: u64,
-    /// Whether what it served last was a read.
+    /// Whether the line's last access was a read.
     was_read: bool,
     wanted: Vec<(usize, Access)>,
-    /// Who polls, has seen too little, and waits for the next write.
+    /// The ranks that poll, have seen too little, and wait for the next write.
     asleep: Vec<(usize, Access)>,
 }
 
@@ -260,7 +259,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Lets those begin at a line who can: a write, or reads, as many as come before the next write.
+    /// Lets ranks begin at a line that can: one that writes, or as many readers as come before the next write.
     fn serve(&mut self, line: Line) {
         let state = &self.lines[line.index()];
         let write_waits = state.wanted.iter().any(|(_, access)| access.kind.writes());
@@ -316,7 +315,7 @@ impl<'a> Engine<'a> {
         self.plan(self.now + cost, Event::Done { rank, access, served: true });
     }
 
-    /// What a write costs, and whether the line has to come from elsewhere.
+    /// Returns the cost of a write, and whether the line has to come from elsewhere.
     fn write(&self, line: Line, rank: usize) -> (Time, bool) {
         let p = &self.machine.parameters;
         let LineState { holders, owner, .. } = &self.lines[line.index()];
@@ -331,7 +330,7 @@ impl<'a> Engine<'a> {
         let dearest = others().map(transfer).max().unwrap_or_default();
         match p.invalidation {
             Invalidation::Once => (dearest, true),
-            // Whoever wrote it last gives it away, and only those who have read it since count.
+            // The last writer gives the line away, and only ranks that have read it since count.
             Invalidation::EachSharer => {
                 let sharers = others().filter(|&&holder| Some(holder) != *owner).count() as u64;
                 ((sharers * p.near.transfer).max(dearest), true)
@@ -339,7 +338,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// What a read costs, and whether the line has to come from elsewhere.
+    /// Returns the cost of a read, and whether the line has to come from elsewhere.
     fn read(&mut self, line: Line, rank: usize, kind: Kind) -> (Time, bool) {
         let p = &self.machine.parameters;
         let shape = self.program.shape(line);
@@ -355,7 +354,7 @@ impl<'a> Engine<'a> {
             return (shape.lines * p.near.memory + ahead, true);
         }
         let near = state.owner.is_none_or(|owner| self.machine.near(owner, rank, shape.home));
-        // What several read at the same time crosses once.
+        // A line that several ranks read at the same time crosses once.
         let crossing = self.crossing + u64::from(!near && state.crossing == 0);
         let cost = match kind {
             _ if shape.lines == 1 && self.options.congestion && !near => {

@@ -1,8 +1,7 @@
-//! Who sends to whom, round by round: this library's collective operations beside the trees, as programs.
+//! This library's collective operations that use no tree, as programs: which rank sends to which, round by round.
 //!
-//! A [`Schedule`] says which messages there are, in which order each rank turns to them, and by which way
-//! they go; [`Schedule::program`] writes them down as primitives, of which a [`Graph`](super::Graph) gives
-//! the bounds.
+//! A [`Schedule`] contains the messages, the order in which each rank handles them, and the way they are sent.
+//! [`Schedule::program`] writes them as primitives, for which a [`Graph`](super::Graph) gives the bounds.
 //!
 //! ```
 //! use mp_model::cla::schedule::{By, Schedule};
@@ -30,36 +29,36 @@ pub struct Schedule {
     rounds: Vec<Round>,
 }
 
-/// In a round, a rank sends what it has to send, and then takes what comes to it.
+/// In a round, a rank first sends what it has to send, and then takes what comes to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
     messages: Vec<(usize, usize)>,
-    /// What goes to several ranks is the same for each.
+    /// Whether a rank sends the same to several ranks.
     same: bool,
     what: What,
     by: By,
 }
 
-/// What becomes of a message where it arrives.
+/// What happens to a message where it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum What {
-    /// It has a place of its own.
+    /// It has its own place.
     Kept,
     /// It is combined with what the rank has, which it sends in later rounds.
     Combined,
-    /// It takes the place of that.
+    /// It replaces the rank's own data.
     Result,
 }
 
-/// By which way messages go.
+/// How messages travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum By {
     /// In lines of the receiver, each beside its flag.
     Lines {
-        /// How many.
+        /// The number of lines.
         lines: u64,
     },
-    /// Through buffers of the sender, of which the receiver is told and gets it.
+    /// Through buffers of the sender. The receiver is told, and gets the message from there.
     Buffers {
         /// Lines of a message.
         lines: u64,
@@ -71,16 +70,16 @@ pub enum By {
 }
 
 impl By {
-    /// Lines that are moved together.
+    /// Returns the number of lines that are moved together.
     pub(super) fn width(self) -> u64 {
         match self {
             By::Lines { .. } => 1,
-            // The last piece may be shorter; this is what one has on average.
+            // The last piece may be shorter; this is the average.
             By::Buffers { lines, .. } => lines.div_ceil(self.pieces()),
         }
     }
 
-    /// How many there are of those in a piece of a message.
+    /// Returns how many such units there are in a piece of a message.
     pub(super) fn count(self) -> u64 {
         match self {
             By::Lines { lines } => lines,
@@ -95,7 +94,7 @@ impl By {
         }
     }
 
-    /// A part of each message.
+    /// Returns the way of a part of each message.
     pub(super) fn part(self, of: u64) -> By {
         match self {
             By::Lines { lines } => By::Lines { lines: lines.div_ceil(of.max(1)) },
@@ -116,13 +115,13 @@ impl Round {
         Round { messages: messages.into_iter().collect(), same, what, by }
     }
 
-    /// From whom to whom, in the order in which senders turn to them.
+    /// Returns the senders and receivers, in the order in which senders deal with them.
     pub fn messages(&self) -> &[(usize, usize)] {
         &self.messages
     }
 }
 
-/// Each rank to each other one, the next one first.
+/// Returns the messages from each rank to each other one, the next one first.
 fn each_to_each(ranks: usize) -> impl Iterator<Item = (usize, usize)> {
     (1..ranks).flat_map(move |far| (0..ranks).map(move |rank| (rank, (rank + far) % ranks)))
 }
@@ -139,40 +138,41 @@ impl Schedule {
         Schedule { ranks, pieces, rounds }
     }
 
-    /// All to one.
+    /// Returns a gather: all ranks send to one.
     pub fn gather(ranks: usize, root: usize, by: By) -> Schedule {
         let messages = others(ranks, root).map(|rank| (rank, root));
         Schedule::new(ranks, vec![Round::new(What::Kept, true, by, messages)])
     }
 
-    /// One to all, to each something else.
+    /// Returns a scatter: one rank sends each other rank something else.
     pub fn scatter(ranks: usize, root: usize, by: By) -> Schedule {
         let messages = others(ranks, root).map(|rank| (root, rank));
         Schedule::new(ranks, vec![Round::new(What::Kept, false, by, messages)])
     }
 
-    /// Each to all others the same. With buffers `shared`, each puts it once and all others get it.
+    /// Returns an all-gather: each rank sends the same to all others. With `shared` buffers, each puts it once and all
+    /// get it.
     pub fn all_gather(ranks: usize, by: By, shared: bool) -> Schedule {
         Schedule::new(ranks, vec![Round::new(What::Kept, shared, by, each_to_each(ranks))])
     }
 
-    /// Each to each something else.
+    /// Returns an all-to-all: each rank sends each other rank something else.
     pub fn all_to_all(ranks: usize, by: By) -> Schedule {
         Schedule::new(ranks, vec![Round::new(What::Kept, false, by, each_to_each(ranks))])
     }
 
-    /// Each to each what that one combines.
+    /// Returns a reduce-scatter: each rank sends each other rank what that rank combines.
     pub fn reduce_scatter(ranks: usize, by: By) -> Schedule {
         Schedule::new(ranks, vec![Round::new(What::Combined, false, by, each_to_each(ranks))])
     }
 
-    /// All to one, which combines it.
+    /// Returns a reduction: all ranks send to one, which combines everything.
     pub fn reduce(ranks: usize, root: usize, by: By) -> Schedule {
         let messages = others(ranks, root).map(|rank| (rank, root));
         Schedule::new(ranks, vec![Round::new(What::Combined, true, by, messages)])
     }
 
-    /// To one along a tree: each rank combines what its children have, and hands that on.
+    /// Returns a reduction along a tree: each rank combines what its children have, and hands that on.
     ///
     /// # Panics
     /// If there is no such root.
@@ -193,8 +193,8 @@ impl Schedule {
         Schedule::new(shape.ranks(), rounds)
     }
 
-    /// Each rank combines a part of all vectors, and the root gets the parts. `by` says what a whole
-    /// vector takes.
+    /// Returns a reduction in which each rank combines a part of all vectors, and the root gets the parts. `by`
+    /// describes a whole vector.
     pub fn reduce_scattered(ranks: usize, root: usize, by: By) -> Schedule {
         let part = by.part(ranks as u64);
         let combine = Round::new(What::Combined, false, part, each_to_each(ranks));
@@ -203,7 +203,7 @@ impl Schedule {
         Schedule::new(ranks, vec![combine, gather])
     }
 
-    /// Each rank combines a part of all vectors, and all get all parts.
+    /// Returns an all-reduce in which each rank combines a part of all vectors, and all get all parts.
     pub fn all_reduce_scattered(ranks: usize, by: By) -> Schedule {
         let part = by.part(ranks as u64);
         let combine = Round::new(What::Combined, false, part, each_to_each(ranks));
@@ -211,20 +211,20 @@ impl Schedule {
         Schedule::new(ranks, vec![combine, gather])
     }
 
-    /// Each rank gets all vectors.
+    /// Returns an all-reduce in which each rank gets all vectors.
     pub fn all_reduce_whole(ranks: usize, by: By) -> Schedule {
         Schedule::new(ranks, vec![Round::new(What::Combined, true, by, each_to_each(ranks))])
     }
 
-    /// At rank 0, which sends the result to all.
+    /// Returns an all-reduce at rank 0, which sends the result to all.
     pub fn all_reduce_at_first(ranks: usize, by: By) -> Schedule {
         let meet = Round::new(What::Combined, true, by, (1..ranks).map(|rank| (rank, 0)));
         let go = Round::new(What::Result, true, by, (1..ranks).map(|rank| (0, rank)));
         Schedule::new(ranks, vec![meet, go])
     }
 
-    /// By recursive doubling. Of P ranks, as many as are above a power of two give what they have to a
-    /// neighbour first, and get the result from it.
+    /// Returns an all-reduce by recursive doubling. Of P ranks, those above a power of two first give what they have to
+    /// a neighbour, and get the result from it.
     pub fn all_reduce_doubling(ranks: usize, by: By) -> Schedule {
         if ranks < 2 {
             return Schedule::new(ranks, Vec::new());
@@ -248,7 +248,7 @@ impl Schedule {
         Schedule::new(ranks, rounds)
     }
 
-    /// To the next, the second next, the fourth next rank, and so on.
+    /// Returns a scan in which each rank sends to the next, the second next, the fourth next rank, and so on.
     pub fn scan_doubling(ranks: usize, by: By) -> Schedule {
         let far = (0..usize::BITS).map(|bit| 1 << bit).take_while(|&far| far < ranks);
         let rounds = far.map(|far| {
@@ -258,36 +258,36 @@ impl Schedule {
         Schedule::new(ranks, rounds.collect())
     }
 
-    /// From each rank to the next.
+    /// Returns a scan in which each rank sends to the next.
     pub fn scan_chain(ranks: usize, by: By) -> Schedule {
         let rounds =
             (1..ranks).map(|rank| Round::new(What::Combined, true, by, [(rank - 1, rank)]));
         Schedule::new(ranks, rounds.collect())
     }
 
-    /// How many ranks there are.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         self.ranks
     }
 
-    /// Its rounds.
+    /// Returns its rounds.
     pub fn rounds(&self) -> &[Round] {
         &self.rounds
     }
 
-    /// In how many pieces it goes, each of which goes through all rounds.
+    /// Returns the number of its pieces, each of which goes through all rounds.
     pub fn pieces(&self) -> u64 {
         self.pieces
     }
 
-    /// How many messages there are, pieces counted one by one: what the length of its program goes by.
+    /// Returns the number of messages, pieces counted one by one. The length of its program is proportional to it.
     pub fn messages(&self) -> u64 {
         let in_rounds: usize = self.rounds.iter().map(|round| round.messages.len()).sum();
         self.pieces * in_rounds as u64
     }
 
-    /// As primitives. No acknowledgement is written down but that for the buffers of a piece, which
-    /// another one is to take the place of: for all else there are further lines.
+    /// Returns the operation as primitives. The only acknowledgements are those for buffers that another piece will
+    /// fill again. Everything else has further lines.
     pub fn program(&self) -> Program {
         let mut program = Program::new(self.ranks);
         let mut ways: Vec<Ways> =
@@ -313,7 +313,7 @@ impl Schedule {
         program
     }
 
-    /// Of what a rank has itself: see [`By::width`].
+    /// Returns the width of what a rank has itself: see [`By::width`].
     fn width(&self) -> u64 {
         self.rounds.iter().map(|round| round.by.width()).max().unwrap_or(1)
     }
@@ -328,22 +328,22 @@ struct Ways {
 }
 
 struct Way {
-    /// What is sent, if it is for this receiver alone.
+    /// The data, if it is for this receiver alone.
     data: Vec<Line>,
-    /// Where it goes, if it has a place of its own.
+    /// The place where it goes, if it has its own.
     room: Vec<Line>,
-    /// Of lines, all; of a buffer, the one that says that it is filled.
+    /// For lines, all of them; for a buffer, the flag that says that it is filled.
     flags: Vec<Line>,
-    /// Of a buffer.
+    /// For a buffer, the flag that says that it is empty again.
     emptied: Option<Line>,
-    /// Those that may be filled at the same time.
+    /// The buffers that may be filled at the same time.
     buffers: Vec<Line>,
 }
 
 impl Ways {
     fn new(program: &mut Program, ranks: usize, round: &Round) -> Ways {
         let mut messages = HashMap::new();
-        // By sender: buffers that all who read have in common.
+        // By sender: buffers that all readers have in common.
         let mut common: Vec<Option<Vec<Line>>> = vec![None; ranks];
         for &(from, to) in &round.messages {
             let (count, width) = (round.by.count(), round.by.width());
@@ -392,7 +392,7 @@ impl Ways {
         }
         let buffer = way.buffers[piece as usize % way.buffers.len()];
         if !round.same || self.put[from] != Some(piece) {
-            // Before it is filled again, all have got what was in it.
+            // Before a buffer is filled again, all have got what was in it.
             let before = piece.checked_sub(way.buffers.len() as u64);
             let readers: Vec<usize> = match round.same {
                 true => {

@@ -1,4 +1,4 @@
-//! Trees as data: who notifies whom, over which line, in which order.
+//! Trees as data: which rank notifies which, over which line, and in which order.
 
 use std::fmt;
 
@@ -9,10 +9,9 @@ use crate::in_order::Place;
 
 /// A tree of ranks.
 ///
-/// A rank has its children in *waves*. All children of a wave read one line, which nobody else does
-/// ("single-use synchronization lines"); the waves are served in order. With several groups of cores
-/// there is a wave for each group (section 4.1.1); on a machine with contention there may be several
-/// within a group (section 4.1.2).
+/// A rank has its children in *waves*. All children of a wave read one line, which no other rank reads ("single-use
+/// synchronization lines"). The waves are served in order. With several groups of cores there is a wave for each group
+/// (section 4.1.1). On a machine with contention there may be several waves within a group (section 4.1.2).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tree {
     root: usize,
@@ -37,7 +36,7 @@ pub enum TreeError {
         /// How many ranks there are.
         ranks: usize,
     },
-    /// A rank that is not there, or the root, or one that has a parent already, is somebody's child.
+    /// A child is no rank, or is the root, or has a parent already.
     #[error("rank {parent} cannot have rank {child} as a child")]
     Child {
         /// The parent.
@@ -54,7 +53,7 @@ pub enum TreeError {
 }
 
 impl Tree {
-    /// From each rank's waves.
+    /// Creates a tree from each rank's waves.
     ///
     /// # Errors
     /// [`TreeError`], unless each rank is reached from the root, once.
@@ -83,7 +82,7 @@ impl Tree {
         }
     }
 
-    /// From each rank's parent: a wave for each group of a rank's children, far ones first.
+    /// Creates a tree from each rank's parent: a wave for each group of a rank's children, far ones first.
     ///
     /// # Errors
     /// [`TreeError`].
@@ -104,7 +103,7 @@ impl Tree {
         Tree::new(root, children.into_iter().enumerate().map(waves).collect())
     }
 
-    /// From the places of a tree [in the order of ranks](crate::in_order): a wave for each child.
+    /// Creates a tree from the places of a tree [in the order of ranks](crate::in_order): a wave for each child.
     ///
     /// # Errors
     /// [`TreeError`].
@@ -113,17 +112,17 @@ impl Tree {
         Tree::new(root, places.iter().map(waves).collect())
     }
 
-    /// Its root.
+    /// Returns its root.
     pub fn root(&self) -> usize {
         self.root
     }
 
-    /// How many ranks: at least one.
+    /// Returns the number of ranks: at least one.
     pub fn ranks(&self) -> usize {
         self.nodes.len()
     }
 
-    /// A rank's parent; none for the root.
+    /// Returns a rank's parent, or `None` for the root.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -131,7 +130,7 @@ impl Tree {
         self.nodes[rank].parent
     }
 
-    /// A rank's waves of children, in the order in which it notifies them. None is empty.
+    /// Returns a rank's waves of children, in the order in which it notifies them. None is empty.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -139,7 +138,7 @@ impl Tree {
         &self.nodes[rank].waves
     }
 
-    /// All children of a rank, wave by wave.
+    /// Returns all children of a rank, wave by wave.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -147,7 +146,7 @@ impl Tree {
         self.nodes[rank].waves.iter().flatten().copied()
     }
 
-    /// Which of its parent's waves a rank is in; none for the root.
+    /// Returns the number of the wave of its parent that a rank is in, or `None` for the root.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -156,7 +155,8 @@ impl Tree {
         self.waves(parent).iter().position(|wave| wave.contains(&rank))
     }
 
-    /// The children of a rank that acknowledge over one line: those of one group, its own first.
+    /// Returns the children of a rank, divided by the line with which they acknowledge: those of one group share a
+    /// line, and the rank's own group is first.
     ///
     /// # Panics
     /// If there is no such rank, or the placement has fewer.
@@ -166,7 +166,7 @@ impl Tree {
         groups
     }
 
-    /// The longest way from the root, in edges.
+    /// Returns the length of the longest way from the root, in edges.
     pub fn depth(&self) -> usize {
         let mut depths = vec![0; self.ranks()];
         for rank in self.preorder() {
@@ -175,7 +175,7 @@ impl Tree {
         depths.into_iter().max().unwrap_or(0)
     }
 
-    /// All ranks, parents before children.
+    /// Returns all ranks, parents before children.
     pub fn preorder(&self) -> Vec<usize> {
         let mut order = Vec::with_capacity(self.ranks());
         let mut open = vec![self.root];
@@ -187,13 +187,13 @@ impl Tree {
         order
     }
 
-    /// Each rank's waves.
+    /// Returns each rank's waves.
     pub(super) fn into_waves(self) -> Vec<Vec<Vec<usize>>> {
         self.nodes.into_iter().map(|node| node.waves).collect()
     }
 }
 
-/// A wave for each group, the rank's own last.
+/// Returns a wave for each group, the rank's own last.
 fn by_group(rank: usize, children: Vec<usize>, placement: &Placement) -> Vec<Vec<usize>> {
     let mut groups = std::collections::BTreeMap::<_, Vec<usize>>::new();
     for child in children {
@@ -206,7 +206,7 @@ fn by_group(rank: usize, children: Vec<usize>, placement: &Placement) -> Vec<Vec
 
 /// Fixed shapes, without regard to groups but for the waves.
 impl Tree {
-    /// From the positions' parents: position 0 is the root, position i the rank i further on.
+    /// Creates a tree from the positions' parents: position 0 is the root, position i the rank i further on.
     fn turned(
         root: usize,
         placement: &Placement,
@@ -224,7 +224,7 @@ impl Tree {
         Tree::from_parents(root, &parents, placement)
     }
 
-    /// The root has all the others as children.
+    /// Creates a tree in which the root has all other ranks as children.
     ///
     /// # Errors
     /// [`TreeError::Root`].
@@ -232,7 +232,7 @@ impl Tree {
         Tree::turned(root, placement, |_| 0)
     }
 
-    /// Each has up to `degree` children, level by level. A degree of 0 is taken for 1.
+    /// Creates a tree in which each rank has up to `degree` children, level by level. A degree of 0 counts as 1.
     ///
     /// # Errors
     /// [`TreeError::Root`].
@@ -240,7 +240,7 @@ impl Tree {
         Tree::turned(root, placement, |position| (position - 1) / degree.max(1))
     }
 
-    /// Each has one child.
+    /// Creates a tree in which each rank has one child.
     ///
     /// # Errors
     /// [`TreeError::Root`].
@@ -248,7 +248,7 @@ impl Tree {
         Tree::k_ary(root, 1, placement)
     }
 
-    /// In stage i, each of 2ⁱ ranks notifies another.
+    /// Creates a tree in which each of 2ⁱ ranks notifies another in stage i.
     ///
     /// # Errors
     /// [`TreeError::Root`].

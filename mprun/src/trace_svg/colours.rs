@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::read::{Bar, Timeline};
 
-/// The kinds that Onchip records, in the order of the legend. The colours are after Okabe and Ito; people with any kind
-/// of colour vision can tell them apart. Work is dark, and waiting is light.
+/// The kinds that Onchip records, in the order of the legend. The colours are those of Okabe and Ito, which people with
+/// any kind of colour vision can tell apart. Work is dark, and waiting is light.
 const KNOWN: [(&str, &str); 9] = [
     ("compute", "#009e73"),
     ("send", "#d55e00"),
@@ -18,7 +18,7 @@ const KNOWN: [(&str, &str); 9] = [
     ("idle", "#dcdcdc"),
 ];
 
-/// The colours for the spans of other tools, starting with those that take most time.
+/// The colours for the spans of other tools. The kinds that take most time get the first colours.
 const OTHERS: [&str; 8] =
     ["#56b4e9", "#e69f00", "#b07aa1", "#7f9f3f", "#9c755f", "#76b7b2", "#bab0ac", "#4e5f9e"];
 
@@ -37,7 +37,7 @@ impl<'a> Colours<'a> {
     pub fn new(timeline: &'a Timeline, is_shown: impl Fn(&Bar) -> bool) -> Self {
         let mut times: HashMap<&str, i64> = HashMap::new();
         for bar in timeline.rows.iter().flat_map(|row| &row.bars).filter(|bar| is_shown(bar)) {
-            // At least 1, so that what takes no time counts as well.
+            // At least 1, so that spans without length count as well.
             let time = times.entry(&bar.name).or_default();
             *time = time.saturating_add((bar.end - bar.start).max(1));
         }

@@ -1,7 +1,7 @@
 //! From rows of bars to SVG: a row for each thread, bars by kind, a legend, a time axis.
 //!
-//! Bars of one colour in one row are one path, and those too thin to be told apart are joined, so
-//! that the picture of a long trace is no larger than that of a short one.
+//! Bars of one colour in one row are one path, and bars too thin to be told apart are joined, so that the picture of a
+//! long trace is no larger than that of a short one.
 
 use std::fmt;
 
@@ -114,7 +114,7 @@ impl Picture<'_> {
         let arrows = self.timeline.arrows.iter();
         for arrow in arrows.filter(|arrow| shown(arrow.from.1) && shown(arrow.to.1)) {
             let ((from, start), (to, end)) = (arrow.from, arrow.to);
-            // From the side of the one row to that of the other.
+            // From the near edge of one row to the near edge of the other.
             let (leaving, arriving) = match from.cmp(&to) {
                 std::cmp::Ordering::Less => (tops[from] + ROW, tops[to]),
                 std::cmp::Ordering::Equal => (tops[from] + ROW / 2.0, tops[to] + ROW / 2.0),

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-/// What each thread did. Times are in nanoseconds from the first span's beginning.
+/// The spans of all threads. Times are in nanoseconds from the first span's beginning.
 #[derive(Debug, Default, PartialEq)]
 pub struct Timeline {
     /// Threads, in the order in which they are shown.
@@ -22,7 +22,7 @@ pub struct Timeline {
     pub dropped: u64,
 }
 
-/// What one thread did.
+/// The spans of one thread.
 #[derive(Debug, PartialEq)]
 pub struct Row {
     pub process: String,
@@ -63,7 +63,7 @@ const LATEST: f64 = 3e15;
 pub fn timeline(bytes: &[u8]) -> Result<Timeline, String> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
-        // Cut off in the middle of a letter.
+        // The file was cut off in the middle of a character.
         Err(error) if error.error_len().is_none() => {
             str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
         }
@@ -90,7 +90,7 @@ pub fn timeline(bytes: &[u8]) -> Result<Timeline, String> {
             timed.push((time, index, event));
         }
     }
-    // Threads are written one after the other, or as their buffers were full.
+    // The order in the file follows the threads, or the times at which their buffers were full.
     timed.sort_by_key(|&(time, index, _)| (time, index));
     for (time, index, event) in &timed {
         reader.take(event, *time).map_err(|reason| format!("event {index} {reason}"))?;
@@ -185,7 +185,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// A number, or what some tools write instead. Numbers come first, by value.
+/// A number, or the string that some tools write instead. Numbers come first, by value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Id {
     number: Option<i64>,
@@ -240,7 +240,7 @@ impl Reader {
                 self.bar(thread, event.name(), time, end);
             }
             "B" => self.open.entry(thread).or_default().push((event.name(), time)),
-            // An end without a beginning: the recording began in between.
+            // An end without a beginning means that the recording began in the middle of the span.
             "E" => {
                 if let Some((name, start)) = self.open.get_mut(&thread).and_then(Vec::pop) {
                     self.bar(thread, name, start, time);
@@ -268,7 +268,7 @@ impl Reader {
     }
 
     fn finish(mut self, dropped: u64) -> Result<Timeline, String> {
-        // What never ended was under way when the recording stopped.
+        // Spans without an end were still running when the recording stopped.
         for (thread, open) in std::mem::take(&mut self.open) {
             for (name, start) in open {
                 self.bar(thread.clone(), name, start, self.latest);

@@ -356,7 +356,7 @@ proptest! {
     }
 }
 
-/// Times as far apart as 64 bits of nanoseconds can tell.
+/// The times are as far apart as 64 bits of nanoseconds allow.
 #[test]
 fn the_longest_traces_are_drawn() {
     let longest = r#"[

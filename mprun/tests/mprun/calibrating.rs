@@ -65,7 +65,7 @@ fn files_that_are_no_good_are_replaced() {
         let done = here.mprun(&["calibrate"]).expect_code(0).expect_err("not a calibration");
         assert!(done.out.contains("measured now"), "{done:#?}");
     }
-    // A folder cannot be replaced: the values are good all the same.
+    // A folder can't be replaced by the file. The values are printed anyway.
     let folder = here.file().parent().unwrap().to_str().unwrap().to_owned();
     let done = mprun_with(&[("ONCHIP_CALIBRATION", &folder)], &["calibrate"]).done();
     let done = done.expect_code(0).expect_err("not kept");
@@ -74,7 +74,7 @@ fn files_that_are_no_good_are_replaced() {
 
 fn collectives_are_explained() {
     let here = Here::new();
-    // Where there are two cores the model has a word on two ranks.
+    // With two cores, the model has a prediction for two ranks.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let within = if cores > 1 { "predicted: " } else { "share cores" }.to_owned();
     for (collective, ranks, bytes, wanted) in [

@@ -1,5 +1,5 @@
-//! Ends of all kinds: which status, which words, and nothing left behind (every test's `done`
-//! waits for that).
+//! Ends of all kinds: the exit status, the messages, and that nothing is left behind (`done` waits for that in every
+//! test).
 
 use std::{
     fs,
@@ -72,7 +72,7 @@ fn a_failure_is_told_by_one_rank() {
             assert_eq!(done.err.matches("the program failed: ").count(), 1, "{done:#?}");
         }
     }
-    // All are heard again in the next world.
+    // In the next world, all ranks' output is heard again.
     let done = launch(&["-n", "3"], &["heard"]).done().expect_code(0);
     for rank in 0..3 {
         assert_eq!(done.err.matches(&format!("rank {rank} in the next world")).count(), 1);
@@ -104,14 +104,14 @@ fn a_failure_in_rank_code_ends_those_that_compute_or_wait() {
                 let ended = match (others, who) {
                     ("compute", "0") => "ended ranks 1 and 2\n",
                     ("compute", _) => "ended ranks 0 and 1\n",
-                    // Of two that wait, the second may hear that the first is gone, and end by itself.
+                    // If two ranks wait, the second may hear that the first is gone, and end by itself.
                     _ => "ended rank",
                 };
                 run.done()
                     .expect_code(1)
                     .expect_err(&format!("mprun: rank {who} {words}\n"))
                     .expect_err(&format!("mprun: {ended}"))
-                    // Its `run` returns, and says what became of the others.
+                    // The failed rank's `run` returns, and says what happened to the others.
                     .expect_err("was killed by SIGTERM");
             }
         }
@@ -128,7 +128,7 @@ fn a_rank_that_leaves_in_the_middle_is_named() {
     for who in ["0", "1"] {
         let done = launch(&["-n", "3"], &["end", "exit-0", who]).done().expect_code(1);
         let done = done.expect_err(&format!("mprun: rank {who} ended with exit status 0 in the"));
-        // The others' results say so as well.
+        // The results of the other ranks say so as well.
         done.expect_err(&format!("rank {who} ended early with exit status 0"));
     }
 }
@@ -159,7 +159,7 @@ fn ranks_that_ignore_sigterm_are_killed() {
     asked.await_out("ready");
     asked.signal(Signal::SIGTERM);
     asked.done().expect_code(137).expect_err("mprun: ended ranks 0 and 1");
-    // In Rust, and in a world whose rank has failed.
+    // The same with a failure in Rust code, in a world whose rank has failed.
     launch(&["-n", "3", "--grace=0.2"], &["among", "panic", "ignore", "1"])
         .done()
         .expect_code(1)
@@ -199,7 +199,7 @@ fn the_time_limit_ends_with_124_and_says_who_waits() {
     launch(&["-n", "2", "--timeout", "30"], &["lines", "1"]).done().expect_code(0);
 }
 
-/// Whether this process, and so whatever it starts, ignores the signal, as under `nohup`.
+/// Returns whether this process ignores the signal, as under `nohup`. The processes it starts ignore it as well.
 fn ignored(signal: Signal) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
@@ -217,7 +217,7 @@ fn signals_are_passed_on() {
         run.done().expect_code(code).expect_err(&format!("was killed by {signal}"));
     }
     for signal in [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTERM, Signal::SIGQUIT] {
-        // A shell can't trap what was ignored when it started.
+        // A shell can't trap a signal that was ignored when it started.
         if ignored(signal) {
             continue;
         }
@@ -236,7 +236,7 @@ fn signals_are_passed_on() {
     }
 }
 
-/// The letter of a process's state.
+/// Returns the letter of a process's state.
 fn state(pid: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.trim_start().chars().next()
@@ -269,7 +269,7 @@ fn a_killed_mprun_takes_its_ranks_along() {
 fn a_reader_that_does_not_read_holds_nothing_up() {
     let (mut child, mark) = unread(&["-n", "2", "--timeout", "1"], &["lines", "2000000"]);
     until("the ranks", || (marked(&mark).len() == 3).then_some(()));
-    // The ranks end in time, while their launcher still has lines for us.
+    // The ranks end in time, while their launcher still holds lines that were not read.
     until("the ranks' end", || (marked(&mark) == [child.id() as i32]).then_some(()));
     let mut out = Vec::new();
     child.stdout.take().unwrap().read_to_end(&mut out).unwrap();

@@ -16,12 +16,12 @@ use std::{
 
 pub use nix::sys::signal::Signal;
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any test here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const MARK: &str = "ONCHIP_TEST_MARK";
 
-/// A running command, ended by force when it is dropped or takes too long.
+/// A running command. It is ended by force when it is dropped or takes too long.
 pub struct Run {
     child: Child,
     mark: String,
@@ -29,7 +29,7 @@ pub struct Run {
     err: Reader,
 }
 
-/// What a command that ended has left.
+/// The results of a command that ended.
 #[derive(Debug)]
 pub struct Done {
     pub status: ExitStatus,
@@ -55,7 +55,7 @@ impl Done {
     }
 }
 
-/// Collects a stream in a thread of its own, so that whoever writes it is never held up.
+/// Collects a stream in a separate thread, so that its writer never has to wait.
 struct Reader {
     seen: mpsc::Receiver<Vec<u8>>,
     text: Vec<u8>,
@@ -87,19 +87,19 @@ impl Reader {
     }
 }
 
-/// `mprun` with these arguments.
+/// Starts `mprun` with these arguments.
 pub fn mprun(args: &[&str]) -> Run {
     start(env!("CARGO_BIN_EXE_mprun"), args, Stdio::null())
 }
 
-/// `mprun` with these arguments and environment variables.
+/// Starts `mprun` with these arguments and environment variables.
 pub fn mprun_with(variables: &[(&str, &str)], args: &[&str]) -> Run {
     let mut command = command(env!("CARGO_BIN_EXE_mprun"), args);
     command.envs(variables.iter().copied());
     spawn(command, Stdio::null())
 }
 
-/// `mprun` with these options, launching one of this program's own.
+/// Starts `mprun` with these options, and lets it launch one of the programs in this file's crate.
 pub fn launch(options: &[&str], program: &[&str]) -> Run {
     launch_with_input(options, program, Stdio::null())
 }
@@ -110,7 +110,7 @@ pub fn launch_with_input(options: &[&str], program: &[&str], input: Stdio) -> Ru
     start(env!("CARGO_BIN_EXE_mprun"), &args, input)
 }
 
-/// One of this program's own, without `mprun`.
+/// Starts one of the programs in this crate without `mprun`.
 pub fn alone(program: &[&str]) -> Run {
     start(this_program(), &[&["--program"], program].concat(), Stdio::null())
 }
@@ -120,7 +120,7 @@ pub fn this_program() -> &'static str {
     PATH.get_or_init(|| std::env::current_exe().unwrap().to_str().unwrap().to_owned())
 }
 
-/// A program with these arguments.
+/// Starts a program with these arguments.
 pub fn start(program: &str, args: &[&str], input: Stdio) -> Run {
     spawn(command(program, args), input)
 }
@@ -141,13 +141,13 @@ fn spawn(mut command: Command, input: Stdio) -> Run {
 
 fn command(program: &str, args: &[&str]) -> Command {
     let mut command = Command::new(program);
-    // A group of its own: an orphaned one, as under a daemon, could not be stopped.
+    // The command gets a process group of its own, because an orphaned group, as under a daemon, could not be stopped.
     command.process_group(0);
     command.args(args).env_remove("ONCHIP_WAIT").env_remove("ONCHIP_RANK");
     command
 }
 
-/// `mprun` with its standard output in the caller's hands; and the mark of its processes.
+/// Starts `mprun` without reading its standard output. Returns the process, and the mark of its processes.
 pub fn unread(options: &[&str], program: &[&str]) -> (Child, String) {
     let args = [options, &[this_program(), "--program"], program].concat();
     let mark = mark();
@@ -161,7 +161,7 @@ fn mark() -> String {
     format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The processes that were started under a mark, directly or not.
+/// Returns the processes that were started under a mark, directly or not.
 pub fn marked(mark: &str) -> Vec<i32> {
     let wanted = format!("{MARK}={mark}");
     let carries = |pid: &i32| {
@@ -181,7 +181,7 @@ pub fn kill(pid: i32, signal: Signal) {
     let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
 }
 
-/// Waits until `done` answers.
+/// Waits until `done` returns a value.
 #[track_caller]
 pub fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
@@ -203,7 +203,7 @@ impl Run {
         kill(self.pid() as i32, signal);
     }
 
-    /// The processes of this run that still exist.
+    /// Returns the processes of this run that still exist.
     pub fn processes(&self) -> Vec<i32> {
         marked(&self.mark)
     }
@@ -214,7 +214,7 @@ impl Run {
         until(text, || Some(self.out.text()).filter(|out| out.contains(text)))
     }
 
-    /// Waits for the end, and for nothing to be left behind.
+    /// Waits for the end of the run, and until it has left no process behind.
     #[track_caller]
     pub fn done(mut self) -> Done {
         let start = Instant::now();

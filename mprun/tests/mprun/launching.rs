@@ -68,7 +68,7 @@ fn output_outside_the_world_is_rank_0s() {
     let mut expected = ["before", "begun beforeinside 0", "inside 1", "inside 2", "after"].to_vec();
     expected.sort_unstable();
     assert_eq!(lines, expected);
-    // The same for ranks that the program itself starts: their main is heard only here.
+    // The same for ranks that the program itself starts. Only in this case the output of their `main` is heard.
     let mut lines = alone(&["muted"]).done().expect_code(0);
     lines.out.retain(|c| c != '\n');
     assert_eq!(lines.out.matches("before").count(), 2, "{lines:#?}");
@@ -216,7 +216,7 @@ fn topo_draws_the_machine() {
 }
 
 fn topo_places_communication_threads() {
-    // What fits differs from machine to machine; what is forced fits everywhere.
+    // The placements that fit differ between machines; with `--force` all of them fit everywhere.
     for placement in ["kt-w", "skt", "kt-specialized", "generalized"] {
         let args = ["topo", "-n", "3", "--placement", placement, "--force"];
         let done = mprun(&args).done().expect_code(0);

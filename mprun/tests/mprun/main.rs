@@ -1,7 +1,7 @@
-//! `mprun` from outside: what it prints, what it returns, what it leaves behind.
+//! `mprun` from outside: its output, its exit status, and what it leaves behind.
 //!
-//! This program is both sides: with the tests' names it is a test harness, and with `--program`
-//! it is what `mprun` launches.
+//! This program is both sides: called with the tests' names it is a test harness, and with `--program` it is the
+//! program that `mprun` launches.
 #![forbid(unsafe_code)]
 
 mod calibrating;
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials.into_iter().flatten().collect()).exit_code()
 }
 
-/// Trials with the names of their functions.
+/// Makes trials with the names of their functions.
 macro_rules! trials {
     ($($name:ident),* $(,)?) => {
         pub fn tests() -> Vec<$crate::Trial> {

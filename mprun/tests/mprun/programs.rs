@@ -73,7 +73,7 @@ fn lines(count: usize) -> onchip::Result<()> {
     Ok(())
 }
 
-/// Lines in pieces, some longer than a pipe.
+/// Prints lines in pieces, some longer than a pipe.
 fn long_lines(count: usize) -> onchip::Result<()> {
     world().run(|rank| {
         let letter = char::from(b'a' + rank.id() as u8);
@@ -100,7 +100,8 @@ fn stdin() -> onchip::Result<()> {
     Ok(())
 }
 
-/// Only what is printed as a rank is heard, but all of rank 0.
+/// Prints as a rank and outside of the world. All output of rank 0 is heard, and of the others only what they print as
+/// ranks.
 fn muted() -> onchip::Result<()> {
     println!("before");
     print!("begun before");
@@ -112,7 +113,7 @@ fn muted() -> onchip::Result<()> {
     Ok(())
 }
 
-/// Messages around a ring, and results of every rank.
+/// Sends messages around a ring, and prints the results of all ranks.
 fn sum(kind: &str) -> onchip::Result<()> {
     let results = world_of(kind, 3).run(|rank| {
         let (me, size) = (rank.id(), rank.size());
@@ -131,12 +132,12 @@ fn sum(kind: &str) -> onchip::Result<()> {
     Ok(())
 }
 
-/// A world of so many ranks and no other number.
+/// Runs a world of exactly so many ranks.
 fn exactly(kind: &str, ranks: usize) -> onchip::Result<()> {
     world_of(kind, ranks).run(|_| Ok(())).map(drop)
 }
 
-/// Two worlds whose ranks are given rank 0's number among the processes, or nothing.
+/// Runs two worlds whose ranks are given the process ID of rank 0, or nothing because making the value fails.
 fn given(how: &str) -> onchip::Result<()> {
     let make = || match how {
         "well" => Ok(std::process::id()),
@@ -147,7 +148,7 @@ fn given(how: &str) -> onchip::Result<()> {
         let first = pids[0].1;
         assert!(pids.iter().all(|&(given, _)| given == first), "{pids:?}");
     }
-    // Not the launcher's.
+    // This world is not the launcher's.
     let own = World::threads(2).run_threads(|rank| Ok(rank.size()))?;
     assert_eq!(own, [Ok(2), Ok(2)]);
     if onchip::caller() {
@@ -156,8 +157,7 @@ fn given(how: &str) -> onchip::Result<()> {
     Ok(())
 }
 
-/// One world after another, each with the result of the one before; some fail, and the program
-/// goes on.
+/// Runs one world after another, each with the result of the one before. Some fail, and the program goes on.
 fn rounds(kind: &str) -> onchip::Result<()> {
     let mut number = 1;
     for round in 0..20 {
@@ -179,7 +179,7 @@ fn rounds(kind: &str) -> onchip::Result<()> {
                 number = results.iter().sum::<u64>() % 1009;
                 format!("{results:?}")
             }
-            // The others' fates depend on who was faster.
+            // The causes of the other ranks depend on timing.
             Err(ErrorKind::RanksFailed(RanksFailed { failures })) => {
                 let culprit = if round % 5 == 3 { 1 } else { 2 };
                 failures.iter().find(|f| f.rank == culprit).unwrap().to_string()
@@ -193,7 +193,7 @@ fn rounds(kind: &str) -> onchip::Result<()> {
     Ok(())
 }
 
-/// A world in which buffers move around; each rank's result is how much memory was ever in use.
+/// Runs a world in which buffers move around. The result of each rank is how much memory was ever in use.
 fn buffers() -> onchip::Result<Vec<u64>> {
     world().run(|rank| {
         let (me, size) = (rank.id(), rank.size());
@@ -206,7 +206,7 @@ fn buffers() -> onchip::Result<Vec<u64>> {
     })
 }
 
-/// Worlds without end.
+/// Runs worlds until it is killed.
 fn churn() -> onchip::Result<()> {
     println!("begun");
     loop {
@@ -214,7 +214,7 @@ fn churn() -> onchip::Result<()> {
     }
 }
 
-/// How much memory was ever in use after some worlds, and after many.
+/// Prints how much memory was ever in use after some worlds, and after many.
 fn memory() -> onchip::Result<()> {
     let mut most = 0;
     for round in 1..=500 {
@@ -230,7 +230,7 @@ fn is_rank(rank: usize) -> bool {
     std::env::var("ONCHIP_RANK").is_ok_and(|me| me.starts_with(&format!("{rank}:")))
 }
 
-/// Rank 1 leaves after the first world, without a word.
+/// Rank 1 ends after the first world without a message.
 fn early() -> onchip::Result<()> {
     assert_eq!(world().run(|rank| Ok(rank.id()))?, [0, 1, 2]);
     if is_rank(1) {
@@ -282,12 +282,12 @@ fn end(how: &str, who: usize) -> onchip::Result<()> {
     Ok(())
 }
 
-/// Rank `who` fails while the others do something else, or wait for somebody else.
+/// Rank `who` fails while the others do something else, or wait for another rank.
 fn among(how: &str, others: &str, who: usize) -> onchip::Result<()> {
     world().run(|rank| {
         let everybody = Communicator::world(rank);
         if rank.id() == who {
-            // When the others are where they are to be.
+            // Waits until the others have come to what they are to do.
             for other in (0..rank.size()).filter(|&other| other != who) {
                 everybody.receive_vec::<u8>(other, 1)?;
             }
@@ -305,7 +305,7 @@ fn among(how: &str, others: &str, who: usize) -> onchip::Result<()> {
         }
         everybody.send(&[0u8], who, 1)?;
         if others == "wait" {
-            // From one that lives.
+            // It waits for a rank that lives.
             let other = (0..rank.size()).find(|&other| other != who && other != rank.id());
             everybody.receive_vec::<u8>(other.ok_or_else(|| Error::other("a world of two"))?, 2)?;
         }
@@ -315,7 +315,7 @@ fn among(how: &str, others: &str, who: usize) -> onchip::Result<()> {
     Ok(())
 }
 
-/// In each world rank 1 fails, the others take their time, and the program goes on.
+/// In each world rank 1 fails, the others take some time, and the program goes on.
 fn mended() -> onchip::Result<()> {
     for round in 0..3 {
         let outcome = world().run(|rank| {
@@ -336,7 +336,7 @@ fn mended() -> onchip::Result<()> {
     Ok(())
 }
 
-/// A world that fails, and one in which all ranks speak.
+/// Runs a world that fails, and one in which all ranks print.
 fn heard() -> onchip::Result<()> {
     let failed = world().run(|rank| match rank.id() {
         1 => Err(Error::other("no more")),
@@ -345,7 +345,7 @@ fn heard() -> onchip::Result<()> {
     assert!(failed.is_err());
     eprintln!("another rank has failed");
     world().run(|rank| {
-        // In one piece: nobody puts lines of standard error together.
+        // The line is written in one piece, because standard error does not assemble lines.
         let line = format!("rank {} in the next world\n", rank.id());
         Ok(std::io::stderr().write_all(line.as_bytes())?)
     })?;
@@ -389,8 +389,8 @@ fn cycle(kind: &str, ranks: usize, operation: &str) -> onchip::Result<()> {
     Ok(())
 }
 
-/// Rank 0 waits for a message that rank 1 sends later; rank 1 waits as `what` says, with a tagged send beside that
-/// nobody receives. Rank 2 computes, or waits for rank 0, before it does its part.
+/// Rank 0 waits for a message that rank 1 sends later. Rank 1 waits as `what` says, while a tagged send of its own is
+/// pending that no rank receives. Rank 2 computes, or waits for rank 0, before it does its part.
 fn beside(kind: &str, what: &str, third: &str) -> onchip::Result<()> {
     const UNWANTED: u32 = 1;
     const LATER: u32 = 2;
@@ -404,7 +404,7 @@ fn beside(kind: &str, what: &str, third: &str) -> onchip::Result<()> {
         all.set_nonblocking(progress, nonblocking::Settings::default())?;
         let begin = || -> onchip::Result<_> { Ok(all.nonblocking()?.barrier()) };
         let is_request = matches!(what, "thread" | "calls");
-        // All have what these calls open.
+        // After these calls all ranks have opened what the operations need.
         begin()?.wait()?;
         if let Some(two) = &two {
             two.barrier()?;
@@ -414,7 +414,7 @@ fn beside(kind: &str, what: &str, third: &str) -> onchip::Result<()> {
             return rank.receiver::<u8>("later", 1, Channel::degree(1))?.receive().map(drop);
         }
         if me == 2 {
-            // Takes one of two messages.
+            // Rank 2 takes one of two messages.
             let from = rank.receiver::<u8>("delegated", 1, Channel::degree(1))?;
             match third {
                 "computes" => std::thread::sleep(Duration::from_secs(600)),
@@ -446,7 +446,7 @@ fn beside(kind: &str, what: &str, third: &str) -> onchip::Result<()> {
     Ok(())
 }
 
-/// Two ranks that wait for each other all the time, and go on all the same.
+/// Two ranks wait for each other again and again, and make progress nevertheless.
 fn pingpong(kind: &str) -> onchip::Result<()> {
     world_of(kind, 2).wait(WaitPolicy::Park).run(|rank| -> onchip::Result<()> {
         let other = 1 - rank.id();
@@ -463,7 +463,7 @@ fn pingpong(kind: &str) -> onchip::Result<()> {
     Ok(())
 }
 
-/// Rank 0 selects from 1 and 2; 1 waits for 0; 2 sleeps, or waits for 1.
+/// Rank 0 selects from ranks 1 and 2. Rank 1 waits for rank 0. Rank 2 sleeps, or waits for rank 1.
 fn select(kind: &str, second: &str) -> onchip::Result<()> {
     world_of(kind, 3).run(|rank| {
         let one = Channel::degree(1);
@@ -499,7 +499,7 @@ fn select(kind: &str, second: &str) -> onchip::Result<()> {
     Ok(())
 }
 
-/// No world at all.
+/// Sleeps without any world.
 fn idle() -> onchip::Result<()> {
     println!("idle");
     std::thread::sleep(Duration::from_secs(600));
@@ -517,7 +517,7 @@ fn finish() -> onchip::Result<()> {
     Ok(())
 }
 
-/// Takes memory until there is none, in a world of this size.
+/// Takes memory until there is none left, in a world with this segment size.
 fn fill(bytes: Option<u64>) -> onchip::Result<()> {
     let world = bytes.map_or(world(), |bytes| world().segment_size(bytes));
     let errors = world.run(|rank| {

@@ -1,4 +1,4 @@
-//! `mprun trace-svg` on files of its own and of others.
+//! `mprun trace-svg` on traces of Onchip and of other tools.
 
 use std::{fs, path::Path};
 
@@ -14,7 +14,7 @@ super::trials![
     the_picture_must_have_a_place,
 ];
 
-/// Two ranks, in processes of their own, and the communication thread of one.
+/// Records a trace of two ranks in separate processes, and of the communication thread of one of them.
 fn recorded() -> Trace {
     let part = |rank: usize| {
         let recording = Recording::trace();
@@ -112,7 +112,7 @@ fn files_that_are_no_traces_are_named_with_the_reason() {
 fn traces_of_other_tools_are_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("other.json");
-    // As programs write it that may be stopped at any time.
+    // The format of programs that may be stopped at any time while they write.
     let events = r#"[
 {"name":"parse","cat":"compiler","ph":"B","ts":1716239022000000,"pid":4711,"tid":"main"},
 {"name":"memory","ph":"C","ts":1716239022000010,"pid":4711,"args":{"bytes":7}},

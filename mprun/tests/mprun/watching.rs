@@ -18,7 +18,7 @@ super::trials![
     what_only_looks_like_a_world_is_listed_as_such,
 ];
 
-/// The worlds that the process is part of.
+/// Returns the worlds that the process is part of.
 fn report(pid: u32) -> Vec<Value> {
     let done = mprun(&["report", "--json", &pid.to_string()]).done();
     let Value::Array(worlds) = serde_json::from_str(&done.out).unwrap() else {
@@ -40,13 +40,13 @@ fn stuck(world: &Value) -> Vec<bool> {
     ranks.iter().map(|rank| rank["stuck"].as_bool().unwrap()).collect()
 }
 
-/// How many ranks wait.
+/// Returns how many ranks wait.
 fn waiting(world: &Value) -> usize {
     let ranks = world["world"]["ranks"].as_array().unwrap();
     ranks.iter().filter(|rank| !rank["wait"].is_null()).count()
 }
 
-/// Reports until `done` holds for the run's one world.
+/// Makes reports until `done` holds for the one world of the run.
 #[track_caller]
 fn report_until(run: &Run, what: &str, done: impl Fn(&Value) -> bool) -> Value {
     until(what, || {
@@ -105,7 +105,7 @@ fn flags_that_are_waited_for_are_named() {
 }
 
 fn a_cycle_with_a_way_out_is_none() {
-    // One of the alternatives sleeps, and may send some day.
+    // One of the two senders that rank 0 selects from sleeps, and may send later.
     let run = alone(&["select", "processes", "sleeps"]);
     let world = report_until(&run, "two waits", |world| waiting(world) == 2);
     std::thread::sleep(Duration::from_millis(50));
@@ -114,14 +114,14 @@ fn a_cycle_with_a_way_out_is_none() {
     assert_eq!(select["operation"], "select");
     assert_eq!(numbers(&select["peers"]), [1, 2], "both channels are known: {world:#}");
 
-    // Now it waits for the other one: nobody is left to begin.
+    // Now that sender waits for the other one, so no rank is left that could begin.
     let run = alone(&["select", "threads", "waits"]);
     let world = report_until(&run, "a deadlock", |world| stuck(world) == [true; 3]);
     assert_eq!(cycles(&world), [[0, 1]]);
     let text = mprun(&["report", &run.pid().to_string()]).done().out;
     assert!(text.contains("rank 2 waits for ranks that will never go on"), "{text}");
 
-    // Waits that will give up by themselves.
+    // These waits have a time limit, so they end by themselves.
     let run = alone(&["cycle", "threads", "3", "limited"]);
     let world = report_until(&run, "three waits", |world| waiting(world) == 3);
     assert!(cycles(&world).is_empty());
@@ -129,8 +129,8 @@ fn a_cycle_with_a_way_out_is_none() {
     assert!(left > 400.0 && left <= 600.0, "{left}");
 }
 
-/// Ranks 0 and 1 wait for each other. Whether rank 2 can help them depends on what rank 1 has under way beside:
-/// a tagged send, with a barrier that it waits in or has begun, or with a delegated send.
+/// Ranks 0 and 1 wait for each other. Whether rank 2 can help them depends on what else rank 1 has pending: a tagged
+/// send, together with a barrier that it waits in or has begun, or with a delegated send.
 fn what_goes_on_beside_a_wait_may_end_it() {
     let names = |what: &str| {
         for kind in ["threads", "processes"] {
@@ -145,7 +145,8 @@ fn what_goes_on_beside_a_wait_may_end_it() {
     let names_none = |what: &str| {
         for kind in ["threads", "processes"] {
             let run = alone(&["beside", kind, what, "computes"]);
-            // The two wait for each other at the start, too, and for rank 2.
+            // At the start, ranks 0 and 1 wait for each other as well, and for rank 2. That is not the wait that is
+            // tested.
             let is_there = |world: &Value| {
                 let [zero, one, two] = [0, 1, 2].map(|rank| &world["world"]["ranks"][rank]["wait"]);
                 zero["channels"][0]["name"] == "later"
@@ -161,11 +162,11 @@ fn what_goes_on_beside_a_wait_may_end_it() {
             }
         }
     };
-    // Of ranks 0 and 1 alone.
+    // The barrier is of ranks 0 and 1 alone.
     names("barrier");
     // The tagged send is to rank 2.
     names_none("barrier beside 2");
-    // Of all.
+    // The barrier is of all ranks.
     for what in ["calls", "thread", "any"] {
         names_none(what);
         names(what);

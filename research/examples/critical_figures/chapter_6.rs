@@ -55,7 +55,7 @@ fn locks(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
     show(draw(("figure-6-4c", title), (INCREMENTS, MOPS), &INCREMENTS_AT, &c, throughput)?)
 }
 
-/// Figure 6.5's, in its order: SHM-SERVER is the slot server.
+/// The schemes of figure 6.5, in its order. SHM-SERVER is the slot server.
 fn schemes() -> [Section; 4] {
     let server = Section::new(Scheme::MpServer(0));
     [server, combiner(Scheme::HybComb), slots(), combiner(Scheme::CcSynch)]
@@ -113,7 +113,7 @@ fn objects(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
         (lock, Task::TwoLockQueue),
         (server, Task::TwoLockQueue),
     ];
-    // Behind the name, in how many critical sections.
+    // The number of critical sections follows the name.
     let names = queues.map(|(section, task)| {
         let sections = if task == Task::TwoLockQueue { 2 } else { 1 };
         format!("{}-{sections}", section.scheme())
@@ -122,7 +122,7 @@ fn objects(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
     let mut a = curves(&names.each_ref().map(String::as_str), &queues);
     let rings = |clients| on(Way::Rings, clients, Task::Queue);
     a.push(Curve("ring", &rings));
-    // Two of the cores serve.
+    // Two of the cores are servers.
     let mut clients = CLIENTS_AT;
     clients[clients.len() - 1] = 34;
     let title = "Queues, tiles";

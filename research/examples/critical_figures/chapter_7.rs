@@ -28,7 +28,7 @@ fn counter(section: Section) -> impl Fn(u64) -> Result<Experiment> {
     object(section, Task::Counter)
 }
 
-/// Pauses of 5 ns.
+/// Returns a slot server with so many pauses of 5 ns.
 fn backoff(pauses: u32) -> Section {
     slots().backoff(Backoff::Fixed(pauses))
 }
@@ -45,7 +45,7 @@ pub fn figures(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
 
 fn optimizations(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
     let backoffs = [slots(), backoff(25), backoff(100), backoff(400), tuned()].map(counter);
-    // The server reads lines in another order than they lie in.
+    // The server reads lines in another order than that in memory.
     let shuffled = [slots(), backoff(100)].map(|section| counter(section.shuffled(true)));
     let mut a = curves(&["srv-base", "B 125 ns", "B 500 ns", "B 2 µs", "B tuned"], &backoffs);
     a.extend(curves(&["base-shuf", "B 500 ns-shuf"], &shuffled));
@@ -109,7 +109,7 @@ fn objects(show: &mut impl FnMut(Figure) -> Result<()>) -> Result<()> {
     let title = "Stacks, 8 sockets";
     show(draw(("figure-7-10", title), (CLIENTS, MOPS), &CLIENTS_AT, &b, throughput)?)?;
 
-    // One critical section, or one at each end; a stream's order would not do for two (T 7.1.3).
+    // One critical section, or one at each end. Streaming would not keep the order between two (T 7.1.3).
     let queues = [
         object(slots(), Task::TwoLockQueue),
         object(backoff(100), Task::Queue),

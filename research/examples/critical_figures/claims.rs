@@ -1,4 +1,4 @@
-//! The thesis' claims, and what comes out.
+//! The thesis' claims, and the results here.
 
 use mp_delegate::critical::{Backoff, Scheme, Section};
 use onchip_research::critical::{Chip, Measured, Task, Way};
@@ -9,7 +9,7 @@ use crate::{
     machines::{combiner, experiment, slots, sockets, tiles},
 };
 
-/// What the thesis says, and what comes out.
+/// Returns a table of the thesis' claims and the results here.
 pub fn table() -> Result<String> {
     let mut out = format!("{:<78}{:>18}{:>12}\n", "claim", "thesis", "SIMULATED");
     let mut row = |claim: &str, thesis: &str, simulated: f64| {
@@ -22,7 +22,7 @@ pub fn table() -> Result<String> {
     Ok(out)
 }
 
-/// A counter without pauses to speak of.
+/// Runs a counter with negligible pauses.
 fn run(chip: &Chip, way: impl Into<Way>, clients: usize) -> Result<Measured> {
     Ok(experiment(chip, way, clients, Task::Counter).run()?)
 }

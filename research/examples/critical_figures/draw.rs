@@ -9,13 +9,13 @@ pub const NANOS: &str = "ns";
 pub const CLIENTS: &str = "clients";
 pub const INCREMENTS: &str = "increments in the critical section";
 
-/// What is simulated at a place across.
+/// Returns the experiment at a place on the horizontal axis.
 type Simulated<'a> = &'a dyn Fn(u64) -> Result<Experiment>;
 
-/// A curve: its name, and where it comes from.
+/// A curve: its name, and the experiments of its points.
 pub struct Curve<'a>(pub &'a str, pub Simulated<'a>);
 
-/// Several of a kind.
+/// Makes several curves of the same kind.
 pub fn curves<'a, F: Fn(u64) -> Result<Experiment>>(
     names: &[&'a str],
     experiments: &'a [F],
@@ -23,20 +23,20 @@ pub fn curves<'a, F: Fn(u64) -> Result<Experiment>>(
     names.iter().zip(experiments).map(|(name, experiment)| Curve(name, experiment)).collect()
 }
 
-/// What is drawn of a run.
+/// Returns the value of a run that is drawn.
 pub type Value = fn(&Measured) -> f64;
 
-/// Millions of operations in a second.
+/// Returns millions of operations in a second.
 pub fn throughput(run: &Measured) -> f64 {
     run.rate() / 1e6
 }
 
-/// Of one operation, in ns.
+/// Returns the latency of an operation, in ns.
 pub fn latency(run: &Measured) -> f64 {
     run.latency()
 }
 
-/// Runs all that is needed for a figure.
+/// Runs all experiments of a figure.
 pub fn draw(
     (name, title): (&'static str, &'static str),
     (across, unit): (&'static str, &'static str),

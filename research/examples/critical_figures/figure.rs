@@ -1,4 +1,4 @@
-//! Curves over something, as a table, as CSV and as SVG.
+//! Curves as a table, as CSV and as SVG.
 
 use std::error::Error;
 
@@ -6,24 +6,24 @@ use plotters::prelude::SeriesLabelPosition;
 
 use crate::picture::Picture;
 
-/// Curves, all at the same places.
+/// Curves at the same places.
 pub struct Figure {
-    /// Of its files.
+    /// The name of its files.
     pub name: &'static str,
-    /// What is simulated.
+    /// The title, which says what is simulated.
     pub title: &'static str,
-    /// What the places are.
+    /// The meaning of the places on the horizontal axis.
     pub across: &'static str,
-    /// What the values are.
+    /// The meaning of the values.
     pub unit: &'static str,
-    /// Their names: up to seven.
+    /// The names of the curves: up to seven.
     pub curves: Vec<String>,
-    /// Where, and a value for each curve.
+    /// Places, with a value for each curve.
     pub points: Vec<(u64, Vec<f64>)>,
 }
 
 impl Figure {
-    /// One row for each place.
+    /// Returns one row for each place.
     pub fn csv(&self) -> String {
         let mut out =
             format!("{},{} (SIMULATED: {})\n", self.across, self.curves.join(","), self.unit);
@@ -34,7 +34,7 @@ impl Figure {
         out
     }
 
-    /// The same for readers.
+    /// Returns the same as a table for readers.
     pub fn table(&self) -> String {
         let heads = self.curves.iter().map(|name| format!("{name:>15}"));
         let Self { name, title, unit, across, .. } = self;
@@ -48,7 +48,7 @@ impl Figure {
         out
     }
 
-    /// A picture. Places that grow by more than a thousand are drawn by their logarithms.
+    /// Returns a picture. If the places go beyond a thousand, the horizontal axis is logarithmic.
     pub fn svg(&self) -> Result<String, Box<dyn Error>> {
         let last = self.points.iter().map(|&(at, _)| at).max().unwrap_or(1);
         let picture = Picture {
@@ -57,7 +57,7 @@ impl Figure {
             unit: self.unit,
             curves: &self.curves,
             logarithmic: last > 1000,
-            // Beside the last point there is room for the names of the curves.
+            // The names of the curves need room beside the last point.
             room: 1.25,
             least_top: 0.0,
             names_at: SeriesLabelPosition::UpperRight,

@@ -1,4 +1,4 @@
-//! The simulated machines, and what is run on them.
+//! The simulated machines, and the experiments on them.
 
 use mp_delegate::critical::{Scheme, Section};
 use onchip_research::critical::{Chip, Experiment, Prefetcher, Task, Time, Way};
@@ -8,17 +8,17 @@ use crate::Result;
 /// The most operations of a combiner, as in T 6.2.2.
 pub const MAX_OPS: usize = 200;
 
-/// T 6.2.1, with messages in hardware.
+/// Returns the chip of T 6.2.1, with messages in hardware.
 pub fn tiles() -> Result<Chip> {
     Ok(Chip::tiles(36)?)
 }
 
-/// T 7.2.1, eight sockets of ten cores.
+/// Returns the machine of T 7.2.1, with eight sockets of ten cores.
 pub fn sockets() -> Result<Chip> {
     Ok(Chip::sockets(80, 8)?.with_prefetcher(Prefetcher::default()))
 }
 
-/// What lines cost on each.
+/// Returns a table of the costs of lines on each machine.
 pub fn table() -> Result<String> {
     let mut out = format!(
         "{:<34}{:>6}{:>8}{:>8}{:>8}{:>8}{:>8}{:>10}{:>9}{:>12}\n",
@@ -62,17 +62,17 @@ pub fn table() -> Result<String> {
     Ok(out)
 }
 
-/// The slot server as the thesis has it: a line for each client.
+/// Returns the slot server of the thesis, with a line for each client.
 pub fn slots() -> Section {
     Section::new(Scheme::SlotServer).in_flight(1)
 }
 
-/// A combiner as in T 6.2.2.
+/// Returns a combiner as in T 6.2.2.
 pub fn combiner(scheme: Scheme) -> Section {
     Section::new(scheme).max_ops(MAX_OPS)
 }
 
-/// Long enough for some tens of operations of each client.
+/// Returns an experiment that is long enough for some tens of operations of each client.
 pub fn experiment(chip: &Chip, way: impl Into<Way>, clients: usize, task: Task) -> Experiment {
     let costs = chip.machine.parameters;
     let inside = match task {

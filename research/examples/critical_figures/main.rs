@@ -4,9 +4,9 @@
 //! cargo run --release --example critical_figures -- OUT_DIR
 //! ```
 //!
-//! prints the machines, the thesis' claims as numbers, from which number of clients on a server or a
-//! combiner beats a lock, and tables in the shape of figures 6.4 to 6.8 and 7.5 to 7.11; and writes
-//! these into `OUT_DIR`, each as CSV and SVG. Without it, only the tables are printed.
+//! prints the machines, the thesis' claims as numbers, from which number of clients on a server or a combiner beats a
+//! lock, and tables in the shape of figures 6.4 to 6.8 and 7.5 to 7.11. It also writes these into `OUT_DIR`, each as
+//! CSV and SVG. Without `OUT_DIR`, only the tables are printed.
 //!
 //! "Thesis", or T, is Petrović's; the costs of lines are those of Ramos and Hoefler, C.
 

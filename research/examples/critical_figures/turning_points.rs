@@ -1,4 +1,4 @@
-//! Where delegation begins to pay.
+//! The point at which delegation begins to pay.
 
 use mp_delegate::critical::{Scheme, Section};
 use onchip_research::critical::{Chip, Task};
@@ -12,14 +12,14 @@ const CLIENTS: [usize; 15] = [1, 2, 3, 4, 6, 8, 10, 12, 15, 20, 28, 35, 48, 59, 
 const INCREMENTS: [u32; 5] = [0, 1, 8, 64, 256];
 const LOCKS: [Scheme; 3] = [Scheme::Mcs, Scheme::Clh, Scheme::HybLock];
 
-/// From how many clients on delegation is as fast as the best of the queue locks.
+/// Returns from how many clients on delegation is as fast as the best of the queue locks.
 pub fn table() -> Result<String> {
     let mut out = String::from(
         "Turning points, SIMULATED: from how many clients on an object is served faster than by the\n\
          best of mcs, clh and hyb-lock; -: never. A server's own core is not counted. Clients pause for\n\
          up to 50 ns.\n",
     );
-    // And how many operations are in flight.
+    // The third element is the number of operations in flight.
     let named = |section: Section| (section.scheme().name(), section, 1);
     let ways: [(&str, Section, usize); 6] = [
         named(slots()),
@@ -49,7 +49,7 @@ pub fn table() -> Result<String> {
                 .map(|clients| Ok((clients, locks(clients)?)))
                 .collect::<Result<Vec<(usize, f64)>>>()?;
             for &(_, section, window) in &ways {
-                // From there on, whatever was before.
+                // Delegation must stay ahead from the point on. Smaller numbers of clients do not matter.
                 let mut point = None;
                 for &(clients, lock) in locks.iter().rev() {
                     if rate(&chip, section, window, clients, times)? < lock {

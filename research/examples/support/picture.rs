@@ -15,27 +15,27 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
 ];
 
-/// What a picture shows.
+/// The properties of a picture.
 pub struct Picture<'a, V> {
     pub caption: &'a str,
-    /// What the places are.
+    /// The meaning of the places on the horizontal axis.
     pub across: &'a str,
-    /// What the values are.
+    /// The meaning of the values.
     pub unit: &'a str,
     /// The names of the curves: up to seven.
     pub curves: &'a [V],
-    /// Whether places are drawn by their logarithms.
+    /// Whether the horizontal axis is logarithmic.
     pub logarithmic: bool,
-    /// How much wider the picture is than the last place needs.
+    /// The width of the picture divided by what the last place needs.
     pub room: f64,
-    /// The highest value that the picture has room for in any case.
+    /// The least upper end of the vertical axis.
     pub least_top: f64,
-    /// Where the names of the curves stand.
+    /// The position of the curves' names.
     pub names_at: SeriesLabelPosition,
 }
 
 impl<V: AsRef<str>> Picture<'_, V> {
-    /// Returns the picture of these points: a place each, and a value for each curve.
+    /// Returns the picture of these points. Each point is a place with a value for each curve.
     pub fn svg(&self, points: &[(u64, impl AsRef<[f64]>)]) -> Result<String, Box<dyn Error>> {
         let logarithmic = self.logarithmic;
         let x = |at: u64| if logarithmic { (at as f64).log2() } else { at as f64 };

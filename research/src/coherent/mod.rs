@@ -1,32 +1,29 @@
-//! Coherent memory, access by access: for algorithms that are no programs, because
-//! what they do next depends on what they read.
+//! Coherent memory, access by access. It is for algorithms that can't be written as programs of `run`, because their
+//! next step depends on the values that they read.
 //!
-//! Each access costs what the state of its line says: R_L where the core has it in the state that it
-//! wants, R_I from memory, R_R or R_Q from another core, and what readers and sharers of a line cost
-//! each other, all as in `run`. A line serves one write, or several reads, at a time;
-//! whoever comes later waits until that is done. Memory is sequentially consistent and every access is
-//! waited for, as in Petrović's model (T 5.2). An access to the line of the access before costs nothing
-//! more (rule 3 of section 2.4). Nothing is ever evicted. A line's home is where it is used first.
+//! The cost of each access depends on the state of its line: R_L if the core has it in the state that it needs, R_I
+//! from memory, R_R or R_Q from another core, and the costs that readers and sharers of a line cause each other, all as
+//! in `run`. A line serves one write, or several reads, at a time, and later accesses wait until that is done. Memory
+//! is sequentially consistent, and every access is waited for, as in Petrović's model (T 5.2). An access to the line of
+//! the previous access costs nothing more (rule 3 of section 2.4). Nothing is ever evicted. A line's home is where it
+//! is used first.
 //!
-//! The values are somebody else's: this says how long accesses take, whose copies they end, and
+//! The values of memory are kept elsewhere. This module computes how long accesses take and which copies they end, and
 //! counts what Petrović calls remote memory references.
 //!
-//! Four things are there that the paper's machines are not described with, each only where a
-//! [`Chip`] has it:
+//! Four features are not in the descriptions of the paper's machines. Each exists only if a [`Chip`] has it:
 //!
-//! - [`Messages`]: lines that are written into other cores' message queues, as a chip with message
-//!   passing hardware has them (T 6.2.1). A sender goes on at once; the message arrives later; whoever
-//!   reads it has it at hand.
-//! - a [`Prefetcher`], which guesses from the distances of accesses what its core will want next
-//!   (T 7.1.3). How the real ones guess is not published; this one recognizes three accesses of a
-//!   kind at equal distances.
+//! - [`Messages`]: lines that are written into other cores' message queues, as on a chip with message passing hardware
+//!   (T 6.2.1). A sender goes on at once, and the message arrives later. Its reader has it locally.
+//! - a [`Prefetcher`], which predicts from the distances of accesses what its core will access next (T 7.1.3). The
+//!   method of real prefetchers is not published. This one recognizes three accesses of a kind at equal distances.
 //! - streaming stores, which go to memory while the core goes on (T 7.1.3).
-//! - atomic instructions that are [executed where the line has its home](Chip::atomics_at_home), as that
-//!   chip does it (T 6.2.3): who asks waits as long as for the line, but the line is busy for a moment only.
+//! - atomic instructions that are [executed at the line's home](Chip::atomics_at_home), as on that chip (T 6.2.3). The
+//!   core waits as long as for the line, but the line is busy only for a moment.
 //!
-//! Left out, on purpose: caches that are too small, what a processor does while it waits (it may have
-//! ten misses under way, and stores in a buffer), what atomic instructions cost beside their line, the
-//! link between groups when many use it.
+//! Left out on purpose: caches that are too small, the work of a processor while it waits (it may have ten misses under
+//! way, and stores in a buffer), the cost of atomic instructions in addition to their line, and the load on the link
+//! between groups.
 
 mod prefetch;
 #[cfg(test)]
@@ -42,63 +39,63 @@ use mp_model::cla::{Machine, Placement, PlacementError};
 
 /// The most cores of a [`Chip`].
 pub const MOST_CORES: usize = 128;
-/// The streaming stores that a core has under way at most, where nothing else is said: the fill
-/// buffers of the paper's Sandy Bridge.
+/// The most streaming stores that a core has under way unless a chip says otherwise: the number of fill buffers of the
+/// paper's Sandy Bridge.
 const WRITE_BUFFERS: usize = 10;
 
-/// A machine, and what its cores have beside caches.
+/// A machine, and what its cores have in addition to caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chip {
-    /// Costs, and where the cores are.
+    /// The costs, and the places of the cores.
     pub machine: Machine,
     /// Hardware that passes messages.
     pub messages: Option<Messages>,
     /// Hardware that fetches lines ahead.
     pub prefetcher: Option<Prefetcher>,
-    /// How many streaming stores of a core can be under way; it waits with the next one.
+    /// The most streaming stores of a core that can be under way. A core waits with the next one.
     pub write_buffers: usize,
-    /// For how long an atomic instruction keeps its line busy, where that is not brought to the core
-    /// for it.
+    /// For atomic instructions that are executed at the line's home: for how long each keeps the line busy. With `None`
+    /// the line is brought to the core instead.
     pub atomics_at_home: Option<Time>,
 }
 
-/// What messages cost that hardware passes.
+/// The costs of messages that hardware passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Messages {
-    /// Until the sender goes on.
+    /// The time until the sender goes on.
     pub send: Time,
-    /// Until the message is there, after that.
+    /// The time from then until the message has arrived.
     pub delivery: Time,
 }
 
-/// Why there can be no such chip.
+/// The reason why a chip can't be simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ChipError {
-    /// Not so many.
+    /// Too many cores.
     #[error("{cores} cores: there can be {MOST_CORES}")]
     Cores {
-        /// How many.
+        /// The number of cores.
         cores: usize,
     },
-    /// Costs that cannot be.
+    /// Implausible costs.
     #[error(transparent)]
     Costs(#[from] Implausible),
-    /// A place that is none.
+    /// An invalid placement.
     #[error(transparent)]
     Placement(#[from] PlacementError),
-    /// Then they could not be used.
+    /// There are no write buffers, so streaming stores are impossible.
     #[error("no buffer for streaming stores")]
     WriteBuffers,
 }
 
 impl Chip {
-    /// The paper's machines and others: caches and nothing else.
+    /// Creates a chip with caches and nothing else, as the paper's machines and others.
     pub fn new(machine: Machine) -> Chip {
         let write_buffers = WRITE_BUFFERS;
         Chip { machine, messages: None, prefetcher: None, write_buffers, atomics_at_home: None }
     }
 
-    /// So many of the 16 cores of [`Machine::sandy_bridge`].
+    /// Creates a chip with so many of the 16 cores of [`Machine::sandy_bridge`].
     ///
     /// # Errors
     /// [`PlacementError`].
@@ -106,7 +103,7 @@ impl Chip {
         Machine::sandy_bridge(cores).map(Chip::new)
     }
 
-    /// So many of the 60 cores of [`Machine::xeon_phi`].
+    /// Creates a chip with so many of the 60 cores of [`Machine::xeon_phi`].
     ///
     /// # Errors
     /// [`PlacementError`].
@@ -114,8 +111,8 @@ impl Chip {
         Machine::xeon_phi(cores).map(Chip::new)
     }
 
-    /// So many cores dealt out to so many sockets one after another, as T 7.2.1 has its threads; with
-    /// what lines cost on Sandy Bridge, since nobody has measured the thesis' machines like this.
+    /// Creates a chip whose cores are dealt out to the sockets one after another, as T 7.2.1 does with its threads.
+    /// Lines cost as much as on Sandy Bridge, because nobody has measured the thesis' machines like this.
     ///
     /// # Errors
     /// [`PlacementError`].
@@ -125,9 +122,9 @@ impl Chip {
         Ok(Chip::new(Machine { parameters: Parameters::SANDY_BRIDGE, placement }))
     }
 
-    /// A chip of so many tiles, after the one of T 6.2.1: one group, a directory, atomic instructions at
-    /// home, and messages in hardware. Nobody has measured what its lines cost; here they cost what they
-    /// do within a socket of Sandy Bridge.
+    /// Creates a chip of so many tiles, like the one of T 6.2.1: one group, a directory, atomic instructions at home,
+    /// and messages in hardware. The costs of its lines were never measured. Here they are those within a socket of
+    /// Sandy Bridge.
     ///
     /// # Errors
     /// [`PlacementError`].
@@ -139,28 +136,28 @@ impl Chip {
         Ok(Chip { atomics_at_home: Some(2 * parameters.local), ..chip })
     }
 
-    /// With hardware for messages: one takes as long as a line, R_R, and costs its sender R_L.
+    /// Adds hardware for messages: a message takes as long as a line, R_R, and costs its sender R_L.
     #[must_use]
     pub fn with_messages(self) -> Chip {
         let Parameters { local, near, .. } = self.machine.parameters;
         Chip { messages: Some(Messages { send: local, delivery: near.transfer }), ..self }
     }
 
-    /// With hardware that fetches lines ahead.
+    /// Adds hardware that fetches lines ahead.
     #[must_use]
     pub fn with_prefetcher(self, prefetcher: Prefetcher) -> Chip {
         Chip { prefetcher: Some(prefetcher), ..self }
     }
 
-    /// How many cores.
+    /// Returns the number of cores.
     pub fn cores(&self) -> usize {
         self.machine.ranks()
     }
 
-    /// Whether it can be.
+    /// Checks whether the chip can be simulated.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first problem that is found.
     pub fn check(&self) -> Result<(), ChipError> {
         if self.cores() > MOST_CORES {
             return Err(ChipError::Cores { cores: self.cores() });
@@ -172,7 +169,7 @@ impl Chip {
     }
 }
 
-/// What a core does to a line.
+/// An access of a core to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reads it.
@@ -181,30 +178,30 @@ pub enum Access {
     Store,
     /// Reads and writes it at once.
     Change,
-    /// Writes it past the caches.
+    /// Writes it without the caches.
     Stream,
 }
 
-/// How an access goes.
+/// The course of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// When the core goes on.
+    /// The time at which the core goes on.
     pub at: Time,
-    /// When what was written is there, if it is a message: until then the old value is. See
+    /// The time at which the written word arrives, if it is a message. Until then readers see the old value. See
     /// [`Memory::deliver`].
     pub arrives: Option<Time>,
 }
 
-/// The line is busy until then: the access is to be tried again, in turn with others.
+/// The line is busy until this time. The access must be tried again then, in turn with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy(pub Time);
 
-/// What a core did.
+/// The counts of a core's accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Remote memory references by loads: it had no copy, and waited for one.
+    /// Remote memory references by loads: the core had no copy, and waited for one.
     pub loads: u64,
-    /// Remote memory references by stores: it did not have the line to itself, and waited for that.
+    /// Remote memory references by stores: the core was not the only one with the line, and waited for that.
     pub stores: u64,
     /// Waits for lines that had been fetched ahead, and were not there yet.
     pub late: u64,
@@ -212,14 +209,14 @@ pub struct Counts {
     pub fetched: u64,
     /// Streaming stores.
     pub streamed: u64,
-    /// Messages' words.
+    /// Words of messages.
     pub sent: u64,
-    /// How long it waited for all of these: what is more than R_L.
+    /// The time that the core waited for all of these. Waits of R_L are not included.
     pub stalled: Time,
 }
 
 impl Counts {
-    /// Remote memory references (T 5.2).
+    /// Returns the number of remote memory references (T 5.2).
     pub fn remote(&self) -> u64 {
         self.loads + self.stores
     }
@@ -227,7 +224,7 @@ impl Counts {
 
 impl std::ops::Sub for Counts {
     type Output = Counts;
-    /// What was done since `earlier`.
+    /// Returns what was done since `earlier`.
     fn sub(self, earlier: Counts) -> Counts {
         Counts {
             loads: self.loads - earlier.loads,
@@ -253,51 +250,51 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
-/// The cores with a copy.
+/// A set of cores, as bits.
 type Cores = u128;
 
 #[derive(Clone, Debug, Default)]
 struct Line {
     holders: Cores,
-    /// Who had it last to himself, and is asked for it.
+    /// The core that last had the line alone. Other cores get their copies from it.
     owner: Option<u8>,
-    /// Who used it first: memory is placed there.
+    /// The core that used the line first. The line's memory is in its socket.
     home: Option<u8>,
-    /// Until when a write is under way.
+    /// The time at which the last write ends.
     written: Time,
-    /// Until when reads are.
+    /// The time at which the last read ends.
     read: Time,
-    /// Copies that are on the way to whoever fetched them ahead.
+    /// Copies under way to cores that fetched them ahead.
     coming: Vec<(u8, Time)>,
-    /// When the reads that are under way will be done.
+    /// The times at which the current reads end.
     reads: Vec<Time>,
-    /// In no core's cache, but at home in one.
+    /// Whether the line is in no core's cache, but in the cache at its home.
     at_home: bool,
-    /// Whose looks see nothing new until his copy is gone.
+    /// Cores that poll the line. They see nothing new until their copies are taken away.
     watchers: Vec<u8>,
-    /// How often copies were taken away, or messages came.
+    /// How often copies were taken away, or messages arrived.
     version: u64,
     message: Option<Queue>,
 }
 
-/// A line that is part of message queues.
+/// A line that contains message queues.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
-    /// Who also writes it for himself.
+    /// The core that also writes the line without sending messages.
     owner: Option<usize>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Core {
-    /// Of the access before.
+    /// The line of the previous access.
     line: Option<usize>,
     streams: Streams,
-    /// When its streaming stores will be done.
+    /// The times at which its streaming stores end.
     streaming: Vec<Time>,
     counts: Counts,
 }
 
-/// The lines of a chip's memory, and who has them.
+/// The lines of a chip's memory, and which cores have copies of them.
 #[derive(Clone, Debug)]
 pub struct Memory {
     chip: Chip,
@@ -311,7 +308,7 @@ fn bit(core: usize) -> Cores {
 }
 
 impl Memory {
-    /// So many lines, all in memory.
+    /// Creates so many lines, which no cache holds.
     ///
     /// # Errors
     /// [`ChipError`].
@@ -321,13 +318,13 @@ impl Memory {
         Ok(Memory { chip, lines: vec![Line::default(); lines], cores, woken: Vec::new() })
     }
 
-    /// What it is the memory of.
+    /// Returns the chip of this memory.
     pub fn chip(&self) -> &Chip {
         &self.chip
     }
 
-    /// From now on a line is part of message queues, if the chip has such: what is written to it is a
-    /// message to whoever reads it. Only what `owner` writes is not.
+    /// Makes a line part of message queues, if the chip has messages. From then on, each write to the line is a message
+    /// to its reader, except for writes of `owner`.
     ///
     /// # Panics
     /// If there is no such line.
@@ -337,7 +334,7 @@ impl Memory {
         }
     }
 
-    /// A core accesses a line. Accesses come in order of their times; the core has wanted this one
+    /// Makes a core access a line. Accesses must be made in order of their times. The core has wanted this one since
     /// `since`.
     ///
     /// # Errors
@@ -395,19 +392,19 @@ impl Memory {
         Ok(Done { at, arrives: None })
     }
 
-    /// Whether the core has the line in the state that it wants, or has fetched it ahead.
+    /// Returns whether the core has the line in the state that the access needs, or has fetched it ahead.
     fn has(&self, core: usize, line: usize, access: Access) -> bool {
         let state = &self.lines[line];
         match access {
             Access::Load => state.holders & bit(core) != 0,
             Access::Store => state.holders == bit(core),
             Access::Change => state.holders == bit(core) && self.chip.atomics_at_home.is_none(),
-            // It waits in a buffer.
+            // A streaming store always waits in a buffer.
             Access::Stream => false,
         }
     }
 
-    /// Whether an access would touch nothing but the core's own cache, or its messages.
+    /// Returns whether an access would touch only the core's own cache, or its messages.
     ///
     /// # Panics
     /// If there is no such core or line.
@@ -420,7 +417,7 @@ impl Memory {
         self.has(core, line, access) && !comes()
     }
 
-    /// A line that the core has, or that is on its way.
+    /// Accesses a line that the core has, or that is on its way to it. Returns when the line is there.
     fn at_hand(&mut self, core: usize, line: usize, now: Time) -> Time {
         let coming = &mut self.lines[line].coming;
         let found = coming.iter().position(|&(who, _)| usize::from(who) == core);
@@ -433,7 +430,7 @@ impl Memory {
         there.max(now)
     }
 
-    /// Gets a copy. When it is there.
+    /// Gets a copy. Returns when it is there.
     fn bring(&mut self, core: usize, line: usize, now: Time) -> Time {
         let Chip { machine, .. } = &self.chip;
         let p = &machine.parameters;
@@ -460,7 +457,7 @@ impl Memory {
         done
     }
 
-    /// Takes the line away from all others. When that is done.
+    /// Takes the line away from all other cores. Returns when that is done.
     fn own(&mut self, core: usize, line: usize, now: Time) -> Time {
         let state = &mut self.lines[line];
         state.home.get_or_insert(core as u8);
@@ -474,7 +471,7 @@ impl Memory {
         done
     }
 
-    /// Has an atomic instruction executed elsewhere. When its result is there.
+    /// Executes an atomic instruction at the line's home. Returns when its result is there.
     fn change_at_home(&mut self, line: usize, now: Time, busy: Time) -> Time {
         let transfer = self.chip.machine.parameters.near.transfer;
         let taken_back = if self.lines[line].holders == 0 { Time::ZERO } else { transfer };
@@ -484,7 +481,7 @@ impl Memory {
         now + taken_back + busy + transfer
     }
 
-    /// Of having a line alone, as [`run`](super::run()) has it.
+    /// Returns the cost of getting a line alone, as in [`run`](super::run()).
     fn price(&self, core: usize, line: usize) -> Time {
         let Chip { machine, .. } = &self.chip;
         let p = &machine.parameters;
@@ -505,7 +502,7 @@ impl Memory {
         }
     }
 
-    /// All copies end, by a write that is done then.
+    /// Ends all copies by a write that is done at `done`.
     fn take_away(&mut self, line: usize, done: Time) {
         let state = &mut self.lines[line];
         state.written = done;
@@ -514,7 +511,7 @@ impl Memory {
         self.woken.extend(state.watchers.drain(..).map(|core| (usize::from(core), done)));
     }
 
-    /// When the core goes on.
+    /// Executes a streaming store. Returns when the core goes on.
     fn stream(&mut self, core: usize, line: usize, now: Time) -> Time {
         let streaming = &mut self.cores[core].streaming;
         streaming.retain(|&done| done > now);
@@ -555,7 +552,7 @@ impl Memory {
         self.cores[core].streams = streams;
     }
 
-    /// A message is there.
+    /// Delivers a message.
     ///
     /// # Panics
     /// If there is no such line.
@@ -565,8 +562,8 @@ impl Memory {
         self.woken.extend(state.watchers.drain(..).map(|core| (usize::from(core), now)));
     }
 
-    /// A number that changes when copies of the line are taken away, or a message comes: whoever looks
-    /// again sees nothing new before.
+    /// Returns a number that changes when copies of the line are taken away, or a message arrives. Until it changes, a
+    /// core that reads the line again sees nothing new.
     ///
     /// # Panics
     /// If there is no such line.
@@ -574,8 +571,8 @@ impl Memory {
         self.lines[line].version
     }
 
-    /// The core looks at the line all the time, from its copy; when that is taken away, the core is
-    /// among the [`woken`](Self::woken), once for each line that it watches.
+    /// Notes that the core polls the line in its own copy. When that copy is taken away, the core is among the
+    /// [`woken`](Self::woken), once for each line that it watches.
     ///
     /// # Panics
     /// If there is no such core or line.
@@ -586,7 +583,7 @@ impl Memory {
         }
     }
 
-    /// The core watches the line no more.
+    /// Notes that the core no longer polls the line.
     ///
     /// # Panics
     /// If there is no such line.
@@ -594,12 +591,12 @@ impl Memory {
         self.lines[line].watchers.retain(|&watcher| usize::from(watcher) != core);
     }
 
-    /// Who is to look again, and when, since this was asked last.
+    /// Returns the cores that must read again, and when, since the previous call.
     pub fn woken(&mut self) -> std::vec::Drain<'_, (usize, Time)> {
         self.woken.drain(..)
     }
 
-    /// What a core did.
+    /// Returns what a core did.
     ///
     /// # Panics
     /// If there is no such core.

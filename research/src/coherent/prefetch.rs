@@ -1,34 +1,34 @@
-//! Hardware that guesses which lines its core will want.
+//! Hardware that predicts which lines its core will access.
 
 use std::collections::VecDeque;
 
 use super::Access;
 
-/// What fetches lines ahead: after three loads, or three stores, of lines at equal distances, the
-/// lines that would come next; after stores, to be written.
+/// Fetches lines ahead. After three loads, or three stores, of lines at equal distances it fetches the lines that would
+/// come next; after stores, it fetches them for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetcher {
-    /// How many lines ahead.
+    /// The number of lines that it fetches ahead.
     pub ahead: usize,
-    /// The greatest distance, in lines. The real ones stay within a page of memory.
+    /// The greatest distance, in lines. Real prefetchers stay within a page of memory.
     pub reach: usize,
 }
 
 impl Default for Prefetcher {
-    /// Four ahead, as far as a page of 64 lines goes.
+    /// Returns a prefetcher that is four lines ahead, with the reach of a page of 64 lines.
     fn default() -> Prefetcher {
         Prefetcher { ahead: 4, reach: 64 }
     }
 }
 
-/// Accesses that are remembered, of each kind.
+/// The number of remembered accesses, of loads and of stores.
 const HISTORY: usize = 16;
-/// Streams that are followed, of each kind.
+/// The number of followed streams, of loads and of stores.
 const STREAMS: usize = 8;
-/// How many lines of a stream can be left out.
+/// The most steps of a stream from one access to the next.
 const GAP: isize = 4;
 
-/// What one core's prefetcher has seen.
+/// The accesses that one core's prefetcher has seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
     loads: Seen,
@@ -37,9 +37,9 @@ pub(super) struct Streams {
 
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    /// Lines, the latest first.
+    /// The accessed lines, the latest first.
     lines: VecDeque<usize>,
-    /// The latest first.
+    /// The streams, the latest first.
     streams: VecDeque<Stream>,
 }
 
@@ -50,7 +50,7 @@ struct Stream {
 }
 
 impl Streams {
-    /// The core accesses a line: which ones it will want.
+    /// Notes an access to a line. Returns the lines to fetch.
     pub(super) fn follow(
         &mut self,
         line: usize,
@@ -88,7 +88,7 @@ impl Seen {
         distance
     }
 
-    /// The third of three at equal distances.
+    /// Returns the distance if the line is the third of three at equal distances.
     fn begins(&self, line: usize, reach: isize) -> Option<isize> {
         self.lines.iter().find_map(|&before| {
             let distance = line as isize - before as isize;
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn three_at_equal_distances_are_a_stream() {
         let mut streams = Streams::default();
-        // In between, others.
+        // Accesses to other lines come in between.
         for (line, ahead) in [
             (100, vec![]),
             (7, vec![]),
@@ -118,14 +118,14 @@ mod tests {
             (7, vec![]),
             (108, vec![112, 116]),
             (112, vec![116, 120]),
-            // One is left out.
+            // The stream has left out one line.
             (120, vec![124, 128]),
-            // Too far.
+            // This line is too far away.
             (200, vec![]),
         ] {
             assert_eq!(follow(&mut streams, line), ahead, "{line}");
         }
-        // What is stored is another stream.
+        // Stores make streams of their own.
         let store = |streams: &mut Streams, line| {
             streams.follow(line, Access::Store, Prefetcher::default()).count()
         };
@@ -140,7 +140,7 @@ mod tests {
             [Vec::<usize>::new(), Vec::new()]
         );
         assert_eq!(follow(&mut streams, 1), Vec::<usize>::new());
-        // Nine away, twice: beyond reach.
+        // The lines are nine apart, twice: beyond the reach.
         assert_eq!([100, 109, 118].map(|line| follow(&mut streams, line).len()), [0; 3]);
     }
 }

@@ -4,7 +4,7 @@ fn ns(nanos: u64) -> Time {
     Time::from_nanos(nanos)
 }
 
-/// An access, tried again as long as the line is busy.
+/// Makes an access, and tries it again as long as the line is busy.
 fn done(memory: &mut Memory, core: usize, line: usize, access: Access, since: Time) -> Done {
     let mut now = since;
     loop {
@@ -15,7 +15,7 @@ fn done(memory: &mut Memory, core: usize, line: usize, access: Access, since: Ti
     }
 }
 
-/// Accesses at their times, and how long each takes in ns.
+/// Makes accesses at their times. Returns how long each takes in ns.
 fn take(memory: &mut Memory, accesses: &[(usize, usize, Access, u64)]) -> Vec<f64> {
     let take = |&(core, line, access, now): &(usize, usize, Access, u64)| {
         (done(memory, core, line, access, ns(now)).at - ns(now)).as_nanos()
@@ -25,7 +25,7 @@ fn take(memory: &mut Memory, accesses: &[(usize, usize, Access, u64)]) -> Vec<f6
 
 use Access::{Change, Load, Store, Stream};
 
-/// R_I, R_R, R_L; an upgrade; sharers that are told one by one; another socket.
+/// R_I, R_R and R_L; an upgrade; sharers that are told one by one; another socket.
 #[test]
 fn an_access_costs_what_its_lines_state_says() {
     let mut memory = Memory::new(Chip::sandy_bridge(16).unwrap(), 8).unwrap();
@@ -35,18 +35,18 @@ fn an_access_costs_what_its_lines_state_says() {
             (0, 0, Load, 0),
             (1, 0, Load, 1000),
             (1, 7, Load, 2000),
-            // Core 1 has a copy, core 0 another.
+            // Core 1 has a copy, and core 0 has another.
             (1, 0, Store, 3000),
             (1, 7, Load, 4000),
             (1, 0, Store, 5000),
-            // The same line again.
+            // Core 1 accesses the same line again.
             (1, 0, Load, 6000),
             (0, 0, Load, 7000),
             (2, 0, Load, 8000),
             (3, 0, Load, 9000),
-            // Core 1 had it last, and three read it since.
+            // Core 1 last had the line alone, and three cores have read it since.
             (4, 0, Store, 10000),
-            // From the other socket, and back.
+            // The line goes to the other socket, and back.
             (8, 0, Load, 11000),
             (8, 0, Store, 12000),
             (9, 0, Store, 13000),
@@ -60,12 +60,12 @@ fn an_access_costs_what_its_lines_state_says() {
     assert_eq!((counts.loads, counts.stores, counts.remote()), (2, 1, 3));
     assert_eq!(counts.stalled, ns(35 + 70 + 35));
     assert_eq!(memory.counts(15), Counts::default());
-    // A home in the other socket: rule 4.
+    // The line's home is in the other socket: rule 4.
     let costs = take(&mut memory, &[(8, 1, Load, 0), (9, 1, Load, 1000), (1, 1, Load, 2000)]);
     assert_eq!(costs, [70.0, near, near]);
 }
 
-/// One write at a time, or several reads; with contention, those cost each other time.
+/// Only one write takes place at a time, but several reads do. With contention, the reads slow each other down.
 #[test]
 fn accesses_at_the_same_time_wait_for_each_other() {
     let mut memory = Memory::new(Chip::sandy_bridge(4).unwrap(), 1).unwrap();
@@ -81,7 +81,7 @@ fn accesses_at_the_same_time_wait_for_each_other() {
     for (cost, expected) in take(&mut phi, &reads).into_iter().zip(expected) {
         assert!((cost - expected).abs() < 1e-9, "{cost} instead of {expected}");
     }
-    // A directory tells all at once.
+    // A directory tells all sharers at once.
     assert_eq!(take(&mut phi, &[(4, 0, Store, 5000)]), [one]);
 }
 
@@ -90,11 +90,11 @@ fn streaming_stores_are_not_waited_for_as_long_as_there_are_buffers() {
     let chip = Chip { write_buffers: 2, ..Chip::sandy_bridge(2).unwrap() };
     let mut memory = Memory::new(chip, 4).unwrap();
     let stores = [(0, 0, Stream, 0), (0, 1, Stream, 0), (0, 2, Stream, 10), (1, 0, Load, 10)];
-    // The third waits for the first; whoever reads the first does so as well, and has it from memory.
+    // The third store waits for the first. The core that reads the first line waits as well, and gets it from memory.
     assert_eq!(take(&mut memory, &stores), [2.3, 2.3, 62.3, 130.0]);
     assert_eq!((memory.counts(0).streamed, memory.counts(0).remote()), (3, 0));
     assert_eq!(memory.counts(0).stalled, ns(60));
-    // Copies are taken away.
+    // The streaming store takes copies away.
     memory.watch(1, 0);
     assert_eq!(take(&mut memory, &[(0, 0, Stream, 500)]), [2.3]);
     assert_eq!(memory.woken().collect::<Vec<_>>(), [(1, ns(570))]);
@@ -109,7 +109,7 @@ fn messages_stall_nobody() {
     let sent = done(&mut memory, 0, 0, Store, ns(100));
     assert_eq!(sent.at.as_nanos(), 102.3);
     assert_eq!(sent.arrives.map(Time::as_nanos), Some(137.3));
-    // The next word of it.
+    // The next word of the same message.
     let next = done(&mut memory, 0, 0, Store, sent.at);
     assert_eq!((next.at, next.arrives), (sent.at, sent.arrives));
     memory.watch(1, 0);
@@ -119,20 +119,20 @@ fn messages_stall_nobody() {
         (memory.version(0), memory.woken().collect::<Vec<_>>()),
         (before + 1, vec![(1, ns(138))])
     );
-    // The owner has it at hand, to read and to clear.
+    // The owner has the word locally, to read and to clear it.
     let own = [Load, Store].map(|access| done(&mut memory, 1, 0, access, ns(200)));
     assert_eq!(own.map(|done| (done.at - ns(200)).as_nanos()), [2.3, 0.0]);
     assert_eq!(own.map(|done| done.arrives), [None, None]);
     assert_eq!([0, 1].map(|core| memory.counts(core).remote()), [0, 0]);
     assert_eq!(memory.counts(0).sent, 2);
 
-    // Without the hardware it is a line as others.
+    // Without the hardware it is an ordinary line.
     let mut memory = Memory::new(Chip::sandy_bridge(2).unwrap(), 1).unwrap();
     memory.pass_messages(0, None);
     assert_eq!(done(&mut memory, 0, 0, Store, ns(0)), Done { at: ns(70), arrives: None });
 }
 
-/// The spinning-prefetching collision (T 7.1.3), and what the prefetcher does without it.
+/// The spinning-prefetching collision (T 7.1.3), and the prefetcher's effect without it.
 #[test]
 fn lines_are_fetched_ahead_unless_somebody_looks_at_them() {
     let prefetcher = Prefetcher { ahead: 1, reach: 8 };
@@ -146,13 +146,13 @@ fn lines_are_fetched_ahead_unless_somebody_looks_at_them() {
         (at.as_nanos(), memory.clone())
     };
     let stores = [(0, 1000), (2, 2000), (4, 3000), (6, 4000)];
-    // The fourth has been fetched with the third.
+    // The fourth line was fetched with the third.
     assert_eq!(stores.map(|(line, now)| store(line, now).0), [35.0, 35.0, 35.0, 2.3]);
-    // The next one is on its way, and half of that is waited for.
+    // The next line is on its way, and the core waits for half of that time.
     let (late, mut memory) = store(8, 4010);
     assert_eq!((late, memory.counts(0).late), (25.0 + 2.3, 1));
     assert_eq!((memory.counts(0).stores, memory.counts(0).fetched), (3, 3));
-    // Somebody looks at it meanwhile: it must be taken away once more.
+    // Meanwhile another core reads the fetched line, so it must be taken away once more.
     assert_eq!(take(&mut memory, &[(1, 10, Load, 4500), (0, 10, Store, 5000)]), [35.0, 35.0]);
     assert_eq!(memory.counts(0).stores, 4);
 }
@@ -188,7 +188,7 @@ fn chips_that_cannot_be_are_refused() {
     assert!(Chip::sockets(0, 8).is_err() && Chip::tiles(36).unwrap().check().is_ok());
 }
 
-/// Who adds waits for the way there and back, and the next one for no more than the addition.
+/// A core that adds waits for the way there and back, and the next one only for the addition.
 #[test]
 fn atomics_at_home_leave_the_line_where_it_is() {
     let mut tiles = Memory::new(Chip::tiles(4).unwrap(), 1).unwrap();
@@ -210,7 +210,7 @@ fn atomics_at_home_leave_the_line_where_it_is() {
     assert_eq!(costs, [70.0, 0.0, 35.0]);
 }
 
-/// What waits for a line is told until when, and has waited since it came.
+/// An access that finds the line busy learns until when, and its wait counts from its beginning.
 #[test]
 fn a_line_is_busy_until_a_write_is_done() {
     let mut memory = Memory::new(Chip::sandy_bridge(2).unwrap(), 1).unwrap();

@@ -1,8 +1,9 @@
-//! A channel's two ends on simulated words, for [`MpServer`](mp_delegate::critical::Scheme::MpServer).
+//! The two ends of a channel on simulated words, for [`MpServer`](mp_delegate::critical::Scheme::MpServer).
 //!
-//! This is not the code of the library's channels, but it does the same to memory. There is a sequence word beside each
-//! message, and the receiver looks only at that word. A count of taken messages is on a line of its own, and the sender
-//! looks at it when it knows of no room. On chips that pass messages, slots are messages, and the count is at hand.
+//! This is not the code of the library's channels, but it accesses memory in the same way. Each message has a sequence
+//! word beside it, and the receiver polls only that word. The count of taken messages has its own line, and the sender
+//! reads it when it knows of no free slot. On chips that pass messages, slots are messages, and the count is local to
+//! the sender.
 
 use mp_delegate::critical::internals::{
     AnyWord, BLOCK, Site, Stop,
@@ -18,7 +19,7 @@ const SLOT: usize = 1 + LEN;
 /// The bits for the message's number of words in the sequence word, below the number.
 const LEN_BITS: u32 = 8;
 
-/// Where a channel lies.
+/// The place of a channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ring {
     first: usize,
@@ -39,7 +40,7 @@ impl Ring {
         self.first + BLOCK + position as usize % self.slots * SLOT
     }
 
-    /// Makes messages of what is written into it, on chips that support this.
+    /// Turns writes to the channel into messages, on chips that support this.
     pub(super) fn pass_messages(&self, core: &super::cores::Engine, receiver: usize) {
         core.pass_messages(self.first..self.first + LINE, Some(receiver));
         core.pass_messages(self.first + BLOCK..self.first + Self::words(self.slots), None);
@@ -51,7 +52,7 @@ pub(super) struct Into<'e> {
     pub(super) core: Core<'e>,
     pub(super) ring: Ring,
     position: u64,
-    /// Positions below are free.
+    /// The limit of free positions: all positions below it are free.
     room: u64,
 }
 

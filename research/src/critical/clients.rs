@@ -1,4 +1,4 @@
-//! Clients and servers at work.
+//! Runs clients and servers.
 
 use std::{
     collections::VecDeque,
@@ -27,16 +27,16 @@ use crate::nonblocking::{Nodes, Rings};
 
 /// The memory layout.
 struct Layout {
-    /// Where the algorithm's own words are, for each critical section.
+    /// The first words of the algorithms, one for each critical section.
     sections: Vec<usize>,
-    /// Where the object is.
+    /// The first word of the object.
     state: usize,
     words: usize,
     elements: usize,
 }
 
 impl Layout {
-    /// Returns what is in the object when no client uses it any more.
+    /// Returns the content of the object after all clients have ended.
     fn left(&self, experiment: &Experiment, engine: &Engine) -> Result<Vec<u64>, Stop> {
         let words = || -> Vec<Word> {
             (self.state..self.words).map(|word| Word::new(engine.value(word))).collect()
@@ -66,12 +66,13 @@ struct Shared<'x> {
 }
 
 struct Notes {
-    /// Clients that have not ended.
+    /// The number of clients that have not ended.
     left: usize,
     operations: Vec<u64>,
     waited: Time,
     stopped: Option<(usize, Stop)>,
-    /// For a counter: the results of operations. For a stack or a queue: the values that were put in, and taken out.
+    /// For a counter, `put` holds the results of operations. For a stack or a queue, it holds the values that were put
+    /// in, and `got` those that were taken out.
     put: Vec<u64>,
     got: Vec<u64>,
 }
@@ -163,7 +164,7 @@ impl Experiment {
             Scheme::HybComb => HybComb::words::<u64, u64>(seats, section.max_ops),
             Scheme::SlotServer => self.slots(section, 0).words(),
             Scheme::MpServer(_) => 2 * seats * Ring::words(section.in_flight),
-            // A newer one, which `Handle::new` refuses. A test takes all that there are.
+            // For schemes newer than this code, which `Handle::new` refuses. A test tries all schemes that exist.
             _ => 0,
         }
     }
@@ -176,7 +177,7 @@ impl Experiment {
         let own = self.own_words().next_multiple_of(BLOCK);
         let sections: Vec<usize> = (0..self.task.sections()).map(|section| section * own).collect();
         let state = sections.len() * own;
-        // More than can be in it at once, and the first.
+        // More elements than can be in the object at once, plus the queue's first dummy.
         let elements = 2 * self.clients * (self.window + 1) + 2;
         let words = match self.way {
             Way::Treiber => Nodes::words(elements + self.clients),
@@ -186,7 +187,7 @@ impl Experiment {
         Layout { sections, state, words: state + words, elements }
     }
 
-    /// Returns nodes with room for so many values, whichever places the clients hold.
+    /// Returns nodes with room for so many values while each client holds one more node.
     fn nodes(&self, elements: usize) -> Nodes {
         Nodes::new(elements, elements + self.clients)
     }
@@ -201,7 +202,7 @@ enum Handle<'e> {
     Lock(AnyLock),
     Cc(CcSynch),
     Comb(HybComb),
-    /// Whether results are streamed, and short.
+    /// The flag says whether results are streamed, and therefore short.
     Slot(Client, bool),
     Mp(mp::Client<u64, Into<'e>, OutOf<'e>, ()>),
     FetchAdd,
@@ -312,12 +313,12 @@ impl<'e> Handle<'e> {
     }
 }
 
-/// Returns the channels from a client and back.
+/// Returns the channel from a client to the server, and the channel back.
 fn rings(first: usize, slots: usize, client: Seat) -> [Ring; 2] {
     [2 * client, 2 * client + 1].map(|ring| Ring::new(first + ring * Ring::words(slots), slots))
 }
 
-/// Random pauses: splitmix64.
+/// Random pauses by splitmix64.
 struct Chance(u64);
 
 impl Chance {
@@ -384,7 +385,7 @@ fn server(shared: &Shared<'_>, core: Core<'_>, section: usize) -> Result<(), Sto
             (seat, OutOf::new(core, ask), Into::new(core, tell))
         });
         let mut served = mp::Served::over(channels);
-        // That it is busy it tells nobody: no other core ever looks.
+        // The server announces no busy state, because no other core would read it.
         return serve(shared, core, || served.round(|_| (), |_, _| true, &mut run));
     }
     let (served, _) = Served::take_over(experiment.slots(parameters, first), &core)?;
@@ -405,7 +406,7 @@ fn serve_slots(
     let streaming = shared.experiment.scheme().is_some_and(|section| section.streaming);
     serve(shared, core, || match streaming {
         false => served.round(&core, order, clients, &mut run),
-        // Whatever is put in or counted has no more than these bits.
+        // All values that are put in or counted fit in 32 bits.
         true => served.round(&core, order, clients, &mut |seat, op| {
             let Outcome { fate, ret } = run(seat, op);
             Outcome { fate, ret: ret as u32 }
@@ -420,7 +421,8 @@ fn serve(
     mut round: impl FnMut() -> Result<bool, Stop>,
 ) -> Result<(), Stop> {
     loop {
-        // Last whether all have ended: what ends this way is rung for, not seen in memory.
+        // The check whether all clients have ended comes last, because their end rings this core and does not show in
+        // memory.
         let found = core.look(|| match round() {
             Ok(false) => (shared.notes().left == 0).then_some(Ok(false)),
             found => Some(found),
@@ -480,7 +482,7 @@ pub(super) fn run(experiment: &Experiment) -> Result<Measured, ExperimentError> 
     Ok(Measured { time: experiment.time - from, operations, waited: notes.waited, sections })
 }
 
-/// Prepares memory: which words are messages, and which are not 0 at first.
+/// Prepares memory: declares the words that are messages, and sets the words that are not 0 at first.
 fn prepare(shared: &Shared<'_>, engine: &Engine) {
     let experiment = shared.experiment;
     let Some(section) = experiment.scheme() else { return };
@@ -509,7 +511,7 @@ fn prepare(shared: &Shared<'_>, engine: &Engine) {
     }
 }
 
-/// Checks that every operation was executed once, on what those before it left.
+/// Checks that each operation was executed once, on the state that the operations before it left.
 fn check_results(
     experiment: &Experiment,
     notes: &Notes,

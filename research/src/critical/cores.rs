@@ -5,13 +5,13 @@
 //! accesses are executed in order of their times, and those of one time in the order in which they were planned: a run
 //! is the same every time and everywhere.
 //!
-//! Accesses that a core finds in its own cache are done at one instant, up to [`AHEAD`] accesses one after another; the
-//! time that they take is added before the core needs a line from elsewhere. Processors do that with store buffers:
-//! several stores to a line are done when it has come, and another core that looks at it all the time does not take it
-//! away between two of them.
+//! Accesses that a core finds in its own cache are done at one instant, up to [`AHEAD`] accesses one after another.
+//! Their time is added before the core needs a line from elsewhere. Processors do the same with store buffers: several
+//! stores to a line are done when it has arrived, and a core that polls the line does not take it away between two of
+//! them.
 //!
-//! A core that waits looks once. If it sees nothing it goes to sleep, and looks again when one of the lines that it saw
-//! is taken away from it: what it would see before is known.
+//! A core that waits polls once. If it sees nothing it goes to sleep, and polls again when one of the lines that it
+//! read is taken away from it. Until then it would only see the same values.
 
 use std::{
     cmp::Reverse,
@@ -27,7 +27,7 @@ use mp_model::Time;
 
 /// The number of words of a cache line.
 pub(super) const LINE: usize = 8;
-/// How many accesses to its own cache a core does at one instant.
+/// How many accesses to its own cache a core makes at one instant.
 const AHEAD: u64 = 16;
 /// The number of words of a coroutine's stack: 256 KiB, of which only the used part takes memory.
 const STACK: usize = 1 << 15;
@@ -47,18 +47,18 @@ struct State {
 #[derive(Default)]
 struct CoreState {
     clock: Time,
-    /// How long the accesses of this instant take.
+    /// The time that the accesses of this instant take.
     owed: Time,
     asleep: bool,
-    /// The lines that a look saw, and their versions. Nothing is noted outside of looks.
+    /// The lines that a poll has read, and their versions. `None` outside of polls.
     seen: Option<Vec<(usize, u64)>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Planned {
     time: Time,
-    /// Whether the core has waited for a line or a message. At one instant such cores come last: what others do to the
-    /// line at that instant is done then.
+    /// Whether the core has waited for a line or a message. Such cores come last at an instant, so that they see what
+    /// others do to the line at the same instant.
     waited: bool,
     number: u64,
     event: Event,
@@ -78,17 +78,17 @@ pub(super) struct SimulatedWord<'e> {
     index: u32,
 }
 
-/// A core, as an algorithm's site.
+/// A core, as the site of an algorithm.
 #[derive(Clone, Copy)]
 pub(super) struct Core<'e> {
     pub(super) engine: &'e Engine,
     words: &'e [SimulatedWord<'e>],
     pub(super) number: usize,
-    /// How long one pause of `pause` takes.
+    /// The time of one pause of `pause`.
     pause: Time,
 }
 
-/// Cores that wait for something that no core will do.
+/// Cores that wait for an event that no core will cause.
 #[derive(Debug)]
 pub(super) struct Deadlock(pub(super) Vec<usize>);
 
@@ -115,7 +115,7 @@ impl Engine {
         self.state().values[word]
     }
 
-    /// Makes these words messages, before a run, if the chip has messages: to `owner`, if to one core.
+    /// Makes these words messages before a run, if the chip has messages. With `owner` they are messages to that core.
     pub(super) fn pass_messages(&self, words: std::ops::Range<usize>, owner: Option<usize>) {
         let mut state = self.state();
         for line in words.start / LINE..words.end.div_ceil(LINE) {
@@ -136,7 +136,7 @@ impl Engine {
         self.state().cores[core].now()
     }
 
-    /// Returns the state, once it is the running core's turn.
+    /// Returns the state as soon as it is the running core's turn.
     fn turn(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
         let core = state.current;
@@ -150,8 +150,8 @@ impl Engine {
         state
     }
 
-    /// Returns the state, once the running core has accessed the line. If the line is a message, also returns when what
-    /// the core writes arrives.
+    /// Returns the state as soon as the running core has accessed the line. If the line is a message, also returns when
+    /// the written word arrives.
     fn reach(&self, line: usize, access: Access) -> (MutexGuard<'_, State>, Option<Time>) {
         let mut state = self.state();
         let core = state.current;
@@ -198,7 +198,7 @@ impl Engine {
         state.cores[core].clock += time;
     }
 
-    /// Looks until there is an answer.
+    /// Calls `look` until it returns an answer.
     fn look<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
         loop {
             let (core, outer) = {
@@ -225,14 +225,14 @@ impl Engine {
         }
     }
 
-    /// Makes a core look again although nothing has changed in memory.
+    /// Makes a core poll again although nothing has changed in memory.
     pub(super) fn ring(&self, core: usize) {
         let mut state = self.state();
         let now = state.cores[state.current].now();
         state.wake(core, now);
     }
 
-    /// Runs the code of each of the cores, all from time 0 on, to the end.
+    /// Runs the code of each core to the end. All cores start at time 0.
     pub(super) fn run<'e>(
         &'e self,
         programs: Vec<Box<dyn FnOnce() + Send + 'e>>,
@@ -384,8 +384,8 @@ impl AnyWord for SimulatedWord<'_> {
 }
 
 impl SimulatedWord<'_> {
-    /// Reads the word and writes it back with `by` more, as a core can that has it alone. This is one access, by rule 3
-    /// of C 2.4.
+    /// Reads the word and writes it back increased by `by`. The core must have the word alone, so this is one access,
+    /// by rule 3 of C 2.4.
     pub(super) fn increase(&self, by: u64) -> u64 {
         let add = |old: &mut u64| std::mem::replace(old, old.wrapping_add(by));
         self.engine.access(self.index as usize, Access::Store, add)
@@ -458,7 +458,7 @@ impl<'e> Site for Core<'e> {
         None
     }
 
-    /// Does nothing: streamed stores arrive by themselves here.
+    /// Does nothing: streamed stores arrive here without further action.
     fn settle(&self) {}
 
     /// Does nothing: memory wakes all sleeping cores.

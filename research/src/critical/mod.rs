@@ -1,12 +1,11 @@
 //! The algorithms of critical sections on simulated machines, with more cores than this machine has, and with hardware
 //! that does not exist.
 //!
-//! This is the very code that ranks run (except for [`MpServer`](Scheme::MpServer)'s channels, which are simulated
-//! ones), on words of a memory in virtual time. [`crate::coherent`] determines how long an access takes, by the
-//! costs of cache lines that Ramos and Hoefler measured, and counts remote memory references (RMRs). Anything that
-//! moves no line takes no time, except what clients do between operations and what an increment costs beside its line.
-//! Only the lengths of pauses are random, and those come from a seed: the same [`Experiment`] gives the same result
-//! everywhere.
+//! This is the code that ranks run (except for the channels of [`MpServer`](Scheme::MpServer), which are simulated), on
+//! words of a memory in virtual time. [`crate::coherent`] determines how long an access takes, by the costs of cache
+//! lines that Ramos and Hoefler measured, and counts remote memory references (RMRs). Actions that move no line take no
+//! time, except the clients' pauses between operations and the additional cost of an increment. Only the lengths of
+//! pauses are random, and they come from a seed, so the same [`Experiment`] gives the same result everywhere.
 //!
 //! ```
 //! use onchip::critical::Scheme;
@@ -29,8 +28,8 @@
 //! | `watch` | what an operation cost, and the hand-over to the next |
 //! | `clients` | clients and servers at work |
 //!
-//! Clients' own accesses to the library's bookkeeping (whether a rank was lost, which operations a thread is in the
-//! middle of) are left out: they are in lines that stay where they are.
+//! The clients' accesses to the library's bookkeeping (whether a rank was lost, and in which operations a thread is)
+//! are left out, because their lines stay where they are.
 
 mod channel;
 mod clients;
@@ -56,7 +55,7 @@ pub enum Way {
     /// One of the library's schemes. If it needs a server, the first cores serve: one for each critical section of the
     /// [`Task`].
     Section(Section),
-    /// A counter that the processor adds to by itself.
+    /// A counter that the processor increments with its own instruction.
     FetchAdd,
     /// [`TreiberStack`](crate::nonblocking::TreiberStack), for a stack.
     Treiber,
@@ -131,13 +130,13 @@ pub enum ExperimentError {
 /// The result of an experiment, after a tenth of its time for warming up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// The time that was measured.
+    /// The measured time.
     pub time: Time,
     /// How many operations each client executed in that time.
     pub operations: Vec<u64>,
     /// How long clients waited for all of these operations together.
     pub waited: Time,
-    /// What the critical sections cost.
+    /// The costs of the critical sections.
     pub sections: Sections,
 }
 
@@ -211,8 +210,8 @@ impl Experiment {
         Self { seed, ..self }
     }
 
-    /// Sets how long one pause of [`Backoff::Fixed`](mp_delegate::critical::Backoff::Fixed) takes. The default is 5 ns, about as long
-    /// as Sandy Bridge's instruction takes.
+    /// Sets how long one pause of [`Backoff::Fixed`](mp_delegate::critical::Backoff::Fixed) takes. The default is 5 ns,
+    /// about as long as Sandy Bridge's instruction takes.
     pub fn pause(self, pause: Time) -> Self {
         Self { pause, ..self }
     }

@@ -13,7 +13,7 @@ pub enum Task {
     Counter,
     /// 64 counters. An operation adds 1 to one counter after another, this many times (T 6.2.3, 7.2.2).
     Counters {
-        /// How many times.
+        /// The number of increments.
         times: u32,
     },
     /// A linked list; clients alternate between push and pop.
@@ -24,7 +24,7 @@ pub enum Task {
     TwoLockQueue,
 }
 
-/// An operation: a value that is not 0 is put in, and this one takes a value out.
+/// Stands for the operation that takes a value out. Any other number puts itself in.
 pub(super) const TAKE: u64 = 0;
 
 /// The number of counters of an array (T 6.2.3).
@@ -36,7 +36,7 @@ impl Task {
         if self == Task::TwoLockQueue { 2 } else { 1 }
     }
 
-    /// Returns where a client's operation number `number` is executed, and what it is.
+    /// Returns in which critical section a client's operation number `number` is executed, and its argument.
     pub(super) fn operation(self, client: usize, number: u64) -> (usize, u64) {
         let value = (client as u64 + 1) << 24 | (number + 1);
         match self {
@@ -71,7 +71,7 @@ impl Task {
         }
     }
 
-    /// Returns the values that are in it, each once, when no client uses it.
+    /// Returns the values in the object, each once. No client may use it at the same time.
     pub(super) fn content(self, place: impl Fn(usize) -> u64) -> Vec<u64> {
         let field = |node: u64, field| place(NODES + node as usize * LINE + field);
         let mut node = match self {
@@ -98,16 +98,15 @@ const TAIL: usize = BLOCK;
 const MADE: usize = BLOCK + 1;
 /// The nodes, which have a line each. Number 0 is a stack's end, and a queue's first dummy.
 const NODES: usize = 2 * BLOCK;
-/// Index in a node.
 const VALUE: usize = 0;
 const NEXT: usize = 1;
 
-/// Where the object lies, and which core uses it.
+/// The place of the object, and the core that uses it.
 pub(super) struct Place<'e> {
     pub(super) core: Core<'e>,
     pub(super) first: usize,
     pub(super) elements: usize,
-    /// What an increment costs beside its line.
+    /// The cost of an increment in addition to its line.
     pub(super) increment: Time,
 }
 
@@ -144,7 +143,8 @@ impl<'e> Place<'e> {
         0
     }
 
-    /// Nodes are used in a circle that is longer than the queue will be, so they become free in their order.
+    /// The nodes are used in a circle that is longer than the queue ever becomes, so they become free in the same
+    /// order.
     fn queue(&self, op: u64) -> u64 {
         if op == TAKE {
             let dummy = self.word(HEAD).load();
@@ -164,7 +164,7 @@ impl<'e> Place<'e> {
         0
     }
 
-    /// Adds by the processor's own instruction, without a critical section.
+    /// Adds with the processor's own instruction, without a critical section.
     pub(super) fn fetch_add(&self) -> u64 {
         self.word(0).fetch_add(1)
     }

@@ -43,7 +43,7 @@ fn near(value: f64, expected: f64, slack: f64) {
     assert!((value - expected).abs() <= slack, "{value} instead of {expected}");
 }
 
-/// `run` checks it: one at a time, every operation once, on what those before it left.
+/// `run` checks that operations are executed one at a time, each once, on the state that the operations before it left.
 #[test]
 fn operations_exclude_each_other() {
     let chips = [sandy(), sandy().with_messages(), fetching(sandy()), tiles()];
@@ -100,7 +100,7 @@ proptest! {
             .seed(seed);
         let run = experiment.run();
         prop_assert!(run.is_ok(), "{run:?}");
-        // The same every time.
+        // The result is the same every time.
         prop_assert_eq!(run, experiment.run());
     }
 }
@@ -152,8 +152,8 @@ fn who_waits_for_nobody_is_named() {
     assert_eq!(deadlock.map_err(|Deadlock(cores)| cores), Err(vec![0, 2]));
 }
 
-/// A ping-pong computed by hand: each leg is a store that takes the line from the core that looks at it, R_R, and that
-/// core's next look, R_R.
+/// A ping-pong computed by hand. Each leg consists of a store that takes the line from the polling core, R_R, and that
+/// core's next read, R_R.
 #[test]
 fn a_ping_pong_takes_two_transfers_for_each_leg() {
     let rounds = 10;
@@ -166,13 +166,13 @@ fn a_ping_pong_takes_two_transfers_for_each_leg() {
         }
     })
     .unwrap();
-    // R_I and R_R for the first looks at the same time.
+    // R_I and R_R are for the first reads, which happen at the same time.
     let begin = 70.0;
     let legs = (2 * rounds - 1) as f64;
     near(clocks[1].as_nanos(), begin + 70.0 * legs + 35.0, 40.0);
 }
 
-/// A core's computation takes its time, and so does a pause between looks.
+/// A core's computation takes its time, and so does a pause between reads.
 #[test]
 fn computing_takes_time_and_memory_goes_by_times() {
     let clocks = on_cores(2, |core| match core.number {
@@ -223,10 +223,10 @@ fn hyblock_hands_over_with_two_transfers_less_than_queue_locks() {
         near(hyb.remote(), 0.0, 0.01);
         near(clh.remote() - hyb.remote(), 2.0, 0.05);
         near(mcs.remote() - hyb.remote(), 2.0, 0.05);
-        // A message is on its way instead.
+        // The hand-over is a message instead.
         assert!(hyb.times > 100 && hyb.nanos() < 0.7 * mcs.nanos(), "{hyb:?} {mcs:?}");
     }
-    // Where messages are lines of memory it is a queue lock as the others are.
+    // If messages are lines of memory, it is a queue lock like the others.
     let handing = |scheme| measured(sandy(), scheme, 16).sections.handing_over.remote();
     near(handing(Scheme::Mcs), 2.0, 0.05);
     near(handing(Scheme::Clh), 2.0, 0.05);
@@ -245,7 +245,7 @@ fn a_request_takes_two_transfers_on_the_executing_side() {
         for scheme in [Scheme::CcSynch, Scheme::HybComb, Scheme::SlotServer] {
             let sections = serving(scheme);
             near(sections.serving.remote(), 2.0, 0.1);
-            // The value stays where it is.
+            // The value stays in the cache of the executing core.
             assert!(sections.inside.remote() < 0.05, "{scheme}: {sections:?}");
         }
         // A lock moves the value as well.
@@ -266,9 +266,8 @@ fn messages_leave_no_transfer_on_the_executing_side() {
     assert!(combiner.rate() > 1.2 * run(Scheme::CcSynch).rate());
 }
 
-/// T 7.1.3: without looks at responses in between, a prefetcher has the lines there in time; streaming
-/// stores are not waited for. A prefetcher alone reads requests ahead, which have lines of their own
-/// here: one RMR is left.
+/// T 7.1.3: if responses are not read in between, a prefetcher has the lines there in time, and streaming stores are
+/// not waited for. A prefetcher alone fetches the requests, which have separate lines here, so one RMR is left.
 #[test]
 fn backoff_and_streaming_remove_transfers() {
     let chip = fetching(Chip::sockets(80, 8).unwrap());
@@ -284,14 +283,14 @@ fn backoff_and_streaming_remove_transfers() {
         assert!(run.sections.serving.remote() < 0.3, "{better:?}: {run:?}");
         assert!(run.rate() > 1.5 * base.rate(), "{better:?}: {} {}", run.rate(), base.rate());
     }
-    // Streaming needs no prefetcher to be rid of the response's.
+    // Streaming removes the response's RMR without a prefetcher.
     let chip = Chip::sockets(80, 8).unwrap();
     let run = measured(chip, Way::Section(slot_server().streaming(true)), 79);
     near(run.sections.serving.remote(), 1.0, 0.05);
 }
 
-/// T 7.2.2, figure 7.5: shuffling takes from a server with backoff most of what the prefetcher gives it,
-/// but not all: some lines are at equal distances by chance.
+/// T 7.2.2, figure 7.5: shuffling takes away most of the prefetcher's gain for a server with backoff, but not all of
+/// it, because some lines are at equal distances by chance.
 #[test]
 fn shuffled_lines_are_seldom_fetched_ahead() {
     let chip = fetching(Chip::sockets(80, 8).unwrap());
@@ -303,7 +302,8 @@ fn shuffled_lines_are_seldom_fetched_ahead() {
     assert!(in_order.rate() > 1.5 * shuffled.rate(), "{} {}", in_order.rate(), shuffled.rate());
 }
 
-/// No other core takes anything from a single client: a lock is at hand, and a server is two transfers each way away.
+/// With a single client nothing is taken by other cores: a lock is in its cache, while a request and its response take
+/// two transfers each.
 #[test]
 fn a_lock_wins_alone_and_delegation_among_many() {
     let rate = |scheme, clients| measured(Chip::xeon_phi(60).unwrap(), scheme, clients).rate();
@@ -312,8 +312,8 @@ fn a_lock_wins_alone_and_delegation_among_many() {
     assert!(rate(Scheme::CcSynch, 59) > 1.2 * rate(Scheme::Mcs, 59));
 }
 
-/// T 6.2.3, figure 6.6a: with few operations for each combiner, changing it is what takes the time.
-/// There is more to gain where all else takes little.
+/// T 6.2.3, figure 6.6a: with few operations for each combiner, most of the time goes into the change of the combiner.
+/// The gain is greater if everything else takes little time.
 #[test]
 fn a_combiner_with_more_operations_is_faster() {
     let run = |scheme, max_ops| measured(tiles(), Section::new(scheme).max_ops(max_ops), 36);
@@ -328,7 +328,7 @@ fn a_combiner_with_more_operations_is_faster() {
     assert!(baseline > 1.2 && with_messages > 5.0, "{baseline} {with_messages}");
 }
 
-/// Cores that are near each other go first, group by group (T 7.2.3).
+/// Cores near each other get the section first, group by group (T 7.2.3).
 #[test]
 fn h_synch_keeps_to_a_group() {
     let run = |scheme| {
@@ -346,7 +346,7 @@ fn queue_locks_and_servers_are_fair() {
     }
 }
 
-/// With operations in flight a client waits less for each of them.
+/// With several operations in flight, a client waits less for each of them.
 #[test]
 fn a_window_hides_the_way() {
     let with = |window| {

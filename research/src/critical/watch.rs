@@ -13,7 +13,7 @@ use super::cores::Core;
 pub struct Costs {
     /// How many events there were.
     pub times: u64,
-    /// What happened, in all of them.
+    /// The accesses in all of them.
     pub counts: Counts,
     /// How long they took.
     pub time: Time,
@@ -37,7 +37,7 @@ impl Costs {
     }
 }
 
-/// What critical sections cost, in a whole run after its warm-up.
+/// The costs of critical sections, in a whole run after its warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sections {
     /// The operations themselves: what their data cost.
@@ -64,7 +64,7 @@ impl Sections {
         self.overlaps += other.overlaps;
     }
 
-    /// Returns how many operations a core executes before another one does.
+    /// Returns how many operations a core executes before another core does.
     pub fn in_a_row(&self) -> f64 {
         self.inside.times as f64 / self.handing_over.times.max(1) as f64
     }
@@ -88,9 +88,9 @@ struct State {
 struct Last {
     core: usize,
     end: Time,
-    /// What each core had done when that operation ended.
+    /// The counts of each core when that operation ended.
     counts: Vec<Counts>,
-    /// What the operation's core had done when it had finished everything after it, if it has.
+    /// The counts of the operation's core when it had finished its work after the operation. `None` if it has not.
     through: Option<Counts>,
 }
 
@@ -146,7 +146,7 @@ impl Watch {
         state.last = Some(Last { core: core.number, end: now, counts, through: None });
     }
 
-    /// Notes that the core has done all that is to be done after its operation.
+    /// Notes that the core has finished its work after its operation.
     pub(super) fn through(&self, core: &Core<'_>) {
         let mut state = self.state();
         if let Some(last) = &mut state.last

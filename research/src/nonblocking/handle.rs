@@ -1,4 +1,4 @@
-//! What handles of both kinds share: a region, and how many there may be.
+//! The common parts of handles of both kinds: a region, and the number of handles.
 
 use std::{
     cell::Cell,
@@ -12,19 +12,19 @@ use mp_delegate::critical::internals::{BLOCK, OBJECTS, Stop, open_region, stoppe
 
 use super::NUMBERS;
 
-/// Index in the region's words: what it was opened as.
+/// The index of the word that says what the region was opened as.
 const SPEC: usize = 0;
-/// Where an object's own words begin.
+/// The index at which an object's own words begin.
 pub(super) const OWN: usize = BLOCK;
 
 /// A region, and one of the rank's handles of it.
 #[derive(Debug)]
 pub(super) struct Handle {
     pub(super) region: Region,
-    /// How many handles the rank has open.
+    /// The number of handles that the rank has open.
     open: Arc<Mutex<usize>>,
     most: usize,
-    /// It does one thing at a time.
+    /// A handle executes one operation at a time.
     _not_sync: PhantomData<Cell<()>>,
 }
 
@@ -37,8 +37,8 @@ fn bad(object: &str, reason: &str) -> Error {
 }
 
 impl Handle {
-    /// Opens an object of this `kind`. `words` returns how many words it takes for so many places: the capacity, and
-    /// one for each handle that there can be, or for all but one.
+    /// Opens an object of this `kind`. `words` returns the number of words for a number of places: the capacity plus
+    /// one place for each possible handle, or for all but one.
     pub(super) fn open(
         rank: &Rank,
         name: &str,

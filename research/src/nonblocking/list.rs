@@ -1,11 +1,10 @@
-//! A list of nodes that is changed at its top, by compare-and-swap: Treiber's stack (IBM RJ 5118,
-//! 1986), of numbers of nodes.
+//! A list of node numbers that is changed at its top by compare-and-swap: Treiber's stack (IBM RJ 5118, 1986).
 //!
-//! - The top is a node's number and a tag of 40 bits, which counts the changes. A seat that has looked at the top, and
-//!   finds it unchanged, knows that the node has not been away meanwhile, unless 2⁴⁰ changes were made in between,
+//! - The top is a node's number and a tag of 40 bits, which counts the changes. A thread that has read the top, and
+//!   finds it unchanged, knows that the node has not been removed meanwhile, unless there were 2⁴⁰ changes in between,
 //!   which takes hours.
-//! - A node's link is the number of the node below and how many nodes there are down to itself. So a list knows whether
-//!   it is full at the moment at which it looks at its top. A separate number beside the top could not tell.
+//! - A node's link is the number of the node below, and the number of nodes up to itself. So the list knows from its
+//!   top whether it is full. A separate count beside the top could not tell that at the same moment.
 
 use mp_delegate::critical::internals::{AnyWord, Stop};
 
@@ -15,7 +14,7 @@ use super::{NUMBER_BITS, NUMBERS};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
     pub(super) top: usize,
-    /// The link of the first node, followed by the distance to the next one's.
+    /// The link of the first node. Between it and the next node's link is the `stride`.
     pub(super) links: usize,
     pub(super) stride: usize,
 }
@@ -26,7 +25,8 @@ impl List {
         words.get(self.links + before * self.stride).ok_or(Stop::Corrupt)
     }
 
-    /// Puts a node on top, which is number 1 or above, unless there are `most` nodes. Returns whether it did.
+    /// Puts a node on top, unless the list has `most` nodes. Its number is at least 1. Returns whether it was put
+    /// there.
     #[inline]
     pub(super) fn push(
         &self,
@@ -39,7 +39,7 @@ impl List {
         let mut seen = top.load();
         loop {
             let below = seen & NUMBERS;
-            // Acquire: who has the node for another purpose by now has changed the top before.
+            // Acquire: a thread that uses the node for another purpose by now has changed the top before.
             let count = if below == 0 { 0 } else { self.link(words, below)?.load() >> NUMBER_BITS };
             if count >= most {
                 let now = top.load();
@@ -57,8 +57,8 @@ impl List {
         }
     }
 
-    /// Takes the node on top, if there is one. `look` is called on it before it is taken, and its result is used if it
-    /// is taken.
+    /// Takes the node on top, if there is one. Calls `look` on it before it is taken, and returns the result if it is
+    /// taken.
     #[inline]
     pub(super) fn pop<T>(
         &self,
@@ -82,7 +82,7 @@ impl List {
     }
 }
 
-/// Returns the tag after one more change, above no number.
+/// Returns the tag after one more change, with an empty number.
 fn after(top: u64) -> u64 {
     (top & !NUMBERS).wrapping_add(1 << NUMBER_BITS)
 }

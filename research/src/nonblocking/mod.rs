@@ -10,7 +10,7 @@
 //! and all memory is allocated when the object is opened. Operations never wait: a rank that stands still or dies at
 //! any point disturbs no other rank. Whatever it was moving is lost: a value, and a place for one.
 //!
-//! There is a place for each value only if it is known how many values are on their way at the same time. That is one
+//! There is a place for each value only if the number of values on their way at the same time is known, which is one
 //! for each handle. So handles are counted, and a handle is used by one thread at a time:
 //!
 //! ```compile_fail,E0277
@@ -46,6 +46,6 @@ pub use treiber_stack::TreiberStack;
 #[cfg(not(loom))]
 pub(crate) use self::{ring_queue::Rings, treiber_stack::Nodes};
 
-/// The number of bits of the number of a node or a place; 0 is none.
+/// The number of bits for the number of a node or a place. The number 0 means none.
 const NUMBER_BITS: u32 = 24;
 const NUMBERS: u64 = (1 << NUMBER_BITS) - 1;

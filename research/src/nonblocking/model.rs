@@ -1,5 +1,5 @@
 //! The stack and the queue under a model checker: no value is lost, returned twice, or returned out of order, and no
-//! call reports an empty or full object when it is not.
+//! call reports an empty or full object wrongly.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn zeros(words: usize) -> Arc<Vec<Word>> {
     Arc::new((0..words).map(|_| Word::new(0)).collect())
 }
 
-/// Runs these in two threads, on the same words. Returns what they returned.
+/// Runs two functions in two threads on the same words. Returns their results.
 fn both<T: Send + 'static>(
     words: &Arc<Vec<Word>>,
     one: impl FnOnce(&[Word]) -> T + Send + 'static,
@@ -57,7 +57,7 @@ fn a_stack_has_what_was_put_on_it() {
     });
 }
 
-/// The top is the same node again, with another value. There are no other nodes.
+/// The top is the same node as before, with another value. There are no other nodes.
 #[test]
 fn a_node_that_comes_back_is_not_taken_for_what_it_was() {
     explore(5, || {
@@ -73,7 +73,7 @@ fn a_node_that_comes_back_is_not_taken_for_what_it_was() {
         let [popped, taken] = both(&words, pop, shuffle);
         let last = 2 + taken.len() as u64;
         let mut all = [popped, taken].concat();
-        // Not more than there can be, were it a list that never ends.
+        // The number of pops is limited, in case the list has become a cycle.
         all.extend((0..5).map_while(|_| stack.pop(&words).unwrap()));
         all.sort_unstable();
         assert_eq!(all, Vec::from_iter(1..=last));
@@ -119,7 +119,7 @@ fn a_stack_is_full_when_it_is() {
     });
 }
 
-/// The smallest possible ring: one number, two entries, which are used again and again.
+/// The smallest possible ring has one number and two entries, which are used again and again.
 #[test]
 fn a_number_is_taken_once() {
     explore(5, || {
@@ -136,7 +136,7 @@ fn a_number_is_taken_once() {
             taken
         };
         let [mine, others] = both(&words, put, move |words| take(words, 2));
-        // One goes in; if it comes back it goes in again.
+        // The number is put in once, and once more if the same thread takes it.
         let left = take(&words, 2);
         assert_eq!(others + left, 1, "{mine} taken by who put it in");
     });
@@ -154,8 +154,8 @@ fn two_who_take_get_different_ones() {
     });
 }
 
-/// A taker is late, so that another one finds its number a lap later, and can only mark the entry. Then a putter with
-/// that ticket comes.
+/// A taker is late, so another taker finds its number a lap later and can only mark the entry. Then a putter with the
+/// ticket of that lap comes.
 #[test]
 fn who_comes_late_to_a_marked_entry_goes_elsewhere() {
     explore(4, || {
@@ -163,7 +163,7 @@ fn who_comes_late_to_a_marked_entry_goes_elsewhere() {
         (1..=2).for_each(|number| ring.put(&words, number));
         let late = words[HEAD].fetch_add(1);
         assert_eq!(ring.take(&words).unwrap(), Some(2));
-        // All other entries of this lap.
+        // These takers draw the tickets of all other entries of this lap.
         (0..2).for_each(|_| assert_eq!(ring.take(&words).unwrap(), None));
         let common = Arc::clone(&words);
         let putter = thread::spawn(move || ring.put(&common, 2));
@@ -198,7 +198,7 @@ fn a_queue_has_what_was_put_into_it() {
     });
 }
 
-/// With places that are used for the second time.
+/// The places are used for the second time.
 #[test]
 fn values_go_out_as_they_came_in() {
     explore(4, || {
@@ -216,7 +216,7 @@ fn values_go_out_as_they_came_in() {
         while let Some(value) = queue.dequeue(&words).unwrap() {
             taken.push(value);
         }
-        // There is room for the first in any case.
+        // There is always room for the first value.
         assert_eq!((put.first(), taken), (Some(&1), put.clone()));
     });
 }

@@ -1,4 +1,4 @@
-//! Unused nodes. A node that was never used is one whose number was never given out, so that zeroed memory is a pool.
+//! Unused nodes. A node was never used if its number was never given out, so zeroed memory is a full pool.
 
 use mp_delegate::critical::internals::{AnyWord, Stop};
 
@@ -7,7 +7,7 @@ use super::list::List;
 /// See the [module](self).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pool {
-    /// The word that says how many nodes have been given out for the first time.
+    /// The index of the word that counts the nodes given out for the first time.
     pub(super) used: usize,
     /// The nodes that were returned.
     pub(super) free: List,
@@ -16,8 +16,8 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Takes a node, and returns its number, from 1. There is always one: the pool has as many nodes as can be in use
-    /// at the same time.
+    /// Takes a node, and returns its number, from 1. A node always becomes available, because the pool has as many
+    /// nodes as can be in use at the same time.
     #[inline]
     pub(super) fn take(&self, words: &[impl AnyWord]) -> Result<u64, Stop> {
         loop {
@@ -27,7 +27,7 @@ impl Pool {
             if let Some((number, ())) = self.free.pop(words, |_| ())? {
                 return Ok(number);
             }
-            // What came back last has not been seen yet.
+            // A node that was just returned is not visible yet.
             std::hint::spin_loop();
         }
     }
@@ -38,7 +38,7 @@ impl Pool {
     }
 }
 
-/// Returns a number that was never used, as long as not all `numbers` are.
+/// Returns a number that was never used, or `None` if all `numbers` were used.
 #[inline]
 pub(super) fn first_use(used: &impl AnyWord, numbers: u64) -> Option<u64> {
     let mut seen = used.load();

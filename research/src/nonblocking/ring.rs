@@ -24,23 +24,23 @@ use mp_delegate::critical::internals::{AnyWord, BLOCK, Stop};
 
 use super::{NUMBER_BITS, NUMBERS};
 
-/// In an entry, above the number: whether it is unsafe, and then the lap.
+/// The bit above the number in an entry: whether it is unsafe. Above it is the lap.
 const UNSAFE: u64 = 1 << NUMBER_BITS;
 const LAP: u32 = NUMBER_BITS + 1;
-/// The number of laps that can be told from each other.
+/// The number of laps before their numbers repeat.
 const LAPS: u64 = u64::MAX >> LAP;
 
-/// The tickets that were drawn.
+/// The index of the number of tickets that takers have drawn.
 pub(super) const HEAD: usize = 0;
 const TAIL: usize = BLOCK;
-/// How many tickets may still be in vain. The ring is empty at first, as memory is.
+/// The index of the budget: how many tickets may still be drawn in vain. It is 0 at first, so the ring is empty.
 const BUDGET: usize = 2 * BLOCK;
 const ENTRIES: usize = 3 * BLOCK;
 
-/// Entries that follow each other in time lie so many entries apart, in lines of their own.
+/// Consecutive entries are so many entries apart, so that they lie in different lines.
 const APART: u32 = BLOCK.trailing_zeros();
 
-/// Where a ring is in the words of a region. It starts empty, of zeros.
+/// The place of a ring in the words of a region. Zeroed words are an empty ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ring {
     first: usize,
@@ -59,11 +59,11 @@ impl Ring {
     }
 
     fn budget(&self) -> u64 {
-        // 3 n of 2 n entries; 0 is below all tickets.
+        // 3 n for 2 n entries. A budget of 0 allows no ticket.
         3 << (self.order - 1)
     }
 
-    /// Returns where a ticket's entry is, and in which lap. Those of the memory at first are in lap 0.
+    /// Returns the entry of a ticket, and its lap. Entries in zeroed memory are in lap 0.
     #[inline]
     pub(super) fn entry<'a, W>(&self, words: &'a [W], ticket: u64) -> (&'a W, u64) {
         let at = ticket & ((1 << self.order) - 1);
@@ -72,7 +72,7 @@ impl Ring {
         (&words[self.first + ENTRIES + at as usize], ((ticket >> self.order) + 1) & LAPS)
     }
 
-    /// Puts in a number, from 1. There are never more numbers than the ring is for.
+    /// Puts in a number, from 1. The ring must have been made for at least this many numbers.
     #[inline]
     pub(super) fn put(&self, words: &[impl AnyWord], number: u64) {
         let [head, tail, budget] = [HEAD, TAIL, BUDGET].map(|at| &words[self.first + at]);
@@ -82,12 +82,12 @@ impl Ring {
             let mut seen = entry.load();
             while is_before(seen >> LAP, lap)
                 && seen & NUMBERS == 0
-                // Who marked it has drawn its ticket before.
+                // The taker that marked the entry has drawn its ticket before.
                 && (seen & UNSAFE == 0 || is_drawn_up_to(head, ticket))
             {
                 match entry.compare_exchange(seen, lap << LAP | number) {
                     Ok(()) => {
-                        // Adding nothing: what it is now, and not before the entry was written.
+                        // Adding 0 reads the latest value, and this can't take place before the entry was written.
                         if budget.fetch_add(0) != self.budget() {
                             budget.swap(self.budget());
                         }
@@ -116,14 +116,15 @@ impl Ring {
                     if number == 0 {
                         return Err(Stop::Corrupt);
                     }
-                    // Nobody else writes the number; others may mark the entry meanwhile.
+                    // No other thread changes the number, but takers may mark the entry meanwhile.
                     entry.fetch_add(number.wrapping_neg());
                     return Ok(Some(number));
                 }
                 if !is_before(seen >> LAP, lap) {
                     break;
                 }
-                // Also where it is marked already: who finds the mark is to see this ticket, too.
+                // The exchange is also needed if the entry is already marked, so that a thread that finds the mark also
+                // sees this ticket.
                 let left = if number == 0 { lap << LAP | seen & UNSAFE } else { seen | UNSAFE };
                 match entry.compare_exchange(seen, left) {
                     Ok(()) => break,
@@ -144,22 +145,22 @@ impl Ring {
     }
 }
 
-/// Returns the entries for so many numbers: at least twice as many, in powers of 2.
+/// Returns the power of 2 for the entries of so many numbers: there are at least twice as many entries.
 fn order(numbers: usize) -> u32 {
     (2 * numbers.max(1)).next_power_of_two().trailing_zeros()
 }
 
-/// Compares laps, which wrap around.
+/// Returns whether a lap comes before another. Laps wrap around.
 fn is_before(lap: u64, other: u64) -> bool {
     (1..=LAPS / 2).contains(&(other.wrapping_sub(lap) & LAPS))
 }
 
-/// Returns whether the end has drawn no ticket from this one on.
+/// Returns whether the ticket has not been drawn at this end yet.
 fn is_drawn_up_to(end: &impl AnyWord, ticket: u64) -> bool {
     ticket.wrapping_sub(end.load()) as i64 >= 0
 }
 
-/// Skips the tickets that were drawn in vain, for a putter.
+/// Advances the tail past the tickets that takers drew in vain, so that putters skip them.
 #[cold]
 fn catch_up<W: AnyWord>(tail: &W, head: &W, mut drawn: u64, mut next: u64) {
     while let Err(now) = tail.compare_exchange(drawn, next) {
@@ -207,7 +208,7 @@ mod tests {
         for numbers in [1, 2, 5] {
             let (ring, words) = (Ring::new(0, numbers), words(numbers));
             for round in 0..50 {
-                // Tickets in vain, more than there are entries.
+                // Takers draw more tickets in vain than there are entries.
                 (0..round).for_each(|_| assert_eq!(ring.take(&words).unwrap(), None));
                 (1..=numbers as u64).for_each(|number| ring.put(&words, number));
                 for number in 1..=numbers as u64 {
@@ -217,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Sets all words as if so many tickets had been drawn, at which something wraps around.
+    /// Sets all words as if so many tickets had been drawn, so that laps or tickets soon wrap around.
     #[test]
     fn laps_and_tickets_wrap_around() {
         let numbers = 2;
@@ -245,7 +246,7 @@ mod tests {
     #[test]
     fn a_late_one_goes_elsewhere() {
         let (ring, words) = (Ring::new(0, 1), words(1));
-        // Somebody has drawn a ticket, and is late. The budget is there from others.
+        // A putter has drawn a ticket, and is late. Other putters have set the budget.
         words[BUDGET].store_relaxed(ring.budget());
         words[TAIL].store_relaxed(1);
         assert_eq!(ring.take(&words).unwrap(), None);
@@ -255,21 +256,21 @@ mod tests {
         assert_eq!(ring.take(&words).unwrap(), Some(1));
     }
 
-    /// A taker with ticket 0 is late, so that its number is still there a lap later.
+    /// A taker with ticket 0 is late, so its number is still in the ring a lap later.
     #[test]
     fn an_unsafe_entry_is_used_only_ahead_of_takers() {
         let (ring, words) = (Ring::new(0, 1), words(1));
         ring.put(&words, 1);
         let late = words[HEAD].fetch_add(1);
         let (entry, lap) = ring.entry(&words, late);
-        // Of the next ones, one comes to the same entry.
+        // One of the next takers comes to the same entry.
         while words[HEAD].load_relaxed() <= 2 {
             assert_eq!(ring.take(&words).unwrap(), None);
             words[BUDGET].store_relaxed(ring.budget());
         }
         assert_eq!(entry.load_relaxed(), lap << LAP | UNSAFE | 1);
         entry.fetch_add(1u64.wrapping_neg());
-        // It is used again, but not for a ticket that takers have behind them.
+        // The entry is used again, but not for a ticket that takers have passed.
         for _ in 0..4 {
             ring.put(&words, 1);
             assert_eq!(ring.take(&words).unwrap(), Some(1));

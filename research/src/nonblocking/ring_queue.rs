@@ -1,4 +1,4 @@
-//! A bounded queue of two rings: places with values go through one, free places through the other.
+//! A bounded queue of two rings: one holds the places with values, and the other the free places.
 
 use mp_core::{Rank, Result};
 use mp_delegate::critical::{
@@ -20,9 +20,8 @@ use super::{
 /// 32 bits on machines without that instruction (section 6.2.4). This queue is Nikolaev's SCQ (DISC 2019), whose rings
 /// hold numbers of places with the sequence number in the same word; values of 64 bits lie beside them. The price is a
 /// second ring, for free places: each operation takes a number out of one ring and puts it into the other, which is two
-/// fetch-and-adds and two changes of an entry instead of one. LCRQ begins another ring when one is full or when an
-/// operation fails too often. Here there is only one ring: a budget of tries ensures that threads that find nothing do
-/// not keep off those that bring something.
+/// LCRQ begins another ring when one is full or an operation fails too often. Here there is only one ring: a budget of
+/// tries ensures that threads that take in vain do not prevent others from putting values in.
 ///
 /// **Room.** There is always room for the number of values that the queue was opened for. Places that are on their way
 /// from one ring to the other can't be seen in either, so there are as many more places as there can be handles, minus
@@ -90,18 +89,18 @@ impl RingQueue {
         taken.map_err(|stop| self.handle.stopped(stop))
     }
 
-    /// Returns the most values that can be in the queue: the number that it was opened for, and one for each handle
-    /// that there can be in all ranks, minus one.
+    /// Returns the most values that the queue can hold: the number that it was opened for, plus the number of possible
+    /// handles in all ranks, minus one.
     pub fn most(&self) -> usize {
         self.queue.places as usize
     }
 }
 
-/// The number of places that were used already: places that never were are in no ring yet.
+/// The index of the number of places that were used. Places that were never used are in no ring.
 const USED: usize = OWN;
 const RINGS: usize = OWN + BLOCK;
 
-/// Where everything is in the words of a region.
+/// The layout in the words of a region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rings {
     filled: Ring,
@@ -111,8 +110,8 @@ pub(crate) struct Rings {
 }
 
 impl Rings {
-    /// Creates it with one place less than values and handles: each of the other handles may hold a place when a handle
-    /// looks for one.
+    /// Creates a queue with one place less than values and handles, because each of the other handles may hold a place
+    /// when a handle looks for one.
     pub(crate) fn new(places: usize) -> Self {
         let free = RINGS + Ring::words(places).next_multiple_of(BLOCK);
         let values = free + Ring::words(places).next_multiple_of(BLOCK);
@@ -134,7 +133,7 @@ impl Rings {
         words: &[impl AnyWord],
         value: u64,
     ) -> Result<Result<(), Full>, Stop> {
-        // First of all: when none is free afterwards, all others were used already by then.
+        // Places that were never used come first. If no place is free afterwards, all places are in use.
         let number = match first_use(&words[USED], self.places) {
             Some(number) => number,
             None => match self.free.take(words)? {
@@ -162,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// A number in an entry that is no place's number is reported.
+    /// An entry that contains no valid number of a place is reported.
     #[test]
     fn words_that_have_no_meaning_are_told_of() {
         let queue = Rings::new(2);

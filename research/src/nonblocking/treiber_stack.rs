@@ -12,11 +12,11 @@ use super::{
     pool::Pool,
 };
 
-/// A stack whose top is changed by compare-and-swap (Treiber 1986). It is simple, but there is no bound on how often an
-/// operation tries again while others succeed.
+/// A stack whose top is changed by compare-and-swap (Treiber 1986). It is simple, but an operation may have to try
+/// again without limit while others succeed.
 ///
-/// It has nodes of its own, which are reused: a tag of 40 bits beside the top says whether it is still the same one.
-/// There is room for exactly the number of values that it was opened for.
+/// It has its own nodes, which are reused. A tag of 40 bits beside the top tells whether the top has changed. There is
+/// room for exactly the number of values that it was opened for.
 ///
 /// ```
 /// use onchip::{World, critical::objects::Full};
@@ -84,12 +84,11 @@ const FREE: usize = OWN + BLOCK;
 pub(super) const USED: usize = OWN + 2 * BLOCK;
 const NODES: usize = OWN + 3 * BLOCK;
 
-/// Index in a node.
 const LINK: usize = 0;
 const VALUE: usize = 1;
 const NODE: usize = 2;
 
-/// Where everything is in the words of a region.
+/// The layout in the words of a region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nodes {
     list: List,
@@ -102,8 +101,8 @@ impl Nodes {
         NODES + NODE * nodes
     }
 
-    /// Creates it with as many nodes as there are values and handles. Each handle holds one while it puts a value in,
-    /// or takes one out.
+    /// Creates a stack with as many nodes as there are values and handles, because each handle holds a node while it
+    /// puts in or takes out a value.
     pub(crate) fn new(capacity: usize, nodes: usize) -> Self {
         let list = |top| List { top, links: NODES + LINK, stride: NODE };
         let pool = Pool { used: USED, free: list(FREE), nodes: nodes as u64 };
@@ -117,7 +116,7 @@ impl Nodes {
         value: u64,
     ) -> Result<Result<(), Full>, Stop> {
         let number = self.pool.take(words)?;
-        // The pool's numbers are nodes: it has looked at their links.
+        // The pool's numbers are valid nodes, because the pool has checked their links.
         words.get(place(number)).ok_or(Stop::Corrupt)?.store_relaxed(value);
         if self.list.push(words, number, self.capacity)? {
             return Ok(Ok(()));
@@ -153,7 +152,7 @@ mod tests {
             let words: Vec<_> = (0..Nodes::words(3)).map(|_| Word::new(0)).collect();
             words[USED].store_relaxed(3);
             words[word].store_relaxed(bits);
-            // There is no node left to push where that is not what shows it.
+            // If popping does not show that the word is invalid, pushing does, because no node is left.
             assert!(stack.pop(&words).is_err() || stack.push(&words, 1).is_err(), "{word}: {bits}");
         }
     }

@@ -1,7 +1,7 @@
 //! Formulas 4.13–4.24 (section 4.3): latency of short broadcasts, throughput of long ones.
 //!
-//! All distances are 1, there is no contention, and no time passes between setting a flag and
-//! looking at it.
+//! All distances are 1, there is no contention, and no time passes between the moment at which a flag is set and the
+//! moment at which it is read.
 
 use super::primitives::OWN;
 use super::two_sided::NEAR_MEMORY;
@@ -10,13 +10,13 @@ use mp_model::Time;
 use mp_model::tree::Shape;
 
 impl Parameters {
-    /// L_notify_children(k): all children of a rank know of a chunk.
+    /// L_notify_children(k): the time until all children of a rank know of a chunk.
     pub fn notify_children(&self, degree: u64) -> Time {
         let level = self.set_flag(OWN) + self.set_flag_latency(OWN);
         ceil_log2(degree) * (level + self.read_flag())
     }
 
-    /// L_polling_children(k): every child's done flag is read once.
+    /// L_polling_children(k): the time to read the done flag of each child once.
     pub fn poll_children(&self, degree: u64) -> Time {
         degree * self.read_flag()
     }
@@ -31,7 +31,7 @@ impl Parameters {
         self.get_to_mpb(lines, OWN) + self.set_flag(OWN) + self.notify_children(degree)
     }
 
-    /// T_chunk_leaf(m), which is nothing for a chunk that does not exist.
+    /// T_chunk_leaf(m). It is 0 for a chunk without lines.
     pub fn leaf_chunk(&self, lines: u64) -> Time {
         match lines {
             0 => Time::ZERO,
@@ -43,9 +43,8 @@ impl Parameters {
         }
     }
 
-    /// 4.21, L_OC-Bcast_short(P, m, k): from the root's call to the last core's return. The formula
-    /// holds for messages of up to two chunks, `lines` ≤ 2 [`CHUNK_LINES`]; one rank alone, and a
-    /// message of no lines, need no time.
+    /// 4.21, L_OC-Bcast_short(P, m, k): from the root's call to the last core's return. The formula holds for messages
+    /// of up to two chunks, `lines` ≤ 2 [`CHUNK_LINES`]. A single rank, and a message without lines, take no time.
     pub fn oc_bcast_latency(&self, shape: Shape, lines: u64) -> Time {
         if shape.ranks() == 1 || lines == 0 {
             return Time::ZERO;
@@ -63,7 +62,7 @@ impl Parameters {
         }
     }
 
-    /// The last leaf, or the last intermediate rank if that takes longer to poll its flags.
+    /// Returns the time of the last leaf, or of the last intermediate rank if it takes longer to poll its flags.
     fn last_to_finish(&self, lines: u64, degree: u64) -> Time {
         let parent = self.get_to_mem(lines, OWN, NEAR_MEMORY) + self.poll_children(degree);
         self.leaf_chunk(lines).max(parent)
@@ -77,21 +76,20 @@ impl Parameters {
         }
     }
 
-    /// L_binomial_nocache(P, m): where nothing stays in a cache.
+    /// L_binomial_nocache(P, m): the same if nothing stays in a cache.
     pub fn binomial_latency_uncached(&self, ranks: u64, lines: u64) -> Time {
         ceil_log2(ranks) * self.send_receive(lines)
     }
 
-    /// 4.13, L_critical_OC-Bcast(P, m, k): what grows with the message in 4.21. The order O(log_k P)
-    /// is taken as the depth D of formula 4.18, with which 4.13 is what 4.21 grows by.
+    /// 4.13, L_critical_OC-Bcast(P, m, k): the part of 4.21 that grows with the message. O(log_k P) is taken as the
+    /// depth D of formula 4.18, with which 4.13 is exactly the growth of 4.21.
     pub fn oc_bcast_critical(&self, shape: Shape, lines: u64) -> Time {
         let on_chip = self.mpb_read(OWN) + self.mpb_write(OWN);
         let off_chip = self.mem_read(NEAR_MEMORY) + self.mem_write(NEAR_MEMORY);
         lines * (shape.levels() as u64 * on_chip + off_chip)
     }
 
-    /// 4.14, L_critical_binomial(P, m): what grows with the message in 4.22, with ⌈log₂ P⌉ for
-    /// O(log₂ P).
+    /// 4.14, L_critical_binomial(P, m): the part of 4.22 that grows with the message, with ⌈log₂ P⌉ for O(log₂ P).
     pub fn binomial_critical(&self, ranks: u64, lines: u64) -> Time {
         let level = self.mpb_read(OWN) + self.mpb_write(OWN) + self.mem_write(NEAR_MEMORY);
         lines * (ceil_log2(ranks) * level + self.mem_read(NEAR_MEMORY))
@@ -121,7 +119,7 @@ impl Parameters {
 
     /// C_chunk_intermediate(k): an intermediate rank's part in one chunk of a stream.
     pub fn intermediate_period(&self, degree: u64) -> Time {
-        // Of the three puts of flags, a leaf has one as well: the done flag.
+        // Of the three puts of flags, one is the done flag, which a leaf has as well.
         self.poll_children(degree) + self.leaf_period() + 2 * self.set_flag(OWN)
     }
 
@@ -152,7 +150,7 @@ impl Parameters {
         }
     }
 
-    /// C_allgath(P, m_s): the allgather phase; all but the first of its messages are in a cache.
+    /// C_allgath(P, m_s): the allgather phase. All its messages except the first are in a cache.
     pub fn allgather(&self, ranks: u64, slice_lines: u64) -> Time {
         match ranks {
             0 | 1 => Time::ZERO,
@@ -194,7 +192,7 @@ mod tests {
         Shape::new(CORES, degree).unwrap()
     }
 
-    /// Relative difference of a value from the published one.
+    /// Returns the relative difference of a value from the published one.
     fn off(value: f64, published: f64) -> f64 {
         (value / published - 1.0).abs()
     }
@@ -273,7 +271,7 @@ mod tests {
 
     #[test]
     fn what_the_figures_show() {
-        // Figure 4.5a: OC-Bcast below the binomial tree, more so for longer messages.
+        // Figure 4.5a: OC-Bcast is below the binomial tree, and more so for longer messages.
         let gain = |lines| {
             let oc = TEXT.oc_bcast_latency(scc(7), lines).as_nanos();
             TEXT.binomial_latency(48, lines).as_nanos() / oc

@@ -4,8 +4,8 @@ use super::{CHUNK_LINES, CORES, Parameters};
 use mp_model::Time;
 use mp_model::tree::{Shape, TreeError};
 
-/// The degrees that the thesis shows: the least with any parallelism, the least with a depth of
-/// two, and all children of the root (section 3.3.1).
+/// The degrees that the thesis shows: the least with any parallelism, the least with a depth of two, and one with all
+/// ranks as children of the root (section 3.3.1).
 pub const DEGREES: [usize; 3] = [2, 7, 47];
 
 /// One message size of figure 4.5.
@@ -19,11 +19,10 @@ pub struct Latency {
     pub binomial: Time,
 }
 
-/// The curves of figure 4.5: from one line to two chunks on all cores. Figure 4.5b is the part up to
-/// [`SHORT_LINES`] of it.
+/// The curves of figure 4.5: from one line to two chunks on all cores. Figure 4.5b is their part up to [`SHORT_LINES`].
 ///
 /// # Errors
-/// None with [`DEGREES`] and [`CORES`] as they are.
+/// Does not fail with the values of [`DEGREES`] and [`CORES`].
 pub fn figure_4_5(parameters: &Parameters) -> Result<Vec<Latency>, TreeError> {
     let [a, b, c] = DEGREES;
     let shapes = [Shape::new(CORES, a)?, Shape::new(CORES, b)?, Shape::new(CORES, c)?];
@@ -35,7 +34,7 @@ pub fn figure_4_5(parameters: &Parameters) -> Result<Vec<Latency>, TreeError> {
     Ok((1..=2 * CHUNK_LINES).map(point).collect())
 }
 
-/// Where figure 4.5b ends.
+/// The end of figure 4.5b.
 pub const SHORT_LINES: u64 = 30;
 
 /// A row of table 4.2.
@@ -43,16 +42,16 @@ pub const SHORT_LINES: u64 = 30;
 pub struct Throughput {
     /// The algorithm, as the table names it.
     pub algorithm: String,
-    /// What the table says, in MB/s.
+    /// The published value, in MB/s.
     pub published: f64,
-    /// What the formulas say, in MB/s.
+    /// The value of the formulas, in MB/s.
     pub computed: f64,
 }
 
 /// Table 4.2: throughput of long messages by formulas 4.23 and 4.24.
 ///
 /// # Errors
-/// None with [`DEGREES`] and [`CORES`] as they are.
+/// Does not fail with the values of [`DEGREES`] and [`CORES`].
 pub fn table_4_2(parameters: &Parameters) -> Result<Vec<Throughput>, TreeError> {
     let mut rows = Vec::new();
     for (degree, published) in DEGREES.into_iter().zip([35.22, 34.30, 35.88]) {
@@ -79,7 +78,7 @@ mod tests {
         let curve = figure_4_5(&Parameters::TABLE_4_1).unwrap();
         assert_eq!(curve.first().map(|point| point.lines), Some(1));
         assert_eq!(curve.last().map(|point| point.lines), Some(192));
-        // From where the last leaf is slower than a parent that polls: two lines with k = 7.
+        // Checks the slope from the point at which the last leaf is slower than a polling parent: two lines with k = 7.
         for (place, degree) in [2, 7].into_iter().enumerate() {
             let step =
                 |index: usize| curve[index + 1].oc_bcast[place] - curve[index].oc_bcast[place];

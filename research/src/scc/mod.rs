@@ -14,14 +14,13 @@
 //!
 //! # The cost of flags
 //!
-//! The thesis says that "writing or reading a flag is modeled by a single MPB access" (section
-//! 4.2), and its formulas read a flag for C_mpb_r(1). Computed so, table 4.2 comes out 0.4 to 3%
-//! above the printed figures. With the overhead of a `get` added for every flag read
-//! ([`Parameters::flag_read`] = o_mpb_get), all three figures for OC-Bcast come out to the last
-//! printed digit: that is evidently how the table was made. The measured latencies of short
-//! messages are higher still, and say what software pays for each flag. All three are here:
-//! [`Parameters::TABLE_4_1`] keeps to the text, [`Parameters::TABLE_4_2`] to the table,
-//! [`Parameters::FITTED`] to the measurements.
+//! The thesis says that "writing or reading a flag is modeled by a single MPB access" (section 4.2), and its formulas
+//! read a flag for C_mpb_r(1). With these formulas, table 4.2 is 0.4 to 3% above the printed figures. If the overhead
+//! of a `get` is added to every read of a flag ([`Parameters::flag_read`] = o_mpb_get), all three figures for OC-Bcast
+//! agree with the printed ones to the last digit, so the table was evidently computed in this way. The measured
+//! latencies of short messages are even higher, and show the software's cost of each flag. All three variants are here:
+//! [`Parameters::TABLE_4_1`] follows the text, [`Parameters::TABLE_4_2`] the table, and [`Parameters::FITTED`] the
+//! measurements.
 
 mod broadcast;
 pub mod figures;

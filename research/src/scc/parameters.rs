@@ -1,4 +1,4 @@
-//! What was measured on the SCC (table 4.1), and its fixed sizes.
+//! The measured values of the SCC (table 4.1), and its fixed sizes.
 
 use mp_model::Time;
 
@@ -38,15 +38,15 @@ pub struct Parameters {
     pub mem_put: Time,
     /// o_mem_get: overhead of a get into off-chip memory.
     pub mem_get: Time,
-    /// What software pays for looking at a flag, besides C_mpb_r(1). Not in table 4.1; see the
-    /// [module's documentation](super).
+    /// The software's cost of reading a flag, in addition to C_mpb_r(1). Not in table 4.1; see the [module's
+    /// documentation](super).
     pub flag_read: Time,
-    /// What software pays for setting a flag, besides C_mpb_put(1, d). Not in table 4.1.
+    /// The software's cost of setting a flag, in addition to C_mpb_put(1, d). Not in table 4.1.
     pub flag_set: Time,
 }
 
 impl Parameters {
-    /// Table 4.1, and nothing for flags beyond their reading, as the text has it.
+    /// Table 4.1. Flags cost nothing except for their reading, as in the text.
     pub const TABLE_4_1: Parameters = Parameters {
         hop: Time::from_nanos(5),
         mpb: Time::from_nanos(126),
@@ -60,14 +60,13 @@ impl Parameters {
         flag_set: Time::ZERO,
     };
 
-    /// Table 4.1 with flags read by a get: gives table 4.2's figures for OC-Bcast to the last digit.
+    /// Table 4.1 with flags read by a get. It gives table 4.2's figures for OC-Bcast to the last digit.
     pub const TABLE_4_2: Parameters =
         Parameters { flag_read: Parameters::TABLE_4_1.mpb_get, ..Parameters::TABLE_4_1 };
 
-    /// Table 4.1 with what the SCC's software pays for each flag that it looks at or sets: the
-    /// functions around the access, caches to invalidate, buffers to flush. The 680 ns are fitted to
-    /// one measured value, 44.1 µs for one line to all 47 children of the root (table 3.1), with
-    /// OC-Bcast in the simulator ([`crate::sim`]).
+    /// Table 4.1 with the software's cost on the SCC for each flag that is read or set: the functions around the
+    /// access, caches to invalidate, buffers to flush. The 680 ns are fitted to one measured value, 44.1 µs for one
+    /// line to all 47 children of the root (table 3.1), with OC-Bcast in the simulator ([`crate::sim`]).
     pub const FITTED: Parameters = Parameters {
         flag_read: Time::from_nanos(680),
         flag_set: Time::from_nanos(680),
@@ -75,8 +74,7 @@ impl Parameters {
     };
 }
 
-/// Megabytes (10⁶ bytes, as in table 4.2) per second, when so many lines of [`LINE_BYTES`] take
-/// `time`.
+/// Returns megabytes (10⁶ bytes, as in table 4.2) per second if so many lines of [`LINE_BYTES`] take `time`.
 pub fn megabytes_per_second(lines: u64, time: Time) -> f64 {
     (lines * LINE_BYTES) as f64 / time.as_micros()
 }

@@ -1,5 +1,4 @@
-//! Formulas 4.1–4.12 (figure 4.1): one line to or from an MPB or off-chip memory, and put and get
-//! of several.
+//! Formulas 4.1–4.12 (figure 4.1): one line to or from an MPB or off-chip memory, and put and get of several lines.
 //!
 //! A core of the SCC has one memory transaction at a time, so a line is read and then written, and
 //! m lines take m times as long (section 4.1.1).
@@ -7,58 +6,57 @@
 use super::Parameters;
 use mp_model::Time;
 
-/// The distance of a core's own MPB: because of a bug in the hardware, it too is reached through
-/// the tile's router.
+/// The distance of a core's own MPB. Because of a bug in the hardware, it too is reached through the tile's router.
 pub(super) const OWN: u64 = 1;
 
 impl Parameters {
-    /// 4.1, L_mpb_w(d): a line is in an MPB `hops` away.
+    /// 4.1, L_mpb_w(d): the time until a line is in an MPB `hops` away.
     pub fn mpb_write_latency(&self, hops: u64) -> Time {
         self.mpb + hops * self.hop
     }
 
-    /// 4.2, C_mpb_w(d): and the acknowledgment is back.
+    /// 4.2, C_mpb_w(d): the time until the acknowledgment is back.
     pub fn mpb_write(&self, hops: u64) -> Time {
         self.mpb + 2 * hops * self.hop
     }
 
-    /// 4.3, L_mpb_r(d) = C_mpb_r(d): a line is read from an MPB.
+    /// 4.3, L_mpb_r(d) = C_mpb_r(d): the time to read a line from an MPB.
     pub fn mpb_read(&self, hops: u64) -> Time {
         self.mpb + 2 * hops * self.hop
     }
 
-    /// 4.4, L_mem_w(d): a line is in off-chip memory, whose controller is `hops` away.
+    /// 4.4, L_mem_w(d): the time until a line is in off-chip memory whose controller is `hops` away.
     pub fn mem_write_latency(&self, hops: u64) -> Time {
         self.mem_write + hops * self.hop
     }
 
-    /// 4.5, C_mem_w(d): and the acknowledgment is back.
+    /// 4.5, C_mem_w(d): the time until the acknowledgment is back.
     pub fn mem_write(&self, hops: u64) -> Time {
         self.mem_write + 2 * hops * self.hop
     }
 
-    /// 4.6, L_mem_r(d) = C_mem_r(d): a line is read from off-chip memory.
+    /// 4.6, L_mem_r(d) = C_mem_r(d): the time to read a line from off-chip memory.
     pub fn mem_read(&self, hops: u64) -> Time {
         self.mem_read + 2 * hops * self.hop
     }
 
-    /// 4.7, C_mpb_put(m, d_dst): a put from the core's own MPB returns.
+    /// 4.7, C_mpb_put(m, d_dst): the time until a put from the core's own MPB returns.
     pub fn put_from_mpb(&self, lines: u64, to_hops: u64) -> Time {
         self.mpb_put + lines * self.mpb_read(OWN) + lines * self.mpb_write(to_hops)
     }
 
-    /// 4.8, C_mem_put(m, d_src, d_dst): a put from off-chip memory returns.
+    /// 4.8, C_mem_put(m, d_src, d_dst): the time until a put from off-chip memory returns.
     pub fn put_from_mem(&self, lines: u64, mem_hops: u64, to_hops: u64) -> Time {
         self.mem_put + lines * self.mem_read(mem_hops) + lines * self.mpb_write(to_hops)
     }
 
-    /// 4.9, L_mpb_put(m, d_dst): the last line of a put from the core's own MPB is there. Nothing
-    /// is the latency of no lines.
+    /// 4.9, L_mpb_put(m, d_dst): the time until the last line of a put from the core's own MPB has arrived. It is 0 for
+    /// no lines.
     pub fn put_from_mpb_latency(&self, lines: u64, to_hops: u64) -> Time {
         self.without_last_acknowledgment(lines, to_hops, self.put_from_mpb(lines, to_hops))
     }
 
-    /// 4.10, L_mem_put(m, d_src, d_dst): the last line of a put from off-chip memory is there.
+    /// 4.10, L_mem_put(m, d_src, d_dst): the time until the last line of a put from off-chip memory has arrived.
     pub fn put_from_mem_latency(&self, lines: u64, mem_hops: u64, to_hops: u64) -> Time {
         let completion = self.put_from_mem(lines, mem_hops, to_hops);
         self.without_last_acknowledgment(lines, to_hops, completion)
@@ -74,17 +72,17 @@ impl Parameters {
         self.mem_get + lines * self.mpb_read(from_hops) + lines * self.mem_write(mem_hops)
     }
 
-    /// A flag of the core's own MPB is looked at: C_mpb_r(1), with what software pays for it.
+    /// The time to read a flag of the core's own MPB: C_mpb_r(1), and the software's cost.
     pub fn read_flag(&self) -> Time {
         self.flag_read + self.mpb_read(OWN)
     }
 
-    /// A flag is set in an MPB: C_mpb_put(1, d), with what software pays for it.
+    /// The time to set a flag in an MPB: C_mpb_put(1, d), and the software's cost.
     pub fn set_flag(&self, hops: u64) -> Time {
         self.flag_set + self.put_from_mpb(1, hops)
     }
 
-    /// A flag that is being set can be seen: L_mpb_put(1, d), with what software pays for it.
+    /// The time until a flag that is being set can be seen: L_mpb_put(1, d), and the software's cost.
     pub fn set_flag_latency(&self, hops: u64) -> Time {
         self.flag_set + self.put_from_mpb_latency(1, hops)
     }
@@ -131,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_farthest_core_costs_about_30_percent_more() {
-        // Section 4.1.2, of 128 lines from MPB to MPB.
+        // Section 4.1.2, for 128 lines from MPB to MPB.
         let near = SCC.get_to_mpb(128, 1).as_nanos();
         let far = SCC.get_to_mpb(128, 9).as_nanos();
         assert!((1.25..1.35).contains(&(far / near)), "{}", far / near);

@@ -1,25 +1,25 @@
-//! RCCE's send and receive (section 4.2): the sender puts a chunk into its own MPB, the receiver
-//! gets it from there, and two flags are set, read and reset.
+//! RCCE's send and receive (section 4.2): the sender puts a chunk into its own MPB, the receiver gets it from there,
+//! and two flags are set, read and reset.
 //!
-//! Both ends are taken to come at the same time, and distances to be 1 (section 4.3).
+//! Both ends are assumed to begin at the same time, and distances to be 1 (section 4.3).
 
 use super::primitives::OWN;
 use super::{Parameters, RCCE_BUFFER_LINES};
 use mp_model::Time;
 
-/// d_mem: the distance of off-chip memory that section 4.3 takes.
+/// d_mem: the distance of off-chip memory that section 4.3 assumes.
 pub(super) const NEAR_MEMORY: u64 = 1;
 
 impl Parameters {
-    /// C_sr: a message goes from one core's off-chip memory to another's.
+    /// C_sr: the time of a message from one core's off-chip memory to another's.
     pub fn send_receive(&self, lines: u64) -> Time {
         in_chunks(lines, |chunk| {
             self.put_from_mem(chunk, NEAR_MEMORY, OWN) + self.receive_chunk(chunk)
         })
     }
 
-    /// C_sr_cache: the same where the sender has just received the message, and so reads it from
-    /// its cache, for nothing.
+    /// C_sr_cache: the same if the sender has just received the message, so that it reads the message from its cache
+    /// without cost.
     pub fn send_receive_cached(&self, lines: u64) -> Time {
         in_chunks(lines, |chunk| {
             self.mem_put + chunk * self.mpb_write(OWN) + self.receive_chunk(chunk)
@@ -33,7 +33,7 @@ impl Parameters {
     }
 }
 
-/// As many full chunks of RCCE's buffer as there are, and the rest if there is one.
+/// Returns the cost of all full chunks of RCCE's buffer, and of the rest if there is one.
 fn in_chunks(lines: u64, cost: impl Fn(u64) -> Time) -> Time {
     let rest = match lines % RCCE_BUFFER_LINES {
         0 => Time::ZERO,

@@ -1,10 +1,10 @@
-//! What a core finds in its cache: the last that it put or got.
+//! The cache of a core: the memory that it put or got last.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 pub(super) struct Cache {
-    /// Ranges of addresses, the last one first.
+    /// Ranges of addresses, the latest first.
     kept: VecDeque<Range<usize>>,
     capacity: usize,
 }
@@ -14,7 +14,7 @@ impl Cache {
         Cache { kept: VecDeque::new(), capacity }
     }
 
-    /// These bytes have just been read or written.
+    /// Notes that these bytes have just been read or written.
     pub(super) fn keep(&mut self, bytes: &[u8]) {
         let new = addresses(bytes);
         if new.is_empty() {
@@ -22,7 +22,7 @@ impl Cache {
         }
         self.kept.retain(|range| range.start < new.start || range.end > new.end);
         match self.kept.front_mut() {
-            // Chunks of one message, one after the other.
+            // The chunks of one message follow each other.
             Some(last) if last.end == new.start => last.end = new.end,
             _ => self.kept.push_front(new),
         }
@@ -35,7 +35,7 @@ impl Cache {
         });
     }
 
-    /// Whether all of these bytes are there.
+    /// Returns whether all of these bytes are in the cache.
     pub(super) fn holds(&self, bytes: &[u8]) -> bool {
         let asked = addresses(bytes);
         self.kept.iter().any(|range| range.start <= asked.start && asked.end <= range.end)
@@ -60,7 +60,7 @@ mod tests {
         cache.keep(&memory[10..20]);
         assert!(cache.holds(&memory[5..15]) && !cache.holds(&memory[5..21]));
         cache.keep(&memory[50..65]);
-        // The first five bytes had to go.
+        // The first five bytes were evicted.
         assert!(cache.holds(&memory[5..20]) && !cache.holds(&memory[4..20]));
         assert!(cache.holds(&memory[50..65]) && !cache.holds(&memory[15..55]));
         cache.keep(&memory[40..90]);

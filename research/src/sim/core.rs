@@ -13,13 +13,11 @@ use crate::scc::Parameters;
 use mp_core::mpb::{Interrupts, Line, MpbAccess};
 use mp_model::Time;
 
-/// A simulated core. Its operations take the time of formulas 4.1–4.12, and longer where an MPB's
-/// port is busy.
+/// A simulated core. Its operations take the time of formulas 4.1–4.12, or longer if the port of an MPB is busy.
 pub struct Core {
     rank: usize,
     engine: Rc<RefCell<Engine>>,
-    /// How far this core has come. It runs ahead of the engine's time while it touches nothing that
-    /// others can see.
+    /// The core's own time. It is ahead of the engine's time while the core accesses nothing that others can see.
     clock: Time,
     costs: Parameters,
     cores: usize,
@@ -48,22 +46,22 @@ impl Core {
         core
     }
 
-    /// The time on this core. All cores' clocks are the same, as the SCC's global counters are.
+    /// Returns the time on this core. All cores' clocks are the same, as the SCC's global counters are.
     pub fn now(&self) -> Time {
         self.clock
     }
 
-    /// Lets time pass: computation, or work of software that the model has no cost for.
+    /// Lets time pass for computation, or for work of software whose cost is not in the model.
     pub fn spend(&mut self, time: Time) {
         self.clock += time;
     }
 
-    /// Waits until the time has come, if it has not.
+    /// Waits until `time`, unless it has passed.
     pub fn sleep_until(&mut self, time: Time) {
         self.clock = self.clock.max(time);
     }
 
-    /// The distance of the own MPB, which on the SCC too is reached through a router.
+    /// Returns the distance of the own MPB, which on the SCC is also reached through a router.
     fn own_hops(&self) -> u64 {
         self.hops(self.rank)
     }
@@ -91,14 +89,14 @@ impl Core {
                 engine.plan(time, self.rank);
                 planned = true;
             }
-            // Not the event of a wait that was given up.
+            // The event may be left over from an earlier wait that was given up, so the time is checked.
             if engine.has_come(time) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
 
-    /// The way to an MPB, `hops` away, and the wait for its port; returns at the instant at which
-    /// the line is read or written. The clock is then where the answer is back.
+    /// Takes the way to an MPB, `hops` away, and waits for its port. Returns at the instant at which the line is read
+    /// or written. The clock is then at the time when the answer is back.
     async fn access(&mut self, owner: usize, hops: u64, service: Time) {
         self.reach(self.clock + self.costs.mpb + hops * self.costs.hop).await;
         let turn = self.turn(owner, service).await;
@@ -111,7 +109,7 @@ impl Core {
         turn
     }
 
-    /// The wait for the interrupt controller, and its work; returns the instant at which that began.
+    /// Waits for the interrupt controller, and for its work. Returns the instant at which that work began.
     async fn access_controller(&mut self) -> Time {
         self.reach(self.clock).await;
         let turn = self.engine.borrow_mut().take_controller();
@@ -141,8 +139,8 @@ impl Core {
         }
     }
 
-    /// Reads of the flag, one after another, until one sees it, or, if that ends the wait, an
-    /// interrupt comes. Reads that see nothing new do not burden the port.
+    /// Reads the flag repeatedly until the value is reached. If `interruptible`, an interrupt also ends the wait. Reads
+    /// that see nothing new do not burden the port.
     async fn watch(
         &mut self,
         line: usize,
@@ -203,7 +201,7 @@ impl MpbAccess for Core {
         self.line_bytes
     }
 
-    /// Formula 4.8, or without reading where the source is in the core's cache (section 4.2).
+    /// Formula 4.8. If the source is in the core's cache, there is no cost for reading (section 4.2).
     async fn put(&mut self, source: &[u8], to: Line) -> Result<(), Misfit> {
         self.check(to, source.len().div_ceil(self.line_bytes))?;
         let hops = self.hops(to.rank);
@@ -251,13 +249,12 @@ impl MpbAccess for Core {
         Ok(())
     }
 
-    /// A put of one line from the own MPB, as section 4.3 has it (formula 4.7), and what software
-    /// pays for it.
+    /// A put of one line from the own MPB, as in section 4.3 (formula 4.7), and the software's cost.
     async fn set_flag(&mut self, flag: Line, value: u64) -> Result<(), Misfit> {
         self.set_flag_with(flag, value, &[]).await
     }
 
-    /// One line, whatever is in it.
+    /// Writes one line, whatever its content.
     async fn set_flag_with(
         &mut self,
         flag: Line,
@@ -273,7 +270,7 @@ impl MpbAccess for Core {
         Ok(())
     }
 
-    /// C_mpb_r(1), and what software pays for it.
+    /// C_mpb_r(1), and the software's cost.
     async fn flag(&mut self, line: usize) -> Result<u64, Misfit> {
         check_lines(line, 1, self.lines)?;
         self.clock += self.costs.flag_read;
@@ -288,14 +285,14 @@ impl MpbAccess for Core {
         reached: impl Fn(u64) -> bool,
     ) -> Result<u64, Misfit> {
         loop {
-            // Nothing but the flag ends it.
+            // Only the flag ends this wait.
             if let Some(value) = self.watch(line, &reached, false).await? {
                 return Ok(value);
             }
         }
     }
 
-    /// The look that saw the flag brought its whole line; what is left is to write it to memory.
+    /// The read that saw the flag has brought its whole line, so only the write to memory is left.
     async fn flag_payload(&mut self, line: usize, target: &mut [u8]) -> Result<(), Misfit> {
         check_lines(line, 1, self.lines)?;
         check_payload(target.len(), self.line_bytes)?;
@@ -310,7 +307,7 @@ impl MpbAccess for Core {
 }
 
 impl Interrupts for Core {
-    /// An access to the controller for each mask of ranks.
+    /// Takes one access to the controller for each mask of ranks.
     async fn interrupt(
         &mut self,
         ranks: impl Iterator<Item = usize> + Clone,
@@ -332,8 +329,8 @@ impl Interrupts for Core {
         Ok(())
     }
 
-    /// Nothing where no interrupt is there: the core need not ask for that. Otherwise an access to the
-    /// controller, and the way of software into a program's handler.
+    /// Takes no time if there is no interrupt, because the core need not ask for that. Otherwise takes an access to the
+    /// controller, and the software's way into the program's handler.
     async fn take_interrupts(&mut self, sources: &mut Vec<usize>) -> Result<(), Misfit> {
         self.reach(self.clock).await;
         if self.engine.borrow().is_interrupted(self.rank) {

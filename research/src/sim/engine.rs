@@ -1,4 +1,4 @@
-//! Virtual time: what happens next, and the memory that it happens to.
+//! Virtual time: the order of events, and the memory that they access.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,55 +6,55 @@ use std::collections::BinaryHeap;
 use super::machine::Machine;
 use mp_model::Time;
 
-/// All that the simulated cores share.
+/// The common state of all simulated cores.
 pub(super) struct Engine {
     pub(super) machine: Machine,
-    /// The instant that is being looked at. No core can do anything before it any more.
+    /// The current instant. No core can do anything before it any more.
     now: Time,
-    /// When which core goes on. The number makes events of one instant happen in the order in which
-    /// they were planned, so that a run is the same every time.
+    /// The times at which cores go on. The number makes events of one instant happen in the order in which they were
+    /// planned, so that a run is the same every time.
     events: BinaryHeap<Reverse<(Time, u64, usize)>>,
     planned: u64,
     buffers: Vec<Buffer>,
-    /// Until when the interrupt controller has work.
+    /// The time at which the interrupt controller has finished its work.
     controller_busy: Time,
     statuses: Vec<Status>,
 }
 
-/// What the interrupt controller has for one core.
+/// The interrupt controller's state for one core.
 #[derive(Default)]
 struct Status {
-    /// Interrupts that the core has not taken: when they are there, and who sent them.
+    /// Interrupts that the core has not taken: their times of arrival, and their senders.
     sent: Vec<(Time, usize)>,
-    /// Whether the core sleeps until one is there.
+    /// Whether the core sleeps until an interrupt arrives.
     asleep: bool,
 }
 
 /// One core's MPB.
 struct Buffer {
     bytes: Vec<u8>,
-    /// Until when its port has work.
+    /// The time at which its port has finished its work.
     busy: Time,
-    /// What its owner sleeps on.
+    /// The flag that its owner polls while it sleeps.
     watch: Option<Watch>,
 }
 
-/// A core that polls a flag of its own MPB. Its looks are not simulated one by one: it is asleep
-/// until something is written, and then goes on at the time of the look that sees it.
+/// A core that polls a flag of its own MPB. Its reads are not simulated one by one: it sleeps until something is
+/// written, and then goes on at the time of the read that sees it.
 #[derive(Clone, Copy)]
 pub(super) struct Watch {
     pub(super) line: usize,
-    /// When one of the looks is.
+    /// The time of one of the reads.
     pub(super) look: Time,
-    /// From look to look.
+    /// The time between two reads.
     pub(super) period: Time,
 }
 
 impl Watch {
-    /// The first look at or after `time`.
+    /// Returns the time of the first read at or after `time`.
     fn next_look(&self, time: Time) -> Time {
         let since = time.saturating_sub(self.look).as_picos();
-        // A period of no time looks all the time.
+        // With a period of 0, the core reads all the time.
         let looks = since.div_ceil(self.period.as_picos().max(1));
         if self.period == Time::ZERO { time } else { self.look + looks * self.period }
     }
@@ -82,7 +82,7 @@ impl Engine {
         self.events.push(Reverse((time, self.planned, core)));
     }
 
-    /// Goes on to the next event, and says whose it is.
+    /// Goes on to the next event. Returns its core.
     pub(super) fn advance(&mut self) -> Option<usize> {
         let Reverse((time, _, core)) = self.events.pop()?;
         self.now = time;
@@ -93,12 +93,12 @@ impl Engine {
         self.now
     }
 
-    /// Whether this instant is the present one, or past.
+    /// Returns whether this instant is the current one, or past.
     pub(super) fn has_come(&self, time: Time) -> bool {
         self.now >= time
     }
 
-    /// Goes on to `time` at once if nothing else happens until then.
+    /// Goes on to `time` at once if nothing else happens until then. Returns whether it did.
     pub(super) fn skip_to(&mut self, time: Time) -> bool {
         let free = self.events.peek().is_none_or(|Reverse((next, ..))| *next > time);
         if free {
@@ -107,7 +107,7 @@ impl Engine {
         free
     }
 
-    /// Takes the port of an MPB at the present instant. Returns when it is this access' turn.
+    /// Takes the port of an MPB at the current instant. Returns when the access gets its turn.
     pub(super) fn take_port(&mut self, owner: usize, service: Time) -> Time {
         let buffer = &mut self.buffers[owner];
         let turn = buffer.busy.saturating_sub(self.machine.port.slack).max(self.now);
@@ -140,12 +140,12 @@ impl Engine {
         self.buffers[owner].watch = Some(watch);
     }
 
-    /// A core no longer sleeps on a flag, if it did.
+    /// Notes that a core does not sleep on a flag any more.
     pub(super) fn unwatch(&mut self, core: usize) {
         self.buffers[core].watch = None;
     }
 
-    /// Accesses the interrupt controller at the present instant. Returns when it is this access' turn.
+    /// Accesses the interrupt controller at the current instant. Returns when the access gets its turn.
     pub(super) fn take_controller(&mut self) -> Time {
         let costs = self.machine.interrupts;
         let turn = self.controller_busy.saturating_sub(costs.slack).max(self.now);
@@ -153,7 +153,7 @@ impl Engine {
         turn
     }
 
-    /// An interrupt that will be there at `time`.
+    /// Sends an interrupt that arrives at `time`.
     pub(super) fn send_interrupt(&mut self, time: Time, source: usize, target: usize) {
         let status = &mut self.statuses[target];
         status.sent.push((time, source));
@@ -162,12 +162,12 @@ impl Engine {
         }
     }
 
-    /// Whether an interrupt is there for this core.
+    /// Returns whether an interrupt has arrived for this core.
     pub(super) fn is_interrupted(&self, core: usize) -> bool {
         self.statuses[core].sent.iter().any(|&(time, _)| self.has_come(time))
     }
 
-    /// The sources of the interrupts that are there, in order of rank, each once.
+    /// Returns the sources of the interrupts that have arrived, in order of rank, each once.
     pub(super) fn take_interrupts(&mut self, core: usize, sources: &mut Vec<usize>) {
         let now = self.now;
         let before = sources.len();
@@ -181,7 +181,7 @@ impl Engine {
         sources[before..].sort_unstable();
     }
 
-    /// The core goes to sleep until an interrupt is there, or has woken up.
+    /// Notes whether the core sleeps until an interrupt arrives.
     pub(super) fn sleep(&mut self, core: usize, asleep: bool) {
         let status = &mut self.statuses[core];
         status.asleep = asleep;
@@ -192,12 +192,12 @@ impl Engine {
         }
     }
 
-    /// Whether a core sleeps until an interrupt is there.
+    /// Returns whether a core sleeps until an interrupt arrives.
     pub(super) fn sleeps(&self, core: usize) -> bool {
         self.statuses[core].asleep
     }
 
-    /// The flag that a core sleeps on.
+    /// Returns the flag that a core sleeps on.
     pub(super) fn watched(&self, core: usize) -> Option<usize> {
         self.buffers[core].watch.map(|watch| watch.line)
     }

@@ -5,30 +5,30 @@ use thiserror::Error;
 use crate::scc::{self, Parameters};
 use mp_model::Time;
 
-/// A machine: where its cores are, and what they pay.
+/// A machine: the places of its cores, and the costs of accesses.
 ///
-/// The costs have the form of the SCC's (formulas 4.1–4.12): an overhead and so much for each hop.
-/// What a hop is, the layout says: a router on a mesh, a unit of distance between caches.
+/// The costs have the form of the SCC's (formulas 4.1–4.12): an overhead, and a cost for each hop. The layout defines
+/// what a hop is: a router on a mesh, or a unit of distance between caches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// Where things are.
+    /// The places of cores, MPBs and memory.
     pub layout: Layout,
-    /// Cache lines in each MPB.
+    /// Returns the number of cache lines in each MPB.
     pub lines: usize,
     /// Bytes in a cache line, at least 8.
     pub line_bytes: usize,
-    /// What reading, writing and moving cost.
+    /// The costs of reading, writing and moving.
     pub costs: Parameters,
-    /// What an MPB can serve.
+    /// The capacity of an MPB's port.
     pub port: Port,
-    /// What interrupts cost.
+    /// The costs of interrupts.
     pub interrupts: InterruptCosts,
-    /// How much of the private memory that it has just put or got a core finds in its cache: a put
-    /// from there reads for nothing (section 4.2). Goes by address, as caches do.
+    /// The size of a core's cache, which holds the private memory that the core put or got last. A put from there reads
+    /// without cost (section 4.2). Like caches, it works by address.
     pub cache_bytes: usize,
 }
 
-/// How cores, MPBs and memory lie.
+/// The arrangement of cores, MPBs and memory.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Layout {
     /// Tiles on a mesh with X-Y routing, row by row, several cores to a tile.
@@ -39,15 +39,15 @@ pub enum Layout {
         height: usize,
         /// Cores on each tile.
         cores_per_tile: usize,
-        /// The tiles (x, y) whose routers have a memory controller. A core's private memory is at
-        /// the nearest, the first of several.
+        /// The tiles (x, y) whose routers have a memory controller. A core's private memory is at the nearest of them,
+        /// or at the first of several nearest ones.
         controllers: Vec<(usize, usize)>,
     },
-    /// Caches within caches.
+    /// A hierarchy of caches.
     Caches {
-        /// From the innermost to the outermost, which is the machine.
+        /// From the innermost level to the outermost, which is the whole machine.
         levels: Vec<Sharing>,
-        /// How far private memory is.
+        /// The distance of private memory.
         memory_hops: u64,
     },
 }
@@ -62,54 +62,52 @@ impl Layout {
 /// A level of a cache hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sharing {
-    /// How many cores share a cache of this level.
+    /// The number of cores that share a cache of this level.
     pub cores: usize,
-    /// How far they are from each other's MPBs.
+    /// The distance of these cores from each other's MPBs.
     pub hops: u64,
 }
 
-/// What an MPB can serve: lines at a rate, and some at once.
+/// The capacity of an MPB: a rate of lines, and a number of lines at once.
 ///
-/// Lines that come faster than that wait, first come first served. The part at once is there because
-/// accessors that come in the rhythm of their own round trips often meet, and on the SCC that
-/// disturbs nobody until they are too many on average.
+/// Lines that arrive faster wait, first come first served. The number at once exists because accesses in the rhythm of
+/// their own round trips often coincide, and on the SCC that delays no access until there are too many on average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// Work that a line read is.
+    /// The work for a line that is read.
     pub read: Time,
-    /// Work that a line written is.
+    /// The work for a line that is written.
     pub write: Time,
-    /// How much unfinished work an access may find without waiting.
+    /// The amount of unfinished work that an access may find without having to wait.
     pub slack: Time,
 }
 
-/// What interrupts cost, by a controller off the chip as the SCC's (thesis, section 3.3.4).
+/// The costs of interrupts by a controller outside of the chip, as on the SCC (thesis, section 3.3.4).
 ///
-/// Its registers are reached one after another: one access for each request of a sender, one for each
-/// time that a core which was interrupted reads and resets its status. The rest is latency, the same
-/// for all.
+/// Its registers are accessed one after another: once for each request of a sender, and once each time that an
+/// interrupted core reads and resets its status. The rest is latency, which is the same for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterruptCosts {
-    /// From the request to the interrupted core's being there, where nobody else asks for anything.
+    /// The time from the request to the arrival at the interrupted core, without other requests.
     pub delivery: Time,
-    /// How long the controller has to do with an access to its registers.
+    /// The controller's work for an access to its registers.
     pub access: Time,
-    /// How much unfinished work an access may find there without waiting.
+    /// The amount of unfinished work that an access may find there without having to wait.
     pub slack: Time,
-    /// How many ranks one request can interrupt: those of a mask of so many bits.
+    /// The number of ranks that one request can interrupt, which is the number of bits of a mask.
     pub mask: usize,
-    /// What software pays to get from the kernel's handler into the program's and back. Once, however
-    /// many interrupts are there.
+    /// The software's cost of the way from the kernel's handler to the program's and back. It is paid once for any
+    /// number of arrived interrupts.
     pub software: Time,
 }
 
-/// Why a machine cannot be simulated.
+/// The reason why a machine can't be simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum MachineError {
-    /// It has no cores, or more than a number can count.
+    /// It has no cores, or more than can be counted.
     #[error("a machine needs between 1 and usize::MAX cores")]
     Cores,
-    /// A mesh needs a memory controller.
+    /// It has a mesh without a memory controller.
     #[error("a mesh without a memory controller")]
     NoController,
     /// A controller that is not on the mesh.
@@ -138,10 +136,10 @@ pub enum MachineError {
         /// Bytes of a line.
         line_bytes: usize,
     },
-    /// A request that interrupts nobody.
+    /// A request can't interrupt any rank, because masks have no bits.
     #[error("an interrupt's mask has no bits")]
     NoMask,
-    /// Buffers of a size that cannot be.
+    /// The buffers are too large.
     #[error("buffers of {lines} lines of {line_bytes} bytes")]
     BufferTooLong {
         /// Lines of an MPB.
@@ -173,7 +171,7 @@ impl Machine {
         }
     }
 
-    /// How many cores it has.
+    /// Returns the number of cores.
     pub fn cores(&self) -> usize {
         match &self.layout {
             Layout::Mesh { width, height, cores_per_tile, .. } => {
@@ -183,8 +181,8 @@ impl Machine {
         }
     }
 
-    /// d: how far `core` is from the MPB of `other`. On a mesh, the routers passed: 1 within a tile,
-    /// the own MPB included.
+    /// Returns d, the distance of `core` from the MPB of `other`. On a mesh it is the number of routers passed: 1
+    /// within a tile, including the own MPB.
     pub fn hops(&self, core: usize, other: usize) -> u64 {
         match &self.layout {
             Layout::Mesh { .. } => self.routers(self.tile(core), self.tile(other)),
@@ -195,7 +193,7 @@ impl Machine {
         }
     }
 
-    /// d: how far `core` is from its private memory.
+    /// Returns d, the distance of `core` from its private memory.
     pub fn memory_hops(&self, core: usize) -> u64 {
         match &self.layout {
             Layout::Mesh { controllers, .. } => {
@@ -216,12 +214,12 @@ impl Machine {
         }
     }
 
-    /// Routers that a packet passes with X-Y routing, both ends counted.
+    /// Returns how many routers a packet passes with X-Y routing, including both ends.
     fn routers(&self, from: (usize, usize), to: (usize, usize)) -> u64 {
         (from.0.abs_diff(to.0) + from.1.abs_diff(to.1) + 1) as u64
     }
 
-    /// Whether the description makes sense.
+    /// Checks whether the description makes sense.
     ///
     /// # Errors
     /// Any [`MachineError`].
@@ -268,11 +266,10 @@ impl Port {
     /// Any number of accesses at once.
     pub const UNLIMITED: Port = Port { read: Time::ZERO, write: Time::ZERO, slack: Time::ZERO };
 
-    /// The SCC's. The thesis says that up to 24 cores do not disturb each other (section 4.1.3), so
-    /// what cores 0 to 23 do to the MPB of core 0 just fills the port: with long gets, about a line
-    /// read every C_mpb_r(4) + C_mpb_w(1) = 302 ns by each (and core 0's own writes), with puts of
-    /// one line, a line written every C_mpb_put(1, 4) = 371 ns. One access by each of the 24 at once
-    /// is no wait.
+    /// The SCC's port. The thesis says that up to 24 cores do not disturb each other (section 4.1.3), so the accesses
+    /// of cores 0 to 23 to the MPB of core 0 just fill the port: with long gets, each core reads about one line every
+    /// C_mpb_r(4) + C_mpb_w(1) = 302 ns (and core 0 writes as well); with puts of one line, each writes one every
+    /// C_mpb_put(1, 4) = 371 ns. One access by each of the 24 cores at the same time does not have to wait.
     pub const SCC: Port = Port {
         read: Time::from_nanos(12),
         write: Time::from_nanos(15),
@@ -281,10 +278,9 @@ impl Port {
 }
 
 impl InterruptCosts {
-    /// As measured in the kernel (figure 3.3), and nothing for software past it: 2,000 cycles of
-    /// 533 MHz without the registers (figure 3.3b); with them, the last of 48 cores at 6,000 and no
-    /// difference to be seen with 20 (figure 3.3a and its text), so that 28 accesses take 4,000; 32
-    /// bits.
+    /// As measured in the kernel (figure 3.3), without any cost of software beyond it. Without the registers it is
+    /// 2,000 cycles of 533 MHz (figure 3.3b). With them, the last of 48 cores is at 6,000 and no difference shows with
+    /// 20 cores (figure 3.3a and its text), so 28 accesses take 4,000. A mask has 32 bits.
     pub const SCC: InterruptCosts = InterruptCosts {
         delivery: Time::from_picos(2_000 * CYCLE),
         access: Time::from_picos(4_000 * CYCLE / 28),
@@ -293,14 +289,14 @@ impl InterruptCosts {
         software: Time::ZERO,
     };
 
-    /// And a context switch, a signal to the program and its handler (section 3.2.4): fitted to one
-    /// measured value, 40.2 µs for one line to all 47 children of the root (table 3.1), with
-    /// asynchronous OC-Bcast and [`Parameters::FITTED`].
+    /// The same with a context switch, and a signal to the program and its handler (section 3.2.4). They are fitted to
+    /// one measured value, 40.2 µs for one line to all 47 children of the root (table 3.1), with asynchronous OC-Bcast
+    /// and [`Parameters::FITTED`].
     pub const FITTED: InterruptCosts =
         InterruptCosts { software: Time::from_nanos(14_700), ..InterruptCosts::SCC };
 }
 
-/// A core's cycle, at 533 MHz, in picoseconds.
+/// The cycle of a core, at 533 MHz, in picoseconds.
 const CYCLE: u64 = 1_876;
 
 #[cfg(test)]
@@ -317,7 +313,7 @@ mod tests {
         {
             assert_eq!((scc.hops(core, other), scc.hops(other, core)), (hops, hops));
         }
-        // A quadrant's farthest core passes four routers.
+        // Each quadrant has one controller, and its farthest core passes four routers.
         let memory: Vec<_> = (0..48).map(|core| scc.memory_hops(core)).collect();
         assert_eq!((memory[0], memory[5], memory[17], memory[36]), (1, 3, 4, 2));
         assert_eq!(memory.iter().max(), Some(&4));

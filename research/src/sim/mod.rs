@@ -62,35 +62,34 @@ use mp_model::Time;
 /// What came of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run<T> {
-    /// What the algorithm returned on each core.
+    /// The value that the algorithm returned on each core.
     pub outputs: Vec<T>,
-    /// When it returned.
+    /// The time at which it returned on each core.
     pub finished: Vec<Time>,
 }
 
 impl<T> Run<T> {
-    /// When the last core was done.
+    /// Returns when the last core finished.
     pub fn end(&self) -> Time {
         self.finished.iter().copied().max().unwrap_or_default()
     }
 }
 
-/// Why a run has no result.
+/// The reason why a run has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SimError {
     /// The machine's description makes no sense.
     #[error("the machine cannot be simulated")]
     Machine(#[from] MachineError),
-    /// All cores that are not done wait for flags that nobody will set, or interrupts that nobody
-    /// will send.
+    /// All cores that have not finished wait for flags that no core will set, or for interrupts that no core will send.
     #[error("deadlock: {}", list(.waiting, .asleep))]
     Deadlock {
-        /// Which cores wait, and for which lines of their MPBs.
+        /// The waiting cores, and the lines of their MPBs that they wait for.
         waiting: Vec<(usize, usize)>,
-        /// Which cores wait for interrupts alone.
+        /// The cores that wait only for interrupts.
         asleep: Vec<usize>,
     },
-    /// A core waits for something that is not of the simulator.
+    /// A core waits for something outside of the simulator.
     #[error("core {core} awaits a future of another kind")]
     Foreign {
         /// The core.
@@ -133,7 +132,7 @@ pub fn run<T>(
     let mut done: Vec<_> = (0..cores).map(|_| None).collect();
     let mut context = Context::from_waker(Waker::noop());
     loop {
-        // Not in the head of the loop, where the borrow would last as long as the body.
+        // This is not in the loop's head, where the borrow would last as long as the body.
         let Some(rank) = engine.borrow_mut().advance() else { break };
         let Some(core) = &mut running[rank] else { continue };
         if let Poll::Ready(result) = core.as_mut().poll(&mut context) {

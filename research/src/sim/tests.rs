@@ -8,7 +8,7 @@ fn at(rank: usize, line: usize) -> Line {
     Line { rank, line }
 }
 
-/// What an operation takes that core `rank` does alone.
+/// Returns the time of an operation that only core `rank` executes.
 fn alone(rank: usize, operation: impl AsyncFn(&mut Core)) -> Time {
     let run = run(Machine::scc(), async |core| {
         if core.rank() == rank {
@@ -91,7 +91,7 @@ fn a_payload_comes_with_its_flag_at_the_price_of_the_flag() {
     .unwrap();
     let memory_hops = Machine::scc().memory_hops(47);
     assert_eq!(seen - waited.finished[47], COSTS.mem_write(memory_hops));
-    // Too long for a line of 32 bytes.
+    // The payload is too long for a line of 32 bytes.
     alone(0, async |core| {
         let misfit = Misfit::Payload { bytes: 25, most: 24 };
         assert_eq!(core.set_flag_with(at(1, 0), 1, &[0; 25]).await, Err(misfit));
@@ -112,7 +112,7 @@ fn a_length_in_bytes_pays_for_its_lines() {
 
 #[test]
 fn a_flag_is_seen_by_the_first_look_after_it_has_arrived() {
-    // Looks of core 47, alone, are at 131 ns and every 136 ns after; the answer takes 5 ns more.
+    // Core 47, alone, reads at 131 ns and every 136 ns after that. The answer takes 5 ns more.
     for delay in [0, 1, 50, 135, 136, 1_000] {
         let run = run(Machine::scc(), async |core| match core.rank() {
             0 => {
@@ -160,7 +160,7 @@ fn a_flag_shows_what_was_put_before_it() {
 
 #[test]
 fn what_is_read_before_its_flag_can_be_torn() {
-    // The reader starts while the put is under way: lines move one by one.
+    // The reader starts while the put is under way, and lines move one by one.
     let run = run(Machine::scc(), async |core| {
         let mut got = [0; 64 * 32];
         match core.rank() {
@@ -206,7 +206,7 @@ fn places_that_do_not_exist() {
 fn a_deadlock_names_who_waits() {
     let stuck = run(Machine::scc(), async |core| match core.rank() {
         rank @ (5 | 9) => core.wait_flag(rank + 1, |value| value == 2).await.map(|_| ()),
-        // Not the value that is waited for.
+        // This is not the value that core 5 waits for.
         6 => core.set_flag(at(5, 6), 1).await,
         _ => Ok(()),
     });
@@ -229,8 +229,8 @@ fn foreign_futures_and_machines_are_errors() {
     assert_eq!(short.unwrap_err(), MachineError::LineTooShort { line_bytes: 4 }.into());
 }
 
-/// The mean of what cores 0 to n − 1 take for one of many operations that all do at once, relative
-/// to what the formula says.
+/// Returns the mean time of one of many operations that cores 0 to n − 1 execute at the same time, relative to the
+/// formula.
 fn slowdown(
     cores: usize,
     operation: impl AsyncFn(&mut Core),
@@ -240,7 +240,7 @@ fn slowdown(
     let scc = Machine::scc();
     let run = run(scc.clone(), async |core| {
         if core.rank() < cores {
-            // Not in step, which no real cores are.
+            // The cores do not run in step, which real cores don't either.
             core.spend(Time::from_picos(core.rank() as u64 * 17_333));
             for _ in 0..TIMES {
                 operation(core).await;
@@ -296,13 +296,13 @@ fn without_ports_there_is_no_contention() {
 
 #[test]
 fn the_mesh_is_no_bottleneck() {
-    // Section 4.1.3: core (2,2) gets from (3,2) as fast while all others send packets that way.
+    // Section 4.1.3: core (2,2) gets from (3,2) equally fast while all other cores send packets along the same way.
     let machine = Machine::scc();
     let run = run(machine, async |core| {
         let (x, y) = (core.rank() / 2 % 6, core.rank() / 12);
         match (x, y) {
             (2, 2) if core.rank() == 28 => core.get_own(at(30, 0), 128, 0).await.unwrap(),
-            // Their packets go that way, to and from other MPBs.
+            // The packets of these cores take the same way, to and from other MPBs.
             (0 | 1 | 4 | 5, _) => {
                 let target = (2 * 6 + 5 - x) * 2;
                 core.get_own(at(target, 0), 128, 128).await.unwrap();
@@ -339,7 +339,7 @@ fn a_thousand_cores() {
             memory_hops: 10,
         },
         line_bytes: 64,
-        // Each round's buffer may be where the last was.
+        // The buffer of each round may be in the same memory as the one before, so there is no cache.
         cache_bytes: 0,
         ..Machine::scc()
     };
@@ -358,7 +358,7 @@ fn a_thousand_cores() {
     assert!(run.end() > least && run.end() < 2 * least, "{}", run.end());
 }
 
-/// When each core has taken the interrupt of core 0, which it sends to cores 0 to n − 1.
+/// Returns when each of cores 0 to n − 1 has taken the interrupt that core 0 sends to them.
 fn interrupted(cores: usize, costs: InterruptCosts) -> Vec<Time> {
     let machine = Machine { interrupts: costs, ..Machine::scc() };
     let run = run(machine, async |core| {
@@ -378,10 +378,10 @@ fn interrupted(cores: usize, costs: InterruptCosts) -> Vec<Time> {
 #[test]
 fn figure_3_3_interrupts() {
     let cycles = |time: &Time| time.as_cycles(533);
-    // Without the registers, all after about 2,000 cycles.
+    // Without the registers, all cores have it after about 2,000 cycles.
     let free = InterruptCosts { access: Time::ZERO, ..InterruptCosts::SCC };
     assert!(interrupted(48, free).iter().map(cycles).all(|took| (1_990..2_010).contains(&took)));
-    // With them up to 6,000 with 48 cores, and no difference to speak of with 20.
+    // With them it takes up to 6,000 cycles with 48 cores, and hardly more than without with 20.
     let all = interrupted(48, InterruptCosts::SCC);
     let (first, last) = (all.iter().min().unwrap(), all.iter().max().unwrap());
     assert!((2_000..2_300).contains(&cycles(first)), "{first}");
@@ -403,7 +403,7 @@ fn interrupts_of_one_source_that_nobody_takes_are_one() {
                 core.take_interrupts(&mut sources).await.unwrap();
                 assert_eq!((core.now(), sources.len()), (Time::ZERO, 0));
                 core.spend(Time::from_nanos(100_000));
-                // There is one before the flag is looked at a second time.
+                // An interrupt arrives before the flag is read a second time.
                 let seen = core.wait_flag_or_interrupt(7, |value| value > 0).await;
                 assert_eq!(seen, Ok(None));
                 core.take_interrupts(&mut sources).await.unwrap();

@@ -1,10 +1,10 @@
-//! Simulated cores that are held up at any time.
+//! Simulated cores that may be delayed at any time.
 
 use mp_core::mpb::{Line, MpbAccess};
 use mp_model::Time;
 use onchip_research::sim::{Core, Misfit};
 
-/// Spends some time before one operation of eight, by its own pseudo-random numbers.
+/// Spends some time before one of eight operations, chosen by its own pseudo-random numbers.
 pub struct Erratic<'a> {
     core: &'a mut Core,
     state: u64,

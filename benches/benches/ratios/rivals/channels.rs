@@ -1,5 +1,5 @@
-//! Bounded channels that programs in Rust use today, between two pinned threads. They sleep when they have waited for
-//! long; in a stream that flows they do not.
+//! Bounded channels that programs in Rust use today, between two pinned threads. Their threads sleep after a long wait,
+//! which does not occur in a stream that flows.
 
 use onchip_benches::cpus;
 
@@ -20,7 +20,7 @@ impl Library {
     pub const ALL: [Library; 4] =
         [Library::Std, Library::Crossbeam, Library::Kanal, Library::Flume];
 
-    /// In names of rows.
+    /// Returns the name in names of rows.
     pub fn key(self) -> &'static str {
         match self {
             Library::Std => "std",
@@ -37,7 +37,7 @@ impl Library {
         }
     }
 
-    /// Messages of 8 bytes one after the other, through as many places as the plan's degree.
+    /// Messages of 8 bytes one after the other, in a channel with as many places as the plan's degree.
     pub fn stream(self, plan: Stream) -> Side {
         Side::new(self.name(), "adaptive", move |setup| self.take(setup, plan).map(Into::into))
     }

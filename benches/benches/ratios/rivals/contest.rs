@@ -1,5 +1,5 @@
-//! The best of several rivals, each in several settings. Who is best depends on how far apart the
-//! cores are, so that near and far are won separately.
+//! The best of several rivals, each in several settings. The best one depends on how far apart the cores are, so near
+//! and far cores have separate winners.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,21 +8,21 @@ use crate::probe::{Distance, probe};
 use crate::row::{Sample, Setup, Side, Taken, Trouble, Unit};
 use crate::stats::median;
 
-/// Tries of everyone before one is chosen: a lucky single run must not decide.
+/// The number of tries of each entrant before one is chosen, so that a lucky single run does not decide.
 const TRIES: usize = 3;
-/// Whoever took so many times what the best took has had its try.
+/// An entrant that took so many times as long as the best one is not tried again.
 const HOPELESS: f64 = 2.0;
 
-/// What an entrant did in one run.
+/// The result of an entrant in one run.
 pub struct Shown {
-    /// Nanoseconds. There may be several, by different ways of timing the same work.
+    /// Nanoseconds. There may be several values, by different ways of timing the same work.
     pub values: Vec<f64>,
-    /// The raw probe right before and right after, where it was taken.
+    /// The raw probe right before and right after the run, if it was taken.
     pub probes: Option<[f64; 2]>,
 }
 
 impl Shown {
-    /// By the first way of timing.
+    /// Returns the sample by the first way of timing.
     pub fn into_sample(self) -> Sample {
         self.sample(0)
     }
@@ -55,7 +55,7 @@ impl Entrant {
         Entrant { name, setting, run: Box::new(run), shown: Vec::new() }
     }
 
-    /// What it did at a distance; anywhere, where the distance is not known.
+    /// Returns the figures at a distance, or all figures if the distance is unknown.
     fn at(&self, distance: Option<Distance>, way: usize) -> Vec<f64> {
         let there = |shown: &&Shown| distance.is_none() || shown.distance() == distance;
         self.shown.iter().filter(there).map(|shown| shown.values[way]).collect()
@@ -88,7 +88,7 @@ pub struct Contest {
 }
 
 impl Contest {
-    /// `gather` finds who takes part, when the first sample is taken.
+    /// `gather` finds the entrants when the first sample is taken.
     pub fn new(
         name: &'static str,
         waits: &'static str,
@@ -99,7 +99,7 @@ impl Contest {
         Contest { name, waits, gather, by_distance, entrants: RefCell::default() }
     }
 
-    /// The best by one way of timing. What was tried for one row serves the others.
+    /// Returns a side with the best entrant by one way of timing. Rows share the tries.
     pub fn side(contest: &Rc<Contest>, way: usize) -> Side {
         let (name, waits, contest) = (contest.name, contest.waits, contest.clone());
         Side::new(name, waits, move |setup| contest.take(setup, way))
@@ -111,7 +111,8 @@ impl Contest {
             *entrants = (self.gather)()?;
         }
         let distance = if self.by_distance { Distance::of(&[probe(setup.cpus)]) } else { None };
-        // Not as often as it takes: cores that keep moving let the next sample go on.
+        // The number of passes is limited, because cores that keep moving would need many. The next sample continues
+        // the tries.
         for _ in 0..TRIES {
             try_all(&mut entrants, setup, distance, way)?;
         }
@@ -135,7 +136,7 @@ impl Contest {
     }
 }
 
-/// Once everyone who has been tried too little for being chosen or given up.
+/// Runs each entrant once that has too few tries to be chosen or given up.
 fn try_all(
     entrants: &mut [Entrant],
     setup: &Setup,
@@ -160,7 +161,7 @@ fn best(entrants: &[Entrant], distance: Option<Distance>, way: usize) -> Option<
     order(entrants, distance, way).first().map(|&(index, _)| index)
 }
 
-/// Who has a figure, the best first.
+/// Returns the entrants that have a figure, the best first.
 fn order(entrants: &[Entrant], distance: Option<Distance>, way: usize) -> Vec<(usize, f64)> {
     let figures = entrants.iter().enumerate();
     let mut order: Vec<(usize, f64)> = figures
@@ -170,7 +171,7 @@ fn order(entrants: &[Entrant], distance: Option<Distance>, way: usize) -> Vec<(u
     order
 }
 
-/// Every rival in its best setting.
+/// Returns every rival in its best setting.
 fn ranking(entrants: &[Entrant], distance: Option<Distance>, way: usize) -> String {
     let mut named: Vec<&str> = Vec::new();
     let mut shown = Vec::new();

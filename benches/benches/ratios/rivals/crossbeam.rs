@@ -1,4 +1,4 @@
-//! crossbeam-channel as its users have it: bounded, blocking.
+//! crossbeam-channel as programs usually use it: bounded, blocking.
 
 use crossbeam_channel::bounded;
 

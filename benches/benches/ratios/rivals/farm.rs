@@ -1,5 +1,5 @@
-//! Farms of others that turn the same frames gray in place: rayon's parallel iterator, and
-//! crossbeam channels with an emitter, workers and a collector. Frames go by pointer.
+//! Farms of other libraries that turn the same frames gray in place: rayon's parallel iterator, and crossbeam channels
+//! with an emitter, workers and a collector. Frames are passed by pointer.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::row::{Side, Trouble};
 
 type Frame = Box<[u8]>;
 
-/// The moving clip that the video farm makes itself.
+/// Returns the moving clip that the video farm generates.
 pub fn clip() -> Result<Input, Trouble> {
     let side = Farm::SIDE;
     Size::new(side as u64, side as u64).map(Input::Clip).map_err(failed)
@@ -35,7 +35,7 @@ fn frames(count: usize) -> Result<Vec<Frame>, Trouble> {
         .collect()
 }
 
-/// Runs one pass over `frames`, which must come back in order, and compares with the definition.
+/// Runs one pass over `frames`, which must come back in order, and compares them with the definition.
 fn check(
     mut frames: Vec<Frame>,
     pass: impl FnOnce(Vec<Frame>) -> Result<Vec<Frame>, Trouble>,
@@ -55,7 +55,7 @@ fn check(
     }
 }
 
-/// Nanoseconds a frame with rayon: a parallel loop over the frames.
+/// Measures nanoseconds for each frame with rayon: a parallel loop over the frames.
 pub fn rayon(plan: Farm) -> Side {
     Side::new("rayon", "adaptive", move |setup| {
         cpus::confined(&setup.cpus, || {
@@ -82,8 +82,7 @@ pub fn rayon(plan: Farm) -> Side {
     })
 }
 
-/// Nanoseconds a frame with crossbeam channels: numbered pointers go to whichever worker is free,
-/// and back.
+/// Measures nanoseconds for each frame with crossbeam channels: numbered pointers go to any free worker, and back.
 pub fn crossbeam(plan: Farm) -> Side {
     Side::new("crossbeam", "adaptive", move |setup| {
         cpus::confined(&setup.cpus, || {
@@ -94,13 +93,13 @@ pub fn crossbeam(plan: Farm) -> Side {
     })
 }
 
-/// Sends all `frames` through the farm `passes` times; gives them back, and the nanoseconds from
-/// the end of the first pass.
+/// Sends all `frames` through the farm `passes` times. Returns them, and the nanoseconds since the end of the first
+/// pass.
 fn farm(plan: Farm, frames: Vec<Frame>, passes: usize) -> Result<(Vec<Frame>, f64), Trouble> {
     let held = frames.len();
     let (task_in, task_out) = bounded::<(usize, Frame)>(plan.workers * plan.degree);
     let (done_in, done_out) = bounded::<(usize, Frame)>(plan.workers * plan.degree);
-    // Collector to emitter: frames to be sent again.
+    // The collector returns frames to the emitter, which sends them again.
     let (free_in, free_out) = bounded::<(usize, Frame)>(held);
     let gone = || failed("a thread of the farm is gone");
     for frame in frames.into_iter().enumerate() {

@@ -32,7 +32,7 @@ fn take(setup: &Setup, plan: Wakes) -> Result<f64, Trouble> {
         let mut took = Vec::with_capacity(plan.count);
         for seen in 0..plan.count as u32 {
             while word.load(Ordering::Acquire) == seen {
-                // Woken for nothing, or the word had changed already: the loop looks again.
+                // The wake-up may be spurious, or the word had changed before: the loop reads it again.
                 let _ = futex::wait(&word, futex::Flags::PRIVATE, seen, None);
             }
             took.push((monotonic_ns() - sent_ns.load(Ordering::Relaxed)) as f64);

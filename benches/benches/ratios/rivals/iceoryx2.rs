@@ -1,5 +1,5 @@
-//! iceoryx2, publish and subscribe without a copy: two pinned processes lend each other memory and
-//! poll for it. The one that answers is this program, started again.
+//! iceoryx2, publish and subscribe without a copy: two pinned processes lend each other memory and poll for it. The
+//! process that answers is this program, started again.
 
 #![allow(unsafe_code, reason = "the derive that iceoryx2 asks for writes an unsafe impl")]
 
@@ -19,7 +19,7 @@ use crate::stats::median;
 /// The word after `--child` that makes this program the answering process.
 pub const ECHO: &str = "iceoryx2-echo";
 
-/// A message whose first word says which one it is, and whose other words nobody touches.
+/// A message whose first word is its number. The other words are not touched.
 #[repr(C)]
 #[derive(Debug, ZeroCopySend)]
 struct Message<const REST: usize> {
@@ -27,7 +27,7 @@ struct Message<const REST: usize> {
     rest: MaybeUninit<[u64; REST]>,
 }
 
-/// The sizes a row may ask for.
+/// The sizes that rows use.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Size {
     Bytes8,
@@ -59,11 +59,11 @@ pub fn pingpong(plan: PingPong, size: Size) -> Side {
     })
 }
 
-/// A publisher of one direction and a subscriber of the other.
+/// A publisher of one direction, and a subscriber of the other.
 struct Port<const REST: usize> {
     out: Publisher<ipc::Service, Message<REST>, ()>,
     back: Subscriber<ipc::Service, Message<REST>, ()>,
-    // Ports live no longer than their node.
+    // Ports must not outlive their node.
     _node: Node<ipc::Service>,
 }
 
@@ -97,14 +97,14 @@ impl<const REST: usize> Port<REST> {
     }
 }
 
-/// The first message of the answering process: it is there.
+/// The first message of the answering process, which says that it is ready.
 const HELLO: u64 = u64::MAX / 2;
 
 fn names(of: &str) -> (String, String) {
     (format!("onchip-ratios/{of}/there"), format!("onchip-ratios/{of}/back"))
 }
 
-/// Asks from the CPU the caller runs on; the answering process runs on `echo_cpu`.
+/// Asks from the CPU of the caller. The answering process runs on `echo_cpu`.
 fn measure<const REST: usize>(plan: PingPong, size: Size, echo_cpu: usize) -> Result<f64, Trouble> {
     let id = std::process::id().to_string();
     let (there, back) = names(&id);
@@ -117,7 +117,7 @@ fn measure<const REST: usize>(plan: PingPong, size: Size, echo_cpu: usize) -> Re
         .map_err(failed)?;
     let measured = ask(&port, plan);
     if measured.is_err() {
-        // It may be waiting for messages that will not come.
+        // The process may wait for messages that will not come.
         let _ = echo.kill();
     }
     let status = echo.wait().map_err(failed)?;
@@ -143,7 +143,7 @@ fn ask<const REST: usize>(port: &Port<REST>, plan: PingPong) -> Result<f64, Trou
     checked.finish().map(|()| median(&took))
 }
 
-/// The answering process: `arguments` are those after [`ECHO`].
+/// Runs the answering process. `arguments` are those after [`ECHO`].
 pub fn echo(arguments: &[String]) -> Result<(), Trouble> {
     let [id, size, trips, cpu] = arguments else {
         return Err(failed("expected an id, a size, a number of trips and a CPU"));
@@ -166,7 +166,7 @@ fn answer<const REST: usize>(id: &str, trips: u64) -> Result<(), Trouble> {
         let sequence = port.receive()?;
         port.send(!sequence)?;
     }
-    // The last answer must be taken before this end of the service goes away.
+    // The last answer must be taken before this process closes its end of the service.
     std::thread::sleep(std::time::Duration::from_millis(20));
     Ok(())
 }

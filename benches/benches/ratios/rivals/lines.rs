@@ -1,6 +1,5 @@
-//! What cache lines alone cost, one after the other: seven words and their number on a line, no
-//! library around them. Nothing that carries 56 bytes and says when they are there can take less
-//! than these lines take.
+//! What cache lines alone cost, one after the other: a line holds seven words and their number, and there is no library
+//! around it. Nothing that carries 56 bytes and says when they have arrived can take less time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,7 +23,7 @@ struct Line {
 
 struct Lines {
     lines: Box<[Line]>,
-    /// Messages read; written once in a quarter of the lines.
+    /// The number of messages read. It is written four times in a pass over the lines.
     read: CachePadded<AtomicU64>,
 }
 
@@ -33,7 +32,7 @@ impl Lines {
         &self.lines[number as usize % self.lines.len()]
     }
 
-    /// Waits until the line of message `number` has been read, going by `known` while it can.
+    /// Waits until the line of message `number` has been read. While `known` is enough to tell, reads no shared memory.
     fn free(&self, number: u64, known: &mut u64) {
         while number >= *known + self.lines.len() as u64 {
             *known = self.read.load(Ordering::Acquire);
@@ -67,7 +66,7 @@ impl Lines {
     }
 }
 
-/// As many lines as the plan's degree.
+/// Uses as many lines as the plan's degree.
 pub fn stream(plan: Stream) -> Side {
     Side::new("raw lines", "spin", move |setup| take(setup, plan).map(Into::into))
 }

@@ -1,4 +1,4 @@
-//! Locks as their users have them, and what needs none: a value that threads change in turn.
+//! Locks as programs usually use them, and an atomic number without a lock: a value that threads change in turn.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,10 +10,10 @@ use onchip_benches::load::{Done, INTEGERS, Load, increment};
 
 use crate::row::{Setup, Side, Trouble};
 
-/// Later than all threads need to begin.
+/// More time than all threads need to begin.
 const AHEAD_NS: u64 = 200_000;
 
-/// A number that anybody can add 1 to; what it is then.
+/// A number that any thread can add 1 to. The result is the number after that.
 trait Adds: Default + Sync {
     fn add(&self) -> u64;
 }
@@ -60,7 +60,7 @@ impl Adds for ManyNumbers {
     }
 }
 
-/// Who protects the value.
+/// The lock that protects the value.
 #[derive(Clone, Copy, Debug)]
 pub enum Lock {
     ParkingLot,
@@ -81,7 +81,7 @@ impl Lock {
         }
     }
 
-    /// What `figure` makes of so many threads: pinned where each has a CPU of its own.
+    /// Returns a side that applies `figure` to so many threads. They are pinned if each has its own CPU.
     pub fn side(
         self,
         threads: usize,

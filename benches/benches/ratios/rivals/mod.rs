@@ -1,4 +1,4 @@
-//! The other side of the comparisons. A rival that cannot be had here says so; it is never guessed.
+//! The other sides of the comparisons. A rival that is not available here says so, and its figure is never guessed.
 
 pub mod channels;
 pub mod contest;
@@ -24,19 +24,19 @@ pub mod sums;
 
 use crate::row::Trouble;
 
-/// Turns anything that went wrong inside a rival into a failure of the run.
+/// Turns any error inside a rival into a failure of the run.
 pub fn failed(e: impl std::fmt::Display) -> Trouble {
     Trouble::Failed(e.to_string())
 }
 
-/// The end of what a program said on its standard error, where the reason usually is.
+/// Returns the end of what a program wrote to its standard error, which usually contains the reason.
 pub fn last_words(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(5)..].join("\n    ")
 }
 
-/// A check that costs the measured loop one comparison, and fails the run in the end.
+/// A check that costs the measured loop one comparison, and fails the run at the end.
 #[derive(Default)]
 pub struct Checked {
     wrong: u64,

@@ -1,8 +1,8 @@
 //! The MPIs: `benches/peers/rivals.c` compiled with each and started by its own launcher.
 //!
-//! `benches/peers/install.sh` installs them; `ONCHIP_PEERS` names the directory, `peers-work` in
-//! the root of the workspace if it is not set. The program is compiled here when it is older than
-//! its source, so that any directory with the libraries will do.
+//! `benches/peers/install.sh` installs them. `ONCHIP_PEERS` names their directory; if it is not set, it is `peers-work`
+//! in the root of the workspace. The program is compiled here if it is older than its source, so any directory with the
+//! libraries is enough.
 
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -42,7 +42,7 @@ impl Library {
         Library::DebianMpich,
     ];
 
-    /// In names of rows and files.
+    /// Returns the name in names of rows and files.
     pub fn key(self) -> &'static str {
         match self {
             Library::OpenMpi => "openmpi",
@@ -73,7 +73,7 @@ impl Library {
         }
     }
 
-    /// The compiler and what it needs to find the library.
+    /// Returns the compiler, and the environment in which it finds the library.
     fn compiler(self) -> (PathBuf, Vec<String>) {
         match self {
             Library::OpenMpi => (peers().join("openmpi/bin/mpicc"), vec![]),
@@ -91,7 +91,7 @@ impl Library {
         }
     }
 
-    /// The launcher without options: pinning is done by `rivals.c`, the same for all.
+    /// Returns the launcher without options. `rivals.c` does the pinning, in the same way for all libraries.
     fn launch(self) -> Command {
         let mut command = Command::new(self.launcher());
         match self {
@@ -127,7 +127,7 @@ fn peers() -> PathBuf {
     }
 }
 
-/// One way to run a library: launcher options and environment.
+/// One way to run a library: the launcher's options, and the environment.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     name: &'static str,
@@ -149,7 +149,7 @@ impl Setting {
         Setting { name, options: &[], environment }
     }
 
-    /// What is tried where two ranks have a core each.
+    /// Returns the settings to try when two ranks have one core each.
     fn own_cores(library: Library) -> &'static [Setting] {
         const OPEN_MPI: &[Setting] =
             &[Setting::DEFAULT, Setting::options("smsc ^cma", &["--mca", "smsc", "^cma"])];
@@ -177,7 +177,7 @@ impl Setting {
         }
     }
 
-    /// What is tried where ranks share cores.
+    /// Returns the settings to try when ranks share cores.
     fn shared_cores(library: Library) -> &'static [Setting] {
         const OPEN_MPI: &[Setting] = &[
             Setting::DEFAULT,
@@ -206,7 +206,7 @@ impl Setting {
     }
 }
 
-/// 8 bytes to and fro between two processes, half a round trip.
+/// 8 bytes to and fro between two processes; half of the round trip.
 pub fn pingpong(library: Library, plan: PingPong) -> Side {
     let arguments = ["pingpong".into(), plan.batches.to_string(), plan.trips.to_string()];
     measured(library, 2, Pinned::EachItsOwn, Setting::own_cores(library), &arguments)
@@ -226,7 +226,7 @@ pub fn pairs(library: Library, pairs: usize) -> Side {
     measured(library, 2 * pairs, Pinned::AllToBoth, Setting::shared_cores(library), &arguments)
 }
 
-/// A collective operation of two ranks with a core each, timed in all three ways.
+/// A collective operation of two ranks with one core each, timed in all three ways.
 pub fn collective(plan: Collective) -> Contest {
     let [bytes, batches, calls, singles] =
         [plan.bytes as u64, plan.batches as u64, plan.calls, plan.singles()].map(|n| n.to_string());
@@ -242,22 +242,22 @@ pub fn crowd(ranks: usize, plan: Collective) -> Contest {
     contest(ranks, Pinned::AllToBoth, Setting::shared_cores, 1, arguments.into())
 }
 
-/// Stamped messages to and fro, half a round trip.
+/// Stamped messages to and fro; half of the round trip.
 pub fn tagged(plan: Tagged) -> Contest {
     messages("tagged", plan)
 }
 
-/// Messages one way, as many under way as the plan says: what one takes.
+/// Messages one way, as many under way as the plan says: the time for one message.
 pub fn tagged_rate(plan: Tagged) -> Contest {
     messages("rate", plan)
 }
 
-/// Windows of `MPI_Isend` to posted `MPI_Irecv`, ended by `MPI_Waitall`: what one message takes.
+/// Windows of `MPI_Isend` to posted `MPI_Irecv`, ended by `MPI_Waitall`: the time for one message.
 pub fn requests(plan: Requests) -> Contest {
     messages("requests", plan.blocking())
 }
 
-/// The same, a few of each window waited for by `MPI_Waitany`: what such a call takes.
+/// The same, but some requests of each window are waited for by `MPI_Waitany`: the time of such a call.
 pub fn any(plan: Requests) -> Contest {
     messages("any", plan.blocking())
 }
@@ -269,7 +269,7 @@ fn messages(mode: &str, plan: Tagged) -> Contest {
     contest(2, Pinned::EachItsOwn, Setting::own_cores, 1, arguments.into())
 }
 
-/// All libraries that are there, each with all of its `settings`.
+/// Returns a contest of all installed libraries, each with all of its `settings`.
 fn contest(
     ranks: usize,
     pinned: Pinned,
@@ -303,7 +303,7 @@ fn contest(
     })
 }
 
-/// Starting and ending a world of `ranks` that does nothing.
+/// The start and the end of a world of `ranks` that does nothing.
 pub fn start(library: Library, ranks: usize) -> Side {
     Side::new(library.name(), "-", move |setup| {
         let program = program(library)?;
@@ -327,7 +327,7 @@ enum Pinned {
     AllToBoth,
 }
 
-/// A side that finds the best of `settings` at its first sample and keeps to it.
+/// Returns a side that finds the best of `settings` at its first sample and keeps it.
 fn measured(
     library: Library,
     ranks: usize,
@@ -361,7 +361,7 @@ fn choose(
 ) -> Result<(Setting, Sample), Trouble> {
     let mut tried = Vec::new();
     for &setting in settings {
-        // The middle one of three: a lucky single run must not decide what the rows compare with.
+        // The median of three samples, so that a lucky single run does not decide which setting the rows compare with.
         let mut samples = vec![take(setting)?, take(setting)?, take(setting)?];
         samples.sort_by(|a, b| a.value.total_cmp(&b.value));
         tried.push((setting, samples.swap_remove(1)));
@@ -385,7 +385,7 @@ fn absent(what: &Path) -> Trouble {
     Trouble::Absent(format!("not installed (no {})", what.display()))
 }
 
-/// The first thing like a version number that the launcher says about itself.
+/// Returns the first word like a version number in the launcher's own output.
 fn version(library: Library) -> Result<String, Trouble> {
     let output = within(library.launch().arg("--version"), PATIENCE)?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -395,12 +395,13 @@ fn version(library: Library) -> Result<String, Trouble> {
     Ok(version.unwrap_or("unknown").into())
 }
 
-/// The path of `rivals.c` compiled with `library`.
+/// Returns the path of `rivals.c` compiled with `library`.
 fn program(library: Library) -> Result<PathBuf, Trouble> {
     if !in_path(&library.launcher()) {
         return Err(absent(&library.launcher()));
     }
-    // Programs find their library by the directory they were compiled with.
+    // A compiled program finds its library in the directory it was compiled with, so the file name contains a hash of
+    // it.
     let mut directory = DefaultHasher::new();
     peers().hash(&mut directory);
     let name = format!("rivals.{}.{:016x}", library.key(), directory.finish());
@@ -438,8 +439,8 @@ fn run(
     // The launcher and its ranks inherit the two CPUs.
     let mut launch = || cpus::confined(&setup.cpus, || within(&mut command, PATIENCE));
     let mut output = launch()?;
-    // Intel's launcher is killed now and then by a pipe that its helper has closed. Ranks
-    // that fail end it with a status.
+    // Intel's launcher is sometimes killed by a pipe that its helper has closed, so it is started once more. Failing
+    // ranks end it with a status instead.
     if output.status.signal() == Some(Signal::SIGPIPE as i32) {
         output = launch()?;
     }

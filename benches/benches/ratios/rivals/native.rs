@@ -1,5 +1,5 @@
-//! The gray filter built for this very processor: cargo compiles `src/bin/gray.rs` again with
-//! `target-cpu=native`, into a target directory of its own.
+//! The gray filter built for the processor of this machine: cargo compiles `src/bin/gray.rs` again with
+//! `target-cpu=native`, into a separate target directory.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,18 +10,18 @@ use crate::rivals::run::{PATIENCE, within};
 use crate::rivals::{failed, last_words};
 use crate::row::{Setup, Side, Taken, Trouble};
 
-/// Compiling everything once more takes its time.
+/// The time limit for compiling everything once more.
 const BUILD_PATIENCE: std::time::Duration = std::time::Duration::from_secs(600);
 
-/// The filter as this bench was built with it: for the baseline of the architecture.
+/// The filter as it was built with this bench: for the baseline of the architecture.
 pub fn as_built(frames: &'static str) -> Side {
     Side::new("default build", "-", move |setup| {
         take(setup, Path::new(env!("CARGO_BIN_EXE_gray")), [frames, "filter"])
     })
 }
 
-/// The same source, and plain loops beside it, with every instruction this processor has: the
-/// fastest of them. The filter alone would compare well with itself even where it is slow.
+/// The same source, and plain loops beside it, with all instructions of this processor. The fastest of them counts,
+/// because the filter alone would compare well with itself even if it were slow.
 pub fn native(frames: &'static str) -> Side {
     let mut built = None;
     Side::new("native build", "-", move |setup| {

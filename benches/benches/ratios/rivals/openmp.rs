@@ -1,4 +1,4 @@
-//! OpenMP threads: `benches/peers/openmp.c` compiled by gcc for this very processor, with libgomp.
+//! OpenMP threads: `benches/peers/openmp.c`, compiled by gcc for the processor of this machine, with libgomp.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +18,7 @@ const FLAGS: [&str; 3] = ["-O3", "-march=native", "-fopenmp"];
 type Setting = (&'static str, &'static [(&'static str, &'static str)]);
 
 const ACTIVE: Setting = ("active", &[("OMP_WAIT_POLICY", "active")]);
-/// What is tried where threads share cores.
+/// The settings to try when threads share cores.
 const SHARED_CORES: [Setting; 6] = [
     ("default", &[]),
     ACTIVE,
@@ -28,7 +28,7 @@ const SHARED_CORES: [Setting; 6] = [
     ("spin count 10000", &[("GOMP_SPINCOUNT", "10000")]),
 ];
 
-/// Two threads with a core each, back to back.
+/// Two threads with one core each, back to back.
 pub fn barrier(plan: Collective) -> Side {
     let arguments = vec!["barrier".into(), plan.batches.to_string(), plan.calls.to_string()];
     Side::new("libgomp", "spin", move |setup| {
@@ -52,7 +52,7 @@ pub fn crowd(threads: usize, plan: Collective) -> Contest {
     })
 }
 
-/// All steps, by two threads with a core each. The first time, what comes of it is compared.
+/// All steps, by two threads with one core each. The first time, the result is compared.
 pub fn stencil(plan: Stencil) -> Side {
     let mut checked = false;
     Side::new("OpenMP", "spin", move |setup| {
@@ -95,7 +95,7 @@ fn program() -> Result<PathBuf, Trouble> {
     }
     let built = Path::new(BUILT);
     if !built.join("openmp").exists() {
-        // A program that nothing can be wrong with.
+        // An empty program, which fails to compile only if OpenMP is missing.
         let mut command = Command::new(gcc);
         command.args(["-fopenmp", "-shared", "-x", "c", "/dev/null", "-o"]);
         let output = within(command.arg(built.join("openmp.so")), PATIENCE)?;

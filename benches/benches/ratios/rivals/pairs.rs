@@ -1,4 +1,4 @@
-//! Pairs of threads that share two cores and ping-pong over somebody's channels.
+//! Pairs of threads that share two cores and ping-pong over the channels of some library.
 
 use std::sync::Barrier;
 
@@ -9,13 +9,13 @@ use crate::plan::Pairs;
 use crate::rivals::Checked;
 use crate::row::{Setup, Trouble};
 
-/// One end of a pair: how it sends, and how it receives. Both say when the other end is gone.
+/// One end of a pair: a function that sends, and one that receives. Both return an error when the other end is gone.
 pub struct End<S, R> {
     pub send: S,
     pub receive: R,
 }
 
-/// Half a round trip in nanoseconds with every pair of `plan` under way, on channels from `ends`.
+/// Measures half of a round trip in nanoseconds while all pairs of `plan` run, on channels from `ends`.
 pub fn take<S1, R1, S2, R2>(
     setup: &Setup,
     plan: Pairs,

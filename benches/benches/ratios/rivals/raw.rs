@@ -1,6 +1,6 @@
-//! What the memory alone costs: large messages between two pinned threads with nothing around
-//! them. A box handed through an rtrb ring is the flag; that costs one cache line transfer, and
-//! the compiler still proves that only one side has the memory.
+//! What the memory alone costs: large messages between two pinned threads, without a library around them. A box that
+//! goes through an rtrb ring is the flag. That costs one transfer of a cache line, and the compiler still proves that
+//! only one side has the memory at a time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -18,8 +18,8 @@ use crate::rivals::rtrb::{pop, push};
 use crate::row::{Setup, Side, Trouble};
 use crate::stats::median;
 
-/// A word to and fro with the looks that the library waits by, each of which begins after the one before: two words in
-/// two lines, or one word.
+/// A word to and fro. The threads poll as the library does, and each read begins after the one before: two words in two
+/// lines, or one word.
 pub fn pingpong(plan: PingPong, lines: usize) -> Side {
     let name = if lines == 1 { "one line" } else { "two lines" };
     Side::new(name, "spin", move |setup| take_pingpong(setup, plan, lines).map(Into::into))
@@ -56,7 +56,7 @@ fn memory(plan: Large) -> Memory {
     vec![0; plan.words()].into_boxed_slice()
 }
 
-/// One buffer bounces: written, handed over, read where it is, rewritten there, handed back.
+/// One buffer goes to and fro: it is written, handed over, read in place, rewritten there, and handed back.
 pub fn without_copy(plan: Large) -> Side {
     Side::new("raw hand-off", "spin", move |setup| take_without_copy(setup, plan).map(Into::into))
 }
@@ -95,19 +95,19 @@ fn take_without_copy(setup: &Setup, plan: Large) -> Result<f64, Trouble> {
     answered.and(measured)
 }
 
-/// Each side writes memory of its own, copies it to the slot of its direction, and the other reads
-/// it there; slots go back with the next message.
+/// Each side writes its own memory, and copies it to the slot of its direction. The other side reads it there. Slots go
+/// back with the next message.
 pub fn one_copy(plan: Large) -> Side {
     Side::new("raw copy", "spin", move |setup| take_one_copy(setup, plan).map(Into::into))
 }
 
-/// A full slot, and the other direction's slot going back empty.
+/// A full slot, and the empty slot of the other direction, which goes back.
 struct Handed {
     full: Memory,
     empty: Option<Memory>,
 }
 
-/// One side of the exchange: its own memory, its slot, and the peer's slot once read.
+/// One side of the exchange: its own memory, its slot, and the peer's slot after it was read.
 struct Party {
     own: Memory,
     slot: Option<Memory>,
@@ -170,8 +170,8 @@ fn take_one_copy(setup: &Setup, plan: Large) -> Result<f64, Trouble> {
     answered.and(measured)
 }
 
-/// A computation while the other core copies: as much and as often as a communication thread
-/// would, with no message anywhere.
+/// A computation while the other core copies as much and as often as a communication thread would, without any
+/// messages.
 pub fn beside_copies(plan: Overlap) -> Side {
     Side::new("beside a copy", "spin", move |setup| Ok(take_beside_copies(setup, plan).into()))
 }
@@ -226,8 +226,8 @@ fn take_beside_copies(setup: &Setup, plan: Overlap) -> f64 {
     cpus::side_by_side(setup.cpus, compute, copy).0
 }
 
-/// Copies a second by both cores together, each between memory of its own: what the machine
-/// offers to an emitter and its helper.
+/// Measures copies in a second by both cores together, each between its own memory: the limit of the machine for an
+/// emitter and its helper.
 pub fn copies_on_both(setup: &Setup, plan: Emitting) -> f64 {
     let copy = || {
         let from = vec![vec![1u64; plan.words()]; Emitting::DEGREE];
@@ -245,8 +245,8 @@ pub fn copies_on_both(setup: &Setup, plan: Emitting) -> f64 {
     first + second
 }
 
-/// Two threads meet again and again: each sets a flag of its own and waits for the other's. No
-/// barrier can do with less.
+/// Two threads that meet again and again: each sets its own flag and waits for the flag of the other. No barrier can do
+/// with less.
 pub fn flags(plan: Collective) -> Side {
     Side::new("two flags", "spin", move |setup| take_flags(setup, plan).map(Into::into))
 }
@@ -259,7 +259,7 @@ fn take_flags(setup: &Setup, plan: Collective) -> Result<f64, Trouble> {
         timed(plan.batches, plan.calls, || -> Result<(), Trouble> {
             met += 1;
             own.store(met, Ordering::Release);
-            // The other one may be one ahead already.
+            // The other thread may already be one meeting ahead.
             while other.load(Ordering::Acquire) < met {}
             Ok(())
         })

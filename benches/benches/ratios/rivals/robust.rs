@@ -1,5 +1,4 @@
-//! Processes that share a robust mutex of the system's, the lock that is made for them:
-//! `benches/peers/mutex.c`.
+//! Processes that share a robust mutex of the system, which is the lock made for processes: `benches/peers/mutex.c`.
 
 use std::path::Path;
 use std::process::Command;

@@ -10,8 +10,8 @@ use crate::rivals::Checked;
 use crate::row::{Setup, Side, Trouble};
 use crate::stats::median;
 
-// Each end is moved into its thread below: borrowed from one stack frame, the two ends' own words
-// would share cache lines, and every figure would be twice as large.
+// Each end is moved into its thread below. If both ends were borrowed from one stack frame, their own words would share
+// cache lines, and every figure would be twice as large.
 
 pub(super) fn push<T>(ring: &mut Producer<T>, mut value: T) {
     while let Err(PushError::Full(back)) = ring.push(value) {
@@ -27,7 +27,7 @@ pub(super) fn pop<T>(ring: &mut Consumer<T>) -> T {
     }
 }
 
-/// 8 bytes to and fro, half a round trip.
+/// 8 bytes to and fro; half of the round trip.
 pub fn pingpong(plan: PingPong) -> Side {
     Side::new("rtrb", "spin", move |setup| take_pingpong(setup, plan).map(Into::into))
 }
@@ -82,7 +82,7 @@ fn take_stream<const WORDS: usize>(setup: &Setup, plan: Stream) -> Result<f64, T
     cpus::side_by_side(setup.cpus, send, receive).1
 }
 
-/// What a message takes to be received that was sent before, by the same thread.
+/// The time to receive a message that the same thread has sent before.
 pub fn filled() -> Side {
     Side::new("rtrb", "-", |setup| cpus::confined(&setup.cpus[..1], take_filled).map(Into::into))
 }

@@ -1,4 +1,4 @@
-//! Making and running another program, and not for ever.
+//! Compiling and running other programs with a time limit.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -13,11 +13,10 @@ use crate::rivals::contest::Shown;
 use crate::rivals::{failed, last_words};
 use crate::row::Trouble;
 
-/// Longer than the slowest measurement takes; past it the program hangs.
+/// Longer than the slowest measurement takes. A program that takes longer hangs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs `command` in a process group of its own, and ends the group when it takes longer than
-/// `patience`.
+/// Runs `command` in its own process group, and ends the group if it takes longer than `patience`.
 pub fn within(command: &mut Command, patience: Duration) -> Result<Output, Trouble> {
     let name = command.get_program().to_string_lossy().into_owned();
     let child = command
@@ -54,7 +53,7 @@ pub fn in_path(program: &Path) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(program).exists())
 }
 
-/// Makes the program `built` from `source`, unless it is newer.
+/// Compiles `source` to the program `built`, unless that is newer.
 pub fn compile<'a>(
     compiler: &Path,
     source: &Path,
@@ -82,8 +81,8 @@ pub fn compile<'a>(
     Ok(())
 }
 
-/// The line that the programs in `benches/peers` print, with so many values on it and the probes
-/// after them; launchers may print others around it.
+/// Finds the line that the programs in `benches/peers` print, with so many values on it, followed by the probes.
+/// Launchers may print other lines around it.
 pub fn figures(output: &str, values: usize) -> Result<Shown, Trouble> {
     let line = output.lines().find_map(|line| {
         let figures: Result<Vec<f64>, _> = line.split_whitespace().map(str::parse).collect();

@@ -1,5 +1,5 @@
-//! A barrier as one would write it: all count up one number, the last one lets the others go, who
-//! look for that a while and then let each other run.
+//! A barrier as a programmer would write it: all threads count up one number. The last one releases the others, which
+//! poll for a while and then yield.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,7 +12,7 @@ use crate::rivals::contest::{Contest, Entrant, Shown};
 use crate::row::{Setup, Trouble};
 use crate::stats::median;
 
-/// How often it looks before it yields.
+/// How often a thread polls before it yields.
 const SPINS: [(&str, usize); 4] =
     [("yield at once", 0), ("10 looks", 10), ("100 looks", 100), ("1000 looks", 1000)];
 
@@ -26,7 +26,7 @@ struct Barrier {
 impl Barrier {
     fn wait(&self) {
         let passed = self.passed.load(Ordering::Acquire);
-        // AcqRel: the last one has seen what all did before.
+        // AcqRel: the last thread has seen what all threads did before.
         if self.come.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
             self.come.store(0, Ordering::Relaxed);
             self.passed.store(passed + 1, Ordering::Release);
@@ -44,7 +44,7 @@ impl Barrier {
     }
 }
 
-/// Back to back, by so many threads on the two CPUs.
+/// So many threads on the two CPUs, back to back.
 pub fn barriers(threads: usize, plan: Collective) -> Contest {
     Contest::new("spin, then yield", "adaptive", false, move || {
         let entrant = |(setting, spins)| {

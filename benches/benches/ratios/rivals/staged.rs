@@ -1,6 +1,6 @@
-//! What a message costs that one thread copies into a buffer between the two and another copies out
-//! of it, piece by piece: with two pieces, so that both copy at the same time. Nothing of the library
-//! but its way to copy, which is the fastest here for memory that another core has had.
+//! The cost of a message that one thread copies into a buffer between the two threads, and the other copies out of it,
+//! piece by piece. There are two pieces, so that both threads copy at the same time. Nothing of the library is used
+//! except its copy function, which is the fastest here for memory that another core has used.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,8 +19,8 @@ use crate::row::{Sample, Setup, Side, Trouble};
 use crate::stats::median;
 
 const PIECES: usize = 2;
-/// Words of a piece: small ones stay in the nearest cache, large ones are handed over less often.
-/// The fastest counts.
+/// Words of a piece. Small pieces stay in the nearest cache, and large pieces are handed over less often. The fastest
+/// length counts.
 const LENGTHS: [usize; 5] = [2 << 7, 8 << 7, 16 << 7, 32 << 7, 128 << 7];
 
 pub fn copied(plan: Collective, timing: Timing) -> Side {
@@ -34,12 +34,12 @@ fn take(setup: &Setup, plan: Collective, timing: Timing) -> Result<Sample, Troub
     })
 }
 
-/// A message to the other thread and one back, half the time of both.
+/// A message to the other thread and one back; half of the time of both.
 pub fn bounced(plan: Tagged) -> Side {
     Side::new("raw copies", "spin", move |setup| fastest(|length| to_and_fro(setup, plan, length)))
 }
 
-/// With pieces of the length that suits best.
+/// Measures with the best length of pieces.
 fn fastest(mut take: impl FnMut(usize) -> Result<f64, Trouble>) -> Result<Sample, Trouble> {
     let mut best: Option<(f64, usize)> = None;
     for length in LENGTHS {
@@ -56,7 +56,7 @@ fn fastest(mut take: impl FnMut(usize) -> Result<f64, Trouble>) -> Result<Sample
 /// A piece of memory that is handed through one ring full and through another one empty.
 type Piece = Box<[u64]>;
 
-/// Full pieces go one way, and come back empty.
+/// One end of a direction: full pieces go one way, and come back empty.
 struct End {
     to: Producer<Piece>,
     from: Consumer<Piece>,
@@ -151,7 +151,7 @@ fn to_and_fro(setup: &Setup, plan: Tagged, length: usize) -> Result<f64, Trouble
     other.and(one)
 }
 
-/// As ours are taken: when each began and ended.
+/// Returns when each call began and ended, as for our side.
 fn apart(setup: &Setup, plan: Collective, length: usize) -> Result<[Vec<f64>; 2], Trouble> {
     let (mut sending, mut receiving) = ends(length);
     let start = Start::default();
@@ -193,10 +193,10 @@ fn singles(plan: Collective, mut call: impl FnMut() -> (u64, u64)) -> Vec<f64> {
     taken.collect()
 }
 
-/// Two threads begin at a moment that they have agreed on, as `ours::Start` has it.
+/// Two threads begin at a moment that they have agreed on, as in `ours::Start`.
 #[derive(Default)]
 struct Start {
-    /// For even and odd numbers, by each thread.
+    /// The proposals for even and odd numbers, of each thread.
     proposed: [[CachePadded<AtomicU64>; 2]; 2],
     agreed: [CachePadded<AtomicU64>; 2],
 }

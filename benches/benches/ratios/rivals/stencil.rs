@@ -1,5 +1,5 @@
-//! The stencil by rayon: a parallel loop over blocks of rows in every step, with the same arithmetic;
-//! and the matrix that everybody must come to.
+//! The stencil with rayon: in every step a parallel loop over blocks of rows, with the same arithmetic. Also the matrix
+//! that every side must arrive at.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::rivals::failed;
 use crate::row::{Setup, Trouble};
 use crate::stats::median;
 
-/// Into how many blocks the rows are divided: the fewer, the less there is to hand out.
+/// The number of blocks that the rows are divided into. Fewer blocks mean less to hand out.
 const BLOCKS: [(&str, usize); 3] = [("2 blocks", 2), ("8 blocks", 8), ("32 blocks", 32)];
 
 pub fn job(plan: Stencil, workers: usize) -> Job {
@@ -32,12 +32,12 @@ pub fn job(plan: Stencil, workers: usize) -> Job {
     }
 }
 
-/// The matrix before the first step.
+/// Returns the matrix before the first step.
 pub fn first(plan: Stencil) -> Result<Vec<f64>, Trouble> {
     compute(Stencil { steps: 0, ..plan }).map(|run| run.cells)
 }
 
-/// The matrix after the last step.
+/// Returns the matrix after the last step.
 pub fn last(plan: Stencil) -> Result<Vec<f64>, Trouble> {
     compute(plan).map(|run| run.cells)
 }
@@ -46,7 +46,7 @@ fn compute(plan: Stencil) -> Result<Run, Trouble> {
     run(&job(plan, 1), Mode::Sequential, Ranks::Threads).map_err(failed)
 }
 
-/// Nanoseconds for all steps.
+/// The nanoseconds for all steps.
 pub fn rayon(plan: Stencil) -> Contest {
     Contest::new("rayon", "adaptive", true, move || {
         let (first, last) = (first(plan)?, last(plan)?);

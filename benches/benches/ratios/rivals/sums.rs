@@ -1,7 +1,7 @@
-//! What sums of vectors cost two threads, with nothing around them: boxes go through rtrb rings and
-//! back, so that each is one thread's at a time. The vectors themselves are the boxes, which only
-//! those can do that reach each other's memory; or they are each thread's own, and what the other
-//! needs is copied into boxes, as it must be between ranks.
+//! What sums of vectors cost two threads, without a library around them. Boxes go through rtrb rings and back, so that
+//! each box belongs to one thread at a time. In one variant the boxes are the vectors themselves, which needs threads
+//! that reach each other's memory. In the other, each thread has its own vectors, and copies what the other needs into
+//! boxes, as ranks must do.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -17,22 +17,20 @@ use crate::rivals::{Checked, failed};
 use crate::row::{Sample, Setup, Side, Trouble};
 use crate::stats::median;
 
-/// A way of threads whose vectors are their own. Which is fastest depends on the distance, so that all
-/// are tried.
+/// A way for threads with their own vectors. The fastest way depends on the distance, so all are tried.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// Each thread copies the half that the other adds into so many boxes, where it finds the sums.
+    /// Each thread copies the half that the other adds into so many boxes, in which it later finds the sums.
     Halves { boxes: usize },
-    /// Thread 1 copies all into so many boxes, one after the other, out of which thread 0 adds.
+    /// Thread 1 copies its whole vector into so many boxes, one after the other, and thread 0 adds from them.
     FirstAlone { boxes: usize },
 }
 
-// Not tried: that each thread adds one half of both vectors where they lie. Nobody but the stamps
-// changes vectors here, so that each half would stay in one core's cache, and nothing would move.
+// One way is not tried: each thread could add one half of both vectors in place. Only the stamps change vectors here,
+// so each half would stay in the cache of one core, and nothing would move.
 
-/// By threads that reach each other's memory. For a reduction thread 0 adds all, while thread 1 is ahead
-/// by a few vectors. For an all-reduce each reads the other's vector and writes all of the sum to memory
-/// of its own.
+/// Measures threads that reach each other's memory. In a reduction thread 0 adds everything, while thread 1 is ahead by
+/// a few vectors. In an all-reduce each thread reads the other's vector and writes the whole sum to its own memory.
 pub fn added(plan: Collective) -> Side {
     Side::new("raw sums", "spin", move |setup| {
         let took = match plan.operation {
@@ -44,7 +42,7 @@ pub fn added(plan: Collective) -> Side {
     })
 }
 
-/// By threads whose vectors are their own.
+/// Measures threads with their own vectors.
 pub fn staged(plan: Collective) -> Side {
     let ways = [4, 8, 16].map(|boxes| match plan.operation {
         Operation::Reduce => Way::FirstAlone { boxes: 2 * boxes },
@@ -68,7 +66,7 @@ pub fn staged(plan: Collective) -> Side {
 
 type Piece = Box<[f64]>;
 
-/// Written, so that each page is memory of its own and not the one page of zeros.
+/// Returns zeros. They are written, so that each page has its own memory and is not the one shared page of zeros.
 fn zeros(len: usize) -> Piece {
     let mut piece = black_box(vec![0.0; len]);
     piece.fill(0.0);
@@ -97,7 +95,7 @@ fn add_to(out: &mut [f64], a: &[f64], b: &[f64]) {
     }
 }
 
-/// What one thread hands to the other, and what comes back.
+/// The ends of the rings through which a thread lends boxes and gets them back.
 struct Link<T> {
     lend: Producer<T>,
     borrow: Consumer<T>,
@@ -114,7 +112,7 @@ fn links<T>(capacity: usize) -> [Link<T>; 2] {
     ]
 }
 
-/// Nanoseconds a call: `party` gives what thread 0 or 1 does in each.
+/// Returns nanoseconds for each call. `party` returns the work of thread 0 or 1 in each call.
 fn timed_both<T: Send, W>(
     setup: &Setup,
     plan: Collective,

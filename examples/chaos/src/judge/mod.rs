@@ -1,4 +1,4 @@
-//! What must hold after a run.
+//! The conditions that must hold after a run.
 //!
 //! | who | when | must |
 //! |---|---|---|
@@ -26,22 +26,22 @@ use crate::outcome::Outcome;
 use crate::plan::{EXIT_STATUS, How, Operation, Plan, Start, Who};
 use crate::record::{Record, Told, Verdict};
 
-/// Bytes that a world's own blocks take at most when nobody holds anything, beside those of ranks.
+/// The most bytes that a world's own blocks take when no rank holds anything, without those of ranks.
 const REST: u64 = 64 << 10;
-/// Bytes that a rank's own blocks take at most.
+/// The most bytes that a rank's own blocks take.
 const REST_OF_RANK: u64 = 16 << 10;
 
-/// Why a process that was started as a rank, and became the launcher of others, says it was none.
+/// The reason that a process tells if it was started as a rank, and became the launcher of others.
 pub const OWN_WORLD: &str = "it ran a world of its own";
 
-/// What is known of a run.
+/// The known facts about a run.
 struct Facts<'a> {
     plan: &'a Plan,
     /// Ranks that were hurt for good.
     hurt: BTreeMap<usize, How>,
     /// Ranks without a verdict that were hurt after another rank was.
     cut_off: BTreeSet<usize>,
-    /// Or has never begun.
+    /// Whether the launcher was hurt, or has never begun.
     launcher_hurt: bool,
     parent_hurt: bool,
     verdicts: BTreeMap<usize, &'a Verdict>,
@@ -105,7 +105,7 @@ impl<'a> Facts<'a> {
                 | Record::Launched { .. } => {}
             }
         }
-        // Its parent may have come to its end before it has started it.
+        // The parent may have ended before it started the launcher.
         launcher_hurt |= parent_hurt && !begun;
         let first = moments.values().min().copied().unwrap_or(u64::MAX);
         moments.retain(|rank, at| *at > first && !verdicts.contains_key(rank));
@@ -113,16 +113,16 @@ impl<'a> Facts<'a> {
         Self { plan, hurt, cut_off, launcher_hurt, parent_hurt, verdicts }
     }
 
-    /// Whether a rank has left its peers: by the plan, or because it got an error. A rank that is cut off may have
-    /// got one, and closed its ends, before it could tell.
+    /// Returns whether a rank has left its peers: by the plan, or because it got an error. A rank that is cut off may
+    /// have got one, and closed its ends, before it could tell.
     fn has_left(&self, rank: usize) -> bool {
         self.hurt.get(&rank) == Some(&How::Leave)
             || self.cut_off.contains(&rank)
             || matches!(self.verdicts.get(&rank), Some(Verdict::Failed { .. }))
     }
 
-    /// Whether anybody was told what has happened to whom, or left by the plan: of those that leave
-    /// then, others are told no more than that.
+    /// Returns whether any rank was told what happened to which rank, or left by the plan. When such a rank leaves,
+    /// others are told no more than that.
     fn known(&self) -> bool {
         let told = |told: &Told| matches!(told, Told::Lost(_) | Told::Unknown);
         let mut verdicts = self.verdicts.values();
@@ -131,7 +131,7 @@ impl<'a> Facts<'a> {
             || verdicts.any(|v| matches!(v, Verdict::Failed { told: t, .. } if told(t)))
     }
 
-    /// Whether a rank other than this one has left.
+    /// Returns whether a rank other than this one has left.
     fn another_left(&self, rank: usize) -> bool {
         self.known() && (0..self.plan.ranks).any(|other| other != rank && self.has_left(other))
     }
@@ -151,11 +151,11 @@ impl<'a> Facts<'a> {
                 let operation = self.operation(*step);
                 let legal = match told {
                     _ if operation == Operation::Survivors => false,
-                    // Another one can't make the value when the rank that began is gone.
+                    // No other rank can make the value when the rank that began is gone.
                     Told::Closed if operation == Operation::Healing => false,
                     Told::Lost(other) => {
                         let names_it = self.hurt.get(other).is_some_and(|&how| how != How::Leave);
-                        // Whoever drops its part takes the others with it.
+                        // A rank that drops its part ends those of the others.
                         let in_parts = operation == Operation::Asynchronous;
                         names_it || in_parts && self.has_left(*other)
                     }
@@ -215,7 +215,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Whether the launcher was told of each rank's failure as it was.
+    /// Checks that the launcher was told of each rank's failure as it was.
     fn judge_failures(&self, failures: &[(usize, String)], misses: &mut Vec<String>) {
         for rank in 0..self.plan.ranks {
             let seen = failures.iter().find(|(failed, _)| *failed == rank);
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
     use crate::plan::{Injury, Step, When};
 
-    /// Two ranks with one step, of which rank 1 is killed.
+    /// Returns a plan of two ranks with one step, of which rank 1 is killed.
     fn plan(operation: Operation) -> Plan {
         let injury = Injury { who: Who::Rank(1), how: How::Kill, when: When::First };
         let steps = vec![Step { operation, seed: 1 }];
@@ -303,7 +303,7 @@ mod tests {
         Record::Ended { rank: 0, verdict, at: 1 }
     }
 
-    /// What is told when all is as it must be.
+    /// Returns the records when all is as it must be.
     fn told() -> Vec<Record> {
         let failures = vec![(0, "error".to_owned()), (1, "signal 9".to_owned())];
         vec![
@@ -320,7 +320,7 @@ mod tests {
         judge(&plan(operation), &outcome).join("; ")
     }
 
-    /// Judges what is told when one record is another one.
+    /// Judges the records when one is replaced by another.
     fn with(index: usize, record: Record) -> String {
         let mut records = told();
         records[index] = record;
@@ -358,7 +358,7 @@ mod tests {
             judge(&plan, &Outcome { records, rest: String::new(), left: Vec::new() }).join("; ")
         };
         assert_eq!(judge_with(hurt(2, How::Kill, 5)), "");
-        // Nobody can have been told of the first when both died at once.
+        // When both died at once, no rank can have been told of the first.
         assert!(judge_with(hurt(2, How::Kill, 0)).contains("rank 0 was told in"));
     }
 

@@ -1,4 +1,4 @@
-//! What must hold of ranks that go on without those that were lost.
+//! The conditions for ranks that go on without those that were lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use crate::plan::How;
 use crate::record::{Record, Verdict};
 
 impl Facts<'_> {
-    /// Whether a rank was hurt for good, or has left: also because it found something wrong, which is missed
-    /// anyway.
+    /// Returns whether a rank was hurt for good, or has left. It may have left because it found something wrong, which
+    /// is reported anyway.
     fn is_gone(&self, rank: usize) -> bool {
         let is_wrong = matches!(self.verdicts.get(&rank), Some(Verdict::Wrong { .. }));
         self.hurt.contains_key(&rank) || self.has_left(rank) || is_wrong
     }
 
-    /// Whether those that came to the end of such a step are of one mind, and right.
+    /// Checks that the ranks that came to the end of such a step agree, and are right.
     pub(super) fn judge_survivors(&self, outcome: &Outcome, misses: &mut Vec<String>) {
         let mut steps: BTreeMap<usize, BTreeMap<usize, (&Vec<usize>, u64)>> = BTreeMap::new();
         for record in &outcome.records {
@@ -56,7 +56,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Whether all is in the sets that ranks were told is there.
+    /// Checks that everything is in the sets that ranks were told is there.
     pub(super) fn judge_sets(&self, outcome: &Outcome, misses: &mut Vec<String>) {
         let mut marked: BTreeMap<usize, BTreeMap<u32, usize>> = BTreeMap::new();
         let mut readers: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
@@ -105,7 +105,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Whether a rank may be told that it is not known whether an operation was executed. Operations by a lock or
+    /// Returns whether a rank may be told that it is unknown whether an operation was executed. Operations by a lock or
     /// a combiner are executed again. So are those by a server that has a successor, except requests in channels.
     fn may_be_unknown(&self, step: usize) -> bool {
         let Some(Healing { scheme, servers }) = Healing::of(self.plan, step) else { return false };
@@ -116,7 +116,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Only a lock's guard is held while the program's own code runs.
+    /// Returns whether a set may be poisoned: only a lock's guard is held while the program's own code runs.
     fn may_be_poisoned(&self, step: usize) -> bool {
         let panicked = self.hurt.values().any(|&how| how == How::Panic);
         panicked && Healing::of(self.plan, step).is_some_and(|healing| healing.scheme.is_lock())
@@ -129,14 +129,14 @@ mod tests {
     use super::*;
     use crate::plan::{Injury, Operation, Plan, Start, Step, When, Who};
 
-    /// Three ranks with one step, of which rank 2 is killed.
+    /// Returns a plan of three ranks with one step, of which rank 2 is killed.
     fn plan(operation: Operation, seed: u64) -> Plan {
         let injury = Injury { who: Who::Rank(2), how: How::Kill, when: When::First };
         let steps = vec![Step { operation, seed }];
         Plan { seed: 1, ranks: 3, start: Start::Run, park: false, steps, injuries: vec![injury] }
     }
 
-    /// What is missed when these records come beside what all tell, and rank 2 was hurt in this way.
+    /// Returns what is missed when these records come beside what all tell, and rank 2 was hurt in this way.
     fn misses(plan: &Plan, how: How, records: Vec<Record>) -> String {
         let failures = match how {
             How::Kill => vec![(2, "signal 9".to_owned())],
@@ -180,7 +180,7 @@ mod tests {
         assert!(with(How::Kill, without_itself).contains("left with [0], without itself"));
         let alone = with(How::Kill, vec![survived(0, &[0, 1], 3)]);
         assert_eq!(alone, "step 0: rank 1 of [0, 1] did not come to the end, and was not hurt");
-        // Who was stopped for a while is waited for.
+        // A rank that was stopped for a while is waited for.
         assert!(with(How::Stop(1), both(&[0, 1], 3)).contains("rank 2 is left out of [0, 1]"));
     }
 
@@ -223,7 +223,7 @@ mod tests {
             misses(&plan, How::Kill, [told, read(there)].concat())
         };
         assert_eq!(with(&[1, 2, 120]), "");
-        // That one was not told of, or not yet.
+        // Numbers of which no rank was told may be there, too.
         assert_eq!(with(&[1, 2, 61, 120, 121]), "");
         assert!(with(&[1, 2]).contains("120 of rank 2 is not in the set, says rank 0"));
         assert!(with(&[1, 120]).contains("2 of rank 0 is not in the set, says rank 1"));

@@ -34,7 +34,7 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
     });
     work.call()?;
     let ended = sent.and_then(|()| Ok(broadcasts.finish()?));
-    // Also what came before an error must be right.
+    // The messages before an error must be right, too.
     let mut next = vec![0; ranks];
     for (source, bytes) in news.iter() {
         let number = next[source];

@@ -19,7 +19,7 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
     Ok(())
 }
 
-/// One operation.
+/// Carries out one operation.
 fn one(work: &Work<'_>, which: u64, number: u64, len: usize, root: usize) -> Result<()> {
     let (me, ranks, world) = (work.me(), work.ranks(), work.world());
     let words = |from: usize| work.label(from, number).words(len);

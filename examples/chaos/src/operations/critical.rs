@@ -26,7 +26,7 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
             server.add(counter)?;
             for client in 1..work.ranks() {
                 work.call()?;
-                // The others are served when one is not there any more.
+                // If one client is gone, the others are served all the same.
                 let _ = work.rank.sender::<u8>(&name, client, once)?.send(&1);
             }
             work.call()?;

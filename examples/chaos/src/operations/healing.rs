@@ -12,13 +12,13 @@ use crate::plan::{Operation, Plan, Step};
 use crate::random::Random;
 use crate::record::Record;
 
-/// Numbers that a rank puts into the set at most.
+/// The most numbers that a rank puts into the set.
 const MOST: u64 = 60;
-/// Words of the set: of 8 ranks.
+/// The number of words of the set, for 8 ranks.
 const WORDS: usize = 8;
-/// An operation that reads a word of it.
+/// An operation that reads a word of the set.
 const READ: u64 = 1 << 32;
-/// A result where the two halves differ.
+/// The result if the two halves differ.
 const TORN: u64 = u64::MAX;
 
 /// A set, written twice, so that it shows when an operation was cut short and not repaired. The highest bit of a
@@ -54,14 +54,14 @@ impl Object for Marks {
 /// How a step's set is protected.
 #[derive(Clone, Copy, Debug)]
 pub struct Healing {
-    /// By which scheme.
+    /// The scheme.
     pub scheme: Scheme,
     /// The ranks below this one serve, where the scheme needs that.
     pub servers: usize,
 }
 
 impl Healing {
-    /// Returns that of a step, if the step has one.
+    /// Returns how the set of a step is protected, if the step has one.
     pub fn of(plan: &Plan, step: usize) -> Option<Self> {
         let Step { operation, seed } = plan.steps[step];
         (operation == Operation::Healing).then(|| Self::draw(&mut Random::new(seed), plan.ranks))
@@ -76,14 +76,14 @@ impl Healing {
 /// What a rank was told of its operations.
 #[derive(Default)]
 struct Answers {
-    /// Executed, and not told yet.
+    /// The numbers that were put in, and not reported yet.
     marked: Vec<u32>,
     unknown: usize,
     poisoned: usize,
 }
 
 impl Answers {
-    /// Notes one. Returns whether it is to be asked for again.
+    /// Notes how an operation ended. Returns whether it is to be asked for again.
     fn note(&mut self, set: &Protected<Marks>, id: u64, ended: Result<u64, Error>) -> Result<bool> {
         match ended.map_err(Error::into_kind) {
             Ok(_) => self.marked.push(id as u32),
@@ -122,13 +122,13 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
     let set = Protected::<Marks>::open(work.rank, &work.name("set"), section, |_| ())?;
     let (name, once) = (work.name("serves the set"), Channel::degree(1));
     if me < servers {
-        // It decides nothing with the clients.
+        // A server decides nothing with the clients.
         drop(clients);
         let mut server = Server::new();
         server.add(set)?;
         for client in servers..ranks {
             work.call()?;
-            // The others are served when one is not there any more.
+            // If one client is gone, the others are served all the same.
             let _ = work.rank.sender::<u8>(&name, client, once)?.send(&1);
         }
         work.call()?;
@@ -146,7 +146,7 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
             answers.tell(&work);
         }
         let way = own.below(3);
-        // So that no result is forgotten.
+        // No result must be forgotten.
         while way != 1 && !pending.is_empty() {
             collect(&work, &set, &mut pending, &mut answers)?;
         }
@@ -176,7 +176,7 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
         collect(&work, &set, &mut pending, &mut answers)?;
     }
     answers.tell(&work);
-    // Until all have told.
+    // This waits until all have told.
     work.call()?;
     clients.shrink()?;
     work.call()?;
@@ -188,7 +188,7 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
     Ok(())
 }
 
-/// One operation by a rank that has the lock.
+/// Executes one operation by a rank that has the lock.
 fn in_lock(work: &Work<'_>, set: &Protected<Marks>, id: u64) -> Result<Option<Result<u64, Error>>> {
     let mut guard = match set.lock() {
         Ok(guard) => guard,
@@ -197,7 +197,7 @@ fn in_lock(work: &Work<'_>, set: &Protected<Marks>, id: u64) -> Result<Option<Re
     work.call()?;
     let [first, second] = &mut *guard;
     first[id as usize / 63] |= 1 << (id % 63);
-    // Here it can be killed; it must not leave.
+    // The rank can be killed here, but it must not leave.
     std::thread::yield_now();
     second[id as usize / 63] |= 1 << (id % 63);
     Ok(Some(Ok(0)))
@@ -218,7 +218,7 @@ fn collect(
     Ok(())
 }
 
-/// Tells what is in the set. It tells nothing when no server is left.
+/// Tells what is in the set, unless no server is left.
 fn read(work: &Work<'_>, set: &Protected<Marks>, answers: &mut Answers) -> Result<()> {
     let mut things = Vec::new();
     for word in 0..WORDS as u64 {

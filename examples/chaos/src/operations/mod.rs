@@ -40,7 +40,7 @@ use crate::plan::{Operation, Step};
 /// Does a step.
 ///
 /// # Errors
-/// What the library says, or what is not as it must be.
+/// The error of the library, or what is not as it must be.
 pub fn run(step: Step, work: Work<'_>) -> Result<()> {
     match step.operation {
         Operation::Pairs => pairs::run(work),

@@ -13,9 +13,9 @@ enum Form {
     Copied,
     /// Written in place; the guard of one is kept until the next is there.
     InPlace,
-    /// As buffers that move.
+    /// Buffers that move.
     Moved,
-    /// With short time limits, again and again.
+    /// Calls with short time limits, repeated until they succeed.
     Timed,
     /// Copied in; received by a select.
     Selected,
@@ -64,7 +64,7 @@ fn values(work: &Work<'_>, degree: u32, count: u64) -> Result<()> {
     for number in 0..count {
         let mut value = [0; VALUE];
         work.label(me, number).write(&mut value);
-        // One rank must begin to receive, or at degree 0 nobody would.
+        // One rank must begin to receive, because with degree 0 all would wait for each other.
         if me != 0 {
             work.call()?;
             sender.send(&value)?;
@@ -131,7 +131,7 @@ fn stream(work: &Work<'_>, traffic: &Traffic) -> Result<()> {
         }
     }
     drop(held);
-    // Nothing comes twice.
+    // No further message may come.
     match receiver.receive().map_err(Error::into_kind) {
         Err(ErrorKind::Disconnected { .. }) => Ok(()),
         Err(error) => Err(error.into()),

@@ -16,7 +16,7 @@ const HEAD: usize = 3;
 /// How many messages a sender sends at most.
 const MOST: u64 = 40;
 
-/// Who sends how much.
+/// The senders of a queue, and how much they send.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue {
     /// The ranks below this one send, the others receive.

@@ -18,7 +18,7 @@ use crate::told::told;
 /// Tags of a farm.
 const TASK: u32 = 1;
 const ANSWER: u32 = 2;
-/// In place of a task: there are no more.
+/// Sent in place of a task when there are no more.
 const STOP: u64 = u64::MAX;
 
 /// Returns what the last round comes to, for the ranks that are left.
@@ -29,7 +29,7 @@ pub fn result_of(group: &[usize]) -> u64 {
 pub(super) fn run(mut work: Work<'_>) -> Result<()> {
     let (rounds, seed) = (1 + work.random.below(5), work.random.number());
     work.call()?;
-    // Without those that have left before they came here.
+    // Ranks that have left before they came here are not in it.
     let mut current = Communicator::world(work.rank).shrink()?;
     let (mut round, mut attempts, mut result) = (0, 0, 0);
     while round <= rounds {
@@ -68,14 +68,14 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
     Ok(())
 }
 
-/// All that are left add up their numbers.
+/// Adds up the numbers of all ranks that are left.
 fn last(work: &Work<'_>, of: &Communicator) -> Result<u64> {
     let mut sum = [1 + work.me() as u64];
     of.all_reduce(&mut sum, Sum)?;
     Ok(sum[0])
 }
 
-/// One round, checked.
+/// Does one round, and checks it.
 fn one(work: &Work<'_>, of: &Communicator, random: &mut Random, number: u64) -> Result<()> {
     let len = random.pick(&LENGTHS);
     match random.below(8) {
@@ -125,8 +125,8 @@ fn all_reduce(of: &Communicator, number: u64, len: usize) -> Result<()> {
     super::blocking::is_sum(&vector, 0..of.size(), number)
 }
 
-/// Uses a communicator that was made of another one, when all agree that they have it: one that has it not does
-/// not come.
+/// Uses a communicator that was made from another one, if all ranks agree that they have it. A rank that does not have
+/// it does not come.
 fn in_part(
     work: &Work<'_>,
     of: &Communicator,
@@ -141,19 +141,19 @@ fn in_part(
     let agreed = of.agree(made.is_ok().into())?;
     let part = made?;
     let (1, Some(part)) = (agreed.flag, part) else {
-        // Another rank has it not, and has revoked the whole.
+        // Another rank does not have it, and has revoked the whole.
         return Ok(of.barrier()?);
     };
     work.call()?;
     let done = all_reduce(&part, number, len);
     if done.is_err() {
-        // For those of the part.
+        // This ends the calls of the part's other ranks.
         part.revoke()?;
     }
     done
 }
 
-/// Everybody has messages to and from everybody under way, and collective operations, when somebody dies.
+/// All ranks have messages to and from all others, and collective operations, pending when one dies.
 fn under_way(work: &Work<'_>, of: &Communicator, number: u64, len: usize) -> Result<()> {
     let (me, size) = (of.rank(), of.size());
     let others = || (0..size).filter(|&other| other != me);
@@ -198,7 +198,7 @@ fn answer_to(task: u64) -> u64 {
 /// lost, and go on without shrinking the communicator.
 fn farm(work: &Work<'_>, of: &Communicator, tasks: u64) -> Result<()> {
     if of.rank() == 0 {
-        // Who ends without having been lost is not told to a receive from any source.
+        // A receive from any source is not told of a rank that ends without being lost.
         if work.leaves { master_of_each(work, of, tasks)? } else { master_of_any(work, of, tasks)? }
     } else {
         loop {
@@ -216,7 +216,7 @@ fn farm(work: &Work<'_>, of: &Communicator, tasks: u64) -> Result<()> {
     Ok(())
 }
 
-/// What a master knows.
+/// The state of a master.
 struct Master<'a> {
     work: &'a Work<'a>,
     of: &'a Communicator,
@@ -234,8 +234,8 @@ impl<'a> Master<'a> {
         Self { work, of, todo, idle, given: BTreeMap::new(), done: 0 }
     }
 
-    /// Gives a task to each idle worker, and returns who got one. The master does all that is left when no worker
-    /// is there any more.
+    /// Gives a task to each idle worker, and returns the workers that got one. If no worker is left, the master does
+    /// the rest itself.
     fn give(&mut self) -> Result<Vec<usize>> {
         let mut busy = Vec::new();
         while !self.idle.is_empty()
@@ -270,7 +270,7 @@ impl<'a> Master<'a> {
         Ok(())
     }
 
-    /// A worker is not there any more.
+    /// Records that a worker is gone.
     fn lose(&mut self, worker: usize) {
         self.todo.extend(self.given.remove(&worker));
         self.idle.retain(|&idle| idle != worker);
@@ -279,7 +279,7 @@ impl<'a> Master<'a> {
     fn stop(&self) -> Result<()> {
         for worker in 1..self.of.size() {
             self.work.call()?;
-            // Others may not be there any more.
+            // Others may be gone, too.
             if let Err(error) = self.of.send(&[STOP], worker, TASK)
                 && matches!(error.kind(), ErrorKind::Revoked { .. })
             {
@@ -313,7 +313,7 @@ fn master_of_any(work: &Work<'_>, of: &Communicator, tasks: u64) -> Result<()> {
     master.stop()
 }
 
-/// Has a receive posted for each that has a task.
+/// Keeps a receive posted for each worker that has a task.
 fn master_of_each(work: &Work<'_>, of: &Communicator, tasks: u64) -> Result<()> {
     let mut master = Master::new(work, of, tasks);
     let mut posted: Vec<(usize, ReceiveRequest<[u64; 2]>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Messages with tags: everybody sends to everybody.
+//! Messages with tags: every rank sends to every rank.
 
 use onchip::Result;
 
@@ -20,7 +20,7 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
     Ok(())
 }
 
-/// All send all they have at once, and receive it in an order of their own.
+/// All ranks send all they have at once, and receive it in an order of their own.
 fn storm(work: &mut Work<'_>, round: u64) -> Result<()> {
     let (me, ranks) = (work.me(), work.ranks());
     let tags = 1 + work.random.below(4);
@@ -56,7 +56,7 @@ fn storm(work: &mut Work<'_>, round: u64) -> Result<()> {
     Ok(())
 }
 
-/// All exchange a message with the rank at a distance.
+/// All ranks exchange a message with the rank at a distance.
 fn exchange(work: &mut Work<'_>, round: u64) -> Result<()> {
     let (me, ranks) = (work.me(), work.ranks());
     for distance in 1..ranks {
@@ -71,7 +71,7 @@ fn exchange(work: &mut Work<'_>, round: u64) -> Result<()> {
     Ok(())
 }
 
-/// Buffers move around, and come back to whom they are from.
+/// Buffers move around, and come back to the ranks that they are from.
 fn moved(work: &mut Work<'_>, round: u64) -> Result<()> {
     let (me, ranks) = (work.me(), work.ranks());
     let len = work.random.pick(&LENGTHS);

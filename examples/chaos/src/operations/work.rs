@@ -10,9 +10,9 @@ use crate::random::Random;
 
 /// One step, for one rank.
 pub struct Work<'a> {
-    /// Who does it.
+    /// The rank that does it.
     pub rank: &'a Rank,
-    /// What is to happen to the rank.
+    /// The injury planned for the rank.
     pub life: &'a Life,
     /// Whether any rank is to leave without being lost.
     pub leaves: bool,
@@ -20,7 +20,7 @@ pub struct Work<'a> {
     pub step: usize,
     /// For choices that are the same on all ranks.
     pub random: Random,
-    /// All ranks, as soon as a step needs that.
+    /// The communicator of all ranks, as soon as a step needs it.
     pub world: &'a OnceCell<Communicator>,
 }
 

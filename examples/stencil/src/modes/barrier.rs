@@ -7,13 +7,13 @@ use std::thread::yield_now;
 
 use crossbeam_utils::CachePadded;
 
-/// Looks at the barrier before a core is given up: some microseconds.
+/// The number of looks before a thread gives up its core: some microseconds.
 const SPINS: usize = 4000;
 
-/// Times that it is given up before sleeping.
+/// The number of times that it gives up its core before it sleeps.
 const YIELDS: usize = 50;
 
-/// Where a number of threads wait for each other, again and again.
+/// A barrier at which threads wait for each other, again and again.
 #[derive(Debug)]
 pub(super) struct Barrier {
     threads: usize,
@@ -28,7 +28,7 @@ pub(super) struct Barrier {
 
 impl Barrier {
     pub(super) fn new(threads: usize) -> Self {
-        // Whoever spins where there are fewer cores keeps another from arriving.
+        // With fewer cores than threads, a thread that spins keeps another from arriving.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             threads,
@@ -41,12 +41,12 @@ impl Barrier {
         }
     }
 
-    /// Waits until all have called it. What each did before, all see after.
+    /// Waits until all threads have called it. Then all of them see what each did before.
     pub(super) fn wait(&self) {
         let round = self.rounds.load(Relaxed);
         if self.arrived.fetch_add(1, AcqRel) + 1 == self.threads {
             self.arrived.store(0, Relaxed);
-            // Either this sees who sleeps, or who is about to sees this.
+            // Either this thread sees that another one sleeps, or that one sees the new round before it sleeps.
             self.rounds.store(round.wrapping_add(1), SeqCst);
             if self.asleep.load(SeqCst) > 0 {
                 drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));

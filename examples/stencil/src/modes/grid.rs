@@ -25,13 +25,13 @@ fn work(seat: &Seat, own: &[f64]) -> onchip::Result<(usize, f64, Vec<f64>)> {
     };
     let [rows, columns] = seat.job.place(seat.rank.id()).map(|range| range.len());
     let mut halo = grid.halo::<f64>(&[rows, columns], &[], 1)?;
-    // With the halo, which stays 0 where the matrix ends.
+    // The width includes the halo, which stays 0 where the matrix ends.
     let width = columns + 2;
     let mut block = Block::new(vec![0.0; halo.len()]);
     for (row, own) in block.now[width..].chunks_exact_mut(width).zip(own.chunks_exact(columns)) {
         row[1..=columns].copy_from_slice(own);
     }
-    // The halo is not looked at: after a step it is that of some other one.
+    // The halo is left out: after a step it is that of some other one.
     let change = |before: &[f64], after: &[f64]| {
         let rows = (1..=rows).map(|i| i * width + 1..(i + 1) * width - 1);
         let changes = rows.map(|row| kernel::largest_change(&before[row.clone()], &after[row]));

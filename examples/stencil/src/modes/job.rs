@@ -36,16 +36,16 @@ pub enum Mode {
 display_as_on_the_command_line!(Mode);
 
 impl Mode {
-    /// Those with workers, in the order of the paper's table III.
+    /// The modes with workers, in the order of the paper's table III.
     pub const PARALLEL: [Self; 5] = [Self::ShMem, Self::NoKt, Self::Skt, Self::KtW, Self::Grid];
 
-    /// Whether workers can be processes: not where they share one address space.
+    /// Returns whether workers can be processes: not in modes that need one address space.
     pub fn works_with(self, ranks: Ranks) -> bool {
         ranks == Ranks::Threads
             || matches!(self, Self::NoKt | Self::KtW | Self::Grid | Self::Survivors)
     }
 
-    /// How many communication threads there are.
+    /// Returns the number of communication threads.
     pub fn kts(self, workers: usize) -> usize {
         match self {
             Self::KtW => workers,
@@ -60,7 +60,7 @@ impl Mode {
 pub struct Loss {
     /// Which one.
     pub rank: usize,
-    /// After how many steps.
+    /// The number of steps after which it is lost.
     pub step: usize,
 }
 
@@ -81,21 +81,20 @@ impl FromStr for Loss {
     }
 }
 
-/// What to compute, and by how many.
+/// What to compute, and by how many workers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// The matrix before the first step.
     pub init: Init,
     /// The most steps to take.
     pub steps: usize,
-    /// To stop after a step in which no element changed by more.
+    /// The greatest change of an element in a step after which no further step is taken.
     pub tolerance: Option<f64>,
-    /// In how many blocks the rows are divided, and the columns. More than there are rows leave
-    /// some workers without any.
+    /// The number of blocks of rows, and of columns. If there are more blocks than rows, some workers have no rows.
     pub grid: [usize; 2],
-    /// Whether to record who does what when.
+    /// Whether to record a trace.
     pub trace: bool,
-    /// Whether the matrix is wanted, and not the time alone.
+    /// Whether the matrix is wanted, and not only the time.
     pub keep: bool,
     /// For mode `survivors`: after how many steps workers keep what they have.
     pub checkpoint: usize,
@@ -104,7 +103,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// How many workers there are.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.grid[0] * self.grid[1]
     }
@@ -113,7 +112,7 @@ impl Job {
         if self.trace { Recording::trace() } else { Recording::off() }
     }
 
-    /// The rows and columns of a worker, row by row of the grid.
+    /// Returns the rows and columns of a worker, row by row of the grid.
     pub(super) fn place(&self, worker: usize) -> [Range<usize>; 2] {
         let size = self.init.size();
         let [rows, columns] = self.grid;
@@ -140,15 +139,15 @@ impl Job {
     }
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
-    /// How many steps were taken.
+    /// The number of steps that were taken.
     pub steps: usize,
     /// How long they took for the last worker, from when all had their blocks: the paper's `T_C`.
     pub seconds: f64,
-    /// The matrix after them, row by row; empty where it is not wanted.
+    /// The matrix after them, row by row; empty if it is not wanted.
     pub cells: Vec<f64>,
-    /// Who did what when.
+    /// The recorded trace.
     pub trace: Trace,
 }

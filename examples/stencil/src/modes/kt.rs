@@ -1,7 +1,7 @@
 //! `kt-w`, `skt`: communication threads send the borders, one for each worker or one for all.
 //!
-//! A border is lent to the thread where it lies; it copies it into the neighbour's channel while
-//! the inner rows are computed.
+//! A border is lent to the thread in place. The thread copies it into the neighbour's channel while the inner rows are
+//! computed.
 
 use example_support::Result;
 use onchip::threads::{self, Choice, CommThreads};

@@ -4,14 +4,14 @@ use onchip::prelude::*;
 
 use super::world::Seat;
 
-/// To a neighbour, and from there.
+/// The channels to a neighbour and from it.
 pub(super) struct Neighbour<S> {
     pub(super) rank: usize,
     pub(super) to: S,
     pub(super) from: Receiver<[f64]>,
 }
 
-/// The neighbours above and below; none where the matrix ends.
+/// The neighbours above and below; `None` where the matrix ends.
 pub(super) struct Neighbours<S> {
     pub(super) north: Option<Neighbour<S>>,
     pub(super) south: Option<Neighbour<S>>,
@@ -21,13 +21,13 @@ const NORTHWARD: &str = "northward";
 const SOUTHWARD: &str = "southward";
 
 impl<S> Neighbours<S> {
-    /// Opens them; `outward` makes of a channel what the mode sends through.
+    /// Opens the channels. `outward` turns a sender into what the mode sends through.
     pub(super) fn open(
         seat: &Seat,
         outward: impl Fn(Sender<[f64]>, usize) -> S,
     ) -> onchip::Result<Self> {
         let (rank, size) = (seat.rank, seat.job.init.size());
-        // A neighbour is ahead by one step at most: with two slots nobody waits for room.
+        // A neighbour is ahead by one step at most, so with two slots no rank waits for room.
         let channel = Channel::degree(2).max_len(size);
         let neighbour = |other: usize, out: &str, back: &str| -> onchip::Result<_> {
             let to = outward(rank.sender(out, other, channel)?, other);
@@ -45,7 +45,7 @@ impl<S> Neighbours<S> {
     }
 }
 
-/// The first row of a block, and the last.
+/// Returns the first row of a block, and the last.
 pub(super) fn borders(now: &[f64], width: usize) -> [&[f64]; 2] {
     [now.get(..width).unwrap_or_default(), &now[now.len().saturating_sub(width)..]]
 }

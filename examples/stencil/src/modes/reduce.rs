@@ -5,18 +5,18 @@ use std::cell::RefCell;
 use onchip::Rank;
 use onchip::reduce::{Max, Reductions, Settings};
 
-/// One rank's part in it.
+/// One rank's part in the reduction.
 pub(super) struct Largest(RefCell<Reductions>);
 
 impl Largest {
-    /// All ranks of the world open it.
+    /// Opens it. All ranks of the world must do so.
     pub(super) fn open(rank: &Rank) -> Result<Self, onchip::Error> {
-        // For one number at a time little room will do.
+        // For one number at a time, little room is enough.
         let settings = Settings { block_lines: Some(1), slots: Some(2), ..Settings::default() };
         Ok(Self(Reductions::open(rank, "largest", settings)?.into()))
     }
 
-    /// The largest of all ranks' `mine`, none of which is below 0 or no number. All ranks must call it.
+    /// Returns the largest of all ranks' `mine`, none of which is negative or no number. All ranks must call it.
     pub(super) fn of(&self, mine: f64) -> Result<f64, onchip::Error> {
         let mut largest = [mine];
         self.0.borrow_mut().all_reduce(&mut largest, Max)?;

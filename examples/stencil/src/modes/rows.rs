@@ -5,15 +5,15 @@ use std::ops::{Deref, DerefMut};
 use bytemuck::cast_slice_mut;
 use memmap2::{Advice, MmapMut};
 
-/// Elements, in large pages where the system has them for those that ask: a step goes over all of its
-/// rows, and at each end of a page the processor stops fetching ahead.
+/// Elements, in large pages if the system has them: a step goes over all of its rows, and at each end of a page the
+/// processor stops fetching ahead.
 pub(super) enum Rows {
     Mapped(MmapMut),
-    /// Few, or of a system that maps none.
+    /// For few elements, or if the system maps none.
     Plain(Vec<f64>),
 }
 
-/// Bytes from which on it is worth a mapping: a large page.
+/// The number of bytes from which a mapping is worth it: a large page.
 const LARGE: usize = 2 << 20;
 
 impl Rows {
@@ -23,7 +23,7 @@ impl Rows {
             return None;
         }
         let mut memory = MmapMut::map_anon(bytes).ok()?;
-        // It does as well without, a little slower.
+        // Without large pages this works as well, a little slower.
         let _ = memory.advise(Advice::HugePage);
         cast_slice_mut(&mut memory).copy_from_slice(cells);
         Some(Self::Mapped(memory))
@@ -77,7 +77,7 @@ pub(super) struct Block {
 
 impl Block {
     pub(super) fn new(now: Vec<f64>) -> Self {
-        // Written once, so that no page of it is touched for the first time in the first step.
+        // Both are written once, so that the first step touches no page for the first time.
         let next = now.clone().into();
         Self { now: now.into(), next }
     }

@@ -1,8 +1,8 @@
 //! `sh-mem`: threads that read their neighbours' borders where they lie.
 //!
-//! As in the paper there are two copies of the matrix, of which one is read and the other is
-//! written, and a barrier after each step. Every worker's rows of a copy are behind a lock, which
-//! nobody ever waits for: the barrier is between those who write and those who read.
+//! As in the paper there are two copies of the matrix, of which one is read and the other is written, and a barrier
+//! after each step. Every worker's rows of a copy are behind a lock, which no worker ever waits for, because the
+//! barrier keeps readers and writers apart.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -17,21 +17,21 @@ use super::rows::Rows;
 use super::{Block, Job, Run};
 use crate::kernel;
 
-/// What all workers see.
+/// The common state of all workers.
 struct Shared<'a> {
     job: &'a Job,
     barrier: Barrier,
     workers: Vec<CachePadded<Worker>>,
-    /// Why a worker has no rows.
+    /// The reason why a worker has no rows.
     fault: OnceLock<Error>,
 }
 
-/// What the others see of a worker.
+/// The state of a worker that the others see.
 #[derive(Default)]
 struct Worker {
     /// Its rows after an even number of steps, and after an odd one.
     rows: [RwLock<Rows>; 2],
-    /// By how much they changed, in the bits of a double.
+    /// By how much they changed, as the bits of a double.
     changed: [AtomicU64; 2],
 }
 
@@ -70,11 +70,11 @@ pub(super) fn run(job: &Job) -> Result<Run> {
 }
 
 impl Shared<'_> {
-    /// One worker's part: how many steps, and how many seconds.
+    /// Does one worker's part. Returns the number of steps and of seconds.
     fn work(&self, me: usize, recorder: &Recorder) -> (usize, f64) {
         let (job, mine) = (self.job, &self.workers[me]);
         let [rows, columns] = job.place(me);
-        // By the worker itself, so that its rows are in memory near its core.
+        // The worker reads its rows itself, so that they are in memory near its core.
         match job.init.block(rows, columns) {
             Ok(rows) => {
                 let Block { now, next } = Block::new(rows);
@@ -82,7 +82,7 @@ impl Shared<'_> {
                 *mine.rows[1].write().unwrap_or_else(PoisonError::into_inner) = next;
             }
             Err(fault) => {
-                // One of several is enough.
+                // If there are several faults, one is reported.
                 let _ = self.fault.set(fault);
             }
         }
@@ -115,8 +115,7 @@ impl Shared<'_> {
         (steps, started.elapsed().as_secs_f64())
     }
 
-    /// Takes a step after `steps` others; says by how much the rows changed, where that is of
-    /// interest.
+    /// Takes a step after `steps` others. Returns by how much the rows changed, if that is of interest.
     fn step(&self, me: usize, steps: usize, zeros: &[f64]) -> f64 {
         let rows = |worker: usize| {
             self.workers[worker].rows[steps % 2].read().unwrap_or_else(PoisonError::into_inner)

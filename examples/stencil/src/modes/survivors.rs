@@ -1,11 +1,9 @@
-//! `survivors`: blocks of rows, borders as messages of a communicator, and workers that go on when others
-//! are lost.
+//! `survivors`: blocks of rows, borders as messages of a communicator, and workers that go on when others are lost.
 //!
-//! After every so many steps each worker keeps its block as it is then, and gives a copy to the next worker.
-//! Then all agree whether everything went well. If not, the workers that are left make a smaller communicator,
-//! divide the rows anew, and go on from what they have kept; from the beginning, if two neighbours were lost
-//! together and their rows with them. The matrix is the same, bit for bit: a step does not depend on who
-//! takes it.
+//! After every so many steps each worker keeps its block, and gives a copy to the next worker. Then all workers agree
+//! whether everything went well. If not, the remaining workers make a smaller communicator, divide the rows anew, and
+//! go on from the blocks that they have kept. They start from the beginning if two neighbours were lost together, and
+//! their rows with them. The matrix is the same, bit for bit, because a step does not depend on which worker takes it.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -34,7 +32,7 @@ struct Checkpoint {
     pieces: Vec<Piece>,
 }
 
-/// Its rows at the end, and the seconds that it took.
+/// The seconds that a worker took, and its rows at the end.
 type Part = (f64, Range<usize>, Vec<f64>);
 
 const NORTHWARD: u32 = 1;
@@ -70,7 +68,7 @@ pub(super) fn run(job: &Job, ranks: Ranks) -> Result<Run> {
     for (rank, part) in each.into_iter().enumerate() {
         let (seconds, rows, block) = match part {
             Ok(part) => part?,
-            // As it was to be.
+            // This rank was to be killed.
             Err(onchip::Cause::Signal(_)) if job.lose.iter().any(|loss| loss.rank == rank) => {
                 continue;
             }
@@ -140,7 +138,7 @@ impl Worker<'_> {
         share(self.width, workers.size(), worker)
     }
 
-    /// The matrix before the first step, which everybody can read.
+    /// Returns the matrix before the first step, which every worker can read.
     fn begin(&self, workers: &Communicator) -> Result<Checkpoint> {
         let rows = self.rows_of(workers, workers.rank());
         let cells = self.job.init.block(rows.clone(), 0..self.width)?;
@@ -200,7 +198,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Says who goes on, if workers were lost.
+    /// Prints which workers go on, if some were lost.
     fn tell(&self, workers: &Communicator, steps: usize) {
         let (left, all) = (workers.size(), self.job.workers());
         if workers.rank() == 0 && left < all {
@@ -208,10 +206,10 @@ impl Worker<'_> {
         }
     }
 
-    /// This worker's rows, from whoever has kept them.
+    /// Gets this worker's rows from the workers that have kept them.
     fn restore(&self, workers: &Communicator, kept: &Checkpoint) -> onchip::Result<(Block, usize)> {
         let (me, size, width) = (workers.rank(), workers.size(), self.width);
-        // Of all workers, the rows of their own piece and of their copy.
+        // Each worker sends the rows of its own piece and of its copy.
         let mut place = [0u64; 4];
         for (place, piece) in place.chunks_exact_mut(2).zip(&kept.pieces) {
             place.copy_from_slice(&[piece.rows.start as u64, piece.rows.end as u64]);
@@ -225,7 +223,7 @@ impl Worker<'_> {
         let plans: Option<Vec<_>> =
             (0..size).map(|worker| plan(&places, self.rows_of(workers, worker))).collect();
         let Some(plans) = plans else {
-            // All find that alike.
+            // All workers get the same result.
             let begun =
                 self.begin(workers).map_err(|fault| onchip::Error::other(fault.to_string()))?;
             self.tell(workers, 0);
@@ -263,8 +261,8 @@ impl Worker<'_> {
     }
 }
 
-/// Who gives which of the rows, one range after the other, if all of them are kept: of each worker, `places` says
-/// which are its own and which it has a copy of.
+/// Returns which worker gives which of the rows, one range after the other, if all of them are kept. Of each worker,
+/// `places` has the rows of its own piece and those of its copy.
 fn plan(places: &[[u64; 4]], rows: Range<usize>) -> Option<Vec<(usize, Range<usize>)>> {
     let mut plan = Vec::new();
     let mut next = rows.start;
@@ -286,12 +284,12 @@ mod tests {
 
     #[test]
     fn rows_come_from_their_owners_or_else_from_copies() {
-        // Of three workers with three rows each, the second was lost.
+        // The second of three workers with three rows each was lost.
         let places = [[0, 3, 6, 9], [6, 9, 3, 6]];
         assert_eq!(plan(&places, 0..5), Some(vec![(0, 0..3), (1, 3..5)]));
         assert_eq!(plan(&places, 5..9), Some(vec![(1, 5..6), (1, 6..9)]));
         assert_eq!(plan(&places, 9..9), Some(vec![]));
-        // The last two.
+        // The last two were lost.
         assert_eq!(plan(&places[..1], 0..9), None);
         assert_eq!(plan(&places[..1], 0..3), Some(vec![(0, 0..3)]));
     }

@@ -21,8 +21,8 @@ pub(super) struct Seat<'a> {
 type Report = (Result<Part>, Trace);
 type Part = (usize, f64, Vec<f64>);
 
-/// Runs `work` on every rank of a world, and puts together what came of it. `work` gets a rank's
-/// block, takes the steps by [`Seat::steps`], and gives back its own part of the block.
+/// Runs `work` on every rank of a world, and puts the results together. `work` gets a rank's block, takes the steps by
+/// [`Seat::steps`], and returns its own part of the block.
 pub(super) fn run<W>(job: &Job, ranks: Ranks, recording: &Recording, work: W) -> Result<Run>
 where
     W: Fn(&Seat, Vec<f64>) -> onchip::Result<Part> + Sync,
@@ -37,7 +37,7 @@ where
         let seat = Seat { rank, job, largest: Largest::open(rank)?, recorder };
         let [rows, columns] = job.place(rank.id());
         let block = job.init.block(rows, columns);
-        // So that nobody waits for the borders of a rank that could not read its rows.
+        // No rank must wait for the borders of a rank that could not read its rows.
         let faults = seat.largest.of(f64::from(u8::from(block.is_err())))?;
         let part = match block {
             Err(fault) => Err(fault),
@@ -70,9 +70,8 @@ where
 }
 
 impl Seat<'_> {
-    /// Takes the job's steps, or as many as it takes for the changes to get small: how many, and
-    /// how many seconds that took. `step` computes a block's next from what it is now, `change`
-    /// tells by how much two blocks differ.
+    /// Takes the job's steps, or fewer if the changes get small before. Returns how many, and how many seconds they
+    /// took. `step` computes the next state of a block, and `change` by how much two states differ.
     pub(super) fn steps(
         &self,
         block: &mut Block,

@@ -35,7 +35,7 @@ fn requests(job: &Job) -> (Endpoints, Channel) {
     (Endpoints::new(workers, [EMITTER]), Channel::degree(degree as u32))
 }
 
-/// In the stream of worker numbers from emitter to collector: the stream is whole.
+/// In the stream of worker numbers from emitter to collector, this says that the stream is whole.
 const END: u64 = u64::MAX;
 
 fn orders(job: &Job) -> Channel {
@@ -76,7 +76,7 @@ impl Dispatch {
         })
     }
 
-    /// Tells everyone what the frames are like.
+    /// Tells all ranks the format of the frames.
     pub(super) fn begin(&mut self, format: Format) -> Result<(), Stop> {
         for to in &mut self.formats {
             to.send(&to_plain(format))?;
@@ -84,7 +84,7 @@ impl Dispatch {
         Ok(())
     }
 
-    /// The worker that gets the next frame.
+    /// Returns the worker that gets the next frame.
     pub(super) fn next_worker(&mut self) -> Result<usize, Stop> {
         let Some(requests) = &self.requests else {
             let worker = self.turn;
@@ -129,7 +129,7 @@ impl Desk {
         Ok(Self { number, formats: rank.receiver("format", EMITTER, FORMAT)?, requests })
     }
 
-    /// Waits to be told what the frames are like, and asks for the first.
+    /// Waits for the format of the frames, and asks for the first frame.
     pub(super) fn begin(&mut self, job: &Job) -> Result<Format, Stop> {
         let format = from_plain(*self.formats.receive()?)?;
         for _ in 0..job.requests_of_a_worker() {
@@ -138,15 +138,15 @@ impl Desk {
         Ok(format)
     }
 
-    /// Asks for a frame; to be called for each that was received, before the work on it, so that
-    /// the next is there when this one is done.
+    /// Asks for a frame. It must be called for each frame that was received, before the work on it, so that the next
+    /// one is there when this one is done.
     pub(super) fn ask(&mut self) -> Result<(), Stop> {
         let Some(requests) = &mut self.requests else {
             return Ok(());
         };
         match requests.send(&(self.number as u64)) {
             Ok(()) => Ok(()),
-            // The emitter has sent its last frame and hears no more.
+            // The emitter has sent its last frame, and takes no more requests.
             Err(error) if matches!(error.kind(), onchip::ErrorKind::Disconnected { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -172,12 +172,12 @@ impl Orders {
         })
     }
 
-    /// Waits to be told what the frames are like.
+    /// Waits for the format of the frames.
     pub(super) fn begin(&self) -> Result<Format, Stop> {
         from_plain(*self.formats.receive()?)
     }
 
-    /// The worker whose result is next; `None` when the stream is whole.
+    /// Returns the worker whose result is next, or `None` when the stream is whole.
     pub(super) fn next_worker(&self) -> Result<Option<usize>, Stop> {
         let waiting = self.recorder.begin(Kind::Receive);
         let order = *self.orders.receive()?;

@@ -33,9 +33,9 @@ impl Feed {
         Format { frames, ..format }
     }
 
-    /// Reads the next frame into `rgb`; `false` when there is none left.
+    /// Reads the next frame into `rgb`. Returns `false` when there is none left.
     ///
-    /// An input without a single frame is an error: nothing can be written that a player takes.
+    /// An input without a single frame is an error, because no player takes what would be written.
     pub(super) fn fill(&mut self, rgb: &mut [u8]) -> Result<bool> {
         if self.frames == self.limit {
             return Ok(false);
@@ -48,7 +48,7 @@ impl Feed {
         Ok(more)
     }
 
-    /// The frames to send again and again, if the job asks for that, in memory of this rank.
+    /// Returns the frames to send again and again, if the job asks for that, in memory of this rank.
     pub(super) fn preloaded(&mut self, job: &Job) -> Result<Vec<Vec<u8>>> {
         match job.preload {
             Some(preload) => self.preload(preload.frames, |len| Ok(vec![0; len])),
@@ -62,7 +62,7 @@ impl Feed {
         count: usize,
         mut buffer: impl FnMut(usize) -> Result<B, E>,
     ) -> Result<Vec<B>, E> {
-        // The number of frames asked for counts what is sent, not what is different.
+        // The job's number of frames counts what is sent, not what is different.
         self.limit = u64::MAX;
         let len = self.source.format().size.rgb_len();
         let mut frames = Vec::new();

@@ -1,5 +1,5 @@
-//! The communication threads (KTs) of a farm: who serves whom and where, by a
-//! [`KtPlan`], and how many threads that is.
+//! The communication threads (KTs) of a farm: which of them serves which channel and where it runs, by a [`KtPlan`],
+//! and how many threads there are.
 //!
 //! Emitter and workers hand their sends to the KTs that the plan names for a channel; the collector
 //! sends nothing. A rank without a KT sends as in `no-kt`, which writes straight into the channel.
@@ -15,13 +15,13 @@ use onchip::trace::{Recording, Track};
 use super::ranks::{EMITTER, collector_rank, worker_rank};
 use super::{Job, Mode, Ranks, placement};
 
-/// Which communication threads a farm has.
+/// The communication threads that a farm has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Helped {
     mode: Mode,
     ranks: Ranks,
     plan: KtPlan,
-    /// Why the plan is another one than the mode's.
+    /// The reason why the plan is not that of the mode.
     refused: Option<String>,
 }
 
@@ -37,12 +37,12 @@ fn placement_of(mode: Mode) -> Option<KtPlacement> {
 impl Helped {
     /// Plans the communication threads of a mode; `None` for a mode without any.
     ///
-    /// Where the machine has no hardware thread for them in the places that the mode wants, they
-    /// are placed automatically, or not at all, unless the job insists.
+    /// If the machine has no hardware thread for them in the places of the mode, they are placed automatically, or not
+    /// at all, unless the job insists.
     ///
     /// # Errors
-    /// A mode that does not work with the kind of ranks, a number of threads that does not go with
-    /// it, or a machine that does not tell what it is.
+    /// If the mode does not work with the kind of ranks, the number of threads does not fit it, or the machine can't be
+    /// described.
     pub fn plan(job: &Job, mode: Mode, ranks: Ranks) -> Result<Option<Self>> {
         let Some(placement) = placement_of(mode) else { return Ok(None) };
         let topology = Topology::read().map_err(Error::new)?;
@@ -85,17 +85,16 @@ impl Helped {
         Ok(Self { mode, ranks, plan: plan.map_err(Error::new)?, refused })
     }
 
-    /// The communication threads for a channel.
+    /// Returns the communication threads for a channel.
     fn serving(&self, from: usize, to: usize) -> &[usize] {
-        // KT-W is for what computes (section V.A.1): the emitter sends by itself.
+        // KT-W is for ranks that compute (section V.A.1), so the emitter sends by itself.
         if from == EMITTER && self.plan.chosen() == Some(KtPlacement::KtW) {
             return &[];
         }
         self.plan.serving(from, to)
     }
 
-    /// The numbers in the plan of the threads that have something to do: in all of the farm, or for
-    /// one rank.
+    /// Returns the numbers in the plan of the threads that have something to do: in all of the farm, or for one rank.
     fn at_work(&self, rank: Option<usize>) -> BTreeSet<usize> {
         let collector = self.plan.ranks() - 1;
         let channels = (worker_rank(0)..collector)
@@ -104,7 +103,7 @@ impl Helped {
         channels.flat_map(|(from, to)| self.serving(from, to)).copied().collect()
     }
 
-    /// How many communication threads run: in processes, a process's own for each rank.
+    /// Returns the number of communication threads that run. A rank that is a process has its own.
     pub fn threads(&self) -> usize {
         match self.ranks {
             Ranks::Threads => self.at_work(None).len(),
@@ -114,7 +113,7 @@ impl Helped {
         }
     }
 
-    /// Why there are none after all.
+    /// Returns why there are none after all.
     pub fn inline(&self) -> Option<String> {
         let inline = self.plan.inline()?;
         Some(format!(
@@ -122,7 +121,7 @@ impl Helped {
         ))
     }
 
-    /// Why they are not placed as the mode says, and how instead.
+    /// Returns why they are not placed as the mode says, and how they are placed instead.
     pub fn placed_otherwise(&self) -> Option<String> {
         let reason = self.refused.as_ref().filter(|_| self.plan.inline().is_none())?;
         let plan = self.plan.explain();
@@ -130,8 +129,7 @@ impl Helped {
         Some(format!("{}: {reason}; communication threads instead: {first}", self.mode))
     }
 
-    /// Where a rank runs; `None` where that is left to the system, or is as without communication
-    /// threads because there are none.
+    /// Returns where a rank runs; `None` if the system decides, or if there are no communication threads.
     fn cpu(&self, rank: usize) -> Option<usize> {
         self.plan.chosen()?;
         self.plan.cpus().get(rank).copied().flatten()
@@ -164,7 +162,7 @@ pub(super) struct Crew<'a> {
 }
 
 impl<'a> Crew<'a> {
-    /// To be called before the world's ranks start.
+    /// Starts the threads that ranks share. This must be called before the world's ranks start.
     pub(super) fn hire(
         helped: Option<&'a Helped>,
         recording: &'a Recording,
@@ -185,14 +183,14 @@ impl<'a> Crew<'a> {
             (Some(shared), _) => shared.clone(),
             (None, Some(helped)) => {
                 let numbers: Vec<usize> = helped.at_work(Some(rank)).into_iter().collect();
-                // Before the rank is bound: threads that are not to be bound inherit that.
+                // This comes before the rank is bound, because threads that are not to be bound inherit that.
                 (helped.start(&numbers, self.recording, Some(rank))?, numbers)
             }
             (None, None) => (CommThreads::start(0)?, Vec::new()),
         };
         match self.helped.and_then(|helped| helped.cpu(rank)) {
             Some(cpu) => {
-                // Frames come out the same wherever they are filtered.
+                // An error is ignored, because frames come out the same wherever they are filtered.
                 let _ = pin_current_thread(cpu);
             }
             None => placement::take_place(rank, job),
@@ -210,7 +208,7 @@ pub(super) struct Helpers<'a> {
 }
 
 impl Helpers<'_> {
-    /// Whether what a rank sends is handed to them.
+    /// Returns whether a rank's sends are handed to them.
     pub(super) fn serve(&self, rank: usize, job: &Job) -> bool {
         let to = if rank == EMITTER { worker_rank(0) } else { collector_rank(job) };
         self.helped.is_some_and(|helped| !helped.serving(rank, to).is_empty())
@@ -236,7 +234,7 @@ mod tests {
     use crate::input::Input;
     use crate::output::Output;
 
-    /// A machine of `cores` with `threads` each: the CPUs of a core have neighbouring numbers.
+    /// Returns a machine of `cores` with `threads` each. The CPUs of a core have neighbouring numbers.
     fn machine(cores: usize, threads: usize) -> Topology {
         let root = tempfile::tempdir().unwrap();
         let file = |path: String, content: CpuSet| {
@@ -270,7 +268,7 @@ mod tests {
         let (large, job) = (machine(8, 2), job(3, None, false));
         let helped = plan(&large, Mode::KtW, Ranks::Threads, &job).unwrap();
         assert_eq!(helped.plan.chosen(), Some(KtPlacement::KtW));
-        // One for each worker and none for the emitter, which does not compute.
+        // There is one thread for each worker, and none for the emitter, which does not compute.
         assert_eq!((helped.threads(), helped.serving(EMITTER, 2)), (3, &[][..]));
         assert_eq!(helped.serving(2, 4), [2]);
         assert!(helped.cpu(2).is_some() && helped.cpu(2) != helped.plan.kts()[2].cpu);
@@ -284,7 +282,7 @@ mod tests {
             assert_eq!((helped.serving(1, 4), helped.serving(3, 4)), (&[1][..], &[1][..]));
         }
 
-        // What the emitter sends is done where it is received.
+        // The emitter's sends to a worker are done by that worker's thread.
         let helped = plan(&large, Mode::KtGeneralized, Ranks::Threads, &job).unwrap();
         for worker in 1..=3 {
             assert_eq!(helped.serving(EMITTER, worker), helped.serving(worker, 4));

@@ -35,12 +35,12 @@ impl Mode {
     /// The modes of the paper's Table II.
     pub const TABLE_II: [Self; 3] = [Self::ShMem, Self::KtSpecialized, Self::KtGeneralized];
 
-    /// Whether frames are copied by communication threads, where there is room for these.
+    /// Returns whether frames are copied by communication threads, if there is room for these.
     pub fn has_kts(self) -> bool {
         matches!(self, Self::KtW | Self::KtSpecialized | Self::KtGeneralized)
     }
 
-    /// Whether ranks can be processes: not if they share one address space.
+    /// Returns whether ranks can be processes: not in modes that need one address space.
     pub fn works_with(self, ranks: Ranks) -> bool {
         ranks == Ranks::Threads || !matches!(self, Self::ShMem | Self::KtGeneralized)
     }
@@ -81,7 +81,7 @@ pub struct Job {
     pub kts: Option<usize>,
     /// Run communication threads also where they have no hardware thread of their own.
     pub force_kts: bool,
-    /// What to record of who did what when.
+    /// What to record.
     pub record: Record,
     /// Show progress on a terminal.
     pub progress: bool,
@@ -89,14 +89,14 @@ pub struct Job {
 
 /// Frames held in memory and sent again and again.
 ///
-/// An emitter that passes references sends the very buffers, which the workers overwrite: from
-/// the second time on a frame is not what it was, and only its price is of interest.
+/// An emitter that passes references sends the very buffers, which the workers overwrite. So from the second time on, a
+/// frame is not what it was. Only its price is of interest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preload {
     /// How many different frames to hold, if the input has as many.
     pub frames: usize,
-    /// How many frames to send before the clock starts: every page of every buffer should have
-    /// been touched by then.
+    /// The number of frames to send before the clock starts, so that every page of every buffer has been touched by
+    /// then.
     pub warm_up: u64,
 }
 
@@ -119,44 +119,44 @@ impl Job {
         }
     }
 
-    /// Frames that can be between the emitter's hands and the collector's at one time: those in
-    /// the channels of every worker and the one it is at.
+    /// Returns the number of frames that can be between the emitter and the collector at one time: those in the
+    /// channels of every worker, and the one that it is at.
     pub(super) fn in_flight(&self) -> usize {
         self.workers * (2 * self.degree.max(1) + 1)
     }
 
-    /// Requests that a worker may have with the emitter under [`Schedule::OnDemand`].
+    /// Returns how many requests a worker may have with the emitter under [`Schedule::OnDemand`].
     pub(super) fn requests_of_a_worker(&self) -> usize {
         self.degree.max(1)
     }
 
-    /// Buffers that circulate where frames are passed by reference.
+    /// Returns the number of buffers that circulate if frames are passed by reference.
     pub(super) fn pool(&self) -> usize {
         let reading = 1;
         (self.in_flight() + reading).max(self.preload.map_or(0, |preload| preload.frames))
     }
 
-    /// Frames to send when they are preloaded.
+    /// Returns the number of frames to send if they are preloaded.
     pub(super) fn preloaded_total(&self, preload: Preload) -> u64 {
         preload.warm_up + self.frames.unwrap_or(preload.frames as u64)
     }
 }
 
-/// What a farm did.
+/// The result of a farm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The size of the frames.
     pub size: Size,
-    /// How many came out at the end.
+    /// The number of frames that came out at the end.
     pub frames: u64,
-    /// How long that took, in seconds, without what was before the first frame of the measure.
+    /// The time that took, in seconds, without what was before the first frame of the measurement.
     pub seconds: f64,
-    /// Who did what when, as far as the job asked for it.
+    /// The recordings that the job asked for.
     pub recorded: Recorded,
 }
 
 impl Run {
-    /// The service time of the farm, which is the inverse of its throughput, in microseconds.
+    /// Returns the service time of the farm, which is the inverse of its throughput, in microseconds.
     pub fn service_time(&self) -> f64 {
         1e6 * self.seconds / self.frames.max(1) as f64
     }

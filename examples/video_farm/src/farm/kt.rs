@@ -1,9 +1,9 @@
 //! `kt-w`, `kt-specialized`, `kt-generalized`: frames go by value, and communication threads copy
 //! them while emitter and workers go on with the next.
 //!
-//! A frame is made in memory of the rank's own, handed over, and the rank takes another buffer until
-//! it gets this one back. The modes differ only in who copies for whom, and where: see
-//! `helpers`. A rank whose sends nobody takes over works as in `no-kt`.
+//! A frame is made in memory of its rank and handed over, and the rank takes another buffer until it gets this one
+//! back. The modes differ only in which thread copies for which rank, and where: see `helpers`. A rank without a KT
+//! works as in `no-kt`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,15 +33,15 @@ pub fn run(job: &Job, ranks: Ranks, helped: &Helped) -> Result<Run> {
     roles::run(job, ranks, Some(helped), &Roles { emit, work, collect: no_kt::collect })
 }
 
-/// A frame that the worker filters, and the one before that is being copied.
+/// A frame that the worker filters, and the previous one, which is being copied.
 const RESULTS_OF_A_WORKER: usize = 2;
 
-/// For each worker a frame that is being copied, and the one that is being read.
+/// Returns the emitter's number of frames: for each worker one that is being copied, and the one that is being read.
 fn frames_of_the_emitter(job: &Job) -> usize {
     job.workers + 1
 }
 
-/// Sends that were handed over, at most so many.
+/// Sends that were handed over, up to a limit.
 struct UnderWay<B> {
     requests: VecDeque<threads::Request<B>>,
     most: usize,
@@ -52,8 +52,7 @@ impl<B> UnderWay<B> {
         Self { requests: VecDeque::with_capacity(most), most }
     }
 
-    /// Sees to it that one more can be handed over: gives back what was handed over before when
-    /// there are as many as there may be.
+    /// Makes room for one more send. If there are as many as there may be, returns what was handed over first.
     fn room(&mut self, seat: &Seat) -> Result<Option<B>, Stop> {
         if self.requests.len() < self.most {
             return Ok(None);
@@ -133,7 +132,7 @@ fn work(seat: &Seat) -> Result<(), Stop> {
     loop {
         let frame = match seat.receive(|| frames.receive()) {
             Ok(frame) => frame,
-            // There are no more.
+            // There are no more frames.
             Err(Stop::Quiet) => return under_way.finish(seat),
             Err(stop) => return Err(stop),
         };

@@ -10,7 +10,7 @@ use super::stop::Stop;
 pub(super) const FRAMES: &str = "frames";
 pub(super) const RESULTS: &str = "gray frames";
 
-/// From the emitter to each worker.
+/// Opens the channels from the emitter to each worker.
 pub(super) fn frames_out(
     rank: &Rank,
     job: &Job,
@@ -20,17 +20,17 @@ pub(super) fn frames_out(
     Ok(lanes.collect::<Result<_, _>>()?)
 }
 
-/// From the emitter to this worker.
+/// Opens the channel from the emitter to this worker.
 pub(super) fn frames_in(rank: &Rank, channel: Channel) -> Result<Receiver<[u8]>, Stop> {
     Ok(rank.receiver(FRAMES, EMITTER, channel)?)
 }
 
-/// From this worker to the collector.
+/// Opens the channel from this worker to the collector.
 pub(super) fn results_out(rank: &Rank, job: &Job, channel: Channel) -> Result<Sender<[u8]>, Stop> {
     Ok(rank.sender(RESULTS, collector_rank(job), channel)?)
 }
 
-/// From each worker to the collector.
+/// Opens the channels from each worker to the collector.
 pub(super) fn results_in(
     rank: &Rank,
     job: &Job,

@@ -7,13 +7,12 @@
 //!            └──── which worker next ─┘
 //! ```
 //!
-//! The emitter tells the collector to which worker each frame goes, and the collector takes the
-//! results from the workers in that order. So frames come out as they went in under every
-//! schedule, no frame ever waits in a heap to be sorted, and what is in memory at any time is
-//! what the channels between the ranks hold.
+//! The emitter tells the collector to which worker each frame goes, and the collector takes the results from the
+//! workers in that order. So the order of frames is kept under every schedule, frames never wait in a heap to be
+//! sorted, and the frames in memory are those in the channels between the ranks.
 //!
-//! Whoever fails returns the reason and closes its channels; its neighbours see that and stop,
-//! and the collector completes the output only when it has seen the emitter's end mark.
+//! A rank that fails returns the reason and closes its channels. Its neighbours see that and stop. The collector
+//! completes the output only after it has seen the emitter's end mark.
 
 mod collect;
 mod control;
@@ -41,8 +40,7 @@ pub use record::{Record, Recorded};
 /// Runs a farm to its end.
 ///
 /// # Errors
-/// A fault of the input or the output, a rank that was lost, or a mode that does not work with
-/// the kind of ranks.
+/// If the input or the output fails, a rank was lost, or the mode does not work with the kind of ranks.
 pub fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run> {
     match (mode, ranks) {
         (Mode::ShMem, Ranks::Threads) => sh_mem::run(job),

@@ -28,14 +28,14 @@ pub fn run(job: &Job, ranks: Ranks) -> Result<Run> {
 /// The channel of buffers from the collector to the emitter.
 const BACK: &str = "free buffers";
 
-/// From the emitter to a worker. A channel of moved buffers needs no room for frames.
+/// Returns the channel from the emitter to a worker. A channel of moved buffers needs no room for frames.
 fn lane(job: &Job) -> Channel {
     Channel::degree(job.degree as u32)
 }
 
-/// Has room for every buffer there is. So a worker goes on while the collector waits for an older
-/// frame of another, and the collector never waits for the emitter. How much memory the farm takes
-/// is for the buffers to say.
+/// Returns a channel with room for every buffer there is. So a worker goes on while the collector waits for an older
+/// frame of another, and the collector never waits for the emitter. The number of buffers decides how much memory the
+/// farm takes.
 fn unblocked(job: &Job) -> Channel {
     Channel::degree(job.pool() as u32)
 }

@@ -1,8 +1,8 @@
-//! `no-kt`: frames go by value, written by the sender into the very slot that the receiver reads.
+//! `no-kt`: frames go by value. The sender writes them into the slot that the receiver reads.
 //!
-//! From a stream there is no copy besides: the input is read into the slot of a worker's channel,
-//! and the filter reads that slot and writes into one of the channel to the collector. Frames
-//! that are in memory already are copied once, as in the paper.
+//! From a stream there is no other copy: the input is read into the slot of a worker's channel, and the filter reads
+//! that slot and writes into a slot of the channel to the collector. Frames that are already in memory are copied once,
+//! as in the paper.
 
 use example_support::Result;
 use onchip::prelude::*;

@@ -1,28 +1,27 @@
-//! Where emitter, workers and collector run when there is not a core for each of them.
+//! Where emitter, workers and collector run if there are fewer cores than ranks.
 //!
-//! With enough cores a world binds its ranks by itself, and with too few it leaves them to the
-//! system, as it can't know which of them have work. Here that is known: the workers have, and the
-//! other two only pass on where frames are. The system does not see it. Who looks for a message
-//! between two yields seems as busy to it as who filters a frame, so that for long it may leave two
-//! workers on one core and emitter and collector on the other.
+//! With enough cores a world binds its ranks by itself. With too few it leaves them to the system, because it can't
+//! know which of them have work. Here that is known: the workers have work, and the other two only pass on where frames
+//! are. The system does not see that, because a rank that polls for messages between two yields looks as busy as a rank
+//! that filters a frame. So for a long time it may leave two workers on one core, and emitter and collector on the
+//! other.
 
 use onchip::topology::{current_affinity, pin_current_thread};
 
 use super::Job;
 use super::ranks::{EMITTER, collector_rank, worker_rank};
 
-/// Binds the calling thread to the core for `rank`, where there is one for each worker but not for
-/// each rank.
+/// Binds the calling thread to the core for `rank`, if there is a core for each worker but not for each rank.
 pub(super) fn take_place(rank: usize, job: &Job) {
     let Some(cpus) = current_affinity() else { return };
     let cpus: Vec<usize> = cpus.iter().collect();
     if let Some(&cpu) = place(rank, job, cpus.len()).and_then(|place| cpus.get(place)) {
-        // Frames come out the same wherever they are filtered.
+        // An error is ignored, because frames come out the same wherever they are filtered.
         let _ = pin_current_thread(cpu);
     }
 }
 
-/// The place of `rank` among `cores`; `None` where it is not for the farm to say.
+/// Returns the place of `rank` among `cores`, or `None` if the farm does not decide it.
 fn place(rank: usize, job: &Job, cores: usize) -> Option<usize> {
     let ranks = collector_rank(job) + 1;
     if !(job.workers..ranks).contains(&cores) {
@@ -30,8 +29,8 @@ fn place(rank: usize, job: &Job, cores: usize) -> Option<usize> {
     }
     let last = cores - 1;
     Some(match rank {
-        // A core without a worker is for both of the others, which otherwise share one with the
-        // first worker and one with the last.
+        // A core without a worker is for the emitter and the collector. Without such a core, they share those of the
+        // first and the last worker.
         EMITTER if cores == job.workers => 0,
         EMITTER => last,
         _ if rank == collector_rank(job) => last,

@@ -1,4 +1,4 @@
-//! What a farm records of itself.
+//! The recordings of a farm.
 
 use onchip::overlap::OverlapReport;
 use onchip::trace::{Recording, Trace};
@@ -12,7 +12,7 @@ pub enum Record {
     Nothing,
     /// How much of the communication was hidden behind computation.
     Overlap,
-    /// That, and who did what when.
+    /// The overlap, and a trace of all actions.
     Trace,
 }
 
@@ -26,10 +26,10 @@ impl Record {
     }
 }
 
-/// What was recorded; empty where nothing was.
+/// The recording; empty if nothing was recorded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recorded {
-    /// Who did what when: a track for each rank and each communication thread.
+    /// The spans, with a track for each rank and each communication thread.
     pub trace: Trace,
     /// How much of the communication was hidden behind computation.
     pub overlap: OverlapReport,

@@ -10,7 +10,7 @@ use super::seat::Seat;
 use super::stop::Stop;
 use super::{Job, Ranks, Recorded, Run};
 
-/// What the three kinds of ranks do in a mode.
+/// The functions of the three kinds of ranks in a mode.
 pub(super) struct Roles {
     pub(super) emit: fn(&Seat) -> Result<(), Stop>,
     pub(super) work: fn(&Seat) -> Result<(), Stop>,
@@ -27,7 +27,7 @@ enum Outcome {
     Failed(Error),
 }
 
-/// A launcher decides how many ranks there are.
+/// Returns the error for a launched world of another size, which the launcher decides.
 fn misfit(job: &Job, rank: &Rank) -> Error {
     let (workers, needed, size) = (job.workers, collector_rank(job) + 1, rank.size());
     Error::new(format!(

@@ -19,7 +19,7 @@ use crate::frame::Format;
 
 type Frame = Box<[u8]>;
 
-/// What the emitter tells the collector.
+/// A message of the emitter to the collector.
 enum Order {
     /// The format of all frames, before the first.
     Begin(Format),
@@ -85,7 +85,7 @@ pub fn run(job: &Job) -> Result<Run> {
     }
 }
 
-/// How a thread ended.
+/// Returns how a thread ended.
 fn ended<T>(name: &str, thread: ScopedJoinHandle<Result<T, Stop>>) -> Result<T, Stop> {
     let lost = |_| Err(Stop::Farm(Error::new(format!("the {name} panicked"))));
     thread.join().unwrap_or_else(lost)
@@ -167,14 +167,14 @@ impl Worker {
     fn run(self, job: &Job, recorder: &Recorder) -> Result<(), Stop> {
         let ask = || {
             if let Some(ready) = &self.ready {
-                // An emitter that has sent its last frame hears no more requests.
+                // An emitter that has sent its last frame takes no more requests.
                 let _ = ready.send(self.id);
             }
         };
         (0..job.requests_of_a_worker()).for_each(|_| ask());
         loop {
             let mut frame = pass(recorder, Kind::Receive, || self.input.recv())?;
-            // Asked for before the work, so that the next frame is there when this one is done.
+            // The request comes before the work, so that the next frame is there when this one is done.
             ask();
             recorder.compute(1.0, || gray_in_place(&mut frame));
             pass(recorder, Kind::Send, || self.output.send(frame))?;

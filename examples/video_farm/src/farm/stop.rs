@@ -4,11 +4,11 @@ use example_support::Error;
 
 /// Why a rank stops before its work is done.
 pub(super) enum Stop {
-    /// Because of a fault that it has found.
+    /// It has found a fault.
     Farm(Error),
-    /// Because of a channel.
+    /// A channel has failed.
     Channel(onchip::Error),
-    /// Because another rank did, which says why.
+    /// Another rank has stopped, which tells why.
     Quiet,
 }
 

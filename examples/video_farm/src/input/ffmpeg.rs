@@ -42,7 +42,7 @@ impl Ffmpeg {
 
     fn open_with(program: &str, path: &Path) -> Result<Self> {
         let place = path.display().to_string();
-        // Asked first, so that a missing file is not reported as a missing program.
+        // The file is asked for first, so that a missing file is not reported as a missing program.
         path.metadata().map_err(|error| Error::at(&place, error))?;
         // The prefix keeps a name with a colon from being taken for a protocol.
         let mut file = std::ffi::OsString::from("file:");
@@ -113,7 +113,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may still be decoding frames that nobody wants; both calls fail when it has ended.
+        // It may still be decoding frames that are not wanted. Both calls fail when it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

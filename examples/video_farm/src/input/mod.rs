@@ -37,12 +37,12 @@ pub enum Input {
 }
 
 impl Input {
-    /// The input that a path and a size on the command line stand for, told by the name.
+    /// Returns the input for a path and a size on the command line.
     ///
-    /// No path is the clip; `-` is raw RGB from standard input; a size makes any file raw.
+    /// Without a path it is the clip; `-` is raw RGB from standard input; with a size, any file is raw.
     ///
     /// # Errors
-    /// Raw RGB without a size, or a size for a file that tells its own.
+    /// If raw RGB has no size, or a size is given for a file that contains its own.
     pub fn new(path: Option<&Path>, size: Option<Size>) -> Result<Self> {
         let Some(path) = path else {
             let (width, height) = Clip::SIZE;
@@ -95,7 +95,7 @@ impl Input {
         })
     }
 
-    /// Whether every `open` starts at the first frame again.
+    /// Returns whether every `open` starts at the first frame again.
     pub fn is_repeatable(&self) -> bool {
         let path = match self {
             Input::Clip(_) => return true,
@@ -105,7 +105,7 @@ impl Input {
             | Input::Images(path)
             | Input::Ffmpeg(path) => path,
         };
-        // A file that cannot be looked at fails with a better reason when it is opened.
+        // A file that cannot be examined fails with a better reason when it is opened.
         path.metadata().map_or(true, |data| data.is_file() || data.is_dir())
     }
 }

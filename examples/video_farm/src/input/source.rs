@@ -8,14 +8,14 @@ use crate::frame::{Format, fault};
 
 /// A stream of frames of one size, read one after the other.
 pub trait Source {
-    /// What holds for all frames.
+    /// Returns the properties of all frames.
     fn format(&self) -> Format;
 
-    /// Reads the next frame into `rgb`, which is `format().size.rgb_len()` bytes long; `false`
-    /// when there is none left. What is in `rgb` after `false` or an error is unspecified.
+    /// Reads the next frame into `rgb`, which is `format().size.rgb_len()` bytes long. Returns `false` when there is
+    /// none left. The content of `rgb` after `false` or an error is unspecified.
     ///
     /// # Errors
-    /// A frame that is truncated, malformed or of another size than the first.
+    /// If a frame is truncated, malformed or of another size than the first.
     fn read(&mut self, rgb: &mut [u8]) -> Result<bool>;
 }
 

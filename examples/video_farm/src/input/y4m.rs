@@ -41,7 +41,7 @@ struct Header {
 }
 
 impl Header {
-    /// Bytes of one frame in the file, without its own header line.
+    /// Returns the number of bytes of one frame in the file, without its own header line.
     fn frame_len(&self) -> usize {
         let (width, height) = self.chroma.plane(self.size);
         let alpha = if self.alpha { self.size.gray_len() } else { 0 };
@@ -80,7 +80,7 @@ impl Header {
     }
 }
 
-/// `None` for text that is no fraction, `Some(None)` for the fraction that stands for "unknown".
+/// Returns `None` for text that is no fraction, and `Some(None)` for the fraction that stands for "unknown".
 fn parse_rate(text: &str) -> Option<Option<Rate>> {
     let (frames, seconds) = text.split_once(':')?;
     let rate = Rate { frames: frames.parse().ok()?, seconds: seconds.parse().ok()? };
@@ -141,7 +141,7 @@ impl<R: Read> Y4m<R> {
         Ok(Self { reader, place, header, header_len, frames: None, planes, next: 0 })
     }
 
-    /// How many frames have been read whole.
+    /// Returns how many frames have been read whole.
     pub fn frames_read(&self) -> u64 {
         self.next
     }
@@ -172,7 +172,7 @@ impl<R: Read> Source for Y4m<R> {
     }
 }
 
-/// The next line without its end; `None` at the end of the stream.
+/// Reads the next line, without its end. Returns `None` at the end of the stream.
 fn read_line(reader: &mut impl BufRead) -> Result<Option<Vec<u8>>, String> {
     let mut line = Vec::new();
     reader.take(MAX_LINE).read_until(b'\n', &mut line).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Not an output but a judge: every frame is compared with what the definition gives.
+//! Not an output but a check: every frame is compared with what the definition gives.
 
 use example_support::Result;
 

@@ -84,7 +84,7 @@ impl NewFolder {
 
 impl Drop for NewFolder {
     fn drop(&mut self) {
-        // Nothing is there once it has its name.
+        // After it has got its name, nothing is there.
         let _ = fs::remove_dir_all(&self.temporary);
     }
 }

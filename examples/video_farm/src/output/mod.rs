@@ -31,7 +31,7 @@ pub enum Output {
 }
 
 impl Output {
-    /// The output that a path on the command line stands for, told by the name.
+    /// Returns the output that a path on the command line stands for, by the name.
     ///
     /// # Errors
     /// A name that ends like a file of a kind that is not written here.

@@ -90,14 +90,14 @@ struct Chunk {
 enum Bytes {
     /// A part of a message that is being assembled.
     Growing,
-    /// From this position on, in something that is complete.
+    /// The bytes of a complete message, from this position on.
     Kept(Arc<Vec<u8>>, usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Farewell {
     No,
-    /// When nothing else remains to be sent.
+    /// The farewell is to be queued.
     Wanted,
     Queued,
 }
@@ -120,8 +120,8 @@ pub enum Progress {
     Done,
     /// This rank's MPB is not available: try again when [`Member::progress`] has made it available.
     Busy,
-    /// This rank has yet to handle earlier messages: try again when it has reported that, which [`Member::flag_of`]
-    /// shows.
+    /// This rank has yet to handle earlier messages of the sender: try again when it has reported that, which
+    /// [`Member::flag_of`] shows.
     Window(usize),
 }
 

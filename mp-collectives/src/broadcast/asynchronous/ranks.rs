@@ -167,7 +167,7 @@ impl AsyncBroadcast {
             degree: settings.degree.unwrap_or((ranks - 1).max(1)),
             chunk_lines,
             window: settings.window,
-            // A copy less, and the parent waits for one copy either way.
+            // This saves a copy, and the parent waits for one copy either way.
             leaves: Leaves::Direct,
             order: settings.order,
             first_line: 0,
@@ -277,7 +277,7 @@ impl AsyncBroadcast {
     fn join(&mut self) {
         for attendant in self.attendants.drain(..) {
             if attendant.thread().id() != thread::current().id() {
-                // What it panicked with is in the state.
+                // The state tells if it panicked.
                 let _ = attendant.join();
             }
         }
@@ -302,7 +302,7 @@ const ATTENDANTS: usize = 2;
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A thread that panicked has said so in the state.
+        // The state tells if a thread panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -320,7 +320,7 @@ impl Shared {
 
     /// Remembers the first failure; ends this rank's part and the others' parts.
     fn fail(&self, error: Error) {
-        // Of a lost rank the others are told as well. This one must not be taken for it.
+        // If another rank was lost, the others are told that as well. They must not take this rank for the lost one.
         let of_another = matches!(error.kind(), ErrorKind::PeerLost { .. });
         {
             let mut state = self.lock();
@@ -330,7 +330,7 @@ impl Shared {
             state.failure = Some(Failure { reason: error.to_string(), error: Some(error) });
             self.ended.store(true, Ordering::Release);
         }
-        // In a segment too broken for that the others will find out by themselves.
+        // An error means that the segment is broken, which the others will find out by themselves.
         if !of_another {
             let _ = self.mpb.abandon();
         }
@@ -370,7 +370,7 @@ impl Shared {
             self.advance_with(&mut state, message, sending)
         };
         advanced.inspect_err(|failure| {
-            // Nobody can say what has been sent.
+            // It is not known how much has been sent.
             let reason = failure.to_string();
             self.fail(ErrorKind::FailedBefore { reason }.into());
         })
@@ -385,7 +385,7 @@ impl Shared {
         let mut mpb = &self.mpb;
         let progress = complete(state.member.send_or_copy(&mut mpb, message, sending))?;
         let waits = match progress {
-            // What the flag said when it was found that there is no room: it may be read again below.
+            // The flag may be read again below, so this takes its value from when there was no room.
             Progress::Window(rank) => {
                 Some((rank, state.member.flag_of(rank), state.member.said(rank)))
             }
@@ -418,7 +418,7 @@ impl Shared {
             && state.member.wants_answer()
             && self.mpb.expect_answer(child)?
         {
-            // It may have answered before.
+            // The child may have answered before that.
             complete(state.member.progress(&mut &self.mpb))?;
         }
         Ok(())
@@ -478,7 +478,8 @@ impl Shared {
                 complete(state.member.receive(&mut mpb, parent))?;
             }
             self.progress(&mut state)?;
-            // Or the other attendant would be woken for it. Windows keep that from going on for ever.
+            // Otherwise the other attendant would be woken for what has come meanwhile. Windows keep this from going on
+            // for ever.
             if !attendant.look_again() {
                 break;
             }

@@ -1,10 +1,10 @@
-//! An engine as a part of its rank's thread: whatever the thread waits for, the wait brings on the engine's pending
-//! operations. Also sends what is still to be sent when the last communicator is dropped.
+//! An engine as a part of its rank's thread: all waits of the thread make progress on the engine's pending operations.
+//! It also sends the remaining messages when the last communicator is dropped.
 //!
 //! Waiting for those messages would hang if the rank's code fails: its communicators are dropped on the way out, and
-//! the receiver may be in an operation that this rank never reaches. So such an engine remains in its thread. Other
-//! calls bring it on. When the rank's code has returned, the rank waits until the engine is done. When the code has
-//! failed, or panicked, the remaining messages are given up.
+//! the receiver may be in an operation that this rank never reaches. So such an engine remains in its thread, and other
+//! calls make progress on it. When the rank's code has returned, the rank waits until the engine is done. When the code
+//! has failed, or panicked, the remaining messages are given up.
 
 use std::{
     cell::RefCell,
@@ -24,8 +24,8 @@ use crate::communicator::{
 use crate::errors::bad_call;
 
 /// The part of a rank that drives its engine: see the [module](self). It also drives the engine for requests that are
-/// waited for together with others. An owner keeps its own, which it [adds](Rank::progress_with) while its engine has
-/// pending operations.
+/// waited for together with others. Each owner keeps its part, and [adds](Rank::progress_with) it to the rank's waits
+/// while the engine has pending operations.
 pub(crate) struct Background {
     rank: Rank,
     owner: Weak<Owner>,
@@ -71,7 +71,8 @@ impl Part for Background {
         if !engine.has_to_send() {
             self.kept.take();
         }
-        // What has moved last may be what the rank waits for.
+        // A round that moved something says so even if nothing is pending any more, because it may have completed what
+        // the rank waits for.
         match engine.is_under_way() {
             _ if moved => Advanced::Moved,
             true => Advanced::Waits,
@@ -87,7 +88,7 @@ impl Part for Background {
     }
 
     fn failure(&self) -> Option<mp_core::Error> {
-        // One that is borrowed sits in a wait of its own, which tells by itself.
+        // If the engine is borrowed, one of its own calls is waiting, and that call reports the failure.
         let owner = self.owner.upgrade()?;
         let mut engine = owner.try_here()?;
         engine.matching.tell()
@@ -99,7 +100,7 @@ impl Part for Background {
 
     fn is_ready(&self) -> bool {
         let Some(owner) = self.owner.upgrade() else { return true };
-        // A call within the wait may have lent it again.
+        // A call that was made during this wait may have lent the engine again. Then `advance` must take it back.
         owner.is_lent() || self.with_select(|select| select.is_ready()).unwrap_or(false)
     }
 
@@ -174,13 +175,13 @@ pub(crate) fn keep(owner: &Shared) {
         if let Some(owner) = owner
             && let Some(mut engine) = owner.try_work().map(Working::keep)
         {
-            // The program has no call left that could fail.
+            // Sends that failed are ignored: the program has no call left that could report them.
             while let Err(ErrorKind::NotSent { to: Recipient::Rank(_), .. }) =
                 engine.finish().map_err(Error::into_kind)
             {}
         }
     };
-    // Another thread of the rank, of which nobody knows how it ends.
+    // `at_end` gives the work back in other threads of the rank, whose ends are unknown. There, the wait is now.
     if let Some(finish) = owner.rank.at_end(finish) {
         finish();
     }

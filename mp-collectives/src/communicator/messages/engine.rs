@@ -72,9 +72,9 @@ pub(crate) struct Local<'a> {
     course: Course,
     bytes: &'a [u8],
     pub(crate) outcome: Option<Result<()>>,
-    /// Its place at the matching, once its envelope is sent without it.
+    /// Its place at the matching, once it was sent as a rendezvous.
     held: Option<usize>,
-    /// Whether the receiver has asked for it.
+    /// Whether the receiver has asked for the payload.
     released: bool,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Local<'a> {
         Self { to, course, bytes, outcome, held: None, released: false }
     }
 
-    /// Returns whether it waits for a slot, or for those before it, and not for its receiver's answer.
+    /// Returns whether it waits for a slot, or for earlier messages, and not for the receiver's answer.
     fn waits_to_go(&self) -> bool {
         self.outcome.is_none() && (self.held.is_none() || self.released)
     }
@@ -148,13 +148,13 @@ pub(crate) struct Engine {
     lost: Vec<u32>,
     /// The existing communicators, by context.
     live: Vec<(u32, Weak<Members>)>,
-    /// The contexts of those that were dropped without a record of that on a board.
+    /// The contexts of dropped communicators whose boards do not show that they were dropped.
     dropped: Vec<u32>,
     /// The number of communicators that were not dropped.
     pub(crate) communicators: usize,
     /// Whether every wait of the rank must bring this engine on, because it has pending operations.
     pub(crate) joined: bool,
-    /// Whether this is already the case: see [`Owner`](crate::communicator::messages::owner::Owner).
+    /// Whether every wait already does: see [`Owner`](crate::communicator::messages::owner::Owner).
     pub(crate) registered: bool,
     /// Whether the others must be told that this rank matches nothing any more.
     finalizing: bool,
@@ -189,7 +189,7 @@ impl Engine {
             next_context: 1,
             turn: 0,
             news: rank.news(),
-            // One that there is not: so that the first look finds news.
+            // This number differs from the current one, so that the first look finds news.
             heard: rank.news().number().wrapping_sub(1),
             lost: Vec::new(),
             live: Vec::new(),
@@ -203,7 +203,8 @@ impl Engine {
 
     fn out(&mut self, to: u32) -> Result<&mut SendQueue> {
         if self.send_queue[to as usize].is_none() {
-            // Its other end is closed, too, but not for those who only open theirs now.
+            // A rank that has ended has closed its end of this way, too. An end that is opened only now would not
+            // notice that.
             if let Some(end) = self.closed(to) {
                 return Err(end.error(to));
             }
@@ -267,7 +268,7 @@ impl Engine {
         any
     }
 
-    /// Returns whether only this many receives, which the caller waits for, are pending.
+    /// Returns whether nothing is pending but this number of receives, which the caller waits for.
     #[inline(always)]
     fn is_alone(&self, receives: usize) -> bool {
         self.matching.receives.len() == receives
@@ -436,7 +437,7 @@ impl Engine {
                 match &*cargo {
                     Cargo::Bytes(bytes) => return Err(self.let_go(to, course, bytes)),
                     Cargo::Moved(_) if !course.has_begun() => return Err(revoked()),
-                    // There is no copy of a buffer. The receiver takes it as soon as it looks.
+                    // A buffer that moves can't be copied, so it goes on. The receiver takes it as soon as it looks.
                     Cargo::Moved(_) => {}
                 }
             }
@@ -448,7 +449,7 @@ impl Engine {
         let envelope = course.envelope(self.me);
         let place = self.hold_for_call(to, &envelope)?;
         let sent = self.send_held(to, place, envelope, bytes);
-        // Of a communicator that is revoked the receiver waits for nothing.
+        // In a revoked communicator, the receiver does not wait for the payload.
         if sent.as_ref().is_err_and(|error| !matches!(error.kind(), ErrorKind::Revoked { .. })) {
             self.forsake(to, place);
         }
@@ -497,7 +498,7 @@ impl Engine {
     fn forsake(&mut self, to: u32, place: usize) {
         let context = self.matching.sends.get(place).map(|sending| sending.context);
         if context.is_some_and(|context| self.matching.is_revoked(context)) {
-            // It does not wait for it, since its receive fails, too.
+            // The receiver does not wait for the payload, because its receive fails, too.
             return;
         }
         let over = self.send_queue[to as usize].as_ref().is_none_or(|way| way.end().is_some());
@@ -509,14 +510,14 @@ impl Engine {
     /// Keeps the payload of a message that waited, and puts its envelope in its place.
     fn hold_item(&mut self, to: u32, Item { course, cargo, ticket }: Item) {
         let envelope = course.envelope(self.me);
-        // Nobody has a request for a copy.
+        // A message without a ticket is a copy, for which no request exists.
         let place = ticket.unwrap_or_else(|| {
             self.matching.sends.insert(Sending {
                 abandoned: true,
                 ..Sending::new(to, envelope.context, envelope.tag)
             })
         });
-        // Where the answer comes from.
+        // The answer comes on this way.
         if let Err(error) = self.open_from(to) {
             return self.matching.not_sent(place, cargo, error);
         }
@@ -540,7 +541,7 @@ impl Engine {
         self.joined = true;
     }
 
-    /// Returns whether anything goes on besides the calls that wait for it.
+    /// Returns whether anything is pending on which the rank's waits must make progress.
     pub(crate) fn is_under_way(&self) -> bool {
         let coming = |&from: &u32| {
             self.receive_stream[from as usize].as_ref().is_some_and(|way| way.is_in_a_message())
@@ -579,7 +580,7 @@ impl Engine {
         }
     }
 
-    /// Returns whether the receiver has a receive for a send, and waits for its payload if that is still here.
+    /// Returns whether a send was matched by a receive. If the payload is still here, the receiver waits for it.
     fn is_matched(&self, place: usize) -> bool {
         let matched = |sending: &Sending| sending.acknowledged && sending.failed.is_none();
         self.matching.sends.get(place).is_some_and(matched)
@@ -686,7 +687,7 @@ impl Engine {
             } else if self.out(to).is_ok() {
                 self.queue(to, Course::ack(sync, answer), Kept::Nothing, None);
             } else if self.closed(to).is_none() {
-                // No memory for a way there now; the sender waits for this.
+                // There is no memory for a way to that rank now. The answer is kept, because the sender waits for it.
                 self.matching.due.push(due);
                 self.join();
             }
@@ -724,7 +725,7 @@ impl Engine {
         }
         let line = {
             let received = match wait {
-                // Until there are news, too.
+                // News ends this wait, too.
                 true => {
                     let wait = Wait::forever().until_news(self.heard);
                     let communicators = &self.matching.communicators;
@@ -752,8 +753,8 @@ impl Engine {
         None
     }
 
-    /// Receives the message whose first line was [put back](ReceiveStream::put_back) and that is longer than a line, when
-    /// there is nothing to do but wait for all of it. Returns `None` if it is not that simple.
+    /// Receives the message whose first line was [put back](ReceiveStream::put_back) and that is longer than a line,
+    /// when there is nothing to do but wait for all of it. Returns `None` if it is not that simple.
     pub(crate) fn receive_directly<T: Plain>(
         &mut self,
         pattern: Pattern,
@@ -868,7 +869,7 @@ impl Engine {
     /// Returns an error if nothing more comes from this rank.
     pub(crate) fn still_there(&mut self, rank: u32) -> Result<()> {
         self.open_from(rank)?;
-        // What has come from there says whether it has ended.
+        // The rank's messages must be taken first, because they may show that it has ended.
         self.bring_on();
         self.ended(rank).map_or(Ok(()), |end| Err(end.error(rank)))
     }
@@ -970,7 +971,7 @@ impl Engine {
         for place in 0..self.live.len() {
             let (context, members) = &self.live[place];
             let (context, Some(members)) = (*context, members.upgrade()) else { continue };
-            // Of a broken segment every other call says so.
+            // An error means that the segment is broken, which every other call reports.
             if !members.is_revoked() && self.looks_revoked(context, &members).unwrap_or(false) {
                 members.set_revoked();
                 self.revoke(context);
@@ -1026,7 +1027,8 @@ impl Engine {
         self.live.retain(|(_, members)| members.strong_count() > 0);
         self.live.push((context, Arc::downgrade(members)));
         self.matching.communicators.add(context, members);
-        // Another member may have revoked it already, of which this engine has heard when it did not know it.
+        // Another member may have revoked the communicator before this engine knew it. So the engine must look at the
+        // news again.
         self.heard = self.news.number().wrapping_sub(1);
     }
 
@@ -1036,8 +1038,9 @@ impl Engine {
         if members.len() == 1 || members.take_board().is_some() {
             return;
         }
-        // It opens the board and closes it, so that those that decide something later see that it has gone. Where there
-        // is no memory for that, they wait until its engine ends. That of its last communicator is about to.
+        // Opening the board and closing it shows that this rank has gone to members that decide something later. If
+        // there is no memory for the board, they wait until this rank's engine ends. After the last communicator, it
+        // ends soon.
         if self.communicators == 0 || self.open_board(context, members).is_err() {
             Board::decline(&self.rank, self.whose(context));
             self.dropped.push(context);
@@ -1240,8 +1243,8 @@ impl Engine {
             let Some(local) = rest.first_mut().filter(|local| local.outcome.is_none()) else {
                 continue;
             };
-            // In the order of the calls; but one that has begun keeps those before it waiting, which went as
-            // envelopes and whose payloads were asked for since.
+            // Messages go in the order of the calls. But a message that has begun is finished before earlier ones that
+            // went as envelopes and whose payloads were asked for since.
             if !local.course.has_begun()
                 && before.iter().any(|other| other.to == local.to && other.waits_to_go())
             {
@@ -1309,7 +1312,7 @@ impl Engine {
     ) -> Result<bool> {
         let mut settled = 0;
         self.work(handles, landings, locals, limit, None, |engine| {
-            // Not again those that were.
+            // Requests that were settled before are not checked again.
             let mut rest = handles[settled..].iter();
             settled +=
                 rest.by_ref().take_while(|&&h| engine.is_settled(Handle::from_number(h))).count();
@@ -1350,7 +1353,7 @@ impl Engine {
                 continue;
             }
             if beside.is_none_or(Beside::is_empty) && sent && self.only_wait_for_itself(handles) {
-                // What it could send itself, it does not while it waits.
+                // Only this rank could send what the requests wait for, and it sends nothing while it waits.
                 return if limit.is_some() {
                     Ok(false)
                 } else {
@@ -1362,7 +1365,8 @@ impl Engine {
             if let Some(error) = locals.iter().find_map(Local::unsent)
                 && self.can_be_left(&to)
             {
-                // What the others wait for may be the answer to it.
+                // The call does not wait for the other requests, because their messages may be answers to the one that
+                // failed.
                 return Err(error);
             }
             if let Err(error) =
@@ -1424,7 +1428,7 @@ impl Engine {
         synchronous: bool,
     ) -> Result<(usize, u32)> {
         if synchronous {
-            // Where the answer comes from.
+            // The answer comes on this way.
             self.open_from(to)?;
         }
         let place = self.matching.sends.insert(Sending::new(to, context, tag));
@@ -1452,14 +1456,15 @@ impl Drop for Engine {
     /// Tells the ranks with which this rank has no channel that there will be none. (The existing channels close after
     /// this.) A rank that panics is lost, and its world says so.
     fn drop(&mut self) {
-        // Before the others see the end of what comes from this rank, so that they find nobody to send to.
+        // The receiving ends close first: a rank that sees that nothing more comes from this one must find that it
+        // can't send to it either.
         self.receive_stream.clear();
         if self.serial != OWN && !std::thread::panicking() {
             for name in names(self.serial) {
-                // Where there is no memory for that, they are told when the rank's code has ended.
+                // If there is no memory for that, the others are told when the rank's code has ended.
                 let _ = self.rank.withdraw(&name, LINE_CHANNEL);
             }
-            // After that: see `Board::open`.
+            // This must come after `withdraw`: see `Board::open`.
             for &context in &self.dropped {
                 Board::decline(&self.rank, self.whose(context));
             }
@@ -1467,8 +1472,8 @@ impl Drop for Engine {
     }
 }
 
-/// Returns how many elements a message has that is longer than this line, if it fits and its sender does not wait for
-/// an acknowledgement.
+/// Returns the number of elements of a message that is longer than its first line, if it fits and its sender does not
+/// wait for an acknowledgement.
 #[inline(never)]
 fn fits<T: Plain>(
     line: &Line,

@@ -46,7 +46,7 @@ impl Listening {
         Some(self.silent.swap_remove(place))
     }
 
-    /// Returns why there is and will be no way from this rank, if that is so.
+    /// Returns why there will never be a way from this rank, or `None` if there is one or may be one.
     pub(crate) fn end(&self, rank: u32) -> Option<&'static End> {
         let lost = self.callers.absent(rank as usize)?;
         Some(if lost { &End::Lost } else { &End::Ended })

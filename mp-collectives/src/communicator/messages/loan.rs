@@ -42,7 +42,7 @@ struct State<L> {
     is_out: bool,
     /// Whether the rank waits to have it back.
     wanted: bool,
-    /// Whether it may be able to go on, whatever it says itself.
+    /// Whether the thread looks at it again even if [`Lendable::is_ready`] is false.
     fresh: bool,
     /// Whether its flags are raised.
     raised: bool,
@@ -136,7 +136,7 @@ impl<L: Lendable> Loan<L> {
 
     fn take_out(&self) -> Option<Out<'_, L>> {
         let mut state = self.lock();
-        // First the rank, which would else have to be lucky.
+        // The rank goes first. Otherwise it would get the loan back only by luck.
         while state.wanted {
             state = self.wait(state);
         }
@@ -166,7 +166,7 @@ impl<L: Lendable> Loan<L> {
         }
     }
 
-    /// Lowers them.
+    /// Lowers its flags again.
     pub(crate) fn lower(&self) {
         self.lock().lower();
     }

@@ -111,7 +111,7 @@ pub(crate) struct Matching {
     pub(crate) sends: Slab<Sending>,
     /// The number of the last call that has said where its receives land.
     call: u64,
-    /// While there are any, no call sleeps.
+    /// Failed sends that no call has reported yet. While there are any, no call sleeps.
     pub(crate) untold: Vec<Untold>,
     /// Synchronous sends that are not acknowledged, by receiver: how many there are.
     pub(crate) unacknowledged: HashMap<u32, usize>,
@@ -126,7 +126,7 @@ pub(crate) struct Matching {
     awaited: HashMap<(u32, u32), (Envelope, usize)>,
     /// The number of sends of which this rank holds the payload.
     holding: usize,
-    /// Those among them that were matched.
+    /// The places of those sends that were matched.
     pub(crate) released: Vec<usize>,
     /// Ranks of the world that are alive and can send nothing more.
     pub(crate) broken: Vec<u32>,
@@ -205,7 +205,7 @@ impl Matching {
     }
 
     fn revoke_send(&mut self, place: usize) {
-        // Where the call has the payload, it stays there.
+        // A payload that a call keeps stays with the call.
         let own = |sending: &Sending| sending.held.as_ref().is_some_and(|held| !held.is_nothing());
         let held = match self.sends.get(place).is_some_and(own) {
             true => self.take_held(place),
@@ -340,7 +340,7 @@ impl Matching {
 
     /// Tells a sender that waits for it that its message was dropped, because its communicator is revoked.
     pub(crate) fn refuse(&mut self, envelope: &Envelope) {
-        // What this rank sends to itself is revoked at the same time.
+        // This rank's messages to itself are revoked at the same time.
         if envelope.source != self.me {
             self.answer(envelope, Answer::Refused);
         }
@@ -418,7 +418,7 @@ impl Matching {
     /// Records that nothing comes from this rank any more, including the payloads of its rendezvous.
     pub(crate) fn source_has_ended(&mut self, source: u32, end: &End) {
         self.store.forget_away(source);
-        // The receiver answers nothing any more. Sends without a request are over.
+        // `source` answers nothing any more. So sends to it that have no request are over.
         let unanswered =
             |send: &Sending| send.to == source && send.abandoned && send.awaits_answer();
         let sends = self.sends.iter().filter(|(_, send)| unanswered(send));

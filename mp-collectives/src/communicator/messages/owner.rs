@@ -45,7 +45,7 @@ pub(crate) struct Owner {
     pub(crate) me: u32,
     /// Identifies the set of communicators of this rank.
     pub(crate) serial: u64,
-    /// The engine, or what stands in for it.
+    /// The engine, or its stand-in while it is lent.
     here: RefCell<Engine>,
     /// Whether the engine is lent.
     lent: Cell<bool>,
@@ -176,12 +176,12 @@ impl Owner {
         }
         if helper.is_some() {
             let recall = Recall(Rc::downgrade(self));
-            // Another thread of the rank has none: there the engine stays lent as long as it is leaked.
+            // `at_end` gives the work back in other threads of the rank. There, an engine that was leaked stays lent.
             if let Some(work) = self.rank.at_end(move || drop(recall)) {
                 mem::forget(work);
             }
         }
-        // Takes it back from who has it now.
+        // This takes the engine back from the helper that has it now.
         let mut working = self.work();
         self.lends.set(helper.is_some());
         let lending = helper.map(|helper| Lending {
@@ -192,7 +192,7 @@ impl Owner {
         let before = self.lending.replace(lending);
         working.lend = self.lends.get();
         drop(working);
-        // With the last handle of threads, they end.
+        // If this is the last handle of communication threads, they end.
         drop(before);
     }
 
@@ -212,7 +212,7 @@ impl Owner {
         mem::swap(here, &mut engine);
         self.lent.set(true);
         if lent.loan.give(engine) {
-            // It sleeps on the rank's doorbell, or is about to look.
+            // The thread sleeps on the rank's doorbell, or is about to look at the loan.
             return ring(&self.rank);
         }
         if !helper.carry_on(Arc::clone(lent) as Arc<dyn Lent>) {
@@ -238,7 +238,8 @@ impl Drop for Owner {
     fn drop(&mut self) {
         let here = self.here.get_mut();
         let registered = match self.lent.get() {
-            // Before the threads: the engine is dropped in the thread of its rank.
+            // The engine is taken back before the threads' handle is dropped, because it must be dropped in its rank's
+            // thread.
             true => {
                 let lending = self.lending.get_mut();
                 let engine = lending.as_mut().and_then(|lending| lending.lent.loan.take());
@@ -256,7 +257,7 @@ impl Drop for Owner {
 }
 
 impl Working<'_> {
-    /// Prevents that it is lent afterwards, because a call goes on with it soon.
+    /// Prevents that the engine is lent afterwards, because another call needs it soon.
     pub(crate) fn keep(mut self) -> Self {
         self.lend = false;
         self

@@ -51,7 +51,7 @@ impl Want {
 pub(crate) struct Wanted {
     pub(crate) pattern: Pattern,
     pub(crate) want: Want,
-    /// For any source: the members among which it is.
+    /// For any source: the members from which the message may come.
     pub(crate) among: Option<Arc<Members>>,
 }
 
@@ -85,9 +85,9 @@ pub(crate) struct Came {
 #[derive(Debug)]
 pub(crate) struct Posted {
     stage: Stage,
-    /// From when it waits until it is removed, but for `among`, which is there only while it waits.
+    /// Valid from posting to removal, except for `among`, which is there only while the receive waits.
     wanted: Wanted,
-    /// Of the receives that wait, those that were posted just before and after it: see [`Receives`].
+    /// The waiting receives that were posted just before this one and just after it: see [`Receives`].
     before: usize,
     after: usize,
     landing: LandingPlace,
@@ -367,12 +367,12 @@ mod tests {
         Waiting,
         Coming,
         Abandoned,
-        /// Its message came, with this tag: whether that was one line.
+        /// Its message came, with this tag. The flag tells whether it was one line.
         Done(u32, bool),
     }
 
     proptest! {
-        /// Against a list of what is posted, in the order of posting, and what it has come to.
+        /// Compares the receives with a list of their tags and states, in the order of posting.
         #[test]
         fn those_that_wait_stay_in_order(steps in proptest::collection::vec((0..8u8, 0..20usize), 0..200)) {
             let mut receives = Receives::default();

@@ -24,7 +24,7 @@ use crate::communicator::{
 pub(crate) struct Call<'c, 'b> {
     /// Where the messages of its own receives can be written directly: see [`Matching::expect`].
     pub(crate) landings: &'c mut [(usize, &'b mut dyn Landing)],
-    /// What it wants to see, but not to take.
+    /// The messages that it looks for without taking them.
     pub(crate) probe: Option<Pattern>,
     /// Whether the only work left is to wait for the message that is coming.
     pub(crate) alone: bool,
@@ -55,7 +55,7 @@ struct Body {
     kind: Kind,
     to: To,
     got: usize,
-    /// The number of bytes that went where they belong; after them, `rest`. `None` if nothing was prepared.
+    /// The number of bytes that are in the landing; `rest` follows them. `None` if no landing was prepared.
     landed: Option<usize>,
     rest: Vec<u8>,
     moved: Option<SharedBuffer<u8>>,
@@ -77,7 +77,8 @@ enum To {
 }
 
 impl Body {
-    /// Takes the next piece to its place, as long as the call that knows the place lasts.
+    /// Puts the next piece into the landing, if the current call has it and nothing is in `rest` yet; otherwise into
+    /// `rest`.
     fn take(&mut self, piece: &[u8], matching: &Matching, call: &mut Call<'_, '_>) {
         let piece = &piece[..piece.len().min(self.envelope.bytes - self.got)];
         self.got += piece.len();
@@ -134,7 +135,7 @@ impl Body {
                 let (size, align) = (envelope.context as usize, envelope.tag as usize);
                 matching.learn(envelope.fingerprint, ElementType::new(name, size, align));
             }
-            // The way itself has taken it.
+            // `bring_in` has dealt with it.
             To::End => {}
             To::Store => matching.arrived(Arrived { envelope, content }, unexpected),
         }
@@ -245,7 +246,7 @@ impl ReceiveStream {
         self.has_ended().or_else(|| self.finalized.then_some(&End::Ended))
     }
 
-    /// Returns what the head says, with its bytes, once its type is known.
+    /// Reads the head, if there is one, and fills in the bytes of its elements. Fails if it is invalid.
     fn read_head(&self, matching: &Matching) -> Option<Result<(Kind, Envelope), String>> {
         let line = self.head.as_ref()?;
         let Some((kind, mut envelope)) = line.read(self.from) else {
@@ -286,7 +287,8 @@ impl ReceiveStream {
 
     fn bring_in(&mut self, rank: &Rank, matching: &mut Matching, call: &mut Call<'_, '_>) -> bool {
         let mut moved = false;
-        // Not for ever, behind a sender that is as fast: what was waited for may have come.
+        // The number of rounds is limited, because a sender that is as fast could keep this going although what the
+        // call waits for has come.
         for _ in 0..BURST {
             self.set_notice(matching);
             if self.body.is_some() {
@@ -360,7 +362,7 @@ impl ReceiveStream {
                 }
                 _ => match matching.offer(&envelope) {
                     Some(place) => To::Receive(place),
-                    // The first that a probe would take is not passed over.
+                    // The first message that a probe would take stays the head.
                     None if call.probe.is_some_and(|probe| probe.takes(&envelope)) => return moved,
                     None if matching.looks_at(self.from) || call.probes(self.from) => To::Store,
                     None => return moved,
@@ -390,7 +392,7 @@ impl ReceiveStream {
             (Kind::Rendezvous, _) => {
                 return matching.store(Arrived { envelope, content: Content::Away });
             }
-            // Matched when its envelope was.
+            // It was acknowledged when its envelope was matched.
             (Kind::Payload, _) => {}
             (_, To::Receive(place)) if place != NOBODY => matching.matched(&envelope),
             _ => {}
@@ -418,7 +420,7 @@ impl ReceiveStream {
                     body.got = if taken { envelope.bytes } else { 0 };
                     body.landed = Some(body.got);
                 }
-                // Its message is passed over.
+                // The receive fails, and its message is dropped.
                 Err(error) => {
                     matching.fail(place, error.into());
                     body.to = To::Receive(NOBODY);
@@ -513,7 +515,7 @@ impl ReceiveStream {
         let mut moved = false;
         let pulled = self.try_pull_body(rank, matching, call, &mut moved);
         if let Err(end) = pulled {
-            // It will never be whole.
+            // The message will never be whole.
             if let Some(body) = self.body.take() {
                 matching.backlog.remove(body.unexpected_bytes());
                 if let To::Receive(place) = body.to {
@@ -565,7 +567,7 @@ impl ReceiveStream {
             (Some(_), _) => {
                 select.add(&self.lines);
             }
-            // One that nobody waits for stays where it is.
+            // A message that no receive waits for stays the head, and nothing behind it is taken meanwhile.
             (None, _) if self.head.is_some() => {}
             (None, _) => {
                 select.add(&self.lines);
@@ -626,7 +628,7 @@ fn fill<M: Message + ?Sized>(
     Ok(())
 }
 
-/// Takes pieces of a message out of a channel; `bytes` finds them in one of its messages.
+/// Takes the available pieces of a message out of a channel. `bytes` returns the bytes of one piece.
 fn pull<M: Message + ?Sized>(
     channel: &Receiver<M>,
     bytes: impl Fn(&M) -> &[u8],
@@ -668,7 +670,8 @@ impl End {
     }
 }
 
-/// Returns whether only rank `me` itself can send what the pattern takes; from any source, it is `among` these.
+/// Returns whether only rank `me` itself can send what the pattern takes. For any source, `among` are the possible
+/// senders.
 pub(crate) fn only_from_itself(pattern: Pattern, among: Option<&Members>, me: u32) -> bool {
     match pattern.source() {
         Some(source) => source == me,
@@ -706,7 +709,7 @@ pub(crate) fn hopeless<'a>(
         let end = end(rank)?;
         let is_known = match end {
             End::Ended => true,
-            // The channel of a rank that panics says so before its world does.
+            // The channel of a rank that panics shows its loss before its world does.
             End::Lost | End::Broken(_) => members.has_acknowledged(rank),
         };
         if !is_known {

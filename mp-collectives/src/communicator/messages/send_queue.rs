@@ -31,7 +31,7 @@ pub(crate) fn names(serial: u64) -> [String; 2] {
     ["lines", "chunks"].map(|channel| format!("communicator {serial}: {channel}"))
 }
 
-/// Of all that communicators open for themselves.
+/// The names of everything that communicators open for themselves.
 pub(crate) const NAMES: Namespace = Namespace::new("messages");
 
 pub(crate) const LINE_CHANNEL: Channel = NAMES.channel(Channel::degree(LINES));
@@ -214,16 +214,18 @@ impl Course {
         patient: bool,
     ) -> Result<Step, End> {
         if !self.begun && matches!(self.kind, Kind::Chunks | Kind::Moved | Kind::Payload) {
-            // If there is no way for the chunks, the receiver must not be made to look for them.
+            // The channel of chunks is opened before the line is sent: if that fails, the line must not make the
+            // receiver look for chunks.
             to.chunks()?;
         }
         if matches!(self.kind, Kind::Chunks | Kind::Payload)
             && self.gone == 0
             && to.rank.is_crowded()
         {
-            // Before the line, which may wake the receiver: once is enough. If there is room, lest
-            // a receiver that must know of the message first is never told of it. One that need
-            // not be woken finds out whose the message is while the chunk is written.
+            // In a crowded world the receiver may sleep. If the chunk is there before the line, the receiver is woken
+            // only once. This does not wait for room, because a receiver that must know of the message before it makes
+            // room would never be told. In a world that is not crowded, the line goes first, and the receiver reads it
+            // while the chunk is written.
             to.chunk(self, cargo, false)?;
         }
         if !self.begun {
@@ -377,8 +379,8 @@ impl Channels {
 struct Loans {
     /// `None` if lending is not possible.
     lender: Option<Lender>,
-    /// The number of messages that are not to be lent, after one for which the receiver was late. It doubles each time,
-    /// up to [`PAUSE_MOST`], so that receivers that are always late cost the sender nothing.
+    /// The number of next messages that are not lent, because the receiver was too late for the last loan. It doubles
+    /// each time, up to [`PAUSE_MOST`], so that receivers that are always late cost the sender nothing.
     pause: u32,
     last_pause: u32,
 }
@@ -401,7 +403,7 @@ impl Loans {
             self.pause -= 1;
             return Ok(false);
         }
-        // If there is no way for the chunks, the receiver must not be made to look for them.
+        // The channel of chunks is opened first: if that fails, the line must not make the receiver look for chunks.
         channels.chunks()?;
         let tell = |number| {
             first.set_loan(number);
@@ -429,9 +431,9 @@ pub(crate) struct Item {
 
 /// The progress of the messages that wait.
 pub(crate) enum Flushed {
-    /// They went as far as there are free slots; whether anything has been sent.
+    /// They went as far as there are free slots. The value tells whether anything has been sent.
     Moved(bool),
-    /// They went up to this one, which must not go eagerly.
+    /// All before this message went. It must not go eagerly.
     TooLong(Item),
 }
 
@@ -464,7 +466,7 @@ impl Kept {
         }
     }
 
-    /// Returns what the request is to give back.
+    /// Returns the buffer that the request gives back.
     pub(crate) fn back(self) -> Option<Box<dyn Any + Send>> {
         match self {
             Self::Owned(payload) => Some(payload.into_any()),
@@ -483,10 +485,10 @@ pub(crate) struct SendQueue {
     announced: Vec<u32>,
     /// The longest message, in bytes, that goes eagerly before the receiver says which may.
     pub(crate) longest: usize,
-    /// The type among them that was sent last.
+    /// The announced type that was sent last.
     last: Option<u32>,
     queue: VecDeque<Item>,
-    /// Looked for when the first message comes that is long enough.
+    /// `None` until the first message that is long enough to be lent.
     loans: Option<Loans>,
     full: Which,
     /// Whether a message of the caller's has begun and waits for room. Until it is complete, nothing else may be sent,
@@ -523,7 +525,7 @@ impl SendQueue {
         })
     }
 
-    /// Makes calls that wait for room return when there is news in the world other than this.
+    /// Makes calls that wait for room return when the number of the world's news is no longer `heard`.
     #[inline]
     pub(crate) fn heed(&mut self, heard: u32) {
         let Channels { lines, chunks, heard: before, .. } = &mut self.channels;
@@ -625,7 +627,7 @@ impl SendQueue {
     pub(crate) fn finalize(&mut self) {
         let mut course = Course::finalize();
         if self.queue.is_empty() {
-            // What is wrong with the way makes no difference any more.
+            // An error of the way makes no difference any more.
             let _ = self.advance(&mut course, &mut Cargo::Bytes(&[]), false);
         } else {
             self.push(course, Kept::Nothing, None);
@@ -667,7 +669,7 @@ impl SendQueue {
                     self.full = which;
                     return Ok(Flushed::Moved(moved));
                 }
-                // Only `advance` says so, below.
+                // Only `SendQueue::advance` returns this; `Course::advance` does not.
                 Step::TooLong => return Ok(Flushed::Moved(moved)),
                 Step::Done => {
                     moved = true;
@@ -688,7 +690,7 @@ impl SendQueue {
     /// Stops sending for this reason, and tells the receiver. If only a part of a message has been sent, it stays so.
     /// The receiver can't be told then, because it would take the notice for the rest of that message.
     pub(crate) fn stop(&mut self, end: End) -> End {
-        // The short way to send asks for a known type, and for nothing else.
+        // [`send_line`](Self::send_line) only checks whether the type is known. From now on none is.
         self.announced.clear();
         self.last = None;
         let begun = self.queue.front().is_some_and(|item| item.course.has_begun());
@@ -792,7 +794,7 @@ impl SendQueue {
         if bytes.len() >= LENT_LEAST && self.lend(lent, course, bytes)? {
             return Ok(Step::Done);
         }
-        // It was not too long just before, and is sent so, whatever the receiver says meanwhile.
+        // The caller has just found that the message may go eagerly, so it does, even if the notice has changed since.
         self.go_on(course, &mut Cargo::Bytes(bytes), true)
     }
 
@@ -821,7 +823,7 @@ impl SendQueue {
         lent.map_err(|end| self.stop(end))
     }
 
-    /// Adds a free slot to the wait where one is missing.
+    /// Adds the channel that was full to the wait.
     pub(crate) fn wait_in<'a>(&'a self, select: &mut Select<'a>) {
         match (self.full, &self.channels.chunks) {
             (Which::Chunks, Some(chunks)) => select.add_sender(chunks),

@@ -105,7 +105,7 @@ impl Pattern {
 #[derive(Debug)]
 pub(crate) enum Content {
     Inline(Inline),
-    /// In the landing, except for those here, which follow.
+    /// The first `landed` bytes are in the landing, and `rest` follows them. Nothing has landed with `None`.
     Bytes {
         landed: Option<usize>,
         rest: Vec<u8>,

@@ -45,9 +45,9 @@ pub(crate) const LINES_MOST: usize = FIRST + 8 * LINE;
 pub(crate) const LINES: u32 = 128;
 /// The largest number of bytes of a chunk.
 pub(crate) const CHUNK: usize = 32 << 10;
-/// Bytes of a message from which on its chunks are whole ones. A shorter one comes in halves, so that
-/// the receiver begins sooner: 64 KiB take a tenth less time (`cargo bench --bench ratios -- tagged`).
-/// To cut what is no longer than that as well costs more than it gains.
+/// Messages of at least this many bytes are cut into chunks of [`CHUNK`] bytes. Shorter ones are cut into halves of
+/// such a chunk, so that the receiver begins sooner: 64 KiB take a tenth less time (`cargo bench --bench ratios --
+/// tagged`). Cutting messages that fit into half a chunk would cost more than it gains.
 pub(crate) const HALVED: usize = 4 * CHUNK;
 /// The number of chunks that may be pending to a rank.
 pub(crate) const WINDOW: u32 = 8;
@@ -66,10 +66,10 @@ pub(crate) fn chunks(ranks: usize, cache: usize) -> u32 {
     (bytes / CHUNK).clamp(WINDOW as usize, MOST) as u32
 }
 
-/// Bytes of a message from which on it is lent where that can be. What the receiver has in its caches
-/// still, sent again, takes half as long as in chunks or less; what was written anew, as long with 8 KiB
-/// or 1 MiB and a fifth longer with 64 KiB, because the sender must get its lines back before it writes
-/// there again.
+/// Messages of at least this many bytes are lent where possible. A message that is sent again, and is still in the
+/// receiver's caches, takes at most half as long as in chunks. A message that was written anew takes as long as in
+/// chunks with 8 KiB or 1 MiB, and a fifth longer with 64 KiB, because the sender must get its lines back before it
+/// writes there again.
 pub(crate) const LENT_LEAST: usize = 4 << 10;
 
 /// Bits of a message's length in bytes: no process has more addresses.
@@ -103,7 +103,8 @@ impl Kind {
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
 
-    /// Returns whether it begins a message that a receive takes; the other kinds are between the two sides.
+    /// Returns whether such a line begins a message that a receive takes. The other kinds are for the engines of both
+    /// sides.
     pub(crate) fn is_message(self) -> bool {
         use Kind::{Chunks, Inline, Lent, Lines, Moved, Rendezvous};
         matches!(self, Inline | Lines | Chunks | Moved | Lent | Rendezvous)
@@ -201,8 +202,8 @@ impl Line {
     }
 
     /// Makes it a message in one line, of no more than [`INLINE_BYTES`], and 255 elements. The words behind the
-    /// elements keep their values. It is written word by word where the receiver will read it: a line made elsewhere
-    /// and copied here would wait for its own words.
+    /// elements keep their values. Each word is written where the receiver will read it: copying a line that was made
+    /// elsewhere would wait until its words are written.
     #[inline(always)]
     pub(crate) fn put_inline(
         &mut self,
@@ -313,7 +314,7 @@ impl Line {
     pub(crate) fn read(&self, source: u32) -> Option<(Kind, Envelope)> {
         let kind = Kind::from_byte(self.kind_byte())?;
         let (count, bytes, upper) = match kind {
-            // Of how many bytes only the type tells.
+            // The line has no number of bytes: it follows from the count and the type.
             Kind::Inline => (self.count() as u64, 0, 0),
             _ => {
                 let [count, bytes, ..] = self.payload;

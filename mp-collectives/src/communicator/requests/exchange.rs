@@ -131,7 +131,7 @@ impl Communicator {
     fn carry_out(&self, sends: Vec<Send<'_>>, receives: &mut [Receive<'_>]) -> Result<Vec<Status>> {
         let mut engine = self.engine.work();
         let engine = &mut *engine;
-        // First, so that what comes meanwhile goes where it belongs at once.
+        // Receives are posted first, so that messages that come meanwhile find them.
         let posted: Vec<Result<usize>> = receives
             .iter()
             .map(|receive| {

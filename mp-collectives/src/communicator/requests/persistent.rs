@@ -50,7 +50,7 @@ pub struct PersistentReceive<'a, B: BufferMut> {
 enum State<B, R> {
     Idle(B),
     Started(R),
-    /// Only while it changes.
+    /// Only within `start` and `wait`.
     Between,
 }
 

@@ -48,7 +48,7 @@ impl Ticket {
     #[inline(never)]
     fn abandon(&self) {
         let Place { home, handle } = &self.place;
-        // It is borrowed only where a panic came out of it.
+        // The engine is borrowed here only if a panic came out of it. Then nothing is done.
         home.engine.amend(|engine| match *handle {
             Handle::Receive(place) => engine.matching.abandon(place),
             Handle::Send(place) => engine.matching.abandon_send(place),
@@ -149,8 +149,8 @@ impl Communicator {
         self.send_meanwhile(buffer, to, tag, false)
     }
 
-    /// Works like [`nonblocking_send`](Self::nonblocking_send), but the request is done when the receiver has a receive for
-    /// the message (`MPI_Issend`).
+    /// Works like [`nonblocking_send`](Self::nonblocking_send), but the request is done when the receiver has a receive
+    /// for the message (`MPI_Issend`).
     pub fn nonblocking_synchronous_send<B: Buffer + 'static>(
         &self,
         buffer: B,
@@ -222,7 +222,8 @@ impl Communicator {
         let (place, rest) = match begun {
             Ok(begun) => begun,
             Err(error) => {
-                // A call that waits for the answer to it must not sleep.
+                // The failed send gets a place, so that a call that waits for the answer to it fails instead of
+                // sleeping.
                 let sending = Sending::new(to, envelope.context, tag);
                 let place = engine.matching.sends.insert(sending);
                 engine.not_sent(place, owned(kept), error);
@@ -256,7 +257,8 @@ impl Communicator {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> ReceiveRequest<B> {
-        // Made in one piece where the caller has it: whoever copies what was just written in pieces waits for them.
+        // The request is made in one piece where the caller has it, because a copy would wait for the stores that made
+        // it.
         let mut buffer = buffer;
         let (ticket, outcome) = match self.begin_receive(&mut buffer, source.into(), tag.into()) {
             Begun::Posted(place) => (Some(self.ticket(Handle::Receive(place))), None),
@@ -468,7 +470,7 @@ impl<B: Buffer + 'static> SendOperation<B> {
             if self.buffer.is_none() {
                 self.buffer = self.taken_back().or_else(|| self.given_back());
             }
-            // Where another send has failed, this one goes on when a part of it has gone.
+            // If another send has failed and a part of this message has gone, the wait goes on.
             if !another || self.buffer.is_some() {
                 break;
             }
@@ -553,7 +555,7 @@ impl<B: BufferMut> Pending for ReceiveOperation<B> {
 #[inline(never)]
 fn settled(Place { home, handle }: &Place, landing: &mut dyn Landing) -> Option<Result<Status>> {
     let landed = home.engine.glance(|engine| {
-        // Perhaps nothing can come for it any more.
+        // This also settles a receive for which nothing can come any more.
         let settled = engine.is_settled(*handle);
         settled.then(|| engine.matching.land(handle.place(), landing))?
     });
@@ -616,7 +618,8 @@ impl<B: BufferMut> Operation for ReceiveOperation<B> {
 
 impl<B: BufferMut> ReceiveOperation<B> {
     fn drive_and_finish(mut self) -> Result<(B, Status), Failed<B>> {
-        // Withdrawn later, it could take a message along.
+        // A receive that fails is taken back before the engine is lent again. Later, it might have taken a message
+        // already.
         let driven = drive_or(&mut self, None, |engine, place| engine.matching.abandon(place));
         if driven.is_err()
             && let Some(ticket) = self.ticket.take()

@@ -81,7 +81,8 @@ impl List {
         self.nodes().wrapping_add(node.wrapping_mul(self.node))
     }
 
-    /// Returns the word with a seat's node, also when another handle takes the seat: 0 for its first one.
+    /// Returns the word that names a seat's node. It stays when another handle takes the seat. 0 stands for the first
+    /// node.
     fn own(self, seat: Seat) -> usize {
         self.nodes() + (1 + self.seats) * self.node + seat * BLOCK
     }
@@ -124,7 +125,7 @@ impl CcSynch {
         Self { lists, groups, list, me, max_ops, lock, asked: Cell::new(0) }
     }
 
-    /// Of operations and results that are always the same: their length is known to the compiler.
+    /// Returns the words of a node. Their number follows from the types, so the compiler knows it.
     #[inline(always)]
     fn node<'a, S: Site, Op, Ret>(&self, site: &'a S, node: usize) -> Result<&'a [S::Word], Stop> {
         if node > self.list.seats {
@@ -166,12 +167,12 @@ impl CcSynch {
     ) -> Result<Outcome<Ret>, Stop> {
         let combined = self.combine(site, node_in(held), op, run);
         if let Some(lock) = &self.lock {
-            // As after every operation with a lock: it was executed.
+            // An error is ignored, as after every operation with a lock: the operations were executed.
             let _ = lock.release(site);
         }
         let (outcome, last) = combined?;
         own.store_relaxed(taken_over(current));
-        // Not before the lock is free: another group's turn comes first.
+        // The next seat of this group is told after the lock is free, so that another group's turn comes first.
         let last = self.node::<_, Op, Ret>(site, last)?;
         last[WAIT].store(0);
         site.fence();
@@ -231,9 +232,9 @@ fn tell<S: Site, Op: Plain, Ret: Plain>(
 ) {
     let owner = who(node[OWNER].load_relaxed());
     put(&ret, &node[ret_at::<Op>()..]);
-    // After the result and all that the operation has written, for those who find this rank dead.
+    // This comes after the result and all that the operation has written, for seats that find this rank dead.
     node[COMPLETED].store(1 + fate as u64);
-    // Before the owner goes on, and uses the node for something else.
+    // The note is cleared before the owner goes on and reuses the node.
     site.approach(me);
     node[WAIT].store(0);
     site.wake(owner);
@@ -268,7 +269,7 @@ impl Combiner for CcSynch {
 
         let wait = &mine[WAIT];
         let turn = site.wait(self.me, None, wait, || (wait.load() == 0).then_some(()));
-        // Who is before may live, and come to it.
+        // The seat before may live, and still execute the request.
         turn.map_err(Stop::unsure)?;
         if let Some(outcome) = told::<S, Op, Ret>(mine) {
             own.store_relaxed(taken_over(current));
@@ -296,7 +297,7 @@ impl Combiner for CcSynch {
         if mine[WAIT].load() != 0 {
             return Ok(None);
         }
-        // First, since nobody in the list is to wait for it with this seat.
+        // The lock is taken before the seat enters the list, so that no seat in the list has to wait for it.
         if let Some(lock) = &self.lock
             && !lock.try_acquire(site)?
         {
@@ -305,7 +306,7 @@ impl Combiner for CcSynch {
         let own = site.word(self.list.own(self.me))?;
         let held = held(own, self.me);
         self.renew::<_, Op, Ret>(site, held)?;
-        // If it is unchanged, nobody has used that node since the look.
+        // If the tail is unchanged, no seat has used that node since the look.
         if tail.compare_exchange(seen, held - 1).is_err() {
             if let Some(lock) = &self.lock {
                 lock.release(site)?;

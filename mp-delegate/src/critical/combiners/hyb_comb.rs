@@ -68,7 +68,8 @@ pub struct HybComb {
     line: usize,
     answer: usize,
     answers: usize,
-    /// Where a word for each seat is that names its node, also when another handle takes the seat: 0 for its first one.
+    /// Index of the words that name the seats' nodes. They stay when other handles take the seats. 0 stands for the
+    /// first node.
     owns: usize,
     seats: usize,
     me: Seat,
@@ -202,7 +203,7 @@ impl HybComb {
             let answer = answered.load();
             (answer >> FATE_BITS == number).then_some(Fate::from_bits(answer))
         });
-        // The combiner may live, and come to it.
+        // The combiner may live, and still execute the request.
         let fate = fate.map_err(Stop::unsure)?;
         self.asked.set(0);
         Ok(Outcome { fate, ret: get(&answer[RET..]) })
@@ -243,12 +244,12 @@ impl HybComb {
             let there = &line[ROUND];
             match site.wait(self.me, None, there, || (there.load() == here).then_some(())) {
                 Ok(()) => self.serve(site, (my_id, completed), line, run)?,
-                // The own operation was executed, and those who are not served begin again. The node
-                // stays where it is in a queue that is void.
+                // This seat's operation was executed, and the seats that are not served begin again. The node stays in
+                // the void queue.
                 Err(Stop::Void) => {
                     return Ok(outcome);
                 }
-                // The seat must not go on, since it is the head of the queue for ever.
+                // The seat must not go on, because it remains the head of the queue.
                 Err(stop) => return Err(stop.unsure()),
             }
             completed += 1;
@@ -290,7 +291,7 @@ impl HybComb {
         );
         site.begin(self.me, (self.nodes + node * self.node + NODE + place * self.line) as u64);
         self.tell(site, (sender, number), run(sender, get(&line[OP..])))?;
-        // Before the node changes hands, and the line is used for something else.
+        // The note is cleared before the node changes hands and the line is reused.
         site.approach(self.me);
         Ok(())
     }
@@ -305,7 +306,7 @@ impl HybComb {
     ) -> Result<(), Stop> {
         let answer = self.line_of(site, sender)?;
         put(&ret, &answer[RET..]);
-        // After the result and all that the operation has written, for those who find this rank dead.
+        // This comes after the result and all that the operation has written, for seats that find this rank dead.
         answer[ANSWERED].store(number << FATE_BITS | fate as u64);
         site.wake(sender);
         Ok(())
@@ -333,7 +334,8 @@ impl Combiner for HybComb {
             }
             let node = self.node(site, node_of(seen))?;
             // 14
-            // Where nobody has come since, the node is closed, and the line at hand: a look is enough.
+            // If no seat has come since this one left the node, the node is closed and still in the cache: a look is
+            // enough.
             let is_left = node_of(seen) == self.left.get() && self.is_closed(node);
             let (round, place) = if is_left { (0, 0) } else { split(node[N_OPS].fetch_add(1)) };
             if round != 0 && place < self.max_ops {
@@ -355,7 +357,7 @@ impl Combiner for HybComb {
             failed += 1;
             lemma!(failed <= self.failures, "starvation freedom: one more, and it is a swap");
         };
-        // In the queue already is what this seat has left there: see `combine`.
+        // A node of this seat that is in the queue already was left there when the queue became void: see `combine`.
         let is_closed = before == CLOSED;
         let before = node_of(before);
         if is_closed || before == my_id {
@@ -392,13 +394,13 @@ impl Combiner for HybComb {
         }
         let own = self.own(site, self.me)?;
         let my_id = if own.load_relaxed() == 0 { self.me + 1 } else { who(own.load_relaxed()) };
-        // In the queue already is what this seat has left there: see `combine`.
+        // A node of this seat that is in the queue already was left there when the queue became void: see `combine`.
         if node_of(seen) == my_id {
             return Err(Stop::Void);
         }
         let mine = self.node(site, my_id)?;
         self.prepare(mine);
-        // If it is unchanged, nobody has combined with that node since the look.
+        // If the word is unchanged, no seat has combined with that node since the look.
         if last.compare_exchange(seen, me_in(my_id, mine)).is_err() {
             return Ok(None);
         }
@@ -440,9 +442,9 @@ impl Combiner for HybComb {
         self.tell(site, request(site.words(at as usize, self.line)?)?, outcome)
     }
 
-    /// Closes the nodes as well: a seat that has seen one in the queue before may register there much later. A seat
-    /// that registers before the node is closed is seen to be in the code, and one that opens another node is still by
-    /// the next time.
+    /// Closes the nodes as well, because a seat that has seen one in the queue before may register there much later. If
+    /// it registers before the node is closed, its mark shows that it is in the code. A seat that opens its node
+    /// meanwhile is done with that by the next call.
     fn close<S: Mortal>(&self, site: &S) -> Result<bool, Stop> {
         let mut was_closed = site.word(self.last)?.swap(CLOSED) == CLOSED;
         for node in 0..=self.seats {
@@ -510,8 +512,7 @@ fn open(mine: &[impl AnyWord]) -> u32 {
     let round = next_round(mine);
     let open = u64::from(round) << ROUND_AT;
     if cfg!(loom) {
-        // Loom takes a store that is unordered with others' additions for the older one, as no
-        // processor does.
+        // Loom may place this store before others' additions that are not ordered with it. No processor does.
         mine[N_OPS].swap(open);
     } else {
         mine[N_OPS].store(open);

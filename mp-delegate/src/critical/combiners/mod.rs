@@ -97,7 +97,7 @@ pub(super) fn combine_again<S: Mortal, C: Combiner, Op: Plain, Ret: Plain>(
         let mut queue = Queue { combiner, me, run, rescue, outcome: None, of: PhantomData };
         let healed = heal(&mut queue, site, me, asked, None);
         let outcome = queue.outcome;
-        // Somebody may yet execute it.
+        // Another seat may yet execute the operation.
         healed.map_err(|stop| if asked { stop.unsure() } else { stop })?;
         if let Some(outcome) = outcome {
             return Ok(outcome);
@@ -168,7 +168,7 @@ where
 
     fn repair(&mut self, site: &S, request: u64) -> Result<(), Stop> {
         if request == 0 {
-            // His own, of which nobody is to be told.
+            // The dead seat was executing its own operation, so no other seat waits for an answer.
             self.rescue.repair();
             return Ok(());
         }
@@ -180,10 +180,10 @@ where
         }
         let is_good = self.rescue.repair();
         let outcome = if is_good && !site.is_dead(owner) && self.rescue.is_idempotent(&op) {
-            // It may be cut short once more.
+            // The request is noted, because this seat may be killed in the middle of it, too.
             site.begin(self.me, request);
             match (self.run)(owner, op) {
-                // So it would be told of one that was not begun.
+                // `Poisoned` would tell the owner that the operation was not begun.
                 Outcome { fate: Fate::Poisoned, .. } => Outcome::without(Fate::Unknown),
                 outcome => outcome,
             }

@@ -229,16 +229,16 @@ fn combines<C: Kind>(case: Case) {
         });
         model.check();
         assert_eq!((model.counted(), model.repairs()), (seats * times as usize, 0));
-        // Who waits has a place in a queue of combiners. Each of the others combines once before it,
-        // and executes its own operation and so many others.
+        // A waiting seat has a place in a queue of combiners. Each of the other seats combines once before it, and
+        // executes its own operation and `max_ops` others.
         let most = (seats - 1) * (1 + max_ops);
         assert!(model.overtaken() <= most, "{} came before one that waited", model.overtaken());
     });
 }
 
-/// The first seats die instead of a store, each after so many. The others get everything that they ask for, on a good
-/// value, except for operations that were pending, and know of each operation whether it was executed, with the same
-/// exception. Returns whether the last of those that were to die lived.
+/// Each of the first seats dies instead of a store, after as many as `stores` tells. The others get everything that
+/// they ask for, on a good value, except for operations that were pending, and know of each operation whether it was
+/// executed, with the same exception. Returns whether the last of those that were to die lived.
 fn survives<C: Kind>(case: Case, stores: &[u64], odd: u64) -> bool {
     let Case { seats, times, max_ops, .. } = case;
     let model = Model::new(C::words(seats, max_ops), seats);

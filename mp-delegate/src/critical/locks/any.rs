@@ -61,7 +61,7 @@ impl AnyLock {
         with_lock!(self, lock => lock.acquire(site))
     }
 
-    /// Gives it up, under the same condition as `acquire`.
+    /// Gives the lock up, under the same condition as `acquire`.
     #[cfg(feature = "internals")]
     pub fn release<S: Site>(&self, site: &S) -> Result<(), Stop> {
         with_lock!(self, lock => lock.release(site))

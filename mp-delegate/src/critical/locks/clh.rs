@@ -22,7 +22,8 @@ const NO_NODE: u64 = NODES;
 pub struct Clh {
     tail: usize,
     nodes: usize,
-    /// The node of the seat, also when another handle takes the seat: 0 for its first one.
+    /// Index of the word that names the seat's node. It stays when another handle takes the seat. 0 stands for the
+    /// first node.
     own: usize,
     me: Seat,
     seats: usize,
@@ -88,7 +89,7 @@ impl Lock for Clh {
     fn come<S: Site>(&self, site: &S, [tail, own, _]: [&S::Word; 3]) -> Result<(), u64> {
         let held = self.prepare(site, own).map_err(|_| NO_NODE)?;
         let before = tail.swap(held - 1);
-        // If the tail is closed or broken, `before` names no node. Then `queue` says what is wrong.
+        // If the tail is closed or broken, `before` names no node. Then `queue` returns the error.
         let node = self.node_before(site, before).map_err(|_| before)?;
         if node[LOCKED].load() != 0 {
             return Err(before);
@@ -105,7 +106,7 @@ impl Lock for Clh {
         }
         let node = self.node_before(site, before)?;
         self.before.set(before);
-        // Before the last look: whoever gives the lock up afterwards finds it.
+        // The waiter is stored before the last look, so that a seat that gives the lock up afterwards finds it.
         node[WAITER].store(someone(self.me));
         let locked = &node[LOCKED];
         site.wait(self.me, None, locked, || (locked.load() == 0).then_some(()))
@@ -118,7 +119,7 @@ impl Lock for Clh {
             return Ok(false);
         }
         let held = self.prepare(site, site.word(self.own)?)?;
-        // If it is unchanged, nobody has used that node since the look.
+        // If the tail is unchanged, no seat has used that node since the look.
         if tail.compare_exchange(seen, held - 1).is_err() {
             return Ok(false);
         }
@@ -134,7 +135,7 @@ impl Lock for Clh {
         node[LOCKED].store(0);
         site.fence();
         let waiter = node[WAITER].load_relaxed();
-        // The node before is nobody's any more.
+        // The node before belongs to no other seat any more.
         own.store_relaxed(taken_over(self.before.get()));
         if waiter != 0 {
             site.wake(who(waiter));
@@ -174,7 +175,7 @@ mod tests {
         place::{OBJECTS, Place, open_region},
     };
 
-    /// Also to a seat that has the first node, which lies right behind the tail.
+    /// This includes a seat that has the first node, which lies right behind the tail.
     #[test]
     fn a_closed_queue_lets_nobody_in() {
         let rank = World::solo().unwrap();
@@ -209,7 +210,7 @@ mod tests {
             assert!(matches!(lock.try_acquire(&place), Err(Stop::Corrupt)), "{broken:#x}");
             assert_eq!((word.load(), tail.load()), (broken, before));
         }
-        // Broken while the seat has the lock, it keeps nobody from taking the lock later.
+        // A word that breaks while the seat has the lock keeps no seat from taking the lock later.
         word.store(0);
         lock.acquire(&place).unwrap();
         word.store(1 << 24);

@@ -6,8 +6,8 @@
 //! it looks at one line while it waits. Numbers of lines are those of the algorithm.
 //!
 //! Taking a message out writes its line, which costs one more transfer if the line was just read. So the successor's
-//! message is taken out while the seat waits, and ALLOW is not taken out at all: the seat that asks for it says which
-//! number it is to be this time.
+//! message is taken out while the seat waits, and ALLOW is not taken out at all. It is a number that changes: the seat
+//! that asks for it tells which number it waits for this time.
 
 use std::cell::Cell;
 

@@ -80,7 +80,7 @@ pub(in crate::critical) fn come<S: Site>(
 ) -> Result<(), u64> {
     mark.store(seat::APPROACHES);
     lock.come(site, words)?;
-    // Before what is written to the value, for those who find this rank dead.
+    // This comes before anything is written to the value, for seats that find this rank dead.
     mark.note(seat::ENTERED);
     Ok(())
 }

@@ -84,7 +84,7 @@ impl Lock for Mcs {
     #[inline(never)]
     fn hand_over<S: Site>(&self, site: &S) -> Result<(), Stop> {
         let next = site.word(self.node(self.me) + NEXT)?;
-        // Perhaps somebody is between the swap and the store.
+        // A seat may be between the swap of the tail and the store in this node.
         let after = site.wait(self.me, None, next, || Some(next.load()).filter(|&n| n != 0))?;
         site.word(self.node(who(after)).wrapping_add(LOCKED))?.store(0);
         site.wake(who(after));
@@ -122,11 +122,11 @@ mod tests {
         let lock = Mcs::new(own, 0);
         let tail = place.word(own).unwrap();
         tail.store(CLOSED);
-        // The seat comes again, has made its node new, and has not queued up.
+        // The seat comes again: it has reset its node, but it is not in the queue yet.
         let node = place.words(lock.node(0), 2).unwrap();
         node[NEXT].store_relaxed(0);
         node[LOCKED].store_relaxed(1);
-        // Who was behind it in the queue that is void writes, and leaves.
+        // A seat that was behind it in the void queue writes to the node, and leaves.
         node[NEXT].store(someone(1));
         assert!(lock.reopen(&place).unwrap());
         assert_eq!(tail.swap(someone(0)), 0);

@@ -65,8 +65,9 @@ fn ask<L: Lock>(lock: L, model: &Model, me: Seat, times: usize) {
     }
 }
 
-/// The first seats die instead of a store, each after so many. The others get everything that they ask for, on a good
-/// value, which is repaired only if the lock holder was killed. Returns whether the last of the first seats lived.
+/// Each of the first seats dies instead of a store, after as many as `stores` tells. The others get everything that
+/// they ask for, on a good value, which is repaired only if the lock holder was killed. Returns whether the last of the
+/// first seats lived.
 fn survives<L: Lock>(
     words: usize,
     case: Case,
@@ -83,7 +84,7 @@ fn survives<L: Lock>(
     model.check();
     let living = lived.iter().filter(|&&lived| lived).count();
     assert!(model.ended(Ended::Done) >= living * times, "not all came in");
-    // Who repairs may die as well.
+    // A seat that repairs may die as well.
     let had = (0..seats).filter(|&me| !lived[me] && model.has_begun(me)).count();
     assert!(model.repairs() <= had * stores.len(), "repaired, and nobody died that had the value");
     lived[stores.len() - 1]
@@ -194,7 +195,7 @@ fn outlives_a_try<L: Lock>(
             return model.live_for(me, stores, || try_it(lock(me), model, me, 0..2));
         }
         ask(lock(me), model, me, 1);
-        // The other one may be gone with the lock.
+        // Seat 0 may have died with the lock.
         try_it(lock(me), model, me, 2..3);
         true
     });

@@ -12,8 +12,8 @@ const USE: u64 = NODES + 1;
 /// [`CLOSED`](crate::critical::heal::CLOSED) is no node.
 pub(in crate::critical) const MOST_SEATS: usize = NODES as usize - 2;
 
-/// Returns the word of a seat, which has 1 + the node of the seat, also when another handle takes the seat. At first
-/// that is the seat's own node, after node 0.
+/// Returns the word of a seat, which is 1 + the seat's node. It stays when another handle takes the seat. At first the
+/// node is 1 + the seat, because node 0 is the spare one.
 #[inline(always)]
 pub(in crate::critical) fn held(own: &impl AnyWord, me: Seat) -> u64 {
     let held = own.load_relaxed();

@@ -50,7 +50,8 @@ impl Lock for Tas {
             loop {
                 let seen = word.load();
                 if seen & !SLEEPERS == 0 {
-                    // Others may sleep, and nobody knows: whoever has waited says so.
+                    // Other seats may still sleep although the word does not show it. So a seat that has waited sets
+                    // the flag.
                     if word.compare_exchange(seen, mine | SLEEPERS).is_ok() {
                         return Some(());
                     }
@@ -59,7 +60,7 @@ impl Lock for Tas {
                 {
                     return None;
                 }
-                // Changed meanwhile, perhaps by somebody who saw no sleeper.
+                // The word has changed meanwhile, perhaps by a seat that saw no sleeper.
             }
         })
     }

@@ -65,7 +65,7 @@ impl<const N: usize> Deref for Bytes<N> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // Whatever another rank has written into it.
+        // Another rank may have written any length into it.
         let len = usize::from(self.len).min(N);
         &bytemuck::bytes_of(self)[1..][..len]
     }

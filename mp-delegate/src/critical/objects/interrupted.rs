@@ -46,7 +46,7 @@ mod tests {
     };
     use crate::critical::Object;
 
-    /// A store with so many places, and values in it.
+    /// A store with `room` places, and values in it.
     trait Store: Clone {
         fn new(room: usize) -> Self;
         fn apply(&mut self, op: Op) -> Answer;
@@ -133,7 +133,7 @@ mod tests {
             let ended = within(steps, || {
                 let _ = cut.apply(op(last));
             });
-            // The other end goes on meanwhile.
+            // The other end goes on before the repair.
             let (mut all, mut busy) = ([before.clone(), after.clone()], cut.clone());
             assert!(cut.repair(last.is_some()));
             let found = cut.clone().drain();

@@ -86,7 +86,7 @@ impl<K: Plain, V: Plain> Object for Map<K, V> {
                 MapAnswer::of_number(keys)
             }
             REPAIR => MapAnswer::of_number(table.repair()),
-            // LEN. There are no others, but any bits are one.
+            // `LEN`. There are no other codes, but another rank may have written any bits.
             _ => MapAnswer::of_number(table.len()),
         }
     }

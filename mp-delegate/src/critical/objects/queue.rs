@@ -48,7 +48,7 @@ impl Object for Queue {
         let Some(first) = cells.first().filter(|_| len > 0) else {
             return Answer::refused(op.value);
         };
-        // Memory of all ranks: within bounds, whatever is there.
+        // Other ranks may have written any bits: bring them within bounds.
         let oldest = (first[ENDS] >> 32) as u32 % len;
         let count = (first[ENDS] as u32).min(len);
         let (at, oldest, count) = match op.to_put() {
@@ -62,7 +62,7 @@ impl Object for Queue {
             cell[VALUE] = value;
         }
         let value = cell[VALUE];
-        // Until now it was not executed.
+        // The operation is executed by the next write.
         settle(cell);
         cells[0][ENDS] = u64::from(oldest) << 32 | u64::from(count);
         Answer::done(value)
@@ -74,7 +74,7 @@ impl Object for Queue {
     }
 }
 
-/// Returns the place that is so many places after another one, in a ring.
+/// Returns the place that is `further` places after `place`, in a ring.
 fn wrapped(place: u32, further: u32, len: u32) -> u32 {
     let there = u64::from(place) + u64::from(further);
     let len = u64::from(len);

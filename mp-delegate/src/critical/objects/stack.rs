@@ -43,7 +43,7 @@ impl Object for Stack {
     type Ret = Answer;
 
     fn apply(cells: &mut [[u64; 2]], op: Op) -> Answer {
-        // Memory of all ranks: not more than there can be, whatever is there.
+        // Other ranks may have written any bits: bring the count within bounds.
         let count = cells.first().map_or(0, |first| first[COUNT].min(cells.len() as u64));
         let (at, count) = match op.to_put() {
             Some(_) => (count, count + 1),
@@ -54,7 +54,7 @@ impl Object for Stack {
             cell[VALUE] = value;
         }
         let value = cell[VALUE];
-        // Until now it was not executed.
+        // The operation is executed by the next write.
         settle(cell);
         cells[0][COUNT] = count;
         Answer::done(value)

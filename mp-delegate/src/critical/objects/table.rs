@@ -182,7 +182,7 @@ impl<'a, K: Plain, V: Plain> Table<'a, K, V> {
             }
         }
         settle(&mut *self.entries);
-        // What has moved may have left a gap before others.
+        // An entry that was moved may have left a gap before others.
         while (0..self.entries.len()).filter(|&at| self.put_right(at)).count() > 0 {}
         let used = self.used();
         if let Some(first) = self.entries.first_mut() {
@@ -203,7 +203,7 @@ impl<'a, K: Plain, V: Plain> Table<'a, K, V> {
         if found == Ok(at) {
             return false;
         }
-        // Twice the same for a while, rather than not at all.
+        // The entry is there twice for a while, so that it is never lost.
         if let Err(Some(gap)) = found {
             self.entries[gap].fill(tag, key, value);
             settle(&mut *self.entries);
@@ -249,7 +249,7 @@ impl<'a, K: Plain, V: Plain> Table<'a, K, V> {
             if tag == 0 {
                 break;
             }
-            // It may fill the gap, unless its home is behind that.
+            // The entry may fill the gap, unless its home is behind the gap.
             if self.distance(self.home(tag), next) >= self.distance(gap, next) {
                 self.entries[gap].fill(tag, key, value);
                 settle(self);
@@ -411,7 +411,7 @@ mod tests {
                 let ended = within(steps, || {
                     let _ = apply(&mut table, last);
                 });
-                // Who repairs is killed after any step, too.
+                // The repair is killed after any step, too.
                 for steps in 0.. {
                     let mut table = Table { entries: &mut table.entries.to_vec() };
                     let repaired = within(steps, || _ = table.repair());

@@ -23,12 +23,11 @@ use mp_core::{
 use super::{Answer, Full, settle};
 use crate::critical::{Object, Protected, Section, Server, error::bad, place::open_region};
 
-/// The names of the parts of a queue: each is its queue's.
+/// The parts of a queue: each has the queue's name.
 const NODES: Namespace = Namespace::new("nodes");
 const ENQUEUERS: Namespace = Namespace::new("enqueue");
 const DEQUEUERS: Namespace = Namespace::new("dequeue");
 
-/// Index in a node.
 const MARK: usize = 0;
 const VALUE: usize = 1;
 const NODE: usize = 2;

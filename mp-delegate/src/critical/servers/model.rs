@@ -17,7 +17,7 @@ use crate::critical::{
 
 /// Returns a world with so many clients; the last bed is the server's.
 fn world(clients: usize, slots: Slots) -> Model {
-    // One more word, for who has done all.
+    // One more word counts the clients that have left.
     Model::new(slots.words() + 1, clients + 1)
 }
 
@@ -70,7 +70,7 @@ fn ask(model: &Model, slots: Slots, me: Seat, times: u64, at_once: u64) {
             let outcome: Outcome<u64> = client.collect(model, ticket).unwrap().unwrap();
             match outcome.fate {
                 Fate::Done => {
-                    // Not before the one before, which perhaps was not executed.
+                    // It was executed after the operation before, which perhaps was not executed.
                     assert!(outcome.ret >= op + time.saturating_sub(2));
                     model.note(op, Ended::Done);
                 }
@@ -228,7 +228,7 @@ fn a_client_that_dies_disturbs_nobody() {
     });
 }
 
-/// Offers so many operations, each for a time, between two that it waits for.
+/// Offers so many operations, each until a limit is over, and then has one executed without a limit.
 fn offer(model: &Model, slots: Slots, me: Seat, times: u64) {
     let mut client = Client::new(slots, model, me, Backoff::None).unwrap();
     let limit = Limit::new(Wait::forever());
@@ -302,7 +302,7 @@ fn what_is_taken_back_is_not_executed_by_the_one_who_follows() {
 fn an_offer_is_begun_or_taken_back() {
     explore(3, || {
         let model = Model::new(1, 2);
-        // Before the message.
+        // The client makes its wish before it sends the message.
         mp::make_wish(model.word(0).unwrap(), 1);
         let made = each(&model, 2, |me, model| {
             let wish: &Word = model.word(0).unwrap();

@@ -198,7 +198,7 @@ impl Way {
         let (Self { rank, server, .. }, name) = (self, name(place));
         let mut ask = rank.sender(&name, *server, requests::<Op, Ret>(in_flight))?;
         let told = rank.receiver(&name, *server, responses::<Op, Ret>(in_flight))?;
-        // Whoever waits here would lose a result by the error of something else.
+        // A wait here must not end with the error of something else, because a result would be lost.
         let wait = Wait::forever().despite_failure();
         ask.set_wait(wait);
         told.set_wait(wait);
@@ -220,12 +220,12 @@ impl Follow<Place, Sender<[u64]>, Receiver<[u64]>> for Way {
         };
         let poll = || {
             look().or_else(|| {
-                // Who follows may have come, and gone, since the first look.
+                // The successor may have come, and gone, since the first look.
                 place.unserved_after(self.first).then(|| look().unwrap_or(Err(Stop::Unserved)))
             })
         };
         let next = match limit {
-            // One look, since the rank may be in a wait that brings this on.
+            // With a limit that is over this looks once, because the rank may be in a wait that brings this on.
             Some(limit) if limit.is_over() => poll().transpose()?,
             Some(limit) => place.wait_until(self.me, word, limit, poll)?.transpose()?,
             None => Some(place.wait(self.me, None, word, poll)??),
@@ -249,14 +249,13 @@ pub struct Client<Ret, A = Sender<[u64]>, B = Receiver<[u64]>, W = Way> {
     ask: A,
     told: B,
     in_flight: usize,
-    /// The same; 0 when the server is gone.
+    /// The same number, or 0 when the server is gone.
     room: u64,
     /// The number of operations that were handed over.
     asked: u64,
     /// How many of those were sent to servers before this one.
     earlier: u64,
-    /// The word that says which operation may be taken back, and the last one for which it did: the word is for
-    /// one at a time.
+    /// Index of the word that names the operation that may be taken back, followed by the last operation that it named.
     wish: usize,
     offered: u64,
     /// Operations that were not sent.
@@ -365,7 +364,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         W: Follow<S, A, B>,
     {
         if self.asked == self.answers.known && self.room > 0 {
-            // Nothing is under way: past the draft.
+            // Nothing is in flight, so the operation is sent without the draft.
             match self.ask.send(words_of::<Op>(), |words| write(op, words)) {
                 Ok(()) => {
                     self.asked += 1;
@@ -404,7 +403,8 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         self.flush_within::<S, Op>(site, None).map(drop)
     }
 
-    /// Does the same if there is a server before the limit, if any, is over. Returns whether all operations were sent.
+    /// Works like [`flush`](Self::flush) if there is a server before the limit, if any, is over. Returns whether all
+    /// operations were sent.
     #[inline]
     fn flush_within<S: Site, Op: Plain>(
         &mut self,
@@ -444,7 +444,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         let followed = self.way.follow::<Op, Ret>(site, self.in_flight, limit)?;
         let Some((ask, told)) = followed else { return Ok(false) };
         (self.ask, self.told) = (ask, told);
-        // Operations are counted anew, and none of them is what was taken back before.
+        // Operations are counted anew, and the word must not name one of them because of an earlier offer.
         site.word(self.wish)?.store_relaxed(0);
         self.earlier = self.answers.sent;
         self.room = self.in_flight as u64;
@@ -478,7 +478,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
         }
         let number = self.asked + 1;
         self.offered = number;
-        // The server sees it when it sees the message.
+        // The server sees the wish when it sees the message.
         make_wish(site.word(self.wish)?, number - self.earlier);
         match self.ask.send(words_of::<Op>(), |words| write(op, words)) {
             Ok(()) => {
@@ -605,7 +605,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
     #[inline(always)]
     fn receive(&mut self) -> Result<(), Stop> {
         let Self { told, answers, looks, .. } = self;
-        // Those of the channel are few where ranks share cores; the server may have one for itself.
+        // The channel looks only a few times where ranks share cores, but the server may have a core of its own.
         look(*looks, || (!told.seems_empty()).then_some(()));
         match told.receive(|response| answers.decode(response)).flatten() {
             Ok(()) => Ok(()),
@@ -625,7 +625,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
     #[cold]
     fn give_up(&mut self, stop: Stop) -> Result<(), Stop> {
         let Stop::Unserved = stop else { return Err(stop) };
-        // Its answers outlive it.
+        // Answers that the server has sent are still there.
         while let Ok(true) = self.poll() {}
         while self.answers.known < self.answers.sent {
             self.answers.keep(Outcome::without(Fate::Unknown));
@@ -635,7 +635,7 @@ impl<Ret: Plain, A: Outlet, B: Inlet, W> Client<Ret, A, B, W> {
     }
 }
 
-/// What a wish says of an operation of this number.
+/// The state of the operation that a wish names, below the operation's number.
 const STATE_BITS: u64 = 2;
 const OFFERED: u64 = 1;
 const ACCEPTED: u64 = 2;
@@ -740,7 +740,6 @@ impl<A: Inlet, B: Outlet> Served<A, B> {
     /// Executes what a message of each client asks for, if there is one. Returns whether there was any. `busy` is
     /// called before an operation and after it. `may_begin` says, for a client and an operation's number, whether the
     /// operation was not taken back.
-    /// was not taken back.
     #[inline(always)]
     pub fn round<Op: Plain, Ret: Plain>(
         &mut self,
@@ -753,7 +752,7 @@ impl<A: Inlet, B: Outlet> Served<A, B> {
             let mut execute = |op: &[u64]| {
                 *count += 1;
                 if !may_begin(*seat, *count) {
-                    // Nobody asks what became of it.
+                    // The client has taken the operation back, and does not ask for its outcome.
                     return Outcome::without(Fate::Unknown);
                 }
                 busy(true);
@@ -766,7 +765,7 @@ impl<A: Inlet, B: Outlet> Served<A, B> {
             }
             let results = &mut self.results;
             let unit = words_of::<Op>();
-            // A client that is gone asks no more; what it had asked before comes first.
+            // An error means that the client is gone, and that all its requests have been taken.
             let Ok(Some(only)) = asked.try_receive(|request| {
                 if request.len() == unit {
                     return Ok(Some(execute(request)));
@@ -789,7 +788,7 @@ impl<A: Inlet, B: Outlet> Served<A, B> {
                 continue;
             };
             worked = true;
-            // There is room: a client has not more in flight than that. Or it is gone.
+            // There is room, because a client never has more in flight. An error means that the client is gone.
             let _ = match only? {
                 Some(Outcome { fate, ret }) => tell.send(1 + words_of::<Ret>(), |response| {
                     response[0] = fate as u64;
@@ -856,7 +855,7 @@ mod tests {
         }
     }
 
-    /// The sending end to a server that takes so many messages.
+    /// The sending end to a server that takes this many messages.
     struct Fragile(usize);
 
     impl Outlet for Fragile {

@@ -50,7 +50,7 @@ const COUNT_BITS: u64 = 8;
 const COUNT: u64 = 0xf;
 /// Beside the count: the client may take the operation back.
 const OFFERED: u64 = 0x80;
-/// In a response's first word, below the low half of its number: the fates, and how many.
+/// The place of the low half of a response's number in its first word. Below it are the fates, and the count.
 const NUMBER: u64 = 32;
 
 /// Where the lines of each seat's requests lie. All ranks compute the same.
@@ -79,7 +79,7 @@ const INDEX_AT: u64 = 40;
 
 /// Returns the word for the seat, the operation in the line, and the line's number.
 fn progress(seat: Seat, index: usize, number: u64) -> u64 {
-    // 1 + the seat: nothing is 0.
+    // It has 1 + the seat, so that 0 means nothing.
     (seat as u64 + 1) << SEAT_AT | (index as u64) << INDEX_AT | number & ((1 << INDEX_AT) - 1)
 }
 
@@ -367,7 +367,7 @@ impl Client {
         let is_first = site.begin_wait();
         let waited = site.wait(self.me, None, head, || {
             look().or_else(|| {
-                // What was answered before the end is visible by now.
+                // A response from before the server's end is visible by now.
                 site.unserved().then(|| look().unwrap_or(Err(Stop::Unserved)))
             })
         });
@@ -379,7 +379,7 @@ impl Client {
         Ok(())
     }
 
-    /// Does the same until the limit is over. Returns whether the response is there.
+    /// Works like [`await_line`](Self::await_line) until the limit is over. Returns whether the response is there.
     fn await_until<S: Site>(&mut self, site: &S, number: u64, limit: &Limit) -> Result<bool, Stop> {
         if number <= self.answered {
             return Ok(true);
@@ -391,7 +391,7 @@ impl Client {
         };
         let waited = site.wait_until(self.me, head, limit, || {
             look().or_else(|| {
-                // What was answered before the end is visible by now.
+                // A response from before the server's end is visible by now.
                 site.unserved().then(|| look().unwrap_or(Err(Stop::Unserved)))
             })
         })?;
@@ -403,7 +403,7 @@ impl Client {
     }
 
     fn look_seldom<S: Site>(&mut self, site: &S, mut look: impl FnMut() -> bool) {
-        /// After so many looks the server is busy with others, or not there.
+        /// After this many looks the server is busy with others, or absent.
         const LOOKS: u32 = 100;
         /// The longest time between two looks.
         const LONGEST: Duration = Duration::from_micros(57);
@@ -417,7 +417,7 @@ impl Client {
         }
         if self.backoff == Backoff::Tuned {
             self.pauses = match looks {
-                // It may have been there for long.
+                // The response may have been there for long, so the pause becomes shorter.
                 1 => (self.pauses - self.pauses / 8).max(2) - 1,
                 2 => self.pauses,
                 _ => (self.pauses + 1 + self.pauses / 8).min(site.pauses(LONGEST)),
@@ -572,7 +572,7 @@ impl Served {
         let [_, fated, fates] = site.words(self.slots.first, SERVER)? else {
             return Err(Stop::Corrupt);
         };
-        // The results of those before lie in the draft.
+        // The results of earlier operations of the line are in the draft. The fates may be those of another line.
         if fated.load() != progress(seat, 0, next) {
             fates.store_relaxed(0);
             fated.store(progress(seat, 0, next));
@@ -588,7 +588,7 @@ impl Served {
             index + 1
         };
         let mut finish = |seat, op| match (run(seat, op), std::mem::take(&mut is_first)) {
-            // So it would be told of one that was not begun: but it may have panicked before.
+            // `Poisoned` would tell the client that its operation was not begun, but it may have panicked before.
             (Outcome { fate: Fate::Poisoned, .. }, true) => Outcome::without(Fate::Unknown),
             (outcome, _) => outcome,
         };
@@ -632,7 +632,7 @@ impl Served {
         self.next[seat] = number + 1;
         let half = number << NUMBER;
         if !slots.streaming {
-            // All at once: the client may be looking, and takes the line away.
+            // The line is written at once, because a client that looks takes it away.
             let words = 1..1 + count * slots.unit;
             for (word, result) in response[words.clone()].iter().zip(&draft[words]) {
                 word.store_relaxed(result.load_relaxed());
@@ -715,7 +715,7 @@ mod tests {
             let shuffled = Shuffled::new(most);
             for seats in [0, 1, most / 2, most].into_iter().filter(|&seats| seats <= most) {
                 let mut order: Vec<Seat> = shuffled.first(seats).collect();
-                // Of many there are few that follow each other.
+                // If there are many seats, few follow their neighbour.
                 let follow = order.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) == 1).count();
                 assert!(seats < 40 || follow < seats / 5, "{order:?}");
                 order.sort_unstable();

@@ -1,4 +1,4 @@
-//! Objects that are wrong, each in its own way: recordings must show it.
+//! Objects that are wrong, each in its own way. Recordings must show it.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ const PLAN: Plan = Plan { ranks: 3, threads: 1, rounds: 60, most: 5 };
 
 const ALONE: Plan = Plan { ranks: 1, ..PLAN };
 
-/// Of so many recordings, each of [`Plan::rounds`] histories, one must show it: on a busy machine few
-/// clients run at the same time.
+/// The number of recordings, each of [`Plan::rounds`] histories. At least one must show the fault, because on a busy
+/// machine few clients run at the same time.
 const RECORDINGS: u64 = 10;
 
 #[track_caller]
@@ -39,14 +39,14 @@ fn is_seen<S: Subject>(plan: Plan, setups: &[S::Setup]) {
     panic!("all of {RECORDINGS} times {} histories are in order: {unseen:?}", plan.rounds);
 }
 
-/// Sometimes another thread comes between, however many cores there are.
+/// Sometimes lets another thread run, however many cores there are.
 fn a_moment(random: &mut Random) {
     if random.below(2) == 0 {
         std::thread::sleep(Duration::from_micros(20));
     }
 }
 
-/// Adds by reading and writing, with nothing that keeps others out.
+/// Adds by a read and a write, without mutual exclusion.
 struct Unprotected {
     count: Region,
     random: Random,
@@ -96,7 +96,7 @@ impl Subject for Unprotected {
     }
 }
 
-/// Counts as it should, but says what it last knew to those who only read. No sum is wrong.
+/// Counts correctly, but returns an old value to clients that only read. No sum is wrong.
 struct Late {
     count: Protected<objects::Counter>,
     known: u64,
@@ -147,8 +147,8 @@ impl Subject for Late {
     }
 }
 
-/// A queue with room for one value, which counts its values beside: it looks for room in one critical
-/// section, and puts the value in in the next.
+/// A queue with room for one value, with a separate count of its values. It checks for room in one critical section,
+/// and puts the value in in the next.
 struct InSteps {
     count: Protected<objects::Counter>,
     queue: Protected<objects::Queue>,
@@ -214,7 +214,7 @@ impl Subject for InSteps {
     }
 }
 
-/// Alone they are right: it is others between that make them wrong.
+/// With a single client they are right. Only other clients in between make them wrong.
 #[test]
 fn one_client_does_not_find_out() {
     for (kind, count) in [

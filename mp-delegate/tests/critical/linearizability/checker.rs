@@ -1,5 +1,5 @@
-//! Whether a history is linearizable: the search of Wing and Gong (1993), with Lowe's memory of what
-//! has been in vain already (2017).
+//! Checks whether a history is linearizable, by the search of Wing and Gong (1993) with Lowe's memory of failed
+//! attempts (2017).
 
 use std::{collections::HashSet, fmt::Debug, hash::Hash};
 
@@ -11,8 +11,8 @@ pub trait Spec {
     type Op: Debug;
     type Ret: Debug;
 
-    /// The state after an operation that returned this, if it may in that state; `None` is an
-    /// operation that did not return, and may have done anything that it can.
+    /// Returns the state after an operation with this result, if the result is possible in the old state. With `None`
+    /// the operation did not return, and may have had any possible result.
     fn step(
         &self,
         state: &Self::State,
@@ -27,12 +27,12 @@ pub struct Event<Op, Ret> {
     pub client: usize,
     pub called: u64,
     pub op: Op,
-    /// When, and what. An operation that has not returned may have been executed or not.
+    /// The time and the result. An operation that has not returned may have been executed or not.
     pub returned: Option<(u64, Ret)>,
 }
 
 impl<Op, Ret> Event<Op, Ret> {
-    /// When it returned; an operation that did not ends last.
+    /// Returns when it returned. An operation that did not return ends last.
     pub fn end(&self) -> u64 {
         self.returned.as_ref().map_or(u64::MAX, |(end, _)| *end)
     }
@@ -40,10 +40,10 @@ impl<Op, Ret> Event<Op, Ret> {
 
 pub type History<S> = [Event<<S as Spec>::Op, <S as Spec>::Ret>];
 
-/// The order in which the operations of a history can have happened, by their places in it.
+/// Returns an order in which the operations of a history can have happened, as their indices.
 ///
 /// # Errors
-/// The longest beginning of an order that was found, if there is none.
+/// If there is no such order, the longest beginning of one that was found.
 pub fn linearize<S: Spec>(
     spec: &S,
     start: &S::State,
@@ -58,18 +58,18 @@ pub fn linearize<S: Spec>(
 struct Search<'a, S: Spec> {
     spec: &'a S,
     history: &'a History<S>,
-    /// Which operations were in the order already, and what state they led to.
+    /// Failed attempts: the operations that were in the order, and the state after them.
     in_vain: HashSet<(u64, S::State)>,
     order: Vec<usize>,
     longest: Vec<usize>,
 }
 
 impl<S: Spec> Search<'_, S> {
-    /// Whether the order, which has these operations, has an end.
+    /// Returns whether the order, which contains the operations `done`, can be completed.
     fn goes_on(&mut self, done: u64, state: &S::State) -> bool {
         let history = self.history;
         let missing = || (0..history.len()).filter(move |at| done & 1 << at == 0);
-        // One of those that were called before any other returned comes next.
+        // The next operation must be one that was called before any missing one returned.
         let first_end = missing().map(|at| history[at].end()).min();
         let Some(first_end) = first_end.filter(|&end| end != u64::MAX) else { return true };
         if !self.in_vain.insert((done, state.clone())) {
@@ -103,7 +103,7 @@ mod tests {
         Through,
     };
 
-    /// From lines of clients, in which operations stand between the times of call and return.
+    /// Makes a history from tuples of client, time of call, operation, result and time of return.
     fn history<Op: Copy, Ret: Copy>(events: &[(u64, Op, Ret, u64)]) -> Vec<Event<Op, Ret>> {
         let event = |(client, &(called, op, ret, end)): (usize, &(u64, Op, Ret, u64))| Event {
             client,
@@ -126,13 +126,13 @@ mod tests {
     #[test]
     fn what_overlaps_is_in_any_order() {
         assert!(is_a_queue(9, &[]));
-        // The value comes out before the call that put it in has returned.
+        // The value is taken before the call that put it in has returned.
         assert!(is_a_queue(9, &[(0, Put(1), Done, 9), (1, Take, Value(1), 2)]));
         assert!(is_a_queue(
             9,
             &[(0, Put(1), Done, 9), (1, Take, Empty, 2), (3, Take, Value(1), 4)]
         ));
-        // Both orders of two that overlap.
+        // Two overlapping operations are possible in both orders.
         for [first, second] in [[1, 2], [2, 1]] {
             let taken = [(4, Take, Value(first), 5), (6, Take, Value(second), 7)];
             let put = [(0, Put(1), Done, 2), (1, Put(2), Done, 3)];
@@ -158,7 +158,7 @@ mod tests {
         assert!(!is_a_queue(9, &[put, (2, Take, Empty, 3)]));
         assert!(!is_a_queue(9, &[put, (2, Take, Value(2), 3)]));
         assert!(!is_a_queue(9, &[(0, Take, Value(1), 1), (2, Put(1), Done, 3)]));
-        // Twice, though the two overlap.
+        // The value is taken twice, although the two calls overlap.
         assert!(!is_a_stack(9, &[put, (2, Take, Value(1), 5), (3, Take, Value(1), 4)]));
         assert!(is_a_stack(9, &[put, (2, Take, Value(1), 5), (3, Take, Empty, 4)]));
     }
@@ -169,7 +169,7 @@ mod tests {
         assert!(!is_a_queue(1, &put));
         assert!(!is_a_queue(3, &[put.as_slice(), &[(4, Put(3), Full, 5)]].concat()));
         assert!(is_a_queue(2, &[put.as_slice(), &[(4, Put(3), Full, 5)]].concat()));
-        // A value on its way out takes room or does not; but not both at once.
+        // A value that is being taken occupies room or not, but not both at the same time.
         let full = [(0, Put(1), Done, 1), (2, Take, Value(1), 9)];
         assert!(is_a_stack(1, &[full.as_slice(), &[(3, Put(2), Full, 4)]].concat()));
         assert!(is_a_stack(1, &[full.as_slice(), &[(3, Take, Empty, 4)]].concat()));
@@ -177,7 +177,7 @@ mod tests {
         assert!(!is_a_stack(1, &[full, both].concat()));
     }
 
-    /// What a sum over all would not show.
+    /// An error that a sum over all results would not show.
     #[test]
     fn a_counter_is_not_read_as_it_was_before() {
         let counts =
@@ -186,7 +186,7 @@ mod tests {
         assert!(counts(&[(0, 1, 0, 3), (1, 0, 1, 2)]));
         assert!(!counts(&[(0, 1, 0, 1), (2, 0, 0, 3)]));
         assert!(!counts(&[(0, 1, 0, 1), (2, 1, 0, 3)]));
-        // Who looks twice during an addition may see it, but then it stays.
+        // A client that reads twice during an addition may see it, but then it must stay.
         assert!(counts(&[(0, 1, 0, 9), (1, 0, 0, 2), (3, 0, 1, 4)]));
         assert!(!counts(&[(0, 1, 0, 9), (1, 0, 1, 2), (3, 0, 0, 4)]));
     }
@@ -209,7 +209,7 @@ mod tests {
         assert!(!with(Event { called: 3, ..pending(Put(1)) }, &[(1, Take, Value(1), 2)]));
     }
 
-    /// All orders, one after the other.
+    /// Tries all orders, one after the other.
     fn by_force(
         spec: &impl Spec<State = Vec<u64>, Op = Do, Ret = Got>,
         events: &[Event<Do, Got>],
@@ -248,14 +248,14 @@ mod tests {
     }
 
     proptest! {
-        /// Good ones and bad ones: operations, with times that overlap as it happens.
+        /// Histories that are possible and others, with random times that may overlap.
         #[test]
         fn the_search_finds_what_there_is(
             events in proptest::collection::vec((any_op(), any_ret(), 0..40u64, 1..15u64), 0..6),
             capacity in 1..4usize,
         ) {
             let event = |(client, (op, ret, called, time)): (usize, (Do, Got, u64, u64))| {
-                // No two times are the same.
+                // All times are different.
                 let (called, end) = (2 * (8 * called + client as u64), called + time);
                 let returned = Some((2 * (8 * end + client as u64) + 1, ret));
                 Event { client, called, op, returned }
@@ -266,7 +266,7 @@ mod tests {
             prop_assert_eq!(linearize(&queue, &Vec::new(), &events).is_ok(), by_force(&queue, &events));
         }
 
-        /// Operations that took effect one after the other, each some time between call and return.
+        /// Operations that took effect one after the other, each at some time between call and return.
         #[test]
         fn what_did_happen_is_found(
             ops in proptest::collection::vec((any_op(), 0..60u64, 0..60u64), 0..30),

@@ -1,7 +1,7 @@
-//! Linearizability, by recorded histories: every client writes down when it called an operation, when
-//! that returned, and what; both times are numbers drawn from one word that all of them share. Then
-//! an order of all operations is looked for, which keeps those apart that did not overlap, and in
-//! which a sequential object would have returned the same.
+//! Linearizability, by recorded histories. Every client records when it called an operation, when the operation
+//! returned, and the result. Both times are numbers drawn from one word that all clients share. Then the test looks for
+//! an order of all operations that keeps the order of operations which did not overlap, and in which a sequential
+//! object would have returned the same results.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | `subjects` | the objects whose histories are recorded |
 //! | `broken` | objects that are wrong: whether that is seen |
 //!
-//! Histories are many and short, so that the search is. Operations are random; the seed stands in
-//! the message of a failure.
+//! There are many short histories, so that the search is short. Operations are random, and the message of a failure
+//! contains the seed.
 
 mod broken;
 mod checker;
@@ -29,18 +29,18 @@ use onchip_research::nonblocking::{RingQueue, TreiberStack};
 use recorder::{Plan, linearizable};
 use subjects::{Counter, Map};
 
-/// Clients in ranks of their own.
+/// Each rank has one client.
 const RANKS: Plan = Plan { ranks: 3, threads: 1, rounds: 25, most: 5 };
-/// And several in each rank.
+/// Each rank has several clients.
 const THREADS: Plan = Plan { ranks: 2, threads: 2, rounds: 25, most: 4 };
 
-/// Those of which a rank can have several handles.
+/// Returns the schemes with which a rank can have several handles.
 fn for_threads() -> Vec<Scheme> {
     let several = |scheme: &Scheme| !matches!(scheme, Scheme::MpServer(_));
     Scheme::ALL.into_iter().filter(several).collect()
 }
 
-/// Every scheme, with room for so many values.
+/// Returns every scheme, with room for so many values.
 fn with_room<T: Copy>(schemes: &[T]) -> Vec<(T, usize)> {
     [1, 3].iter().flat_map(|&len| schemes.iter().map(move |&scheme| (scheme, len))).collect()
 }
@@ -90,7 +90,7 @@ fn queues_of_two_different_locks_are_linearizable() {
 #[test]
 fn what_protects_nothing_is_linearizable() {
     for plan in [RANKS, THREADS] {
-        // Operations are short: to meet others it takes more of them.
+        // These operations are short, so it takes more of them until they overlap.
         let plan = Plan { rounds: 80, most: 10, ..plan };
         linearizable::<TreiberStack>(plan, &[1, 2, 5]);
         linearizable::<RingQueue>(plan, &[1, 2, 5].map(|capacity| (capacity, plan.threads)));

@@ -11,60 +11,61 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::checker::{Event, Spec, linearize};
 use crate::support::{Random, run_on_all_with};
 
-/// An object, in the hands of a client.
+/// An object, as used by a client.
 pub trait Subject: Sized + Send {
-    /// How it is opened.
+    /// The parameters with which it is opened.
     type Setup: Copy + Debug + Sync;
     type Op: Copy + Debug + Send + Serialize + DeserializeOwned;
     type Ret: Clone + Debug + Send + Serialize + DeserializeOwned;
     type Spec: Spec<Op = Self::Op, Ret = Self::Ret>;
 
-    /// What it should be like, for so many clients.
+    /// Returns the specification for the clients of this plan.
     fn spec(setup: Self::Setup, plan: &Plan) -> Self::Spec;
 
-    /// The state that [`restart`](Self::restart) has returned.
+    /// Returns the state for a value that [`restart`](Self::restart) has returned.
     fn state(start: u64) -> <Self::Spec as Spec>::State;
 
-    /// Whether rank 0 serves, and is no client.
+    /// Returns whether rank 0 is a server, and no client.
     fn is_served(setup: Self::Setup) -> bool;
 
-    /// Opens it. A rank that serves does so, and has nothing to return.
+    /// Opens the object. A rank that is a server serves it, and returns `None` at the end.
     fn open(rank: &Rank, setup: Self::Setup) -> Result<Option<Self>>;
 
-    /// For another thread of the rank.
+    /// Returns a handle for another thread of the rank.
     fn another(&self) -> Result<Self>;
 
     fn random(random: &mut Random) -> Self::Op;
 
     fn call(&mut self, op: Self::Op) -> Result<Self::Ret>;
 
-    /// Brings it into a known state, while nobody else does anything.
+    /// Brings the object into a known state. No other client may use it at the same time.
     fn restart(&mut self) -> Result<u64>;
 }
 
-/// How much is recorded.
+/// The amount of recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub ranks: usize,
     /// Clients of each rank.
     pub threads: usize,
-    /// Histories of each object, at most.
+    /// The most histories of each object.
     pub rounds: usize,
-    /// Operations of a client in a history, at most.
+    /// The most operations of a client in a history.
     pub most: u64,
 }
 
-/// What a rank's clients have recorded in one round.
+/// The events that a rank's clients have recorded in one round.
 type Events<S> = Vec<Event<<S as Subject>::Op, <S as Subject>::Ret>>;
-/// In all rounds, and in what state each began, as whoever restarted the object says.
+/// The events of all rounds. Each round has the state that it began in if a client of this rank has restarted the
+/// object.
 type Rounds<S> = Vec<(Option<u64>, Events<S>)>;
 
-/// How long an object is looked at, if it was for a few rounds: on a machine that has no time.
+/// The time after which no further round of an object begins, if there were a few rounds. It matters on busy machines.
 const LONG: Duration = Duration::from_millis(150);
 const FEW: usize = 3;
 
-/// Records histories of an object that is opened in each of these ways, on ranks of every kind; each
-/// of them must be linearizable.
+/// Records histories of an object that is opened in each of these ways, on ranks of every kind. All histories must be
+/// linearizable.
 #[track_caller]
 pub fn linearizable<S: Subject>(plan: Plan, setups: &[S::Setup]) {
     let mut overlapping = 0;
@@ -74,16 +75,16 @@ pub fn linearizable<S: Subject>(plan: Plan, setups: &[S::Setup]) {
         }
         overlapping += usize::from(overlaps(history));
     });
-    // Else it would say nothing.
+    // Without overlapping operations the test would show nothing.
     assert!(overlapping > 0, "no operations of different clients came at the same time");
 }
 
-/// Whether operations did.
+/// Returns whether operations overlap.
 fn overlaps<Op, Ret>(history: &[Event<Op, Ret>]) -> bool {
     history.windows(2).any(|pair| pair[0].end() > pair[1].called)
 }
 
-/// How many histories are not linearizable, on ranks of each kind.
+/// Returns how many histories are not linearizable, for each kind of ranks.
 pub fn wrong<S: Subject>(plan: Plan, setups: &[S::Setup], seed: u64) -> Vec<(&'static str, usize)> {
     let mut wrong: Vec<(&str, usize)> = Vec::new();
     each_history::<S>(plan, setups, seed, |what, _, result| {
@@ -98,7 +99,7 @@ pub fn wrong<S: Subject>(plan: Plan, setups: &[S::Setup], seed: u64) -> Vec<(&'s
     wrong
 }
 
-/// Which history it is.
+/// The identification of a history.
 #[derive(Clone, Debug)]
 pub struct What {
     pub kind: &'static str,
@@ -149,7 +150,7 @@ fn each_history<S: Subject>(
     }
 }
 
-/// A history for people.
+/// Returns a history as text.
 fn shown<S: Subject>(start: u64, history: &Events<S>, longest: &[usize]) -> String {
     let mut text = format!("began with {start}; in brackets the longest order that was found\n");
     for (at, Event { client, called, op, returned }) in history.iter().enumerate() {
@@ -161,9 +162,9 @@ fn shown<S: Subject>(start: u64, history: &Events<S>, longest: &[usize]) -> Stri
     text
 }
 
-/// What one rank's clients record of one object.
+/// Returns what one rank's clients record for one object.
 fn record<S: Subject>(rank: &Rank, plan: Plan, setup: S::Setup, seed: u64) -> Result<Rounds<S>> {
-    // In all ranks: regions of one name pair up in the order of opening.
+    // Every rank opens the region, because regions with the same name are paired in the order of opening.
     let region = Region::open(rank, Namespace::new("tests"), "history", 4 * APART, 0)?;
     let Some(first) = S::open(rank, setup)? else { return Ok(Vec::new()) };
     let served = usize::from(S::is_served(setup));
@@ -192,22 +193,22 @@ fn record<S: Subject>(rank: &Rank, plan: Plan, setup: S::Setup, seed: u64) -> Re
     Ok(all)
 }
 
-/// Words of the region.
+/// Indices of the region's words.
 const CLOCK: usize = 0;
 const ARRIVED: usize = APART;
 const READY: usize = 2 * APART;
 const OVER: usize = 3 * APART;
-/// In lines of their own.
+/// The distance that puts words into different lines.
 const APART: usize = 16;
 
-/// What all clients share.
+/// The common state of all clients.
 struct Common {
     region: Region,
     clients: usize,
 }
 
 impl Common {
-    /// A time that nobody else has.
+    /// Returns a time that no other call gets.
     fn now(&self) -> u64 {
         self.region.words()[CLOCK].fetch_add(1)
     }
@@ -231,8 +232,8 @@ impl Common {
 }
 
 impl Common {
-    /// Looks for a while whether others have come that `meet` let go, as many as there are cores, so
-    /// that they begin at the same time.
+    /// Waits for a while until as many clients as there are cores have left `meet`, so that they begin at the same
+    /// time.
     fn line_up(&self, round: usize) {
         let ready = &self.region.words()[READY];
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -286,8 +287,8 @@ impl<S: Subject> Client<'_, S> {
         (0..=random.below(most))
             .map(|_| {
                 let op = S::random(random);
-                // So that now one comes first, now the other, and that one comes while the other is
-                // under way, however few cores there are.
+                // The random pause varies which client comes first, and lets one come during an operation of another,
+                // however few cores there are.
                 let moment = random.below(8);
                 let pause = |at| {
                     if moment == at {

@@ -1,4 +1,4 @@
-//! Sequential objects, as simple as they can be.
+//! Sequential objects, as simple as possible.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::checker::Spec;
 
-/// Adds, and returns what was before.
+/// Adds, and returns the value before.
 #[derive(Debug)]
 pub struct Counter;
 
@@ -20,14 +20,14 @@ impl Spec for Counter {
     }
 }
 
-/// An operation on something that values go through.
+/// An operation on a stack or queue.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Do {
     Put(u64),
     Take,
 }
 
-/// Its result.
+/// The result of a [`Do`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Got {
     Done,
@@ -36,14 +36,14 @@ pub enum Got {
     Empty,
 }
 
-/// Something that values go through. They come in at the end.
+/// A stack or a queue. Values are put in at the end.
 #[derive(Debug)]
 pub struct Through {
-    /// And out there as well, or at the beginning.
+    /// Whether values are taken out at the end, too, and not at the beginning.
     last_first: bool,
-    /// It is not full with less values.
+    /// With fewer values, it is not full.
     capacity: usize,
-    /// It has no more.
+    /// The most values that it can hold.
     most: usize,
 }
 
@@ -94,23 +94,23 @@ pub enum OfMap {
     Get(u64),
     Insert(u64, u64),
     Remove(u64),
-    /// If the key has this value, or none, then it gets that one, or none.
+    /// If the key has the first value, or none, it gets the second one, or none.
     Swap(u64, Option<u64>, Option<u64>),
     Len,
     Clear,
 }
 
-/// Its result.
+/// The result of an [`OfMap`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromMap {
-    /// What the key had; and whether the map has done what it was to do.
+    /// The value that the key had, and whether the operation was done.
     Was(Option<u64>, bool),
     /// There was no room for the key.
     Full,
     Number(usize),
 }
 
-/// Keys with values, with room for so many.
+/// A map with room for so many keys.
 #[derive(Debug)]
 pub struct Map {
     pub capacity: usize,

@@ -1,4 +1,4 @@
-//! The library's objects, as subjects of recordings.
+//! The library's objects as subjects of recordings.
 
 use std::{collections::BTreeMap, fmt::Debug};
 
@@ -15,12 +15,12 @@ use super::{
 };
 use crate::support::Random;
 
-/// With seats for the threads of a rank, and one less.
+/// Returns a section in which two handles of each rank have their own seats, and further ones share a seat.
 fn section(scheme: Scheme, len: usize) -> Section {
     Section::new(scheme).len(len).seats(2)
 }
 
-/// A handle, or the end of having served.
+/// Returns a handle, or `None` after serving.
 fn client<O: Object>(rank: &Rank, object: Protected<O>) -> Result<Option<Protected<O>>> {
     if !object.section().scheme().needs_server() || rank.id() != 0 {
         return Ok(Some(object));
@@ -111,7 +111,7 @@ impl Subject for Map {
         Ok(Self(self.0.another()?))
     }
 
-    /// Few keys and values, so that clients meet.
+    /// There are few keys and values, so that operations of clients conflict.
     fn random(random: &mut Random) -> OfMap {
         let key = random.below(4);
         let some = random.below(4);
@@ -149,7 +149,7 @@ impl Subject for Map {
     }
 }
 
-/// An object that values go through.
+/// A stack or a queue.
 pub trait Container: Sized + Send {
     type Setup: Copy + Debug + Sync;
 
@@ -187,7 +187,7 @@ impl<C: Container> Subject for C {
         self.another_one()
     }
 
-    /// Values can nearly always be told from each other.
+    /// Nearly all values are different.
     fn random(random: &mut Random) -> Do {
         if random.below(2) == 0 { Do::Take } else { Do::Put(random.below(1000)) }
     }
@@ -197,7 +197,7 @@ impl<C: Container> Subject for C {
             Do::Put(value) => match self.put(value)? {
                 Ok(()) => Got::Done,
                 Err(Full(back)) if back == value => Got::Full,
-                // Nothing that a full one says.
+                // A full object never returns this.
                 Err(Full(other)) => Got::Value(other),
             },
             Do::Take => self.take()?.map_or(Got::Empty, Got::Value),
@@ -273,7 +273,7 @@ impl Container for TwoLockQueue {
         Through::queue(len, len)
     }
 
-    /// Where only one end is served, its server does not use the other.
+    /// If only one end has a server, that server does not use the other end.
     fn is_served((schemes, _): Self::Setup) -> bool {
         schemes.iter().any(|scheme| scheme.needs_server())
     }
@@ -339,7 +339,7 @@ impl Container for TreiberStack {
 }
 
 impl Container for RingQueue {
-    /// The capacity, and handles of each rank.
+    /// The capacity, and the number of handles of each rank.
     type Setup = (usize, usize);
 
     fn spec((capacity, handles): Self::Setup, plan: &Plan) -> Through {

@@ -1,4 +1,4 @@
-//! T_max: every line is stolen by whoever polls it.
+//! T_max: every rank that polls a line steals it.
 
 use super::{Graph, Node, Rules, Stealing, Times};
 use crate::Time;
@@ -42,7 +42,7 @@ impl Graph<'_> {
         times
     }
 
-    /// R_R or R_Q to a rank from the farthest of those that use a line.
+    /// Returns R_R or R_Q to a rank from the farthest of those that use a line.
     fn farthest(&self, line: Line, rank: usize) -> Time {
         let others = self.users[line.index()].iter().filter(|&&other| other != rank);
         let transfer = others.map(|&other| self.machine.transfer(other, rank, self.home(line)));
@@ -53,7 +53,7 @@ impl Graph<'_> {
         self.pollers[line.index()].iter().copied().filter(move |&other| other != rank)
     }
 
-    /// What of a line is under way when a rank comes to it: the first fetch, or somebody's look.
+    /// Returns what is in the way when a rank comes to a line: the first fetch, or another rank's look.
     fn in_the_way(&self, line: Line, rank: usize, known: bool) -> Time {
         let look = self.farthest(line, rank);
         match known {
@@ -63,7 +63,7 @@ impl Graph<'_> {
         }
     }
 
-    /// A write to a line that all who poll it have.
+    /// Returns the cost of a write to a line that all ranks that poll it have.
     fn take_back(&self, line: Line, rank: usize, rules: Rules) -> Time {
         let one = self.farthest(line, rank);
         let read = match (rules.stealing, self.machine.parameters.invalidation) {
@@ -73,13 +73,12 @@ impl Graph<'_> {
                 (sharers * self.machine.parameters.near.transfer).max(one)
             }
         };
-        // Where nobody has it there is nothing to take.
+        // If no rank has the line, there is nothing to take back.
         let more = if one == Time::ZERO { one } else { self.machine.parameters.more_to_write() };
         read + more
     }
 
-    /// Another look at a line. Readers that contend do not come at the same time in the worst case, but
-    /// one after the other.
+    /// Returns the cost of another look at a line. In the worst case, readers that contend come one after the other.
     fn look_again(&self, line: Line, rank: usize, rules: Rules) -> Time {
         let one = self.farthest(line, rank);
         match (rules.stealing, &self.machine.parameters.contention) {
@@ -93,8 +92,8 @@ impl Graph<'_> {
         if self.program.shape(line).lines > 1 {
             return Time::ZERO;
         }
-        // Those who wait for this write have enough counted to make up for what their first looks do to
-        // each other; what the rank does next has not.
+        // Ranks that wait for this write have enough counted to make up for what their first looks do to each other.
+        // The rank's next steps have not.
         let contended = self.machine.parameters.contention.map_or(Time::ZERO, |contention| {
             (self.pollers[line.index()].len() as u64).saturating_sub(1) * contention.reader
         });
@@ -121,7 +120,7 @@ impl Graph<'_> {
         }
     }
 
-    /// A write to a line that others have only read.
+    /// Returns the cost of a write to a line that others have only read.
     fn shared(&self, line: Line, rank: usize) -> Time {
         let others = self.users[line.index()].iter().filter(|&&other| other != rank).count() as u64;
         let each = match self.machine.parameters.invalidation {
@@ -162,7 +161,7 @@ impl Graph<'_> {
         }
     }
 
-    /// Whether nobody else writes a line.
+    /// Returns whether no other rank writes a line.
     fn is_private(&self, line: Line, rank: usize) -> bool {
         let writes = |access: &Access| access.line == line && access.kind.writes();
         self.users[line.index()]

@@ -7,7 +7,7 @@ use crate::cla::program::{Access, Kind, Line};
 impl Graph<'_> {
     pub(super) fn minimum(&self, rules: Rules) -> Times {
         let mut times = Times::new(self.program);
-        // Who has a valid copy of each line, the last writer first.
+        // The ranks that have a valid copy of each line, the last writer first.
         let initially = |line| self.program.shape(Line::at(line)).cached.into_iter().collect();
         let mut holders: Vec<Vec<usize>> = (0..self.program.line_count()).map(initially).collect();
         for &node in &self.order {
@@ -40,8 +40,8 @@ impl Graph<'_> {
         times
     }
 
-    /// When all that a wait waits for is written: through the writes joined by E3, "the reordering with
-    /// less QPI transfers".
+    /// Returns when all that a wait waits for is written: through the writes joined by E3, "the reordering with less
+    /// QPI transfers".
     fn all_written(&self, wait: Node, line: Line, rules: Rules, times: &Times) -> Time {
         let mut group = self.awaited(wait).to_vec();
         if let [write] = group[..] {
@@ -68,7 +68,7 @@ impl Graph<'_> {
         written
     }
 
-    /// What it costs to see a flag that another has written: rules 4 and 5.
+    /// Returns the cost of seeing a flag that another rank has written: rules 4 and 5.
     fn look(&self, wait: Node, line: Line, value: u64) -> Time {
         let home = self.home(line);
         let mut others =
@@ -76,7 +76,7 @@ impl Graph<'_> {
         if others.peek().is_none() {
             return self.machine.parameters.local;
         }
-        // Far ones go first, so it is a near one that has the line in the end, if there is one.
+        // Far writers go first, so that a near one has the line in the end, if there is one.
         let near = others.any(|writer| self.machine.near(writer.rank, wait.rank, home));
         let together = self.together.get(&(line, value)).copied().unwrap_or_default();
         self.machine.parameters.read(near, together)
@@ -103,7 +103,7 @@ impl Graph<'_> {
     fn write(&self, node: Node, access: Access, holders: &[usize]) -> Time {
         let (line, rank) = (access.line, node.rank);
         if self.program.shape(line).lines > 1 {
-            // The models of several lines are of copying them, storing included.
+            // The models of several lines describe how they are copied, including the stores.
             return Time::ZERO;
         }
         if access.kind == Kind::Increment {
@@ -116,8 +116,8 @@ impl Graph<'_> {
         }
     }
 
-    /// The least that one of several ranks pays that count up a line: what the whole of it takes is in
-    /// [`Graph::all_written`].
+    /// Returns the least that one of several ranks pays for counting up a line. [`Graph::all_written`] has the whole
+    /// cost.
     fn increment(&self, line: Line, rank: usize) -> Time {
         let first = self.first(line, rank);
         let others = self.adders[line.index()].iter().filter(|&&other| other != rank);

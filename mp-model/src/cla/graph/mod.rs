@@ -3,30 +3,29 @@
 //! Nodes are the primitives of all ranks. Edges:
 //!
 //! - E1: a rank's steps, one after the other;
-//! - E2: who reads waits for who wrote;
-//! - E3: several ranks write one line, in any order, while somebody waits for all of them;
+//! - E2: a rank that reads waits for the rank that wrote;
+//! - E3: several ranks write one line, in any order, while another rank waits for all of them;
 //! - E4: a rank polls a line that others write in another stage, and may steal it. Only for the maximum.
 //!
-//! **The minimum** is the longest path along E1, E2 and E3, where a path that comes to writes joined by
-//! E3 goes through all of them, the ones from other groups first. Nodes cost what the paper's five rules
-//! say: R_I for a line that is still in memory, R_L for one that the rank has, R_R or R_Q for one that
-//! another has written, T_C where several read it on a machine with contention.
+//! **The minimum** is the longest path along E1, E2 and E3. A path that comes to writes joined by E3 goes through all
+//! of them, and those from other groups come first. The costs of nodes follow the paper's five rules: R_I for a line
+//! that is still in memory, R_L for a line that the rank has, R_R or R_Q for a line that another rank has written, T_C
+//! if several ranks read it on a machine with contention.
 //!
-//! **The maximum.** The paper gives no rule beyond "line stealing, mainly by waits". The one here is: a
-//! rank that waits has looked too early, which brings the line to it (R_I); then each write that it
-//! waits for must take the line back from all that poll it, and is stolen by another look:
+//! **The maximum.** The paper gives no rule beyond "line stealing, mainly by waits". The rule here is: a rank that
+//! waits has read the line too early, which brings it to that rank (R_I). Then each write that it waits for must take
+//! the line back from all polling ranks, and another read steals it again:
 //!
-//! wait ≤ later of (the rank is there, the writes begin) + R_I + Σ over the writes (take back + look)
+//! wait ≤ later of (the rank is there, the writes begin) + R_I + Σ over the writes (take back + read)
 //!
-//! This gives equations 8, 9, 12 and 13 to the letter, and 33 but for one R_I that its minimum lacks as
-//! well. See [`equations`](super::equations) for those that it does not give, and why.
+//! This gives equations 8, 9, 12 and 13 exactly, and 33 except for one R_I that its minimum lacks as well. See
+//! [`equations`](super::equations) for the equations that it does not give, and why.
 //!
-//! Where a write to a line of another core takes [longer than a read](super::Parameters::write), as it does
-//! on a Zen 5 (1.8 times as long), each taking back takes so much longer; the paper's machines have no such
-//! parameter.
+//! If a write to a line of another core takes [longer than a read](super::Parameters::write), as on a Zen 5 (1.8 times
+//! as long), each take-back takes that much longer. The paper's machines have no such parameter.
 //!
-//! **What neither has in it**: what a rank does between its accesses to lines. What a call checks, the loops
-//! over a payload, the combining itself are some 10 to 20 ns of a reduction of one line between two cores.
+//! **Not in either**: the work of a rank between its accesses to lines. The checks of a call, the loops over a payload,
+//! and the combining itself take some 10 to 20 ns in a reduction of one line between two cores.
 
 mod maximum;
 mod minimum;
@@ -50,35 +49,35 @@ pub struct Graph<'a> {
     writers: Vec<Vec<Vec<Node>>>,
     /// The nodes, each after those that it depends on.
     order: Vec<Node>,
-    /// By line: who polls it, at any time.
+    /// By line: the ranks that poll it, at any time.
     pollers: Vec<BTreeSet<usize>>,
-    /// By line: who does anything with it.
+    /// By line: the ranks that use it.
     users: Vec<BTreeSet<usize>>,
-    /// By line: who copies from it.
+    /// By line: the ranks that copy from it.
     readers: Vec<BTreeSet<usize>>,
-    /// By line: who counts it up, once for each time.
+    /// By line: the ranks that count it up, once for each time.
     adders: Vec<Vec<usize>>,
-    /// By line and value: how many wait for it.
+    /// By line and value: the number of ranks that wait for it.
     together: HashMap<(Line, u64), u64>,
 }
 
 /// A step of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node {
-    /// Whose.
+    /// The rank.
     pub rank: usize,
-    /// Which, from 0.
+    /// The number of the step, from 0.
     pub step: usize,
 }
 
-/// What joins two nodes.
+/// The kind of an edge between two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Edge {
-    /// From where.
+    /// The first node.
     pub from: Node,
-    /// To where.
+    /// The second node.
     pub to: Node,
-    /// Why.
+    /// The reason.
     pub kind: EdgeKind,
 }
 
@@ -89,40 +88,40 @@ pub enum EdgeKind {
     Sequence,
     /// E2: the reader needs what the writer wrote.
     Dependency,
-    /// E3: both write a line for which a third waits; in no order.
+    /// E3: both write a line for which a third node waits. They have no order.
     Exclusion,
     /// E4: a write, and a poll of another stage that may steal its line.
     Stealing,
 }
 
-/// What the paper leaves to the one who models.
+/// The choices that the paper leaves to the reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rules {
     /// How often lines are stolen, for the maximum.
     pub stealing: Stealing,
-    /// What writes joined by E3 are taken to do, for the minimum.
+    /// How writes joined by E3 are counted, for the minimum.
     pub notifications: Notifications,
 }
 
 /// How pessimistic the maximum is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Stealing {
-    /// All that poll a line steal it each time.
+    /// Every rank that polls a line steals it each time.
     #[default]
     Each,
-    /// "One interference per operation", with which the paper refines the maximum of the dissemination
-    /// barrier (equation 28): once taken away, once fetched again, whoever it is.
+    /// "One interference per operation", with which the paper refines the maximum of the dissemination barrier
+    /// (equation 28): a line is taken away once and fetched again once, by any rank.
     Once,
 }
 
-/// How ranks that count up one flag get in each other's way.
+/// How ranks that count up one flag hinder each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Notifications {
-    /// All of them after the last is there: the rule for E3.
+    /// All count after the last one has come: the rule for E3.
     #[default]
     Together,
-    /// Each when it comes, so that the early ones overlap with work elsewhere ("we evaluate the impact
-    /// of considering overlapping", section 5.1.2).
+    /// Each counts when it comes, so that the early ones overlap with work elsewhere ("we evaluate the impact of
+    /// considering overlapping", section 5.1.2).
     AsTheyCome,
 }
 
@@ -131,26 +130,26 @@ pub enum Notifications {
 pub struct Bounds {
     /// T_min: nothing is stolen.
     pub min: Time,
-    /// T_max: everything is.
+    /// T_max: everything is stolen.
     pub max: Time,
 }
 
 /// Why a program has no graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GraphError {
-    /// It has other ranks than the machine.
+    /// The program has other ranks than the machine.
     #[error("a program of {program} ranks on a machine with {machine}")]
     Ranks {
-        /// How many the program has.
+        /// The program's number of ranks.
         program: usize,
-        /// How many the machine has.
+        /// The machine's number of ranks.
         machine: usize,
     },
     /// A flag never gets the value.
     #[error("step {} of rank {} waits for a value that its flag never has", .0.step, .0.rank)]
     NeverWritten(Node),
-    /// A flag is counted up further than the value, or both written and counted: it cannot be said
-    /// which of the writes are waited for.
+    /// A flag is counted up further than the value, or is both written and counted. So it is unclear which of the
+    /// writes are waited for.
     #[error("step {} of rank {} waits for some of several writes, and it is open for which", .0.step, .0.rank)]
     Ambiguous(Node),
     /// Ranks wait for each other.
@@ -215,13 +214,13 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// T_min and T_max: until the last rank is done.
+    /// Returns T_min and T_max: until the last rank is done.
     pub fn bounds(&self, rules: Rules) -> Bounds {
         Bounds { min: self.minimum(rules).end(), max: self.maximum(rules).end() }
     }
 
-    /// Bounds that hold whatever happens, where the model's minimum is what to optimize for: the maximum
-    /// as it is, and the minimum with early notifications, and with [`Parameters::least`].
+    /// Returns bounds that hold in all cases, while the model's minimum is a value to optimize for: the maximum is
+    /// unchanged, and the minimum uses early notifications and [`Parameters::least`].
     ///
     /// # Errors
     /// [`GraphError`].
@@ -234,7 +233,7 @@ impl<'a> Graph<'a> {
         Ok(Bounds { min: Graph::new(program, &least)?.minimum(overlap).end(), max })
     }
 
-    /// All edges between nodes.
+    /// Returns all edges between nodes.
     pub fn edges(&self) -> BTreeSet<Edge> {
         let mut edges = BTreeSet::new();
         let mut last_writer = vec![None; self.program.line_count()];
@@ -275,7 +274,7 @@ impl<'a> Graph<'a> {
         edges
     }
 
-    /// The path that is as long as the minimum, from its first node to its last.
+    /// Returns the path that is as long as the minimum, from its first node to its last.
     pub fn critical_path(&self, rules: Rules) -> Vec<Node> {
         let times = self.minimum(rules);
         let mut path = Vec::new();
@@ -296,7 +295,7 @@ impl<'a> Graph<'a> {
         path
     }
 
-    /// The writes that a wait waits for; empty for other nodes.
+    /// Returns the writes that a wait waits for; nothing for other nodes.
     fn awaited(&self, node: Node) -> &[Node] {
         &self.writers[node.rank][node.step]
     }
@@ -305,7 +304,7 @@ impl<'a> Graph<'a> {
         &self.accesses[node.rank][node.step]
     }
 
-    /// What the first access to a line costs a rank.
+    /// Returns what a rank's first access to a line costs.
     fn first(&self, line: Line, rank: usize) -> Time {
         let shape = self.program.shape(line);
         match shape.cached {
@@ -352,7 +351,7 @@ fn nodes(program: &Program) -> impl Iterator<Item = Node> {
         .flat_map(|rank| (0..program.steps(rank).len()).map(move |step| Node { rank, step }))
 }
 
-/// Each node after its rank's step before and after what it waits for.
+/// Returns the nodes, each after its rank's step before and after what it waits for.
 fn order(program: &Program, writers: &[Vec<Vec<Node>>]) -> Result<Vec<Node>, GraphError> {
     let mut next = vec![0; program.ranks()];
     let mut order = Vec::new();
@@ -382,7 +381,7 @@ fn order(program: &Program, writers: &[Vec<Vec<Node>>]) -> Result<Vec<Node>, Gra
 /// When each node begins and ends.
 struct Times {
     spans: Vec<Vec<(Time, Time)>>,
-    /// Of waits: whether the writes were later than the rank.
+    /// The waits whose writes came later than the rank.
     waited: BTreeSet<Node>,
     clock: Vec<Time>,
 }
@@ -419,7 +418,7 @@ impl Times {
 
 impl std::ops::Add for Bounds {
     type Output = Bounds;
-    /// One after the other.
+    /// Returns the bounds of both, one after the other.
     fn add(self, other: Bounds) -> Bounds {
         Bounds { min: self.min + other.min, max: self.max + other.max }
     }

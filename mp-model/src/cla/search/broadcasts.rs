@@ -1,11 +1,11 @@
-//! What broadcasts cost by this library's ways, and along which tree they are best.
+//! The costs of broadcasts in this library, and the trees with which they are best.
 //!
 //! The minimum of the graph rules for [`pushed_broadcast`](crate::cla::patterns::pushed_broadcast) and
-//! [`chunked_broadcast`](crate::cla::patterns::chunked_broadcast), rank by rank and without a graph, so that
-//! it takes microseconds; with what it takes longer to [write](crate::cla::Parameters::write) a line than to
-//! read it, which is on the way of each message here, and with the congestion of those who copy a chunk from
-//! afar at the same time. Of several chunks it is less exact: each flag counts as one that is written for the
-//! first time.
+//! [`chunked_broadcast`](crate::cla::patterns::chunked_broadcast) is computed rank by rank and without a graph, so that
+//! it takes microseconds. It includes the time by which [writing](crate::cla::Parameters::write) a line takes longer
+//! than reading it, because each message here is written on its way, and the congestion of ranks that copy a chunk from
+//! afar at the same time. For several chunks it is less exact: each flag counts as one that is written for the first
+//! time.
 
 use std::iter;
 
@@ -14,21 +14,21 @@ use crate::cla::outward::{Fan, Outward, Place};
 use crate::cla::{Machine, Placement};
 use crate::tree::told_siblings;
 
-/// What goes to all.
+/// The data that is sent to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Load {
     /// A line, pushed from rank to rank.
     Line,
-    /// So many chunks of so many lines, of which there are two at least, through buffers.
+    /// This many chunks of this many lines, of which there are two at least, through buffers.
     Chunks {
         /// Lines of a chunk.
         lines: u64,
-        /// How many.
+        /// The number of chunks.
         chunks: u64,
     },
 }
 
-/// Fans that were chosen, and what a broadcast along them takes.
+/// Fans that were chosen, and the time of a broadcast along them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutwardChoice {
     /// Between the heads of groups.
@@ -39,13 +39,13 @@ pub struct OutwardChoice {
     pub predicted: Time,
 }
 
-/// The fans with which a broadcast from rank 0 takes least by the model, for the groups of this placement,
-/// which may be others than those of the machine. A line goes by a λ, chunks by a degree: whoever gets a chunk
-/// is told by a sibling, so that no child is much later than another. 1, 2, 3, 4, 6, 8, 12 and so on are
-/// looked at up to `most`, and the flat tree if that has not more. Of equal ones, the greatest.
+/// Returns the fans with which a broadcast from rank 0 takes least by the model, for the groups of this placement,
+/// which may differ from those of the machine. The tree for a line has a λ, and the tree for chunks a degree: a rank is
+/// told of a chunk by a sibling, so no child is much later than another. The values 1, 2, 3, 4, 6, 8, 12 and so on are
+/// tried up to `most`, and the flat tree if it is within `most`. Of equal ones, the greatest is returned.
 ///
 /// # Panics
-/// If the placement has other ranks than the machine.
+/// If the placement has another number of ranks than the machine.
 pub fn best_outward(
     machine: &Machine,
     groups: &Placement,
@@ -64,7 +64,7 @@ pub fn best_outward(
         OutwardChoice { between, within, predicted }
     };
     let (mut fans, mut best) = ([1, 1], choice([1, 1]));
-    // What is best within groups hardly depends on what is between them.
+    // The best fan within groups hardly depends on the one between them.
     for (which, flat) in [(1, largest - 1), (0, sizes.len() - 1), (1, largest - 1)] {
         for number in candidates(flat.min(most)) {
             let mut other = fans;
@@ -78,7 +78,7 @@ pub fn best_outward(
     best
 }
 
-/// 1, 2, 3, 4, 6, 8, 12 and so on, and the last one.
+/// Returns 1, 2, 3, 4, 6, 8, 12 and so on, and the last one.
 fn candidates(last: usize) -> impl Iterator<Item = usize> {
     let powers = (0..usize::BITS - 1).map(|bit| 1_usize << bit);
     let between = |power: usize| [power, power.saturating_add(power / 2)];
@@ -86,7 +86,7 @@ fn candidates(last: usize) -> impl Iterator<Item = usize> {
     smaller.chain(iter::once(last.max(1)))
 }
 
-/// What a broadcast along a tree takes.
+/// Returns the time of a broadcast along a tree.
 ///
 /// # Panics
 /// If there is no such root, or the tree has other ranks than the machine.
@@ -112,7 +112,7 @@ fn pushed(machine: &Machine, places: &[Place], root: usize) -> Time {
     let mut open = vec![(root, Time::ZERO)];
     while let Some((rank, mut clock)) = open.pop() {
         for (index, &child) in places[rank].children.iter().enumerate() {
-            // What has just come is at hand.
+            // Data that has just come is at hand.
             let load = if index == 0 && rank != root { Time::ZERO } else { local };
             clock += load + write(machine);
             open.push((child, clock + transfer(machine, rank, child) + local));
@@ -130,7 +130,7 @@ fn chunked(machine: &Machine, places: &[Place], root: usize, lines: u64, chunks:
         order.extend_from_slice(&places[order[next]].children);
     }
     let mut clocks = vec![Time::ZERO; places.len()];
-    // When each was told, and by whom.
+    // When each rank was told, and by which rank.
     let mut told = vec![(Time::ZERO, root); places.len()];
     for _ in 0..chunks {
         for &rank in &order {
@@ -146,7 +146,7 @@ fn chunked(machine: &Machine, places: &[Place], root: usize, lines: u64, chunks:
                     let near = machine.placement.near(rank, parent);
                     let far = |other: &&usize| !machine.placement.near(**other, parent);
                     let others = siblings.iter().filter(far).count().saturating_sub(1) as u64;
-                    // A parent gets its own from there, too, but for the root.
+                    // A parent gets its own copy from there, too, except for the root.
                     let readers = siblings.len() as u64 + u64::from(parent != root);
                     told_siblings(siblings, rank).for_each(|sibling| tell(&mut clock, sibling));
                     clock += machine.parameters.copy(near, readers, lines);

@@ -1,4 +1,4 @@
-//! What a tree costs, level by level.
+//! The cost of a tree, level by level.
 
 use super::{Draft, Pattern};
 use crate::Time;
@@ -29,7 +29,7 @@ impl Levels<'_> {
         &self.draft.waves[rank]
     }
 
-    /// When the last below a rank has been told, if it is told now.
+    /// Returns when the last rank below a rank has been told, if that is told now.
     fn told(&self, rank: usize, now: Time) -> Time {
         let (mut clock, mut last) = (now, now);
         for wave in self.waves(rank) {
@@ -42,19 +42,19 @@ impl Levels<'_> {
         last
     }
 
-    /// When all below a rank have notified it.
+    /// Returns when all ranks below a rank have notified it.
     fn gathered(&self, rank: usize) -> Time {
         self.collect(rank, Time::ZERO, |child| self.gathered(child), |_| Time::ZERO)
     }
 
-    /// When all below a rank have acknowledged, if it has the data now.
+    /// Returns when all ranks below a rank have acknowledged, if that has the data now.
     fn acknowledged(&self, rank: usize, now: Time, lines: u64) -> Time {
         let p = &self.machine.parameters;
         let mut clock = now;
         let mut starts = vec![Time::ZERO; self.draft.waves.len()];
         let readers = self.waves(rank).iter().map(Vec::len).sum::<usize>() as u64;
         for (index, wave) in self.waves(rank).iter().enumerate() {
-            // What has just been copied here is at hand.
+            // Data that has just been copied here is at hand.
             let at_hand = index == 0 && rank != self.draft.root;
             if lines == 1 && !at_hand {
                 clock += p.local;
@@ -73,7 +73,7 @@ impl Levels<'_> {
         self.collect(rank, clock, |child| starts[child], |_| Time::ZERO)
     }
 
-    /// When a rank has combined what is below it.
+    /// Returns when a rank has combined what is below it.
     fn reduced(&self, rank: usize) -> Time {
         let p = &self.machine.parameters;
         let waves = self.waves(rank);
@@ -119,7 +119,7 @@ impl Levels<'_> {
         clock
     }
 
-    /// When ranks of one group, who come at these times, have counted up a line.
+    /// Returns when ranks of one group, which come at these times, have counted up a line.
     fn counted(&self, starts: &mut [Time]) -> Time {
         let p = &self.machine.parameters;
         match self.notifications {

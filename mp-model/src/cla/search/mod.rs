@@ -1,22 +1,21 @@
 //! The best tree for a collective operation (sections 3.1, 3.2, 4 and 5).
 //!
-//! What is best is what has the smallest minimum by the graph rules: "T_max is usually too
-//! pessimistic" (section 2.3). Of equal ones, the one with the smaller maximum.
+//! The best tree is the one with the smallest minimum by the graph rules, because "T_max is usually too pessimistic"
+//! (section 2.3). Of equal ones, it is the one with the smaller maximum.
 //!
-//! **In one group, with one wave for each rank**, a tree costs what its root's level costs, and its
-//! most expensive subtree (equations 32 and 34). A subtree of fewer ranks never costs more, so the
-//! ranks below a root with k children are best dealt out evenly, and
+//! **In one group, with one wave for each rank**, the cost of a tree is the cost of its root's level plus that of its
+//! most expensive subtree (equations 32 and 34). A subtree of fewer ranks never costs more, so it is best to divide the
+//! ranks below a root with k children evenly, and
 //!
 //! best(n) = min over k of T_lev(k) + best(⌈(n − 1) / k⌉)
 //!
-//! is the best of all trees, for any number of ranks; the paper generates them one by one up to 20.
+//! is the best of all trees, for any number of ranks. The paper generates all trees one by one, up to 20 ranks.
 //!
-//! **With groups or waves**, that is where the search begins: from it, from the paper's waves ("the
-//! remaining threads are split evenly among the available parents", section 3.2), and from fixed shapes,
-//! ranks and subtrees are moved while that makes the tree better, and the best is disturbed a few hundred
-//! times to see whether there is a better one near it. On the paper's dual-socket machine that finds what
-//! looking at all trees of up to seven ranks finds; with any other parameters it comes within 5% of that
-//! (see the tests). It is never worse than a fixed shape.
+//! **With groups or waves**, this is where the search begins. It starts from that tree, from the paper's waves ("the
+//! remaining threads are split evenly among the available parents", section 3.2), and from fixed shapes. Ranks and
+//! subtrees are moved as long as that makes the tree better, and the best tree is disturbed a few hundred times to find
+//! a better one near it. On the paper's dual-socket machine this finds the same as an exhaustive search for up to seven
+//! ranks; with any other parameters it comes within 5% of that (see the tests). It is never worse than a fixed shape.
 
 mod broadcasts;
 mod levels;
@@ -38,14 +37,14 @@ use super::program::Program;
 use super::tree::{Tree, TreeError};
 use crate::Time;
 
-/// What a tree is for.
+/// The purpose of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pattern {
-    /// One notifies all (section 3.2).
+    /// One rank notifies all (section 3.2).
     OneToMany,
-    /// All notify one (section 3.1).
+    /// All ranks notify one (section 3.1).
     ManyToOne,
-    /// So many lines from the root to all, acknowledged (section 4).
+    /// This many lines from the root to all, acknowledged (section 4).
     Broadcast {
         /// N. One line goes with the notification.
         lines: u64,
@@ -64,7 +63,7 @@ pub struct TreeChoice {
 }
 
 impl Pattern {
-    /// As primitives, over a tree.
+    /// Returns the pattern over a tree, as primitives.
     pub fn program(self, tree: &Tree, placement: &Placement) -> Program {
         match self {
             Pattern::OneToMany => patterns::notification_tree(tree),
@@ -74,7 +73,7 @@ impl Pattern {
         }
     }
 
-    /// What the graph rules say of it over a tree.
+    /// Returns what the graph rules predict for it over a tree.
     ///
     /// # Panics
     /// If the tree has other ranks than the machine.
@@ -85,7 +84,7 @@ impl Pattern {
             .bounds(rules)
     }
 
-    /// T_lev within a group, one wave: what the root's level adds to its most expensive subtree.
+    /// Returns T_lev within a group, one wave: what the root's level adds to its most expensive subtree.
     fn level(self, machine: &Machine, children: usize) -> Time {
         let (p, k) = (&machine.parameters, children as u64);
         match self {
@@ -97,7 +96,7 @@ impl Pattern {
     }
 }
 
-/// The best tree that the search finds.
+/// Returns the best tree that the search finds.
 ///
 /// # Errors
 /// [`TreeError::Root`].
@@ -109,7 +108,7 @@ pub fn best_tree(
     best_tree_by(machine, root, pattern, Notifications::Together)
 }
 
-/// The same, with a say in how notifications of siblings are counted.
+/// Does the same, with a choice of how notifications of siblings are counted.
 ///
 /// # Errors
 /// [`TreeError::Root`].

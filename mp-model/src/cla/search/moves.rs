@@ -1,17 +1,17 @@
-//! From a tree to a better one.
+//! Changes that turn a tree into a better one.
 
 use crate::Time;
 use crate::cla::Machine;
 use crate::cla::chance::Chance;
 
-/// How many trees are looked at besides those to begin with, of which the best has the first turn. With
-/// 60 ranks, that many take a tenth of a second; with 16, so many are not needed.
+/// The number of trees that are tried besides those to begin with, of which the best has the first turn. With 60 ranks,
+/// this takes a tenth of a second; with 16, fewer are needed.
 const LOOKS: usize = 40_000;
 
-/// How many of them for one to begin with.
+/// The number of tries for each tree to begin with.
 const LOOKS_FROM_ONE: usize = 10_000;
 
-/// How often the best is disturbed, to see whether another is near.
+/// The number of times that the best tree is disturbed, to see whether a better one is near.
 const KICKS: usize = 300;
 
 /// Improves each, the first ones first; then disturbs the best, and improves it again.
@@ -88,7 +88,7 @@ pub(in crate::cla) struct Draft {
 }
 
 enum Move {
-    /// A rank and all below it, to a parent: into this of its waves, or one of its own before that.
+    /// A rank and all ranks below it go to another parent: into this wave, or into a new wave before it.
     Subtree { rank: usize, parent: usize, wave: usize, own: bool },
     /// Two ranks take each other's places.
     Swap(usize, usize),
@@ -97,7 +97,7 @@ enum Move {
 }
 
 impl Draft {
-    /// Where a rank could be instead.
+    /// Returns the places where a rank could be instead.
     fn moves(&self, rank: usize, machine: &Machine) -> Vec<Move> {
         let placement = &machine.placement;
         let later = 1..self.waves[rank].len();
@@ -113,7 +113,7 @@ impl Draft {
             let same = waves.filter(|(_, wave)| placement.near(wave[0], rank));
             let before = moves.len();
             moves.extend(same.map(|(wave, _)| Move::Subtree { rank, parent, wave, own: false }));
-            // One wave for each group is enough where readers do not contend.
+            // If readers do not contend, one wave for each group is enough.
             if moves.len() == before || machine.parameters.contention.is_some() {
                 let last = self.waves[parent].len();
                 let places = if last > 0 { vec![last, 0] } else { vec![0] };

@@ -1,29 +1,27 @@
-//! What reductions to a root cost by this library's ways, and which tree is best for one that keeps the
-//! order of ranks.
+//! The costs of reductions to a root in this library, and the best tree for a reduction that keeps the order of ranks.
 //!
 //! The minimum of the graph rules for [`Schedule::reduce_along`](crate::cla::Schedule::reduce_along) and
-//! [`Schedule::reduce_scattered`](crate::cla::Schedule::reduce_scattered), rank by rank and without a graph,
-//! so that it takes microseconds; with what it takes longer to [write](crate::cla::Parameters::write) a line
-//! than to read it, which is on the way of each message here. Of several pieces it is less exact: nobody
-//! waits for a buffer or says that it is empty, and each flag counts as one that is written for the first
-//! time.
+//! [`Schedule::reduce_scattered`](crate::cla::Schedule::reduce_scattered) is computed rank by rank and without a graph,
+//! so that it takes microseconds. It includes the time by which [writing](crate::cla::Parameters::write) a line takes
+//! longer than reading it, because each message here is written on its way. For several pieces it is less exact: no
+//! rank waits for a buffer or says that it is empty, and each flag counts as one that is written for the first time.
 
 use crate::Time;
 use crate::cla::Machine;
 use crate::cla::schedule::By;
 use crate::in_order::{Place, Shape};
 
-/// A λ that was chosen, and what the tree takes.
+/// A λ that was chosen, and the time along its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LambdaChoice {
-    /// Of [`in_order`](crate::in_order): P − 1 or more is the flat tree.
+    /// The λ of [`in_order`](crate::in_order). With P − 1 or more the tree is flat.
     pub lambda: usize,
     /// The least that a reduction along it takes.
     pub predicted: Time,
 }
 
-/// The λ with which a reduction to rank 0 takes least by the model: 1, 2, 3, 4, 6, 8, 12 and so on are
-/// looked at, and the flat tree. Of equal ones, the greatest.
+/// Returns the λ with which a reduction to rank 0 takes the least time by the model. Tries 1, 2, 3, 4, 6, 8, 12 and so
+/// on, and the flat tree. Of equal ones, takes the greatest.
 pub fn best_lambda(machine: &Machine, by: By) -> LambdaChoice {
     let ranks = machine.ranks();
     let choice = |lambda| {
@@ -43,7 +41,7 @@ pub fn best_lambda(machine: &Machine, by: By) -> LambdaChoice {
     best
 }
 
-/// What a reduction along a tree takes.
+/// Returns the time of a reduction along a tree.
 ///
 /// # Panics
 /// If there is no such root, or the tree has other ranks than the machine.
@@ -54,14 +52,14 @@ pub fn reduction_along(machine: &Machine, shape: Shape, root: usize, by: By) -> 
     done.last().copied().unwrap_or_default()
 }
 
-/// What a reduction takes of which each rank combines a part, and the root gets the parts. `by` says what
-/// a whole vector takes.
+/// Returns the time of a reduction in which each rank combines a part, and the root gets the parts. `by` describes a
+/// whole vector.
 pub fn reduction_scattered(machine: &Machine, root: usize, by: By) -> Time {
     let part = by.part(machine.ranks() as u64);
     let costs = Costs { machine, by: part };
     let units = part.pieces() * part.count();
     let others = || (0..machine.ranks()).filter(|&rank| rank != root);
-    // All do at the same time what the root does.
+    // All ranks do at the same time what the root does.
     let given: Time = others().map(|other| costs.send(root, other, false)).sum();
     let taken: Time = others().map(|other| costs.take(root, other)).sum();
     let first = others().next().map(|other| costs.send(other, root, part.count() == 1));
@@ -74,7 +72,7 @@ struct Costs<'a> {
 }
 
 impl Costs<'_> {
-    /// When a rank has handed on each unit: a line, or a piece. The root has then combined it.
+    /// Returns when a rank has handed on each unit, which is a line or a piece; for the root, when it has combined it.
     fn handed_on(&self, places: &[Place], rank: usize) -> Vec<Time> {
         let place = &places[rank];
         let theirs: Vec<(usize, Vec<Time>)> = place
@@ -91,7 +89,7 @@ impl Costs<'_> {
                     clock = clock.max(there) + self.take(rank, *child);
                 }
             }
-            // What was combined last is at hand.
+            // The unit that was combined last is in the rank's cache.
             let at_hand = count == 1 && !theirs.is_empty();
             for _ in units {
                 if let Some(parent) = place.parent {

@@ -1,11 +1,11 @@
-//! Where the search begins.
+//! The trees from which the search begins.
 
 use super::Pattern;
 use crate::Time;
 use crate::cla::machine::Machine;
 use crate::cla::tree::{Tree, TreeError};
 
-/// Trees to begin with: fixed shapes, and what is best in one group, joined over groups in several ways.
+/// Returns trees to begin with: fixed shapes, and what is best in one group, joined over groups in several ways.
 pub(super) fn seeds(
     machine: &Machine,
     root: usize,
@@ -30,11 +30,12 @@ pub(super) fn seeds(
         true => deal_waves(group[0], &group[1..], &waves, children),
         false => deal_evenly(group, &even, children),
     };
-    // Several waves are for readers that contend.
+    // Several waves pay only if readers contend.
     let dealings: &[bool] =
         if machine.parameters.contention.is_some() { &[false, true] } else { &[false] };
     for &by_waves in dealings {
-        // One rank of each group, in a tree of some degree; notified before those of their own group.
+        // One rank of each group is in a tree of some degree. It notifies those ranks before the ranks of its own
+        // group.
         for degree in [1, 2, 3, heads.len().max(2) - 1] {
             let mut children = vec![Vec::new(); placement.ranks()];
             for (index, &head) in heads.iter().enumerate().skip(1) {
@@ -43,7 +44,7 @@ pub(super) fn seeds(
             groups.iter().for_each(|group| within(by_waves, group, &mut children));
             seeds.push(Tree::new(root, children)?);
         }
-        // All of the other groups by the root.
+        // The root serves all ranks of the other groups.
         let mut children = vec![Vec::new(); placement.ranks()];
         children[root].extend(groups[1..].iter().cloned());
         within(by_waves, &groups[0], &mut children);
@@ -52,7 +53,7 @@ pub(super) fn seeds(
     Ok(seeds)
 }
 
-/// By the number of ranks of a subtree, its root included: how many children that has in the best.
+/// Returns, by the number of ranks of a subtree, how many children its root has in the best one. The root is counted.
 fn even_degrees(machine: &Machine, pattern: Pattern) -> Vec<usize> {
     let ranks = machine.ranks();
     let levels: Vec<Time> = (0..ranks).map(|children| pattern.level(machine, children)).collect();
@@ -75,7 +76,7 @@ fn deal_evenly(ranks: &[usize], degrees: &[usize], children: &mut [Vec<Vec<usize
     parts.into_iter().for_each(|part| deal_evenly(part, degrees, children));
 }
 
-/// By the number of ranks below a parent: how many the next wave has in the best.
+/// Returns, by the number of ranks below a parent, how many are in its next wave in the best tree.
 fn waves(machine: &Machine, pattern: Pattern) -> Vec<usize> {
     let p = &machine.parameters;
     let step = |readers: usize| match pattern {
@@ -92,8 +93,8 @@ fn waves(machine: &Machine, pattern: Pattern) -> Vec<usize> {
     best.into_iter().map(|(_, readers)| readers).collect()
 }
 
-/// The first wave, then what remains "split evenly among the available parents", of which the one that
-/// has just notified is one.
+/// Deals the first wave. The rest is then "split evenly among the available parents", which include the one that has
+/// just notified.
 fn deal_waves(parent: usize, below: &[usize], waves: &[usize], children: &mut [Vec<Vec<usize>>]) {
     if below.is_empty() {
         return;
@@ -106,7 +107,7 @@ fn deal_waves(parent: usize, below: &[usize], waves: &[usize], children: &mut [V
     }
 }
 
-/// So many parts, none empty, as equal as can be, the larger first; fewer if there are too few ranks.
+/// Splits ranks into `parts` parts, none empty, as equal as can be, the larger first; fewer if there are too few ranks.
 fn evenly(ranks: &[usize], parts: usize) -> Vec<&[usize]> {
     let mut rest = ranks;
     let mut dealt = Vec::with_capacity(parts);

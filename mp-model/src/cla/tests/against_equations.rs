@@ -69,7 +69,7 @@ fn one_to_many_on_one_line() {
         assert_eq!(graph.min, printed.min, "{near} and {far}");
         let (r_r, r_q) = (SANDY.near.transfer, SANDY.far.transfer);
         let look = if far == 0 { r_r } else { Time::ZERO };
-        // Few near ones are taken back from faster than what crosses.
+        // With few near ranks, taking back takes less time than what crosses.
         let crosses = if far > 0 { r_q.saturating_sub((near + far) * r_r) } else { Time::ZERO };
         // A late far reader may be in the way of the write, longer than memory would take.
         let in_the_way = match (near + far, far) {
@@ -160,8 +160,7 @@ fn trees(most: usize) -> impl Iterator<Item = Tree> {
     })
 }
 
-/// Equations 27 and 29, where the last round is full; where it is not, nobody reads in vain, and the
-/// barrier is faster.
+/// Equations 27 and 29 hold if the last round is full. If it is not, no rank reads in vain, and the barrier is faster.
 #[test]
 fn dissemination_minimum() {
     for parameters in [SANDY, PHI, PHI.without_contention()] {

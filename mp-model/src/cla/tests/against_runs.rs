@@ -58,8 +58,8 @@ fn programs(machine: &Machine, root: usize, lines: u64) -> Vec<(&'static str, Pr
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Minimum ≤ run ≤ maximum, whoever is next. If nobody polls too early, T_min holds with R_I for first
-    /// accesses too.
+    /// Minimum ≤ run ≤ maximum, in any order of ranks. If no rank polls too early, T_min holds with R_I for first
+    /// accesses, too.
     #[test]
     fn runs_are_within_the_bounds(
         machine in any_machine(1..14, 3),
@@ -80,7 +80,7 @@ proptest! {
                     let end = run(&program, &machine, options).unwrap().end();
                     let low = match polling {
                         Polling::Eager => certain.min,
-                        // Nobody brings a flag from memory for another.
+                        // No rank brings a flag from memory for another.
                         Polling::Lucky if lines <= 1 => unstolen,
                         Polling::Lucky => certain.min,
                     };
@@ -93,7 +93,7 @@ proptest! {
     }
 }
 
-/// Where all ranks do the same at the same time, nobody polls too early, and the run takes T_min.
+/// If all ranks do the same at the same time, none polls too early, and the run takes T_min.
 #[test]
 fn ranks_in_step_take_the_minimum() {
     for ranks in 2..=60 {
@@ -180,7 +180,7 @@ fn waits_for_some_of_several_writes_are_ambiguous() {
     assert!(ambiguous.to_string().starts_with("step 0 of rank 0 waits for some"));
 }
 
-/// One hop is one line that is taken over, and what the two have in their own caches.
+/// One hop takes one line transfer, and what the two ranks have in their own caches.
 #[test]
 fn a_pushed_line_is_one_transfer() {
     let p = Parameters::SANDY_BRIDGE.with_cached_flags();

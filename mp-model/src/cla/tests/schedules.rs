@@ -1,4 +1,4 @@
-//! Who sends to whom, and what the bounds of that are.
+//! Which rank sends to which, and what the bounds of that are.
 
 use proptest::prelude::*;
 
@@ -30,8 +30,7 @@ fn all(ranks: usize, root: usize, by: By) -> Vec<(&'static str, Schedule)> {
     ]
 }
 
-/// Whose elements each rank has combined, how often: what a round brings is what its senders had when
-/// it began.
+/// Returns whose elements each rank has combined, and how often. A round brings what its senders had when it began.
 fn combined(schedule: &Schedule, last_replaces: bool) -> Vec<Vec<u32>> {
     let ranks = schedule.ranks();
     let mut has: Vec<Vec<u32>> =
@@ -97,7 +96,7 @@ fn each_gets_what_it_should_once() {
     }
 }
 
-/// One line to a root is what the pattern for it says.
+/// A schedule of one line to a root agrees with the pattern for it.
 #[test]
 fn one_line_is_a_pushed_reduction() {
     for ranks in 1..9 {
@@ -128,7 +127,7 @@ fn a_flat_tree_is_none() {
     }
 }
 
-/// By hand, in one group, with nobody in the way: who sends last in a chain has waited for all others.
+/// By hand, in one group, without contention: the rank that sends last in a chain has waited for all others.
 #[test]
 fn least_times_by_hand() {
     let parameters = Parameters::SANDY_BRIDGE.with_cached_flags();
@@ -139,7 +138,7 @@ fn least_times_by_hand() {
     };
     let (local, transfer) = (parameters.local, parameters.near.transfer);
     let one = By::Lines { lines: 1 };
-    // Read the own element, write the line, and the other one reads it.
+    // The own element is read, the line is written, and the other rank reads it.
     let message = local + 2 * transfer;
     assert_eq!(least(&Schedule::gather(2, 0, one)), message + local);
     for ranks in 2..7 {

@@ -1,4 +1,4 @@
-//! What the searches find, against other trees and against all trees.
+//! The results of the searches, compared with other trees and with all trees.
 
 use proptest::prelude::*;
 
@@ -156,7 +156,7 @@ proptest! {
             Tree::chain(root, placement),
         ];
         for (index, tree) in fixed.into_iter().enumerate() {
-            // What the search is not told of, it finds as good or better where it is exact.
+            // If the search is exact, it must find a tree at least as good as those that it did not start from.
             let known = index != 2 || placement.groups().len() == 1
                 && machine.parameters.contention.is_none()
                 && notifications == Notifications::Together;
@@ -167,7 +167,7 @@ proptest! {
         }
     }
 
-    /// In one group without contention, nothing is better at all.
+    /// In one group without contention, no tree is better.
     #[test]
     fn no_tree_is_better_in_one_group(
         parameters in any_parameters(),
@@ -183,7 +183,7 @@ proptest! {
         }
     }
 
-    /// Nor, by more than a little, with two groups, for as many ranks as all trees can be looked at.
+    /// With two groups, no tree is much better, for numbers of ranks for which all trees can be tried.
     #[test]
     fn no_tree_is_much_better_in_two_groups(
         machine in any_machine(1..7, 2),

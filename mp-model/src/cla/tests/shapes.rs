@@ -37,7 +37,7 @@ fn program(tree: &Outward, root: usize, load: Load) -> Program {
     }
 }
 
-/// What each rank knows of after these rounds.
+/// Returns which ranks each rank knows of after these rounds.
 fn known(rounds: &[Vec<Round>]) -> Vec<Vec<bool>> {
     let ranks = rounds.len();
     let mut known: Vec<Vec<bool>> =
@@ -53,7 +53,7 @@ fn known(rounds: &[Vec<Round>]) -> Vec<Vec<bool>> {
     known
 }
 
-/// What is predicted and simulated for a shape.
+/// Returns the predicted and the simulated time of a shape.
 fn of_tree(machine: &Machine, tree: &Outward, load: Load) -> [u64; 2] {
     let predicted = outward_time(machine, tree, 0, load);
     [predicted.as_nanos() as u64, simulated(machine, &program(tree, 0, load))]

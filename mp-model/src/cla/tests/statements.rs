@@ -1,4 +1,4 @@
-//! What the paper says about its machines, sentence by sentence.
+//! The paper's statements about its machines, one by one.
 
 use crate::Time;
 use crate::cla::barrier::{Barrier, Exchange, best_mixed_ways, best_ways};
@@ -194,9 +194,9 @@ fn single_use_flags_have_narrower_bounds() {
 /// Section 3.3.3: with 8 threads in one socket and 2 in the other, both barriers per socket "perform
 /// better than the pure dissemination".
 ///
-/// With as many in both, the paper measures that pairs suffer more from congestion than roots do from
-/// stealing. Neither its maxima (30, 31) nor the runs here have that: 3 ns for each thread and line
-/// (table 3) is little beside taking a line from eight.
+/// With equally many threads in both sockets, the paper measures that pairs suffer more from congestion than roots do
+/// from stealing. Neither its maxima (30, 31) nor the runs here show that: 3 ns for each thread and line (table 3) is
+/// little compared with taking a line from eight threads.
 #[test]
 fn barriers_across_sockets() {
     let of = |ranks, exchange| {

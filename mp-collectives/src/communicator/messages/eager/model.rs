@@ -80,7 +80,7 @@ enum Line {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Waiting {
-    /// With what was seen in the notice, once it was looked at.
+    /// A message, and whether it goes eagerly, once that is decided.
     Message(usize, Option<bool>),
     Ack(usize),
     Payload(usize),
@@ -245,7 +245,7 @@ impl Program {
     fn go_on(&self, state: &mut State, me: usize) -> bool {
         let rank = &mut state.ranks[me];
         let Some(act) = self.ranks[me].get(rank.at).copied() else {
-            // What is still to be sent at the end is waited for.
+            // At its end, the rank waits until everything is sent.
             rank.over = rank.held.is_empty() && rank.queues.iter().all(VecDeque::is_empty);
             return rank.over;
         };
@@ -358,7 +358,7 @@ impl Program {
             Line::Ack(number) => {
                 if rank.held.remove(&number) {
                     let queue = &mut rank.queues[from];
-                    // Behind payloads, and before what has not begun.
+                    // The payload goes behind other payloads, and before messages that have not begun.
                     let next = |w: &&Waiting| matches!(w, Waiting::Payload(_));
                     let place = queue.iter().take_while(next).count();
                     queue.insert(place, Waiting::Payload(number));
@@ -391,7 +391,7 @@ impl Program {
                 }
             }
         }
-        // Before the slots of a payload are given back.
+        // The notice is left before the slot is given back.
         state.notices[me][from] = rank.full;
         state.channels[from][me].pop_front();
         true

@@ -71,7 +71,7 @@ struct Engine {
 impl Lendable for Engine {
     fn bring_on(&mut self) -> bool {
         let received = mem::take(&mut self.channel.state.lock().unwrap().0);
-        // One after another.
+        // The engine does one piece of the rank's own work in each call.
         let done = received + self.begun.min(1);
         self.begun -= self.begun.min(1);
         self.finished += done;
@@ -136,7 +136,7 @@ impl World {
         }
     }
 
-    /// Lends the engine to the thread, or to a new one.
+    /// Lends the engine to the thread that looks after the loan already, or else to a new thread.
     fn lend(&self, engine: Box<Engine>) -> Option<thread::JoinHandle<()>> {
         if self.loan.give(engine) {
             self.channel.bell.ring();
@@ -205,7 +205,7 @@ fn the_thread_looks_at_what_the_rank_has_changed() {
     });
 }
 
-/// It stays where it is for the rank, and for the thread that comes next.
+/// When a thread leaves, what is lent stays in the loan, for the rank and for the next thread.
 #[test]
 fn a_thread_that_leaves_is_followed() {
     interleavings(3).check(|| {
