@@ -45,8 +45,9 @@ pub trait Object: 'static {
     /// operations continue; otherwise the value is poisoned if its [section](super::Section::poison) says so. The
     /// default is that nothing is repaired, and the value is not good.
     ///
-    /// The rank that had asked for the interrupted operation gets [`Unknown`](super::ErrorKind::OutcomeUnknown), unless the
-    /// operation [is idempotent](Self::is_idempotent).
+    /// The rank that had asked for the interrupted operation gets
+    /// [`OutcomeUnknown`](mp_core::ErrorKind::OutcomeUnknown), unless the operation [is
+    /// idempotent](Self::is_idempotent).
     ///
     /// This may be called on an intact value: the lock holder may be killed before it writes, or when it has written
     /// everything. The rank that repairs can be killed as well. Then its successor calls this again, on whatever is
@@ -58,7 +59,7 @@ pub trait Object: 'static {
     /// Returns whether it is harmless to execute an operation again if a rank was killed in the middle of it, or just
     /// after it. If so, the successor executes it once the value is [repaired](Self::repair) and before anything else
     /// is executed, and the result goes to the rank that had asked for it. Otherwise that rank gets
-    /// [`Unknown`](super::ErrorKind::OutcomeUnknown).
+    /// [`OutcomeUnknown`](mp_core::ErrorKind::OutcomeUnknown).
     ///
     /// It is harmless to read, or to set something regardless of what it was. It is not harmless to add. The result
     /// must also be acceptable if the operation had already been executed.

@@ -45,7 +45,7 @@ use super::{
 /// A handle is used by reference, so that several parts of a thread can share it. It can go to another thread, but two
 /// threads can't use it: [`another`](Self::another) gives further threads of the rank handles of their own. A call
 /// within an operation on the same object, or while the handle has its [lock](Self::lock), is refused with
-/// [`Nested`](crate::critical::ErrorKind::Nested).
+/// [`NestedOperation`](mp_core::ErrorKind::NestedOperation).
 ///
 /// ```
 /// use onchip::World;
@@ -263,10 +263,10 @@ impl<O: Object> Protected<O> {
     /// operations wait.
     ///
     /// # Errors
-    /// [`Mismatch`](crate::critical::ErrorKind::ObjectMismatch) if another rank opened it as something else;
-    /// [`Bad`](crate::critical::ErrorKind::Bad) for an impossible section; [`Lost`](crate::critical::ErrorKind::PeerLost)
-    /// if the rank that ran `make` was lost, or `make` panicked there; those of [`Rank::mpb`], for a name that is too
-    /// long or for lack of memory.
+    /// [`ObjectMismatch`](mp_core::ErrorKind::ObjectMismatch) if another rank opened it as something else;
+    /// [`BadObject`](mp_core::ErrorKind::BadObject) for an impossible section;
+    /// [`PeerLost`](mp_core::ErrorKind::PeerLost) if the rank that ran `make` was lost, or `make` panicked there; those
+    /// of [`Rank::mpb`], for a name that is too long or for lack of memory.
     pub fn open(
         rank: &Rank,
         name: &str,
@@ -317,7 +317,7 @@ impl<O: Object> Protected<O> {
     /// flight for all of them.
     ///
     /// # Errors
-    /// [`Bad`](crate::critical::ErrorKind::Bad) with a [`Scheme::MpServer`], whose channels are between ranks.
+    /// [`BadObject`](mp_core::ErrorKind::BadObject) with a [`Scheme::MpServer`], whose channels are between ranks.
     pub fn another(&self) -> Result<Self> {
         let (family, place) = (Arc::clone(self.family()), self.place());
         if let Scheme::MpServer(_) = family.section.scheme {
@@ -342,11 +342,11 @@ impl<O: Object> Protected<O> {
     /// Executes an operation in mutual exclusion, possibly in another rank, and waits for its result.
     ///
     /// # Errors
-    /// [`Panicked`](crate::critical::ErrorKind::OperationPanicked), [`Poisoned`](crate::critical::ErrorKind::Poisoned),
-    /// [`Nested`](crate::critical::ErrorKind::Nested); [`Unknown`](crate::critical::ErrorKind::OutcomeUnknown) if the rank
-    /// that executed it was killed in the middle, or no rank serves. Where ranks are threads,
-    /// [`Lost`](crate::critical::ErrorKind::PeerLost) or `Unknown` if a rank has ended that this call has to wait for;
-    /// after that the handle returns only `Lost`.
+    /// [`OperationPanicked`](mp_core::ErrorKind::OperationPanicked), [`Poisoned`](mp_core::ErrorKind::Poisoned),
+    /// [`NestedOperation`](mp_core::ErrorKind::NestedOperation); [`OutcomeUnknown`](mp_core::ErrorKind::OutcomeUnknown)
+    /// if the rank that executed it was killed in the middle, or no rank serves. Where ranks are threads,
+    /// [`PeerLost`](mp_core::ErrorKind::PeerLost) or `OutcomeUnknown` if a rank has ended that this call has to wait
+    /// for; after that the handle returns only `PeerLost`.
     #[inline]
     pub fn apply(&self, op: O::Op) -> Result<O::Ret> {
         match &self.0 {
@@ -401,7 +401,7 @@ impl<O: Object> Protected<O> {
 
     /// Executes an operation as [`apply`](Self::apply) does, but gives up if the time limit, which is made from a
     /// [`Duration`] for example, expires before the operation was begun. After
-    /// [`Timeout`](crate::critical::ErrorKind::Timeout) the operation was not executed, and never will be. If the
+    /// [`Timeout`](mp_core::ErrorKind::Timeout) the operation was not executed, and never will be. If the
     /// operation was begun in time, the call waits for its end, however long that takes.
     ///
     /// A call with a limit has no place in the queue of a lock or a combiner: it takes its turn when no other seat has
@@ -411,8 +411,8 @@ impl<O: Object> Protected<O> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use onchip::World;
-    /// use onchip::critical::{ErrorKind, Scheme, Section, objects::Counter};
+    /// use onchip::critical::{Scheme, Section, objects::Counter};
+    /// use onchip::{ErrorKind, World};
     ///
     /// let rank = World::solo()?;
     /// let hits = Counter::open(&rank, "hits", Section::new(Scheme::HybLock).seats(2))?;
@@ -429,7 +429,7 @@ impl<O: Object> Protected<O> {
     /// ```
     ///
     /// # Errors
-    /// As `apply`; [`Timeout`](crate::critical::ErrorKind::Timeout).
+    /// As `apply`; [`Timeout`](mp_core::ErrorKind::Timeout).
     pub fn apply_with(&self, op: O::Op, wait: impl Into<Wait>) -> Result<O::Ret> {
         let wait = wait.into();
         if wait.time_limit().is_none() {
@@ -514,8 +514,8 @@ impl<O: Object> Protected<O> {
     /// [lock](Scheme::is_lock), and with a handle that has a seat of its own.
     ///
     /// ```
-    /// use onchip::World;
-    /// use onchip::critical::{ErrorKind, Scheme, objects::Counter};
+    /// use onchip::critical::{Scheme, objects::Counter};
+    /// use onchip::{ErrorKind, World};
     ///
     /// let rank = World::solo()?;
     /// let hits = Counter::open(&rank, "hits", Scheme::Clh)?;
@@ -530,8 +530,8 @@ impl<O: Object> Protected<O> {
     /// ```
     ///
     /// # Errors
-    /// As [`apply`](Self::apply); [`Nested`](crate::critical::ErrorKind::Nested) also if the handle already has the
-    /// lock; [`Bad`](crate::critical::ErrorKind::Bad) for another scheme or a shared seat.
+    /// As [`apply`](Self::apply); [`NestedOperation`](mp_core::ErrorKind::NestedOperation) also if the handle already
+    /// has the lock; [`BadObject`](mp_core::ErrorKind::BadObject) for another scheme or a shared seat.
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_, O>> {
         match &self.0 {
@@ -554,7 +554,7 @@ impl<O: Object> Protected<O> {
     /// [`apply_with`](Self::apply_with) does.
     ///
     /// # Errors
-    /// As `lock`; [`Timeout`](crate::critical::ErrorKind::Timeout).
+    /// As `lock`; [`Timeout`](mp_core::ErrorKind::Timeout).
     pub fn lock_with(&self, wait: impl Into<Wait>) -> Result<Guard<'_, O>> {
         let wait = wait.into();
         match wait.time_limit() {

@@ -66,18 +66,20 @@ use super::{
 ///
 /// - Behind a [`Scheme::SlotServer`] it answers the requests that the other had not answered, for it knows of each
 ///   operation whether it was executed. Only the operation in the middle of which the other was killed is
-///   [unknown](crate::critical::ErrorKind::OutcomeUnknown).
+///   [unknown](mp_core::ErrorKind::OutcomeUnknown).
 /// - Behind a [`Scheme::MpServer`] requests are lost with the channels that they were in. Every operation that the
 ///   other was asked for and had not answered is unknown; later requests go to this server.
 ///
-/// If no server stands by, clients are told at once, with [`Unknown`](crate::critical::ErrorKind::OutcomeUnknown). Clients do
-/// not wait forever for a first server, either. They are told so when a server that was [added](Self::add) is gone
-/// before it began, when a rank is lost that had the object open and had asked for nothing (it may have been the one to
-/// serve), and when all open handles wait without a limit: in a call, or as a future from its first poll until it is
-/// ready or dropped. A rank that waits with a limit may serve afterwards. A server that comes later still serves.
+/// If no server stands by, clients are told at once, with [`OutcomeUnknown`](mp_core::ErrorKind::OutcomeUnknown).
+/// Clients do not wait forever for a first server, either. They are told so when a server that was [added](Self::add)
+/// is gone before it began, when a rank is lost that had the object open and had asked for nothing (it may have been
+/// the one to serve), and when all open handles wait without a limit: in a call, or as a future from its first poll
+/// until it is ready or dropped. A rank that waits with a limit may serve afterwards. A server that comes later still
+/// serves.
 ///
 /// **Nested calls.** An operation that a server executes can't ask for an operation on any object that is served, by
-/// this or another server: [`Nested`](crate::critical::ErrorKind::Nested). It can use objects that are not served.
+/// this or another server: [`NestedOperation`](mp_core::ErrorKind::NestedOperation). It can use objects that are not
+/// served.
 ///
 /// [`Section::poison`]: super::Section::poison
 #[derive(Default)]
@@ -97,7 +99,7 @@ impl Server {
     /// Serves an object from now on, or stands by for it. All objects of a server belong to one rank.
     ///
     /// # Errors
-    /// [`Bad`](crate::critical::ErrorKind::Bad) if the object's scheme has no server, or has another one.
+    /// [`BadObject`](mp_core::ErrorKind::BadObject) if the object's scheme has no server, or has another one.
     pub fn add<O: Object>(&mut self, object: Protected<O>) -> Result<()> {
         let protected::Served { rank, section, place, value, first, handle } =
             object.into_served()?;
@@ -142,7 +144,7 @@ impl Server {
     /// rank has no other handle of them.
     ///
     /// # Errors
-    /// [`Bad`](crate::critical::ErrorKind::Bad) for control words without a meaning, and errors of the world.
+    /// [`BadObject`](mp_core::ErrorKind::BadObject) for control words without a meaning, and errors of the world.
     pub fn serve(&mut self) -> Result<()> {
         self.serve_while(|| true)
     }

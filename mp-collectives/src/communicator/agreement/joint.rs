@@ -71,8 +71,8 @@ impl<'a> Joint<'a> {
         self.communicator.engine.rank.clone()
     }
 
-    /// Returns [`Revoked`](mp_core::ErrorKind::Revoked) if the communicator was [revoked](Communicator::revoke). This is
-    /// for operations that begin with something other than messages of this stream. Ranks that have opened message
+    /// Returns [`Revoked`](mp_core::ErrorKind::Revoked) if the communicator was [revoked](Communicator::revoke). This
+    /// is for operations that begin with something other than messages of this stream. Ranks that have opened message
     /// passing buffers call it once more after that. A revocation ends whatever they wait for later.
     ///
     /// # Errors
@@ -168,7 +168,7 @@ impl<'a> Joint<'a> {
     /// if they do not compare them, or if there is only one rank.
     ///
     /// # Errors
-    /// [`World`](mp_core::ErrorKind::World) for lack of memory.
+    /// [`Segment`](mp_core::ErrorKind::Segment) for lack of memory.
     pub fn ledger(self) -> Result<Option<Ledger>> {
         match self.checks() {
             true => {
@@ -201,7 +201,8 @@ impl<'a> Joint<'a> {
     /// With a limit, a rank that has not come in time is named in the error. It gets that error, too, when it comes.
     ///
     /// ```
-    /// use onchip::communicator::{Call, Communicator, ErrorKind};
+    /// use onchip::communicator::{Call, Communicator};
+    /// use onchip::ErrorKind;
     ///
     /// onchip::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);
@@ -217,9 +218,9 @@ impl<'a> Joint<'a> {
     /// ```
     ///
     /// # Errors
-    /// At all ranks: [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), and [`NotCome`](mp_core::ErrorKind::RankMissing) after
-    /// the limit; [`PeerLost`](mp_core::ErrorKind::PeerLost) and [`Ended`](mp_core::ErrorKind::PeerEnded) when a rank can't
-    /// come.
+    /// At all ranks: [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), and
+    /// [`RankMissing`](mp_core::ErrorKind::RankMissing) after the limit; [`PeerLost`](mp_core::ErrorKind::PeerLost) and
+    /// [`PeerEnded`](mp_core::ErrorKind::PeerEnded) when a rank can't come.
     pub fn check(self, call: &Call, limit: Option<Duration>) -> Result<()> {
         self.check_revoked()?;
         if self.communicator.size() == 1 {
@@ -243,7 +244,7 @@ impl<'a> Joint<'a> {
     /// Works like [`Communicator::send`], in the stream of joint operations.
     ///
     /// # Errors
-    /// As `Communicator::send`; [`Misuse`](mp_core::ErrorKind::Misuse) for tags from 2³¹ on.
+    /// As `Communicator::send`; [`BadCall`](mp_core::ErrorKind::BadCall) for tags from 2³¹ on.
     #[inline]
     pub fn send<T: Plain>(self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         self.check_tag(tag)?;

@@ -120,9 +120,10 @@ impl Communicator {
     /// it computes if there is [a thread for that](crate::communicator::Joint::lend_messages_to).
     ///
     /// All errors, including those of this call, are returned by [`wait`](Request::wait). If this rank has no memory to
-    /// send to `to`, the next wait of the rank, of any kind, returns [`Unsent`](mp_core::ErrorKind::Unsent) instead of
-    /// sleeping, unless the request has already reported the error. Rank `to` receives all earlier messages. After
-    /// that, its receives from this rank, and those from any source, return [`Broken`](mp_core::ErrorKind::PeerBroken).
+    /// send to `to`, the next wait of the rank, of any kind, returns [`NotSent`](mp_core::ErrorKind::NotSent) instead
+    /// of sleeping, unless the request has already reported the error. Rank `to` receives all earlier messages. After
+    /// that, its receives from this rank, and those from any source, return
+    /// [`PeerBroken`](mp_core::ErrorKind::PeerBroken).
     ///
     /// ```
     /// use onchip::{ANY_TAG, Communicator};
@@ -157,8 +158,8 @@ impl Communicator {
         self.send_meanwhile(buffer, to, tag, false)
     }
 
-    /// Works like [`nonblocking_send`](Self::nonblocking_send), but the request is done when the receiver has a receive for
-    /// the message (`MPI_Issend`).
+    /// Works like [`nonblocking_send`](Self::nonblocking_send), but the request is done when the receiver has a receive
+    /// for the message (`MPI_Issend`).
     pub fn nonblocking_synchronous_send<B: Buffer + 'static>(
         &self,
         buffer: B,

@@ -39,7 +39,7 @@ use crate::critical::{Object, Protected, Section};
 ///
 /// When a rank is killed in the middle of another rank's operation, its successor repairs the map. A get or an insert
 /// is then executed again, so that it is answered. The previous value that an insert returns may then be the one that
-/// it has inserted. Other operations are [unknown](crate::critical::ErrorKind::OutcomeUnknown).
+/// it has inserted. Other operations are [unknown](mp_core::ErrorKind::OutcomeUnknown).
 ///
 /// [`len`]: crate::critical::Section::len
 #[derive(Debug)]

@@ -181,7 +181,7 @@ impl TwoLockQueue {
     /// Opens the queue of this name, of 64 bytes at most, with the same scheme at both ends.
     ///
     /// # Errors
-    /// As [`Protected::open`]; [`Bad`](crate::critical::ErrorKind::Bad) for responses that are
+    /// As [`Protected::open`]; [`BadObject`](mp_core::ErrorKind::BadObject) for responses that are
     /// [streamed](Section::streaming), because one end reads what an operation of the other writes.
     pub fn open(rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Self> {
         let section = section.into();
