@@ -6,7 +6,7 @@
 //! at the structure's type, the borrow of the slot, and a look at the flag that says whether calls are compared. What
 //! checks and events need is prepared only when they are on.
 
-use mp_core::{Call, Callers, Calls, Error, ErrorKind, Recipient, Result};
+use mp_core::{Call, Callers, Calls, Error, ErrorKind, Place, Recipient, Result};
 use std::cell::{RefCell, RefMut};
 use std::ops::Range;
 use std::sync::Arc;
@@ -281,7 +281,12 @@ pub(super) fn failed(of: &Communicator, error: mp_core::Error) -> Error {
         Ok(fronts) => fronts,
         Err(error) => return error,
     };
-    let error = of.localized(fronts.board.after(error));
+    let error = match of.localized(fronts.board.after(error)).into_kind() {
+        ErrorKind::Timeout { limit, .. } => {
+            Error::from(ErrorKind::Timeout { place: Place::Collective, limit })
+        }
+        kind => kind.into(),
+    };
     fronts.leave_after(&error);
     if let ErrorKind::CallsDiffer(_) | ErrorKind::Revoked { .. } = error.kind() {
         fronts.close();

@@ -44,16 +44,15 @@
 //!
 //! # Errors
 //! All methods can return the following. [`PeerLost`](mp_core::ErrorKind::PeerLost) when a rank of the communicator was
-//! lost that the others could have waited for. [`World`](mp_core::ErrorKind::World) with
-//! [`Disconnected`](mp_core::ErrorKind::Disconnected) when such a rank has ended, or with
-//! [`Timeout`](mp_core::ErrorKind::Timeout) where a [limit](Settings::wait) was set.
-//! [`Unsent`](mp_core::ErrorKind::Unsent) when a message of this rank could not be sent and no other call has reported
-//! it. After these errors this rank is out of step with the others, and the communicator can be used for tagged
-//! messages only; the remaining ranks can continue in a [smaller one](crate::communicator::Communicator::shrink).
-//! [`Revoked`](mp_core::ErrorKind::Revoked) when any rank has revoked the communicator.
-//! [`Misuse`](mp_core::ErrorKind::Misuse) when called inside an operation's closure, or between
-//! [`arrive`](Communicator::arrive) and [`wait`](Arrived::wait), for the same kind of operation. With [checks](Check), also
-//! [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer) and [`NotCome`](mp_core::ErrorKind::RankMissing).
+//! lost that the others could have waited for. [`Disconnected`](mp_core::ErrorKind::Disconnected) when such a rank has
+//! ended. [`Timeout`](mp_core::ErrorKind::Timeout) where a [limit](Settings::wait) was set.
+//! [`NotSent`](mp_core::ErrorKind::NotSent) when a message of this rank could not be sent and no other call has
+//! reported it. After these errors this rank is out of step with the others, and the communicator can be used for
+//! tagged messages only; the remaining ranks can continue in a [smaller
+//! one](crate::communicator::Communicator::shrink). [`Revoked`](mp_core::ErrorKind::Revoked) when any rank has revoked
+//! the communicator. [`BadCall`](mp_core::ErrorKind::BadCall) when called inside an operation's closure, or between
+//! [`arrive`](Communicator::arrive) and [`wait`](Arrived::wait), for the same kind of operation. With [checks](Check),
+//! also [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer) and [`RankMissing`](mp_core::ErrorKind::RankMissing).
 
 mod cache;
 mod settings;
@@ -120,7 +119,8 @@ impl Communicator {
     /// which may be before the other calls return.
     ///
     /// # Errors
-    /// See [above](crate::collectives#errors). [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank) when there is no such root.
+    /// See [above](crate::collectives#errors). [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank) when there is no such
+    /// root.
     #[inline]
     pub fn broadcast<T: Plain>(&self, message: &mut [T], root: usize) -> Result<()> {
         let count = message.len();
@@ -136,8 +136,8 @@ impl Communicator {
     /// unspecified; their calls may return before the root's.
     ///
     /// # Errors
-    /// See [above](crate::collectives#errors). [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank) when there is no such root. Also fails
-    /// when the vector is too long for a forced algorithm.
+    /// See [above](crate::collectives#errors). [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank) when there is no such
+    /// root. Also fails when the vector is too long for a forced algorithm.
     #[inline]
     pub fn reduce<T: Plain>(
         &self,
@@ -254,8 +254,8 @@ impl Communicator {
     }
 
     /// Gathers the blocks of all ranks at every rank. All ranks call this with the same number of elements of their
-    /// own, unless the blocks lie [`At`] ranges, of which all ranks know the lengths. When the call returns, `all` holds
-    /// the blocks of all ranks, in rank order. With [`InPlace`], each rank's own block is in its place already.
+    /// own, unless the blocks lie [`At`] ranges, of which all ranks know the lengths. When the call returns, `all`
+    /// holds the blocks of all ranks, in rank order. With [`InPlace`], each rank's own block is in its place already.
     ///
     /// # Errors
     /// See [above](crate::collectives#errors). Also fails when the blocks do not fit the buffers.
@@ -274,8 +274,8 @@ impl Communicator {
 
     /// Exchanges blocks between all ranks: block i of `send` goes to rank i, and block i of `receive` comes from rank
     /// i. All ranks call this with the same number of elements, unless the blocks lie [`At`] ranges. A block sent to a
-    /// rank must be as long as the block that the rank expects. With [`InPlace`], the block that comes from rank i takes
-    /// the place of the one that goes to rank i.
+    /// rank must be as long as the block that the rank expects. With [`InPlace`], the block that comes from rank i
+    /// takes the place of the one that goes to rank i.
     ///
     /// # Errors
     /// See [above](crate::collectives#errors). Also fails when the blocks do not fit the buffers.
@@ -340,7 +340,7 @@ impl Communicator {
     /// ```
     /// use onchip::collectives::{Check, Settings};
     /// use onchip::reduce::{self, AllReduce, Order, Sum};
-    /// use onchip::communicator::{Communicator, ErrorKind};
+    /// use onchip::{Communicator, ErrorKind};
     ///
     /// onchip::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);
@@ -362,7 +362,7 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`Misuse`](mp_core::ErrorKind::Misuse) when called inside an operation.
+    /// [`BadCall`](mp_core::ErrorKind::BadCall) when called inside an operation.
     pub fn set_collectives(&self, settings: Settings) -> Result<()> {
         Fronts::of(self)?.set(self, settings)
     }

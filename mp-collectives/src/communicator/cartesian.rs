@@ -51,8 +51,8 @@ impl Communicator {
     /// place in the grid get `None`.
     ///
     /// # Errors
-    /// As [`split`](Self::split); [`Misuse`](mp_core::ErrorKind::Misuse) for all ranks when the grid has no dimension,
-    /// has more places than there are ranks, or was not described alike by all.
+    /// As [`split`](Self::split); [`BadCall`](mp_core::ErrorKind::BadCall) for all ranks when the grid has no
+    /// dimension, has more places than there are ranks, or was not described alike by all.
     pub fn cartesian(&self, dimensions: &[usize], periodic: &[bool]) -> Result<Option<Cartesian>> {
         let places = dimensions.iter().try_fold(1usize, |all, &one| all.checked_mul(one));
         let places = places.unwrap_or(usize::MAX);
@@ -141,7 +141,7 @@ impl Cartesian {
     /// (`MPI_Cart_shift`). They are `None` where the grid ends (`MPI_PROC_NULL`).
     ///
     /// # Errors
-    /// [`Misuse`](mp_core::ErrorKind::Misuse) when there is no such dimension.
+    /// [`BadCall`](mp_core::ErrorKind::BadCall) when there is no such dimension.
     pub fn shift(&self, dimension: usize, by: isize) -> Result<(Option<usize>, Option<usize>)> {
         let mine = self.coordinates(self.rank())?;
         if dimension >= mine.len() {
@@ -168,8 +168,8 @@ impl Cartesian {
     /// for example its row, its column or its plane. All ranks must call it with the same arguments.
     ///
     /// # Errors
-    /// As [`Communicator::split`]; [`Misuse`](mp_core::ErrorKind::Misuse) when the length of `keep` is not the number of
-    /// dimensions.
+    /// As [`Communicator::split`]; [`BadCall`](mp_core::ErrorKind::BadCall) when the length of `keep` is not the number
+    /// of dimensions.
     pub fn sub(&self, keep: &[bool]) -> Result<Self> {
         let mine = self.coordinates(self.rank())?;
         let mut color = 0;
@@ -205,11 +205,11 @@ impl Cartesian {
 /// assert_eq!(onchip::communicator::dims_create(12, &[0, 0])?, [4, 3]);
 /// assert_eq!(onchip::communicator::dims_create(12, &[0, 2, 0])?, [3, 2, 2]);
 /// assert!(onchip::communicator::dims_create(12, &[5, 0]).is_err());
-/// # Ok::<(), onchip::communicator::Error>(())
+/// # Ok::<(), onchip::Error>(())
 /// ```
 ///
 /// # Errors
-/// [`Misuse`](mp_core::ErrorKind::Misuse) when the given dimensions don't divide the number of ranks.
+/// [`BadCall`](mp_core::ErrorKind::BadCall) when the given dimensions don't divide the number of ranks.
 pub fn dims_create(ranks: usize, dimensions: &[usize]) -> Result<Vec<usize>> {
     let mut given = dimensions.iter().filter(|&&extent| extent > 0);
     let given = given.try_fold(1usize, |all, &one| all.checked_mul(one));

@@ -74,7 +74,8 @@ impl Group {
     /// Returns a group of these ranks of the group, in this order (`MPI_Group_incl`).
     ///
     /// # Errors
-    /// [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank), and [`Misuse`](mp_core::ErrorKind::Misuse) for a rank named twice.
+    /// [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank), and [`BadCall`](mp_core::ErrorKind::BadCall) for a rank named
+    /// twice.
     pub fn include(&self, ranks: &[usize]) -> Result<Self> {
         Ok(self.with(self.named(ranks)?))
     }

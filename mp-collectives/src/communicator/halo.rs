@@ -52,8 +52,8 @@ impl Cartesian {
     /// extents are given by `row`; they come last and have no halo.
     ///
     /// # Errors
-    /// [`Misuse`](mp_core::ErrorKind::Misuse) when the number of dimensions in `own` differs from the grid's, or when the
-    /// block is smaller than the halo of the neighbours.
+    /// [`BadCall`](mp_core::ErrorKind::BadCall) when the number of dimensions in `own` differs from the grid's, or when
+    /// the block is smaller than the halo of the neighbours.
     pub fn halo<T: Plain>(
         &self,
         own: &[usize],
@@ -106,7 +106,7 @@ impl<T: Plain> Halo<'_, T> {
     ///
     /// # Errors
     /// As [`Communicator::send`] and [`Communicator::receive_into`];
-    /// [`Misuse`](mp_core::ErrorKind::Misuse) when the length of the block differs from [`len`](Self::len), or when a
+    /// [`BadCall`](mp_core::ErrorKind::BadCall) when the length of the block differs from [`len`](Self::len), or when a
     /// neighbour's block has other extents. Refused messages are dropped, and the next exchange does not see them.
     pub fn exchange(&mut self, block: &mut [T]) -> Result<()> {
         if block.len() != self.len() {

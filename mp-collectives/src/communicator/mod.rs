@@ -43,7 +43,7 @@
 //! | `MPI_Barrier`, `MPI_Bcast`, `MPI_Reduce`, `MPI_Gather` and the other collective operations | methods of [`Communicator`], see [`collectives`](crate::collectives) |
 //! | `MPI_Comm_get_failed`, `_ack_failed` | [`failed_ranks`](Communicator::failed_ranks), [`acknowledge`](Communicator::acknowledge) |
 //! | `MPI_Comm_revoke`, `_is_revoked`, `_agree`, `_shrink` | [`revoke`](Communicator::revoke), [`is_revoked`](Communicator::is_revoked), [`agree`](Communicator::agree), [`shrink`](Communicator::shrink) |
-//! | `MPI_ERR_PROC_FAILED`, `MPI_ERR_REVOKED` | [`PeerLost`](ErrorKind::PeerLost), [`Revoked`](ErrorKind::Revoked) |
+//! | `MPI_ERR_PROC_FAILED`, `MPI_ERR_REVOKED` | [`PeerLost`](mp_core::ErrorKind::PeerLost), [`Revoked`](mp_core::ErrorKind::Revoked) |
 //! | `MPI_Cart_*`, `MPI_Dims_create` | [`Cartesian`], [`dims_create`] |
 //!
 //! Two features are not in MPI: [buffers that move](Communicator::send_buffer) instead of being copied, and the
@@ -57,14 +57,14 @@
 //!
 //! **Collective calls.** Calls that all ranks must make, such as [`duplicate`](Communicator::duplicate) and
 //! [`split`](Communicator::split), compare what the ranks call. If the calls differ, all ranks get
-//! [`CallsDiffer`](ErrorKind::CallsDiffer), which names the ranks and their calls. [`Joint::check`] does the
+//! [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), which names the ranks and their calls. [`Joint::check`] does the
 //! same for other operations. Where [checks](Check) are on, it is done for all collective operations.
 //!
 //! **Contexts.** Every communicator has a number that its members agree on and that every message carries. A message
 //! that is sent in one communicator is never received in another.
 //!
 //! **Types and lengths.** Every message states the type of its elements. A receive of another type, or with a buffer
-//! that is too short, gets an [`Error`] that shows both sides. The message stays for another receive.
+//! that is too short, gets an [error](mp_core::Error) that shows both sides. The message stays for another receive.
 //!
 //! **Deaths.** If a rank died or ended, the ranks that depend on it get an error, after they have received everything
 //! it had sent. No rank waits for it forever. A receive from any source fails as long as any rank is lost that was not
@@ -89,8 +89,6 @@
 //! there is a core for each, [`send`](Communicator::send) offers a slice of 4 KiB or more to the receiver for a few
 //! hundred nanoseconds. A receiver that is waiting for the message copies it directly from the slice, and the sender
 //! returns when that copy is complete. After an offer that came too early, the next messages are not offered.
-//!
-//! **Errors** are converted to [`mp_core::Error`] by `?`.
 
 mod agreement;
 mod cartesian;

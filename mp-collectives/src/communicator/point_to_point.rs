@@ -39,7 +39,8 @@ pub(crate) use crate::communicator::stream::{OWN_TAGS, Stream};
 ///
 /// A communicator belongs to the thread that made it. Communicators made from one another share their channels, but a
 /// message that is sent in one is never received in another. The settings of a communicator's collective operations,
-/// and whether they are [checked](crate::communicator::Check), also apply to the communicators that are made from it afterwards.
+/// and whether they are [checked](crate::communicator::Check), also apply to the communicators that are made from it
+/// afterwards.
 pub struct Communicator {
     pub(crate) engine: Shared,
     pub(crate) members: Arc<Members>,
@@ -56,7 +57,8 @@ pub struct Communicator {
     check: Cell<Check>,
     /// Whether calls are compared in this communicator. Every collective operation reads this.
     checks: Cell<bool>,
-    /// The number of calls that this rank has made and that all ranks make together: see [`crate::communicator::agreement::agree`].
+    /// The number of calls that this rank has made and that all ranks make together: see
+    /// [`crate::communicator::agreement::agree`].
     pub(crate) agreements: Cell<u32>,
     news: News,
     /// The number of the news after which this was not revoked.
@@ -269,9 +271,9 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`PeerLost`](mp_core::ErrorKind::PeerLost) and [`Ended`](mp_core::ErrorKind::PeerEnded) when the rank no longer receives
-    /// anything, [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank), [`World`](mp_core::ErrorKind::World) and
-    /// [`Broken`](mp_core::ErrorKind::PeerBroken) for lack of memory.
+    /// [`PeerLost`](mp_core::ErrorKind::PeerLost) and [`PeerEnded`](mp_core::ErrorKind::PeerEnded) when the rank no
+    /// longer receives anything, [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank),
+    /// [`Segment`](mp_core::ErrorKind::Segment) and [`PeerBroken`](mp_core::ErrorKind::PeerBroken) for lack of memory.
     #[inline]
     pub fn send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         self.send_in(Stream::Program, elements, to, tag)
@@ -369,13 +371,13 @@ impl Communicator {
 
     /// Sends without waiting (`MPI_Bsend`, `MPI_Ibsend`). If there is no room for the message, it is copied. The copy
     /// is sent while the rank waits in any later call of the library, or while it computes if there is [a thread for
-    /// that](crate::communicator::Joint::lend_messages_to). It is sent at the latest when the rank's code has returned without an
-    /// error. [`flush`](Self::flush) waits for it. If the receiver's [limit](Self::set_unexpected_limit) requires it,
-    /// the copy stays here until it is received.
+    /// that](crate::communicator::Joint::lend_messages_to). It is sent at the latest when the rank's code has returned
+    /// without an error. [`flush`](Self::flush) waits for it. If the receiver's [limit](Self::set_unexpected_limit)
+    /// requires it, the copy stays here until it is received.
     ///
     /// # Errors
     /// As [`send`](Self::send). If a copy could not be sent later for lack of memory, the next call that would wait
-    /// returns that error ([`Unsent`](mp_core::ErrorKind::Unsent)). It is not an error if the receiver of a copy had
+    /// returns that error ([`NotSent`](mp_core::ErrorKind::NotSent)). It is not an error if the receiver of a copy had
     /// ended.
     pub fn buffered_send<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         let to = self.destination(to)?;
@@ -410,7 +412,8 @@ impl Communicator {
     /// [limit](Self::set_unexpected_limit) keeps here are waited for until they are received.
     ///
     /// # Errors
-    /// [`Unsent`](mp_core::ErrorKind::Unsent); [`World`](mp_core::ErrorKind::World) when the world's memory is broken.
+    /// [`NotSent`](mp_core::ErrorKind::NotSent); [`Segment`](mp_core::ErrorKind::Segment) when the world's memory is
+    /// broken.
     pub fn flush(&self) -> Result<()> {
         self.engine.work().finish().map_err(|error| self.localized(error))
     }
@@ -523,11 +526,11 @@ impl Communicator {
     /// buffer beyond the message stays as it was.
     ///
     /// # Errors
-    /// [`Truncated`](mp_core::ErrorKind::Truncated) and [`OtherElements`](mp_core::ErrorKind::WrongElements), which leave
-    /// the message where it is, so that another call can receive it. [`PeerLost`](mp_core::ErrorKind::PeerLost) and
-    /// [`Ended`](mp_core::ErrorKind::PeerEnded) when everything that the rank had sent was received. For [any
-    /// source](crate::communicator::ANY_SOURCE): `PeerLost` as soon as any other member is lost that this rank has not acknowledged,
-    /// and [`NobodyLeft`](mp_core::ErrorKind::NobodyLeft) when all other members have ended.
+    /// [`Truncated`](mp_core::ErrorKind::Truncated) and [`WrongElements`](mp_core::ErrorKind::WrongElements), which
+    /// leave the message where it is, so that another call can receive it. [`PeerLost`](mp_core::ErrorKind::PeerLost)
+    /// and [`PeerEnded`](mp_core::ErrorKind::PeerEnded) when everything that the rank had sent was received. For [any
+    /// source](crate::communicator::ANY_SOURCE): `PeerLost` as soon as any other member is lost that this rank has not
+    /// acknowledged, and [`NobodyLeft`](mp_core::ErrorKind::NobodyLeft) when all other members have ended.
     /// [`WaitsForItself`](mp_core::ErrorKind::WaitsForItself), [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank).
     #[inline]
     pub fn receive_into<T: Plain>(
@@ -543,7 +546,7 @@ impl Communicator {
     ///
     /// # Errors
     /// As `receive_into`; a message of another length is [`Truncated`](mp_core::ErrorKind::Truncated) or
-    /// [`OtherElements`](mp_core::ErrorKind::WrongElements).
+    /// [`WrongElements`](mp_core::ErrorKind::WrongElements).
     #[inline]
     pub fn receive<T: Plain>(
         &self,

@@ -49,10 +49,10 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`PeerLost`](mp_core::ErrorKind::PeerLost) and [`Ended`](mp_core::ErrorKind::PeerEnded) for every rank when one rank
-    /// can't take part; [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer) for all ranks when one has called something
-    /// else. When the communicator is [revoked](Self::revoke) during the call, some ranks may get their new communicator
-    /// and others [`Revoked`](mp_core::ErrorKind::Revoked). Those that have it would wait for the others
+    /// [`PeerLost`](mp_core::ErrorKind::PeerLost) and [`PeerEnded`](mp_core::ErrorKind::PeerEnded) for every rank when
+    /// one rank can't take part; [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer) for all ranks when one has called
+    /// something else. When the communicator is [revoked](Self::revoke) during the call, some ranks may get their new
+    /// communicator and others [`Revoked`](mp_core::ErrorKind::Revoked). Those that have it would wait for the others
     /// there: where ranks may be lost, a rank whose call failed revokes the communicator, and then all ranks
     /// [agree](Self::agree) whether the call has succeeded.
     pub fn split(&self, color: impl Into<Option<u64>>, key: i64) -> Result<Option<Self>> {
@@ -77,7 +77,7 @@ impl Communicator {
     /// not certainly share one. Each of them is alone, unless the machine has only one unit.
     ///
     /// # Errors
-    /// As [`split`](Self::split), and [`World`](mp_core::ErrorKind::World) when the machine can't be
+    /// As [`split`](Self::split), and [`Topology`](mp_core::ErrorKind::Topology) when the machine can't be
     /// read.
     pub fn split_shared(&self, shared: Shared) -> Result<Self> {
         let unit = Topology::read().map(|topology| unit(&topology, shared));
@@ -98,8 +98,8 @@ impl Communicator {
     /// the same group; ranks that are not in the group get `None`.
     ///
     /// # Errors
-    /// As [`split`](Self::split); [`Misuse`](mp_core::ErrorKind::Misuse) for all ranks when the groups differ, or contain
-    /// ranks that this communicator does not have.
+    /// As [`split`](Self::split); [`BadCall`](mp_core::ErrorKind::BadCall) for all ranks when the groups differ, or
+    /// contain ranks that this communicator does not have.
     pub fn create(&self, group: &Group) -> Result<Option<Self>> {
         let part = group.world_ranks().iter().all(|&rank| self.members.local(rank).is_some());
         let number = digest(group.world_ranks().iter().map(|&rank| rank.into()));

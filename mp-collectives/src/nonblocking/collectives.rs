@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::communicator::{Entered, Ledger, Missing};
 use mp_core::mpb::MpbAccess;
 use mp_core::names::Namespace;
-use mp_core::{Call, Error, Plain, Rank, Result};
+use mp_core::{Call, Error, ErrorKind, Plain, Rank, Result};
 use mp_delegate::threads::{Errands, Progress};
 
 use super::front::{BoxFuture, Front};
@@ -14,6 +14,7 @@ use super::request::CollectiveRequest;
 use crate::barrier::{self, Barriers};
 use crate::broadcast::{self, Broadcasts};
 use crate::calls::{Board, CheckedMpb};
+use crate::communicator::error::{lost, revoked};
 use crate::exchange::{self, Exchanges};
 use crate::members::{Members, names};
 use crate::reduce::{self, Operation, Prefix, Reductions};
@@ -120,7 +121,8 @@ impl Algorithms {
         members.within(self.namespace)
     }
 
-    /// Handles the error of a failed operation. If ranks called something else, this rank makes no more calls.
+    /// Handles the error of a failed operation. If ranks called something else, this rank makes no more calls. A lost
+    /// rank is named by its number in the communicator.
     #[cold]
     fn failed(&self, error: Error) -> Error {
         let Some(board) = &self.board else { return error };
@@ -128,7 +130,15 @@ impl Algorithms {
         if board.ended().is_some() {
             self.waits.leave(Left::Closed);
         }
-        error
+        match error.kind() {
+            &ErrorKind::PeerLost { world_rank, .. } => {
+                let members = self.members.iter().flatten();
+                let local = members.copied().position(|member| member == world_rank);
+                lost(local.unwrap_or(world_rank), world_rank)
+            }
+            ErrorKind::Revoked { .. } => revoked(),
+            _ => error,
+        }
     }
 
     /// Waits until all ranks have made the same call.

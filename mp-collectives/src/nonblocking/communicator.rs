@@ -20,16 +20,16 @@
 //! ```
 //!
 //! Each communicator is a [front](super) of its own: all its ranks call its operations in the same order, and the
-//! operations of several communicators do not wait for each other. Rank numbers in a request's errors are those of the
-//! world. Dropping a communicator waits for the operations that were called.
+//! operations of several communicators do not wait for each other. Rank numbers in a request's errors are those of
+//! the communicator. Dropping a communicator waits for the operations that were called.
 //!
 //! The ranks always compare kind, type, length and root of nonblocking operations. If these differ, the requests of all
-//! ranks fail with [`CallsDiffer`](ErrorKind::CallsDiffer), at the latest some time after one rank waits.
+//! ranks fail with [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), at the latest some time after one rank waits.
 //!
 //! Where the ranks [check](crate::collectives::Check) all their calls, a request fails if the ranks have not all made
-//! the same call at that place among all calls of the communicator, including blocking calls. The error names which
-//! ranks called what; it becomes [`CallsDiffer`](ErrorKind::CallsDiffer) when `?` converts it to an error of
-//! communicators. The operation is then not carried out. The call itself does not wait for other ranks.
+//! the same call at that place among all calls of the communicator, including blocking calls. The error is
+//! again [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), which names which ranks called what. The operation is then not
+//! carried out. The call itself does not wait for other ranks.
 
 use mp_core::Result;
 use std::cell::{RefCell, RefMut};
@@ -82,12 +82,12 @@ fn inherited(of: &Communicator) -> (Progress, Settings) {
 }
 
 impl Communicator {
-    /// Returns the operations. The first call opens them as [set](Communicator::set_nonblocking) for this communicator or the one
-    /// that it was made from, or else with [`Progress::Automatic`].
+    /// Returns the operations. The first call opens them as [set](Communicator::set_nonblocking) for this communicator
+    /// or the one that it was made from, or else with [`Progress::Automatic`].
     ///
     /// # Errors
-    /// The errors of [`Nonblocking::open`]; [`Misuse`](mp_core::ErrorKind::Misuse) while the value that an earlier call
-    /// returned is still kept.
+    /// The errors of [`Nonblocking::open`]; [`BadCall`](mp_core::ErrorKind::BadCall) while the value that an earlier
+    /// call returned is still kept.
     pub fn nonblocking(&self) -> Result<RefMut<'_, Nonblocking>> {
         self.joint().check_revoked()?;
         let mut slot = slot(self)?;
@@ -152,8 +152,8 @@ impl Communicator {
     ///
     /// # Errors
     /// The errors of [`CommThreads::start`](mp_delegate::threads::CommThreads::start), for an automatic thread;
-    /// [`Misuse`](mp_core::ErrorKind::Misuse) while the value that [`nonblocking`](Communicator::nonblocking) returned earlier is
-    /// still kept.
+    /// [`BadCall`](mp_core::ErrorKind::BadCall) while the value that [`nonblocking`](Communicator::nonblocking)
+    /// returned earlier is still kept.
     pub fn set_progress(&self, progress: impl Into<Progress>) -> Result<()> {
         let (joint, progress) = (self.joint(), progress.into());
         if let Some(nonblocking) = &mut *slot(self)? {

@@ -112,8 +112,8 @@ impl<T: Send> AnyValue<T> {
     ///
     /// # Errors
     /// Those of `Protected::open`; [`ObjectMismatch`](mp_core::ErrorKind::ObjectMismatch) also if the name stands for
-    /// another value; [`BadObject`](mp_core::ErrorKind::BadObject) in a world of processes, and if callers have the value
-    /// open as another object.
+    /// another value; [`BadObject`](mp_core::ErrorKind::BadObject) in a world of processes, and if callers have the
+    /// value open as another object.
     pub fn open(&self, rank: &Rank, name: &str, section: impl Into<Section>) -> Result<Caller<T>> {
         let me = Arc::as_ptr(&self.0) as usize as u64;
         let section = section.into();

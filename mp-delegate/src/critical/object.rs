@@ -44,8 +44,9 @@ pub trait Object: 'static {
     /// operations continue; otherwise the value is poisoned if its [section](super::Section::poison) says so. The
     /// default is that nothing is repaired, and the value is not good.
     ///
-    /// The rank that had asked for the interrupted operation gets [`OutcomeUnknown`](mp_core::ErrorKind::OutcomeUnknown), unless the
-    /// operation [is idempotent](Self::is_idempotent).
+    /// The rank that had asked for the interrupted operation gets
+    /// [`OutcomeUnknown`](mp_core::ErrorKind::OutcomeUnknown), unless the operation [is
+    /// idempotent](Self::is_idempotent).
     ///
     /// This may be called on an intact value: the lock holder may be killed before it writes, or when it has written
     /// everything. The rank that repairs can be killed as well. Then its successor calls this again, on whatever is

@@ -77,9 +77,9 @@ impl<O: Object> Protected<O> {
     ///
     /// # Errors
     /// [`ObjectMismatch`](mp_core::ErrorKind::ObjectMismatch) if another rank opened it as something else;
-    /// [`BadObject`](mp_core::ErrorKind::BadObject) for an impossible section; [`PeerLost`](mp_core::ErrorKind::PeerLost)
-    /// if the rank that ran `make` was lost, or `make` panicked there; those of [`Rank::mpb`], for a name that is too
-    /// long or for lack of memory.
+    /// [`BadObject`](mp_core::ErrorKind::BadObject) for an impossible section;
+    /// [`PeerLost`](mp_core::ErrorKind::PeerLost) if the rank that ran `make` was lost, or `make` panicked there; those
+    /// of [`Rank::mpb`], for a name that is too long or for lack of memory.
     pub fn open(
         rank: &Rank,
         name: &str,
@@ -160,10 +160,10 @@ impl<O: Object> Protected<O> {
     ///
     /// # Errors
     /// [`OperationPanicked`](mp_core::ErrorKind::OperationPanicked), [`Poisoned`](mp_core::ErrorKind::Poisoned),
-    /// [`NestedOperation`](mp_core::ErrorKind::NestedOperation); [`OutcomeUnknown`](mp_core::ErrorKind::OutcomeUnknown) if the rank
-    /// that executed it was killed in the middle, or no rank serves. Where ranks are threads,
-    /// [`PeerLost`](mp_core::ErrorKind::PeerLost) or `Unknown` if a rank has ended that this call has to wait for;
-    /// after that the handle returns only `Lost`.
+    /// [`NestedOperation`](mp_core::ErrorKind::NestedOperation); [`OutcomeUnknown`](mp_core::ErrorKind::OutcomeUnknown)
+    /// if the rank that executed it was killed in the middle, or no rank serves. Where ranks are threads,
+    /// [`PeerLost`](mp_core::ErrorKind::PeerLost) or `OutcomeUnknown` if a rank has ended that this call has to wait
+    /// for; after that the handle returns only `PeerLost`.
     #[inline]
     pub fn apply(&self, op: O::Op) -> Result<O::Ret> {
         match &self.0 {
@@ -347,8 +347,8 @@ impl<O: Object> Protected<O> {
     /// ```
     ///
     /// # Errors
-    /// As [`apply`](Self::apply); [`NestedOperation`](mp_core::ErrorKind::NestedOperation) also if the handle already has the
-    /// lock; [`BadObject`](mp_core::ErrorKind::BadObject) for another scheme or a shared seat.
+    /// As [`apply`](Self::apply); [`NestedOperation`](mp_core::ErrorKind::NestedOperation) also if the handle already
+    /// has the lock; [`BadObject`](mp_core::ErrorKind::BadObject) for another scheme or a shared seat.
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_, O>> {
         match &self.0 {

@@ -17,11 +17,11 @@ use super::{core::Core, object::Object};
 /// is waited for like all requests.
 ///
 /// Its errors are those of [`apply`](super::Protected::apply). It also fails with
-/// [`ResultForgotten`](mp_core::ErrorKind::ResultForgotten) if since then as many operations were submitted as results are
-/// kept, and with [`NestedOperation`](mp_core::ErrorKind::NestedOperation) for a wait in the middle of another call of the same
-/// handle, which may happen in work that this call makes progress on. Waits that leave the request as it is can fail
-/// with `Nested`, too; the request can be waited for later. Waiting, testing, and polling the request as a future send
-/// gathered operations to the server.
+/// [`ResultForgotten`](mp_core::ErrorKind::ResultForgotten) if since then as many operations were submitted as results
+/// are kept, and with [`NestedOperation`](mp_core::ErrorKind::NestedOperation) for a wait in the middle of another call
+/// of the same handle, which may happen in work that this call makes progress on. Waits that leave the request as it is
+/// can fail with it, too; the request can be waited for later. Waiting, testing, and polling the request as a
+/// future send gathered operations to the server.
 ///
 /// Cancelling a request returns its operation if that was gathered and not sent yet, and is the last one of its handle.
 /// Dropping a request lets go of it: the operation is executed all the same. Leaking it does nothing worse. The only

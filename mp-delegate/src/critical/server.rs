@@ -73,14 +73,16 @@ use super::{
 /// - Behind a [`Scheme::MpServer`] requests are lost with the channels that they were in. Every operation that the
 ///   other was asked for and had not answered is unknown; later requests go to this server.
 ///
-/// If no server stands by, clients are told at once, with [`OutcomeUnknown`](mp_core::ErrorKind::OutcomeUnknown). Clients do
-/// not wait forever for a first server, either. They are told so when a server that was [added](Self::add) is gone
-/// before it began, when a rank is lost that had the object open and had asked for nothing (it may have been the one to
-/// serve), and when all open handles wait without a limit: in a call, or as a future from its first poll until it is
-/// ready or dropped. A rank that waits with a limit may serve afterwards. A server that comes later still serves.
+/// If no server stands by, clients are told at once, with [`OutcomeUnknown`](mp_core::ErrorKind::OutcomeUnknown).
+/// Clients do not wait forever for a first server, either. They are told so when a server that was [added](Self::add)
+/// is gone before it began, when a rank is lost that had the object open and had asked for nothing (it may have been
+/// the one to serve), and when all open handles wait without a limit: in a call, or as a future from its first poll
+/// until it is ready or dropped. A rank that waits with a limit may serve afterwards. A server that comes later still
+/// serves.
 ///
 /// **Nested calls.** An operation that a server executes can't ask for an operation on any object that is served, by
-/// this or another server: [`NestedOperation`](mp_core::ErrorKind::NestedOperation). It can use objects that are not served.
+/// this or another server: [`NestedOperation`](mp_core::ErrorKind::NestedOperation). It can use objects that are not
+/// served.
 ///
 /// [`Section::poison`]: super::Section::poison
 #[derive(Default)]

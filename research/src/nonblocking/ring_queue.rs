@@ -51,8 +51,8 @@ impl RingQueue {
     /// ranks open it, with the same arguments.
     ///
     /// # Errors
-    /// [`Mismatch`](mp_core::ErrorKind::ObjectMismatch) when another rank opened it as something
-    /// else; [`Bad`](mp_core::ErrorKind::BadObject) when one of the numbers is 0, or when values
+    /// [`ObjectMismatch`](mp_core::ErrorKind::ObjectMismatch) when another rank opened it as something
+    /// else; [`BadObject`](mp_core::ErrorKind::BadObject) when one of the numbers is 0, or when values
     /// and handles are 2²⁴ or more; those of [`Rank::mpb`].
     pub fn open(rank: &Rank, name: &str, capacity: usize, handles: usize) -> Result<Self> {
         let words = |places| Rings::new(places - 1).words();
@@ -64,7 +64,7 @@ impl RingQueue {
     /// Opens another handle of the same rank, for another thread of it.
     ///
     /// # Errors
-    /// [`Bad`](mp_core::ErrorKind::BadObject) if as many handles are open as the queue was opened for.
+    /// [`BadObject`](mp_core::ErrorKind::BadObject) if as many handles are open as the queue was opened for.
     pub fn another(&self) -> Result<Self> {
         Ok(Self { handle: self.handle.another()?, queue: self.queue })
     }
@@ -72,7 +72,8 @@ impl RingQueue {
     /// Puts a value behind the others.
     ///
     /// # Errors
-    /// [`Bad`](mp_core::ErrorKind::BadObject) for control words without a meaning. The inner result can be [`Full`].
+    /// [`BadObject`](mp_core::ErrorKind::BadObject) for control words without a meaning. The inner result can be
+    /// [`Full`].
     #[inline]
     pub fn enqueue(&self, value: u64) -> Result<Result<(), Full>> {
         let put = self.queue.enqueue(self.handle.region.words(), value);
@@ -82,7 +83,7 @@ impl RingQueue {
     /// Takes the value that came first, if there is one.
     ///
     /// # Errors
-    /// [`Bad`](mp_core::ErrorKind::BadObject) for control words without a meaning.
+    /// [`BadObject`](mp_core::ErrorKind::BadObject) for control words without a meaning.
     #[inline]
     pub fn dequeue(&self) -> Result<Option<u64>> {
         let taken = self.queue.dequeue(self.handle.region.words());

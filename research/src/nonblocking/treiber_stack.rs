@@ -41,8 +41,8 @@ impl TreiberStack {
     /// ranks open it, with the same arguments.
     ///
     /// # Errors
-    /// [`Mismatch`](mp_core::ErrorKind::ObjectMismatch) when another rank opened it as something
-    /// else; [`Bad`](mp_core::ErrorKind::BadObject) when one of the numbers is 0, or when values
+    /// [`ObjectMismatch`](mp_core::ErrorKind::ObjectMismatch) when another rank opened it as something
+    /// else; [`BadObject`](mp_core::ErrorKind::BadObject) when one of the numbers is 0, or when values
     /// and handles are 2²⁴ or more; those of [`Rank::mpb`].
     pub fn open(rank: &Rank, name: &str, capacity: usize, handles: usize) -> Result<Self> {
         let numbers = (capacity, handles);
@@ -53,7 +53,7 @@ impl TreiberStack {
     /// Opens another handle of the same rank, for another thread of it.
     ///
     /// # Errors
-    /// [`Bad`](mp_core::ErrorKind::BadObject) if as many handles are open as the stack was opened for.
+    /// [`BadObject`](mp_core::ErrorKind::BadObject) if as many handles are open as the stack was opened for.
     pub fn another(&self) -> Result<Self> {
         Ok(Self { handle: self.handle.another()?, stack: self.stack })
     }
@@ -61,7 +61,8 @@ impl TreiberStack {
     /// Puts a value on top.
     ///
     /// # Errors
-    /// [`Bad`](mp_core::ErrorKind::BadObject) for control words without a meaning. The inner result can be [`Full`].
+    /// [`BadObject`](mp_core::ErrorKind::BadObject) for control words without a meaning. The inner result can be
+    /// [`Full`].
     #[inline]
     pub fn push(&self, value: u64) -> Result<Result<(), Full>> {
         let pushed = self.stack.push(self.handle.region.words(), value);
@@ -71,7 +72,7 @@ impl TreiberStack {
     /// Takes the value on top, if there is one.
     ///
     /// # Errors
-    /// [`Bad`](mp_core::ErrorKind::BadObject) for control words without a meaning.
+    /// [`BadObject`](mp_core::ErrorKind::BadObject) for control words without a meaning.
     #[inline]
     pub fn pop(&self) -> Result<Option<u64>> {
         let popped = self.stack.pop(self.handle.region.words());

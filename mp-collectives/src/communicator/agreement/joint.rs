@@ -71,8 +71,8 @@ impl<'a> Joint<'a> {
         self.communicator.engine.rank.clone()
     }
 
-    /// Returns [`Revoked`](mp_core::ErrorKind::Revoked) if the communicator was [revoked](Communicator::revoke). This is
-    /// for operations that begin with something other than messages of this stream. Ranks that have opened message
+    /// Returns [`Revoked`](mp_core::ErrorKind::Revoked) if the communicator was [revoked](Communicator::revoke). This
+    /// is for operations that begin with something other than messages of this stream. Ranks that have opened message
     /// passing buffers call it once more after that. A revocation ends whatever they wait for later.
     ///
     /// # Errors
@@ -178,7 +178,7 @@ impl<'a> Joint<'a> {
     /// Works like [`Communicator::send`], in the stream of joint operations.
     ///
     /// # Errors
-    /// As `Communicator::send`; [`Misuse`](mp_core::ErrorKind::Misuse) for tags from 2³¹ on.
+    /// As `Communicator::send`; [`BadCall`](mp_core::ErrorKind::BadCall) for tags from 2³¹ on.
     #[inline]
     pub fn send<T: Plain>(self, elements: &[T], to: usize, tag: u32) -> Result<()> {
         self.check_tag(tag)?;

@@ -128,7 +128,7 @@ impl Ledger {
     /// Enters this rank's next call, without waiting.
     ///
     /// # Errors
-    /// [`World`](mp_core::ErrorKind::World) when the world's memory is broken.
+    /// [`Segment`](mp_core::ErrorKind::Segment) when the world's memory is broken.
     pub fn enter(&self, call: Call) -> Result<Entered> {
         let mut state = self.shared.lock();
         let number = state.entered;
@@ -336,8 +336,8 @@ impl Entered {
     /// Does not wait. If the result does not matter any more, there is no need to call this.
     ///
     /// # Errors
-    /// [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), [`NotCome`](mp_core::ErrorKind::RankMissing) if another rank has given
-    /// up; [`World`](mp_core::ErrorKind::World) when the world's memory is broken.
+    /// [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), [`RankMissing`](mp_core::ErrorKind::RankMissing) if another
+    /// rank has given up; [`Segment`](mp_core::ErrorKind::Segment) when the world's memory is broken.
     pub fn look(&self) -> Result<Option<Missing>> {
         let shared = &self.ledger.shared;
         let mut state = shared.lock();
@@ -443,7 +443,8 @@ impl Joint<'_> {
     /// With a limit, a rank that has not come in time is named in the error. It gets that error, too, when it comes.
     ///
     /// ```
-    /// use onchip::communicator::{Call, Communicator, ErrorKind};
+    /// use onchip::communicator::{Call, Communicator};
+    /// use onchip::ErrorKind;
     ///
     /// onchip::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);

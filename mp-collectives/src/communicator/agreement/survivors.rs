@@ -93,10 +93,10 @@ impl Communicator {
     /// its message. Messages that the lost rank had sent are received first. A receive that was posted earlier fails
     /// when it is waited for or tested, and returns its buffer. It then takes no message, so that none is lost: the
     /// next receive gets it. The same applies to a rank that is alive but has no memory to send to this one; the error
-    /// is then [`Broken`](mp_core::ErrorKind::PeerBroken).
+    /// is then [`PeerBroken`](mp_core::ErrorKind::PeerBroken).
     ///
     /// ```
-    /// use onchip::communicator::{ANY_SOURCE, Communicator, ErrorKind};
+    /// use onchip::{ANY_SOURCE, Communicator, ErrorKind};
     ///
     /// let ran = onchip::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);
@@ -141,7 +141,7 @@ impl Communicator {
     /// When this returns, all ranks have been told, whatever happens to this rank afterwards.
     ///
     /// ```
-    /// use onchip::communicator::{Communicator, ErrorKind};
+    /// use onchip::{Communicator, ErrorKind};
     ///
     /// onchip::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);
@@ -161,7 +161,7 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`World`](mp_core::ErrorKind::World) for lack of memory, or when the world's memory is broken.
+    /// [`Segment`](mp_core::ErrorKind::Segment) for lack of memory, or when the world's memory is broken.
     pub fn revoke(&self) -> Result<()> {
         let board = self.engine.work().board(self.context, &self.members)?;
         board.revoke()?;
@@ -208,7 +208,7 @@ impl Communicator {
     ///
     /// # Errors
     /// [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer) at all ranks when some call [`agree`](Self::agree) instead;
-    /// [`World`](mp_core::ErrorKind::World) for lack of memory, or when the world's memory is broken.
+    /// [`Segment`](mp_core::ErrorKind::Segment) for lack of memory, or when the world's memory is broken.
     pub fn shrink(&self) -> Result<Self> {
         let Decision { context, group, .. } = self.decide(SHRINK, u64::MAX)?;
         // Twice as many are told apart: see `Stream`.
@@ -247,7 +247,7 @@ impl Communicator {
     ///
     /// # Errors
     /// [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer) at all ranks when some call [`shrink`](Self::shrink) instead;
-    /// [`World`](mp_core::ErrorKind::World) for lack of memory, or when the world's memory is broken.
+    /// [`Segment`](mp_core::ErrorKind::Segment) for lack of memory, or when the world's memory is broken.
     pub fn agree(&self, flag: u64) -> Result<Agreement> {
         let Decision { flag, unacknowledged, .. } = self.decide(AGREE, flag)?;
         Ok(Agreement { flag, unacknowledged })

@@ -4,7 +4,7 @@
 //! memory for it, nothing more is sent to that rank, and a last message of lines (`FAREWELL`) tells the receiver why.
 //! If even the channel of lines can't be opened, the receiver is not told. A nonblocking or buffered send that fails in
 //! this way is *untold* until a call returns its error. While there is one, no call of the communicators sleeps;
-//! instead it fails with `Unsent`, unless a message is just arriving or the call has sent a part of its own. Waits for
+//! instead it fails with `NotSent`, unless a message is just arriving or the call has sent a part of its own. Waits for
 //! channels, flags and other requests fail in the same way (`Part::failure`), but not waits of critical sections,
 //! because the result of an operation would be lost (`Wait::despite_failure`).
 

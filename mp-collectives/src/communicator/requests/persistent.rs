@@ -135,7 +135,7 @@ impl<B: Buffer + 'static> PersistentSend<'_, B> {
     /// Begins to send what the buffer holds (`MPI_Start`).
     ///
     /// # Errors
-    /// [`Misuse`](mp_core::ErrorKind::Misuse) when it was started and not waited for.
+    /// [`BadCall`](mp_core::ErrorKind::BadCall) when it was started and not waited for.
     pub fn start(&mut self) -> Result<()> {
         let Self { communicator, to, tag, state } = self;
         state.start(|buffer| communicator.nonblocking_send(buffer, *to, *tag))
@@ -152,7 +152,7 @@ impl<B: Buffer + 'static> PersistentSend<'_, B> {
     /// Returns the buffer.
     ///
     /// # Errors
-    /// [`Misuse`](mp_core::ErrorKind::Misuse) while the send is pending.
+    /// [`BadCall`](mp_core::ErrorKind::BadCall) while the send is pending.
     pub fn buffer_mut(&mut self) -> Result<&mut B> {
         self.state.buffer_mut()
     }
@@ -162,7 +162,7 @@ impl<B: BufferMut> PersistentReceive<'_, B> {
     /// Posts the receive (`MPI_Start`).
     ///
     /// # Errors
-    /// [`Misuse`](mp_core::ErrorKind::Misuse) when it was started and not waited for.
+    /// [`BadCall`](mp_core::ErrorKind::BadCall) when it was started and not waited for.
     pub fn start(&mut self) -> Result<()> {
         let Self { communicator, source, tag, state } = self;
         state.start(|buffer| communicator.nonblocking_receive(buffer, *source, *tag))
@@ -171,8 +171,8 @@ impl<B: BufferMut> PersistentReceive<'_, B> {
     /// Waits for the message.
     ///
     /// # Errors
-    /// As [`Communicator::receive_into`], and [`Misuse`](mp_core::ErrorKind::Misuse) when the receive was not started. It
-    /// can be started again all the same.
+    /// As [`Communicator::receive_into`], and [`BadCall`](mp_core::ErrorKind::BadCall) when the receive was not
+    /// started. It can be started again all the same.
     pub fn wait(&mut self) -> Result<Status> {
         match self.state.wait(ReceiveRequest::wait)? {
             Some(status) => Ok(status),
@@ -185,7 +185,7 @@ impl<B: BufferMut> PersistentReceive<'_, B> {
     /// Returns the buffer.
     ///
     /// # Errors
-    /// [`Misuse`](mp_core::ErrorKind::Misuse) while the receive is pending.
+    /// [`BadCall`](mp_core::ErrorKind::BadCall) while the receive is pending.
     pub fn buffer_mut(&mut self) -> Result<&mut B> {
         self.state.buffer_mut()
     }

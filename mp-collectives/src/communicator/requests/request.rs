@@ -112,9 +112,10 @@ impl Communicator {
     /// it computes if there is [a thread for that](crate::communicator::Joint::lend_messages_to).
     ///
     /// All errors, including those of this call, are returned by [`wait`](Request::wait). If this rank has no memory to
-    /// send to `to`, the next wait of the rank, of any kind, returns [`Unsent`](mp_core::ErrorKind::Unsent) instead of
-    /// sleeping, unless the request has already reported the error. Rank `to` receives all earlier messages. After
-    /// that, its receives from this rank, and those from any source, return [`Broken`](mp_core::ErrorKind::PeerBroken).
+    /// send to `to`, the next wait of the rank, of any kind, returns [`NotSent`](mp_core::ErrorKind::NotSent) instead
+    /// of sleeping, unless the request has already reported the error. Rank `to` receives all earlier messages. After
+    /// that, its receives from this rank, and those from any source, return
+    /// [`PeerBroken`](mp_core::ErrorKind::PeerBroken).
     ///
     /// ```
     /// use onchip::{ANY_TAG, Communicator};
