@@ -262,6 +262,7 @@ impl Mpb {
     }
 
     /// Makes reports tell which call waits for flags here, as `caller` knows it.
+    #[doc(hidden)]
     pub fn set_caller(&mut self, caller: Arc<dyn Caller>) {
         self.caller = Some(caller);
     }

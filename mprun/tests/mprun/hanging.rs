@@ -175,10 +175,10 @@ fn in_collective(world: &Communicator, how: &str, checked: bool) -> Done {
                 world.scan(&mut four, Sum)?;
             }
         }
-        "gather" => world.gather(&two, &mut four[..], 0)?,
+        "gather" => world.gather(two, &mut four[..], 0)?,
         "scatter" => world.scatter(&four[..], &mut two[..], 1)?,
         "all_gather" => world.all_gather(&two[..], &mut four[..])?,
-        "all_to_all" => world.all_to_all(&four.clone()[..], &mut four[..])?,
+        "all_to_all" => world.all_to_all(&[1.5; 4][..], &mut four[..])?,
         "reduce_scatter" => world.reduce_scatter(&mut four[..], &mut two[..], Sum)?,
         _ => panic!("{how}"),
     }

@@ -7,7 +7,9 @@ use crate::communicator::{members::Members, messages::store::Pattern};
 /// The communicators of an engine, by context, as far as they are not dropped. Those who wait in a channel of the engine
 /// find here what their messages are for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Communicators(Arc<Mutex<Vec<(u32, Weak<Members>)>>>);
+pub(crate) struct Communicators(Arc<Mutex<ByContext>>);
+
+type ByContext = Vec<(u32, Weak<Members>)>;
 
 impl Communicators {
     pub(crate) fn add(&self, context: u32, members: &Arc<Members>) {
