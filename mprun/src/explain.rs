@@ -21,7 +21,7 @@ use onchip::reduce::{self, Number, Order, Reductions, Sum};
 use onchip::topology::{Plan, Topology};
 use onchip::{Bind, Rank, World, broadcast, exchange, mpb};
 
-use super::{Shown, calibrate};
+use crate::{calibrate, shown::Shown};
 
 /// The most ranks. The search for trees takes time that grows with the ranks: seconds beyond this.
 const MOST_RANKS: i64 = 256;

@@ -28,12 +28,14 @@
 //! ten misses under way, and stores in a buffer), what atomic instructions cost beside their line, the
 //! link between groups when many use it.
 
+mod access;
 mod prefetch;
 #[cfg(test)]
 mod tests;
 
 use thiserror::Error;
 
+pub use self::access::Access;
 pub use self::prefetch::Prefetcher;
 use self::prefetch::Streams;
 use mp_model::Time;
@@ -170,19 +172,6 @@ impl Chip {
         }
         Ok(self.machine.parameters.check()?)
     }
-}
-
-/// What a core does to a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Reads it.
-    Load,
-    /// Writes it.
-    Store,
-    /// Reads and writes it at once.
-    Change,
-    /// Writes it past the caches.
-    Stream,
 }
 
 /// How an access goes.

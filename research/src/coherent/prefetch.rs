@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::Access;
+use super::access::Access;
 
 /// What fetches lines ahead: after three loads, or three stores, of lines at equal distances, the
 /// lines that would come next; after stores, to be written.
