@@ -85,10 +85,6 @@ impl Mortal for Place {
         mark
     }
 
-    fn park(&self, me: Seat) {
-        self.mark(me).store(seat::PARKED);
-    }
-
     fn is_dead(&self, seat: Seat) -> bool {
         let rank = self.rank_of(seat);
         self.region.is_dead(rank) || self.region.is_released(rank)
