@@ -3,8 +3,8 @@
 //!
 //! This is the very code that ranks run (except for [`MpServer`](mp_delegate::critical::Scheme::MpServer)'s channels,
 //! which are simulated ones), on words of a memory in virtual time. [`crate::coherent`] determines how long an access
-//! takes, by the costs of cache lines that Ramos and Hoefler measured, and counts remote memory references (RMRs). Anything that
-//! moves no line takes no time, except what clients do between operations and what an increment costs beside its line.
+//! takes, by the costs of cache lines that Ramos and Hoefler measured, and counts remote memory references (RMRs).
+//! Anything that moves no line takes no time, except what clients do between operations and what an increment costs beside its line.
 //! Only the lengths of pauses are random, and those come from a seed: the same [`Experiment`] gives the same result
 //! everywhere.
 //!
