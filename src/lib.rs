@@ -220,7 +220,7 @@ pub mod prelude {
     pub use mp_delegate::threads::{self, Choice, CommThreads, Delegated};
 }
 
-/// Compiles and runs what the README shows.
+/// Compiles and runs the README's examples.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

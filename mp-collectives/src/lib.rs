@@ -35,7 +35,7 @@ pub use events::CHOICE_TARGET;
 pub use members::Members;
 pub use mp_core::mpb::complete;
 
-/// Compiles and runs what the README shows.
+/// Compiles and runs the README's examples.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -10,7 +10,7 @@ pub mod overlap;
 pub mod threads;
 pub mod trace;
 
-/// Compiles and runs what the README shows.
+/// Compiles and runs the README's examples.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

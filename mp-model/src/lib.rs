@@ -20,7 +20,7 @@ pub mod tree;
 
 pub use time::Time;
 
-/// Compiles and runs what the README shows.
+/// Compiles and runs the README's examples.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

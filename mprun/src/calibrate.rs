@@ -10,7 +10,7 @@ use onchip::calibration::{Origin, Recalled, recall};
 use onchip::topology::Topology;
 use serde_json::{Value, json};
 
-use super::Shown;
+use crate::shown::Shown;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {

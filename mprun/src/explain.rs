@@ -21,7 +21,7 @@ use onchip::reduce::{self, Number, Order, Reductions, Sum};
 use onchip::topology::{Plan, Topology};
 use onchip::{Bind, Rank, World, broadcast, exchange, mpb};
 
-use super::{Shown, calibrate};
+use crate::{calibrate, shown::Shown};
 
 /// The most ranks. The time of the search for trees grows with the ranks: more ranks would take seconds.
 const MOST_RANKS: i64 = 256;

@@ -17,9 +17,9 @@ use onchip::{
 };
 
 use super::{
-    OWN_FAILURE, USAGE,
     output::Output,
     report,
+    shown::{OWN_FAILURE, USAGE},
     signals::Signals,
     text::{self, tame},
 };

@@ -5,7 +5,7 @@
 //! | `launch` | launching, from the start of the ranks to an exit status |
 //! | `output`, `signals` | the output of the ranks; signals for the ranks |
 //! | `topo`, `ps`, `report`, `trace_svg`, `calibrate`, `explain` | the subcommands |
-//! | `text` | times, sizes and lists for humans |
+//! | `text`, `shown` | times, sizes and lists for humans; exit statuses |
 #![forbid(unsafe_code)]
 
 mod calibrate;
@@ -14,6 +14,7 @@ mod launch;
 mod output;
 mod ps;
 mod report;
+mod shown;
 mod signals;
 mod text;
 mod topo;
@@ -23,10 +24,7 @@ use std::{io, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-/// The exit status for wrong usage, which clap uses as well.
-const USAGE: u8 = 2;
-/// The exit status when `mprun` itself fails.
-const OWN_FAILURE: u8 = 125;
+use crate::shown::OWN_FAILURE;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -85,9 +83,6 @@ fn main() -> ExitCode {
         }
     }
 }
-
-/// The result of a subcommand.
-type Shown = Result<ExitCode, Box<dyn std::error::Error>>;
 
 /// Returns whether the reader of the output has closed the pipe.
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {

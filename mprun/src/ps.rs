@@ -8,7 +8,7 @@ use std::{
 use onchip::report::{self, Found, RankKind, RankStage, WorldReport};
 
 use super::{
-    Shown,
+    shown::Shown,
     text::{self, tame},
 };
 

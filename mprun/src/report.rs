@@ -12,7 +12,7 @@ use onchip::{
 };
 
 use super::{
-    Shown,
+    shown::Shown,
     text::{self, list, ranks, tame},
 };
 

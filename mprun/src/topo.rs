@@ -7,7 +7,7 @@ use std::{
 
 use onchip::topology::{Bind, Error, KtPlacement, KtPlan, Plan, Role, Topology};
 
-use super::{Shown, USAGE};
+use crate::shown::{Shown, USAGE};
 
 /// The most ranks. The largest machine has fewer CPUs; a larger number is a mistake.
 const MOST_RANKS: i64 = 1 << 16;

@@ -108,7 +108,7 @@ fn possessions() -> BTreeMap<String, usize> {
     let mut count = |what: String| *all.entry(what).or_default() += 1;
     for entry in fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
         let target = fs::read_link(entry.path()).unwrap_or_default();
-        // The folder itself is open while it is read.
+        // The folder itself is left out, because it is open while it is read.
         if !target.ends_with("fd") {
             let target = target.display().to_string();
             // Pipes and the like have numbers.

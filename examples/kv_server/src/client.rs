@@ -361,7 +361,7 @@ impl<const N: usize> Client<'_, N> {
     }
 }
 
-/// Ends this process as nothing else does.
+/// Kills this process.
 pub fn die() {
     while kill(Pid::this(), Signal::SIGKILL).is_err() {
         std::thread::sleep(Duration::from_millis(1));

@@ -19,7 +19,7 @@ pub const USUAL: usize = 1080;
 /// Values up to this can be added five at a time.
 const LARGEST_VALUE: f64 = f64::MAX / 5.0;
 
-/// The matrix before the first step.
+/// Returns the matrix before the first step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Init {
     size: usize,

@@ -48,7 +48,7 @@ pub(super) struct Roll {
     lost: RankSet,
 }
 
-// SAFETY: atomics only, repr(C).
+// SAFETY: the type consists of atomics only, and is `repr(C)`.
 unsafe impl Shared for Roll {}
 
 impl Roll {

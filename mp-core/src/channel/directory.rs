@@ -146,7 +146,7 @@ pub(crate) struct Descriptor {
     receivers: Side,
 }
 
-// SAFETY: atomics only, repr(C).
+// SAFETY: the type consists of atomics only, and is `repr(C)`.
 unsafe impl Shared for Descriptor {}
 
 /// A channel's name and ranks: see [`Descriptor::outline`].

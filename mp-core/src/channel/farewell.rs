@@ -30,7 +30,7 @@ pub(super) struct Farewell {
     listeners: RankSet,
 }
 
-// SAFETY: atomics only, repr(C).
+// SAFETY: the type consists of atomics only, and is `repr(C)`.
 unsafe impl Shared for Farewell {}
 
 impl Farewell {

@@ -189,7 +189,7 @@ enum Way {
 // that has its position (see `Position`), and only at the position's turn if positions share a slot. All other state is
 // atomic, under a lock, or never changes.
 unsafe impl<M: Message + ?Sized> Send for Outlet<M> {}
-// SAFETY: as above.
+// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
 unsafe impl<M: Message + ?Sized> Sync for Outlet<M> {}
 
 /// A slot that the thread with this position may write.
@@ -593,7 +593,7 @@ mod tests {
         // it.
         let ring = || unsafe { Ring::new(memory.control, Slots::new(memory.slots(), geometry)) };
         let (sending, receiver) = (ring(), RingReceiver::new(ring()));
-        // SAFETY: as above.
+        // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
         unsafe { sending.slots.format(|_| SlotHeader::new()) };
         (sending, receiver, memory)
     }

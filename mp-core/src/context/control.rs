@@ -84,7 +84,7 @@ pub(crate) struct WorldControl {
     pub(crate) name: Text<{ NAME / 8 }>,
 }
 
-// SAFETY: atomics only, repr(C).
+// SAFETY: the type consists of atomics only, and is `repr(C)`.
 unsafe impl Shared for WorldControl {}
 
 /// A bit in `first_failed`: its value belongs to a round that is over.
@@ -162,7 +162,7 @@ pub(crate) struct RankControl {
     pub(crate) tables: [AtomicU64; TABLES],
 }
 
-// SAFETY: atomics only, repr(C).
+// SAFETY: the type consists of atomics only, and is `repr(C)`.
 unsafe impl Shared for RankControl {}
 
 /// The most channels of a rank's blocked delegated sends that are recorded.

@@ -46,7 +46,7 @@ pub(crate) struct HeldAt {
 
 // SAFETY: the entry is one atomic word.
 unsafe impl Send for HeldAt {}
-// SAFETY: as above.
+// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
 unsafe impl Sync for HeldAt {}
 
 /// An entry that is reserved for a buffer that is yet to come.

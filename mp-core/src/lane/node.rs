@@ -338,7 +338,7 @@ pub(super) struct Pool {
 // SAFETY: the state of a node says which thread may access its other fields. Cargo may go to another thread, because
 // only `Send` cargo is submitted.
 unsafe impl Send for Pool {}
-// SAFETY: as above.
+// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
 unsafe impl Sync for Pool {}
 
 impl Pool {

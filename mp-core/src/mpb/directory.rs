@@ -72,7 +72,7 @@ pub(crate) struct Descriptor {
     bell: CachePadded<Futex>,
 }
 
-// SAFETY: atomics only, repr(C).
+// SAFETY: the type consists of atomics only, and is `repr(C)`.
 unsafe impl Shared for Descriptor {}
 
 /// In `ends`: a rank was lost.
@@ -208,7 +208,7 @@ pub(super) struct Opened {
 
 // SAFETY: the pointers lead into the segment that `context` keeps mapped, to atomics.
 unsafe impl Send for Opened {}
-// SAFETY: as above.
+// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
 unsafe impl Sync for Opened {}
 
 impl Opened {

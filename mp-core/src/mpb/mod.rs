@@ -593,7 +593,7 @@ impl Mpb {
         let (opened, context) = (&self.opened, &self.opened.context);
         let by = setter.map(|setter| self.world_rank(setter)).transpose()?;
         let flag = opened.line(self.rank(), line)?;
-        // The looks were in vain; before the next ones.
+        // The fast looks were in vain. Their number is adapted now, for the next call.
         self.looks.store(context.looks(), Ordering::Relaxed);
         let number = self.waits.fetch_add(1, Ordering::Relaxed);
         let interval = self.watch.as_ref().map(|watch| watch.interval());

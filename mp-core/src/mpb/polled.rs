@@ -178,7 +178,7 @@ impl Polled {
         self.sleeper().iter().for_each(Flag::raise);
     }
 
-    /// Withdraws that request.
+    /// Withdraws the request of [`raise`](Self::raise).
     pub fn lower(&self) {
         self.sleeper().iter().for_each(Flag::lower);
     }

@@ -48,7 +48,7 @@ pub struct Region {
 
 // SAFETY: the pointer leads to atomics that the opened MPBs keep mapped.
 unsafe impl Send for Region {}
-// SAFETY: as above.
+// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
 unsafe impl Sync for Region {}
 
 /// A word of a [`Region`], found once. It keeps the region open.
@@ -60,7 +60,7 @@ pub struct KeptWord {
 
 // SAFETY: the pointer leads to an atomic that the opened MPBs keep mapped.
 unsafe impl Send for KeptWord {}
-// SAFETY: as above.
+// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
 unsafe impl Sync for KeptWord {}
 
 impl Deref for KeptWord {
@@ -308,7 +308,7 @@ impl Region {
         self.sleeper(place, number).raise();
     }
 
-    /// Withdraws that request.
+    /// Withdraws the request of [`raise`](Self::raise).
     pub fn lower(&self, place: usize, number: u32) {
         self.sleeper(place, number).lower();
     }

@@ -215,10 +215,6 @@ impl Mortal for Model {
         &self.0.inside[seat]
     }
 
-    fn park(&self, me: Seat) {
-        self.0.inside[me].store(seat::PARKED);
-    }
-
     fn is_dead(&self, seat: Seat) -> bool {
         self.0.dead.load() >> seat & 1 != 0
     }

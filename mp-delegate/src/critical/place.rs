@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+#[cfg(all(test, not(loom)))]
+use mp_core::World;
 use mp_core::{Error, ErrorKind, Rank, memory::Region, names::Namespace};
 
 use super::{
@@ -142,5 +144,14 @@ impl Place {
         let bytes: Vec<u8> =
             words[seat::TEXT..].iter().flat_map(|word| word.load_relaxed().to_ne_bytes()).collect();
         String::from_utf8_lossy(&bytes[..len]).into_owned()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+impl Place {
+    /// Creates the place of the only rank of a world, with two seats and so many words for an algorithm.
+    pub(super) fn of_two(words: usize) -> Self {
+        let rank = World::solo().unwrap();
+        Self::new(open_region(&rank, OBJECTS, "two", Self::own(2) + words, 0).unwrap(), 2)
     }
 }

@@ -217,7 +217,7 @@ impl<O: Object> Protected<O> {
     }
 
     /// Executes an operation as [`apply`](Self::apply) does, but gives up if the time limit, which is made from a
-    /// [`Duration`] for example, expires before the operation was begun. After
+    /// [`Duration`](std::time::Duration) for example, expires before the operation was begun. After
     /// [`Timeout`](mp_core::ErrorKind::Timeout) the operation was not executed, and never will be. If the
     /// operation was begun in time, the call waits for its end, however long that takes.
     ///

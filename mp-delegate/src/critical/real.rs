@@ -45,7 +45,7 @@ impl Place {
         }
         in_vain();
         let broken = self.broken()?;
-        // What was done before the end is visible by now.
+        // If the lost seat had finished, that is visible by now.
         Some(poll().ok_or(broken))
     }
 
@@ -83,10 +83,6 @@ impl Mortal for Place {
         let mark = self.mark(me);
         mark.store(seat::APPROACHES);
         mark
-    }
-
-    fn park(&self, me: Seat) {
-        self.mark(me).store(seat::PARKED);
     }
 
     fn is_dead(&self, seat: Seat) -> bool {

@@ -190,25 +190,28 @@ impl Server {
     fn rounds(&mut self, mut go_on: impl FnMut() -> bool) -> Result<()> {
         loop {
             let (looks, pauses) = self.patience();
-            let mut idle = 0;
-            while idle <= looks + pauses {
-                if round(&mut self.objects)? {
-                    idle = 0;
-                    if !go_on() {
-                        return Ok(());
-                    }
-                } else {
-                    idle += 1;
-                    match idle <= looks {
-                        true => end_look(),
-                        false => std::hint::spin_loop(),
-                    }
+            while self.looks(looks, end_look)? || self.looks(pauses + 1, std::hint::spin_loop)? {
+                if !go_on() {
+                    return Ok(());
                 }
             }
             if !go_on() || !self.rest()? {
                 return Ok(());
             }
         }
+    }
+
+    /// Looks up to so many times at each client of each object, with a pause after each look. Returns whether a look
+    /// found anything; then that was executed.
+    #[inline(always)]
+    fn looks(&mut self, times: u32, pause: impl Fn()) -> Result<bool> {
+        for _ in 0..times {
+            if round(&mut self.objects)? {
+                return Ok(true);
+            }
+            pause();
+        }
+        Ok(false)
     }
 
     /// Looks once at each client of each object, and executes what it finds. Returns whether there was anything.
@@ -513,7 +516,8 @@ impl<O: Object> Messages<O> {
         if busy.load() != 0 {
             value.repair(place);
             self.cut_short += 1;
-            // Not before: else who follows next would not know.
+            // The mark changes after the repair: otherwise the next healer would not know that the value is to be
+            // repaired.
             busy.store(0);
         }
         let served = match turn.first.take().filter(|_| before == 0) {

@@ -217,11 +217,13 @@ pub trait Mortal: Site {
     /// Returns how many seats there are.
     fn seats(&self) -> usize;
 
-    /// Says that the seat waits for the healer, and its request is still in the queue.
-    fn park(&self, me: Seat);
-
     /// Returns the seat's mark: see [`seat`].
     fn mark(&self, seat: Seat) -> &Self::Word;
+
+    /// Says that the seat waits for the healer, and its request is still in the queue.
+    fn park(&self, me: Seat) {
+        self.mark(me).store(seat::PARKED);
+    }
 
     /// Does what [`approach`](Site::approach) does. Returns the seat's mark, for what it says next.
     #[inline(always)]

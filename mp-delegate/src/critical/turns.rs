@@ -215,15 +215,7 @@ fn give_way(place: &Place) {
 
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests {
-    use mp_core::World;
-
     use super::*;
-    use crate::critical::place::{OBJECTS, open_region};
-
-    fn place() -> Place {
-        let rank = World::solo().unwrap();
-        Place::new(open_region(&rank, OBJECTS, "turns", Place::own(2), 0).unwrap(), 2)
-    }
 
     fn taken(place: &Place) -> bool {
         are_taken(place, place.head(head::TURNS))
@@ -238,7 +230,7 @@ mod tests {
     /// However long the waits of this object usually are, which nobody knows if all of them were such.
     #[test]
     fn turns_are_taken_after_a_wait_in_which_the_core_was_taken() {
-        let place = place();
+        let place = Place::of_two(0);
         if !place.spins() {
             return;
         }
@@ -260,7 +252,7 @@ mod tests {
 
     #[test]
     fn turns_are_taken_for_a_while_after_a_long_wait_in_an_operation() {
-        let place = place();
+        let place = Place::of_two(0);
         if !place.spins() {
             return;
         }

@@ -19,7 +19,7 @@ use std::{
     process::ExitCode,
 };
 
-use super::{Shown, USAGE};
+use crate::shown::{Shown, USAGE};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {

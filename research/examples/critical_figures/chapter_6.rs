@@ -4,9 +4,8 @@ use mp_delegate::critical::{Scheme, Section};
 use onchip_research::critical::{Experiment, Task, Time, Way};
 
 use crate::{
-    Result,
     draw::{CLIENTS, Curve, INCREMENTS, MOPS, NANOS, Value, curves, draw, latency, throughput},
-    figure::Figure,
+    figure::{Figure, Result},
     machines::{combiner, experiment, slots, tiles},
 };
 

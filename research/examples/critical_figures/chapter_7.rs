@@ -4,9 +4,8 @@ use mp_delegate::critical::{Backoff, Scheme, Section};
 use onchip_research::critical::{Chip, Experiment, Task, Time, Way};
 
 use crate::{
-    Result,
     draw::{CLIENTS, Curve, INCREMENTS, MOPS, NANOS, curves, draw, latency, throughput},
-    figure::Figure,
+    figure::{Figure, Result},
     machines::{combiner, experiment, slots, sockets},
 };
 

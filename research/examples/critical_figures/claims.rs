@@ -4,8 +4,8 @@ use mp_delegate::critical::{Backoff, Scheme, Section};
 use onchip_research::critical::{Chip, Measured, Task, Way};
 
 use crate::{
-    Result,
     chapter_7::PAUSE,
+    figure::Result,
     machines::{combiner, experiment, slots, sockets, tiles},
 };
 

@@ -2,7 +2,7 @@
 
 use onchip_research::critical::{Experiment, Measured};
 
-use crate::{Result, figure::Figure};
+use crate::figure::{Figure, Result};
 
 pub const MOPS: &str = "million operations a second";
 pub const NANOS: &str = "ns";

@@ -6,6 +6,9 @@ use plotters::prelude::SeriesLabelPosition;
 
 use crate::picture::Picture;
 
+/// What may fail while figures are made.
+pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
 /// Curves at the same places.
 pub struct Figure {
     /// The name of its files.
@@ -49,7 +52,7 @@ impl Figure {
     }
 
     /// Returns a picture. If the places go beyond a thousand, the horizontal axis is logarithmic.
-    pub fn svg(&self) -> Result<String, Box<dyn Error>> {
+    pub fn svg(&self) -> Result<String> {
         let last = self.points.iter().map(|&(at, _)| at).max().unwrap_or(1);
         let picture = Picture {
             caption: &format!("SIMULATED. {}", self.title),

@@ -3,7 +3,7 @@
 use mp_delegate::critical::{Scheme, Section};
 use onchip_research::critical::{Chip, Experiment, Prefetcher, Task, Time, Way};
 
-use crate::Result;
+use crate::figure::Result;
 
 /// The most operations of a combiner, as in T 6.2.2.
 pub const MAX_OPS: usize = 200;

@@ -20,11 +20,9 @@ mod machines;
 mod picture;
 mod turning_points;
 
-use std::{env, error::Error, fs, path::Path};
+use std::{env, fs, path::Path};
 
-use figure::Figure;
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use figure::{Figure, Result};
 
 fn main() -> Result<()> {
     println!("SIMULATED: the library's algorithms on simulated memory, in virtual time.\n");

@@ -4,7 +4,7 @@ use mp_delegate::critical::{Scheme, Section};
 use onchip_research::critical::{Chip, Task};
 
 use crate::{
-    Result,
+    figure::Result,
     machines::{combiner, experiment, slots, sockets, tiles},
 };
 

@@ -25,12 +25,14 @@
 //! way, and stores in a buffer), the cost of atomic instructions in addition to their line, and the load on the link
 //! between groups.
 
+mod access;
 mod prefetch;
 #[cfg(test)]
 mod tests;
 
 use thiserror::Error;
 
+pub use self::access::Access;
 pub use self::prefetch::Prefetcher;
 use self::prefetch::Streams;
 use mp_model::Time;
@@ -167,19 +169,6 @@ impl Chip {
         }
         Ok(self.machine.parameters.check()?)
     }
-}
-
-/// An access of a core to a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Reads it.
-    Load,
-    /// Writes it.
-    Store,
-    /// Reads and writes it at once.
-    Change,
-    /// Writes it without the caches.
-    Stream,
 }
 
 /// The course of an access.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::Access;
+use super::access::Access;
 
 /// Fetches lines ahead. After three loads, or three stores, of lines at equal distances it fetches the lines that would
 /// come next; after stores, it fetches them for writing.

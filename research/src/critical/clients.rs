@@ -433,7 +433,20 @@ fn serve(
     }
 }
 
-pub(super) fn run(experiment: &Experiment) -> Result<Measured, ExperimentError> {
+impl Experiment {
+    /// Runs the experiment.
+    ///
+    /// # Errors
+    /// [`ExperimentError`].
+    ///
+    /// # Panics
+    /// If an algorithm panics.
+    pub fn run(&self) -> Result<Measured, ExperimentError> {
+        run(self)
+    }
+}
+
+fn run(experiment: &Experiment) -> Result<Measured, ExperimentError> {
     experiment.check()?;
     let layout = experiment.layout();
     let engine = Engine::new(experiment.chip.clone(), layout.words)?;

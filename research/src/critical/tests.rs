@@ -1,7 +1,7 @@
 //! Tests that simulations are right and the same every time, and that the thesis's claims hold as numbers.
 
 use mp_delegate::critical::{
-    Backoff,
+    Backoff, Scheme, Section,
     internals::{AnyWord, Site},
 };
 use proptest::prelude::*;

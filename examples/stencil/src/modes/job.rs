@@ -84,7 +84,7 @@ impl FromStr for Loss {
 /// What to compute, and by how many workers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// The matrix before the first step.
+    /// Returns the matrix before the first step.
     pub init: Init,
     /// The most steps to take.
     pub steps: usize,

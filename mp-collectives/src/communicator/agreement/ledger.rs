@@ -416,7 +416,7 @@ impl Joint<'_> {
     /// if they do not compare them, or if there is only one rank.
     ///
     /// # Errors
-    /// [`World`](crate::communicator::ErrorKind::World) for lack of memory.
+    /// [`Segment`](mp_core::ErrorKind::Segment) for lack of memory.
     pub fn ledger(self) -> Result<Option<Ledger>> {
         match self.checks() {
             true => {
@@ -460,8 +460,8 @@ impl Joint<'_> {
     /// ```
     ///
     /// # Errors
-    /// At all ranks: [`CallsDiffer`](crate::communicator::ErrorKind::CallsDiffer), and [`NotCome`](crate::communicator::ErrorKind::NotCome) after
-    /// the limit; [`PeerLost`](crate::communicator::ErrorKind::PeerLost) and [`Ended`](crate::communicator::ErrorKind::Ended) when a rank can't
+    /// At all ranks: [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), and [`RankMissing`](mp_core::ErrorKind::RankMissing) after
+    /// the limit; [`PeerLost`](mp_core::ErrorKind::PeerLost) and [`PeerEnded`](mp_core::ErrorKind::PeerEnded) when a rank can't
     /// come.
     pub fn check(self, call: &Call, limit: Option<Duration>) -> Result<()> {
         self.check_revoked()?;

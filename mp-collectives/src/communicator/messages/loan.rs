@@ -24,7 +24,7 @@ pub(crate) trait Lendable {
     /// Requests that the rank's doorbell is rung when it may be ready.
     fn raise(&self);
 
-    /// Withdraws that request.
+    /// Withdraws the request of [`raise`](Self::raise).
     fn lower(&self);
 }
 

@@ -167,21 +167,16 @@ impl Lock for Clh {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use mp_core::World;
-
     use super::*;
     use crate::critical::{
-        locks::{give, take},
-        place::{OBJECTS, Place, open_region},
+        locks::{give, lock::take_within, take},
+        place::Place,
     };
 
     /// This includes a seat that has the first node, which lies right behind the tail.
     #[test]
     fn a_closed_queue_lets_nobody_in() {
-        let rank = World::solo().unwrap();
-        let own = Place::own(2);
-        let place =
-            Place::new(open_region(&rank, OBJECTS, "lock", own + Clh::words(2), 0).unwrap(), 2);
+        let (own, place) = (Place::own(2), Place::of_two(Clh::words(2)));
         let (one, holder) = (Clh::new(own, 2, 0), Clh::new(own, 2, 1));
         take(&one, &place, 0, || ()).unwrap();
         give(&one, &place, 0);
@@ -196,10 +191,7 @@ mod tests {
     /// A seat's word that names no node never lets the seat write to another word.
     #[test]
     fn a_broken_word_of_a_seat_is_told() {
-        let rank = World::solo().unwrap();
-        let own = Place::own(2);
-        let place =
-            Place::new(open_region(&rank, OBJECTS, "lock", own + Clh::words(2), 0).unwrap(), 2);
+        let (own, place) = (Place::own(2), Place::of_two(Clh::words(2)));
         let lock = Clh::new(own, 2, 1);
         let word = place.word(lock.own).unwrap();
         let tail = place.word(own).unwrap();
@@ -222,15 +214,25 @@ mod tests {
         }
     }
 
+    /// A seat that finds a broken word is out of the lock, so that no healer waits for it.
+    #[test]
+    fn who_finds_a_broken_word_leaves() {
+        let (own, place) = (Place::own(2), Place::of_two(Clh::words(2)));
+        let lock = Clh::new(own, 2, 1);
+        place.word(lock.own).unwrap().store(NODES);
+        assert!(matches!(take(&lock, &place, 1, || ()), Err(Stop::Corrupt)));
+        assert_eq!(place.mark(1).load(), 0);
+        let within = take_within(&lock, &place, 1, None, || ());
+        assert!(matches!(within, Err(Stop::Corrupt)), "{within:?}");
+        assert_eq!(place.mark(1).load(), 0);
+    }
+
     /// A try never takes a tail that has changed for an unchanged one: not even a seat that has taken the lock very
     /// often writes what another one wrote.
     #[test]
     #[cfg(not(miri))]
     fn no_seat_ever_writes_what_another_one_wrote() {
-        let rank = World::solo().unwrap();
-        let own = Place::own(2);
-        let place =
-            Place::new(open_region(&rank, OBJECTS, "lock", own + Clh::words(2), 0).unwrap(), 2);
+        let (own, place) = (Place::own(2), Place::of_two(Clh::words(2)));
         let (often, seldom) = (Clh::new(own, 2, 0), Clh::new(own, 2, 1));
         let tail = place.word(own).unwrap();
         let used = |lock: &Clh, me| {

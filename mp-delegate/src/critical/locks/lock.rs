@@ -119,9 +119,12 @@ pub(in crate::critical) fn take_behind<S: Mortal>(
         site.approach(me);
         taken = lock.acquire(site);
     }
-    taken?;
-    site.enter(me);
-    Ok(())
+    match taken {
+        Ok(()) => site.enter(me),
+        // The seat is out of the lock: no healer is to wait for it.
+        Err(_) => site.leave(me),
+    }
+    taken
 }
 
 /// Gives up a lock that [`go`] could not give up. Does not report a broken lock: the next seat that takes it finds
@@ -132,9 +135,8 @@ pub(in crate::critical) fn hand_over<S: Mortal, L: Lock>(lock: &L, site: &S, me:
     if L::TERSE {
         site.approach(me);
     }
-    if let Ok(()) | Err(Stop::Void) = lock.hand_over(site) {
-        site.leave(me);
-    }
+    _ = lock.hand_over(site);
+    site.leave(me);
 }
 
 /// Takes the lock, with the steps that [`Quick`](super::quick::Quick) takes on words that it has found once.
@@ -189,7 +191,10 @@ pub(in crate::critical) fn take_within<S: Mortal, L: Lock>(
                     return Ok(false);
                 }
             }
-            Err(stop) => return Err(stop),
+            Err(stop) => {
+                site.leave(me);
+                return Err(stop);
+            }
         }
     }
 }

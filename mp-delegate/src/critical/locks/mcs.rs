@@ -108,17 +108,12 @@ impl Lock for Mcs {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use mp_core::World;
-
     use super::*;
-    use crate::critical::place::{OBJECTS, Place, open_region};
+    use crate::critical::place::Place;
 
     #[test]
     fn what_was_written_in_a_void_queue_is_forgotten() {
-        let rank = World::solo().unwrap();
-        let own = Place::own(2);
-        let place =
-            Place::new(open_region(&rank, OBJECTS, "lock", own + Mcs::words(2), 0).unwrap(), 2);
+        let (own, place) = (Place::own(2), Place::of_two(Mcs::words(2)));
         let lock = Mcs::new(own, 0);
         let tail = place.word(own).unwrap();
         tail.store(CLOSED);

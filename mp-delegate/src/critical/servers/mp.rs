@@ -803,10 +803,7 @@ impl<A: Inlet, B: Outlet> Served<A, B> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use mp_core::World;
-
     use super::*;
-    use crate::critical::place::{OBJECTS, Place, open_region};
 
     /// The sending end to a server that dies before it answers anything.
     struct Dying;
@@ -830,8 +827,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_room_at_a_dead_server() {
-        let rank = World::solo().unwrap();
-        let place = Place::new(open_region(&rank, OBJECTS, "object", 1000, 0).unwrap(), 2);
+        let place = Place::of_two(0);
         let mut client = Client::<u64, _, _, _>::over((), Dying, Dying, 1);
         let first = client.submit::<Place, u64>(&place, &1).unwrap();
         let second = client.submit::<Place, u64>(&place, &2);
@@ -873,16 +869,11 @@ mod tests {
         client
     }
 
-    fn place(rank: &mp_core::Rank) -> Place {
-        Place::new(open_region(rank, OBJECTS, "object", 1000, 0).unwrap(), 2)
-    }
-
     /// The server is found dead by a call that must not wait, when it sends the gathered operations; there is no
     /// successor yet.
     #[test]
     fn what_must_not_wait_waits_for_no_follower() {
-        let rank = World::solo().unwrap();
-        let place = place(&rank);
+        let place = Place::of_two(0);
         let mut client = gathered(&place, false);
         assert!(!client.bring_on::<Place, u64>(&place).unwrap());
         let mut client = gathered(&place, false);
@@ -893,8 +884,7 @@ mod tests {
     /// Gathered operations go to the succeeding server, if that is there.
     #[test]
     fn what_was_gathered_goes_to_the_one_who_follows() {
-        let rank = World::solo().unwrap();
-        let place = place(&rank);
+        let place = Place::of_two(0);
         let mut client = gathered(&place, true);
         assert!(client.bring_on::<Place, u64>(&place).unwrap());
         assert_eq!((client.answers.sent, client.answers.known), (2, 1));

@@ -678,26 +678,21 @@ fn short<Ret: Plain>(ret: &Ret) -> u32 {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use mp_core::World;
-
     use super::*;
-    use crate::critical::place::{OBJECTS, Place, open_region};
+    use crate::critical::place::Place;
 
     /// The server died after the operation had panicked, and before that was reported. The operation was begun, so it
     /// is not reported as refused; those behind it are.
     #[test]
     fn what_panicked_and_was_not_told_is_unknown() {
-        let rank = World::solo().unwrap();
-        let own = Place::own(2);
-        let slots = Slots::new::<u64, u64>(own, 2, 4, false);
-        let words = own + slots.words();
-        let place = Place::new(open_region(&rank, OBJECTS, "object", words, 0).unwrap(), 2);
+        let slots = Slots::new::<u64, u64>(Place::own(2), 2, 4, false);
+        let place = Place::of_two(slots.words());
         let mut client = Client::new(slots, &place, 0, Backoff::None).unwrap();
         let first = client.submit(&place, &1u64).unwrap();
         let others = [2, 3].map(|op: u64| client.submit(&place, &op).unwrap());
         client.flush(&place).unwrap();
 
-        place.word(own).unwrap().store(progress(0, 0, 1));
+        place.word(Place::own(2)).unwrap().store(progress(0, 0, 1));
         let (mut served, unfinished) = Served::take_over(slots, &place).unwrap();
         let unfinished = unfinished.unwrap();
         let mut refuse = |_, _: u64| Outcome::<u64>::without(Fate::Poisoned);

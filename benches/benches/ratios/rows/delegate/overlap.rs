@@ -131,10 +131,10 @@ impl Sending {
         }
     }
 
-    /// Accepts the message before, and sends the next.
+    /// Accepts the previous message, and sends the next one.
     fn send(&mut self) -> onchip::Result<()> {
         self.accept()?;
-        // The one that was not sent just now.
+        // The buffer that was not used for the previous message.
         let mut message = self.spare.remove(0);
         self.number += 1;
         mark(&mut message, self.number);
