@@ -53,7 +53,7 @@ impl Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Misfit {
     /// No such rank.
-    #[error("rank {rank} of {ranks}")]
+    #[error("there is no MPB of rank {rank}: there are {ranks} ranks, numbered from 0")]
     Rank {
         /// The rank asked for.
         rank: usize,
@@ -61,7 +61,9 @@ pub enum Misfit {
         ranks: usize,
     },
     /// Lines beyond the end of an MPB.
-    #[error("{count} lines from line {first} on, in a buffer of {lines} lines")]
+    #[error(
+        "{count} lines from line {first} on are beyond the end of an MPB, which has {lines} lines"
+    )]
     Lines {
         /// The first line asked for.
         first: usize,
@@ -71,7 +73,9 @@ pub enum Misfit {
         lines: usize,
     },
     /// More bytes than a flag's line holds beside the flag.
-    #[error("{bytes} bytes beside a flag, which takes up to {most}")]
+    #[error(
+        "a payload of {bytes} bytes is too long to be beside a flag, where up to {most} fit: put it into lines of its own"
+    )]
     Payload {
         /// How many bytes.
         bytes: usize,

@@ -28,10 +28,12 @@ pub struct Placement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PlacementError {
     /// There is nobody to place.
-    #[error("no ranks")]
+    #[error("a placement can't have 0 ranks: name at least one")]
     NoRanks,
     /// The model knows what lines cost between cores, not what sharing a core does.
-    #[error("{ranks} ranks on {cores} cores: the model has one core for each rank")]
+    #[error(
+        "{ranks} ranks do not fit on {cores} cores: the model has one core for each rank, so name fewer ranks"
+    )]
     MoreRanksThanCores {
         /// How many ranks.
         ranks: usize,

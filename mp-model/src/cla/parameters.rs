@@ -327,7 +327,7 @@ impl Parameters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Implausible {
     /// What should be the larger is the smaller.
-    #[error("{less} = {} ns is more than {more} = {} ns", .small.as_nanos(), .large.as_nanos())]
+    #[error("the parameters of the machine contradict each other: {less} = {} ns must not be more than {more} = {} ns", .small.as_nanos(), .large.as_nanos())]
     Order {
         /// What should be less.
         less: &'static str,
@@ -339,7 +339,7 @@ pub enum Implausible {
         large: Time,
     },
     /// What costs time takes none.
-    #[error("{what} is 0")]
+    #[error("the parameter {what} of the machine is 0: it must be positive")]
     Nothing {
         /// Which.
         what: &'static str,

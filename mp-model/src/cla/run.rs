@@ -73,7 +73,9 @@ impl Run {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RunError {
     /// The program has other ranks than the machine.
-    #[error("a program of {program} ranks on a machine with {machine}")]
+    #[error(
+        "a program of {program} ranks can't run on a machine with {machine}: the numbers must be equal"
+    )]
     Ranks {
         /// How many the program has.
         program: usize,
@@ -81,7 +83,7 @@ pub enum RunError {
         machine: usize,
     },
     /// All that are not done wait for flags that nobody will write.
-    #[error("deadlock: ranks {0:?} wait")]
+    #[error("the program is deadlocked: ranks {0:?} wait for each other")]
     Deadlock(Vec<usize>),
 }
 
