@@ -106,7 +106,7 @@ fn groups_are_sets() {
         let members = |group: &Group| -> Result<Vec<usize>> {
             let all: Vec<usize> = (0..group.size()).collect();
             let ranks = group.translate(&all, &world);
-            ranks.into_iter().map(|rank| rank.ok_or_else(|| missing().into())).collect()
+            ranks.into_iter().map(|rank| rank.ok_or_else(missing)).collect()
         };
         for _ in 0..50 {
             let (a, b) = (some(), some());

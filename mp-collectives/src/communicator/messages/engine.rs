@@ -1044,12 +1044,12 @@ impl Engine {
         let wait = limit.map_or(Wait::forever(), Wait::from).until_news(self.heard);
         let wait = if self.can_be_left(to) { wait.or_failure() } else { wait };
         if let Some(beside) = beside.filter(|beside| !beside.is_empty()) {
-            return Ok(beside.wait(&select, wait)?);
+            return beside.wait(&select, wait);
         }
         if select.is_empty() {
             return Err(ErrorKind::WaitsForItself.into());
         }
-        Ok(select.wait(wait)?)
+        select.wait(wait)
     }
 
     /// Calls `with` with everything that this engine waits for.

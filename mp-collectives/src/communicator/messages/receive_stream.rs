@@ -412,7 +412,7 @@ impl ReceiveStream {
                 }
                 // Its message is passed over.
                 Err(error) => {
-                    matching.fail(place, error.into());
+                    matching.fail(place, error);
                     body.to = To::Receive(NOBODY);
                 }
             }
@@ -438,7 +438,7 @@ impl ReceiveStream {
             && let Some(landing) = call.landing(place, matching)
         {
             if let Err(error) = landing.begin(envelope.count) {
-                matching.fail(place, error.into());
+                matching.fail(place, error);
                 return matching.invite(envelope, NOBODY);
             }
             let whole = &mut landing.bytes()[..envelope.bytes];
