@@ -76,7 +76,7 @@ fn farm(rank: &Rank) -> Result<Option<[f64; 2]>> {
             world.send(&[task], 0, 1)?;
             (task, _) = world.receive::<u64>(ANY_SOURCE, ANY_TAG)?;
         }
-        return Ok(world.receive::<u64>(ANY_SOURCE, ANY_TAG).map(|_| None)?);
+        return world.receive::<u64>(ANY_SOURCE, ANY_TAG).map(|_| None);
     }
     let (workers, mut tasks) = (rank.size() - 1, 8 * rank.size() as u64);
     for _ in 0..tasks as usize + workers {

@@ -36,7 +36,7 @@ pub fn packed(counts: impl IntoIterator<Item = usize>) -> Vec<Range<usize>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LayoutError {
     /// There is not one block for each rank.
-    #[error("{blocks} blocks for {ranks} ranks")]
+    #[error("there are {blocks} blocks for {ranks} ranks: give one for each rank")]
     Count {
         /// The number of blocks.
         blocks: usize,
@@ -44,7 +44,9 @@ pub enum LayoutError {
         ranks: usize,
     },
     /// A block is not in the buffer.
-    #[error("a block for rank {rank}, elements {start} to {end}, in a buffer of {length}")]
+    #[error(
+        "the block of rank {rank}, elements {start} to {end}, is not within the buffer of {length} elements"
+    )]
     Outside {
         /// The rank whose block it is.
         rank: usize,
@@ -57,7 +59,7 @@ pub enum LayoutError {
     },
     /// The length of a buffer differs from that of its blocks, or from that of another buffer that must have as many
     /// elements.
-    #[error("a buffer of {length} elements where there are to be {needed}")]
+    #[error("the buffer has {length} elements where this call needs {needed}")]
     Length {
         /// The number of elements in the buffer.
         length: usize,
@@ -65,7 +67,9 @@ pub enum LayoutError {
         needed: usize,
     },
     /// The buffer can't be cut into equal blocks.
-    #[error("a buffer of {length} elements in equal blocks for {ranks} ranks")]
+    #[error(
+        "a buffer of {length} elements can't be divided into equal blocks for {ranks} ranks: use a multiple, or name the blocks"
+    )]
     Uneven {
         /// The number of elements in the buffer.
         length: usize,

@@ -20,10 +20,12 @@ pub struct Shape {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TreeError {
     /// A tree needs a rank.
-    #[error("a tree of no ranks")]
+    #[error("a tree can't have 0 ranks: name at least one")]
     NoRanks,
     /// The degree is not within 1..P, or not 1 where there is one rank.
-    #[error("degree {degree} with {ranks} ranks: it must be at least 1 and less than the ranks")]
+    #[error(
+        "a tree of {ranks} ranks can't have degree {degree}: it must be at least 1 and less than the number of ranks"
+    )]
     Degree {
         /// The requested degree.
         degree: usize,
@@ -31,7 +33,7 @@ pub enum TreeError {
         ranks: usize,
     },
     /// A rank that is not there.
-    #[error("rank {rank} of {ranks}")]
+    #[error("there is no rank {rank}: there are {ranks}, numbered from 0")]
     NoSuchRank {
         /// The requested rank.
         rank: usize,

@@ -193,17 +193,17 @@ impl Point {
             Used::Stack(section) => {
                 let stack = Stack::open(rank, "used", section.len(ROOM))?;
                 let Some(stack) = client_of(rank, stack)? else { return Ok(None) };
-                in_turn(load, begin, &stack, |s, value| Ok(s.push(value)??), |s| Ok(s.pop()?))
+                in_turn(load, begin, &stack, |s, value| Ok(s.push(value)??), |s| s.pop())
             }
             Used::TreiberStack => {
                 let stack = TreiberStack::open(rank, "used", ROOM, 1)?;
-                in_turn(load, begin, &stack, |s, value| Ok(s.push(value)??), |s| Ok(s.pop()?))
+                in_turn(load, begin, &stack, |s, value| Ok(s.push(value)??), |s| s.pop())
             }
             Used::Queue(section) => {
                 let queue = Queue::open(rank, "used", section.len(ROOM))?;
                 let Some(queue) = client_of(rank, queue)? else { return Ok(None) };
                 let put = |q: &Protected<Queue>, value| Ok(q.enqueue(value)??);
-                in_turn(load, begin, &queue, put, |q| Ok(q.dequeue()?))
+                in_turn(load, begin, &queue, put, |q| q.dequeue())
             }
             Used::TwoLockQueue(section) => {
                 let queue = TwoLockQueue::open(rank, "used", section.len(ROOM))?;
@@ -214,12 +214,12 @@ impl Point {
                     return Ok(None);
                 }
                 let put = |q: &TwoLockQueue, value| Ok(q.enqueue(value)??);
-                in_turn(load, begin, &queue, put, |q| Ok(q.dequeue()?))
+                in_turn(load, begin, &queue, put, |q| q.dequeue())
             }
             Used::RingQueue => {
                 let queue = RingQueue::open(rank, "used", ROOM, 1)?;
                 let put = |q: &RingQueue, value| Ok(q.enqueue(value)??);
-                in_turn(load, begin, &queue, put, |q| Ok(q.dequeue()?))
+                in_turn(load, begin, &queue, put, |q| q.dequeue())
             }
         }
     }

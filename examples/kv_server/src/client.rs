@@ -279,7 +279,7 @@ impl<const N: usize> Client<'_, N> {
             {
                 Ok(error.to_string())
             }
-            _ => Err(error.into()),
+            _ => Err(error),
         }
     }
 

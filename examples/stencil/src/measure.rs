@@ -27,7 +27,7 @@ impl Plan {
     fn cells(&self) -> Result<Vec<Cell>> {
         let mut cells = vec![(Mode::Sequential, Ranks::Threads, [1, 1])];
         for &workers in &self.workers {
-            let grid = dims_create(workers, &[0, 0]).map_err(onchip::Error::from)?;
+            let grid = dims_create(workers, &[0, 0])?;
             for &ranks in &self.ranks {
                 for mode in Mode::PARALLEL.into_iter().filter(|mode| mode.works_with(ranks)) {
                     match mode {

@@ -27,7 +27,9 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BarrierError {
     /// A rank would tell no other rank in a round, or would tell itself.
-    #[error("a round with m = {ways} among {ranks} ranks")]
+    #[error(
+        "a round of a barrier sends {ways} flags, which {ranks} ranks don't need: m must be from 1 to the ranks − 1"
+    )]
     Ways {
         /// The requested m.
         ways: usize,
@@ -35,7 +37,9 @@ pub enum BarrierError {
         ranks: usize,
     },
     /// The barrier is for another number of ranks.
-    #[error("a barrier for {given} ranks, of which there are {ranks}")]
+    #[error(
+        "the rounds of the barrier are for {given} ranks, but there are {ranks}: plan them for the ranks that take part"
+    )]
     Ranks {
         /// The number of ranks that it is for.
         given: usize,
@@ -43,7 +47,9 @@ pub enum BarrierError {
         ranks: usize,
     },
     /// The barrier is for another number of groups.
-    #[error("a barrier for {given} groups of ranks, of which there are {groups}")]
+    #[error(
+        "the rounds of the barrier are for {given} groups of ranks, but there are {groups}: plan one list for each group"
+    )]
     Groups {
         /// The number of groups that it is for.
         given: usize,
@@ -51,7 +57,9 @@ pub enum BarrierError {
         groups: usize,
     },
     /// A rank would continue although another rank may not have arrived.
-    #[error("after all rounds rank {rank} does not know that rank {of} has come")]
+    #[error(
+        "these rounds are no barrier: after all of them, rank {rank} does not know that rank {of} has come; add a round"
+    )]
     Unaware {
         /// The rank that would continue.
         rank: usize,
@@ -59,7 +67,9 @@ pub enum BarrierError {
         of: usize,
     },
     /// The flags do not fit into the MPB.
-    #[error("{flags} flags do not fit into an MPB of {lines} lines, from line {first_line} on")]
+    #[error(
+        "{flags} flags do not fit into an MPB of {lines} lines, from line {first_line} on: open the MPBs with more lines"
+    )]
     NoRoom {
         /// The number of lines for flags.
         flags: usize,

@@ -44,18 +44,20 @@ pub enum LineOptionsError {
     #[error(transparent)]
     Tree(#[from] TreeError),
     /// There are no slots.
-    #[error("no slots for lines under way")]
+    #[error("a broadcast by lines has no slots for lines under way: ask for at least one")]
     NoSlots,
     /// A line has no room for a payload beside a flag.
-    #[error("lines of {line_bytes} bytes have no room beside a flag")]
+    #[error(
+        "lines of {line_bytes} bytes have no room beside a flag: use MPBs with longer lines, or another algorithm"
+    )]
     NoPayload {
         /// The number of bytes in a line.
         line_bytes: usize,
     },
     /// The slots do not fit into the MPB.
     #[error(
-        "{slots} slots and a flag for each of {ranks} ranks do not fit into an MPB of {lines} lines, \
-         from line {first_line} on"
+        "{slots} slots and a flag for each of {ranks} ranks do not fit into an MPB of {lines} lines, from line \
+         {first_line} on: ask for fewer slots, or open the MPBs with more lines"
     )]
     NoRoom {
         /// The requested number of slots.

@@ -117,7 +117,9 @@ pub enum OptionsError {
     #[error(transparent)]
     Tree(#[from] TreeError),
     /// The chunks have no lines, or there are no buffers.
-    #[error("{buffers} buffers of {chunk_lines} lines")]
+    #[error(
+        "a broadcast in chunks has {buffers} buffers of {chunk_lines} lines: ask for at least one buffer of one line"
+    )]
     NoBuffer {
         /// The requested number of buffers.
         buffers: usize,
@@ -126,8 +128,8 @@ pub enum OptionsError {
     },
     /// The flags and buffers do not fit into the MPB.
     #[error(
-        "{flags} flags and {buffers} buffers of {chunk_lines} lines do not fit into an MPB of \
-         {lines} lines, from line {first_line} on"
+        "{flags} flags and {buffers} buffers of {chunk_lines} lines do not fit into an MPB of {lines} lines, from line \
+         {first_line} on: ask for less, or open the MPBs with more lines"
     )]
     NoRoom {
         /// The number of lines for flags.
@@ -158,11 +160,12 @@ pub enum BroadcastError<E> {
     #[error(transparent)]
     Mpb(#[from] E),
     /// There is no such root.
-    #[error("the root of a broadcast: {0}")]
+    #[error("the root of a broadcast does not exist: {0}")]
     Root(TreeError),
     /// The message has more chunks than can be counted.
     #[error(
-        "a message of {bytes} bytes in chunks of {chunk_bytes} bytes, of which there may be 2³² − 1"
+        "a message of {bytes} bytes is too long for chunks of {chunk_bytes} bytes, of which there may be 2³² − 1: use \
+         longer chunks, or several broadcasts"
     )]
     TooLong {
         /// The message's length.

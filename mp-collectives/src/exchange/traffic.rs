@@ -35,7 +35,9 @@ pub trait Traffic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ExchangeError {
     /// There is no such root.
-    #[error("the root of an exchange: rank {root} of {ranks}")]
+    #[error(
+        "there is no rank {root} that could be the root of an exchange: there are {ranks}, numbered from 0"
+    )]
     Root {
         /// The requested root.
         root: usize,

@@ -8,10 +8,12 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReduceOptionsError {
     /// There are no buffers, or they have no lines.
-    #[error("no buffers")]
+    #[error("a reduction has no buffers: ask for at least one")]
     NoBuffer,
     /// The buffers do not fit into the MPB.
-    #[error("more than the {lines} lines that an MPB has from line {first_line} on")]
+    #[error(
+        "the buffers do not fit into an MPB of {lines} lines, from line {first_line} on: ask for less, or open the MPBs with more lines"
+    )]
     NoRoom {
         /// The first line that may be used.
         first_line: usize,
@@ -44,7 +46,9 @@ pub enum ReduceError<E> {
     #[error(transparent)]
     Mpb(#[from] E),
     /// There is no such root.
-    #[error("the root of a reduction: rank {root} of {ranks}")]
+    #[error(
+        "there is no rank {root} that could be the root of a reduction: there are {ranks}, numbered from 0"
+    )]
     Root {
         /// The requested root.
         root: usize,
@@ -52,7 +56,9 @@ pub enum ReduceError<E> {
         ranks: usize,
     },
     /// The vector is too long to be sent in lines.
-    #[error("a vector of {bytes} bytes in lines, which take up to {most}")]
+    #[error(
+        "a vector of {bytes} bytes is too long for a reduction by lines, which takes up to {most}: use another algorithm"
+    )]
     TooLong {
         /// The vector's length.
         bytes: usize,
@@ -60,7 +66,9 @@ pub enum ReduceError<E> {
         most: usize,
     },
     /// The element is longer than a buffer.
-    #[error("elements of {bytes} bytes in buffers of {most} bytes")]
+    #[error(
+        "an element of {bytes} bytes is longer than a buffer, which has {most} bytes: ask for longer buffers"
+    )]
     ElementTooLong {
         /// An element's length.
         bytes: usize,

@@ -135,7 +135,7 @@ fn send_many_synchronously(rank: &Rank) -> Result<()> {
             request.wait()?;
         }
         // The numbers are free again.
-        return world.synchronous_send(&[3u8], other, 4).map_err(Into::into);
+        return world.synchronous_send(&[3u8], other, 4);
     }
     for number in 1..=2 {
         ensure!(world.receive::<u8>(other, 3)?.0 == number, "another message");

@@ -120,8 +120,7 @@ fn so_does_one_that_waits_for_all() {
             wait_all::<&mut dyn mp_collectives::communicator::Pending>(&mut [
                 &mut request,
                 &mut answer,
-            ])
-            .map_err(Error::from),
+            ]),
             true,
         )?;
         names_the_memory(request.wait(), false)
@@ -225,7 +224,7 @@ fn what_is_half_sent_to_another_rank_goes_on() {
                 world.send(&[2u64], 0, 0)?;
                 let named = names_the_memory(world.receive_vec::<u64>(0, 1), false);
                 flags.set_flag(Line { rank: 2, line: 0 }, 1)?;
-                return named;
+                named
             }
             _ => {
                 world.receive::<u64>(0, 0)?;
@@ -241,6 +240,5 @@ fn what_is_half_sent_to_another_rank_goes_on() {
                 Ok(())
             }
         }
-        .map_err(Into::into)
     });
 }

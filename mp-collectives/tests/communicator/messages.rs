@@ -167,7 +167,7 @@ fn a_message_that_is_too_long_stays() {
                     let &ErrorKind::Truncated { source_rank: 0, tag: 9, count, room } =
                         error.kind()
                     else {
-                        return Err(error.into());
+                        return Err(error);
                     };
                     ensure!((count, room) == (len, len - 1), "{count} for {room}");
                 }
@@ -204,7 +204,7 @@ fn other_types_are_told_with_both_views() {
                 let text = error.to_string();
                 ensure!(text.contains("f32 (4 bytes") && text.contains("u32 (4 bytes"), "{text}");
                 let ErrorKind::WrongElements { count, ours, theirs, .. } = error.kind() else {
-                    return Err(error.into());
+                    return Err(error);
                 };
                 ensure!(
                     (*count, &*ours.name, &*theirs.name) == (len, "u32", "f32"),

@@ -360,7 +360,7 @@ fn everybody_holds_for_everybody() {
             for sent in sent {
                 sent.wait()?;
             }
-            world.flush().map_err(Into::into)
+            world.flush()
         });
     }
 }
@@ -525,7 +525,7 @@ fn what_is_held_at_the_end_is_received() {
             let world = holding(rank);
             if world.rank() == 0 {
                 return match how {
-                    0 => world.buffered_send(&numbers(5000, 1), 1, 1).map_err(Into::into),
+                    0 => world.buffered_send(&numbers(5000, 1), 1, 1),
                     1 => {
                         drop(world.nonblocking_send(numbers(5000, 1), 1, 1));
                         Ok(())
@@ -643,14 +643,14 @@ fn what_is_held_for_who_ends_is_given_up() {
                 2 => is(world.synchronous_send(&long, 1, 1), ended),
                 3 => {
                     world.buffered_send(&long, 1, 1)?;
-                    world.flush().map_err(Into::into)
+                    world.flush()
                 }
                 4 => {
                     let mut exchange = world.exchange();
                     exchange.send(&long, 1, 1);
                     is(exchange.run(), ended)
                 }
-                _ => world.buffered_send(&long, 1, 1).map_err(Into::into),
+                _ => world.buffered_send(&long, 1, 1),
             }
         });
     }
@@ -721,7 +721,7 @@ fn a_receiver_dies_that_a_message_is_held_for() {
                 2 => is(world.nonblocking_synchronous_send(long, 0, 1).wait(), lost),
                 3 => {
                     world.buffered_send(&long, 0, 1)?;
-                    world.flush().map_err(Into::into)
+                    world.flush()
                 }
                 4 => {
                     let mut into = [0u8];

@@ -119,7 +119,7 @@ fn named(rank: &Rank, by: By) -> Result<()> {
 #[test]
 fn who_calls_something_else_is_named() {
     for size in [2, 3, 5] {
-        on_all(size, |rank| Ok(ALL.into_iter().try_for_each(|by| named(rank, by))?));
+        on_all(size, |rank| ALL.into_iter().try_for_each(|by| named(rank, by)));
     }
 }
 
@@ -135,10 +135,7 @@ fn one_of_many_is_named() {
                 requests.push(world.nonblocking()?.broadcast([rank.id() + number], root));
             }
             for (number, request) in requests.into_iter().enumerate() {
-                match (
-                    request.wait().map_err(|failed| Error::from(failed.error).into_kind()),
-                    number,
-                ) {
+                match (request.wait().map_err(|failed| failed.error.into_kind()), number) {
                     (Err(ErrorKind::CallsDiffer(calls)), 60) => {
                         ensure!(calls.odd()[0].ranks == [1], "{calls}");
                     }
@@ -295,10 +292,10 @@ fn without_one(rank: &Rank, by: By, end: impl Fn()) -> Result<()> {
 #[test]
 fn who_is_gone_is_an_error() {
     for by in ALL {
-        on_all(3, |rank| Ok(without_one(rank, by, || ())?));
+        on_all(3, |rank| without_one(rank, by, || ()));
         let _watchdog = Watchdog::start();
-        let result = World::processes(3)
-            .run(|rank| Ok(without_one(rank, by, || match scenarios::die() {})?));
+        let result =
+            World::processes(3).run(|rank| without_one(rank, by, || match scenarios::die() {}));
         scenarios::check(result, 1).unwrap();
     }
 }

@@ -74,7 +74,7 @@ fn several(rank: &Rank, by: By) -> Result<()> {
 #[test]
 fn communicators_do_not_wait_for_each_other() {
     for ranks in [1, 2, 3, 5, 8] {
-        on_all(ranks, |rank| Ok(ALL.into_iter().try_for_each(|by| several(rank, by))?));
+        on_all(ranks, |rank| ALL.into_iter().try_for_each(|by| several(rank, by)));
     }
 }
 

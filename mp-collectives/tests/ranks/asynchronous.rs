@@ -219,7 +219,7 @@ fn a_rank_whose_handler_runs_passes_messages_on() {
             }
         }
         drop(go);
-        Ok(broadcasts.finish()?)
+        broadcasts.finish()
     });
 }
 
@@ -277,7 +277,7 @@ fn handlers_broadcast_without_waiting() {
             }
             std::thread::yield_now();
         };
-        opened.map_or(Ok(()), AsyncBroadcast::finish).map_err(Error::from)
+        opened.map_or(Ok(()), AsyncBroadcast::finish)
     });
 }
 
@@ -342,7 +342,7 @@ fn signals_leave_the_program_s_masks_alone() {
         let within = news.recv().map_err(Error::other)?;
         ensure!(mask()? == before && line() == blocked, "changed");
         ensure!(within != blocked, "not blocked where it is waited for");
-        Ok(broadcasts.finish()?)
+        broadcasts.finish()
     });
     result.unwrap();
 }
@@ -388,7 +388,7 @@ fn who_drops_its_part_leaves_the_others_alone() {
     on_all(3, |rank| {
         let broadcasts = AsyncBroadcast::open(rank, "left", settings(Notifier::Futex), |_, _| ())?;
         if rank.id() == 2 {
-            return broadcasts.broadcast(b"farewell, or not").map_err(Error::from);
+            return broadcasts.broadcast(b"farewell, or not");
         }
         let ended = broadcasts.finish();
         ensure!(matches!(kind(&ended), Some(ErrorKind::PeerLost { rank: 2, .. })), "{ended:?}");

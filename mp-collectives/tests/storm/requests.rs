@@ -56,7 +56,7 @@ fn received<'a>(received: Received, number: usize) -> Done<'a> {
 }
 
 fn world_error<B>(failed: mp_core::Failed<B>) -> Error {
-    failed.error.into()
+    failed.error
 }
 
 impl<'a> Request<'a> {
@@ -105,7 +105,7 @@ impl<'a> Request<'a> {
                 Done::Elements(request.wait().map_err(world_error), wanted)
             }
             Self::Put(request, content) => {
-                Done::Put(request.wait().map_err(|failed| failed.error.into()), content)
+                Done::Put(request.wait().map_err(|failed| failed.error), content)
             }
         }
     }
@@ -127,7 +127,7 @@ impl<'a> Request<'a> {
                 .poll(task)
                 .map(|ended| Done::Elements(ended.map_err(world_error), std::mem::take(wanted))),
             Self::Put(request, content) => Pin::new(request).poll(task).map(|ended| {
-                let ended = ended.map_err(|failed| failed.error.into());
+                let ended = ended.map_err(|failed| failed.error);
                 Done::Put(ended, std::mem::take(content))
             }),
             Self::PersistentSend(..) | Self::PersistentReceive(..) => {

@@ -357,7 +357,7 @@ impl<'a> Part<'a> {
     fn send_later(&mut self, number: usize, how: Later, request: usize) -> Result<()> {
         let (comm, to, tag, content) = self.message(number)?;
         let sent = match how {
-            Later::Buffered => return Ok(comm.buffered_send(&content, to, tag)?),
+            Later::Buffered => return comm.buffered_send(&content, to, tag),
             Later::Dropped => {
                 drop(comm.nonblocking_send(content, to, tag));
                 return Ok(());

@@ -169,7 +169,7 @@ pub enum ErrorKind {
         theirs: Box<ChannelSpec>,
     },
     /// A channel can't be made with these parameters.
-    #[error("channel {channel:?}: {reason}")]
+    #[error("channel {channel:?} can't be opened or used in this way: {reason}")]
     BadChannel {
         /// The channel's name.
         channel: Arc<str>,
@@ -203,7 +203,7 @@ pub enum ErrorKind {
         theirs: Box<[usize]>,
     },
     /// Message passing buffers can't be made with these parameters.
-    #[error("MPBs {mpbs:?}: {reason}")]
+    #[error("the MPBs {mpbs:?} can't be opened or used in this way: {reason}")]
     BadMpbs {
         /// The name of the MPBs.
         mpbs: Arc<str>,
@@ -246,9 +246,7 @@ pub enum ErrorKind {
         size: usize,
     },
     /// The ranks did not all call the same collective operation. No rank went on.
-    #[error(
-        "the ranks of a collective operation must all make the same call, but they differ: {0}"
-    )]
+    #[error("all ranks must make the same call, but {0}")]
     CallsDiffer(Box<Calls>),
     /// A rank did not come to a collective operation within the limit.
     #[error(

@@ -371,7 +371,7 @@ fn a_server_that_dies_is_followed_by_another() {
                     rank.sender::<u8>("begun", 1, Channel::degree(1))?.send(&0)?;
                 }
                 others.wait()?;
-                return Ok(server.serve()?);
+                return server.serve();
             }
             others.wait()?;
             if rank.id() == 3 {
@@ -436,7 +436,7 @@ fn a_server_of_messages_that_dies_is_followed_by_another() {
                 let mut server = Server::new();
                 server.add(fatal)?;
                 others.wait()?;
-                return Ok(server.serve()?);
+                return server.serve();
             }
             others.wait()?;
             (0..100).try_for_each(|_| fatal.apply(1).map(drop))?;
@@ -590,7 +590,7 @@ fn who_comes_next_repairs_the_object_first() {
                     std::thread::sleep(delay);
                     die()
                 });
-                return restless.apply(CHURN + 2 + seed).map(drop).map_err(Into::into);
+                return restless.apply(CHURN + 2 + seed).map(drop);
             }
             // Otherwise one of these ranks might execute the operation.
             drop(rank.receiver::<u8>("begun", 0, one)?.receive()?);
@@ -611,7 +611,7 @@ fn clients_of_a_dead_server_are_told() {
             if rank.id() == 0 {
                 let mut server = Server::new();
                 server.add(fatal)?;
-                return Ok(server.serve()?);
+                return server.serve();
             }
             (0..50).try_for_each(|_| fatal.apply(1).map(drop))?;
             let (peer, one) = (3 - rank.id(), Channel::degree(1));
@@ -687,11 +687,11 @@ fn operations_are_executed_once_whenever_the_server_dies() {
                     });
                 }
                 // Rank 0 does not end before it dies.
-                return Ok(server.serve_while(|| true).map(|()| {
+                return server.serve_while(|| true).map(|()| {
                     while rank.id() == 0 {
                         std::thread::sleep(Duration::from_secs(1));
                     }
-                })?);
+                });
             }
             others.wait()?;
             let me = rank.id() as u32 - 2;
@@ -995,7 +995,7 @@ fn who_leaves_a_queue_of_the_dead_brings_on_what_it_has_under_way() {
                             go_on.send(&0).unwrap();
                         }
                     });
-                    parts::beside(rank, part, || Ok(holding.apply(1)?))?;
+                    parts::beside(rank, part, || holding.apply(1))?;
                 }
                 _ => {
                     others.wait()?;

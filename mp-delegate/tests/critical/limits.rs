@@ -195,7 +195,7 @@ fn an_operation_under_way_is_not_waited_for() {
                 if scheme.needs_server() {
                     let mut server = Server::new();
                     server.add(slow)?;
-                    return Ok(server.serve()?);
+                    return server.serve();
                 }
                 return Ok(());
             }
@@ -358,9 +358,9 @@ fn a_limit_is_not_over_because_something_else_fails() {
                 let nothing = rank.receiver::<u8>("nothing", 1, Channel::degree(1))?;
                 let wait = Wait::from(SHORT).or_failure();
                 let unsent = || parts::failing(mp_core::Error::other("unsent"));
-                let locked = parts::beside(rank, unsent(), || Ok(counter.lock_with(wait)?));
+                let locked = parts::beside(rank, unsent(), || counter.lock_with(wait));
                 expect(locked.is_err_and(|error| error.to_string().contains("2ms")), true)?;
-                let applied = parts::beside(rank, unsent(), || Ok(counter.apply_with(1, wait)?));
+                let applied = parts::beside(rank, unsent(), || counter.apply_with(1, wait));
                 expect(applied.is_err_and(|error| error.to_string().contains("2ms")), true)?;
                 let next = nothing.receive_timeout(SHORT).map(drop);
                 expect(

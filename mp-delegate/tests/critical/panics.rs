@@ -302,7 +302,7 @@ fn serve_late(counter: Protected<Counter>, others: &mut Together) -> mp_core::Re
     server.add(counter)?;
     others.wait()?;
     thread::sleep(Duration::from_millis(20));
-    Ok(server.serve()?)
+    server.serve()
 }
 
 thread_local! {
@@ -340,7 +340,7 @@ fn a_wait_brings_on_no_wait_for_its_own_end() {
             REFUSED.with_borrow_mut(|all| all.extend(refused));
         });
         others.wait()?;
-        expect(parts::beside(rank, part, || Ok(outer.apply(1)?))?, 0)?;
+        expect(parts::beside(rank, part, || outer.apply(1))?, 0)?;
         let refused = REFUSED.take();
         expect(!refused.is_empty() && refused.into_iter().all(|refused| refused), true)?;
         // By a handle with its own seat, or after the wait, the operation is executed.
@@ -376,7 +376,7 @@ fn what_a_wait_brings_on_does_not_wait_for_a_request_of_its_handle() {
                 })
             };
             others.wait()?;
-            expect(parts::beside(rank, part, || Ok(counter.apply(1)?))?, 1)?;
+            expect(parts::beside(rank, part, || counter.apply(1))?, 1)?;
             expect(refused.get() > 0, true)?;
             let request = request.take();
             expect(request.map(Request::wait).transpose()?, Some(0))

@@ -26,7 +26,7 @@ fn handles_of_a_rank_take_turns() {
                 if scheme.needs_server() && rank.id() == 0 {
                     let mut server = Server::new();
                     server.add(counter)?;
-                    return Ok(server.serve()?);
+                    return server.serve();
                 }
                 let handles = (0..4).map(|_| counter.another()).collect::<Result<Vec<_>, _>>()?;
                 std::thread::scope(|scope| {
@@ -58,7 +58,7 @@ fn seats_are_used_again() {
             if scheme.needs_server() && rank.id() == 0 {
                 let mut server = Server::new();
                 server.add(counter)?;
-                return Ok(server.serve()?);
+                return server.serve();
             }
             for _ in 0..30 {
                 let other = counter.another()?;
@@ -347,7 +347,7 @@ fn who_waits_for_a_turn_brings_on_what_it_has_under_way() {
             let mut server = Server::new();
             server.add(counter)?;
             begin.receive()?;
-            return Ok(server.serve()?);
+            return server.serve();
         }
         let begin = RefCell::new(Some(rank.sender::<u8>("begin", 0, channel)?));
         let [first, second] = [counter.another()?, counter.another()?];
@@ -359,7 +359,7 @@ fn who_waits_for_a_turn_brings_on_what_it_has_under_way() {
                 begin.send(&1).unwrap();
             }
         });
-        let second = parts::beside(rank, part, || Ok(second.apply(1)?))?;
+        let second = parts::beside(rank, part, || second.apply(1))?;
         let first = first.join().map_err(|_| Error::other("a panic"))??;
         expect(first + second, 1)
     });

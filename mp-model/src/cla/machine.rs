@@ -27,10 +27,12 @@ pub struct Placement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PlacementError {
     /// There are no ranks.
-    #[error("no ranks")]
+    #[error("a placement can't have 0 ranks: name at least one")]
     NoRanks,
     /// The model knows what lines cost between cores, but not what sharing a core costs.
-    #[error("{ranks} ranks on {cores} cores: the model has one core for each rank")]
+    #[error(
+        "{ranks} ranks do not fit on {cores} cores: the model has one core for each rank, so name fewer ranks"
+    )]
     MoreRanksThanCores {
         /// The number of ranks.
         ranks: usize,

@@ -326,7 +326,7 @@ impl Parameters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Implausible {
     /// A value that should be larger than another one is smaller.
-    #[error("{less} = {} ns is more than {more} = {} ns", .small.as_nanos(), .large.as_nanos())]
+    #[error("the parameters of the machine contradict each other: {less} = {} ns must not be more than {more} = {} ns", .small.as_nanos(), .large.as_nanos())]
     Order {
         /// The value that should be less.
         less: &'static str,
@@ -338,7 +338,7 @@ pub enum Implausible {
         large: Time,
     },
     /// A time that can't be 0 is 0.
-    #[error("{what} is 0")]
+    #[error("the parameter {what} of the machine is 0: it must be positive")]
     Nothing {
         /// Which time.
         what: &'static str,

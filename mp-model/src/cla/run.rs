@@ -72,7 +72,9 @@ impl Run {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RunError {
     /// The program has other ranks than the machine.
-    #[error("a program of {program} ranks on a machine with {machine}")]
+    #[error(
+        "a program of {program} ranks can't run on a machine with {machine}: the numbers must be equal"
+    )]
     Ranks {
         /// The program's number of ranks.
         program: usize,
@@ -80,7 +82,7 @@ pub enum RunError {
         machine: usize,
     },
     /// All ranks that are not done wait for flags that no rank will write.
-    #[error("deadlock: ranks {0:?} wait")]
+    #[error("the program is deadlocked: ranks {0:?} wait for each other")]
     Deadlock(Vec<usize>),
 }
 

@@ -29,7 +29,9 @@ struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TreeError {
     /// The root is not one of the ranks.
-    #[error("root {root} of {ranks} ranks")]
+    #[error(
+        "there is no rank {root} that could be the root of a tree: there are {ranks}, numbered from 0"
+    )]
     Root {
         /// The root.
         root: usize,
@@ -37,7 +39,9 @@ pub enum TreeError {
         ranks: usize,
     },
     /// A child is no rank, or is the root, or has a parent already.
-    #[error("rank {parent} cannot have rank {child} as a child")]
+    #[error(
+        "rank {parent} can't have rank {child} as a child: it does not exist, or has a parent already"
+    )]
     Child {
         /// The parent.
         parent: usize,
@@ -45,7 +49,9 @@ pub enum TreeError {
         child: usize,
     },
     /// A rank is not reached from the root.
-    #[error("rank {rank} is not reached from the root")]
+    #[error(
+        "rank {rank} is not reached from the root of the tree: make it a child of another rank"
+    )]
     Lost {
         /// The rank.
         rank: usize,

@@ -33,8 +33,8 @@ pub struct TwoSided {
 /// The MPBs are too short for two-sided messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{flags} flags and a chunk of {chunk_lines} lines do not fit into an MPB of {lines} lines, from \
-     line {first_line} on"
+    "{flags} flags and a chunk of {chunk_lines} lines do not fit into an MPB of {lines} lines, from line {first_line} \
+     on: use shorter chunks, or open the MPBs with more lines"
 )]
 pub struct NoRoom {
     /// The number of lines for flags.

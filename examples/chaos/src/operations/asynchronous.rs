@@ -30,10 +30,10 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
         work.call()?;
         let words = work.label(me, number).words(len);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        Ok(broadcasts.broadcast(&bytes)?)
+        broadcasts.broadcast(&bytes)
     });
     work.call()?;
-    let ended = sent.and_then(|()| Ok(broadcasts.finish()?));
+    let ended = sent.and_then(|()| broadcasts.finish());
     // The messages before an error must be right, too.
     let mut next = vec![0; ranks];
     for (source, bytes) in news.iter() {

@@ -30,7 +30,7 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
                 let _ = work.rank.sender::<u8>(&name, client, once)?.send(&1);
             }
             work.call()?;
-            return Ok(server.serve()?);
+            return server.serve();
         }
         work.call()?;
         work.rank.receiver::<u8>(&name, 0, once)?.receive()?;

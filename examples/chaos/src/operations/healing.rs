@@ -132,7 +132,7 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
             let _ = work.rank.sender::<u8>(&name, client, once)?.send(&1);
         }
         work.call()?;
-        return Ok(server.serve()?);
+        return server.serve();
     }
     for server in 0..servers {
         work.call()?;

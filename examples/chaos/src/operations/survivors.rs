@@ -142,7 +142,7 @@ fn in_part(
     let part = made?;
     let (1, Some(part)) = (agreed.flag, part) else {
         // Another rank does not have it, and has revoked the whole.
-        return Ok(of.barrier()?);
+        return of.barrier();
     };
     work.call()?;
     let done = all_reduce(&part, number, len);

@@ -154,18 +154,20 @@ pub enum AsyncOptionsError {
     #[error(transparent)]
     Tree(#[from] TreeError),
     /// The chunks have no lines.
-    #[error("chunks of no lines")]
+    #[error("the chunks of asynchronous broadcasts have no lines: ask for at least one")]
     NoChunk,
     /// The window admits nothing, or cannot be counted.
-    #[error("a window of {window} chunks, not between 1 and 2³¹ − 1")]
+    #[error(
+        "the window of asynchronous broadcasts is {window} chunks: it must be from 1 to 2³¹ − 1"
+    )]
     Window {
         /// The requested window.
         window: u32,
     },
     /// The lines do not fit into the MPB.
     #[error(
-        "{flags} lines before a chunk of {chunk_lines} lines do not fit into an MPB of {lines} lines, \
-         from line {first_line} on"
+        "{flags} lines before a chunk of {chunk_lines} lines do not fit into an MPB of {lines} lines, from line \
+         {first_line} on: use shorter chunks, or open the MPBs with more lines"
     )]
     NoRoom {
         /// The number of lines for answers and the header.
@@ -186,7 +188,9 @@ pub enum AsyncError<E> {
     #[error(transparent)]
     Mpb(#[from] E),
     /// Another rank's MPB holds something that no rank writes.
-    #[error("what rank {rank} has published makes no sense: {what}")]
+    #[error(
+        "the buffer of rank {rank} holds something that no rank writes: {what}; the ranks may have other settings, or memory was overwritten"
+    )]
     Corrupt {
         /// The rank whose MPB it is.
         rank: usize,
@@ -194,12 +198,12 @@ pub enum AsyncError<E> {
         what: &'static str,
     },
     /// There is no memory for a message.
-    #[error("no memory for a message of {bytes} bytes")]
+    #[error("there is no memory for a message of {bytes} bytes: free some, or send it in parts")]
     OutOfMemory {
         /// The message's length.
         bytes: usize,
     },
     /// This rank has announced that it will broadcast no more.
-    #[error("this rank broadcasts no more")]
+    #[error("this rank has announced that it broadcasts nothing more")]
     Farewell,
 }

@@ -261,7 +261,7 @@ impl AsyncBroadcast {
         };
         let ended = || shared.ended.load(Ordering::Acquire);
         if let Err(error) = shared.mpb.wait_until(line, ended) {
-            shared.fail(error.into());
+            shared.fail(error);
         }
         self.join();
         shared.checked().map(|_| ())
@@ -344,7 +344,7 @@ impl Shared {
             .mpb
             .wait_flag_with(Wait::forever(), Some(setter), line, |value| reached(value) || ended());
         if let Err(error) = waited {
-            self.fail(error.into());
+            self.fail(error);
         }
         drop(self.checked()?);
         Ok(())
@@ -463,7 +463,7 @@ impl Shared {
             match attendant.wait(ended) {
                 Ok(true) => {}
                 Ok(false) => return,
-                Err(error) => return self.fail(error.into()),
+                Err(error) => return self.fail(error),
             }
         }
     }

@@ -86,7 +86,7 @@ impl Board {
 
     /// Returns whether another member has opened the board, and this one has not.
     pub(crate) fn is_there(rank: &Rank, whose: Whose) -> Result<bool> {
-        Ok(Region::is_there(rank, NAMES, &whose.board())?)
+        Region::is_there(rank, NAMES, &whose.board())
     }
 
     /// Declares that this rank, which has not opened the board, will not: the members that have opened it do not wait

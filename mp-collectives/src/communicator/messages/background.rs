@@ -147,7 +147,7 @@ impl Driver for Background {
         };
         let limit = wait.time_limit();
         let done = |engine: &mut Engine| enough(engine);
-        Ok(engine.work(handles, landings, &mut [], limit, Some(beside), done)?)
+        engine.work(handles, landings, &mut [], limit, Some(beside), done)
     }
 }
 

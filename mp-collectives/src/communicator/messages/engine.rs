@@ -1115,7 +1115,7 @@ impl Engine {
         let wait = limit.map_or(Wait::forever(), Wait::from).until_news(self.heard);
         let wait = if self.can_be_left(to) { wait.or_failure() } else { wait };
         if let Some(beside) = beside.filter(|beside| !beside.is_empty()) {
-            return Ok(beside.wait(&select, wait, &|| self.calls_of(waited))?);
+            return beside.wait(&select, wait, &|| self.calls_of(waited));
         }
         if select.is_empty() {
             return Err(ErrorKind::WaitsForItself.into());
@@ -1124,7 +1124,7 @@ impl Engine {
             Some(beside) => beside.call(self.calls_of(waited)),
             None => all_of(&self.calls_of(waited)),
         };
-        Ok(select.wait(wait, &call)?)
+        select.wait(wait, &call)
     }
 
     /// Calls `with` with everything that this engine waits for.

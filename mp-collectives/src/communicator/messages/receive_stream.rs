@@ -422,7 +422,7 @@ impl ReceiveStream {
                 }
                 // The receive fails, and its message is dropped.
                 Err(error) => {
-                    matching.fail(place, error.into());
+                    matching.fail(place, error);
                     body.to = To::Receive(NOBODY);
                 }
             }
@@ -448,7 +448,7 @@ impl ReceiveStream {
             && let Some(landing) = call.landing(place, matching)
         {
             if let Err(error) = landing.begin(envelope.count) {
-                matching.fail(place, error.into());
+                matching.fail(place, error);
                 return matching.invite(envelope, NOBODY);
             }
             let whole = &mut landing.bytes()[..envelope.bytes];

@@ -454,7 +454,7 @@ impl<B: Buffer + 'static> Operation for SendOperation<B> {
     }
 
     fn wait_within(&mut self, wait: Wait) -> mp_core::Result<bool> {
-        Ok(drive(self, wait.time_limit())?)
+        drive(self, wait.time_limit())
     }
 }
 
@@ -613,7 +613,7 @@ impl<B: BufferMut> Operation for ReceiveOperation<B> {
     }
 
     fn wait_within(&mut self, wait: Wait) -> mp_core::Result<bool> {
-        Ok(drive(self, wait.time_limit())?)
+        drive(self, wait.time_limit())
     }
 }
 

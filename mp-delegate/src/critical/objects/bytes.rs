@@ -24,7 +24,9 @@ pub struct Bytes<const N: usize> {
 
 /// The error when there are too many bytes for the room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{len} bytes, and room for {room}")]
+#[error(
+    "{len} bytes do not fit into a value with room for {room}: use shorter ones, or a longer type of Bytes"
+)]
 pub struct TooLong {
     /// The number of bytes.
     pub len: usize,

@@ -87,12 +87,14 @@ fn settle<T: ?Sized>(written: &mut T) {
 
 /// The error when there was no room for a value, which is returned in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("there is no room for {0}")]
+#[error(
+    "there is no room for {0} in the object: take something out before, or open it with more room"
+)]
 pub struct Full(pub u64);
 
 impl From<Full> for mp_core::Error {
     fn from(full: Full) -> Self {
-        Self::other(full)
+        mp_core::ErrorKind::ObjectFull { reason: format!("there is no room for {}", full.0) }.into()
     }
 }
 

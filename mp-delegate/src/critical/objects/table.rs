@@ -59,12 +59,15 @@ impl<K, V> std::fmt::Debug for Entry<K, V> {
 
 /// The error when no place is left for another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no room for another key")]
+#[error(
+    "there is no room for another key in the table: remove one before, or open it with more room"
+)]
 pub struct TableFull;
 
 impl From<TableFull> for mp_core::Error {
-    fn from(full: TableFull) -> Self {
-        Self::other(full)
+    fn from(TableFull: TableFull) -> Self {
+        let reason = "there is no room for another key".to_owned();
+        mp_core::ErrorKind::ObjectFull { reason }.into()
     }
 }
 

@@ -65,11 +65,11 @@ impl Subject for Counter {
     }
 
     fn call(&mut self, by: u64) -> Result<u64> {
-        Ok(self.0.fetch_add(by)?)
+        self.0.fetch_add(by)
     }
 
     fn restart(&mut self) -> Result<u64> {
-        Ok(self.0.fetch_add(0)?)
+        self.0.fetch_add(0)
     }
 }
 
@@ -226,15 +226,15 @@ impl Container for Protected<Stack> {
     }
 
     fn another_one(&self) -> Result<Self> {
-        Ok(self.another()?)
+        self.another()
     }
 
     fn put(&mut self, value: u64) -> Result<Result<(), Full>> {
-        Ok(self.push(value)?)
+        self.push(value)
     }
 
     fn take(&mut self) -> Result<Option<u64>> {
-        Ok(self.pop()?)
+        self.pop()
     }
 }
 
@@ -254,15 +254,15 @@ impl Container for Protected<Queue> {
     }
 
     fn another_one(&self) -> Result<Self> {
-        Ok(self.another()?)
+        self.another()
     }
 
     fn put(&mut self, value: u64) -> Result<Result<(), Full>> {
-        Ok(self.enqueue(value)?)
+        self.enqueue(value)
     }
 
     fn take(&mut self) -> Result<Option<u64>> {
-        Ok(self.dequeue()?)
+        self.dequeue()
     }
 }
 
@@ -297,15 +297,15 @@ impl Container for TwoLockQueue {
     }
 
     fn another_one(&self) -> Result<Self> {
-        Ok(self.another()?)
+        self.another()
     }
 
     fn put(&mut self, value: u64) -> Result<Result<(), Full>> {
-        Ok(self.enqueue(value)?)
+        self.enqueue(value)
     }
 
     fn take(&mut self) -> Result<Option<u64>> {
-        Ok(self.dequeue()?)
+        self.dequeue()
     }
 }
 
@@ -326,15 +326,15 @@ impl Container for TreiberStack {
     }
 
     fn another_one(&self) -> Result<Self> {
-        Ok(self.another()?)
+        self.another()
     }
 
     fn put(&mut self, value: u64) -> Result<Result<(), Full>> {
-        Ok(self.push(value)?)
+        self.push(value)
     }
 
     fn take(&mut self) -> Result<Option<u64>> {
-        Ok(self.pop()?)
+        self.pop()
     }
 }
 
@@ -355,14 +355,14 @@ impl Container for RingQueue {
     }
 
     fn another_one(&self) -> Result<Self> {
-        Ok(self.another()?)
+        self.another()
     }
 
     fn put(&mut self, value: u64) -> Result<Result<(), Full>> {
-        Ok(self.enqueue(value)?)
+        self.enqueue(value)
     }
 
     fn take(&mut self) -> Result<Option<u64>> {
-        Ok(self.dequeue()?)
+        self.dequeue()
     }
 }

@@ -138,7 +138,9 @@ pub struct Bounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GraphError {
     /// The program has other ranks than the machine.
-    #[error("a program of {program} ranks on a machine with {machine}")]
+    #[error(
+        "a program of {program} ranks can't run on a machine with {machine}: the numbers must be equal"
+    )]
     Ranks {
         /// The program's number of ranks.
         program: usize,
@@ -150,7 +152,7 @@ pub enum GraphError {
     NeverWritten(Node),
     /// A flag is counted up further than the value, or is both written and counted. So it is unclear which of the
     /// writes are waited for.
-    #[error("step {} of rank {} waits for some of several writes, and it is open for which", .0.step, .0.rank)]
+    #[error("step {} of rank {} waits for a value that several writes satisfy: it must be clear for which", .0.step, .0.rank)]
     Ambiguous(Node),
     /// Ranks wait for each other.
     #[error("step {} of rank {} waits for something that comes after it", .0.step, .0.rank)]
