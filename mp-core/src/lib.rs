@@ -16,6 +16,7 @@ mod lane;
 mod line;
 pub mod loan;
 pub mod mpb;
+mod named;
 mod plain;
 mod request;
 mod segment;

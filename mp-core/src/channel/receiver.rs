@@ -17,7 +17,8 @@ use std::{
 };
 
 use super::{
-    directory::{End, Opened},
+    agreement::End,
+    opened::Opened,
     ring::{Received, RingReceiver},
     select::Selectable,
     shared_ring::{Held, Look, SharedRing},

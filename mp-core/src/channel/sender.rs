@@ -8,7 +8,8 @@ use std::{
 };
 
 use super::{
-    directory::{End, Opened},
+    agreement::End,
+    opened::Opened,
     outlet::Outlet,
     ring::{CorruptHead, RingSender},
     select::Selectable,

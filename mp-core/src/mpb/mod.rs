@@ -51,14 +51,17 @@
 //! were not set end with [`Revoked`](crate::ErrorKind::Revoked).
 
 pub(crate) mod consensus;
-mod directory;
+mod descriptor;
 mod interrupt;
+mod lines;
 mod mark;
 #[cfg(all(test, loom))]
 mod model;
+mod opened;
 mod polled;
 pub(crate) mod region;
 pub(crate) mod spec;
+mod wanted;
 
 use std::{
     cell::Cell,
@@ -67,9 +70,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) use directory::{Descriptor, Outline, layout, retire};
+pub(crate) use descriptor::{Descriptor, Outline, layout};
 
-use self::{directory::Opened, interrupt::Seats, mark::Sleeper};
+use self::{interrupt::Seats, mark::Sleeper, opened::Opened};
 pub use self::{
     interrupt::{Attendant, Notifier},
     polled::{Delegation, Polled},
@@ -158,12 +161,12 @@ impl Tick {
 impl Mpb {
     /// See [`Rank::decline_mpb`](crate::Rank::decline_mpb).
     pub(crate) fn decline(context: &Context, name: &str, mpbs: Mpbs) -> Result<()> {
-        directory::decline(context, name, mpbs.namespace)
+        descriptor::decline(context, name, mpbs.namespace)
     }
 
     /// See [`Rank::revoke_mpbs`](crate::Rank::revoke_mpbs).
     pub(crate) fn revoke(context: &Context, prefix: &str) -> Result<()> {
-        Ok(directory::revoke(context, prefix)?)
+        Ok(descriptor::revoke(context, prefix)?)
     }
 
     pub(crate) fn open(

@@ -841,7 +841,7 @@ impl<'a> LockedHeap<'a> {
     }
 
     /// Removes a block from the tree of names.
-    pub(crate) fn delist(&mut self, key: BlockKey) -> Result<(), SegmentError> {
+    fn delist(&mut self, key: BlockKey) -> Result<(), SegmentError> {
         let offset = key.block().bytes();
         let (header, _) = self.heap.header(offset)?;
         if !header.is_named() {
