@@ -94,7 +94,10 @@ pub mod waits {
 /// The rank's progress engine: what goes on in a rank's thread while it waits for something else. Not for programs, so
 /// the `onchip` crate does not export it.
 pub mod progress {
-    pub use crate::wait::progress::{Advanced, Helper, Lent, Part, ring};
+    pub use crate::{
+        wait::progress::{Advanced, Part},
+        world::lent::{Helper, Lent, ring},
+    };
 }
 
 /// The parts that [requests](Request) are built from. Not for programs, so the `onchip` crate does not export it.

@@ -12,6 +12,7 @@
 //! | `crowds.rs` | readers of one line; a write to a line that others have copies of |
 //! | `team.rs` | threads that go through rounds in step |
 //! | `seats.rs` | which CPUs |
+//! | `outcome.rs` | a measurement, or why there is none |
 //! | `sample.rs` | medians and quartiles |
 //!
 //! Threads spin here, and do not use the waits of `wait/`: what they measure takes less time than waking a thread. No
@@ -21,6 +22,7 @@ mod chains;
 mod copies;
 mod crowds;
 mod flags;
+mod outcome;
 mod sample;
 mod seats;
 mod team;
@@ -30,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use self::team::Limits;
 pub use self::{
     copies::CONGESTED_LINES,
+    outcome::{Outcome, Unmeasured},
     sample::{Point, Sample},
     seats::Seats,
 };
@@ -64,38 +67,6 @@ pub struct Measurements {
     pub sharers: Outcome<Vec<Point>>,
     /// The time from the write of a flag until the nearest other core, which looks for it, has seen it.
     pub seen: Outcome<Sample>,
-}
-
-/// The measurement, or why there is none.
-pub type Outcome<T> = std::result::Result<T, Unmeasured>;
-
-/// Why something was not measured.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub enum Unmeasured {
-    /// The measurement needs more cores, in one group, than this process may use.
-    #[error("it takes {needed} cores of one group, of which this process may use {cores}")]
-    FewCores {
-        /// How many cores it needs.
-        needed: usize,
-        /// The most that one group has.
-        cores: usize,
-    },
-    /// All cores that may be used are in one group.
-    #[error("all cores that this process may use share one last-level cache")]
-    OneGroup,
-    /// All memory is near.
-    #[error("all cores that this process may use have the same memory near them")]
-    OneNode,
-    /// Programs can't evict a line from the caches on this machine.
-    #[error("programs cannot evict lines from the caches of this processor")]
-    NoEviction,
-    /// A thread could not be started, or not be pinned.
-    #[error("{why}")]
-    Failed {
-        /// The system's error message.
-        why: String,
-    },
 }
 
 /// Measures on the CPUs that this process may use. This takes well under a second, most of it with all of them at work.

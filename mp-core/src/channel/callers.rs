@@ -12,7 +12,7 @@ use super::{
     agreement::{Agreement, End},
     descriptor, farewell,
     roll::{self, Roll},
-    select::Selectable,
+    selectable::Selectable,
 };
 use crate::{
     ErrorKind,

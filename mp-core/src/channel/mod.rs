@@ -41,6 +41,7 @@ mod rendezvous;
 mod ring;
 mod roll;
 mod select;
+mod selectable;
 mod sender;
 mod shared_ring;
 mod signals;

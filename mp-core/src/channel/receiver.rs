@@ -20,7 +20,7 @@ use super::{
     agreement::End,
     opened::Opened,
     ring::{Received, RingReceiver},
-    select::Selectable,
+    selectable::Selectable,
     shared_ring::{Held, Look, SharedRing},
     signals::{Glance, Sticky},
     slots::{MOVED, Place},

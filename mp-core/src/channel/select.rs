@@ -2,23 +2,12 @@
 
 use std::ops::Index;
 
+use super::selectable::Selectable;
 use crate::{
     Message, Receiver,
-    context::Context,
     error::{ErrorKind, Result},
     wait::{Doing, Flag, Operation, Wait},
 };
-
-/// An end that can be waited for together with others. [`Receiver`](crate::Receiver), [`Sender`](crate::Sender) and
-/// [`Callers`](crate::channel::Callers) implement it. It is sealed in effect, because its methods can't be called or written outside.
-pub(crate) trait Selectable {
-    /// Returns whether a receive call would find a message, or a send call room, or whether there will never be any.
-    fn ready(&self) -> bool;
-    fn raise(&self);
-    fn lower(&self);
-    fn context(&self) -> &Context;
-    fn channel(&self) -> u64;
-}
 
 /// Several receivers, of any types, that are waited for at once. The collector of a farm uses this.
 ///

@@ -12,7 +12,7 @@ use super::{
     opened::Opened,
     outlet::Outlet,
     ring::{CorruptHead, RingSender},
-    select::Selectable,
+    selectable::Selectable,
     shared_ring::{Held, Look, SharedRing},
     signals::{Glance, Sticky},
     slots::{LINE, Place},

@@ -4,6 +4,7 @@
 
 mod control;
 mod held;
+mod tables;
 mod text;
 
 use std::{
@@ -24,6 +25,7 @@ use nix::{
 
 pub(crate) use control::{Delegations, RankControl, RankState, SEATS, WorldControl};
 pub(crate) use held::{HeldAt, Reserved};
+use tables::{Entry, Sweep};
 pub use text::Namespace;
 pub(crate) use text::{Text, hash};
 
@@ -56,9 +58,9 @@ pub(crate) struct Context {
     pub(crate) me: u32,
     pub(crate) waiting: Waiting,
     /// An entry of this rank's tables of buffers that was free recently, or null.
-    free_entry: AtomicPtr<held::Entry>,
+    free_entry: AtomicPtr<Entry>,
     /// Where the rank looks for a free entry otherwise.
-    sweep: Mutex<held::Sweep>,
+    sweep: Mutex<Sweep>,
     /// See [`Rank::ordinal`](crate::Rank::ordinal).
     pub(crate) ordinals: AtomicU64,
     kept: Kept,

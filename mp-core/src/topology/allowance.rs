@@ -1,9 +1,9 @@
 //! What affinity mask, cpuset and quota leave to this process.
 
-use super::cgroup::{self, Quota};
 use super::pin::current_affinity;
 use super::source::Source;
 use super::{CpuSet, Error};
+use super::{cgroup, quota::Quota};
 use std::path::Path;
 
 /// What this process may use of the machine. It is much cheaper to read than a whole [`Topology`](super::Topology): a
