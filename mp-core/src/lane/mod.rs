@@ -18,7 +18,7 @@
 //! likes and in any order, so the nodes are no ring: each submitted node names the next. The server looks at one word
 //! in each lane.
 //!
-//! The holder of a request can take the cargo back as long as it is not being sent (see [`Shared::serving`]). The
+//! The holder of a request can take the cargo back as long as it is not being sent (see `Shared::serving`). The
 //! server then skips the node, and gives its position up.
 //!
 //! There is a lane for each sender and thread, and not one queue for each thread. Several producers that share a queue
@@ -37,10 +37,11 @@
 //! |---|---|
 //! | `node` | the lines, and where they come from |
 //! | `cargo` | what is in one: a value, something that lends the message, a buffer that moves |
+//! | `shared` | what both ends have |
 //! | `outgoing` | the end that submits, or sends by itself |
 //! | `serve` | the end that carries out the sends |
 //! | `pending` | what the submitter holds in the meantime |
-//! | `bell` | where a serving thread sleeps |
+//! | `bell`, `attend` | where a serving thread sleeps, and how it works |
 //!
 //! A serving thread and the threads that submit to it call each other through one word for each lane, as the ends of a
 //! channel do (`channel/signals.rs`). The word is almost never written, so that looking at it costs nothing.
@@ -48,104 +49,24 @@
 //! Source: Buono et al., section IV.B (the delegation queue); Ramos & Hoefler, section 2.4 (payload
 //! and notification in one line).
 
+mod attend;
 mod awaited;
 mod bell;
 mod cargo;
+mod discard;
 #[cfg(all(test, loom))]
 mod model;
 mod node;
 mod outgoing;
 mod pending;
 mod serve;
+mod shared;
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests;
 
-use std::{
-    collections::HashMap,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::Waker,
-};
-
 pub use awaited::Awaited;
 pub use bell::{Bell, Gauge};
-use crossbeam_utils::CachePadded;
-use node::Pool;
+pub use discard::discard;
 pub use outgoing::{Outgoing, Submitted};
 pub use pending::{Pending, Untyped};
 pub use serve::{Attempt, Progress, ServedLane, Watch};
-
-use crate::{
-    context::Context,
-    sync::{AtomicU32, AtomicU64, Ordering},
-    wait::Asymmetry,
-};
-
-/// The server sleeps: ring its bell after the next submission.
-const PARKED: u32 = 1;
-/// The server takes no more submissions. What is submitted nevertheless is carried out.
-const OFF: u32 = 2;
-/// There is no server any more. What is submitted nevertheless must be taken back.
-const GONE: u32 = 4;
-
-/// Nothing more is submitted.
-const CLOSED: u32 = 1;
-/// What has not been sent yet must not be sent.
-const CANCELLED: u32 = 2;
-
-/// The range of positions that a lane's nodes can express: see [`node::FAR`].
-const NEAR: u64 = 1 << 31;
-
-/// What the two ends of a lane and the holders of its requests share.
-struct Shared {
-    /// The word at which the submitter looks: `PARKED`, `OFF`, `GONE`.
-    for_feeder: CachePadded<AtomicU32>,
-    /// The word at which the server looks: `CLOSED`, `CANCELLED`.
-    for_server: CachePadded<AtomicU32>,
-    /// 1 + the number of the node that the server is about to send or is just sending; 0 for none. Only the server
-    /// writes it.
-    ///
-    /// A holder that wants to take a cargo back writes this wish into its node, and then looks here. The server writes
-    /// here, and then looks at the node's wish. One of the two sees the other ([`Asymmetry`]), so that sending takes no
-    /// locked instruction.
-    serving: CachePadded<AtomicU32>,
-    /// The position in the last node that was marked as far.
-    far: AtomicU64,
-    /// Not 0 when nothing submitted is left and no thread will serve the lane any more.
-    ended: AtomicU32,
-    pool: Pool,
-    /// The context of the sending end's rank, which waits for requests at its doorbell.
-    context: Arc<Context>,
-    /// The channel, for reports.
-    channel: u64,
-    /// The server's asymmetry, which is fixed between it and the submitter.
-    asymmetry: Asymmetry,
-    bell: Mutex<Arc<Bell>>,
-    /// Wakers of tasks that wait for a request, by node.
-    wakers: Mutex<HashMap<u32, Waker>>,
-}
-
-impl Shared {
-    fn lock_wakers(&self) -> MutexGuard<'_, HashMap<u32, Waker>> {
-        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_bell(&self) -> MutexGuard<'_, Arc<Bell>> {
-        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Wakes the server if it sleeps. The submitter calls this after a submission.
-    #[cold]
-    fn wake_server(&self) {
-        if self.for_feeder.load(Ordering::Relaxed) & PARKED != 0
-            && self.for_feeder.fetch_and(!PARKED, Ordering::Relaxed) & PARKED != 0
-        {
-            self.lock_bell().wake();
-        }
-    }
-}
-
-/// Drops what came from the user's code, such as the payload of a panic. Dropping it may panic in turn.
-pub fn discard<T>(what: T) {
-    std::mem::forget(catch_unwind(AssertUnwindSafe(|| drop(what))));
-}

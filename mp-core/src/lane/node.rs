@@ -8,7 +8,10 @@ use std::{
     sync::OnceLock,
 };
 
-use super::{cargo::Verbs, discard};
+use super::{
+    cargo::{Verbs, WORDS},
+    discard::discard,
+};
 use crate::{
     error::Error,
     sync::{AtomicU32, Ordering, RaceMarker},
@@ -41,9 +44,6 @@ pub(super) const WEIGHT: u32 = 4;
 
 /// In `next`: the position is too far from the one before in this lane for 32 bits to express it.
 pub(super) const FAR: u32 = 1 << 31;
-
-/// Number of words of cargo: as many as the line has room for.
-const WORDS: usize = 5;
 
 /// The part of a node that is not in its line, because it is almost never needed.
 pub(super) struct Failure {
@@ -388,9 +388,4 @@ impl Drop for Pool {
             unsafe { dealloc(chunk.first.as_ptr().cast(), Chunk::layout(chunk.len)) };
         }
     }
-}
-
-/// Returns whether a value of this type lies in the node itself and not in a box.
-pub(super) const fn fits<T>() -> bool {
-    size_of::<T>() <= 8 * WORDS && align_of::<T>() <= align_of::<u64>()
 }

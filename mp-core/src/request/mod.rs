@@ -19,6 +19,7 @@
 mod delegated;
 mod landing;
 mod several;
+mod under_way;
 
 use std::{
     pin::Pin,
@@ -29,12 +30,9 @@ use std::{
 pub use self::{
     landing::{Buffer, BufferMut, Landing},
     several::{test_all, test_any, test_some, wait_all, wait_any, wait_some},
+    under_way::{Beside, Driven, Driver, Pending, UnderWay, Watch},
 };
-use crate::{
-    error::Result,
-    wait::{Operation as Doing, Wait},
-    world::Rank,
-};
+use crate::{error::Result, wait::Wait};
 
 /// A pending operation that a call has begun, and its result (`MPI_Request`).
 ///
@@ -164,25 +162,6 @@ impl<O: Operation> Future for Request<O> {
     }
 }
 
-/// Something that is pending or done. Functions that wait for several requests, of different types if necessary, take
-/// it as `&mut dyn Pending`. [`Request`] and persistent requests implement it.
-pub trait Pending {
-    /// Returns whether the request was started. A persistent request that was not started has nothing that could be
-    /// done.
-    #[doc(hidden)]
-    fn is_active(&self) -> bool {
-        true
-    }
-
-    /// Returns what knows when the operation is done; `None` when it is done.
-    #[doc(hidden)]
-    fn under_way(&mut self) -> Option<UnderWay<'_>>;
-
-    /// Takes the result of a request that is done.
-    #[doc(hidden)]
-    fn settle(&mut self) {}
-}
-
 impl<O: Operation> Pending for Request<O> {
     fn is_active(&self) -> bool {
         self.0.is_active()
@@ -196,95 +175,3 @@ impl<O: Operation> Pending for Request<O> {
         self.0.settle();
     }
 }
-
-impl<P: Pending + ?Sized> Pending for &mut P {
-    fn is_active(&self) -> bool {
-        (**self).is_active()
-    }
-
-    fn under_way(&mut self) -> Option<UnderWay<'_>> {
-        (**self).under_way()
-    }
-
-    fn settle(&mut self) {
-        (**self).settle();
-    }
-}
-
-/// What advances an operation, and knows when it is done.
-#[doc(hidden)]
-pub enum UnderWay<'a> {
-    /// An engine that advances several operations, with the place where the message of this one goes.
-    Driven { driver: &'a dyn Driver, handle: usize, landing: Option<&'a mut dyn Landing> },
-    /// Something other than an engine.
-    Watched(&'a dyn Watch),
-}
-
-/// An operation that something other than an engine completes.
-#[doc(hidden)]
-pub trait Watch {
-    /// Returns the rank whose doorbell is rung when the operation is done.
-    fn rank(&self) -> Rank;
-
-    fn is_done(&self) -> bool;
-
-    /// Asks to have the doorbell rung when the operation is done.
-    fn raise(&self);
-
-    /// Withdraws that request.
-    fn lower(&self);
-
-    /// Returns the length of sleep after which the operation is to be looked at again.
-    fn tick(&self) -> Option<Duration> {
-        None
-    }
-
-    /// Returns an error where a wait for the operation would wait for itself: in the middle of the call that advances
-    /// it.
-    fn check(&self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Notes that a wait without a limit begins. Returns whether the end of the wait must be [noted](Self::end_wait),
-    /// too.
-    fn begin_wait(&self) -> bool {
-        false
-    }
-
-    /// Notes that such a wait has ended.
-    fn end_wait(&self) {}
-
-    /// Returns what a report says of a wait for the operation: its kind, and the words that it has in a record.
-    fn waited(&self) -> (Doing, Vec<u64>);
-}
-
-/// An engine of messages, which advances several operations and holds what they have in common.
-#[doc(hidden)]
-pub trait Driver {
-    fn rank(&self) -> Rank;
-
-    /// Returns whether the operation with this handle is done, unless the engine is just being driven.
-    fn is_done(&self, handle: usize) -> bool;
-
-    /// Works until `enough` returns true or the limit of `wait` is over; returns false in the latter case. What comes
-    /// for one of the `landings`, by handle, goes there.
-    ///
-    /// # Errors
-    /// When a wait must end early.
-    fn drive(
-        &self,
-        handles: &[usize],
-        landings: &mut [(usize, &mut dyn Landing)],
-        wait: Wait,
-        beside: &Beside<'_>,
-        enough: &mut dyn FnMut(&mut dyn Driven) -> bool,
-    ) -> Result<bool>;
-}
-
-/// An engine while it is driven.
-#[doc(hidden)]
-pub trait Driven {
-    fn is_done(&mut self, handle: usize) -> bool;
-}
-
-pub use several::Beside;

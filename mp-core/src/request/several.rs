@@ -2,11 +2,13 @@
 
 use std::{cell::Cell, time::Duration};
 
-use super::{Driven, Driver, Landing, Pending, UnderWay, Watch};
+use super::{
+    landing::Landing,
+    under_way::{Beside, Driven, Driver, Pending, UnderWay, Watch, Watches},
+};
 use crate::{
-    channel::Select,
     error::{Error, ErrorKind, Result},
-    wait::{Doing, Flag, NOBODY, Operation, Wait, beside},
+    wait::{Doing, Wait},
     world::Rank,
 };
 
@@ -106,116 +108,6 @@ pub(super) fn wait_one<P: Pending>(request: &mut P, wait: Wait) -> Result<bool> 
 fn are_all_done<P: Pending>(requests: &mut [P], wait: Wait) -> Result<bool> {
     let (settled, active) = work(requests, wait, Until::All)?;
     Ok(settle(requests, &settled).len() == active)
-}
-
-/// What else is waited for while an engine is driven.
-#[doc(hidden)]
-pub struct Beside<'a> {
-    rank: &'a Rank,
-    watched: &'a [(usize, &'a dyn Watch)],
-    /// Operations of other engines.
-    driven: &'a [(usize, &'a dyn Driver, usize)],
-    settled: &'a [Cell<bool>],
-}
-
-impl Beside<'_> {
-    /// Returns whether nothing else is pending.
-    pub fn is_empty(&self) -> bool {
-        self.watched.iter().all(|(place, _)| self.settled[*place].get())
-            && self.driven.iter().all(|(place, ..)| self.settled[*place].get())
-    }
-
-    /// Returns whether anything is done that was not done before.
-    fn has_news(&self) -> bool {
-        self.watched.iter().any(|(place, watch)| !self.settled[*place].get() && watch.is_done())
-            || self.driven.iter().any(|(place, driver, handle)| {
-                !self.settled[*place].get() && driver.is_done(*handle)
-            })
-    }
-
-    /// Waits until any end of the select is ready, or any other operation is done. Returns false if the limit of `wait`
-    /// was over before.
-    ///
-    /// # Errors
-    /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken; the
-    /// [failure](crate::progress::Part::failure) of another pending operation of the rank.
-    pub fn wait(&self, select: &Select<'_>, wait: Wait) -> Result<bool> {
-        let (doing, flags) = select.waited();
-        let all = Watches { flags: Some(&flags), watched: self.watched };
-        let poll = || (select.is_ready() || self.has_news()).then_some(());
-        self.rank.context().wait_unless(wait, doing, &all, poll)
-    }
-}
-
-/// The flags of what is watched, and of what else is waited for.
-struct Watches<'a> {
-    flags: Option<&'a dyn Flag>,
-    watched: &'a [(usize, &'a dyn Watch)],
-}
-
-impl Flag for Watches<'_> {
-    fn raise(&self) {
-        self.flags.iter().for_each(|flags| flags.raise());
-        self.watched.iter().for_each(|(_, watch)| watch.raise());
-    }
-
-    fn lower(&self) {
-        self.flags.iter().for_each(|flags| flags.lower());
-        self.watched.iter().for_each(|(_, watch)| watch.lower());
-    }
-
-    fn tick(&self) -> Option<Duration> {
-        let ticks = self.watched.iter().filter_map(|(_, watch)| watch.tick());
-        self.flags.and_then(Flag::tick).into_iter().chain(ticks).min()
-    }
-
-    fn further(&self) -> Vec<u64> {
-        if let Some(flags) = self.flags {
-            return flags.further();
-        }
-        let (mut words, _) = self.told();
-        if !words.is_empty() {
-            // The wait itself has told of the first.
-            words.remove(0);
-        }
-        words
-    }
-
-    fn beside(&self) -> Vec<u64> {
-        let (_, others) = self.told();
-        others.into_iter().flat_map(|(operation, words)| beside_words(operation, words)).collect()
-    }
-}
-
-impl Watches<'_> {
-    /// Returns the words of what is reported as what the rank waits for, and then all others. The former are those of
-    /// the first operation that is watched, with all other sends if it is a send. There is room for the channels of
-    /// several sends, and for one flag. Where there are flags, they are reported instead.
-    fn told(&self) -> (Vec<u64>, Vec<(Operation, Vec<u64>)>) {
-        let mut first = None;
-        let (told, others): (Vec<_>, Vec<_>) =
-            self.watched.iter().map(|(_, watch)| watch.waited()).partition(|&(operation, _)| {
-                let is_first = self.flags.is_none() && first.is_none();
-                first.get_or_insert(operation);
-                is_first
-                    || self.flags.is_none()
-                        && (first, operation) == (Some(Operation::Send), Operation::Send)
-            });
-        (told.into_iter().flat_map(|(_, words)| words).collect(), others)
-    }
-}
-
-/// Returns what a report says of a wait beside another one: channels, or MPBs and the rank that sets the flag. What the
-/// rank's own waits bring about says itself what it waits for.
-fn beside_words(operation: Operation, words: Vec<u64>) -> Vec<u64> {
-    match words[..] {
-        _ if operation != Operation::Flag => words,
-        [_, _, NOBODY] => Vec::new(),
-        [mpbs, _, setter] => {
-            vec![beside(mpbs, setter.checked_sub(1).map(|setter| setter as usize))]
-        }
-        _ => Vec::new(),
-    }
 }
 
 /// The pending ones among some requests.

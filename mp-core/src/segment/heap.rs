@@ -19,7 +19,12 @@
 //!
 //! The allocators of other crates can't be repaired after a rank has died in the middle of a change.
 
-use super::{LARGE, Offset, PAGE, Segment, SegmentError, Shared, lock::RobustLock, names::Names};
+use super::{
+    Offset, Segment, SegmentError, Shared,
+    lock::RobustLock,
+    names::Names,
+    sizes::{LARGE, PAGE},
+};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Sizes and places of blocks are multiples of this: two cache lines, which the adjacent-line prefetcher fetches

@@ -21,6 +21,7 @@ mod lock;
 mod memory;
 mod names;
 mod offset;
+mod sizes;
 
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc},
@@ -49,6 +50,8 @@ pub(crate) use heap::{BlockKey, BlockKind, Heap, HeapControl, LockedHeap};
 pub(crate) use lock::RobustLock;
 pub(crate) use memory::default_size;
 pub(crate) use offset::Offset;
+pub(crate) use sizes::{FRONT, PAGE};
+use sizes::{HUGE, LARGE};
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -56,16 +59,6 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 const MAGIC: u64 = u64::from_be_bytes(*b"\x7fONCHIP\x01");
 /// Changes with every change of the segment's layout.
 const VERSION: u32 = 1;
-/// The page size that everything is rounded to. The kernel's page size is the same, or the commits below are merely
-/// finer than needed.
-pub(crate) const PAGE: u64 = 4096;
-/// Size and alignment of a huge page on the supported machines.
-const HUGE: usize = 2 << 20;
-/// The space before the segment in its file: never written, never committed.
-pub(crate) const FRONT: u64 = HUGE as u64;
-/// Blocks of at least this size are worth huge pages.
-pub(crate) const LARGE: u64 = 256 << 10;
-
 /// A structure that may lie in a segment.
 ///
 /// # Safety
