@@ -79,7 +79,7 @@ pub(super) fn open<'a>(
 pub(crate) fn withdraw(context: &Context, namespace: Namespace, text: &str) -> Result<(), Error> {
     let (name, me) = (Name::new(namespace, text), context.me);
     let (mut heap, farewell) = open(context, name)?;
-    farewell.take_out(&mut heap, (0, me), Leaving::NeverOpened, None)?;
+    farewell.take_out(&mut heap, (0, me), Leaving::CLOSED, None)?;
     for other in (0..context.size() as u32).filter(|&other| other != me) {
         if let Some(roll) = roll::of(context, &heap, name, other)? {
             roll.leave(me, false);
@@ -88,7 +88,7 @@ pub(crate) fn withdraw(context: &Context, namespace: Namespace, text: &str) -> R
         for (end, sender, receiver) in [(End::Sender, me, other), (End::Receiver, other, me)] {
             let agreement = Agreement::between(namespace, text, sender, receiver);
             while let Some(channel) = descriptor::of(context, &heap, &agreement, end)? {
-                channel.take_out(&mut heap, (end as usize, me), Leaving::NeverOpened, None)?;
+                channel.take_out(&mut heap, (end as usize, me), Leaving::CLOSED, None)?;
             }
         }
     }

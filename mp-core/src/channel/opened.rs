@@ -73,7 +73,7 @@ impl Opened {
             signals.for_sender.raise_mismatch();
             signals.for_receiver.raise_mismatch();
             let place = (end as usize, context.me);
-            channel.take_out(&mut heap, place, Leaving::NeverOpened, None)?;
+            channel.take_out(&mut heap, place, Leaving::CLOSED, None)?;
             drop(heap);
             for rank in agreement.senders.iter().chain(&agreement.receivers) {
                 context.ring(*rank);

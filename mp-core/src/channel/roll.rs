@@ -8,8 +8,8 @@ use crossbeam_utils::CachePadded;
 
 use crate::{
     context::Context,
-    named::{Name, Named, Object, RankSet, Title, find},
-    segment::{BlockKind, LockedHeap, Offset, SegmentError, Shared},
+    named::{Leaving, Name, Named, Object, RankSet, Title, find},
+    segment::{BlockKey, BlockKind, LockedHeap, Offset, SegmentError, Shared},
     sync::{AtomicU32, Ordering},
 };
 
@@ -113,15 +113,17 @@ impl Named for Roll {
 
     /// The rank makes no more channels. Its own roll is of no use when it is released.
     fn retire(
-        roll: &Object<'_, Self>,
+        context: &Context,
         heap: &mut LockedHeap<'_>,
+        key: BlockKey,
         rank: u32,
-        (lost, released): (bool, bool),
+        ended: Leaving,
     ) -> Result<(), SegmentError> {
+        let roll = Object::<Self>::at(context, key)?;
         if !roll.is_of(rank) {
-            roll.leave(rank, lost);
-        } else if released {
-            heap.free(roll.key)?;
+            roll.leave(rank, ended.lost);
+        } else if ended.released {
+            heap.free(key)?;
         }
         Ok(())
     }

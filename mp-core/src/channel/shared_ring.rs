@@ -12,7 +12,7 @@
 //! | `TAKEN` by r | r: → `FREE` for message p + slots; a sender s when r has released its end: → `CLEARING` by s |
 //! | `CLEARING` by r | r: → `FREE` for message p + slots; a sender s when r has released its end: → `CLEARING` by s |
 //!
-//! *Released* means that nothing of the rank can touch the channel any more (`directory`): a slot must not be written
+//! *Released* means that nothing of the rank can touch the channel any more (`named`): a slot must not be written
 //! while a rank that had it can still touch it.
 //!
 //! `tail` and `head` only say where to look first; a rank that sees a slot further on moves them forward. Messages are

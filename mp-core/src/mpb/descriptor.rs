@@ -264,7 +264,7 @@ pub(super) fn of<'a>(
 pub(super) fn decline(context: &Context, text: &str, namespace: Namespace) -> Result<(), Error> {
     let mut heap = context.lock_heap()?;
     if let Some(mpbs) = of(context, &heap, Name::new(namespace, text))? {
-        mpbs.take_out(&mut heap, (0, context.me), Leaving::NeverOpened, None)?;
+        mpbs.take_out(&mut heap, (0, context.me), Leaving::CLOSED, None)?;
     }
     Ok(())
 }

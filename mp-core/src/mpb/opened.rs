@@ -94,7 +94,7 @@ impl Opened {
         let theirs = descriptor.wanted()?;
         if theirs != ours {
             descriptor.note_other(&ours);
-            descriptor.take_out(&mut heap, (0, context.me), Leaving::NeverOpened, None)?;
+            descriptor.take_out(&mut heap, (0, context.me), Leaving::CLOSED, None)?;
             return Err(ours.differ(theirs, name.into()));
         }
         let (sides, first) = descriptor.parts(geometry)?;
@@ -327,7 +327,7 @@ impl Opened {
     }
 
     fn leave_early(&self, lost: bool) -> Result<(), SegmentError> {
-        self.leave(Leaving::Ended { lost, released: false })
+        self.leave(Leaving { lost, released: false })
     }
 
     fn leave(&self, leaving: Leaving) -> Result<(), SegmentError> {

@@ -47,34 +47,30 @@ impl Members {
     /// Notes that a rank has left.
     pub(super) fn leave(&self, rank: u32, leaving: Leaving) {
         // Only what it had not closed itself before it died.
-        if matches!(leaving, Leaving::Ended { lost: true, .. }) && !self.gone.contains(rank) {
+        if leaving.lost && !self.gone.contains(rank) {
             self.lost.insert(rank);
         }
         self.gone.insert(rank);
-        if !matches!(leaving, Leaving::Ended { released: false, .. }) {
+        if leaving.released {
             self.released.insert(rank);
         }
     }
 }
 
-/// How a rank leaves an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leaving {
-    /// The rank could not open it.
-    NeverOpened,
-    /// The rank dropped it.
-    Closed,
-    /// The rank itself ended; `released` if nothing of it can touch the object any more.
-    Ended { lost: bool, released: bool },
+/// How a rank leaves an object: see [`Members`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaving {
+    pub(crate) lost: bool,
+    pub(crate) released: bool,
 }
 
 impl Leaving {
+    /// The rank has closed the object, or will not open it.
+    pub(crate) const CLOSED: Self = Self { lost: false, released: true };
+
     /// Returns how a rank leaves an object that it drops now. What a panic drops was not closed: others may wait for
     /// what would have come.
     pub(crate) fn by_drop(broken_off: bool) -> Self {
-        match broken_off || std::thread::panicking() {
-            true => Self::Ended { lost: true, released: true },
-            false => Self::Closed,
-        }
+        Self { lost: broken_off || std::thread::panicking(), ..Self::CLOSED }
     }
 }

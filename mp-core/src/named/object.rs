@@ -39,17 +39,19 @@ pub(crate) trait Named: Shared + Sized {
         Ok(())
     }
 
-    /// Takes out a rank that has ended: whether it was lost, and whether its process is gone.
+    /// Takes a rank that has ended out of the object in this block.
     fn retire(
-        object: &Object<'_, Self>,
+        context: &Context,
         heap: &mut LockedHeap<'_>,
+        key: BlockKey,
         rank: u32,
-        (lost, released): (bool, bool),
+        ended: Leaving,
     ) -> Result<(), SegmentError> {
+        let object = Object::<Self>::at(context, key)?;
         for (side, members) in object.sides().iter().enumerate() {
             // Who never opened it holds nothing of it.
-            let released = released || !members.opened.contains(rank);
-            let leaving = Leaving::Ended { lost, released };
+            let released = ended.released || !members.opened.contains(rank);
+            let leaving = Leaving { released, ..ended };
             if members.all.contains(rank) && object.take_out(heap, (side, rank), leaving, None)? {
                 break;
             }
@@ -113,14 +115,10 @@ impl<'a, T: Named> Object<'a, T> {
         for (side, members) in self.sides().iter().enumerate() {
             for rank in members.all.iter().filter(|&rank| rank != self.context.me) {
                 let state = self.context.rank(rank)?.state();
-                let leaving = if state.ended() {
-                    Leaving::Ended { lost: state == RankState::Lost, released: true }
-                } else if stays_away(rank) {
-                    Leaving::NeverOpened
-                } else {
-                    continue;
-                };
-                self.take_out(heap, (side, rank), leaving, None)?;
+                if state.ended() || stays_away(rank) {
+                    let leaving = Leaving { lost: state == RankState::Lost, released: true };
+                    self.take_out(heap, (side, rank), leaving, None)?;
+                }
             }
         }
         heap.enlist(self.key, name.hash)
@@ -154,15 +152,4 @@ impl<'a, T: Named> Object<'a, T> {
         }
         Ok(last)
     }
-}
-
-/// Takes a rank that has ended out of the object in this block: see [`Named::retire`].
-pub(crate) fn retire<T: Named>(
-    context: &Context,
-    heap: &mut LockedHeap<'_>,
-    key: BlockKey,
-    rank: u32,
-    ended: (bool, bool),
-) -> Result<(), SegmentError> {
-    T::retire(&Object::at(context, key)?, heap, rank, ended)
 }

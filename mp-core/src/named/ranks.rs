@@ -37,7 +37,9 @@ impl RankSet {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..MAX_RANKS as u32).filter(|&rank| self.contains(rank))
+        let any = |&first: &u32| self.0[first as usize / 64].load(Ordering::Relaxed) != 0;
+        let words = (0..MAX_RANKS as u32).step_by(64).filter(any);
+        words.flat_map(|first| (first..first + 64).filter(|&rank| self.contains(rank)))
     }
 
     pub(crate) fn first(&self) -> Option<u32> {
