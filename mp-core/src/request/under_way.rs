@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Something that is pending or done. Functions that wait for several requests, of different types if necessary, take
-/// it as `&mut dyn Pending`. [`Request`] and persistent requests implement it.
+/// it as `&mut dyn Pending`. [`Request`](super::Request) and persistent requests implement it.
 pub trait Pending {
     /// Returns whether the request was started. A persistent request that was not started has nothing that could be
     /// done.
