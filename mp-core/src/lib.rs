@@ -15,6 +15,7 @@ mod lane;
 mod line;
 pub mod loan;
 pub mod mpb;
+mod named;
 mod plain;
 mod request;
 mod segment;
@@ -92,7 +93,10 @@ pub mod waits {
 /// The rank's progress engine: it advances pending operations in a thread of the rank that waits for something else.
 /// Not for programs, so the `onchip` crate does not export it.
 pub mod progress {
-    pub use crate::wait::progress::{Advanced, Helper, Lent, Part, ring};
+    pub use crate::{
+        wait::progress::{Advanced, Part},
+        world::lent::{Helper, Lent, ring},
+    };
 }
 
 /// The parts that [requests](Request) are built from. Not for programs, so the `onchip` crate does not export it.

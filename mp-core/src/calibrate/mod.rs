@@ -1,26 +1,28 @@
-//! Measurement of the cost of moving cache lines on this machine.
+//! Measurement of what moving cache lines costs on this machine.
 //!
 //! These are the benchmarks of S. Ramos and T. Hoefler, *Cache Line Aware Algorithm Design for Cache-Coherent
-//! Architectures*, section 2.2, on threads that are pinned to separate cores. [`measure`] reports the measured times,
-//! and why something was not measured. It fits no model and judges no result.
+//! Architectures*, section 2.2, on threads that are pinned to separate cores. [`measure`] reports what was seen, and
+//! why something was not measured. It fits nothing and judges nothing.
 //!
 //! | file | measures |
 //! |---|---|
-//! | `chains.rs` | R_L, R_R, R_Q, R_I, R_QI: one line after the other, each of which names the next |
+//! | `chains.rs` | R_L, R_R, R_Q, R_I, R_QI: one line after the other, each found in the one before |
 //! | `copies.rs` | several lines at once, and several copies over one link |
-//! | `flags.rs` | a flag that one core polls while another core sets it |
-//! | `crowds.rs` | readers of one line; a write to a line of which other cores have copies |
+//! | `flags.rs` | a flag that a core looks for while another sets it |
+//! | `crowds.rs` | readers of one line; a write to a line that others have copies of |
 //! | `team.rs` | threads that go through rounds in step |
-//! | `seats.rs` | the choice of CPUs |
+//! | `seats.rs` | which CPUs |
+//! | `outcome.rs` | a measurement, or why there is none |
 //! | `sample.rs` | medians and quartiles |
 //!
-//! Threads spin here, and do not use the waits of `wait/`, because the measured operations take less time than waking a
-//! thread. A thread waits only for the other threads of its team, and each team ends within a limited time.
+//! Threads spin here, and do not use the waits of `wait/`: what they measure takes less time than waking a thread. No
+//! thread waits for anything but the others of its team, which ends within its time.
 
 mod chains;
 mod copies;
 mod crowds;
 mod flags;
+mod outcome;
 mod sample;
 mod seats;
 mod team;
@@ -30,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use self::team::Limits;
 pub use self::{
     copies::CONGESTED_LINES,
+    outcome::{Outcome, Unmeasured},
     sample::{Point, Sample},
     seats::Seats,
 };
@@ -64,38 +67,6 @@ pub struct Measurements {
     pub sharers: Outcome<Vec<Point>>,
     /// The time from the write of a flag until the nearest other core, which polls the flag, has seen it.
     pub seen: Outcome<Sample>,
-}
-
-/// The measurement, or why there is none.
-pub type Outcome<T> = std::result::Result<T, Unmeasured>;
-
-/// Why something was not measured.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub enum Unmeasured {
-    /// The measurement needs more cores, in one group, than this process may use.
-    #[error("it takes {needed} cores of one group, of which this process may use {cores}")]
-    FewCores {
-        /// How many cores it needs.
-        needed: usize,
-        /// The most that one group has.
-        cores: usize,
-    },
-    /// All cores that may be used are in one group.
-    #[error("all cores that this process may use share one last-level cache")]
-    OneGroup,
-    /// All memory is near to all cores that may be used.
-    #[error("all cores that this process may use have the same memory near them")]
-    OneNode,
-    /// Programs can't evict a line from the caches on this machine.
-    #[error("programs cannot evict lines from the caches of this processor")]
-    NoEviction,
-    /// A thread could not be started, or not be pinned.
-    #[error("{why}")]
-    Failed {
-        /// The system's error message.
-        why: String,
-    },
 }
 
 /// Measures on the CPUs that this process may use. This takes well under a second, mostly with all of these CPUs busy.

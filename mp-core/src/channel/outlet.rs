@@ -36,7 +36,8 @@ use std::{
 use crossbeam_utils::CachePadded;
 
 use super::{
-    directory::{End, Opened},
+    agreement::End,
+    opened::Opened,
     ring::{CorruptHead, Ring, RingReceiver},
     shared_ring::{Held, Look, SharedRing},
     signals::{Signal, Sticky},

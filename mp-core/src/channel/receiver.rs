@@ -17,9 +17,10 @@ use std::{
 };
 
 use super::{
-    directory::{End, Opened},
+    agreement::End,
+    opened::Opened,
     ring::{Received, RingReceiver},
-    select::Selectable,
+    selectable::Selectable,
     shared_ring::{Held, Look, SharedRing},
     signals::{Glance, Sticky},
     slots::{MOVED, Place},

@@ -2,25 +2,12 @@
 
 use std::ops::Index;
 
+use super::selectable::Selectable;
 use crate::{
     Message, Receiver,
-    context::Context,
     error::{ErrorKind, Result},
     wait::{Called, Doing, Flag, Operation, Wait},
 };
-
-/// An end that can be waited for together with others. [`Receiver`](crate::Receiver), [`Sender`](crate::Sender) and
-/// [`Callers`](crate::channel::Callers) implement it. It is private to this crate, so other crates can't call or
-/// implement its methods.
-pub(crate) trait Selectable {
-    /// Returns whether a receive call would find a message or a send call would find room, or whether neither can ever
-    /// happen.
-    fn ready(&self) -> bool;
-    fn raise(&self);
-    fn lower(&self);
-    fn context(&self) -> &Context;
-    fn channel(&self) -> u64;
-}
 
 /// Several receivers, of any types, that are waited for at once. For example, the collector of a farm uses this.
 ///

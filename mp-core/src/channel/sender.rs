@@ -8,10 +8,11 @@ use std::{
 };
 
 use super::{
-    directory::{End, Opened},
+    agreement::End,
+    opened::Opened,
     outlet::Outlet,
     ring::{CorruptHead, RingSender},
-    select::Selectable,
+    selectable::Selectable,
     shared_ring::{Held, Look, SharedRing},
     signals::{Glance, Sticky},
     slots::{LINE, Place},

@@ -1,7 +1,7 @@
 //! A channel of several senders or several receivers.
 //!
-//! Every slot has a state word that says which message it is for and which rank is using it. So if a rank dies while it
-//! uses a slot, the other ranks see that from the state word and can go on:
+//! Every slot has a state word that says which message it is for and which rank is using it. So a rank that dies in the
+//! middle leaves a trace from which the other ranks can go on:
 //!
 //! | state of message p | next step |
 //! |---|---|
@@ -12,11 +12,11 @@
 //! | `TAKEN` by r | r: → `FREE` for message p + slots; a sender s when r has released its end: → `CLEARING` by s |
 //! | `CLEARING` by r | r: → `FREE` for message p + slots; a sender s when r has released its end: → `CLEARING` by s |
 //!
-//! *Released* means that no thread of the rank can access the channel any more (`directory`). A slot must not be
-//! written while a rank that had it can still access it.
+//! *Released* means that nothing of the rank can touch the channel any more (`named`): a slot must not be written
+//! while a rank that had it can still touch it.
 //!
-//! `tail` and `head` only say where to look first. A rank that finds the slot there in a later state moves them
-//! forward. Messages are taken in the order in which their slots were claimed.
+//! `tail` and `head` only say where to look first; a rank that sees a slot further on moves them forward. Messages are
+//! taken in the order in which their slots were claimed.
 
 use std::ptr::NonNull;
 
@@ -133,8 +133,7 @@ impl SharedRing {
     }
 
     fn control(&self) -> &SharedControl {
-        // SAFETY: the caller of `new` guarantees that the control words are valid. They are atomics, so they may be
-        // shared.
+        // SAFETY: valid by the promise of `new`; atomics only.
         unsafe { self.control.as_ref() }
     }
 
@@ -331,7 +330,7 @@ impl SharedRing {
     /// # Safety
     /// `payload` is the payload of such a message.
     pub(crate) unsafe fn taken_at(&self, payload: NonNull<u8>) -> Held {
-        // SAFETY: the caller guarantees that this is the payload of one of the slots.
+        // SAFETY: the caller's.
         let slot = unsafe { self.slots.of_payload(payload) };
         // SAFETY: this is one of the ring's slots.
         let header = unsafe { self.slots.header(slot) };

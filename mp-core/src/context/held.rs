@@ -22,21 +22,18 @@
 
 use std::{ptr::NonNull, sync::PoisonError};
 
-use super::{Context, control::TABLES};
+use super::{
+    Context,
+    control::TABLES,
+    tables::{Entry, Sweep},
+};
 use crate::{
-    segment::{BlockKey, BlockKind, Offset, SegmentError, Shared},
-    sync::{AtomicU64, Ordering},
+    segment::{BlockKey, BlockKind, Offset, SegmentError},
+    sync::Ordering,
 };
 
 /// The number of entries of the first table.
 const FIRST: usize = 512;
-
-/// One entry: a buffer's key, or 0.
-#[repr(transparent)]
-pub(super) struct Entry(AtomicU64);
-
-// SAFETY: one atomic.
-unsafe impl Shared for Entry {}
 
 /// Where a held buffer is in its rank's tables: the entry, in this process's mapping.
 #[derive(Clone, Copy, Debug)]
@@ -76,16 +73,6 @@ const RESERVED: u64 = u64::MAX;
 
 fn entries(table: usize) -> usize {
     FIRST << table
-}
-
-/// How far a rank's search for free entries has come in its tables. It continues where it stopped, and begins anew at
-/// the end if at least every fourth entry was free. So an entry costs a few looks, however many are taken.
-#[derive(Debug, Default)]
-pub(super) struct Sweep {
-    table: usize,
-    index: usize,
-    /// The entries that were free since the beginning.
-    found: usize,
 }
 
 #[cfg(test)]

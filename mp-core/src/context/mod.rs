@@ -4,7 +4,7 @@
 
 mod control;
 mod held;
-mod ranks;
+mod tables;
 mod text;
 
 use std::{
@@ -25,7 +25,7 @@ use nix::{
 
 pub(crate) use control::{Delegations, RankControl, RankState, SEATS, WorldControl};
 pub(crate) use held::{HeldAt, Reserved};
-pub(crate) use ranks::{Leaving, RankSet};
+use tables::{Entry, Sweep};
 pub use text::Namespace;
 pub(crate) use text::{Text, hash};
 
@@ -58,9 +58,9 @@ pub(crate) struct Context {
     pub(crate) me: u32,
     pub(crate) waiting: Waiting,
     /// An entry of this rank's tables of buffers that was free recently, or null.
-    free_entry: AtomicPtr<held::Entry>,
+    free_entry: AtomicPtr<Entry>,
     /// Where the rank looks for a free entry otherwise.
-    sweep: Mutex<held::Sweep>,
+    sweep: Mutex<Sweep>,
     /// See [`Rank::ordinal`](crate::Rank::ordinal).
     pub(crate) ordinals: AtomicU64,
     kept: Kept,
@@ -396,34 +396,6 @@ impl Context {
 
     pub(crate) fn lock_heap(&self) -> Result<LockedHeap<'_>, SegmentError> {
         self.segment.heap().lock(self.me, |rank| self.holder_dead(rank))
-    }
-
-    /// Returns what `find` finds under the heap's lock, which is then held. Otherwise returns what `make` makes, which
-    /// runs without the lock because the pages of a large block take long; `announce` then lets others find it.
-    pub(crate) fn find_or_make<E: From<SegmentError>>(
-        &self,
-        find: impl Fn(&LockedHeap<'_>) -> Result<Option<BlockKey>, E>,
-        make: impl FnOnce() -> Result<BlockKey, E>,
-        announce: impl FnOnce(&mut LockedHeap<'_>, BlockKey) -> Result<(), E>,
-    ) -> Result<(LockedHeap<'_>, BlockKey), E> {
-        let heap = self.lock_heap()?;
-        if let Some(found) = find(&heap)? {
-            return Ok((heap, found));
-        }
-        drop(heap);
-        let made = make()?;
-        let mut heap = self.lock_heap()?;
-        match find(&heap) {
-            Ok(None) => announce(&mut heap, made)?,
-            // Another rank was faster, or the heap makes no sense.
-            other => {
-                heap.free(made)?;
-                if let Some(found) = other? {
-                    return Ok((heap, found));
-                }
-            }
-        }
-        Ok((heap, made))
     }
 
     /// Waits until no other rank makes something that all ranks come to at the same time, and keeps it so until the

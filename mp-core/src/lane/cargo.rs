@@ -4,13 +4,15 @@
 
 use std::{borrow::Borrow, mem::ManuallyDrop, ptr::NonNull};
 
-use super::node::fits;
 use crate::{
     buffer::SharedBuffer,
     channel::{Filled, Outlet, Position},
     error::Result,
     plain::{Message, Plain},
 };
+
+/// Number of words of cargo in a node: as many as its line has room for.
+pub(super) const WORDS: usize = 5;
 
 /// Something that can be sent as an `M`.
 pub(super) trait Cargo<M: Message + ?Sized>: Sized {
@@ -207,4 +209,9 @@ unsafe fn fill<M: Message + ?Sized, C: Cargo<M>>(
 unsafe fn drop_at<C>(at: NonNull<u8>) {
     // SAFETY: the caller guarantees that a `C` is there and that nobody has taken it.
     drop(unsafe { unload::<C>(at) });
+}
+
+/// Returns whether a value of this type fits into the node itself. Otherwise it lies in a box.
+const fn fits<T>() -> bool {
+    size_of::<T>() <= 8 * WORDS && align_of::<T>() <= align_of::<u64>()
 }

@@ -6,9 +6,9 @@ use std::{cell::Cell, ptr::NonNull, rc::Rc};
 use loom::thread;
 
 use super::{
-    GONE, PARKED,
     cargo::{Verbs, load, unload},
     node::{CANCEL, FREE, NodeAt, Pool, SENT, SUBMITTED, WAITING},
+    shared::{GONE, PARKED},
 };
 use crate::{
     sync::{AtomicU32, Futex, Ordering, explore, yield_now},

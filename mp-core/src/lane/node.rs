@@ -8,7 +8,10 @@ use std::{
     sync::OnceLock,
 };
 
-use super::{cargo::Verbs, discard};
+use super::{
+    cargo::{Verbs, WORDS},
+    discard::discard,
+};
 use crate::{
     error::Error,
     sync::{AtomicU32, Ordering, RaceMarker},
@@ -42,9 +45,6 @@ pub(super) const WEIGHT: u32 = 4;
 /// A bit of `next`: the position is too far from the previous one in this lane to be expressed in 32 bits, and
 /// `Shared::far` holds it.
 pub(super) const FAR: u32 = 1 << 31;
-
-/// Number of words of cargo: as many as the line has room for.
-const WORDS: usize = 5;
 
 /// The part of a node that lies outside its line, because it is needed only when a send fails.
 pub(super) struct Failure {
@@ -228,7 +228,7 @@ impl NodeAt {
     pub(super) unsafe fn address(self, position: u64, next: u32, verbs: &'static Verbs) {
         self.race().writing();
         let node = self.0.as_ptr();
-        // SAFETY: the caller has exclusive access to the node.
+        // SAFETY: the caller's.
         unsafe {
             (*node).position = position as u32;
             (*node).next = next;
@@ -252,11 +252,11 @@ impl NodeAt {
     /// # Safety
     /// The caller has exclusive access to the node, which is submitted, and changes its state to `UNSENT` next.
     pub(super) unsafe fn fail(self, error: Error) {
-        // SAFETY: the caller has exclusive access to the node, which is submitted and has not failed yet.
+        // SAFETY: the caller's.
         let (.., verbs) = unsafe { self.read() };
         self.race().writing();
         let failure = Box::into_raw(Box::new(Failure { error, verbs }));
-        // SAFETY: the caller has exclusive access to the node.
+        // SAFETY: the caller's.
         unsafe { (*self.0.as_ptr()).verbs = failure.cast_const().cast() };
     }
 
@@ -276,8 +276,7 @@ impl NodeAt {
     /// # Safety
     /// The caller has exclusive access to the node, and nobody has taken its cargo.
     pub(super) unsafe fn drop_cargo(self, state: u32) {
-        // SAFETY: the caller has exclusive access to the node, and nobody has taken its cargo. The state says which
-        // verb drops the cargo, and whether there is a `Failure`.
+        // SAFETY: the caller's.
         unsafe {
             if state == SENT {
                 (self.read().2.drop_sent)(self.cargo());
@@ -338,7 +337,7 @@ pub(super) struct Pool {
 // SAFETY: the state of a node says which thread may access its other fields. Cargo may go to another thread, because
 // only `Send` cargo is submitted.
 unsafe impl Send for Pool {}
-// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+// SAFETY: as above.
 unsafe impl Sync for Pool {}
 
 impl Pool {
@@ -397,9 +396,4 @@ impl Drop for Pool {
             unsafe { dealloc(chunk.first.as_ptr().cast(), Chunk::layout(chunk.len)) };
         }
     }
-}
-
-/// Returns whether a value of this type fits into the node itself. Otherwise it lies in a box.
-pub(super) const fn fits<T>() -> bool {
-    size_of::<T>() <= 8 * WORDS && align_of::<T>() <= align_of::<u64>()
 }

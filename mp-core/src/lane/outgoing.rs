@@ -5,10 +5,11 @@ use std::{borrow::Borrow, collections::HashMap, mem::ManuallyDrop, sync::Arc, sy
 use crossbeam_utils::CachePadded;
 
 use super::{
-    Bell, CANCELLED, CLOSED, GONE, Gauge, NEAR, OFF, PARKED, Pending, ServedLane, Shared, Untyped,
-    bell::serves,
+    Bell, Gauge, Pending, ServedLane, Untyped,
+    attend::serves,
     cargo::{Cargo, Copied, Moved, load, unload},
     node::{FAR, FREE, NodeAt, Pool, SUBMITTED, WEIGHT},
+    shared::{CANCELLED, CLOSED, GONE, NEAR, OFF, PARKED, Shared},
 };
 use crate::{
     buffer::SharedBuffer,

@@ -8,9 +8,9 @@ use std::{
 };
 
 use super::{
-    Shared,
     cargo::unload,
     node::{CANCEL, NodeAt, SENT, SUBMITTED, WAITING, WAKER},
+    shared::Shared,
 };
 use crate::{
     context::Context,

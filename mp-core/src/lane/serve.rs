@@ -9,8 +9,10 @@ use std::{
 };
 
 use super::{
-    Bell, CANCELLED, GONE, Gauge, OFF, PARKED, Shared, discard,
+    Bell, Gauge,
+    discard::discard,
     node::{CANCEL, FAR, FREE, NodeAt, SENT, SUBMITTED, UNSENT, WAITING, WAKER, WEIGHT, WITHDRAWN},
+    shared::{CANCELLED, GONE, OFF, PARKED, Shared},
 };
 use crate::{
     ErrorKind,

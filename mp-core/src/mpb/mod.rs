@@ -53,14 +53,17 @@
 mod access;
 mod as_mpb;
 pub(crate) mod consensus;
-mod directory;
+mod descriptor;
 mod interrupt;
+mod lines;
 mod mark;
 #[cfg(all(test, loom))]
 mod model;
+mod opened;
 mod polled;
 pub(crate) mod region;
 pub(crate) mod spec;
+mod wanted;
 
 use std::{
     cell::Cell,
@@ -69,7 +72,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) use directory::{Descriptor, Outline, layout, retire};
+pub(crate) use descriptor::{Descriptor, Outline, layout};
 
 pub use self::{
     access::{Interrupts, MpbAccess, NEWS, complete},
@@ -78,7 +81,7 @@ pub use self::{
     polled::{Delegation, Polled},
     spec::Mpbs,
 };
-use self::{directory::Opened, interrupt::Seats, mark::Sleeper};
+use self::{interrupt::Seats, mark::Sleeper, opened::Opened};
 use crate::{
     context::Context,
     copier::{Copier, LONG, Way},
@@ -170,12 +173,12 @@ impl Tick {
 impl Mpb {
     /// See [`Rank::decline_mpb`](crate::Rank::decline_mpb).
     pub(crate) fn decline(context: &Context, name: &str, mpbs: Mpbs) -> Result<()> {
-        directory::decline(context, name, mpbs.namespace)
+        descriptor::decline(context, name, mpbs.namespace)
     }
 
     /// See [`Rank::revoke_mpbs`](crate::Rank::revoke_mpbs).
     pub(crate) fn revoke(context: &Context, prefix: &str) -> Result<()> {
-        Ok(directory::revoke(context, prefix)?)
+        Ok(descriptor::revoke(context, prefix)?)
     }
 
     pub(crate) fn open(

@@ -7,11 +7,7 @@
 
 use std::{fmt, ops::Deref, ptr::NonNull, sync::Arc, time::Duration};
 
-use super::{
-    directory::{Opened, is_there},
-    mark::Sleeper,
-    spec::Mpbs,
-};
+use super::{descriptor::is_there, mark::Sleeper, opened::Opened, spec::Mpbs};
 use crate::{
     context::Namespace,
     costs,

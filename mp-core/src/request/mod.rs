@@ -19,6 +19,7 @@
 mod delegated;
 mod landing;
 mod several;
+mod under_way;
 
 use std::{
     pin::Pin,
@@ -29,12 +30,9 @@ use std::{
 pub use self::{
     landing::{Buffer, BufferMut, Landing},
     several::{test_all, test_any, test_some, wait_all, wait_any, wait_some},
+    under_way::{Beside, Driven, Driver, Pending, UnderWay, Watch, all_of},
 };
-use crate::{
-    error::Result,
-    wait::{Operation as Doing, Wait},
-    world::Rank,
-};
+use crate::{error::Result, wait::Wait};
 
 /// A pending operation that a call has begun (`MPI_Request`).
 ///
@@ -166,24 +164,6 @@ impl<O: Operation> Future for Request<O> {
     }
 }
 
-/// An operation that is pending or done. Functions that wait for several requests take them as `&mut dyn Pending` if
-/// their types differ. [`Request`] and persistent requests implement this trait.
-pub trait Pending {
-    /// Returns whether the request was started. A persistent request that was not started can't become done.
-    #[doc(hidden)]
-    fn is_active(&self) -> bool {
-        true
-    }
-
-    /// Returns what advances the operation. Returns `None` if the operation is done.
-    #[doc(hidden)]
-    fn under_way(&mut self) -> Option<UnderWay<'_>>;
-
-    /// Takes the result of a request that is done.
-    #[doc(hidden)]
-    fn settle(&mut self) {}
-}
-
 impl<O: Operation> Pending for Request<O> {
     fn is_active(&self) -> bool {
         self.0.is_active()
@@ -197,105 +177,3 @@ impl<O: Operation> Pending for Request<O> {
         self.0.settle();
     }
 }
-
-impl<P: Pending + ?Sized> Pending for &mut P {
-    fn is_active(&self) -> bool {
-        (**self).is_active()
-    }
-
-    fn under_way(&mut self) -> Option<UnderWay<'_>> {
-        (**self).under_way()
-    }
-
-    fn settle(&mut self) {
-        (**self).settle();
-    }
-}
-
-/// What advances an operation, and tells when the operation is done.
-#[doc(hidden)]
-pub enum UnderWay<'a> {
-    /// An engine that advances several operations, and the place into which it puts the message of this one.
-    Driven { driver: &'a dyn Driver, handle: usize, landing: Option<&'a mut dyn Landing> },
-    /// Something other than an engine, which can only be watched.
-    Watched(&'a dyn Watch),
-}
-
-/// An operation that something other than an engine completes.
-#[doc(hidden)]
-pub trait Watch {
-    /// Returns the rank whose doorbell is rung when the operation is done.
-    fn rank(&self) -> Rank;
-
-    fn is_done(&self) -> bool;
-
-    /// Asks for the doorbell to be rung when the operation is done.
-    fn raise(&self);
-
-    /// Withdraws the request of [`raise`](Self::raise).
-    fn lower(&self);
-
-    /// Returns the time after which a sleeping thread must look at the operation again.
-    fn tick(&self) -> Option<Duration> {
-        None
-    }
-
-    /// Returns an error if a wait for the operation would never end, because it is made within the call that advances
-    /// the operation.
-    fn check(&self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Notes that a wait without a limit begins. Returns whether the end of the wait must be [noted](Self::end_wait),
-    /// too.
-    fn begin_wait(&self) -> bool {
-        false
-    }
-
-    /// Notes that a wait for which [`begin_wait`](Self::begin_wait) returned true has ended.
-    fn end_wait(&self) {}
-
-    /// Returns what reports say about a wait for the operation: its kind, and its words in a record.
-    fn waited(&self) -> (Doing, Vec<u64>);
-
-    /// Returns the call whose operation it is, in the program's words, if that is known.
-    fn call(&self) -> Option<String> {
-        None
-    }
-}
-
-/// An engine of messages, which advances several operations together.
-#[doc(hidden)]
-pub trait Driver {
-    fn rank(&self) -> Rank;
-
-    /// Returns whether the operation with this handle is done. Returns false while the engine is being driven.
-    fn is_done(&self, handle: usize) -> bool;
-
-    /// Returns the call whose operation has this handle, in the program's words, if that is known.
-    fn call(&self, _handle: usize) -> Option<String> {
-        None
-    }
-
-    /// Works until `enough` returns true or the limit of `wait` is over; returns false in the latter case. Puts data
-    /// that arrive for a handle into the landing of this handle.
-    ///
-    /// # Errors
-    /// When the wait must end early.
-    fn drive(
-        &self,
-        handles: &[usize],
-        landings: &mut [(usize, &mut dyn Landing)],
-        wait: Wait,
-        beside: &Beside<'_>,
-        enough: &mut dyn FnMut(&mut dyn Driven) -> bool,
-    ) -> Result<bool>;
-}
-
-/// An engine while it is driven.
-#[doc(hidden)]
-pub trait Driven {
-    fn is_done(&mut self, handle: usize) -> bool;
-}
-
-pub use several::{Beside, all_of};

@@ -2,11 +2,13 @@
 
 use std::{cell::Cell, time::Duration};
 
-use super::{Driven, Driver, Landing, Pending, UnderWay, Watch};
+use super::{
+    landing::Landing,
+    under_way::{Beside, Driven, Driver, Pending, UnderWay, Until, Watch, Watches},
+};
 use crate::{
-    channel::Select,
     error::{Error, ErrorKind, Result},
-    wait::{Doing, Flag, NOBODY, Operation, Wait, beside},
+    wait::{Doing, Wait},
     world::Rank,
 };
 
@@ -108,169 +110,6 @@ fn are_all_done<P: Pending>(requests: &mut [P], wait: Wait) -> Result<bool> {
     Ok(settle(requests, &settled).len() == active)
 }
 
-/// The most requests that a report tells of one call.
-const TOLD: usize = 3;
-
-/// The requests for which a call waits besides those of the engine that is driven.
-#[doc(hidden)]
-pub struct Beside<'a> {
-    rank: &'a Rank,
-    watched: &'a [(usize, &'a dyn Watch)],
-    /// Operations of other engines.
-    driven: &'a [(usize, &'a dyn Driver, usize)],
-    settled: &'a [Cell<bool>],
-    until: Until,
-}
-
-impl Beside<'_> {
-    /// Returns whether none of these requests is pending.
-    pub fn is_empty(&self) -> bool {
-        self.watched.iter().all(|(place, _)| self.settled[*place].get())
-            && self.driven.iter().all(|(place, ..)| self.settled[*place].get())
-    }
-
-    /// Returns the call that waits, in the program's words, if those of all requests are known: of these `calls`, and of
-    /// what else is waited for.
-    pub fn call(&self, mut calls: Vec<String>) -> Option<String> {
-        let watched = self.watched.iter().map(|(place, watch)| (place, watch.call()));
-        let driven =
-            self.driven.iter().map(|(place, driver, handle)| (place, driver.call(*handle)));
-        let pending = watched.chain(driven).filter(|(place, _)| !self.settled[**place].get());
-        for (_, call) in pending {
-            calls.push(call?);
-        }
-        called(&calls, self.until)
-    }
-
-    /// Returns whether a request is done that was not settled before.
-    fn has_news(&self) -> bool {
-        self.watched.iter().any(|(place, watch)| !self.settled[*place].get() && watch.is_done())
-            || self.driven.iter().any(|(place, driver, handle)| {
-                !self.settled[*place].get() && driver.is_done(*handle)
-            })
-    }
-
-    /// Waits until any end of the select is ready, or any other operation is done. Returns false if the limit of `wait`
-    /// was over before. `calls` returns the calls that wait for the select's ends, in the program's words, for reports.
-    ///
-    /// # Errors
-    /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken; the
-    /// [failure](crate::progress::Part::failure) of another pending operation of the rank.
-    pub fn wait(
-        &self,
-        select: &Select<'_>,
-        wait: Wait,
-        calls: &dyn Fn() -> Vec<String>,
-    ) -> Result<bool> {
-        let (doing, flags) = select.waited();
-        let call = || self.call(calls());
-        let all = Watches { flags: Some(&flags), watched: self.watched, call: &call };
-        let poll = || (select.is_ready() || self.has_news()).then_some(());
-        self.rank.context().wait_unless(wait, doing, &all, poll)
-    }
-}
-
-/// Returns a call that waits until all of these calls are done, in the program's words.
-#[doc(hidden)]
-pub fn all_of(calls: &[String]) -> Option<String> {
-    called(calls, Until::All)
-}
-
-fn called(calls: &[String], until: Until) -> Option<String> {
-    let until = match until {
-        Until::All => "all",
-        Until::Any => "any",
-    };
-    match calls {
-        [] => None,
-        [one] => Some(one.clone()),
-        several => {
-            let first = several[..several.len().min(TOLD)].join(", ");
-            let more = match several.len().saturating_sub(TOLD) {
-                0 => String::new(),
-                more => format!(", and {more} more"),
-            };
-            Some(format!("wait for {until} of {} requests ({first}{more})", several.len()))
-        }
-    }
-}
-
-/// The flags of the watched operations, together with another flag.
-struct Watches<'a> {
-    flags: Option<&'a dyn Flag>,
-    watched: &'a [(usize, &'a dyn Watch)],
-    call: &'a dyn Fn() -> Option<String>,
-}
-
-impl Flag for Watches<'_> {
-    fn raise(&self) {
-        self.flags.iter().for_each(|flags| flags.raise());
-        self.watched.iter().for_each(|(_, watch)| watch.raise());
-    }
-
-    fn lower(&self) {
-        self.flags.iter().for_each(|flags| flags.lower());
-        self.watched.iter().for_each(|(_, watch)| watch.lower());
-    }
-
-    fn tick(&self) -> Option<Duration> {
-        let ticks = self.watched.iter().filter_map(|(_, watch)| watch.tick());
-        self.flags.and_then(Flag::tick).into_iter().chain(ticks).min()
-    }
-
-    fn further(&self) -> Vec<u64> {
-        if let Some(flags) = self.flags {
-            return flags.further();
-        }
-        let (mut words, _) = self.told();
-        if !words.is_empty() {
-            // The wait itself has recorded the first word.
-            words.remove(0);
-        }
-        words
-    }
-
-    fn beside(&self) -> Vec<u64> {
-        let (_, others) = self.told();
-        others.into_iter().flat_map(|(operation, words)| beside_words(operation, words)).collect()
-    }
-
-    fn call(&self) -> Option<String> {
-        (self.call)()
-    }
-}
-
-impl Watches<'_> {
-    /// Returns the words that reports show as the wait itself, and then all other operations. If there are no `flags`,
-    /// the wait itself is the first watched operation, with all other sends if it is a send, because a record has room
-    /// for the channels of several sends or for one flag. If there are `flags`, these are the wait itself.
-    fn told(&self) -> (Vec<u64>, Vec<(Operation, Vec<u64>)>) {
-        let mut first = None;
-        let (told, others): (Vec<_>, Vec<_>) =
-            self.watched.iter().map(|(_, watch)| watch.waited()).partition(|&(operation, _)| {
-                let is_first = self.flags.is_none() && first.is_none();
-                first.get_or_insert(operation);
-                is_first
-                    || self.flags.is_none()
-                        && (first, operation) == (Some(Operation::Send), Operation::Send)
-            });
-        (told.into_iter().flat_map(|(_, words)| words).collect(), others)
-    }
-}
-
-/// Returns what reports say about an operation that is pending beside the wait: channels, or MPBs and the rank that
-/// sets the flag. Returns nothing for an operation that the rank's own waits advance, because its part reports it.
-fn beside_words(operation: Operation, words: Vec<u64>) -> Vec<u64> {
-    match words[..] {
-        _ if operation != Operation::Flag => words,
-        [_, _, NOBODY] => Vec::new(),
-        [mpbs, _, setter] => {
-            vec![beside(mpbs, setter.checked_sub(1).map(|setter| setter as usize))]
-        }
-        _ => Vec::new(),
-    }
-}
-
 /// The pending requests of a call, by what advances them.
 struct Parted<'a> {
     rank: Option<Rank>,
@@ -359,14 +198,6 @@ impl<'a> Parted<'a> {
         let watched = self.watched.iter().map(|(place, _)| *place);
         self.places.iter().copied().chain(driven).chain(watched)
     }
-}
-
-/// How many requests must be done for a call to return.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Until {
-    All,
-    /// One, if there is any to wait for.
-    Any,
 }
 
 /// Works until enough requests are done. Returns for each request whether it is done, and how many are active. If a

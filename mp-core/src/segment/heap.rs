@@ -19,7 +19,12 @@
 //!
 //! The allocators of other crates can't be repaired after a rank has died during a change.
 
-use super::{LARGE, Offset, PAGE, Segment, SegmentError, Shared, lock::RobustLock, names::Names};
+use super::{
+    Offset, Segment, SegmentError, Shared,
+    lock::RobustLock,
+    names::Names,
+    sizes::{LARGE, PAGE},
+};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Sizes and places of blocks are multiples of this: two cache lines, which the adjacent-line prefetcher fetches
@@ -848,7 +853,7 @@ impl<'a> LockedHeap<'a> {
     }
 
     /// Removes a block from the tree of names.
-    pub(crate) fn delist(&mut self, key: BlockKey) -> Result<(), SegmentError> {
+    fn delist(&mut self, key: BlockKey) -> Result<(), SegmentError> {
         let offset = key.block().bytes();
         let (header, _) = self.heap.header(offset)?;
         if !header.is_named() {

@@ -12,6 +12,8 @@ use std::{
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
+use super::sizes::{FRONT, PAGE};
+
 /// Returns the tightest limit on new pages: the number of bytes that can still be committed, and the name of what
 /// limits them.
 pub(crate) fn available() -> Option<(u64, &'static str)> {
@@ -45,13 +47,13 @@ pub(crate) fn default_size() -> u64 {
     let memory = fs::read_to_string("/proc/meminfo").ok();
     let total = memory.and_then(|text| field_kib(&text, "MemTotal:")).unwrap_or(0);
     let whole = total.next_power_of_two().max(1 << 30);
-    let file = file_size_limit().map_or(whole, |limit| limit.saturating_sub(super::FRONT));
+    let file = file_size_limit().map_or(whole, |limit| limit.saturating_sub(FRONT));
     // The program and its threads need address space as well.
     let mapped = fs::read_to_string("/proc/self/statm").ok();
     let mapped = mapped.and_then(|text| text.split(' ').next()?.parse::<u64>().ok()).unwrap_or(0);
     let address = address_space_limit()
-        .map_or(whole, |limit| limit.saturating_sub(mapped.saturating_mul(super::PAGE)) / 2);
-    let size = whole.min(file).min(address) / super::FRONT * super::FRONT;
+        .map_or(whole, |limit| limit.saturating_sub(mapped.saturating_mul(PAGE)) / 2);
+    let size = whole.min(file).min(address) / FRONT * FRONT;
     size.max(LEAST)
 }
 

@@ -21,6 +21,7 @@ mod lock;
 mod memory;
 mod names;
 mod offset;
+mod sizes;
 
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc},
@@ -49,6 +50,8 @@ pub(crate) use heap::{BlockKey, BlockKind, Heap, HeapControl, LockedHeap};
 pub(crate) use lock::RobustLock;
 pub(crate) use memory::default_size;
 pub(crate) use offset::Offset;
+pub(crate) use sizes::{FRONT, PAGE};
+use sizes::{HUGE, LARGE};
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -57,16 +60,6 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 const MAGIC: u64 = u64::from_be_bytes(*b"\x7fONCHIP\x01");
 /// Changes with every change of the segment's layout.
 const VERSION: u32 = 1;
-/// The page size to which everything is rounded. If the kernel's pages are larger, the commits below are merely finer
-/// than needed.
-pub(crate) const PAGE: u64 = 4096;
-/// Size and alignment of a huge page on the supported machines.
-const HUGE: usize = 2 << 20;
-/// The space before the segment in its file, which is never written and never committed.
-pub(crate) const FRONT: u64 = HUGE as u64;
-/// The size of a block from which on huge pages are worth their cost.
-pub(crate) const LARGE: u64 = 256 << 10;
-
 /// A structure that may lie in a segment.
 ///
 /// # Safety
@@ -134,7 +127,7 @@ pub(crate) struct Segment {
 // SAFETY: the mapping is plain memory that stays until the segment is dropped. All that several threads access in it is
 // atomic, or is handed over by Release and Acquire.
 unsafe impl Send for Segment {}
-// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+// SAFETY: as above.
 unsafe impl Sync for Segment {}
 
 impl Segment {
@@ -581,7 +574,7 @@ fn map(file: &OwnedFd, len: usize, writable: bool) -> Result<(MmapRaw, usize), S
 /// The range is mapped.
 unsafe fn madvise_collapse(start: NonNull<std::ffi::c_void>, len: usize) -> nix::Result<()> {
     const MADV_COLLAPSE: i32 = 25;
-    // SAFETY: the caller guarantees that the range is mapped, and the advice does not change its contents.
+    // SAFETY: the caller's.
     nix::errno::Errno::result(unsafe { nix::libc::madvise(start.as_ptr(), len, MADV_COLLAPSE) })
         .map(drop)
 }

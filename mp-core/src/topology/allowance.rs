@@ -1,9 +1,9 @@
 //! The limits that affinity mask, cpuset and quota set for this process.
 
-use super::cgroup::{self, Quota};
 use super::pin::current_affinity;
 use super::source::Source;
 use super::{CpuSet, Error};
+use super::{cgroup, quota::Quota};
 use std::path::Path;
 
 /// The part of the machine that this process may use. This is much cheaper to read than a whole

@@ -2,7 +2,6 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use super::rank::Rank;
 use crate::{
     context::Context,
     error::Result,
@@ -21,7 +20,7 @@ thread_local! {
 }
 
 /// Runs rank code, and then the work it has left. Work left by code that fails or panics is dropped.
-pub(crate) fn run<T>(rank: &Rank, code: impl FnOnce(&Rank) -> Result<T>) -> Result<T> {
+pub(crate) fn run<T>(context: &Arc<Context>, code: impl FnOnce() -> Result<T>) -> Result<T> {
     /// Restores the work that the thread had before, and drops the work that is left.
     struct Restore(Option<Left>, Whose);
     impl Drop for Restore {
@@ -31,9 +30,9 @@ pub(crate) fn run<T>(rank: &Rank, code: impl FnOnce(&Rank) -> Result<T>) -> Resu
             progress::remove_all(self.1);
         }
     }
-    let left = Left { rank: Arc::as_ptr(rank.context()), work: Vec::new() };
-    let restore = Restore(LEFT.replace(Some(left)), rank.context().whose());
-    let value = code(rank)?;
+    let left = Left { rank: Arc::as_ptr(context), work: Vec::new() };
+    let restore = Restore(LEFT.replace(Some(left)), context.whose());
+    let value = code()?;
     let next = || LEFT.with_borrow_mut(|left| left.as_mut()?.work.pop());
     while let Some(work) = next() {
         work();
@@ -43,9 +42,9 @@ pub(crate) fn run<T>(rank: &Rank, code: impl FnOnce(&Rank) -> Result<T>) -> Resu
 }
 
 /// Leaves work to the rank's end. Returns it if this thread does not run the rank's code.
-pub(crate) fn leave<W: FnOnce() + 'static>(rank: &Rank, work: W) -> Option<W> {
+pub(crate) fn leave<W: FnOnce() + 'static>(context: &Arc<Context>, work: W) -> Option<W> {
     LEFT.with_borrow_mut(|left| match left {
-        Some(left) if left.rank == Arc::as_ptr(rank.context()) => {
+        Some(left) if left.rank == Arc::as_ptr(context) => {
             left.work.push(Box::new(work));
             None
         }

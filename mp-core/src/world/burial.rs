@@ -7,10 +7,11 @@
 
 use super::outcome;
 use crate::{
-    channel,
+    channel::{self, Farewell, Roll},
     context::{Context, RankState},
     mpb,
-    segment::SegmentError,
+    named::{Leaving, Named},
+    segment::{BlockKind, SegmentError},
     sync::Ordering,
 };
 
@@ -24,10 +25,25 @@ pub(crate) fn end(context: &Context, rank: u32, state: RankState) -> Result<(), 
     if lost {
         context.world()?.tell_news();
     }
-    let retired = channel::retire(context, rank, lost, false)
-        .and_then(|()| mpb::retire(context, rank, lost, false));
+    let retired = retire(context, rank, Leaving { lost, released: false });
     wake_all(context);
     retired
+}
+
+/// Takes a rank that has ended out of everything that ranks have opened by a name.
+fn retire(context: &Context, rank: u32, ended: Leaving) -> Result<(), SegmentError> {
+    let mut heap = context.lock_heap()?;
+    for block in heap.blocks()?.iter().filter(|block| block.settled) {
+        let retire = match block.kind {
+            BlockKind::Channel => channel::Descriptor::retire,
+            BlockKind::Farewell => Farewell::retire,
+            BlockKind::Roll => Roll::retire,
+            BlockKind::Mpbs => mpb::Descriptor::retire,
+            _ => continue,
+        };
+        retire(context, &mut heap, block.key, rank, ended)?;
+    }
+    Ok(())
 }
 
 /// Frees the memory that a rank held. The rank's process must be gone, so that none of its threads can access the
@@ -47,8 +63,7 @@ pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
         wake_all(context);
     }
     let lost = control.state() == RankState::Lost;
-    channel::retire(context, rank, lost, true)?;
-    mpb::retire(context, rank, lost, true)?;
+    retire(context, rank, Leaving { lost, released: true })?;
     wake_all(context);
     let held = context.held_by(rank)?;
     let outcome = control.outcome.load(Ordering::Acquire);

@@ -34,7 +34,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{
     at_end, burial, harness,
     launch::{Briefing, Ending},
-    limits, outcome,
+    layout, limits, outcome,
     rank::Rank,
     site::{self, Call, Within},
     summons::{self, Summons},
@@ -90,7 +90,7 @@ fn find() -> Result<Option<Assignment>> {
         Summons::Refused(reason) => return Err(ErrorKind::BadWorld(reason.clone()).into()),
     };
     let segment =
-        Segment::attach(summons::descriptor(descriptors.segment()), true, super::parts())?;
+        Segment::attach(summons::descriptor(descriptors.segment()), true, layout::parts())?;
     let output = summons::descriptor(descriptors.output());
     let bell = summons::descriptor(descriptors.bell());
     let briefing = Briefing::read(&segment)?;
@@ -312,7 +312,7 @@ impl Assignment {
         let before = site::set_within(Within::Process);
         // The value is encoded and dropped in there, too, because this runs code of the program.
         let mut outcome = outcome::outcome_of(|| {
-            let value = at_end::run(&Rank::new(Arc::clone(context)), code)?;
+            let value = at_end::run(context, || code(&Rank::new(Arc::clone(context))))?;
             outcome::encode(value)
         });
         site::set_within(before);

@@ -25,6 +25,8 @@ mod input;
 mod join;
 mod launch;
 mod launched;
+mod layout;
+pub(crate) mod lent;
 mod limits;
 mod outcome;
 mod output;
@@ -44,14 +46,13 @@ pub(crate) use burial::bury;
 use input::Input;
 pub use launch::{Ending, Stream, see_children};
 pub use launched::Launched;
+pub(crate) use layout::parts;
 pub use pump::{Piece, RanksOutput};
 pub use rank::{Endpoints, MemoryUse, Rank};
 
 use crate::{
-    channel,
-    context::{self, Context, MAX_RANKS},
+    context::{Context, MAX_RANKS},
     error::{Cause, Error, ErrorKind, Result},
-    mpb,
     plain::Transferable,
     segment::{self, Segment},
     topology::{Allowance, Bind, Plan, Topology},
@@ -61,11 +62,6 @@ use crate::{
 /// The environment variable that names the wait policy of all worlds: `spin`, `adaptive` or `park`. It overrides what
 /// the program asks for, so that a user can try another policy.
 pub const WAIT_VARIABLE: &str = "ONCHIP_WAIT";
-
-/// Returns a fingerprint of the structures that other modules keep in a segment's heap.
-pub(crate) fn parts() -> u64 {
-    context::layout() ^ channel::layout().rotate_left(32) ^ mpb::layout().rotate_left(16)
-}
 
 /// A world to be run: its number of ranks, whether they are threads or processes, and how they run.
 ///

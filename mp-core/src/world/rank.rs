@@ -116,7 +116,7 @@ impl Rank {
     /// ```
     #[doc(hidden)]
     pub fn at_end<W: FnOnce() + 'static>(&self, work: W) -> Option<W> {
-        at_end::leave(self, work)
+        at_end::leave(&self.context, work)
     }
 
     /// Adds a [part](crate::progress::Part) that this rank's waits in this thread advance, unless there is already one

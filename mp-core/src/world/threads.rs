@@ -37,7 +37,8 @@ pub(crate) fn run<T: Send>(
                 Some(cpu) => pin_current_thread(cpu)?,
                 None => start_in_blocks(rank as usize, world.size())?,
             }
-            at_end::run(&Rank::new(Arc::new(world.as_rank(rank))), code)
+            let context = Arc::new(world.as_rank(rank));
+            at_end::run(&context, || code(&Rank::new(Arc::clone(&context))))
         });
         let state = match outcome {
             Err(Cause::Panic(_)) => RankState::Lost,

@@ -7,7 +7,7 @@ use loom::thread;
 
 use super::{Waits, wait};
 use crate::{
-    channel::callers::Roll,
+    channel::Roll,
     sync::{Futex, explore},
     wait::Flag,
 };

@@ -14,19 +14,23 @@
 
 mod signal;
 mod status;
+mod wake;
 
 #[cfg(all(test, loom))]
 mod model;
 
 use std::{marker::PhantomData, time::Instant};
 
-use self::signal::Thread;
-pub(super) use self::status::Status;
+use self::{signal::Thread, wake::wake_by_signals};
+pub(super) use self::{
+    status::{Seats, Status},
+    wake::wake_everybody,
+};
 use super::{Line, Mpb};
 use crate::{
     context::{Context, Delegations, SEATS},
     error::{Error, ErrorKind, Result},
-    sync::{Futex, Mutex, Ordering},
+    sync::{Futex, Ordering},
     wait::{Doing, Flag, Operation, SPIN, Wait, WaitPolicy},
 };
 
@@ -42,48 +46,9 @@ pub enum Notifier {
     Signal,
 }
 
-/// The seats of a rank that are taken.
-#[derive(Debug, Default)]
-pub(super) struct Seats(Mutex<[bool; SEATS]>);
-
-impl Seats {
-    fn change(&self, taken: bool, which: impl Fn(usize) -> bool) -> Option<usize> {
-        // A thread that panicked has left a whole table.
-        let mut seats = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let seat = (0..SEATS).find(|&seat| seats[seat] != taken && which(seat))?;
-        seats[seat] = taken;
-        Some(seat)
-    }
-}
-
 /// Returns the bit of a rank, by which the world's futex distinguishes its sleepers.
 fn bit(rank: usize) -> u32 {
     1 << (rank % 32)
-}
-
-/// Wakes all ranks that wait for interrupts after a rank is gone: they must look at which ranks are left.
-pub(super) fn wake_everybody<'a>(
-    context: &Context,
-    statuses: impl Iterator<Item = (u32, &'a Status)>,
-) {
-    for word in context.world().iter().flat_map(|world| &world.interrupts) {
-        word.advance_and_wake_bits(u32::MAX);
-    }
-    for (_, status) in statuses.filter(|&(rank, _)| !context.dead(rank)) {
-        wake_by_signals(status);
-    }
-}
-
-/// Wakes the threads that wait for signals. Must be called under the heap's lock, under which threads leave. So a
-/// thread number that is signalled does not belong to another thread yet.
-fn wake_by_signals(status: &Status) {
-    for thread in &status.threads {
-        let thread = thread.load(Ordering::Relaxed);
-        if thread != 0 {
-            // Where no signal can be queued, one is: that thread will wake.
-            let _ = Thread(thread).signal();
-        }
-    }
 }
 
 impl Mpb {

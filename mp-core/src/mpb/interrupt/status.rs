@@ -18,7 +18,7 @@
 
 use crate::{
     context::{MAX_RANKS, SEATS},
-    sync::{AtomicU64, Futex, Ordering},
+    sync::{AtomicU64, Futex, Mutex, Ordering},
 };
 
 const RUNG: u64 = 1;
@@ -27,6 +27,20 @@ const SLEEPS: u64 = 4;
 const EXPECTED: u32 = 32;
 
 const WORDS: usize = if cfg!(loom) { 1 } else { MAX_RANKS / 64 };
+
+/// The seats of a rank that are taken.
+#[derive(Debug, Default)]
+pub(in crate::mpb) struct Seats(Mutex<[bool; SEATS]>);
+
+impl Seats {
+    pub(super) fn change(&self, taken: bool, which: impl Fn(usize) -> bool) -> Option<usize> {
+        // A thread that panicked has left a whole table.
+        let mut seats = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let seat = (0..SEATS).find(|&seat| seats[seat] != taken && which(seat))?;
+        seats[seat] = taken;
+        Some(seat)
+    }
+}
 
 /// See the [module](self). In small worlds, everything that an interrupt changes is in one line.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Boxes of cells: one cell for each core, one line in it for each hardware thread.
 
+use super::paper::{FOLD, INDENT, WIDTH, wrap};
 use super::uses::Uses;
-use super::{FOLD, INDENT, WIDTH, wrap};
 use crate::topology::CpuSet;
 use std::fmt;
 

@@ -4,22 +4,19 @@
 //! same caches, same use) are counted instead of drawn, so that a large server still fits on a screen.
 
 mod cells;
+mod paper;
 mod uses;
 
 use self::cells::{Cells, Group, fold};
+use self::paper::{WIDTH, wrap};
 use self::uses::Uses;
 use super::{Cache, CacheKind, Complex, Core, CoreKind, CpuSet, KtPlan, Place, Plan, Topology};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::mem::Discriminant;
 
-const WIDTH: usize = 80;
-/// The indentation of boxes.
-const INDENT: usize = 2;
 /// The width of the labels before the paragraphs at the top.
 const LABEL: usize = 10;
-/// How many items in a row must look alike before they are counted instead of drawn.
-const FOLD: usize = 3;
 
 /// A drawing of a machine. See [`Topology::draw`].
 #[derive(Debug)]
@@ -331,32 +328,4 @@ fn write_paragraph(
         writeln!(f, "{:<indent$}{line}", if index == 0 { label } else { "" })?;
     }
     Ok(())
-}
-
-/// Breaks text into lines of at most `width` characters where possible: at blanks and in lists of CPUs.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    let (mut line, mut word) = (String::new(), String::new());
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        word.push(letter);
-        let may_break = match letters.peek() {
-            Some(next) => letter == ' ' || letter == ',' && next.is_ascii_digit(),
-            None => true,
-        };
-        if !may_break {
-            continue;
-        }
-        let long = line.chars().count() + word.trim_end().chars().count() > width;
-        if long && !line.is_empty() {
-            lines.push(line.trim_end().to_owned());
-            line.clear();
-        }
-        line += &word;
-        word.clear();
-    }
-    if !line.is_empty() {
-        lines.push(line.trim_end().to_owned());
-    }
-    lines
 }

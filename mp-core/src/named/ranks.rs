@@ -1,7 +1,9 @@
-//! Sets of ranks in shared memory, and how ranks leave what several have opened.
+//! Sets of ranks in shared memory.
 
-use super::MAX_RANKS;
-use crate::sync::{AtomicU64, Ordering};
+use crate::{
+    context::MAX_RANKS,
+    sync::{AtomicU64, Ordering},
+};
 
 const WORDS: usize = MAX_RANKS / 64;
 
@@ -28,10 +30,6 @@ impl RankSet {
         self.0[rank as usize / 64].fetch_or(1 << (rank % 64), Ordering::Release);
     }
 
-    pub(crate) fn remove(&self, rank: u32) {
-        self.0[rank as usize / 64].fetch_and(!(1 << (rank % 64)), Ordering::Relaxed);
-    }
-
     pub(crate) fn contains(&self, rank: u32) -> bool {
         // Acquire: pairs with the Release in `insert`.
         let word = self.0.get(rank as usize / 64).map_or(0, |word| word.load(Ordering::Acquire));
@@ -39,7 +37,9 @@ impl RankSet {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..MAX_RANKS as u32).filter(|&rank| self.contains(rank))
+        let any = |&first: &u32| self.0[first as usize / 64].load(Ordering::Relaxed) != 0;
+        let words = (0..MAX_RANKS as u32).step_by(64).filter(any);
+        words.flat_map(|first| (first..first + 64).filter(|&rank| self.contains(rank)))
     }
 
     pub(crate) fn first(&self) -> Option<u32> {
@@ -67,30 +67,5 @@ impl RankSet {
         let mut words = [0; WORDS];
         ranks.iter().for_each(|&rank| words[rank as usize / 64] |= 1 << (rank % 64));
         words
-    }
-}
-
-/// How a rank leaves something that several ranks have opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leaving {
-    /// The rank could not open it.
-    NeverOpened,
-    /// The rank dropped it.
-    Closed,
-    /// The rank itself ended; `released` if nothing of it can touch the thing any more.
-    Ended { lost: bool, released: bool },
-}
-
-impl Leaving {
-    /// Records that the rank has left.
-    pub(crate) fn note(self, rank: u32, gone: &RankSet, lost: &RankSet, released: &RankSet) {
-        // Only what it had not closed itself before it died.
-        if matches!(self, Leaving::Ended { lost: true, .. }) && !gone.contains(rank) {
-            lost.insert(rank);
-        }
-        gone.insert(rank);
-        if !matches!(self, Leaving::Ended { released: false, .. }) {
-            released.insert(rank);
-        }
     }
 }

@@ -1,0 +1,276 @@
+//! An open end of a channel.
+//!
+//! The end that is opened first makes the channel. The other end finds it, and both state what they ask for: if that is
+//! not the same, both report what each asked for.
+
+use std::{ptr::NonNull, sync::Arc};
+
+use super::{
+    agreement::{Agreement, End},
+    descriptor::{self, Descriptor, Middle, block_len},
+    farewell,
+    rendezvous::Meeting,
+    ring::Ring,
+    roll,
+    shared_ring::{SharedRing, SharedSlotHeader},
+    signals::{Glance, Signal, Signals},
+    slots::{Geometry, SlotHeader, Slots},
+    spec_words::SpecWords,
+};
+use crate::{
+    ErrorKind,
+    context::Context,
+    error::Error,
+    named::{Leaving, NAME, Object, find_or_make},
+    segment::{BlockKey, LockedHeap, Offset, SegmentError},
+    sync::{AtomicU32, Ordering},
+};
+
+/// An open end: the channel's parts in this process's memory.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) context: Arc<Context>,
+    pub(crate) agreement: Agreement,
+    pub(crate) end: End,
+    block: BlockKey,
+    middle: NonNull<Middle>,
+    slots: NonNull<u8>,
+    geometry: Geometry,
+    /// 1 when a panic has left this end, whichever thread drops it.
+    broken_off: AtomicU32,
+}
+
+// SAFETY: the pointers lead into the segment that `context` keeps mapped; what is behind them is
+// atomic or handed over by the ring's protocol.
+unsafe impl Send for Opened {}
+
+impl Opened {
+    /// Opens this rank's end, and makes the channel if the other end has not.
+    pub(crate) fn open(
+        context: Arc<Context>,
+        mut agreement: Agreement,
+        end: End,
+    ) -> Result<Self, Error> {
+        if !agreement.name().is_valid() {
+            let reason = format!("its name must have 1 to {NAME} bytes, none of them zero");
+            return Err(ErrorKind::BadChannel { channel: agreement.name, reason }.into());
+        }
+        SpecWords::cut(&mut agreement.spec);
+        let geometry = agreement.geometry()?;
+        let (mut heap, channel, _) = find_or_make(
+            &context,
+            false,
+            |heap| descriptor::of(&context, heap, &agreement, end),
+            || make(&context, &agreement, geometry),
+            |heap, new| publish(heap, new, &agreement),
+        )?;
+        let middle = channel.middle()?;
+        let theirs = channel.whole_spec()?;
+        if agreement.spec != theirs {
+            channel.other.write(&agreement.spec);
+            // SAFETY: in range, aligned, formatted when the channel was made.
+            let signals = unsafe { &middle.as_ref().signals };
+            signals.for_sender.raise_mismatch();
+            signals.for_receiver.raise_mismatch();
+            let place = (end as usize, context.me);
+            channel.take_out(&mut heap, place, Leaving::CLOSED, None)?;
+            drop(heap);
+            for rank in agreement.senders.iter().chain(&agreement.receivers) {
+                context.ring(*rank);
+            }
+            let (ours, theirs) = (Box::new(agreement.spec), Box::new(theirs));
+            return Err(ErrorKind::Mismatch { channel: agreement.name, ours, theirs }.into());
+        }
+        channel.check_room(&geometry)?;
+        channel.side(end).opened.insert(context.me);
+        let (block, slots) = (channel.key, channel.slots(&geometry)?);
+        drop(heap);
+        let broken_off = AtomicU32::new(0);
+        Ok(Self { context, agreement, end, block, middle, slots, geometry, broken_off })
+    }
+
+    fn middle(&self) -> &Middle {
+        // SAFETY: placed by `open` in the segment that `context` keeps mapped.
+        unsafe { self.middle.as_ref() }
+    }
+
+    pub(crate) fn signals(&self) -> &Signals {
+        &self.middle().signals
+    }
+
+    fn signal_for(&self, end: End) -> &Signal {
+        self.middle().signal_for(end)
+    }
+
+    /// Returns what this end looks at after each message.
+    ///
+    /// # Safety
+    /// `self` is kept as long as the value is used.
+    pub(crate) unsafe fn glance(&self, end: End) -> Glance {
+        // SAFETY: the signal lies in the segment, which `self` keeps mapped.
+        unsafe { Glance::at(self.signal_for(end), self.context.waiting.asymmetry) }
+    }
+
+    /// Wakes the other end if it sleeps. This end must call it after each of its moves, unless a [`Glance`] has shown
+    /// that it need not.
+    pub(crate) fn attend(&self, end: End) {
+        self.context.waiting.asymmetry.light();
+        let signal = self.signal_for(end);
+        if !signal.quiet() && signal.take_parked() {
+            self.ring_peers();
+        }
+    }
+
+    pub(crate) fn meeting(&self) -> &Meeting {
+        &self.middle().meeting
+    }
+
+    /// Returns the ring between two ranks.
+    pub(crate) fn ring(&self) -> Ring {
+        // SAFETY: both places are formatted, and valid as long as `self` is kept, which the ends
+        // do.
+        unsafe {
+            let slots = Slots::new(self.slots, self.geometry);
+            Ring::new(NonNull::from(&self.middle().ring), slots)
+        }
+    }
+
+    /// Returns a ring without slots, for a channel that does not use the ring between two ranks.
+    pub(crate) fn no_ring(&self) -> Ring {
+        // SAFETY: as in `ring`; the blank slot stays for ever.
+        unsafe { Ring::new(NonNull::from(&self.middle().ring), Slots::blank()) }
+    }
+
+    /// Returns the ring among several ranks.
+    pub(crate) fn shared_ring(&self) -> SharedRing {
+        // SAFETY: as in `ring`.
+        unsafe {
+            let slots = Slots::new(self.slots, self.geometry);
+            SharedRing::new(NonNull::from(&self.middle().shared), slots)
+        }
+    }
+
+    fn descriptor(&self) -> Result<&Descriptor, SegmentError> {
+        self.context.segment.at(self.descriptor_offset())
+    }
+
+    pub(crate) fn descriptor_offset(&self) -> Offset<Descriptor> {
+        Offset::new(self.block.payload())
+    }
+
+    /// Returns the ranks at the other end.
+    pub(crate) fn peers(&self) -> &[u32] {
+        self.agreement.side(self.end.other())
+    }
+
+    /// Returns the error for an impossible value in a control word of the shared ring.
+    #[cold]
+    pub(crate) fn corrupt_position(&self, position: u64) -> Error {
+        let offset = self.descriptor_offset().bytes();
+        self.context.segment.corrupt("a shared channel's position", offset, position).into()
+    }
+
+    /// Returns whether nothing of the rank can touch this channel at that end any more, because the rank has closed the
+    /// end or its process is gone. (A rank that is merely lost may be a thread that still unwinds, or may have left
+    /// others behind.) The slots of a shared channel that it held then belong to the other ranks.
+    pub(crate) fn released(&self, end: End, rank: u32) -> bool {
+        self.descriptor().is_ok_and(|descriptor| descriptor.side(end).released.contains(rank))
+    }
+
+    /// Wakes the other end's ranks.
+    #[cold]
+    pub(crate) fn ring_peers(&self) {
+        for &rank in self.peers() {
+            self.context.ring(rank);
+        }
+    }
+
+    /// Returns the reason why the channel can't be used any more.
+    #[cold]
+    pub(crate) fn why_ended(&self, operation: crate::wait::Operation) -> Error {
+        let channel = self.agreement.name.clone();
+        let descriptor = match self.descriptor() {
+            Ok(descriptor) => descriptor,
+            Err(error) => return error.into(),
+        };
+        if self.signal_for(self.end).mismatched() {
+            let ours = self.agreement.spec.clone();
+            let theirs = Box::new(descriptor.other.read());
+            return ErrorKind::Mismatch { channel, ours: Box::new(ours), theirs }.into();
+        }
+        match descriptor.side(self.end.other()).lost.first() {
+            Some(rank) => {
+                let (rank, place) =
+                    (rank as usize, crate::Place::Named { operation, name: channel });
+                Error::from(ErrorKind::PeerLost { rank, world_rank: rank, place })
+            }
+            None => ErrorKind::Disconnected { channel }.into(),
+        }
+    }
+
+    /// Notes that a panic has left this end. Another thread may be the one that drops it.
+    pub(crate) fn break_off(&self) {
+        self.broken_off.store(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let closed = || -> Result<bool, SegmentError> {
+            let mut heap = self.context.lock_heap()?;
+            let channel = Object::<Descriptor>::at(&self.context, self.block)?;
+            // Relaxed: the threads that share the end have met at its last reference.
+            let leaving = Leaving::by_drop(self.broken_off.load(Ordering::Relaxed) == 1);
+            let place = (self.end as usize, self.context.me);
+            channel.take_out(&mut heap, place, leaving, Some(&self.agreement))
+        };
+        // A heap too broken for that is found by the next who allocates.
+        let _ = closed();
+    }
+}
+
+/// Makes a complete channel that no other rank can find yet.
+fn make<'a>(
+    context: &'a Context,
+    agreement: &Agreement,
+    geometry: Geometry,
+) -> Result<Object<'a, Descriptor>, SegmentError> {
+    let new = Object::<Descriptor>::new(context, agreement.full_name(), block_len(&geometry))?;
+    new.write(agreement);
+    let (middle, first) = (new.middle()?, new.slots(&geometry)?);
+    // SAFETY: the block is new and known to nobody else; the places are in its range and
+    // aligned. Zeros are control words of a channel in which nothing has happened.
+    unsafe {
+        // Not a value, whose padding would be no bytes at all for the next buffer here.
+        middle.write_bytes(0, 1);
+        if agreement.shared {
+            Slots::new(first, geometry).format(SharedSlotHeader::new);
+        } else {
+            Slots::new(first, geometry).format(|_| SlotHeader::new());
+        }
+    }
+    Ok(new)
+}
+
+/// Puts a new channel where the other ranks find it, and tells a receiver that listens to all.
+fn publish(
+    heap: &mut LockedHeap<'_>,
+    new: &Object<'_, Descriptor>,
+    agreement: &Agreement,
+) -> Result<(), SegmentError> {
+    let (context, name) = (new.context, agreement.name());
+    let farewell = match agreement.shared {
+        true => None,
+        false => farewell::of(context, heap, name)?,
+    };
+    let withdrawn = |rank| farewell.as_ref().is_some_and(|farewell| farewell.contains(rank));
+    new.publish(heap, agreement.full_name(), withdrawn)?;
+    if let (false, &[receiver]) = (agreement.shared, &agreement.receivers[..])
+        && receiver != context.me
+        && let Some(roll) = roll::of(context, heap, name, receiver)?
+    {
+        roll.enter(context.me);
+        context.ring(receiver);
+    }
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! What can be waited for together with others.
+
+use crate::context::Context;
+
+/// An end that can be waited for together with others. [`Receiver`](crate::Receiver), [`Sender`](crate::Sender) and
+/// [`Callers`](crate::channel::Callers) implement it. It is sealed in effect, because its methods can't be called or
+/// written outside.
+pub(crate) trait Selectable {
+    /// Returns whether a receive call would find a message or a send call would find room, or whether neither can ever
+    /// happen.
+    fn ready(&self) -> bool;
+    fn raise(&self);
+    fn lower(&self);
+    fn context(&self) -> &Context;
+    fn channel(&self) -> u64;
+}

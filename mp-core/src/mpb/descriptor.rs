@@ -1,0 +1,295 @@
+//! The MPBs of one name in the segment.
+//!
+//! The MPBs that several ranks open by one name are one block of the heap: a [`Descriptor`], a [`Side`] for each
+//! member, and the buffers. They are a [named](crate::named) object. If they [grow](super::Mpbs::growing_from), this
+//! block has only the first lines, and the [others](super::lines) are a second block.
+//!
+//! Members are numbered by their places in the list that all of them name. The sets in the descriptor are of the
+//! world's ranks.
+
+use std::ptr::NonNull;
+
+use crossbeam_utils::CachePadded;
+
+use super::{
+    interrupt::{Status, wake_everybody},
+    lines::{Geometry, free_far},
+    mark::Mark,
+    wanted::Wanted,
+};
+use crate::{
+    context::{Context, Namespace},
+    error::Error,
+    line::Line,
+    named::{Leaving, Members, Name, Named, Object, RankSet, Title, find},
+    segment::{BlockKind, LockedHeap, SegmentError, Shared, fingerprint},
+    sync::{AtomicU32, AtomicU64, Futex, Ordering},
+};
+
+/// The structure at the start of the block.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(crate) struct Descriptor {
+    title: Title,
+    lines: AtomicU64,
+    /// The number of lines that are in this block.
+    near: AtomicU64,
+    /// The word proposed by the rank that made them.
+    pub(super) agreed: AtomicU64,
+    /// What a rank with different settings asked for; 0 for none.
+    other: AtomicU64,
+    other_near: AtomicU64,
+    /// The members that that rank named.
+    others: RankSet,
+    pub(super) members: Members,
+    /// Members that will not send any more interrupts that a rank waits for: they may go.
+    pub(super) farewells: RankSet,
+    /// 1 + the member for whose loss the others have given up the contents, or that has revoked them; 0 for none.
+    given_up: AtomicU32,
+    /// What a waiting rank must know: the number of members that are gone, [`LOST`], [`MISMATCH`], [`GIVEN_UP`]. It is
+    /// hardly ever written, so looking at it costs a hit in the first-level cache.
+    ends: CachePadded<AtomicU32>,
+    /// The bell of all members that sleep until they are released together. Its value means nothing.
+    pub(super) bell: CachePadded<Futex>,
+}
+
+// SAFETY: the type consists of atomics only, and is `repr(C)`.
+unsafe impl Shared for Descriptor {}
+
+/// In `ends`: a rank was lost.
+pub(super) const LOST: u32 = 1 << 31;
+/// In `ends`: a rank wanted different MPBs.
+pub(super) const MISMATCH: u32 = 1 << 30;
+/// In `ends`: they are given up.
+pub(super) const GIVEN_UP: u32 = 1 << 29;
+
+/// The structure in front of the buffers for each member.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Side {
+    pub(super) seat: CachePadded<Seat>,
+    pub(super) status: Status,
+}
+
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Seat {
+    pub(super) mark: Mark,
+    /// Its number in the world.
+    rank: AtomicU32,
+}
+
+/// See [`Descriptor::outline`].
+#[derive(Clone, Debug)]
+pub(crate) struct Outline {
+    pub(crate) name: String,
+    /// The members that have not closed them and have not ended, as ranks of the world.
+    pub(crate) present: Vec<u32>,
+}
+
+impl Descriptor {
+    /// Returns the MPBs as a reader outside the world sees them.
+    pub(crate) fn outline(&self) -> Outline {
+        Outline { name: self.title.name(), present: self.members.present() }
+    }
+
+    /// Returns whether every rank is there and wants the same.
+    #[inline(always)]
+    pub(super) fn all_there(&self) -> bool {
+        self.ends() == 0
+    }
+
+    /// Returns a word that changes whenever a rank leaves.
+    #[inline(always)]
+    pub(super) fn ends(&self) -> u32 {
+        // Acquire: pairs with the Release in `tell_ends`, so that a look after this one sees the
+        // flags that a rank had set before it went.
+        self.ends.load(Ordering::Acquire)
+    }
+
+    /// Updates `ends`. Must be called after a change, under the heap's lock.
+    fn tell_ends(&self) {
+        let lost = if self.members.lost.first().is_some() { LOST } else { 0 };
+        let mismatch = if self.other.load(Ordering::Relaxed) != 0 { MISMATCH } else { 0 };
+        let given_up = if self.given_up().is_some() { GIVEN_UP } else { 0 };
+        // Release: pairs with the Acquire in `ends`: what a rank did before it went, and the
+        // sets that tell of it.
+        self.ends.store(self.members.gone.len() | lost | mismatch | given_up, Ordering::Release);
+    }
+
+    /// Notes that the contents are given up because of this member. Returns whether it is the first one.
+    pub(super) fn give_up(&self, rank: u32) -> bool {
+        let first = self.given_up().is_none();
+        if first {
+            self.given_up.store(rank + 1, Ordering::Relaxed);
+            self.tell_ends();
+        }
+        first
+    }
+
+    /// Returns the rank because of which they are given up. A thread that saw [`ends`](Self::ends) change for that
+    /// reason sees it.
+    pub(super) fn given_up(&self) -> Option<u32> {
+        self.given_up.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// Notes what a rank with different settings asks for. That it does shows when the rank leaves.
+    pub(super) fn note_other(&self, other: &Wanted) {
+        self.others.assign(&other.members);
+        self.other_near.store(other.near as u64, Ordering::Relaxed);
+        self.other.store(other.lines as u64, Ordering::Relaxed);
+    }
+
+    /// Returns what that rank asked for.
+    pub(super) fn other(&self) -> Wanted {
+        Wanted {
+            lines: self.other.load(Ordering::Relaxed) as usize,
+            near: self.other_near.load(Ordering::Relaxed) as usize,
+            members: self.others.iter().collect(),
+        }
+    }
+}
+
+/// Returns a number that changes when the structures in this module change.
+pub(crate) fn layout() -> u64 {
+    fingerprint([size_of::<Descriptor>(), size_of::<Side>(), size_of::<Line>()])
+}
+
+const SIDES: u64 = size_of::<Descriptor>() as u64;
+
+/// Returns the layout of the block with the first lines.
+pub(super) fn geometry(ranks: usize, near: usize) -> Geometry {
+    Geometry::new(ranks, near, size_of::<Descriptor>() + ranks * size_of::<Side>())
+}
+
+impl Object<'_, Descriptor> {
+    /// Writes new MPBs.
+    pub(super) fn write(
+        &self,
+        wanted: &Wanted,
+        geometry: Geometry,
+        proposal: u64,
+    ) -> Result<(), SegmentError> {
+        self.members.all.assign(&wanted.members);
+        self.lines.store(wanted.lines as u64, Ordering::Relaxed);
+        self.near.store(wanted.near as u64, Ordering::Relaxed);
+        self.agreed.store(proposal, Ordering::Relaxed);
+        let (made, lines) = self.parts(geometry)?;
+        // SAFETY: the block is new and known to nobody else; the places are in its range and aligned,
+        // and zeros are sides of ranks that do nothing, and lines.
+        unsafe {
+            made.write_bytes(0, geometry.ranks);
+            lines.write_bytes(0, geometry.stride() * geometry.ranks);
+        }
+        for (side, &rank) in self.members_sides(geometry.ranks)?.iter().zip(&wanted.members) {
+            side.seat.rank.store(rank, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Returns what the maker of the MPBs asked for.
+    pub(super) fn wanted(&self) -> Result<Wanted, SegmentError> {
+        let lines = self.lines.load(Ordering::Relaxed) as usize;
+        let members = self.seats()?.map(|(rank, _)| rank).collect();
+        Ok(Wanted { lines, near: self.near.load(Ordering::Relaxed) as usize, members })
+    }
+
+    /// Returns the members, in order, and their interrupts.
+    fn seats(&self) -> Result<impl Iterator<Item = (u32, &Status)>, SegmentError> {
+        let sides = self.members_sides(self.members.all.len() as usize)?;
+        Ok(sides.iter().map(|side| (side.seat.rank.load(Ordering::Relaxed), &side.status)))
+    }
+
+    /// Returns the members' sides.
+    fn members_sides(&self, ranks: usize) -> Result<&[Side], SegmentError> {
+        let (first, length) = (self.key.payload() + SIDES, (ranks * size_of::<Side>()) as u64);
+        let sides = self.context.segment.range(first, length, "MPBs")?;
+        // SAFETY: in the segment, which `context` keeps mapped, and aligned as the payload is; a side is
+        // made of atomics. Callers hold the heap's lock, so that the block is not freed meanwhile.
+        Ok(unsafe { std::slice::from_raw_parts(sides.cast::<Side>().as_ptr(), ranks) })
+    }
+
+    /// Returns the members' sides and the first member's first line.
+    pub(super) fn parts(
+        &self,
+        geometry: Geometry,
+    ) -> Result<(NonNull<Side>, NonNull<Line>), SegmentError> {
+        let (payload, segment) = (self.key.payload(), &self.context.segment);
+        let first = geometry.first_line(payload);
+        let sides = segment.range(payload + SIDES, first - SIDES, "MPBs")?;
+        let lines = segment.range(payload + first, geometry.buffers(), "MPBs")?;
+        Ok((sides.cast(), lines.cast()))
+    }
+}
+
+impl Named for Descriptor {
+    const KIND: BlockKind = BlockKind::Mpbs;
+    type Known = ();
+
+    fn title(&self) -> &Title {
+        &self.title
+    }
+
+    fn sides(&self) -> &[Members] {
+        std::slice::from_ref(&self.members)
+    }
+
+    fn tell(mpbs: &Object<'_, Self>, _: usize) -> Result<(), SegmentError> {
+        mpbs.tell_ends();
+        mpbs.members.all.iter().for_each(|rank| mpbs.context.ring(rank));
+        wake_everybody(mpbs.context, mpbs.seats()?);
+        Ok(())
+    }
+
+    /// Frees the further lines.
+    fn clear(
+        mpbs: &Object<'_, Self>,
+        heap: &mut LockedHeap<'_>,
+        _: Option<&()>,
+    ) -> Result<(), SegmentError> {
+        free_far(heap, mpbs.key)
+    }
+}
+
+/// Returns the oldest MPBs of this name that this rank is a member of and has not opened yet.
+pub(super) fn of<'a>(
+    context: &'a Context,
+    heap: &LockedHeap<'_>,
+    name: Name<'_>,
+) -> Result<Option<Object<'a, Descriptor>>, SegmentError> {
+    find(context, heap, name, |found: &Descriptor| found.members.expect(context.me))
+}
+
+/// Leaves MPBs of this name that this rank is a member of and has not opened, if there are any.
+pub(super) fn decline(context: &Context, text: &str, namespace: Namespace) -> Result<(), Error> {
+    let mut heap = context.lock_heap()?;
+    if let Some(mpbs) = of(context, &heap, Name::new(namespace, text))? {
+        mpbs.take_out(&mut heap, (0, context.me), Leaving::CLOSED, None)?;
+    }
+    Ok(())
+}
+
+/// Returns whether there are MPBs of this name that this rank is a member of and has not opened.
+pub(super) fn is_there(context: &Context, text: &str, namespace: Namespace) -> Result<bool, Error> {
+    let heap = context.lock_heap()?;
+    Ok(of(context, &heap, Name::new(namespace, text))?.is_some())
+}
+
+/// Revokes all MPBs, of any namespace, whose names begin with `prefix` and that this rank is a member of. Tells the
+/// world's ranks that there is news.
+pub(super) fn revoke(context: &Context, prefix: &str) -> Result<(), SegmentError> {
+    let heap = context.lock_heap()?;
+    // Before the lock is given back: who opens further ones after this sees that there are news.
+    context.world()?.tell_news();
+    for block in heap.blocks()?.iter().filter(|b| b.kind == BlockKind::Mpbs && b.settled) {
+        let mpbs = Object::<Descriptor>::at(context, block.key)?;
+        if mpbs.members.all.contains(context.me) && mpbs.title().name().starts_with(prefix) {
+            mpbs.give_up(context.me);
+        }
+    }
+    drop(heap);
+    for rank in 0..context.size() as u32 {
+        context.ring(rank);
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! How the lines of MPBs lie in blocks of the segment.
+//!
+//! The first lines lie behind the descriptor. The others come later, when a rank uses the first of them. They are a
+//! block of their own, which is found by the number of the block with the first lines, and freed with it.
+
+use std::ptr::NonNull;
+
+use crate::{
+    context::{Context, hash},
+    line::{LINE_BYTES, Line},
+    named::{Object, find_or_make},
+    segment::{BlockKey, BlockKind, LockedHeap, PAGE, SegmentError, Shared},
+};
+
+/// The layout of a block: the lines of so many ranks behind so many bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Geometry {
+    pub(super) ranks: usize,
+    lines: usize,
+    before: usize,
+}
+
+impl Geometry {
+    /// Returns the layout of lines for so many ranks, behind so many bytes.
+    pub(super) fn new(ranks: usize, lines: usize, before: usize) -> Self {
+        Self { ranks, lines, before }
+    }
+
+    /// Returns the alignment of each rank's lines in bytes: a page, or for few lines the pair of lines that goes from
+    /// core to core together.
+    fn grain(self) -> usize {
+        if self.lines * LINE_BYTES < PAGE as usize { 2 * LINE_BYTES } else { PAGE as usize }
+    }
+
+    /// Returns the number of lines from one rank's MPB to the next.
+    pub(super) fn stride(self) -> usize {
+        (self.lines * LINE_BYTES).next_multiple_of(self.grain()) / LINE_BYTES
+    }
+
+    /// Returns the distance from the start of a block's payload that lies at this place in the segment.
+    pub(super) fn first_line(self, payload: u64) -> u64 {
+        (payload + self.before as u64).next_multiple_of(self.grain() as u64) - payload
+    }
+
+    pub(super) fn buffers(self) -> u64 {
+        (self.stride() * LINE_BYTES * self.ranks) as u64
+    }
+
+    /// Returns the size of the block, wherever it lies.
+    pub(super) fn block(self) -> u64 {
+        self.first_line(0) + self.grain() as u64 + self.buffers()
+    }
+}
+
+/// The further lines of MPBs, wherever they begin in their block.
+#[derive(Debug)]
+#[repr(C)]
+struct Far;
+
+// SAFETY: no bytes at all.
+unsafe impl Shared for Far {}
+
+/// Returns the first member's first further line of the MPBs in this block. Makes the lines if no rank has.
+pub(super) fn open_far(
+    context: &Context,
+    block: BlockKey,
+    geometry: Geometry,
+) -> Result<NonNull<Line>, SegmentError> {
+    let find = |heap: &LockedHeap<'_>| {
+        far_of(heap, block)?.next().map(|key| Object::<Far>::at(context, key)).transpose()
+    };
+    let lines = |far: &Object<'_, Far>| {
+        let first = far.key.payload() + geometry.first_line(far.key.payload());
+        context.segment.range(first, geometry.buffers(), "MPBs").map(NonNull::cast::<Line>)
+    };
+    let make = || {
+        let far = Object::at(context, context.allocate(BlockKind::Lines, geometry.block())?)?;
+        // SAFETY: the block is new and known to nobody else; the place is in its range and aligned, and zeros are
+        // lines.
+        unsafe { lines(&far)?.write_bytes(0, geometry.stride() * geometry.ranks) };
+        Ok(far)
+    };
+    let publish =
+        |heap: &mut LockedHeap<'_>, far: &Object<'_, Far>| heap.enlist(far.key, hash_of_far(block));
+    let (_heap, far, _) = find_or_make(context, true, find, make, publish)?;
+    let room = context.segment.heap().check(far.key, BlockKind::Lines)?;
+    if room < geometry.block() {
+        let what = "the length of further lines of MPBs";
+        return Err(context.segment.corrupt(what, far.key.payload(), room));
+    }
+    lines(&far)
+}
+
+/// Frees the further lines of the MPBs in this block, if they were made.
+pub(super) fn free_far(heap: &mut LockedHeap<'_>, block: BlockKey) -> Result<(), SegmentError> {
+    far_of(heap, block)?.try_for_each(|far| heap.free(far))
+}
+
+fn hash_of_far(block: BlockKey) -> u64 {
+    hash([BlockKind::Lines as u64, block.word()].into_iter())
+}
+
+fn far_of(
+    heap: &LockedHeap<'_>,
+    block: BlockKey,
+) -> Result<impl Iterator<Item = BlockKey> + use<>, SegmentError> {
+    let found = heap.by_hash(hash_of_far(block))?.into_iter();
+    Ok(found.filter(|found| found.kind == BlockKind::Lines).map(|found| found.key))
+}

@@ -1,0 +1,410 @@
+//! A rank's access to MPBs, and how it opens and closes them.
+//!
+//! Members mostly open MPBs at the same time. One of them makes them, alone but without the heap's lock
+//! (`Context::make_alone`), and the others sleep until they find them.
+
+use std::{ptr::NonNull, sync::Arc};
+
+use super::{
+    descriptor::{self, Descriptor, GIVEN_UP, LOST, MISMATCH, Side, geometry},
+    interrupt::Status,
+    lines::{Geometry, open_far},
+    mark::{MOST_LINES, Mark},
+    spec::Mpbs,
+    wanted::{Wanted, check},
+};
+use crate::{
+    ErrorKind,
+    context::{Context, RankControl, RankState},
+    error::{Error, Place},
+    line::{LINE_BYTES, Line},
+    named::{Leaving, NAME, Name, Named, Object, find_or_make},
+    segment::{BlockKey, SegmentError},
+    sync::{AtomicPtr, Futex, Ordering},
+    wait::Operation,
+};
+
+/// A rank's MPBs in this process's memory.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) context: Arc<Context>,
+    pub(super) name: Arc<str>,
+    pub(super) me: usize,
+    pub(super) ranks: usize,
+    pub(super) lines: usize,
+    /// The number of lines that `first` leads to.
+    near: usize,
+    /// The first member's first line of the others, once this rank has used one.
+    far: AtomicPtr<Line>,
+    pub(super) agreed: u64,
+    /// By their numbers in the world.
+    members: Box<[u32]>,
+    block: BlockKey,
+    descriptor: NonNull<Descriptor>,
+    sides: NonNull<Side>,
+    first: NonNull<Line>,
+    stride: usize,
+}
+
+// SAFETY: the pointers lead into the segment that `context` keeps mapped, to atomics.
+unsafe impl Send for Opened {}
+// SAFETY: as above.
+unsafe impl Sync for Opened {}
+
+impl Opened {
+    /// Opens this rank's access to the MPBs of these ranks of the world, and makes them if no other rank has.
+    pub(super) fn open(
+        context: Arc<Context>,
+        name: &str,
+        members: &[usize],
+        mpbs: Mpbs,
+    ) -> Result<Self, Error> {
+        let Mpbs { lines, near, namespace, proposal } = mpbs;
+        let bad = |reason: String| Err(ErrorKind::BadMpbs { mpbs: name.into(), reason }.into());
+        let named = Name::new(namespace, name);
+        if !named.is_valid() {
+            return bad(format!("their name must have 1 to {NAME} bytes, none of them zero"));
+        }
+        let members = match check(&context, members)? {
+            Ok(members) => members,
+            Err(reason) => return bad(reason),
+        };
+        // So many that no sum of lengths overflows.
+        let most = MOST_LINES.min((usize::MAX >> 16) / LINE_BYTES / members.world.len());
+        if lines == 0 || lines > most {
+            return bad(format!(
+                "they are of {lines} lines for each rank, and can be of 1 to {most}"
+            ));
+        }
+        let geometry = geometry(members.world.len(), near);
+        let ours = Wanted { lines, near, members: members.world.clone() };
+        let make = || {
+            let new = Object::<Descriptor>::new(&context, named, geometry.block())?;
+            new.write(&ours, geometry, proposal)?;
+            Ok(new)
+        };
+        // All members come at the same time, and what they want is large.
+        let (mut heap, descriptor, _) = find_or_make(
+            &context,
+            true,
+            |heap| descriptor::of(&context, heap, named),
+            make,
+            |heap, new| new.publish(heap, named, |_| false),
+        )?;
+        let theirs = descriptor.wanted()?;
+        if theirs != ours {
+            descriptor.note_other(&ours);
+            descriptor.take_out(&mut heap, (0, context.me), Leaving::CLOSED, None)?;
+            return Err(ours.differ(theirs, name.into()));
+        }
+        let (sides, first) = descriptor.parts(geometry)?;
+        let block = descriptor.key;
+        descriptor.check_len(geometry.block(), "the length of MPBs")?;
+        descriptor.members.opened.insert(context.me);
+        let agreed = descriptor.agreed.load(Ordering::Relaxed);
+        let descriptor = NonNull::from(&*descriptor);
+        drop(heap);
+        Ok(Self {
+            me: members.me,
+            ranks: geometry.ranks,
+            stride: geometry.stride(),
+            name: name.into(),
+            members: members.world,
+            context,
+            lines,
+            near,
+            far: AtomicPtr::new(std::ptr::null_mut()),
+            agreed,
+            block,
+            descriptor,
+            sides,
+            first,
+        })
+    }
+
+    /// Returns the number in the world of a member.
+    pub(super) fn world_rank(&self, rank: usize) -> Result<u32, Error> {
+        let no_such = || ErrorKind::NoSuchRank { rank, size: self.ranks }.into();
+        self.members.get(rank).copied().ok_or_else(no_such)
+    }
+
+    /// Wakes a member that exists.
+    pub(super) fn ring(&self, rank: usize) {
+        self.context.ring(self.members[rank]);
+    }
+
+    /// Returns the bell on which ranks sleep that are released together.
+    pub(super) fn bell(&self) -> &Futex {
+        &self.descriptor().bell
+    }
+
+    fn descriptor(&self) -> &Descriptor {
+        // SAFETY: placed by `open` in the segment that `context` keeps mapped; the block is this
+        // rank's at least until `drop`.
+        unsafe { self.descriptor.as_ref() }
+    }
+
+    pub(super) fn serial(&self) -> u64 {
+        self.descriptor().title().serial()
+    }
+
+    /// Returns the place of the descriptor in the segment.
+    pub(super) fn place(&self) -> u64 {
+        self.block.payload()
+    }
+
+    /// Returns lines of a rank's MPB.
+    #[inline(always)]
+    pub(super) fn lines(&self, rank: usize, first: usize, count: usize) -> Result<&[Line], Error> {
+        if rank >= self.ranks || first > self.near || count > self.near - first {
+            return self.far_lines(rank, first, count);
+        }
+        // SAFETY: checked just now, and by `parts`: the MPB has these lines; they are atomics.
+        Ok(unsafe {
+            let start = self.first.add(rank * self.stride + first);
+            std::slice::from_raw_parts(start.as_ptr(), count)
+        })
+    }
+
+    #[inline(always)]
+    pub(super) fn line(&self, rank: usize, line: usize) -> Result<&Line, Error> {
+        if rank >= self.ranks || line >= self.near {
+            return Ok(&self.far_lines(rank, line, 1)?[0]);
+        }
+        // SAFETY: as in `lines`.
+        Ok(unsafe { self.first.add(rank * self.stride + line).as_ref() })
+    }
+
+    /// Works like [`lines`](Self::lines), for lines that are not near, if there are any.
+    #[inline(never)]
+    fn far_lines(&self, rank: usize, first: usize, count: usize) -> Result<&[Line], Error> {
+        if rank >= self.ranks || first > self.lines || count > self.lines - first {
+            return Err(self.misfit(rank, first, count));
+        }
+        if first < self.near {
+            let reason = format!(
+                "{count} lines from line {first} on are of both kinds: those from line {} on come later",
+                self.near
+            );
+            return Err(ErrorKind::BadMpbs { mpbs: self.name.clone(), reason }.into());
+        }
+        // Acquire: pairs with the Release in `grow`, of another thread of the rank.
+        let far = match NonNull::new(self.far.load(Ordering::Acquire)) {
+            Some(far) => far,
+            None => self.grow()?,
+        };
+        let stride = self.far_geometry().stride();
+        // SAFETY: checked just now, and by `open_far`: there are these lines; they are atomics, and their block is
+        // freed with that of this rank.
+        Ok(unsafe {
+            let start = far.add(rank * stride + first - self.near);
+            std::slice::from_raw_parts(start.as_ptr(), count)
+        })
+    }
+
+    fn far_geometry(&self) -> Geometry {
+        Geometry::new(self.ranks, self.lines - self.near, 0)
+    }
+
+    /// Finds the lines that are not near, or makes them.
+    #[cold]
+    fn grow(&self) -> Result<NonNull<Line>, Error> {
+        let far = open_far(&self.context, self.block, self.far_geometry())?;
+        // Release: pairs with the Acquire in `far_lines`.
+        self.far.store(far.as_ptr(), Ordering::Release);
+        Ok(far)
+    }
+
+    /// Returns the first of the lines of all MPBs, which lie one after the other.
+    #[inline(always)]
+    pub(super) fn whole(&self) -> NonNull<Line> {
+        self.first
+    }
+
+    /// Returns a word that changes whenever a rank leaves; see [`Descriptor`].
+    #[inline(always)]
+    pub(super) fn ends(&self) -> u32 {
+        self.descriptor().ends()
+    }
+
+    fn flag_wait(&self) -> Place {
+        Place::Named { operation: Operation::Flag, name: self.name.clone() }
+    }
+
+    fn lost(&self, rank: usize) -> Error {
+        ErrorKind::PeerLost { rank, world_rank: rank, place: self.flag_wait() }.into()
+    }
+
+    /// Returns the error of a member that was lost, even if these MPBs have not been told of it yet.
+    pub(super) fn loss(&self) -> Option<Error> {
+        let state = |rank| self.context.rank(rank).map(RankControl::state);
+        let lost = |&&rank: &&u32| matches!(state(rank), Ok(RankState::Lost));
+        self.failed(self.descriptor()).or_else(|| {
+            let rank = *self.members.iter().find(lost)? as usize;
+            Some(self.lost(rank))
+        })
+    }
+
+    /// Returns whether this member has opened its MPB. It may have closed it since.
+    pub(super) fn was_opened(&self, member: usize) -> bool {
+        let rank = self.members.get(member);
+        rank.is_some_and(|&rank| self.descriptor().members.opened.contains(rank))
+    }
+
+    pub(super) fn is_gone(&self, rank: usize) -> bool {
+        self.descriptor().members.gone.contains(rank as u32)
+    }
+
+    pub(super) fn is_lost(&self, rank: usize) -> bool {
+        self.descriptor().members.lost.contains(rank as u32)
+    }
+
+    pub(super) fn is_released(&self, rank: usize) -> bool {
+        self.descriptor().members.released.contains(rank as u32)
+    }
+
+    /// Returns the mark of a rank, if the rank exists.
+    #[inline(always)]
+    pub(super) fn checked_mark(&self, rank: usize) -> Option<&Mark> {
+        (rank < self.ranks).then(|| self.mark(rank))
+    }
+
+    #[cold]
+    fn misfit(&self, rank: usize, first: usize, count: usize) -> Error {
+        match self.world_rank(rank) {
+            Err(error) => error,
+            Ok(_) => {
+                ErrorKind::NoSuchLines { mpbs: self.name.clone(), first, count, lines: self.lines }
+                    .into()
+            }
+        }
+    }
+
+    /// Returns the mark of a member that exists.
+    #[inline(always)]
+    pub(super) fn mark(&self, rank: usize) -> &Mark {
+        &self.side(rank).seat.mark
+    }
+
+    /// Returns the interrupts of a member that exists.
+    pub(super) fn status(&self, rank: usize) -> &Status {
+        &self.side(rank).status
+    }
+
+    #[inline(always)]
+    fn side(&self, rank: usize) -> &Side {
+        debug_assert!(rank < self.ranks);
+        // SAFETY: there is one for each member (`parts`), and callers have checked the rank.
+        unsafe { self.sides.add(rank).as_ref() }
+    }
+
+    /// States that this rank will not send any more interrupts that a rank waits for.
+    pub(super) fn say_farewell(&self) {
+        self.descriptor().farewells.insert(self.context.me);
+    }
+
+    /// Returns why an interrupt that is waited for may never come: a rank is gone that had not said so.
+    pub(super) fn over_for_interrupts(&self) -> Option<Error> {
+        let descriptor = self.descriptor();
+        if descriptor.all_there() {
+            return None;
+        }
+        let lost = self.failed(descriptor);
+        let left = || !descriptor.members.gone.is_subset_of(&descriptor.farewells);
+        lost.or_else(|| {
+            left().then(|| Error::from(ErrorKind::Disconnected { channel: self.name.clone() }))
+        })
+    }
+
+    /// Leaves as if the rank had ended: ranks that wait for its flags get
+    /// [`Disconnected`](crate::ErrorKind::Disconnected).
+    pub(super) fn depart(&self) -> Result<(), SegmentError> {
+        self.leave_early(false)
+    }
+
+    /// Leaves as if the rank had died: ranks that wait for it get [`PeerLost`](crate::ErrorKind::PeerLost).
+    pub(super) fn abandon(&self) -> Result<(), SegmentError> {
+        self.leave_early(true)
+    }
+
+    fn leave_early(&self, lost: bool) -> Result<(), SegmentError> {
+        self.leave(Leaving { lost, released: false })
+    }
+
+    fn leave(&self, leaving: Leaving) -> Result<(), SegmentError> {
+        let mut heap = self.context.lock_heap()?;
+        let mpbs = Object::<Descriptor>::at(&self.context, self.block)?;
+        mpbs.take_out(&mut heap, (0, self.context.me), leaving, None).map(drop)
+    }
+
+    /// Tells all members that the contents are given up because of this member. The first call counts.
+    #[cold]
+    pub(super) fn give_up(&self, rank: u32) -> Result<(), SegmentError> {
+        let _heap = self.context.lock_heap()?;
+        let descriptor = self.descriptor();
+        if descriptor.give_up(rank) {
+            descriptor.members.all.iter().for_each(|rank| self.context.ring(rank));
+        }
+        Ok(())
+    }
+
+    /// Returns the rank because of which they are given up. A thread that saw [`ends`](Self::ends) change for that
+    /// reason sees it.
+    pub(super) fn given_up(&self) -> Option<u32> {
+        self.descriptor().given_up()
+    }
+
+    /// Returns why no flag will be set any more or, if `setter` is known, no flag that only `setter` sets.
+    pub(super) fn over(&self, setter: Option<usize>) -> Option<Error> {
+        let descriptor = self.descriptor();
+        if descriptor.all_there() {
+            return None;
+        }
+        self.why_over(descriptor, setter)
+    }
+
+    /// Returns the error of a member that was lost, that wanted different MPBs, or that has revoked them.
+    pub(super) fn failure(&self) -> Option<Error> {
+        let descriptor = self.descriptor();
+        if descriptor.all_there() { None } else { self.failed(descriptor) }
+    }
+
+    #[cold]
+    fn why_over(&self, descriptor: &Descriptor, setter: Option<usize>) -> Option<Error> {
+        if let Some(error) = self.failed(descriptor) {
+            return Some(error);
+        }
+        let disconnected = match setter.and_then(|setter| self.members.get(setter)) {
+            Some(&setter) => descriptor.members.gone.contains(setter),
+            None => descriptor.members.gone.len() as usize + 1 >= self.ranks,
+        };
+        disconnected.then(|| Error::from(ErrorKind::Disconnected { channel: self.name.clone() }))
+    }
+
+    /// Returns the error of a member that wanted different MPBs or was lost, or of their revocation.
+    #[cold]
+    fn failed(&self, descriptor: &Descriptor) -> Option<Error> {
+        let name = self.name.clone();
+        let ends = descriptor.ends();
+        if ends & GIVEN_UP != 0 {
+            return Some(ErrorKind::Revoked { place: self.flag_wait() }.into());
+        }
+        if ends & MISMATCH != 0 {
+            let (lines, near) = (self.lines, self.near);
+            let ours = Wanted { lines, near, members: self.members.clone() };
+            return Some(ours.differ(descriptor.other(), name));
+        }
+        if ends & LOST != 0 {
+            let rank = descriptor.members.lost.first().unwrap_or_default() as usize;
+            return Some(self.lost(rank));
+        }
+        None
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // A heap too broken for that is found by the next who allocates.
+        let _ = self.leave(Leaving::by_drop(false));
+    }
+}

@@ -1,0 +1,155 @@
+//! A named object in the segment, and how ranks leave it.
+
+use std::ops::Deref;
+
+use super::{
+    members::{Leaving, Members},
+    title::{Name, Title},
+};
+use crate::{
+    context::{Context, RankState},
+    segment::{BlockKey, BlockKind, LockedHeap, Offset, SegmentError, Shared},
+    sync::Ordering,
+};
+
+/// The structure at the start of a named object's block.
+pub(crate) trait Named: Shared + Sized {
+    const KIND: BlockKind;
+    /// What a rank that has the object open knows about it, whatever the segment says by now.
+    type Known;
+
+    fn title(&self) -> &Title;
+
+    /// Returns the members, separately for each end if there are two.
+    fn sides(&self) -> &[Members] {
+        &[]
+    }
+
+    /// Tells the other members that a rank has left this side.
+    fn tell(_: &Object<'_, Self>, _side: usize) -> Result<(), SegmentError> {
+        Ok(())
+    }
+
+    /// Frees what belongs to the object besides its own block, when no rank uses it any more.
+    fn clear(
+        _: &Object<'_, Self>,
+        _: &mut LockedHeap<'_>,
+        _: Option<&Self::Known>,
+    ) -> Result<(), SegmentError> {
+        Ok(())
+    }
+
+    /// Takes a rank that has ended out of the object in this block.
+    fn retire(
+        context: &Context,
+        heap: &mut LockedHeap<'_>,
+        key: BlockKey,
+        rank: u32,
+        ended: Leaving,
+    ) -> Result<(), SegmentError> {
+        let object = Object::<Self>::at(context, key)?;
+        for (side, members) in object.sides().iter().enumerate() {
+            // Who never opened it holds nothing of it.
+            let released = ended.released || !members.opened.contains(rank);
+            let leaving = Leaving { released, ..ended };
+            if members.all.contains(rank) && object.take_out(heap, (side, rank), leaving, None)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A structure in the segment, at the start of a block.
+#[derive(Debug)]
+pub(crate) struct Object<'a, T> {
+    pub(crate) context: &'a Context,
+    pub(crate) key: BlockKey,
+    start: &'a T,
+}
+
+impl<T> Deref for Object<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.start
+    }
+}
+
+impl<'a, T: Shared> Object<'a, T> {
+    pub(crate) fn at(context: &'a Context, key: BlockKey) -> Result<Self, SegmentError> {
+        let start = context.segment.at(Offset::new(key.payload()))?;
+        Ok(Self { context, key, start })
+    }
+}
+
+impl<'a, T: Named> Object<'a, T> {
+    /// Makes an object that no other rank can find yet. Its structure is all zeros, except for its title.
+    pub(crate) fn new(
+        context: &'a Context,
+        name: Name<'_>,
+        len: u64,
+    ) -> Result<Self, SegmentError> {
+        let key = context.allocate(T::KIND, len)?;
+        let bytes = size_of::<T>();
+        let start = context.segment.range(key.payload(), bytes as u64, "a new object")?;
+        // SAFETY: in range; the block is new and known to nobody else, and `T` is made of atomics.
+        unsafe { start.write_bytes(0, bytes) };
+        let new = Self::at(context, key)?;
+        new.title().write(name);
+        Ok(new)
+    }
+
+    /// Puts a new object where the other ranks find it. First takes the members out that have ended, or that stay away:
+    /// they will never open it. A maker that dies before leaves no object that waits for them.
+    pub(crate) fn publish(
+        &self,
+        heap: &mut LockedHeap<'_>,
+        name: Name<'_>,
+        stays_away: impl Fn(u32) -> bool,
+    ) -> Result<(), SegmentError> {
+        let made = &self.context.world()?.channels;
+        let serial = made.load(Ordering::Relaxed);
+        made.store(serial.wrapping_add(1), Ordering::Relaxed);
+        self.title().serial.store(serial, Ordering::Relaxed);
+        for (side, members) in self.sides().iter().enumerate() {
+            for rank in members.all.iter().filter(|&rank| rank != self.context.me) {
+                let state = self.context.rank(rank)?.state();
+                if state.ended() || stays_away(rank) {
+                    let leaving = Leaving { lost: state == RankState::Lost, released: true };
+                    self.take_out(heap, (side, rank), leaving, None)?;
+                }
+            }
+        }
+        heap.enlist(self.key, name.hash)
+    }
+
+    /// Checks that the block has at least this many bytes.
+    pub(crate) fn check_len(&self, len: u64, what: &'static str) -> Result<(), SegmentError> {
+        let room = self.context.segment.heap().check(self.key, T::KIND)?;
+        if room >= len { Ok(()) } else { Err(self.corrupt(what)) }
+    }
+
+    pub(crate) fn corrupt(&self, what: &'static str) -> SegmentError {
+        self.context.segment.corrupt(what, self.key.payload(), size_of::<T>() as u64)
+    }
+
+    /// Takes a rank out of one side, tells the others, and frees the object if it was the last. Returns whether it was.
+    /// What this rank knows takes precedence over what the segment says.
+    pub(crate) fn take_out(
+        &self,
+        heap: &mut LockedHeap<'_>,
+        (side, rank): (usize, u32),
+        leaving: Leaving,
+        known: Option<&T::Known>,
+    ) -> Result<bool, SegmentError> {
+        self.sides()[side].leave(rank, leaving);
+        T::tell(self, side)?;
+        let last = self.sides().iter().all(Members::are_over);
+        if last {
+            T::clear(self, heap, known)?;
+            heap.free(self.key)?;
+        }
+        Ok(last)
+    }
+}
