@@ -4,10 +4,10 @@ mod support;
 #[path = "../../mp-collectives/tests/support/transcript.rs"]
 mod transcript;
 
+use mp_collectives::collectives::{Collective, Machine, Settings};
 use mp_collectives::exchange::{
-    AllGather, AllToAll, Blocks, ChunkExchange, ChunkOptions, Gather, LineExchange, Machine,
-    ReduceOptionsError, Scatter, Settings, SharedAllGather, Traffic, Way, WayToAll, Ways,
-    WaysError,
+    AllGather, AllToAll, Blocks, ChunkExchange, ChunkOptions, Gather, LineExchange,
+    ReduceOptionsError, Scatter, SharedAllGather, Traffic, Way, WayToAll, Ways, WaysError,
 };
 use mp_model::mpb::Mpb;
 use onchip_research::sim::{self, Layout, run};
@@ -58,14 +58,14 @@ impl Sizes {
     fn settings(self) -> Settings {
         let Sizes { slots, chunk_lines, .. } = self;
         let (slots, chunk_lines) = (Some(slots), Some(chunk_lines));
-        Settings { slots, chunk_lines, way: None, way_to_all: None }
+        Settings { slots, chunk_lines, ..Settings::default() }
     }
 
     fn firsts(self, cores: usize) -> [usize; 4] {
         let Sizes { slots, chunk_lines, buffers } = self;
         let machine = Machine { ranks: cores, cores, payload: LINE_BYTES - 8 };
         let options = ChunkOptions { chunk_lines, buffers, first_line: 0 };
-        let ways = Ways::lines(machine, self.settings()).unwrap();
+        let ways = Ways::lines(machine, &self.settings()).unwrap();
         let lines = ways + LineExchange::lines(slots, cores).unwrap();
         let chunks = lines + options.lines(cores).unwrap();
         [ways, lines, chunks, chunks + SharedAllGather::lines(options, cores).unwrap()]
@@ -78,7 +78,7 @@ impl All {
         let [first, second, third, _] = sizes.firsts(mpb.ranks());
         let options = |first_line| ChunkOptions { chunk_lines, buffers, first_line };
         All {
-            ways: Ways::new(mpb, mpb.ranks(), sizes.settings()).unwrap(),
+            ways: Ways::new(mpb, mpb.ranks(), &sizes.settings()).unwrap(),
             lines: LineExchange::new(mpb, slots, first).unwrap(),
             chunks: ChunkExchange::new(mpb, options(second)).unwrap(),
             shared: SharedAllGather::new(mpb, options(third)).unwrap(),
@@ -242,11 +242,14 @@ fn what_can_not_be() {
         let ways = |chunk_lines| {
             let (slots, chunk_lines) = (Some(2), Some(chunk_lines));
             let settings = Settings { slots, chunk_lines, ..Settings::default() };
-            Ways::new(core, 2, settings).map(|ways| (ways.explain(25), ways.explain_to_all(24)))
+            Ways::new(core, 2, &settings).map(|ways| {
+                [(Collective::Gather, 25), (Collective::AllGather, 24)]
+                    .map(|(collective, bytes)| ways.explain(collective, bytes).algorithm)
+            })
         };
         assert_eq!(ways(2).unwrap_err(), WaysError::Chunks(no_room(22).unwrap()));
         let fits = ways(1).unwrap();
-        assert_eq!((fits.0.way, fits.1.way), (Way::Chunks, WayToAll::Lines));
+        assert_eq!(fits, [Way::Chunks.into(), WayToAll::Lines.into()]);
         assert_eq!(ways(usize::MAX).unwrap_err(), WaysError::Chunks(no_room(0).unwrap()));
     });
     run.unwrap();

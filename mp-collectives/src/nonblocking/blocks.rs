@@ -2,14 +2,16 @@
 
 use mp_core::Plain;
 
-use super::collectives::{Element, Nonblocking, Settings, Signature};
+use super::collectives::{Element, Nonblocking, Signature};
 use super::request::CollectiveRequest;
 use crate::arguments::{AllBlocksMut, Cut, OwnBlock, OwnPlace, SentBlocks, at_root};
 use crate::calls::{Kind, Mark};
 use crate::communicator::Call;
 use crate::exchange::{AllGather, AllToAll, Gather, Scatter, all_to_all_blocks};
+use crate::explanation::Collective;
 use crate::layout::Blocks;
 use crate::reduce::{Operation, Parts};
+use crate::settings::Settings;
 use crate::signature;
 
 /// An operation's name for blocks that are equally long, and for those that may differ.
@@ -30,7 +32,7 @@ fn exchange_signature<T: Plain>(
 ) -> Signature<impl FnOnce(&'static str, &Settings) -> Call + use<T>> {
     let alike = (!blocks_differ).then_some(count);
     Signature::new::<T>(names[usize::from(blocks_differ)], count, move |name, settings| {
-        signature::exchange::<T>(name, alike, root, &settings.exchanges)
+        signature::exchange::<T>(name, alike, root, settings)
     })
 }
 
@@ -53,7 +55,7 @@ impl Nonblocking {
                 exchanges.note(Mark::of_blocks::<T>(Kind::Gather, differ, count, Some(root)));
                 let (own, (all, blocks)) = (own.own_block(), all.all_blocks_mut());
                 let mut traffic = Gather::of(exchanges.mpb(), own, all, blocks, root)?;
-                exchanges.run(&mut traffic).await
+                exchanges.run(Collective::Gather, &mut traffic).await
             })
         })
     }
@@ -83,7 +85,7 @@ impl Nonblocking {
                 exchanges.note(Mark::of_blocks::<T>(Kind::Scatter, differ, count, Some(root)));
                 let (cut, blocks) = own.cut(all);
                 let mut traffic = Scatter::of(exchanges.mpb(), cut, blocks, root)?;
-                exchanges.run(&mut traffic).await
+                exchanges.run(Collective::Scatter, &mut traffic).await
             })
         })
     }
@@ -125,7 +127,7 @@ impl Nonblocking {
                 exchanges.note(Mark::of_blocks::<T>(Kind::AllToAll, differ, count, None));
                 let (sent, received) = (send.sent_blocks(), receive.all_blocks_mut());
                 let mut traffic = AllToAll::of(exchanges.mpb(), sent, received)?;
-                exchanges.run(&mut traffic).await
+                exchanges.run(Collective::AllToAll, &mut traffic).await
             })
         })
     }
@@ -152,7 +154,7 @@ impl Nonblocking {
         };
         let name = REDUCE_SCATTER[usize::from(differ)];
         let signature = Signature::new::<T>(name, count, move |name, settings| {
-            signature::reduction::<T, O>(name, count, None, ranges.as_deref(), &settings.reductions)
+            signature::reduction::<T, O>(name, count, None, ranges.as_deref(), settings)
         });
         self.submit(signature, (vector, result), move |algorithms, (vector, result)| {
             Box::pin(async move {
