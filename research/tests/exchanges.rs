@@ -6,7 +6,7 @@ mod transcript;
 
 use mp_collectives::collectives::{Collective, Machine, Settings};
 use mp_collectives::exchange::{
-    AllGather, AllToAll, Blocks, ChunkExchange, ChunkOptions, Gather, LineExchange,
+    AllGather, AllToAll, Blocks, ChunkExchange, ChunkOptions, Cut, Gather, LineExchange,
     ReduceOptionsError, Scatter, SharedAllGather, Traffic, Way, WayToAll, Ways, WaysError,
 };
 use mp_model::mpb::Mpb;
@@ -113,13 +113,13 @@ impl All {
         match operation {
             Operation::Gather if in_place => {
                 let mut buffer = if here { to } else { own.clone() };
-                let traffic = Gather::in_place(mpb, &mut buffer, blocks, root).unwrap();
+                let traffic = Gather::new(mpb, None, &mut buffer, blocks, root).unwrap();
                 self.exchange(mpb, traffic, by).await;
                 assert_eq!(buffer, if here { receiving.after } else { own }, "{step:?}");
                 return;
             }
             Operation::Gather => {
-                let traffic = Gather::new(mpb, &own, &mut to, blocks, root).unwrap();
+                let traffic = Gather::new(mpb, Some(&own), &mut to, blocks, root).unwrap();
                 self.exchange(mpb, traffic, by).await;
             }
             Operation::Scatter => {
@@ -128,31 +128,31 @@ impl All {
                 let (mut own, after) = step.scattered(me);
                 if in_place {
                     let mut buffer = if here { from.before } else { own };
-                    let traffic = Scatter::in_place(mpb, &mut buffer, blocks, root).unwrap();
+                    let traffic =
+                        Scatter::new(mpb, Cut::InPlace(&mut buffer), blocks, root).unwrap();
                     self.exchange(mpb, traffic, by).await;
                     assert_eq!(buffer, if here { from.after } else { after }, "{step:?}");
                 } else {
-                    let traffic = Scatter::new(mpb, &from.before, &mut own, blocks, root).unwrap();
+                    let cut = Cut::Apart { all: &from.before, own: &mut own };
+                    let traffic = Scatter::new(mpb, cut, blocks, root).unwrap();
                     self.exchange(mpb, traffic, by).await;
                     assert_eq!(own, after, "{step:?}");
                 }
                 return;
             }
             Operation::AllGather => {
-                let traffic = match in_place {
-                    true => AllGather::in_place(mpb, &mut to, blocks),
-                    false => AllGather::new(mpb, &own, &mut to, blocks),
-                };
-                self.all_gather(mpb, traffic.unwrap(), by).await;
+                let own = (!in_place).then_some(&own[..]);
+                let traffic = AllGather::new(mpb, own, &mut to, blocks).unwrap();
+                self.all_gather(mpb, traffic, by).await;
             }
             Operation::AllToAll if in_place => {
-                let traffic = AllToAll::in_place(mpb, &mut to, blocks).unwrap();
+                let traffic = AllToAll::new(mpb, None, (&mut to[..], blocks)).unwrap();
                 self.exchange(mpb, traffic, by).await;
             }
             Operation::AllToAll => {
                 let from = step.sending(me, ranks);
                 let send = if varying { Blocks::At(&from.blocks) } else { Blocks::Equal };
-                let (send, receive) = ((&from.before[..], send), (&mut to[..], blocks));
+                let (send, receive) = (Some((&from.before[..], send)), (&mut to[..], blocks));
                 let traffic = AllToAll::new(mpb, send, receive).unwrap();
                 self.exchange(mpb, traffic, by).await;
             }

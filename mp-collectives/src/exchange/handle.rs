@@ -136,7 +136,7 @@ impl Exchanges {
     ) -> mp_core::Result<()> {
         let count = own.map_or_else(|| at_root(all.len(), self.place(), root), <[T]>::len);
         self.mpb.begin(Mark::of_blocks::<T>(Kind::Gather, blocks.may_differ(), count, Some(root)));
-        let mut traffic = Gather::of(&self.mpb, own, all, blocks, root)?;
+        let mut traffic = Gather::new(&self.mpb, own, all, blocks, root)?;
         self.exchange(Collective::Gather, &mut traffic)
     }
 
@@ -169,7 +169,7 @@ impl Exchanges {
             Cut::InPlace(buffer) => at_root(buffer.len(), self.place(), root),
         };
         self.mpb.begin(Mark::of_blocks::<T>(Kind::Scatter, blocks.may_differ(), count, Some(root)));
-        let mut traffic = Scatter::of(&self.mpb, cut, blocks, root)?;
+        let mut traffic = Scatter::new(&self.mpb, cut, blocks, root)?;
         self.exchange(Collective::Scatter, &mut traffic)
     }
 
@@ -198,7 +198,7 @@ impl Exchanges {
     ) -> mp_core::Result<()> {
         let count = own.map_or_else(|| all.len() / self.mpb.ranks(), <[T]>::len);
         self.mpb.begin(Mark::of_blocks::<T>(Kind::AllGather, blocks.may_differ(), count, None));
-        let traffic = AllGather::of(&self.mpb, own, all, blocks)?;
+        let traffic = AllGather::new(&self.mpb, own, all, blocks)?;
         self.exchange_to_all(traffic)
     }
 
@@ -225,7 +225,7 @@ impl Exchanges {
     ) -> mp_core::Result<()> {
         let (count, differ) = all_to_all_blocks(&sent, &received);
         self.mpb.begin(Mark::of_blocks::<T>(Kind::AllToAll, differ, count, None));
-        let mut traffic = AllToAll::of(&self.mpb, sent, received)?;
+        let mut traffic = AllToAll::new(&self.mpb, sent, received)?;
         self.exchange(Collective::AllToAll, &mut traffic)
     }
 

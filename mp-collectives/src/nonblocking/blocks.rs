@@ -54,7 +54,7 @@ impl Nonblocking {
                 let exchanges = algorithms.exchanges()?;
                 exchanges.note(Mark::of_blocks::<T>(Kind::Gather, differ, count, Some(root)));
                 let (own, (all, blocks)) = (own.own_block(), all.all_blocks_mut());
-                let mut traffic = Gather::of(exchanges.mpb(), own, all, blocks, root)?;
+                let mut traffic = Gather::new(exchanges.mpb(), own, all, blocks, root)?;
                 exchanges.run(Collective::Gather, &mut traffic).await
             })
         })
@@ -84,7 +84,7 @@ impl Nonblocking {
                 let exchanges = algorithms.exchanges()?;
                 exchanges.note(Mark::of_blocks::<T>(Kind::Scatter, differ, count, Some(root)));
                 let (cut, blocks) = own.cut(all);
-                let mut traffic = Scatter::of(exchanges.mpb(), cut, blocks, root)?;
+                let mut traffic = Scatter::new(exchanges.mpb(), cut, blocks, root)?;
                 exchanges.run(Collective::Scatter, &mut traffic).await
             })
         })
@@ -106,7 +106,7 @@ impl Nonblocking {
                 let exchanges = algorithms.exchanges()?;
                 exchanges.note(Mark::of_blocks::<T>(Kind::AllGather, differ, count, None));
                 let (own, (all, blocks)) = (own.own_block(), all.all_blocks_mut());
-                let traffic = AllGather::of(exchanges.mpb(), own, all, blocks)?;
+                let traffic = AllGather::new(exchanges.mpb(), own, all, blocks)?;
                 exchanges.run_to_all(traffic).await
             })
         })
@@ -126,7 +126,7 @@ impl Nonblocking {
                 let exchanges = algorithms.exchanges()?;
                 exchanges.note(Mark::of_blocks::<T>(Kind::AllToAll, differ, count, None));
                 let (sent, received) = (send.sent_blocks(), receive.all_blocks_mut());
-                let mut traffic = AllToAll::of(exchanges.mpb(), sent, received)?;
+                let mut traffic = AllToAll::new(exchanges.mpb(), sent, received)?;
                 exchanges.run(Collective::AllToAll, &mut traffic).await
             })
         })
@@ -160,7 +160,7 @@ impl Nonblocking {
             Box::pin(async move {
                 let reductions = algorithms.reductions()?;
                 let (cut, blocks) = result.cut(vector);
-                let mut parts = Parts::of(reductions.mpb(), cut, blocks)?;
+                let mut parts = Parts::new(reductions.mpb(), cut, blocks)?;
                 reductions.run_reduce_scatter(&mut parts, &operation).await
             })
         })

@@ -127,46 +127,29 @@ impl Algorithms {
         }
         Ok(())
     }
-
-    pub(super) fn broadcasts(&mut self) -> Result<&mut Broadcasts<PolledMpb>> {
-        let opened = match self.broadcasts.take() {
-            Some(opened) => opened,
-            None => {
-                let (name, settings) = (self.name_of("broadcasts"), self.settings.clone());
-                let mut opened = Broadcasts::open(self.members(), &name, settings)?;
-                self.board.iter().for_each(|board| opened.watch(board));
-                opened.polled(&self.waits)
-            }
-        };
-        Ok(self.broadcasts.insert(opened))
-    }
-
-    pub(super) fn reductions(&mut self) -> Result<&mut Reductions<PolledMpb>> {
-        let opened = match self.reductions.take() {
-            Some(opened) => opened,
-            None => {
-                let (name, settings) = (self.name_of("reductions"), self.settings.clone());
-                let mut opened = Reductions::open(self.members(), &name, settings)?;
-                self.board.iter().for_each(|board| opened.watch(board));
-                opened.polled(&self.waits)
-            }
-        };
-        Ok(self.reductions.insert(opened))
-    }
-
-    pub(super) fn exchanges(&mut self) -> Result<&mut Exchanges<PolledMpb>> {
-        let opened = match self.exchanges.take() {
-            Some(opened) => opened,
-            None => {
-                let (name, settings) = (self.name_of("exchanges"), self.settings.clone());
-                let mut opened = Exchanges::open(self.members(), &name, settings)?;
-                self.board.iter().for_each(|board| opened.watch(board));
-                opened.polled(&self.waits)
-            }
-        };
-        Ok(self.exchanges.insert(opened))
-    }
 }
+
+/// Access to algorithms that are opened when they are first needed.
+macro_rules! opened {
+    ($($front:ident, $slot:ident);*) => {
+        impl Algorithms {
+            $(pub(super) fn $slot(&mut self) -> Result<&mut $front<PolledMpb>> {
+                let opened = match self.$slot.take() {
+                    Some(opened) => opened,
+                    None => {
+                        let name = self.name_of(stringify!($slot));
+                        let mut opened = $front::open(self.members(), &name, self.settings.clone())?;
+                        self.board.iter().for_each(|board| opened.watch(board));
+                        opened.polled(&self.waits)
+                    }
+                };
+                Ok(self.$slot.insert(opened))
+            })*
+        }
+    };
+}
+
+opened!(Broadcasts, broadcasts; Reductions, reductions; Exchanges, exchanges);
 
 impl Nonblocking {
     /// Opens the operations of this name for the given ranks, or for all ranks of the world. No rank waits for the

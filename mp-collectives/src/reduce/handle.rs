@@ -282,7 +282,7 @@ impl Reductions {
         let kind = Kind::ReduceScatter;
         let kind = if blocks.may_differ() { kind.varcount() } else { kind };
         self.mpb.begin(Mark::new::<T>(kind, Some(cut.all()), None));
-        let mut parts = Parts::of(&self.mpb, cut, blocks)?;
+        let mut parts = Parts::new(&self.mpb, cut, blocks)?;
         let chosen = self.choose_reduce_scatter(&parts);
         let (mpb, parts) = (&mut self.mpb, &mut parts);
         match chosen {

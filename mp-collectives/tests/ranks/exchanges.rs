@@ -6,8 +6,8 @@ use mp_collectives::collectives::{At, Collective, InPlace, Settings};
 use mp_collectives::{
     RealMpb, complete,
     exchange::{
-        AllGather, AllToAll, Blocks, ChunkExchange, ChunkOptions, Exchanges, Gather, LineExchange,
-        Scatter, SharedAllGather, Way, WayToAll, packed,
+        AllGather, AllToAll, Blocks, ChunkExchange, ChunkOptions, Cut, Exchanges, Gather,
+        LineExchange, Scatter, SharedAllGather, Way, WayToAll, packed,
     },
 };
 use mp_core::{Channel, Error, ErrorKind, Rank, Result, World, mpb::Mpbs};
@@ -396,7 +396,7 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
         let mpb = &mut mpb;
         let (done, whole) = match (number + way as usize) % 4 {
             0 => {
-                let mut gather = Gather::new(mpb, &own, &mut all, Blocks::Equal, root)?;
+                let mut gather = Gather::new(mpb, Some(&own), &mut all, Blocks::Equal, root)?;
                 let done = match way {
                     0 => complete(lines.exchange(mpb, &mut gather)),
                     _ => complete(chunks.exchange(mpb, &mut gather)),
@@ -406,7 +406,8 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
             1 => {
                 let from: Vec<_> = expected().collect();
                 let mut got = vec![0; count];
-                let mut scatter = Scatter::new(mpb, &from, &mut got, Blocks::Equal, root)?;
+                let cut = Cut::Apart { all: &from, own: &mut got };
+                let mut scatter = Scatter::new(mpb, cut, Blocks::Equal, root)?;
                 let done = match way {
                     0 => complete(lines.exchange(mpb, &mut scatter)),
                     _ => complete(chunks.exchange(mpb, &mut scatter)),
@@ -415,7 +416,7 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
                 (done, false)
             }
             2 => {
-                let mut traffic = AllGather::new(mpb, &own, &mut all, Blocks::Equal)?;
+                let mut traffic = AllGather::new(mpb, Some(&own), &mut all, Blocks::Equal)?;
                 let done = match way {
                     0 => complete(lines.exchange(mpb, &mut traffic)),
                     1 => complete(chunks.exchange(mpb, &mut traffic)),
@@ -425,7 +426,7 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
             }
             _ => {
                 all.fill(of(me));
-                let mut traffic = AllToAll::in_place(mpb, &mut all, Blocks::Equal)?;
+                let mut traffic = AllToAll::new(mpb, None, (&mut all, Blocks::Equal))?;
                 let done = match way {
                     0 => complete(lines.exchange(mpb, &mut traffic)),
                     _ => complete(chunks.exchange(mpb, &mut traffic)),

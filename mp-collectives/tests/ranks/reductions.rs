@@ -6,7 +6,7 @@ use mp_collectives::collectives::{At, Collective, InPlace, Settings};
 use mp_collectives::{
     RealMpb, complete,
     reduce::{
-        AllReduce, BitXor, ChunkOptions, ChunkReduce, LineReduce, Located, LogicalAnd, Max,
+        AllReduce, BitXor, ChunkOptions, ChunkReduce, Cut, LineReduce, Located, LogicalAnd, Max,
         MaxLocation, Meeting, Min, MinLocation, Operation, Order, Parts, Product, Reduce,
         ReduceError, ReduceScatter, Reductions, Scan, Sum, packed,
     },
@@ -333,7 +333,8 @@ fn blocks_of_all_kinds_in_turn() {
                         let cuts =
                             (0..ranks).map(|rank| count * rank / ranks..count * (rank + 1) / ranks);
                         let cuts: Vec<_> = cuts.collect();
-                        let mut parts = Parts::in_place(&mpb, &mut got, Blocks::At(&cuts))?;
+                        let mut parts =
+                            Parts::new(&mpb, Cut::InPlace(&mut got), Blocks::At(&cuts))?;
                         complete(blocks.reduce_scatter(&mut mpb, &mut parts, &sum))?;
                         let own = cuts[rank.id()].clone();
                         let of_place = |rank, index| element(rank, own.start + index);
@@ -761,7 +762,7 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
             7 => complete(lines.reduce_along(mpb, &mut got, &Sum, 1, root)),
             8 => complete(chunks.reduce_along(mpb, &mut got, &Sum, 2, root)),
             _ => {
-                let mut parts = Parts::in_place(mpb, &mut got, Blocks::Equal)?;
+                let mut parts = Parts::new(mpb, Cut::InPlace(&mut got), Blocks::Equal)?;
                 let done = match way {
                     5 => complete(lines.reduce_scatter(mpb, &mut parts, &Sum)),
                     _ => complete(blocks.reduce_scatter(mpb, &mut parts, &Sum)),
