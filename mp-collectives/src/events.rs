@@ -1,9 +1,10 @@
 //! Events of the crate `tracing` that report choices to a program that listens.
 
 use std::collections::HashSet;
-use std::fmt::Display;
 
 use tracing::{Level, debug, enabled};
+
+use crate::explanation::Explanation;
 
 /// The target of these events.
 pub const CHOICE_TARGET: &str = "onchip::choice";
@@ -28,26 +29,19 @@ impl Events {
     }
 
     /// Reports the first time that an operation takes an algorithm for messages of about this many bytes: up to the
-    /// next power of two. The explanation comes after the bytes and the algorithm.
+    /// next power of two.
     #[inline(always)]
-    pub(crate) fn report<A: Display, E: Display>(
-        &mut self,
-        operation: &'static str,
-        explain: impl FnOnce() -> (usize, A, E),
-    ) {
+    pub(crate) fn report(&mut self, explain: impl FnOnce() -> Explanation) {
         if self.listened {
-            self.report_new(operation, explain());
+            self.report_new(explain());
         }
     }
 
     #[cold]
-    fn report_new<A: Display, E: Display>(
-        &mut self,
-        operation: &'static str,
-        (bytes, algorithm, choice): (usize, A, E),
-    ) {
+    fn report_new(&mut self, choice: Explanation) {
+        let (operation, bytes) = (choice.collective.name(), choice.bytes);
         let class = bytes.checked_next_power_of_two().map_or(usize::BITS, usize::trailing_zeros);
-        let algorithm = algorithm.to_string();
+        let algorithm = choice.algorithm.to_string();
         if self.reported.insert((operation, class, algorithm.clone())) {
             debug!(target: CHOICE_TARGET, operation, bytes, algorithm, %choice);
         }

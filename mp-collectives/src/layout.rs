@@ -116,15 +116,16 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Returns the layout of a buffer whose rank `me` has its block in a buffer of its own, with the lengths of both in
-    /// elements.
+    /// Returns the layout of a buffer whose rank `me` has its block in a buffer of its own, if there is one, with the
+    /// lengths of both in elements.
     #[inline]
-    pub(crate) fn with_own(
+    pub(crate) fn new(
         blocks: Blocks<'a>,
         (me, ranks): (usize, usize),
-        (own, length): (usize, usize),
+        (own, length): (Option<usize>, usize),
         unit: usize,
     ) -> Result<Layout<'a>, LayoutError> {
+        let Some(own) = own else { return Layout::of_buffer(blocks, ranks, length, unit) };
         match blocks {
             // No division on the way of the shortest ones.
             Blocks::Equal => match own.checked_mul(ranks) {
@@ -222,7 +223,7 @@ mod tests {
         assert_eq!(Layout::of_buffer(Blocks::Equal, 3, 11, 8).unwrap_err(), uneven);
         assert_eq!(Layout::of_buffer(Blocks::Equal, 3, 0, 8).unwrap().block(2), 0..0);
         let own = |own, length| {
-            Layout::with_own(Blocks::Equal, (1, 3), (own, length), 2).map(|all| all.block(1))
+            Layout::new(Blocks::Equal, (1, 3), (Some(own), length), 2).map(|all| all.block(1))
         };
         assert_eq!(own(4, 12), Ok(8..16));
         assert_eq!(own(4, 11), Err(LayoutError::Length { length: 11, needed: 12 }));
@@ -243,7 +244,7 @@ mod tests {
         let outside = LayoutError::Outside { rank: 1, start: 2, end: 1, length: 9 };
         assert_eq!(at(&backwards, 9).unwrap_err(), outside);
         assert_eq!(at(&blocks[..2], 9).unwrap_err(), LayoutError::Count { blocks: 2, ranks: 3 });
-        let own = Layout::with_own(Blocks::At(&blocks), (2, 3), (3, 7), 1);
+        let own = Layout::new(Blocks::At(&blocks), (2, 3), (Some(3), 7), 1);
         assert_eq!(own.unwrap_err(), LayoutError::Length { length: 3, needed: 2 });
     }
 

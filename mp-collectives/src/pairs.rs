@@ -162,6 +162,13 @@ impl Pairs {
         self.payload
     }
 
+    /// Returns the greatest number of bytes for one [`send`](Pairs::send) with this many slots, of lines with this many
+    /// bytes beside the number.
+    pub(crate) fn room(slots: usize, payload: usize) -> usize {
+        let slots = slots.max(LEAST).checked_next_power_of_two().unwrap_or(usize::MAX);
+        (slots / 2).saturating_mul(payload)
+    }
+
     /// Returns the greatest number of bytes for one [`send`](Pairs::send).
     #[inline]
     pub(crate) fn most(&self) -> usize {

@@ -8,18 +8,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_model::cla::barrier::{best_barrier_on, pushed_program};
-use mp_model::cla::{
-    Barrier, Bounds, Graph, Machine, Parameters, Pattern, Program, Rules, Schedule, Tree,
-    best_tree, patterns,
-};
+use mp_model::cla::barrier::best_barrier_on;
+use mp_model::cla::{Barrier, Bounds, Machine, Pattern, Schedule, Tree, best_tree};
 use mp_model::in_order::Shape;
 use onchip::barrier::Barriers;
+use onchip::broadcast::Broadcasts;
 use onchip::calibration::recall;
+use onchip::collectives::{Algorithm, Collective, Explanation, Settings};
+use onchip::exchange::Exchanges;
 use onchip::near::Places;
-use onchip::reduce::{self, Number, Order, Reductions, Sum};
+use onchip::reduce::{Number, Reduce, Reductions, Sum};
 use onchip::topology::{Plan, Topology};
-use onchip::{Bind, Rank, World, broadcast, exchange, mpb};
+use onchip::{Bind, Rank, World};
 
 use crate::{calibrate, shown::Shown};
 
@@ -34,7 +34,9 @@ const MOST_MEMORY: usize = 1 << 28;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Which operation
+    /// Which operation: barrier, broadcast, reduce, all-reduce, scan, reduce-scatter, gather, scatter, all-gather,
+    /// all-to-all
+    #[arg(value_parser = collective)]
     collective: Collective,
     /// How many ranks
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
@@ -44,18 +46,11 @@ pub struct Args {
     bytes: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Collective {
-    Barrier,
-    Broadcast,
-    Reduce,
-    AllReduce,
-    Scan,
-    ReduceScatter,
-    Gather,
-    Scatter,
-    AllGather,
-    AllToAll,
+/// Returns the operation of this name, in which words are joined by hyphens.
+fn collective(name: &str) -> Result<Collective, String> {
+    let names = || Collective::ALL.map(|of| of.name().replace('_', "-"));
+    let at = names().iter().position(|of| of == name);
+    at.map(|at| Collective::ALL[at]).ok_or_else(|| format!("it is one of {}", names().join(", ")))
 }
 
 pub fn run(args: &Args) -> Shown {
@@ -69,62 +64,13 @@ pub fn run(args: &Args) -> Shown {
     let parameters = calibration.parameters.with_cached_flags();
     let machine = Machine { parameters, placement: places.finest() };
     let (cores, bytes) = (calibration.cores(), args.bytes as usize);
-    let crowded = ranks > cores;
-    let known = broadcast::Machine { ranks, cores, payload: mpb::PAYLOAD_BYTES };
-    let (mut text, order) = (String::new(), Order::default());
-    match args.collective {
-        Collective::Barrier => {
-            barrier(&mut text, &machine, &places, cores, Some(calibration.parameters))?;
-        }
-        Collective::Broadcast => {
-            let parameters = Some(calibration.parameters);
-            let chunk_lines = broadcast::Settings::default().chunk_lines;
-            let trees = broadcast::Trees::best(known, &places, chunk_lines, parameters);
-            let choice = broadcast::choose(known, trees, bytes, None);
-            to_all(&mut text, &machine, &places, chunk_lines, choice, crowded)?;
-            let lines = args.bytes.div_ceil(64).max(1);
-            tree(&mut text, &machine, Pattern::Broadcast { lines }, crowded)?;
-        }
-        Collective::Reduce => {
-            // A short vector always fits in the available lines.
-            let trees = reduce::Trees::best(known, None, Some(calibration.parameters));
-            let choice = reduce::choose_reduce(known, trees, bytes, usize::MAX, None);
-            to_root(&mut text, &machine, choice, crowded)?;
-        }
-        Collective::AllReduce => {
-            let choice = reduce::choose_all_reduce(known, bytes, usize::MAX, order, None);
-            writeln!(text, "chosen: {choice}")?;
-            schedule(&mut text, &machine, &choice.schedule(), crowded)?;
-        }
-        Collective::Scan => {
-            let choice = reduce::choose_scan(known, bytes, usize::MAX, order, None);
-            writeln!(text, "chosen: {choice}")?;
-            schedule(&mut text, &machine, &choice.schedule(), crowded)?;
-        }
-        Collective::ReduceScatter => {
-            let choice = reduce::choose_reduce_scatter(known, bytes, usize::MAX, None);
-            writeln!(text, "chosen: {choice}")?;
-            schedule(&mut text, &machine, &choice.schedule(), crowded)?;
-        }
-        Collective::Gather | Collective::Scatter | Collective::AllToAll => {
-            let choice = exchange::choose(known, bytes, usize::MAX, None);
-            writeln!(text, "chosen: {choice}")?;
-            let messages = match args.collective {
-                Collective::Gather => choice.gather(0),
-                Collective::Scatter => choice.scatter(0),
-                _ => choice.all_to_all(),
-            };
-            schedule(&mut text, &machine, &messages, crowded)?;
-        }
-        Collective::AllGather => {
-            let choice = exchange::choose_to_all(known, bytes, usize::MAX, None);
-            writeln!(text, "chosen: {choice}")?;
-            schedule(&mut text, &machine, &choice.all_gather(), crowded)?;
-        }
-    }
+    let (known, settings) = (Some(calibration.parameters), Settings::default());
+    let choice = Explanation::of(args.collective, bytes, &places, cores, known, &settings);
+    let mut text = String::new();
+    chosen(&mut text, &machine, &places, &choice)?;
     if ranks > MOST_MEASURED {
         writeln!(text, "measured: not, for more than {MOST_MEASURED} ranks")?;
-    } else if args.collective.elements_of_all(ranks).saturating_mul(bytes) > MOST_MEMORY {
+    } else if elements_of_all(args.collective, ranks).saturating_mul(bytes) > MOST_MEMORY {
         writeln!(text, "measured: not, for messages of more than 256 MiB in all")?;
     } else {
         writeln!(text, "{}", Took::of(args.collective, ranks, bytes)?)?;
@@ -133,19 +79,16 @@ pub fn run(args: &Args) -> Shown {
     Ok(ExitCode::SUCCESS)
 }
 
-impl Collective {
-    /// Returns how many elements the messages of all ranks have together.
-    fn elements_of_all(self, ranks: usize) -> usize {
-        match self {
-            Collective::Barrier => 0,
-            Collective::Broadcast
-            | Collective::Reduce
-            | Collective::AllReduce
-            | Collective::Scan => ranks,
-            Collective::Gather | Collective::Scatter => 2 * ranks,
-            Collective::ReduceScatter | Collective::AllGather => ranks * (ranks + 1),
-            Collective::AllToAll => 2 * ranks * ranks,
+/// Returns how many elements the messages of all ranks have together.
+fn elements_of_all(collective: Collective, ranks: usize) -> usize {
+    match collective {
+        Collective::Barrier => 0,
+        Collective::Broadcast | Collective::Reduce | Collective::AllReduce | Collective::Scan => {
+            ranks
         }
+        Collective::Gather | Collective::Scatter => 2 * ranks,
+        Collective::ReduceScatter | Collective::AllGather => ranks * (ranks + 1),
+        Collective::AllToAll => 2 * ranks * ranks,
     }
 }
 
@@ -157,111 +100,57 @@ fn places(topology: &Topology, ranks: usize) -> Result<Places, Error> {
     Ok(Places::of_seats(&seats))
 }
 
-fn barrier(
+/// Writes the choice, and draws how the chosen algorithm goes.
+fn chosen(
     text: &mut String,
     machine: &Machine,
     places: &Places,
-    cores: usize,
-    parameters: Option<Parameters>,
-) -> Result<(), Error> {
-    let chosen = onchip::barrier::choose(places, cores, parameters, None);
-    writeln!(text, "chosen: {chosen}")?;
-    let crowded = machine.ranks() > cores;
-    let rounds = chosen.barrier.rounds(&places.groups(chosen.near));
-    if chosen.barrier == Barrier::Central {
-        writeln!(text, "rank 0 counts the others in and wakes them all")?;
-    } else {
-        for (rank, rounds) in rounds.iter().enumerate() {
-            let read = |round: &mp_model::cla::barrier::Round| format!("{:?}", round.reads);
-            let reads: Vec<String> = rounds.iter().map(read).collect();
-            let reads = if reads.is_empty() { "nobody".into() } else { reads.join(", then ") };
-            writeln!(text, "  {rank} waits for {reads}")?;
-        }
-    }
-    if crowded {
-        predicted(text, None);
-    } else {
-        // Each rank that is told has its own flag, as in the code.
-        let bounds = Graph::new(&pushed_program(&rounds), machine)?.bounds(Rules::default());
-        predicted(text, Some(bounds));
-        let best = best_barrier_on(machine, cores);
-        writeln!(text, "with flags that several ranks read, as in the paper: {}", best.barrier)?;
-        predicted(text, best.predicted);
-    }
-    Ok(())
-}
-
-fn to_all(
-    text: &mut String,
-    machine: &Machine,
-    places: &Places,
-    chunk_lines: usize,
-    choice: broadcast::Explanation,
-    crowded: bool,
+    choice: &Explanation,
 ) -> Result<(), Error> {
     writeln!(text, "chosen: {choice}")?;
-    let tree = choice.shape().outward(places).tree(0)?;
-    match choice.algorithm {
-        broadcast::Algorithm::Lines if choice.bytes <= mpb::PAYLOAD_BYTES => {
-            pushed(text, machine, &tree, &patterns::pushed_broadcast(&tree), crowded)
+    let (bytes, crowded) = (choice.bytes, choice.machine.crowded());
+    match &choice.algorithm {
+        Algorithm::Barrier(Barrier::Central, _) => {
+            writeln!(text, "rank 0 counts the others in and wakes them all")?;
         }
-        broadcast::Algorithm::OcBcast => {
-            let lines = choice.bytes.div_ceil(64).max(2);
-            let chunks = lines.div_ceil(chunk_lines);
-            if (chunks * machine.ranks()) as u64 > MOST_MESSAGES {
-                draw(text, &tree);
-                writeln!(text, "predicted: nothing, for more than {MOST_MESSAGES} chunks")?;
-                return Ok(());
+        Algorithm::Barrier(barrier, near) => {
+            for (rank, rounds) in barrier.rounds(&places.groups(*near)).iter().enumerate() {
+                let read = |round: &mp_model::cla::barrier::Round| format!("{:?}", round.reads);
+                let reads: Vec<String> = rounds.iter().map(read).collect();
+                let reads = if reads.is_empty() { "nobody".into() } else { reads.join(", then ") };
+                writeln!(text, "  {rank} waits for {reads}")?;
             }
-            let program =
-                patterns::chunked_broadcast(&tree, lines.div_ceil(chunks) as u64, chunks as u64);
-            pushed(text, machine, &tree, &program, crowded)
+            if !crowded {
+                let best = best_barrier_on(machine, choice.machine.cores);
+                let barrier = best.barrier;
+                writeln!(text, "with flags that several ranks read, as in the paper: {barrier}")?;
+                predicted(text, best.predicted);
+            }
         }
-        _ => {
-            draw(text, &tree);
-            Ok(())
+        Algorithm::Broadcast(_, shape, _) => {
+            draw(text, &shape.outward(places).tree(0)?);
+            let lines = bytes.div_ceil(64).max(1) as u64;
+            tree(text, machine, Pattern::Broadcast { lines }, crowded)?;
         }
+        Algorithm::Reduce(by) => {
+            match *by {
+                Reduce::Lines if bytes <= choice.machine.payload => {
+                    draw(text, &Tree::flat(0, &machine.placement)?);
+                }
+                Reduce::LineTree { lambda } | Reduce::ChunkTree { lambda } => {
+                    let places = Shape::new(machine.ranks(), lambda).places(0).unwrap_or_default();
+                    choice.schedule().map_or(Ok(()), |schedule| pieces(text, &schedule))?;
+                    draw(text, &Tree::in_order(0, &places)?);
+                }
+                _ => choice.schedule().map_or(Ok(()), |all| schedule(text, &all))?,
+            }
+            if bytes > 64 {
+                writeln!(text, "of one line:")?;
+            }
+            tree(text, machine, Pattern::Reduction, crowded)?;
+        }
+        _ => choice.schedule().map_or(Ok(()), |all| schedule(text, &all))?,
     }
-}
-
-fn to_root(
-    text: &mut String,
-    machine: &Machine,
-    choice: reduce::Explanation<reduce::Reduce>,
-    crowded: bool,
-) -> Result<(), Error> {
-    writeln!(text, "chosen: {choice}")?;
-    match choice.algorithm {
-        reduce::Reduce::Lines if choice.bytes <= mpb::PAYLOAD_BYTES => {
-            let tree = Tree::flat(0, &machine.placement)?;
-            pushed(text, machine, &tree, &patterns::pushed_reduction(&tree), crowded)?;
-        }
-        reduce::Reduce::LineTree { lambda } | reduce::Reduce::ChunkTree { lambda } => {
-            let places = Shape::new(machine.ranks(), lambda).places(0).unwrap_or_default();
-            let schedule = choice.schedule(0);
-            pieces(text, &schedule)?;
-            draw(text, &Tree::in_order(0, &places)?);
-            cost(text, machine, &schedule, crowded)?;
-        }
-        _ => schedule(text, machine, &choice.schedule(0), crowded)?,
-    }
-    if choice.bytes > 64 {
-        writeln!(text, "of one line:")?;
-    }
-    tree(text, machine, Pattern::Reduction, crowded)
-}
-
-/// Draws a tree, and predicts how long the operation along it takes.
-fn pushed(
-    text: &mut String,
-    machine: &Machine,
-    tree: &Tree,
-    program: &Program,
-    crowded: bool,
-) -> Result<(), Error> {
-    draw(text, tree);
-    let bounds = Graph::new(program, machine)?.bounds(Rules::default());
-    predicted(text, (!crowded).then_some(bounds));
     Ok(())
 }
 
@@ -279,16 +168,8 @@ fn tree(
     Ok(())
 }
 
-/// The most messages whose costs the model adds up. More would take seconds.
-const MOST_MESSAGES: u64 = 1 << 16;
-
-/// Draws which rank sends to which, and predicts how long that takes.
-fn schedule(
-    text: &mut String,
-    machine: &Machine,
-    schedule: &Schedule,
-    crowded: bool,
-) -> Result<(), Error> {
+/// Draws which rank sends to which.
+fn schedule(text: &mut String, schedule: &Schedule) -> std::fmt::Result {
     pieces(text, schedule)?;
     let several = schedule.rounds().len() > 1;
     for (number, round) in (1..).zip(schedule.rounds()) {
@@ -297,7 +178,7 @@ fn schedule(
         }
         draw_round(text, round.messages());
     }
-    cost(text, machine, schedule, crowded)
+    Ok(())
 }
 
 fn pieces(text: &mut String, schedule: &Schedule) -> std::fmt::Result {
@@ -305,22 +186,6 @@ fn pieces(text: &mut String, schedule: &Schedule) -> std::fmt::Result {
         1 => Ok(()),
         pieces => writeln!(text, "in {pieces} pieces, each by"),
     }
-}
-
-fn cost(
-    text: &mut String,
-    machine: &Machine,
-    schedule: &Schedule,
-    crowded: bool,
-) -> Result<(), Error> {
-    if schedule.messages() > MOST_MESSAGES {
-        writeln!(text, "predicted: nothing, for more than {MOST_MESSAGES} messages")?;
-        return Ok(());
-    }
-    let program = schedule.program();
-    let bounds = Graph::new(&program, machine)?.bounds(Rules::default());
-    predicted(text, (!crowded).then_some(bounds));
-    Ok(())
 }
 
 /// Draws one line if all send to one rank, and otherwise a line for each rank that sends.
@@ -390,8 +255,7 @@ impl Took {
                 timed(rank, rounds, start, || barriers.wait())
             }
             Collective::Broadcast => {
-                let settings = broadcast::Settings::default();
-                let mut broadcasts = broadcast::Broadcasts::open(rank, "explained", settings)?;
+                let mut broadcasts = Broadcasts::open(rank, "explained", Default::default())?;
                 let mut message = vec![0u8; bytes];
                 timed(rank, rounds, start, || broadcasts.broadcast(&mut message, 0))
             }
@@ -447,7 +311,7 @@ fn exchange(
     collective: Collective,
     bytes: usize,
 ) -> onchip::Result<Vec<(Duration, Duration)>> {
-    let mut exchanges = exchange::Exchanges::open(rank, "explained", Default::default())?;
+    let mut exchanges = Exchanges::open(rank, "explained", Default::default())?;
     let (to_all, here) = (bytes * rank.size(), rank.id() == 0);
     let (mut own, mut all) = match collective {
         Collective::AllToAll => (vec![0u8; to_all], vec![0u8; to_all]),
@@ -510,6 +374,7 @@ impl std::fmt::Display for Took {
 
 #[cfg(test)]
 mod tests {
+    use mp_model::cla::Parameters;
     use onchip::topology::Seat;
 
     use super::*;
@@ -535,18 +400,29 @@ mod tests {
         assert_eq!(text, "  0\n  ├─ 2\n  │  ├─ 3\n  │  └─ 4\n  └─ 1\n");
     }
 
+    fn explained(
+        collective: Collective,
+        bytes: usize,
+        (machine, places): (&Machine, &Places),
+        settings: &Settings,
+    ) -> String {
+        let (known, cores) = (Some(Parameters::SANDY_BRIDGE), machine.ranks());
+        let choice = Explanation::of(collective, bytes, places, cores, known, settings);
+        let mut text = String::new();
+        chosen(&mut text, machine, places, &choice).unwrap();
+        text
+    }
+
     #[test]
     fn reductions_along_trees_are_drawn_and_predicted() {
         let machine = Machine::sandy_bridge(8).unwrap();
-        let known = broadcast::Machine { ranks: 8, cores: 8, payload: mpb::PAYLOAD_BYTES };
         for (algorithm, bytes, pieces) in [
-            (reduce::Reduce::LineTree { lambda: 1 }, 8, false),
-            (reduce::Reduce::ChunkTree { lambda: 1 }, 100_000, true),
+            (Reduce::LineTree { lambda: 1 }, 8, false),
+            (Reduce::ChunkTree { lambda: 1 }, 100_000, true),
         ] {
-            let (trees, forced) = (reduce::Trees::NONE, Some(algorithm));
-            let choice = reduce::choose_reduce(known, trees, bytes, bytes, forced);
-            let mut text = String::new();
-            to_root(&mut text, &machine, choice, false).unwrap();
+            let settings = Settings { reduce: Some(algorithm), ..Settings::default() };
+            let on = (&machine, &Places::unknown(8));
+            let text = explained(Collective::Reduce, bytes, on, &settings);
             let drawn =
                 "  0\n  ├─ 1\n  ├─ 2\n  │  └─ 3\n  └─ 4\n     ├─ 5\n     └─ 6\n        └─ 7\n";
             assert!(text.contains(drawn) && text.contains("predicted: "), "{text}");
@@ -560,24 +436,25 @@ mod tests {
         let machine = Machine { parameters: machine.parameters.with_cached_flags(), ..machine };
         let seat = |rank: usize| Some(Seat { cache: rank / 8, package: rank / 8 });
         let places = Places::of_seats(&(0..16).map(seat).collect::<Vec<_>>());
-        let parameters = Some(Parameters::SANDY_BRIDGE);
-        let mut text = String::new();
-        barrier(&mut text, &machine, &places, 16, parameters).unwrap();
+        let (on, settings) = ((&machine, &places), Settings::default());
+        let text = explained(Collective::Barrier, 0, on, &settings);
         for fact in ["2 of m = 1, r = 3", "  0 waits for [1], then [2], then [4], then [8]\n"] {
             assert!(text.contains(fact), "{text}");
         }
-        let known = broadcast::Machine { ranks: 16, cores: 16, payload: mpb::PAYLOAD_BYTES };
-        let trees = broadcast::Trees::best(known, &places, 1024, parameters);
         for (bytes, facts) in
             [(8, ["lines", "λ = 4 for ranks of a cache"]), (1 << 20, ["OC-Bcast", "degree 7 for"])]
         {
-            let mut text = String::new();
-            let choice = broadcast::choose(known, trees, bytes, None);
-            to_all(&mut text, &machine, &places, 1024, choice, false).unwrap();
+            let text = explained(Collective::Broadcast, bytes, on, &settings);
             // The head of the other group is first.
             for fact in facts.into_iter().chain(["  0\n  ├─ 8\n", "predicted: "]) {
                 assert!(text.contains(fact), "{fact}: {text}");
             }
         }
+    }
+
+    #[test]
+    fn operations_are_named_with_hyphens() {
+        assert_eq!(collective("all-to-all"), Ok(Collective::AllToAll));
+        assert!(collective("gossip").unwrap_err().contains("all-reduce, scan"));
     }
 }

@@ -4,10 +4,10 @@ mod support;
 #[path = "../../mp-collectives/tests/support/transcript.rs"]
 mod transcript;
 
+use mp_collectives::collectives::{Collective, Machine, Settings};
 use mp_collectives::exchange::{
-    AllGather, AllToAll, Blocks, ChunkExchange, ChunkOptions, Gather, LineExchange, Machine,
-    ReduceOptionsError, Scatter, Settings, SharedAllGather, Traffic, Way, WayToAll, Ways,
-    WaysError,
+    AllGather, AllToAll, Blocks, ChunkExchange, ChunkOptions, Cut, Gather, LineExchange,
+    ReduceOptionsError, Scatter, SharedAllGather, Traffic, Way, WayToAll, Ways, WaysError,
 };
 use mp_core::mpb::MpbAccess;
 use onchip_research::sim::{self, Layout, run};
@@ -58,14 +58,14 @@ impl Sizes {
     fn settings(self) -> Settings {
         let Sizes { slots, chunk_lines, .. } = self;
         let (slots, chunk_lines) = (Some(slots), Some(chunk_lines));
-        Settings { slots, chunk_lines, way: None, way_to_all: None }
+        Settings { slots, chunk_lines, ..Settings::default() }
     }
 
     fn firsts(self, cores: usize) -> [usize; 4] {
         let Sizes { slots, chunk_lines, buffers } = self;
         let machine = Machine { ranks: cores, cores, payload: LINE_BYTES - 8 };
         let options = ChunkOptions { chunk_lines, buffers, first_line: 0 };
-        let ways = Ways::lines(machine, self.settings()).unwrap();
+        let ways = Ways::lines(machine, &self.settings()).unwrap();
         let lines = ways + LineExchange::lines(slots, cores).unwrap();
         let chunks = lines + options.lines(cores).unwrap();
         [ways, lines, chunks, chunks + SharedAllGather::lines(options, cores).unwrap()]
@@ -78,7 +78,7 @@ impl All {
         let [first, second, third, _] = sizes.firsts(mpb.ranks());
         let options = |first_line| ChunkOptions { chunk_lines, buffers, first_line };
         All {
-            ways: Ways::new(mpb, mpb.ranks(), sizes.settings()).unwrap(),
+            ways: Ways::new(mpb, mpb.ranks(), &sizes.settings()).unwrap(),
             lines: LineExchange::new(mpb, slots, first).unwrap(),
             chunks: ChunkExchange::new(mpb, options(second)).unwrap(),
             shared: SharedAllGather::new(mpb, options(third)).unwrap(),
@@ -113,13 +113,13 @@ impl All {
         match operation {
             Operation::Gather if in_place => {
                 let mut buffer = if here { to } else { own.clone() };
-                let traffic = Gather::in_place(mpb, &mut buffer, blocks, root).unwrap();
+                let traffic = Gather::new(mpb, None, &mut buffer, blocks, root).unwrap();
                 self.exchange(mpb, traffic, by).await;
                 assert_eq!(buffer, if here { receiving.after } else { own }, "{step:?}");
                 return;
             }
             Operation::Gather => {
-                let traffic = Gather::new(mpb, &own, &mut to, blocks, root).unwrap();
+                let traffic = Gather::new(mpb, Some(&own), &mut to, blocks, root).unwrap();
                 self.exchange(mpb, traffic, by).await;
             }
             Operation::Scatter => {
@@ -128,31 +128,31 @@ impl All {
                 let (mut own, after) = step.scattered(me);
                 if in_place {
                     let mut buffer = if here { from.before } else { own };
-                    let traffic = Scatter::in_place(mpb, &mut buffer, blocks, root).unwrap();
+                    let traffic =
+                        Scatter::new(mpb, Cut::InPlace(&mut buffer), blocks, root).unwrap();
                     self.exchange(mpb, traffic, by).await;
                     assert_eq!(buffer, if here { from.after } else { after }, "{step:?}");
                 } else {
-                    let traffic = Scatter::new(mpb, &from.before, &mut own, blocks, root).unwrap();
+                    let cut = Cut::Apart { all: &from.before, own: &mut own };
+                    let traffic = Scatter::new(mpb, cut, blocks, root).unwrap();
                     self.exchange(mpb, traffic, by).await;
                     assert_eq!(own, after, "{step:?}");
                 }
                 return;
             }
             Operation::AllGather => {
-                let traffic = match in_place {
-                    true => AllGather::in_place(mpb, &mut to, blocks),
-                    false => AllGather::new(mpb, &own, &mut to, blocks),
-                };
-                self.all_gather(mpb, traffic.unwrap(), by).await;
+                let own = (!in_place).then_some(&own[..]);
+                let traffic = AllGather::new(mpb, own, &mut to, blocks).unwrap();
+                self.all_gather(mpb, traffic, by).await;
             }
             Operation::AllToAll if in_place => {
-                let traffic = AllToAll::in_place(mpb, &mut to, blocks).unwrap();
+                let traffic = AllToAll::new(mpb, None, (&mut to[..], blocks)).unwrap();
                 self.exchange(mpb, traffic, by).await;
             }
             Operation::AllToAll => {
                 let from = step.sending(me, ranks);
                 let send = if varying { Blocks::At(&from.blocks) } else { Blocks::Equal };
-                let (send, receive) = ((&from.before[..], send), (&mut to[..], blocks));
+                let (send, receive) = (Some((&from.before[..], send)), (&mut to[..], blocks));
                 let traffic = AllToAll::new(mpb, send, receive).unwrap();
                 self.exchange(mpb, traffic, by).await;
             }
@@ -242,11 +242,14 @@ fn what_can_not_be() {
         let ways = |chunk_lines| {
             let (slots, chunk_lines) = (Some(2), Some(chunk_lines));
             let settings = Settings { slots, chunk_lines, ..Settings::default() };
-            Ways::new(core, 2, settings).map(|ways| (ways.explain(25), ways.explain_to_all(24)))
+            Ways::new(core, 2, &settings).map(|ways| {
+                [(Collective::Gather, 25), (Collective::AllGather, 24)]
+                    .map(|(collective, bytes)| ways.explain(collective, bytes).algorithm)
+            })
         };
         assert_eq!(ways(2).unwrap_err(), WaysError::Chunks(no_room(22).unwrap()));
         let fits = ways(1).unwrap();
-        assert_eq!((fits.0.way, fits.1.way), (Way::Chunks, WayToAll::Lines));
+        assert_eq!(fits, [Way::Chunks.into(), WayToAll::Lines.into()]);
         assert_eq!(ways(usize::MAX).unwrap_err(), WaysError::Chunks(no_room(0).unwrap()));
     });
     run.unwrap();

@@ -3,7 +3,7 @@
 mod support;
 
 use mp_collectives::reduce::{
-    BlockOptions, BlockReduce, Blocks, ChunkOptions, ChunkReduce, LineReduce, Meeting, Parts,
+    BlockOptions, BlockReduce, Blocks, ChunkOptions, ChunkReduce, Cut, LineReduce, Meeting, Parts,
     Prefix, ReduceError, ReduceOptionsError, Sum, packed,
 };
 use mp_core::mpb::MpbAccess;
@@ -211,7 +211,9 @@ fn reduce_scatters_on_all_numbers_of_cores() {
                 let all: Vec<_> = (0..whole).map(|index| element(me, index)).collect();
                 let expected = |index| (0..cores).map(|rank| element(rank, index)).fold(0, sum);
                 let mut got = vec![0; cuts[me].len()];
-                let mut parts = Parts::new(core, &all, &mut got, Blocks::At(&cuts)).unwrap();
+                let mut parts =
+                    Parts::new(core, Cut::Apart { all: &all, own: &mut got }, Blocks::At(&cuts))
+                        .unwrap();
                 match number % 3 {
                     0 => by_lines.reduce_scatter(core, &mut parts, &sum).await.unwrap(),
                     _ => by_blocks.reduce_scatter(core, &mut parts, &sum).await.unwrap(),
@@ -285,7 +287,8 @@ async fn in_chunks<const N: usize, M: MpbAccess<Error: std::fmt::Debug>>(
                 let whole = own(cuts.last().map_or(0, |cut| cut.end));
                 let mut result = vec![[0; N]; cuts[me].len()];
                 let blocks = Blocks::At(&cuts);
-                let mut parts = Parts::new(core, &whole, &mut result, blocks).unwrap();
+                let mut parts =
+                    Parts::new(core, Cut::Apart { all: &whole, own: &mut result }, blocks).unwrap();
                 chunks.reduce_scatter(core, &mut parts, &all_after).await.unwrap();
                 let expected = cuts[me].clone().map(|index| reference(0..cores, index));
                 assert!(result.into_iter().eq(expected), "{N}, {cores}, {number}");

@@ -1,116 +1,52 @@
-//! The choice of the barrier that suits the machine, with its reason.
-
-use std::fmt;
+//! The choice of the barrier that suits the machine.
 
 use mp_model::cla::barrier::{pushed_barrier, pushed_time};
 use mp_model::cla::{Barrier, Machine, Parameters};
 
+use crate::choice::{Choice, Origin, Reason, best_of};
 use crate::near::{Near, Places};
-
-/// The reason why a barrier was chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// The caller forced it.
-    Forced,
-    /// A few ranks share cores: each rank tells all others, so that the last rank to arrive does not wait.
-    FewCrowded,
-    /// Many ranks share cores, so as few ranks as possible are to be woken.
-    Crowded,
-    /// Each rank has a core: the groups and rounds that the cache-line-aware model finds best.
-    Modelled(Origin),
-}
-
-/// The source of the model's parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// This machine's [calibration](crate::calibration).
-    Measured,
-    /// The paper's Sandy Bridge, if there is no calibration. What matters is the cost of a line that comes from another
-    /// core relative to that of a line that is already there, which differs little between machines.
-    Paper,
-}
-
-/// The choice of a barrier.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explanation {
-    /// P, the number of ranks.
-    pub ranks: usize,
-    /// The number of cores that they may use.
-    pub cores: usize,
-    /// The chosen barrier.
-    pub barrier: Barrier,
-    /// How ranks are grouped, for [`Barrier::Grouped`].
-    pub near: Near,
-    /// The reason for the choice.
-    pub reason: Reason,
-}
 
 /// The number of ranks up to which each rank tells all others where they share cores. That takes a quarter less time
 /// than a barrier at one rank, which has to run before the others can continue
 /// (`cargo bench --bench ratios -- barrier`). But it takes P − 1 flags of each rank, and each rank may be woken more
 /// than once by those that it finds missing.
-const FEW: usize = 16;
+const MOST_WHO_TELL_ALL: usize = 16;
 
-/// Chooses the barrier for ranks at these places on this many cores, with these parameters of the machine, if they are
-/// known.
+/// Chooses the barrier, and how it groups ranks, for ranks at these places on this many cores, with these parameters of
+/// the machine, if they are known.
 ///
 /// The choice assumes that ranks have flags in caches, and one flag for each rank that they tell
 /// ([`mp_model::cla::barrier`]). The rounds are those with the fewest flags, over all ranks or within groups and
 /// between them. Other barriers can be forced.
-pub fn choose(
+pub(crate) fn choose(
     places: &Places,
     cores: usize,
     parameters: Option<Parameters>,
     forced: Option<Barrier>,
-) -> Explanation {
+) -> Choice<(Barrier, Near)> {
     let ranks = places.ranks();
     let finest = || places.levels().last().unwrap_or(Near::All);
-    let (near, barrier, reason) = match forced {
-        Some(barrier) => (finest(), barrier, Reason::Forced),
+    Choice::new(forced.map(|barrier| (barrier, finest())), || {
         // The two of a pair tell each other, wherever they are.
-        None if ranks > cores && ranks > FEW => (Near::All, Barrier::Central, Reason::Crowded),
-        None if ranks > cores && ranks > 2 => {
-            (Near::All, Barrier::Dissemination(vec![ranks - 1]), Reason::FewCrowded)
-        }
-        None => {
-            let origin = if parameters.is_some() { Origin::Measured } else { Origin::Paper };
-            let parameters = parameters.unwrap_or(Parameters::SANDY_BRIDGE).with_cached_flags();
-            let machine = Machine { parameters, placement: places.finest() };
-            let timed = |near| {
-                let groups = places.groups(near);
-                let barrier = pushed_barrier(&groups);
-                (pushed_time(&machine, &barrier.rounds(&groups)), near, barrier)
+        if ranks > cores && ranks > 2 {
+            let barrier = match ranks > MOST_WHO_TELL_ALL {
+                true => Barrier::Central,
+                false => Barrier::Dissemination(vec![ranks - 1]),
             };
-            // Of equal ones the first, over all ranks.
-            let best = places.levels().map(timed).min_by_key(|timed| timed.0);
-            let one = (Near::All, Barrier::Dissemination(Vec::new()));
-            let (near, barrier) = best.map_or(one, |(_, near, barrier)| (near, barrier));
-            (near, barrier, Reason::Modelled(origin))
+            return ((barrier, Near::All), Reason::Crowded);
         }
-    };
-    Explanation { ranks, cores, barrier, near, reason }
-}
-
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Explanation { ranks, cores, barrier, near, reason } = self;
-        write!(f, "a barrier of {ranks} ranks on {cores} cores: {barrier}")?;
-        if matches!(barrier, Barrier::Grouped { .. }) {
-            write!(f, ", groups are {near}")?;
-        }
-        f.write_str("; ")?;
-        f.write_str(match reason {
-            Reason::Forced => "forced",
-            Reason::FewCrowded => "ranks share cores, and so the last one to come waits for nobody",
-            Reason::Crowded => "ranks share cores, and so each is woken once at most",
-            Reason::Modelled(Origin::Measured) => {
-                "which the cache-line-aware model finds best for this machine"
-            }
-            Reason::Modelled(Origin::Paper) => {
-                "which the cache-line-aware model finds best for the paper's Sandy Bridge"
-            }
-        })
-    }
+        let (origin, parameters) = Origin::of(parameters);
+        let machine = Machine { parameters, placement: places.finest() };
+        let timed = |near| {
+            let groups = places.groups(near);
+            let barrier = pushed_barrier(&groups);
+            (pushed_time(&machine, &barrier.rounds(&groups)), (barrier, near))
+        };
+        // Of equal ones the first, over all ranks.
+        let best = best_of(places.levels(), timed, |next, best| next < best);
+        let one = (Barrier::Dissemination(Vec::new()), Near::All);
+        (best.unwrap_or(one), Reason::Modelled(origin))
+    })
 }
 
 #[cfg(test)]
@@ -125,12 +61,16 @@ mod tests {
         cores: usize,
         parameters: Option<Parameters>,
         forced: Option<Barrier>,
-    ) -> Explanation {
+    ) -> Choice<(Barrier, Near)> {
         choose(&Places::unknown(ranks), cores, parameters, forced)
     }
 
     /// So many packages of so many ranks, with a core for each.
-    fn packages(packages: usize, each: usize, parameters: Option<Parameters>) -> Explanation {
+    fn packages(
+        packages: usize,
+        each: usize,
+        parameters: Option<Parameters>,
+    ) -> Choice<(Barrier, Near)> {
         let seat = |rank: usize| Some(Seat { cache: rank / each, package: rank / each });
         let places = Places::of_seats(&(0..packages * each).map(seat).collect::<Vec<_>>());
         choose(&places, packages * each, parameters, None)
@@ -138,7 +78,7 @@ mod tests {
 
     #[test]
     fn many_ranks_that_share_cores_meet_at_one() {
-        let barrier = |ranks, cores| unknown(ranks, cores, None, None).barrier;
+        let barrier = |ranks, cores| unknown(ranks, cores, None, None).algorithm.0;
         assert_eq!(barrier(1, 1), Barrier::Dissemination(vec![]));
         assert_eq!(barrier(2, 1), Barrier::Dissemination(vec![1]));
         assert_eq!(barrier(2, 2), Barrier::Dissemination(vec![1]));
@@ -150,7 +90,7 @@ mod tests {
         // Bound or not.
         let seats: Vec<_> = (0..32).map(|cache| Some(Seat { cache, package: 0 })).collect();
         let crowded = choose(&Places::of_seats(&seats), 31, None, None);
-        assert_eq!((crowded.near, crowded.barrier), (Near::All, Barrier::Central));
+        assert_eq!(crowded.algorithm, (Barrier::Central, Near::All));
     }
 
     /// What is predicted for these, and what they take in virtual time, is in `mp-model`.
@@ -164,32 +104,12 @@ mod tests {
             let chosen = packages(count, each, None);
             let exchange = Exchange::Ways(between);
             let grouped = Barrier::Grouped { within: vec![within; count], exchange };
-            assert_eq!((chosen.near, chosen.barrier), (Near::Caches, grouped));
+            assert_eq!(chosen.algorithm, (grouped, Near::Caches));
         }
         // Where all are equally far, groups are of no use.
         let near = Parameters::SANDY_BRIDGE.near;
         let even = Parameters { far: near, ..Parameters::SANDY_BRIDGE };
         let chosen = packages(2, 8, Some(even));
-        assert_eq!((chosen.near, chosen.barrier), (Near::All, Barrier::Dissemination(vec![1; 4])));
-    }
-
-    #[test]
-    fn explanations_give_the_facts() {
-        let text = unknown(80, 2, None, None).to_string();
-        for fact in ["80 ranks", "2 cores", "central", "woken once"] {
-            assert!(text.contains(fact), "{fact}: {text}");
-        }
-        let text = unknown(8, 2, None, None).to_string();
-        for fact in ["8 ranks", "m = 7", "waits for nobody"] {
-            assert!(text.contains(fact), "{fact}: {text}");
-        }
-        let text = unknown(2, 2, None, None).to_string();
-        assert!(text.contains("m = 1, r = 1") && text.contains("Sandy Bridge"), "{text}");
-        let text = unknown(2, 2, Some(Parameters::XEON_PHI), None).to_string();
-        assert!(text.contains("this machine"), "{text}");
-        let text = packages(2, 8, None).to_string();
-        for fact in ["2 of m = 1, r = 3", "between them (m = 1, r = 1)", "ranks of a cache"] {
-            assert!(text.contains(fact), "{fact}: {text}");
-        }
+        assert_eq!(chosen.algorithm, (Barrier::Dissemination(vec![1; 4]), Near::All));
     }
 }

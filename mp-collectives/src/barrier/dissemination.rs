@@ -234,7 +234,7 @@ impl Dissemination {
 }
 
 /// Returns each rank's rounds in this barrier.
-pub(super) fn rounds(
+pub(crate) fn rounds(
     barrier: &Barrier,
     placement: &Placement,
 ) -> Result<Vec<Vec<Round>>, BarrierError> {

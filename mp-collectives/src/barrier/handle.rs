@@ -3,43 +3,23 @@
 use std::sync::Arc;
 
 use mp_core::Wait;
-use mp_core::mpb::Mpbs;
-use mp_core::mpb::{MpbAccess, complete};
+use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
+use mp_model::cla::Barrier;
 use mp_model::cla::barrier::pushed_barrier;
-use mp_model::cla::{Barrier, Placement};
 
-use super::choice::{Explanation, Reason, choose};
+use super::choice::choose;
 use super::dissemination::rounds;
 use super::{BarrierError, Central, Dissemination, proposal};
-use crate::calibration;
 use crate::calls::{Board, CheckedMpb, Mark};
+use crate::choice::{Choice, Machine, Origin, Reason};
 use crate::errors::bad_settings;
-use crate::events::CHOICE_TARGET;
+use crate::events::Events;
+use crate::explanation::{Collective, Explanation};
 use crate::members::{Members, names};
-use crate::near::Places;
+use crate::near::{Near, Places};
 use crate::nonblocking::{PolledMpb, Waits};
-
-/// Settings of barriers. All ranks must use the same.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// Forces this barrier instead of the one that suits the machine.
-    pub barrier: Option<Barrier>,
-    /// Which ranks are near each other, for [`Barrier::Grouped`] and its choice. By default these are the ranks that
-    /// the world has bound to CPUs of one last-level cache.
-    pub placement: Option<Placement>,
-}
-
-impl Settings {
-    /// Returns the settings for some of the ranks: rounds and placements apply only to the number of ranks that they
-    /// were made for.
-    pub(crate) fn of_part(mut self, before: usize, ranks: usize) -> Settings {
-        if ranks != before {
-            self.placement = None;
-            self.barrier = self.barrier.filter(|barrier| *barrier == Barrier::Central);
-        }
-        self
-    }
-}
+use crate::settings::Settings;
+use mp_core::mpb::{MpbAccess, complete};
 
 /// One rank's part in the barriers of its world, or of [some ranks](Members).
 ///
@@ -66,7 +46,8 @@ impl Settings {
 #[derive(Debug)]
 pub struct Barriers<M = CheckedMpb> {
     mpb: M,
-    explanation: Explanation,
+    machine: Machine,
+    choice: Choice<(Barrier, Near)>,
     algorithm: Algorithm,
 }
 
@@ -90,8 +71,8 @@ impl Barriers {
     /// to do so.
     ///
     /// Three or more ranks, each with a core, use the groups and rounds that suit this machine's calibration, if one is
-    /// [kept](calibration::kept). The calibration that counts is the one seen by the first rank to open the barriers.
-    /// Nothing is measured here.
+    /// [kept](crate::calibration::kept). The calibration that counts is the one seen by the first rank to open the
+    /// barriers. Nothing is measured here.
     ///
     /// # Errors
     /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other settings that
@@ -103,7 +84,7 @@ impl Barriers {
         settings: Settings,
     ) -> mp_core::Result<Barriers> {
         let members = members.into();
-        let Settings { barrier, placement } = settings;
+        let Settings { barrier, placement, wait, .. } = settings;
         let ranks = members.count();
         let places = placement.map_or_else(|| Places::of(members), Places::given);
         if places.ranks() != ranks {
@@ -112,50 +93,52 @@ impl Barriers {
         }
         // Two have no choice.
         let asked = barrier.is_none() && (3..=members.cores()).contains(&ranks);
-        let kept = if asked { calibration::kept() } else { None };
-        let parameters = kept.map(|calibration| calibration.parameters);
-        let choice = choose(&places, members.cores(), parameters, barrier);
-        Barriers::open_chosen(members, name, choice, &places)
+        let choice = choose(&places, members.cores(), Origin::kept(asked), barrier);
+        let mut barriers = Barriers::open_chosen(members, name, choice, &places)?;
+        barriers.set_wait(wait);
+        Ok(barriers)
     }
 
     fn open_chosen(
         members: Members<'_>,
         name: &str,
-        mut choice: Explanation,
+        mut choice: Choice<(Barrier, Near)>,
         places: &Places,
     ) -> mp_core::Result<Barriers> {
+        let ranks = places.ranks();
+        let machine = Machine { ranks, cores: members.cores(), payload: PAYLOAD_BYTES };
         let open = |mpbs| members.private_mpb(names::BARRIERS, name, mpbs).map(CheckedMpb::new);
-        let rounds = |choice: &Explanation| {
-            let rounds = rounds(&choice.barrier, &places.groups(choice.near));
-            rounds.map_err(bad_settings)
+        let rounds = |(barrier, near): &(Barrier, Near)| {
+            rounds(barrier, &places.groups(*near)).map_err(bad_settings)
         };
-        let (mpb, algorithm) = match (&choice.barrier, choice.reason) {
-            (Barrier::Central, _) => {
-                let mpb = open(Mpbs::lines(Central::lines(choice.ranks)))?;
+        let (mpb, algorithm) = match (&choice.algorithm, choice.reason) {
+            ((Barrier::Central, _), _) => {
+                let mpb = open(Mpbs::lines(Central::lines(ranks)))?;
                 let central = Central::new(&mpb, 0).map_err(bad_settings)?;
                 (mpb, Algorithm::Central(central))
             }
-            (_, Reason::Modelled(origin)) => {
+            (&(_, near), Reason::Modelled(origin)) => {
                 // No rounds take more flags than to be events by every other rank: each rank of the own group is
                 // heard of once at most, and then each other group.
-                let mpbs = Mpbs::lines(choice.ranks.max(2) - 1);
-                let mpb = open(mpbs.proposing(proposal::word(choice.near, origin)))?;
+                let mpbs = Mpbs::lines(ranks.max(2) - 1);
+                let mpb = open(mpbs.proposing(proposal::word(near, origin)))?;
                 if let Some((near, origin)) = proposal::read(mpb.get_ref().agreed()) {
-                    choice.barrier = pushed_barrier(&places.groups(near));
-                    (choice.near, choice.reason) = (near, Reason::Modelled(origin));
+                    let algorithm = (pushed_barrier(&places.groups(near)), near);
+                    choice = Choice { algorithm, reason: Reason::Modelled(origin) };
                 }
-                let barrier = Dissemination::with_rounds(&mpb, &rounds(&choice)?, 0);
+                let barrier = Dissemination::with_rounds(&mpb, &rounds(&choice.algorithm)?, 0);
                 (mpb, Algorithm::Dissemination(barrier.map_err(bad_settings)?))
             }
             _ => {
-                let rounds = rounds(&choice)?;
+                let rounds = rounds(&choice.algorithm)?;
                 let mpb = open(Mpbs::lines(Dissemination::lines(&rounds).max(1)))?;
                 let barrier = Dissemination::with_rounds(&mpb, &rounds, 0);
                 (mpb, Algorithm::Dissemination(barrier.map_err(bad_settings)?))
             }
         };
-        tracing::debug!(target: CHOICE_TARGET, operation = "barrier", choice = %choice);
-        Ok(Barriers { mpb, explanation: choice, algorithm })
+        let barriers = Barriers { mpb, machine, choice, algorithm };
+        Events::new().report(|| barriers.explain());
+        Ok(barriers)
     }
 
     /// Numbers calls together with those of the other fronts of a communicator, and compares them with those of other
@@ -216,10 +199,10 @@ impl Barriers {
 
     /// Converts this for a thread that must not be blocked, and returns where it waits.
     pub(crate) fn polled(self) -> (Barriers<CheckedMpb<PolledMpb>>, Arc<Waits>) {
-        let Barriers { mpb, explanation, algorithm } = self;
+        let Barriers { mpb, machine, choice, algorithm } = self;
         let mpb = mpb.map(PolledMpb::new);
         let waits = Arc::clone(mpb.get_ref().waits());
-        (Barriers { mpb, explanation, algorithm }, waits)
+        (Barriers { mpb, machine, choice, algorithm }, waits)
     }
 }
 
@@ -238,8 +221,8 @@ impl Barriers<CheckedMpb<PolledMpb>> {
 
 impl<M: MpbAccess> Barriers<M> {
     /// Returns which barrier is used, and why.
-    pub fn explain(&self) -> &Explanation {
-        &self.explanation
+    pub fn explain(&self) -> Explanation {
+        Explanation::new(Collective::Barrier, 0, self.machine, self.choice.clone())
     }
 
     /// Returns this rank's number.
@@ -307,7 +290,7 @@ mod tests {
         let waited = World::threads(1).run(|rank| {
             let seats = [Some(Seat { cache: 0, package: 0 })];
             let mut choice = choose(&Places::of_seats(&seats), 1, None, None);
-            choice.near = crate::near::Near::Packages;
+            choice.algorithm.1 = Near::Packages;
             Barriers::open_chosen(rank.into(), "unknown", choice, &Places::unknown(1))?.wait()
         });
         assert_eq!(waited.expect("a barrier"), [()]);

@@ -15,8 +15,10 @@ mod dissemination;
 mod handle;
 mod proposal;
 
+pub use crate::settings::Settings;
 pub use central::Central;
-pub use choice::{Explanation, Origin, Reason, choose};
+pub(crate) use choice::choose;
+pub(crate) use dissemination::rounds;
 pub use dissemination::{BarrierError, Dissemination};
-pub use handle::{Arrived, Barriers, Settings};
+pub use handle::{Arrived, Barriers};
 pub use mp_model::cla::{Barrier, Placement};

@@ -7,18 +7,17 @@
 //! bit 3       whether anything is proposed
 //! ```
 
-use super::choice::Origin;
+use crate::choice::Origin;
 use crate::near::Near;
 
 /// Returns the word for a proposal.
 pub(super) fn word(near: Near, origin: Origin) -> u64 {
-    near.bits() | u64::from(origin == Origin::Measured) << 2 | 1 << 3
+    near.bits() | origin.bit() << 2 | 1 << 3
 }
 
 /// Returns the proposal in a word, if there is one.
 pub(super) fn read(word: u64) -> Option<(Near, Origin)> {
-    let origin = if word >> 2 & 1 == 1 { Origin::Measured } else { Origin::Paper };
-    (word >> 3 & 1 == 1).then(|| (Near::read(word), origin))
+    (word >> 3 & 1 == 1).then(|| (Near::read(word), Origin::read(word >> 2)))
 }
 
 #[cfg(test)]

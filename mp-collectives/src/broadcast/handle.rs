@@ -2,64 +2,24 @@
 
 use std::sync::Arc;
 
-use mp_core::mpb::{MpbAccess, complete};
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
-use mp_model::tree;
 
-use super::choice::{Algorithm, Explanation, Machine, choose};
-use super::trees::{Shape, Trees, Why};
-use super::{Completion, Leaves, LineBcast, LineOptions, LineOptionsError, OcBcast, Options};
-use crate::calibration;
+use super::choice::{Broadcast, choose};
+use super::trees::{CHUNK_LINES, Trees};
+use super::{Completion, Leaves, LineBcast, LineOptions, OcBcast, Options};
 use crate::calls::{Board, CheckedMpb, Kind, Mark};
+use crate::choice::{Machine, Origin, Reason};
 use crate::errors::bad_settings;
 use crate::events::Events;
+use crate::explanation::{Collective, Explanation};
 use crate::members::{Members, names};
 use crate::near::Places;
 use crate::nonblocking::{PolledMpb, Waits};
 use crate::pairs::Pairs;
 use crate::rings;
-
-/// Settings of broadcasts. All ranks must use the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// The number of 64-byte lines in a chunk of a long message.
-    pub chunk_lines: usize,
-    /// The number of chunks that a rank may have pending to its children; if `None`, a number that suits the machine.
-    pub buffers: Option<usize>,
-    /// The number of lines that may be pending between two ranks, instead of a number that suits the machine.
-    pub slots: Option<usize>,
-    /// Forces this algorithm instead of the one that suits the message.
-    pub algorithm: Option<Algorithm>,
-    /// Forces a k-ary tree of this degree, from 1 to P − 1, instead of the tree that suits the machine.
-    pub degree: Option<usize>,
-    /// Forces this tree, whatever `degree` is.
-    pub shape: Option<Shape>,
-}
-
-impl Settings {
-    /// Returns the settings for some of the ranks: a tree of fewer ranks has at most the greatest degree possible for
-    /// it.
-    pub(crate) fn of_part(mut self, before: usize, ranks: usize) -> Settings {
-        if ranks != before {
-            self.degree = self.degree.map(|degree| degree.min(ranks.saturating_sub(1).max(1)));
-        }
-        self
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            chunk_lines: 1024,
-            buffers: None,
-            slots: None,
-            algorithm: None,
-            degree: None,
-            shape: None,
-        }
-    }
-}
+use crate::settings::Settings;
+use mp_core::mpb::{MpbAccess, complete};
 
 /// One rank's part in the broadcasts of its world, or of [some ranks](Members).
 ///
@@ -82,7 +42,7 @@ pub struct Broadcasts<M = CheckedMpb> {
     machine: Machine,
     /// The trees that the ranks have agreed on.
     trees: Trees,
-    forced: Option<Algorithm>,
+    forced: Option<Broadcast>,
     events: Events,
     lines: LineBcast,
     oc_bcast: OcBcast,
@@ -93,8 +53,8 @@ impl Broadcasts {
     /// others to do so.
     ///
     /// Four or more ranks, each with a core, use the trees that suit this machine's calibration, if one is
-    /// [kept](calibration::kept), and the CPUs to which the world has bound the ranks. The calibration that counts is
-    /// the one seen by the first rank to open the broadcasts.
+    /// [kept](crate::calibration::kept), and the CPUs to which the world has bound the ranks. The calibration that
+    /// counts is the one seen by the first rank to open the broadcasts.
     ///
     /// # Errors
     /// [`MpbMismatch`](mp_core::ErrorKind::MpbMismatch) when another rank has opened them with other settings that
@@ -108,21 +68,12 @@ impl Broadcasts {
         let members = members.into();
         let (ranks, places) = (members.count(), Places::of(members));
         let machine = Machine { ranks, cores: members.cores(), payload: PAYLOAD_BYTES };
-        let forced = match (settings.shape, settings.degree) {
-            (Some(shape), _) => Some(shape),
-            (None, Some(degree)) => {
-                let refused = |error| bad_settings(LineOptionsError::Tree(error));
-                tree::Shape::new(ranks, degree).map_err(refused)?;
-                Some(Shape::of_degree(degree))
-            }
-            (None, None) => None,
-        };
-        let trees = match forced {
-            Some(shape) => Trees::both(shape, Why::Forced),
+        let trees = match settings.tree {
+            Some(shape) => Trees::both(shape, Reason::Forced),
             None => {
-                let kept = if Trees::suit(machine) { calibration::kept() } else { None };
-                let parameters = kept.map(|calibration| calibration.parameters);
-                Trees::best(machine, &places, settings.chunk_lines, parameters)
+                let chunk_lines = settings.chunk_lines.unwrap_or(CHUNK_LINES);
+                let parameters = Origin::kept(machine.suits_trees());
+                Trees::best(machine, &places, chunk_lines, parameters)
             }
         };
         Broadcasts::open_proposing(members, name, settings, machine, (&places, trees))
@@ -135,7 +86,8 @@ impl Broadcasts {
         machine: Machine,
         (places, trees): (&Places, Trees),
     ) -> mp_core::Result<Broadcasts> {
-        let Settings { chunk_lines, buffers, slots, algorithm, .. } = settings;
+        let Settings { chunk_lines, buffers, slots, broadcast, wait, .. } = settings;
+        let chunk_lines = chunk_lines.unwrap_or(CHUNK_LINES);
         let ranks = machine.ranks;
         // Room for any tree: all must take the same before they know which.
         let degree = ranks.saturating_sub(1).max(1);
@@ -162,15 +114,17 @@ impl Broadcasts {
         let trees = Trees::read(mpb.get_ref().agreed()).unwrap_or(trees);
         let [by_lines, by_chunks] = [trees.lines, trees.chunks].map(|tree| tree.outward(places));
         let by_lines = LineBcast::along(&mpb, lines, by_lines).map_err(bad_settings)?;
-        Ok(Broadcasts {
+        let mut broadcasts = Broadcasts {
             machine,
             trees,
-            forced: algorithm,
+            forced: broadcast,
             events: Events::new(),
             lines: by_lines,
             oc_bcast: OcBcast::along(&mpb, chunks, by_chunks)?,
             mpb,
-        })
+        };
+        broadcasts.set_wait(wait);
+        Ok(broadcasts)
     }
 
     /// Numbers calls together with those of the other fronts of a communicator, and compares them with those of other
@@ -196,16 +150,11 @@ impl Broadcasts {
     pub fn broadcast<T: Plain>(&mut self, message: &mut [T], root: usize) -> mp_core::Result<()> {
         self.mpb.begin(Mark::new::<T>(Kind::Broadcast, Some(message.len()), Some(root)));
         let message = bytemuck::cast_slice_mut(message);
-        let (machine, trees, bytes, forced) =
-            (self.machine, self.trees, message.len(), self.forced);
-        self.events.report("broadcast", || {
-            let choice = choose(machine, trees, bytes, forced);
-            (bytes, choice.algorithm, choice)
-        });
+        let chosen = self.choose(message.len());
         let mpb = &mut self.mpb;
-        match choose(machine, trees, bytes, forced).algorithm {
-            Algorithm::Lines => complete(self.lines.broadcast(mpb, message, root))?,
-            Algorithm::OcBcast => complete(self.oc_bcast.broadcast(mpb, message, root))?,
+        match chosen {
+            Broadcast::Lines => complete(self.lines.broadcast(mpb, message, root))?,
+            Broadcast::OcBcast => complete(self.oc_bcast.broadcast(mpb, message, root))?,
         }
         Ok(())
     }
@@ -228,12 +177,11 @@ impl Broadcasts<CheckedMpb<PolledMpb>> {
     ) -> mp_core::Result<()> {
         self.mpb.begin(Mark::new::<T>(Kind::Broadcast, Some(message.len()), Some(root)));
         let message = bytemuck::cast_slice_mut(message);
-        let choice = self.explain(message.len());
-        self.events.report("broadcast", || (choice.bytes, choice.algorithm, choice));
+        let chosen = self.choose(message.len());
         let mpb = &mut self.mpb;
-        match choice.algorithm {
-            Algorithm::Lines => self.lines.broadcast(mpb, message, root).await?,
-            Algorithm::OcBcast => self.oc_bcast.broadcast(mpb, message, root).await?,
+        match chosen {
+            Broadcast::Lines => self.lines.broadcast(mpb, message, root).await?,
+            Broadcast::OcBcast => self.oc_bcast.broadcast(mpb, message, root).await?,
         }
         Ok(())
     }
@@ -242,7 +190,19 @@ impl Broadcasts<CheckedMpb<PolledMpb>> {
 impl<M: MpbAccess> Broadcasts<M> {
     /// Returns which algorithm a message of `bytes` bytes takes, and why.
     pub fn explain(&self, bytes: usize) -> Explanation {
-        choose(self.machine, self.trees, bytes, self.forced)
+        Explanation::of_broadcast(self.machine, self.trees, bytes, self.forced)
+    }
+
+    /// Chooses the algorithm for a message of `bytes` bytes, and reports the choice.
+    #[inline(always)]
+    fn choose(&mut self, bytes: usize) -> Broadcast {
+        let (machine, trees) = (self.machine, self.trees);
+        let choice = choose(machine, bytes, self.forced);
+        self.events.report(|| {
+            let with_trees = choice.map(|by| (by, trees));
+            Explanation::new(Collective::Broadcast, bytes, machine, with_trees)
+        });
+        choice.algorithm
     }
 
     /// Returns this rank's number.
@@ -267,7 +227,7 @@ mod tests {
             let seat = |rank: usize| Some(Seat { cache: rank / each, package: 0 });
             let places = Places::of_seats(&(0..ranks).map(seat).collect::<Vec<_>>());
             let machine = Machine { ranks, cores: ranks, payload: PAYLOAD_BYTES };
-            let settings = Settings { chunk_lines: CHUNK, ..Settings::default() };
+            let settings = Settings { chunk_lines: Some(CHUNK), ..Settings::default() };
             let events = World::threads(ranks).run(|rank| {
                 let known = match rank.id() % 3 {
                     0 => None,
@@ -283,7 +243,7 @@ mod tests {
                 let mut broadcasts = Broadcasts::open_proposing(
                     rank.into(),
                     "proposed",
-                    settings,
+                    settings.clone(),
                     machine,
                     proposed,
                 )?;

@@ -18,10 +18,13 @@ mod oc_bcast;
 mod routes;
 mod trees;
 
+pub use crate::settings::Settings;
 pub use asynchronous::AsyncBroadcast;
-pub use choice::{Algorithm, Explanation, Machine, Reason, choose};
-pub use handle::{Broadcasts, Settings};
+pub use choice::Broadcast;
+pub(crate) use choice::choose;
+pub use handle::Broadcasts;
 pub use lines::{LineBcast, LineOptions, LineOptionsError};
 pub use mp_model::cla::outward::Fan;
 pub use oc_bcast::{BroadcastError, Completion, Leaves, OcBcast, Options, OptionsError};
-pub use trees::{Shape, Trees, Why};
+pub use trees::Shape;
+pub(crate) use trees::{CHUNK_LINES, Trees};

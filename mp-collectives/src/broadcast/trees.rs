@@ -17,9 +17,11 @@ use mp_model::cla::outward::{Fan, Outward};
 use mp_model::cla::search::{Load, OutwardChoice, best_outward};
 use mp_model::cla::{self, Parameters};
 
-use super::Machine;
-use crate::barrier::Origin;
+use crate::choice::{Machine, Origin, Reason, best_of};
 use crate::near::{Near, Places};
+
+/// The number of lines in a chunk, unless the settings say otherwise.
+pub(crate) const CHUNK_LINES: usize = 1024;
 
 /// The shape of a tree, whatever its root is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,24 +42,8 @@ pub struct Trees {
     /// The tree for messages in chunks.
     pub chunks: Shape,
     /// The reason for these trees.
-    pub why: Why,
+    pub why: Reason,
 }
-
-/// The reason why a tree was chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// The caller forced it.
-    Forced,
-    /// Ranks share cores, so that each level costs a wake-up.
-    Crowded,
-    /// There are so few ranks that all others are children of the root.
-    Few,
-    /// The model finds this tree best.
-    Modelled(Origin),
-}
-
-/// The number of ranks up to which the root serves all others.
-const FEW: usize = 3;
 
 /// The number of children of a rank that get chunks from its buffer. The thesis finds the whole range from there to the
 /// flat tree within a few percent of the best (figure 3.3), and up to about that number, readers of one line do not
@@ -93,14 +79,8 @@ impl Shape {
 
 impl Trees {
     /// Returns the same tree for both.
-    pub const fn both(shape: Shape, why: Why) -> Trees {
+    pub const fn both(shape: Shape, why: Reason) -> Trees {
         Trees { lines: shape, chunks: shape, why }
-    }
-
-    /// Returns whether trees can be chosen at all. Where ranks share cores, few levels matter most; few ranks have no
-    /// better tree.
-    pub(super) fn suit(machine: Machine) -> bool {
-        machine.ranks > FEW && !machine.crowded()
     }
 
     /// Returns the trees that the model finds best for ranks at these places and flags that are in caches, with this
@@ -111,12 +91,12 @@ impl Trees {
         chunk_lines: usize,
         parameters: Option<Parameters>,
     ) -> Trees {
-        if !Trees::suit(machine) {
-            let why = if machine.ranks > FEW { Why::Crowded } else { Why::Few };
+        if !machine.suits_trees() {
+            let why =
+                if machine.crowded() && machine.ranks > 3 { Reason::Crowded } else { Reason::Few };
             return Trees::both(Shape::of_degree(machine.ranks.saturating_sub(1).max(1)), why);
         }
-        let origin = if parameters.is_some() { Origin::Measured } else { Origin::Paper };
-        let parameters = parameters.unwrap_or(Parameters::SANDY_BRIDGE).with_cached_flags();
+        let (origin, parameters) = Origin::of(parameters);
         let model = cla::Machine { parameters, placement: places.finest() };
         // A tree over all ranks is not taken if groups are at most a tenth behind: the model's minimum leaves out
         // that lines which cross between groups at the same time hinder each other, and groups have the fewest.
@@ -127,37 +107,31 @@ impl Trees {
                 let OutwardChoice { between, within, predicted } = choice;
                 (predicted, Shape { near, between, within })
             };
-            let shapes = places.levels().take(if is_far { usize::MAX } else { 1 }).map(shape);
-            let better = |best: (Time, Shape), next: (Time, Shape)| match 10 * next.0 <= 11 * best.0
-            {
-                true => next,
-                false => best,
-            };
-            shapes.reduce(better).map_or(Shape::of_degree(1), |best| best.1)
+            let levels = places.levels().take(if is_far { usize::MAX } else { 1 });
+            let is_better = |next: Time, best: Time| 10 * next <= 11 * best;
+            best_of(levels, shape, is_better).unwrap_or(Shape::of_degree(1))
         };
         // With two chunks, one comes while the other one is taken.
         let load = Load::Chunks { lines: chunk_lines as u64, chunks: 2 };
         Trees {
             lines: best(Load::Line, usize::MAX),
             chunks: best(load, MOST_READERS),
-            why: Why::Modelled(origin),
+            why: Reason::Modelled(origin),
         }
     }
 
     /// Returns the word for these trees, or 0 where the model does not decide.
     pub(super) fn word(self) -> u64 {
-        let Why::Modelled(origin) = self.why else { return 0 };
-        let measured = u64::from(origin == Origin::Measured);
-        self.lines.word() | self.chunks.word() << 24 | measured << 48 | 1 << 63
+        let Reason::Modelled(origin) = self.why else { return 0 };
+        self.lines.word() | self.chunks.word() << 24 | origin.bit() << 48 | 1 << 63
     }
 
     /// Returns the trees that a word stands for, if any. The trees of any word are valid.
     pub(super) fn read(word: u64) -> Option<Trees> {
-        let origin = if word >> 48 & 1 == 1 { Origin::Measured } else { Origin::Paper };
         (word >> 63 == 1).then(|| Trees {
             lines: Shape::read(word, Fan::Lambda),
             chunks: Shape::read(word >> 24, Fan::Degree),
-            why: Why::Modelled(origin),
+            why: Reason::Modelled(Origin::read(word >> 48)),
         })
     }
 }
@@ -175,22 +149,6 @@ impl fmt::Display for Shape {
                 write!(f, "tree of {within} for {near}, and of {between} between these groups")
             }
         }
-    }
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Why::Forced => "forced",
-            Why::Crowded => "flat, because each level costs a wake-up",
-            Why::Few => "flat, for so few ranks",
-            Why::Modelled(Origin::Measured) => {
-                "which the cache-line-aware model finds best for this machine"
-            }
-            Why::Modelled(Origin::Paper) => {
-                "which the cache-line-aware model finds best for the paper's Sandy Bridge"
-            }
-        })
     }
 }
 
@@ -216,11 +174,11 @@ mod tests {
     fn trees_are_flat_for_few_ranks_and_where_ranks_share_cores() {
         let flat = |ranks, cores| best(&Places::unknown(ranks), cores, None);
         for (ranks, cores, degree) in [(0, 1, 1), (1, 1, 1), (2, 1, 1), (2, 2, 1), (3, 2, 2)] {
-            assert_eq!(flat(ranks, cores), Trees::both(Shape::of_degree(degree), Why::Few));
+            assert_eq!(flat(ranks, cores), Trees::both(Shape::of_degree(degree), Reason::Few));
         }
         for (ranks, cores) in [(9, 8), (48, 2), (48, 47)] {
             let shape = Shape::of_degree(ranks - 1);
-            assert_eq!(flat(ranks, cores), Trees::both(shape, Why::Crowded));
+            assert_eq!(flat(ranks, cores), Trees::both(shape, Reason::Crowded));
         }
         assert_eq!(flat(48, 47).word(), 0);
     }
@@ -240,14 +198,14 @@ mod tests {
         assert_eq!(one.lines, Shape { near: Near::All, between: lambda(1), within: lambda(2) });
         assert_eq!((one.chunks.near, one.chunks.within), (Near::All, Fan::Degree(7)));
         let phi = best(&Places::unknown(48), 48, Some(Parameters::XEON_PHI));
-        assert_eq!((phi.lines.within, phi.why), (lambda(2), Why::Modelled(Origin::Measured)));
+        assert_eq!((phi.lines.within, phi.why), (lambda(2), Reason::Modelled(Origin::Measured)));
         assert_eq!(predicted(one, &Places::unknown(48)), 333);
         for (count, each, nanos) in [(4, 4, 352), (2, 8, 317), (2, 64, 502), (8, 16, 558)] {
             let places = packages(count, each);
             let trees = best(&places, count * each, None);
             assert_eq!((trees.lines.near, predicted(trees, &places)), (Near::Caches, nanos));
             assert_eq!(trees.chunks.near, Near::Caches, "{count} of {each}");
-            assert_eq!(trees.why, Why::Modelled(Origin::Paper));
+            assert_eq!(trees.why, Reason::Modelled(Origin::Paper));
         }
         // If a package has several caches, ranks are far from each other if they have different caches.
         let seat = |rank: usize| Some(Seat { cache: rank / 4, package: rank / 8 });

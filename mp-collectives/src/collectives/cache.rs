@@ -6,22 +6,27 @@
 //! at the structure's type, the borrow of the slot, and a look at the flag that says whether calls are compared. What
 //! checks and events need is prepared only when they are on.
 
-use mp_core::{Call, Callers, Calls, Error, ErrorKind, Place, Recipient, Result};
 use std::cell::{RefCell, RefMut};
 use std::ops::Range;
 use std::sync::Arc;
 
+use mp_core::{Call, Callers, Calls, Error, ErrorKind, Place, Recipient, Result};
+
 use crate::communicator::Communicator;
+use crate::communicator::error::{lost, not_sent};
 use crate::errors::bad_call;
 
-use super::Settings;
 use crate::barrier::Barriers;
 use crate::broadcast::Broadcasts;
 use crate::calls::Board;
-use crate::communicator::error::{lost, not_sent};
+use crate::choice::Origin;
 use crate::exchange::Exchanges;
+use crate::explanation::{Collective, Explanation};
 use crate::members::{Members, names};
+use crate::near::Places;
+use crate::nonblocking;
 use crate::reduce::Reductions;
+use crate::settings::Settings;
 
 /// A front that is opened at the first call and closed with the communicator.
 type Slot<F> = RefCell<Option<F>>;
@@ -65,19 +70,10 @@ impl OutOfStep {
     }
 }
 
-/// Settings, and the number of ranks that they are for.
-struct HandedDown {
-    ranks: usize,
-    settings: Settings,
-}
-
 impl Fronts {
     #[inline(always)]
     pub(super) fn of(communicator: &Communicator) -> Result<&Fronts> {
         communicator.joint().keep(|joint| {
-            let ranks = communicator.size();
-            let handed_down = joint.handed_down::<HandedDown>();
-            let settings = handed_down.map(|of| of.settings.clone().of_part(of.ranks, ranks));
             let (rank, members) = (joint.rank(), joint.world_ranks());
             let board = Arc::new(Board::new(rank, members, joint.name("called"), joint.title()));
             Ok(Fronts {
@@ -87,7 +83,7 @@ impl Fronts {
                 reductions: RefCell::default(),
                 barriers: RefCell::default(),
                 exchanges: RefCell::default(),
-                settings: settings.unwrap_or_default().into(),
+                settings: Settings::of(communicator).into(),
             })
         })
     }
@@ -110,11 +106,46 @@ impl Fronts {
         take(&self.broadcasts)?.take();
         take(&self.reductions)?.take();
         take(&self.exchanges)?.take();
-        let joint = of.joint();
-        joint.set_check(settings.check);
-        joint.hand_down(HandedDown { ranks: of.size(), settings: settings.clone() });
+        nonblocking::close(of)?;
+        of.joint().set_check(settings.check);
+        settings.clone().set(of);
         self.settings.replace(settings);
         Ok(())
+    }
+
+    pub(super) fn explain(
+        &self,
+        of: &Communicator,
+        collective: Collective,
+        bytes: usize,
+    ) -> Result<Explanation> {
+        let (rank, ranks) = (of.joint().rank(), of.joint().world_ranks());
+        let (members, settings) = (Members::of(&rank, &ranks), self.settings.borrow());
+        let places = match (&settings.placement, collective) {
+            (Some(placement), Collective::Barrier) => Places::given(placement.clone()),
+            _ => Places::of(members),
+        };
+        let parameters = Origin::kept(true);
+        let opened = match collective {
+            Collective::Barrier => take(&self.barriers)?.as_ref().map(Barriers::explain),
+            Collective::Broadcast => {
+                take(&self.broadcasts)?.as_ref().map(|front| front.explain(bytes))
+            }
+            Collective::Gather
+            | Collective::Scatter
+            | Collective::AllGather
+            | Collective::AllToAll => {
+                take(&self.exchanges)?.as_ref().map(|front| front.explain(collective, bytes))
+            }
+            _ => take(&self.reductions)?.as_ref().map(|front| front.explain(collective, bytes)),
+        };
+        Ok(match opened {
+            Some(explanation) => explanation.predicted(&places, parameters),
+            None => {
+                let cores = members.cores();
+                Explanation::of(collective, bytes, &places, cores, parameters, &settings)
+            }
+        })
     }
 
     /// Compares what each rank sends to each other rank with what that rank expects, where ranks [check](super::Check)
@@ -213,7 +244,7 @@ pub(super) trait Front: Sized {
 }
 
 macro_rules! front {
-    ($front:ident, $slot:ident, $settings:ident) => {
+    ($front:ident, $slot:ident) => {
         impl Front for $front {
             const NAME: &'static str = stringify!($slot);
 
@@ -228,8 +259,7 @@ macro_rules! front {
                 settings: &Settings,
                 board: &Arc<Board>,
             ) -> mp_core::Result<Self> {
-                let mut front = $front::open(members, name, settings.$settings.clone())?;
-                front.set_wait(settings.wait);
+                let mut front = $front::open(members, name, settings.clone())?;
                 front.watch(board);
                 Ok(front)
             }
@@ -237,10 +267,10 @@ macro_rules! front {
     };
 }
 
-front!(Barriers, barriers, barrier);
-front!(Broadcasts, broadcasts, broadcast);
-front!(Reductions, reductions, reduce);
-front!(Exchanges, exchanges, exchange);
+front!(Barriers, barriers);
+front!(Broadcasts, broadcasts);
+front!(Reductions, reductions);
+front!(Exchanges, exchanges);
 
 /// Makes a call of a front and opens the front first if necessary. `signature` is what the ranks compare, if they do.
 #[inline(always)]

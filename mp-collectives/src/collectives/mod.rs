@@ -40,7 +40,8 @@
 //!
 //! Each kind of operation opens [message passing buffers](mp_core::mpb) of the communicator's ranks at its first call;
 //! they are closed with the communicator. The [`Settings`] determine how much memory they need and which algorithms
-//! they use. A program can [listen](crate::CHOICE_TARGET) to learn which algorithms were chosen.
+//! they use. [`explain`](Communicator::explain) says which algorithms are chosen, and why; a program can also
+//! [listen](crate::CHOICE_TARGET) to learn of each choice.
 //!
 //! # Errors
 //! All methods can return the following. [`PeerLost`](mp_core::ErrorKind::PeerLost) when a rank of the communicator was
@@ -55,7 +56,6 @@
 //! also [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer) and [`RankMissing`](mp_core::ErrorKind::RankMissing).
 
 mod cache;
-mod settings;
 
 use std::cell::RefMut;
 
@@ -63,16 +63,19 @@ use crate::communicator::Communicator;
 use mp_core::{Call, Plain, Result};
 
 use self::cache::{Fronts, call, failed};
-pub use self::settings::{CHECK_VARIABLE, Check, Settings};
 pub use crate::arguments::{AllBlocks, AllBlocksMut, At, InPlace, OwnBlock, OwnPlace, SentBlocks};
 use crate::arguments::{Cut, at_root};
 use crate::barrier::Barriers;
 use crate::broadcast::Broadcasts;
 use crate::calls::Kind;
+pub use crate::choice::{Machine, Origin, Reason};
+pub use crate::communicator::{CHECK_VARIABLE, Check};
 use crate::exchange::{Exchanges, all_to_all_blocks};
+pub use crate::explanation::{Algorithm, Candidate, Collective, Explanation};
 use crate::layout::Blocks;
 pub use crate::layout::packed;
 use crate::reduce::{Operation, Reductions};
+pub use crate::settings::Settings;
 use crate::signature;
 
 /// Collective operations: see [`collectives`](crate::collectives).
@@ -83,7 +86,7 @@ impl Communicator {
     /// See [above](crate::collectives#errors).
     #[inline]
     pub fn barrier(&self) -> Result<()> {
-        let signature = |settings: &Settings| signature::barrier("barrier", &settings.barrier);
+        let signature = |settings: &Settings| signature::barrier("barrier", settings);
         call(self, signature, None, Barriers::wait)?;
         Ok(())
     }
@@ -108,7 +111,7 @@ impl Communicator {
     /// See [above](crate::collectives#errors).
     #[inline]
     pub fn arrive(&self) -> Result<Arrived<'_>> {
-        let signature = |settings: &Settings| signature::barrier("arrive", &settings.barrier);
+        let signature = |settings: &Settings| signature::barrier("arrive", settings);
         let barriers =
             call(self, signature, None, |front: &mut Barriers| front.arrive().map(drop))?;
         Ok(Arrived { communicator: self, barriers })
@@ -124,9 +127,8 @@ impl Communicator {
     #[inline]
     pub fn broadcast<T: Plain>(&self, message: &mut [T], root: usize) -> Result<()> {
         let count = message.len();
-        let signature = |settings: &Settings| {
-            signature::broadcast::<T>("broadcast", count, root, &settings.broadcast)
-        };
+        let signature =
+            |settings: &Settings| signature::broadcast::<T>("broadcast", count, root, settings);
         call(self, signature, Some(root), |front: &mut Broadcasts| front.broadcast(message, root))?;
         Ok(())
     }
@@ -205,7 +207,7 @@ impl Communicator {
     /// other rank is its own block.
     ///
     /// # Errors
-    /// See [above](crate::collectives#errors). [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank) when there is
+    /// See [above](crate::collectives#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is
     /// no such root. Also fails when the blocks do not fit the buffers.
     #[inline]
     pub fn gather<T: Plain>(
@@ -231,7 +233,7 @@ impl Communicator {
     /// and the buffer of any other rank receives its own block.
     ///
     /// # Errors
-    /// See [above](crate::collectives#errors). [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank) when there is
+    /// See [above](crate::collectives#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is
     /// no such root. Also fails when the blocks do not fit the buffers.
     #[inline]
     pub fn scatter<T: Plain, A>(
@@ -321,7 +323,7 @@ impl Communicator {
                 Blocks::Equal => (Kind::ReduceScatter, None),
                 Blocks::At(ranges) => (Kind::ReduceScatter.varcount(), Some(ranges)),
             };
-            signature::reduction::<T, O>(kind.name(), count, None, ranges, &settings.reduce)
+            signature::reduction::<T, O>(kind.name(), count, None, ranges, settings)
         };
         call(self, signature, None, |front: &mut Reductions| {
             front.reduce_scatter_of(cut, blocks, &operation)
@@ -329,24 +331,24 @@ impl Communicator {
         Ok(())
     }
 
-    /// Sets how collective operations are done, from the next call on. All ranks must call this with the same settings,
-    /// between the same operations.
+    /// Sets how collective operations are done, blocking and nonblocking, from the next call on. All ranks must call
+    /// this with the same settings, between the same operations. Waits for the nonblocking operations that were called
+    /// before.
     ///
     /// Communicators that are made from this one afterwards, and their own descendants, inherit the settings until
     /// other settings are set for them; existing communicators keep theirs. Settings that depend on the number of ranks
-    /// (a barrier's rounds and placement) are inherited only by communicators with the same number of ranks. A
-    /// broadcast's degree is limited to the greatest possible.
+    /// (a barrier's rounds and placement) are inherited only by communicators with the same number of ranks.
     ///
     /// ```
     /// use onchip::collectives::{Check, Settings};
-    /// use onchip::reduce::{self, AllReduce, Order, Sum};
+    /// use onchip::reduce::{Order, Sum};
     /// use onchip::{Communicator, ErrorKind};
     ///
     /// onchip::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);
     ///     // In the order of ranks, whatever their number and the vector's length.
-    ///     let reduce = reduce::Settings { order: Order::Ranks, ..Default::default() };
-    ///     world.set_collectives(Settings { reduce, check: Check::On, ..Default::default() })?;
+    ///     let order = Order::Ranks;
+    ///     world.set_collectives(Settings { order, check: Check::On, ..Default::default() })?;
     ///     let mut sum = vec![0.1; 5 + rank.id() / 2];
     ///     match world.all_reduce(&mut sum, Sum).unwrap_err().kind() {
     ///         ErrorKind::CallsDiffer(calls) => assert_eq!(
@@ -362,9 +364,41 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// [`BadCall`](mp_core::ErrorKind::BadCall) when called inside an operation.
+    /// [`BadCall`](mp_core::ErrorKind::BadCall) when called inside an operation, or while the value that
+    /// [`nonblocking`](Communicator::nonblocking) returned is still kept.
     pub fn set_collectives(&self, settings: Settings) -> Result<()> {
         Fronts::of(self)?.set(self, settings)
+    }
+
+    /// Returns how an operation of `bytes` bytes runs, and why: which algorithm is chosen, which others there are, and
+    /// what the cache-line-aware model predicts for each. For an operation with a block for each rank, this is the
+    /// length of the longest block.
+    ///
+    /// Before the first call of an operation of this kind, this is what the rank itself would choose. From then on it
+    /// is what the ranks have agreed on. The model uses the [calibration](crate::calibration) of this machine, if one
+    /// is kept.
+    ///
+    /// ```
+    /// use onchip::Communicator;
+    /// use onchip::collectives::{Algorithm, Collective};
+    /// use onchip::exchange::Way;
+    ///
+    /// onchip::World::threads(2).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     let gather = world.explain(Collective::Gather, 8)?;
+    ///     assert_eq!(gather.algorithm, Algorithm::Exchange(Way::Lines));
+    ///     if rank.id() == 0 {
+    ///         println!("{gather}");
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), onchip::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BadCall`](mp_core::ErrorKind::BadCall) when called inside an operation of this kind.
+    pub fn explain(&self, collective: Collective, bytes: usize) -> Result<Explanation> {
+        Fronts::of(self)?.explain(self, collective, bytes)
     }
 }
 
@@ -381,7 +415,7 @@ fn exchange_signature<T: Plain>(
             false => (kind, Some(count)),
             true => (kind.varcount(), None),
         };
-        signature::exchange::<T>(kind.name(), count, root, &settings.exchange)
+        signature::exchange::<T>(kind.name(), count, root, settings)
     }
 }
 
@@ -394,7 +428,7 @@ fn reduction_signature<T: Plain, O>(
     root: Option<usize>,
 ) -> impl FnOnce(&Settings) -> Call + use<T, O> {
     let count = vector.len();
-    move |settings| signature::reduction::<T, O>(name, count, root, None, &settings.reduce)
+    move |settings| signature::reduction::<T, O>(name, count, root, None, settings)
 }
 
 /// A barrier at which this rank has arrived and for which it has yet to wait. If it does not wait, its next barrier

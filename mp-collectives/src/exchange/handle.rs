@@ -2,20 +2,23 @@
 
 use std::sync::Arc;
 
-use mp_core::mpb::{MpbAccess, complete};
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
 
 use super::traffic::{AllGather, AllToAll, Gather, Scatter, Traffic};
 use super::ways::Rings;
-use super::{Blocks, Explanation, Machine, Settings, Way, WayToAll, Ways};
+use super::{Blocks, Way, WayToAll, Ways};
 use crate::arguments::{AllBlocksMut, Cut, OwnBlock, OwnPlace, SentBlocks, at_root};
 use crate::calls::{Board, CheckedMpb, Kind, Mark};
+use crate::choice::Machine;
 use crate::errors::bad_settings;
 use crate::events::Events;
+use crate::explanation::{Collective, Explanation};
 use crate::members::{Members, names};
 use crate::nonblocking::{PolledMpb, Waits};
 use crate::pairs::Pairs;
+use crate::settings::Settings;
+use mp_core::mpb::{MpbAccess, complete};
 
 /// One rank's part in the exchanges of its world, or of [some ranks](Members).
 ///
@@ -82,13 +85,15 @@ impl Exchanges {
         let members = members.into();
         let (ranks, cores) = (members.count(), members.cores());
         let machine = Machine { ranks, cores, payload: PAYLOAD_BYTES };
-        let rings = Rings::of(members, settings)?;
-        let lines = Ways::lines_with(machine, settings, rings)
+        let rings = Rings::of(members, &settings)?;
+        let lines = Ways::lines_with(machine, &settings, rings)
             .ok_or_else(|| bad_settings("exchanges that take more lines than there can be"))?;
         let mpbs = Mpbs::lines(lines).growing_from(Pairs::near_lines(ranks));
         let mpb = CheckedMpb::new(members.private_mpb(names::EXCHANGES, name, mpbs)?);
-        let ways = Ways::with_rings(&mpb, cores, settings, rings).map_err(bad_settings)?;
-        Ok(Exchanges { mpb, ways, events: Events::new() })
+        let ways = Ways::with_rings(&mpb, cores, &settings, rings).map_err(bad_settings)?;
+        let mut exchanges = Exchanges { mpb, ways, events: Events::new() };
+        exchanges.set_wait(settings.wait);
+        Ok(exchanges)
     }
 
     /// Numbers calls together with those of the other fronts of a communicator, and compares them with those of other
@@ -127,10 +132,10 @@ impl Exchanges {
         blocks: Blocks<'_>,
         root: usize,
     ) -> mp_core::Result<()> {
-        let count = own.map_or_else(|| self.at_root(all.len(), root), <[T]>::len);
-        self.begin(Mark::of_blocks::<T>(Kind::Gather, blocks.may_differ(), count, Some(root)));
-        let mut traffic = Gather::of(&self.mpb, own, all, blocks, root)?;
-        self.exchange(&mut traffic)
+        let count = own.map_or_else(|| at_root(all.len(), self.place(), root), <[T]>::len);
+        self.mpb.begin(Mark::of_blocks::<T>(Kind::Gather, blocks.may_differ(), count, Some(root)));
+        let mut traffic = Gather::new(&self.mpb, own, all, blocks, root)?;
+        self.exchange(Collective::Gather, &mut traffic)
     }
 
     /// Scatters the root's blocks to the ranks. All ranks call this with room for the same number of elements, unless
@@ -159,11 +164,11 @@ impl Exchanges {
     ) -> mp_core::Result<()> {
         let count = match &cut {
             Cut::Apart { own, .. } => own.len(),
-            Cut::InPlace(buffer) => self.at_root(buffer.len(), root),
+            Cut::InPlace(buffer) => at_root(buffer.len(), self.place(), root),
         };
-        self.begin(Mark::of_blocks::<T>(Kind::Scatter, blocks.may_differ(), count, Some(root)));
-        let mut traffic = Scatter::of(&self.mpb, cut, blocks, root)?;
-        self.exchange(&mut traffic)
+        self.mpb.begin(Mark::of_blocks::<T>(Kind::Scatter, blocks.may_differ(), count, Some(root)));
+        let mut traffic = Scatter::new(&self.mpb, cut, blocks, root)?;
+        self.exchange(Collective::Scatter, &mut traffic)
     }
 
     /// Gathers the blocks of all ranks at every rank. All ranks call this with the same number of elements of their
@@ -190,8 +195,8 @@ impl Exchanges {
         blocks: Blocks<'_>,
     ) -> mp_core::Result<()> {
         let count = own.map_or_else(|| all.len() / self.mpb.ranks(), <[T]>::len);
-        self.begin(Mark::of_blocks::<T>(Kind::AllGather, blocks.may_differ(), count, None));
-        let traffic = AllGather::of(&self.mpb, own, all, blocks)?;
+        self.mpb.begin(Mark::of_blocks::<T>(Kind::AllGather, blocks.may_differ(), count, None));
+        let traffic = AllGather::new(&self.mpb, own, all, blocks)?;
         self.exchange_to_all(traffic)
     }
 
@@ -217,19 +222,14 @@ impl Exchanges {
         received: (&mut [T], Blocks<'_>),
     ) -> mp_core::Result<()> {
         let (count, differ) = all_to_all_blocks(&sent, &received);
-        self.begin(Mark::of_blocks::<T>(Kind::AllToAll, differ, count, None));
-        let mut traffic = AllToAll::of(&self.mpb, sent, received)?;
-        self.exchange(&mut traffic)
+        self.mpb.begin(Mark::of_blocks::<T>(Kind::AllToAll, differ, count, None));
+        let mut traffic = AllToAll::new(&self.mpb, sent, received)?;
+        self.exchange(Collective::AllToAll, &mut traffic)
     }
 
-    /// Returns by which way a block of `bytes` bytes for one rank goes, and why.
-    pub fn explain(&self, bytes: usize) -> Explanation<Way> {
-        self.ways.explain(bytes)
-    }
-
-    /// Returns the same for a block that goes to all ranks, in all-gathers.
-    pub fn explain_to_all(&self, bytes: usize) -> Explanation<WayToAll> {
-        self.ways.explain_to_all(bytes)
+    /// Returns by which way a block of `bytes` bytes goes in a gather, scatter, all-gather or all-to-all, and why.
+    pub fn explain(&self, collective: Collective, bytes: usize) -> Explanation {
+        self.ways.explain(collective, bytes)
     }
 
     /// Returns this rank's number.
@@ -237,23 +237,19 @@ impl Exchanges {
         self.mpb.rank()
     }
 
-    /// Returns the number of elements in a block, where only the root's buffer has room for the blocks of all ranks.
-    fn at_root(&self, all: usize, root: usize) -> usize {
-        at_root(all, (self.mpb.rank(), self.mpb.ranks()), root)
-    }
-
-    #[inline(always)]
-    fn begin(&mut self, mark: Mark) {
-        self.mpb.begin(mark);
+    /// Returns this rank's number, and the number of ranks.
+    fn place(&self) -> (usize, usize) {
+        (self.mpb.rank(), self.mpb.ranks())
     }
 
     #[inline]
-    fn exchange<T: Traffic>(&mut self, traffic: &mut T) -> mp_core::Result<()> {
+    fn exchange<T: Traffic>(
+        &mut self,
+        collective: Collective,
+        traffic: &mut T,
+    ) -> mp_core::Result<()> {
         let Exchanges { mpb, ways, events } = self;
-        events.report("exchange", || {
-            let choice = ways.explain(traffic.extremes().most);
-            (choice.bytes, choice.way, choice)
-        });
+        events.report(|| ways.choice(collective, traffic.extremes().most));
         // The shortest ones without a future around theirs.
         match ways.way(traffic.extremes()) {
             Some(Way::Lines) => complete(ways.lines.exchange(mpb, traffic)),
@@ -264,10 +260,7 @@ impl Exchanges {
     #[inline]
     fn exchange_to_all(&mut self, mut traffic: AllGather<'_>) -> mp_core::Result<()> {
         let (Exchanges { mpb, ways, events }, traffic) = (self, &mut traffic);
-        events.report("all_gather", || {
-            let choice = ways.explain_to_all(traffic.extremes().most);
-            (choice.bytes, choice.way, choice)
-        });
+        events.report(|| ways.choice(Collective::AllGather, traffic.extremes().most));
         match ways.way_to_all(traffic.extremes()) {
             Some(WayToAll::Lines) => complete(ways.lines.exchange(mpb, traffic)),
             _ => complete(ways.all_gather(mpb, traffic)),
@@ -292,21 +285,19 @@ impl Exchanges<CheckedMpb<PolledMpb>> {
         self.mpb.begin(mark);
     }
 
-    pub(crate) async fn run<T: Traffic>(&mut self, traffic: &mut T) -> mp_core::Result<()> {
+    pub(crate) async fn run<T: Traffic>(
+        &mut self,
+        collective: Collective,
+        traffic: &mut T,
+    ) -> mp_core::Result<()> {
         let Exchanges { mpb, ways, events } = self;
-        events.report("exchange", || {
-            let choice = ways.explain(traffic.extremes().most);
-            (choice.bytes, choice.way, choice)
-        });
+        events.report(|| ways.choice(collective, traffic.extremes().most));
         ways.exchange(mpb, traffic).await
     }
 
     pub(crate) async fn run_to_all(&mut self, mut traffic: AllGather<'_>) -> mp_core::Result<()> {
         let Exchanges { mpb, ways, events } = self;
-        events.report("all_gather", || {
-            let choice = ways.explain_to_all(traffic.extremes().most);
-            (choice.bytes, choice.way, choice)
-        });
+        events.report(|| ways.choice(Collective::AllGather, traffic.extremes().most));
         ways.all_gather(mpb, &mut traffic).await
     }
 }

@@ -28,14 +28,16 @@ mod ways;
 pub use crate::arguments::{
     AllBlocks, AllBlocksMut, At, Cut, InPlace, OwnBlock, OwnPlace, SentBlocks,
 };
-pub use crate::broadcast::{LineOptionsError, Machine};
+pub use crate::broadcast::LineOptionsError;
 pub use crate::layout::{Blocks, Extremes, LayoutError, packed};
 pub use crate::reduce::ReduceOptionsError;
+pub use crate::settings::Settings;
 pub use all_gather::SharedAllGather;
-pub use choice::{Explanation, Reason, Way, WayToAll, choose, choose_to_all};
+pub use choice::{Way, WayToAll};
+pub(crate) use choice::{choose, choose_to_all};
 pub use chunks::{ChunkExchange, ChunkOptions};
 pub use handle::Exchanges;
 pub(crate) use handle::all_to_all_blocks;
 pub use lines::LineExchange;
 pub use traffic::{AllGather, AllToAll, ExchangeError, Gather, Scatter, Traffic};
-pub use ways::{Settings, Ways, WaysError};
+pub use ways::{Ways, WaysError};

@@ -5,9 +5,8 @@
 //! in one call. A block is read, chunk by chunk, before what comes from the same rank is written, so that an all-to-all
 //! in place needs no other memory.
 
-use mp_core::ErrorKind;
-use mp_core::Plain;
 use mp_core::mpb::MpbAccess;
+use mp_core::{ErrorKind, Plain};
 use thiserror::Error;
 
 use crate::arguments::Cut;
@@ -81,64 +80,29 @@ impl<'a> Gather<'a> {
     /// Creates a gather in which each rank's own block goes to the root's `all`. At other ranks, `all` and `blocks` are
     /// ignored.
     ///
-    /// # Errors
-    /// [`ExchangeError`].
-    #[inline]
-    pub fn new<T: Plain>(
-        mpb: &impl MpbAccess,
-        own: &'a [T],
-        all: &'a mut [T],
-        blocks: Blocks<'a>,
-        root: usize,
-    ) -> Result<Self, ExchangeError> {
-        let (me, ranks) = (mpb.rank(), mpb.ranks());
-        check_root(root, ranks)?;
-        if me != root {
-            return Ok(Gather(Gathering::Other { root, own: bytemuck::cast_slice(own) }));
-        }
-        let lengths = (own.len(), all.len());
-        let layout = Layout::with_own(blocks, (me, ranks), lengths, size_of::<T>())?;
-        let (own, all) = (Some(bytemuck::cast_slice(own)), bytemuck::cast_slice_mut(all));
-        Ok(Gather(Gathering::Root { me, own, all, layout }))
-    }
-
-    /// Creates a gather in place. The root's buffer has room for all blocks and already holds the root's own block in
-    /// its place. The buffer of any other rank is the block that it sends.
+    /// Without a buffer for the own block, the gather is in place: the root's `all` already holds the root's own block,
+    /// and the `all` of any other rank is the block that it sends.
     ///
     /// # Errors
     /// [`ExchangeError`].
     #[inline]
-    pub fn in_place<T: Plain>(
-        mpb: &impl MpbAccess,
-        buffer: &'a mut [T],
-        blocks: Blocks<'a>,
-        root: usize,
-    ) -> Result<Self, ExchangeError> {
-        let (me, ranks) = (mpb.rank(), mpb.ranks());
-        check_root(root, ranks)?;
-        if me != root {
-            return Ok(Gather(Gathering::Other { root, own: bytemuck::cast_slice(buffer) }));
-        }
-        let layout = Layout::of_buffer(blocks, ranks, buffer.len(), size_of::<T>())?;
-        let all = bytemuck::cast_slice_mut(buffer);
-        Ok(Gather(Gathering::Root { me, own: None, all, layout }))
-    }
-}
-
-impl<'a> Gather<'a> {
-    /// Creates a gather of the rank's own block, or in place if there is none.
-    #[inline(always)]
-    pub(crate) fn of<T: Plain>(
+    pub fn new<T: Plain>(
         mpb: &impl MpbAccess,
         own: Option<&'a [T]>,
         all: &'a mut [T],
         blocks: Blocks<'a>,
         root: usize,
     ) -> Result<Self, ExchangeError> {
-        match own {
-            Some(own) => Self::new(mpb, own, all, blocks, root),
-            None => Self::in_place(mpb, all, blocks, root),
+        let (me, ranks) = (mpb.rank(), mpb.ranks());
+        check_root(root, ranks)?;
+        if me != root {
+            let own = own.unwrap_or(all);
+            return Ok(Gather(Gathering::Other { root, own: bytemuck::cast_slice(own) }));
         }
+        let lengths = (own.map(<[T]>::len), all.len());
+        let layout = Layout::new(blocks, (me, ranks), lengths, size_of::<T>())?;
+        let (own, all) = (own.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(all));
+        Ok(Gather(Gathering::Root { me, own, all, layout }))
     }
 }
 
@@ -186,66 +150,33 @@ enum Scattering<'a> {
 }
 
 impl<'a> Scatter<'a> {
-    /// Creates a scatter in which the blocks of the root's `all` go to each rank's own buffer. At other ranks, `all`
-    /// and `blocks` are ignored.
+    /// Creates a scatter in which the blocks of the root's buffer go to each rank's own. At other ranks, `blocks` and
+    /// the buffer of all blocks are ignored. In place, the root's buffer keeps the root's own block, and the buffer of
+    /// any other rank receives its block.
     ///
     /// # Errors
     /// [`ExchangeError`].
     #[inline]
     pub fn new<T: Plain>(
         mpb: &impl MpbAccess,
-        all: &'a [T],
-        own: &'a mut [T],
-        blocks: Blocks<'a>,
-        root: usize,
-    ) -> Result<Self, ExchangeError> {
-        let (me, ranks) = (mpb.rank(), mpb.ranks());
-        check_root(root, ranks)?;
-        if me != root {
-            return Ok(Scatter(Scattering::Other { root, own: bytemuck::cast_slice_mut(own) }));
-        }
-        let lengths = (own.len(), all.len());
-        let layout = Layout::with_own(blocks, (me, ranks), lengths, size_of::<T>())?;
-        let (all, own) = (bytemuck::cast_slice(all), Some(bytemuck::cast_slice_mut(own)));
-        Ok(Scatter(Scattering::Root { me, all, own, layout }))
-    }
-
-    /// Creates a scatter in place. The root's buffer holds the blocks of all ranks and keeps the root's own block. The
-    /// buffer of any other rank receives its block.
-    ///
-    /// # Errors
-    /// [`ExchangeError`].
-    #[inline]
-    pub fn in_place<T: Plain>(
-        mpb: &impl MpbAccess,
-        buffer: &'a mut [T],
-        blocks: Blocks<'a>,
-        root: usize,
-    ) -> Result<Self, ExchangeError> {
-        let (me, ranks) = (mpb.rank(), mpb.ranks());
-        check_root(root, ranks)?;
-        if me != root {
-            return Ok(Scatter(Scattering::Other { root, own: bytemuck::cast_slice_mut(buffer) }));
-        }
-        let layout = Layout::of_buffer(blocks, ranks, buffer.len(), size_of::<T>())?;
-        let all = bytemuck::cast_slice(buffer);
-        Ok(Scatter(Scattering::Root { me, all, own: None, layout }))
-    }
-}
-
-impl<'a> Scatter<'a> {
-    /// Creates a scatter to a buffer of the rank's own, or in place.
-    #[inline(always)]
-    pub(crate) fn of<T: Plain>(
-        mpb: &impl MpbAccess,
         cut: Cut<'a, T>,
         blocks: Blocks<'a>,
         root: usize,
     ) -> Result<Self, ExchangeError> {
-        match cut {
-            Cut::Apart { all, own } => Self::new(mpb, all, own, blocks, root),
-            Cut::InPlace(buffer) => Self::in_place(mpb, buffer, blocks, root),
+        let (me, ranks) = (mpb.rank(), mpb.ranks());
+        check_root(root, ranks)?;
+        if me != root {
+            let (Cut::Apart { own, .. } | Cut::InPlace(own)) = cut;
+            return Ok(Scatter(Scattering::Other { root, own: bytemuck::cast_slice_mut(own) }));
         }
+        let (all, own) = match cut {
+            Cut::Apart { all, own } => (all, Some(own)),
+            Cut::InPlace(all) => (&*all, None),
+        };
+        let lengths = (own.as_ref().map(|own| own.len()), all.len());
+        let layout = Layout::new(blocks, (me, ranks), lengths, size_of::<T>())?;
+        let (all, own) = (bytemuck::cast_slice(all), own.map(bytemuck::cast_slice_mut));
+        Ok(Scatter(Scattering::Root { me, all, own, layout }))
     }
 }
 
@@ -292,58 +223,28 @@ pub struct AllGather<'a> {
 }
 
 impl<'a> AllGather<'a> {
-    /// Creates an all-gather in which each rank's own block goes to the `all` of every rank.
+    /// Creates an all-gather in which each rank's own block goes to the `all` of every rank. Without a buffer for it, it
+    /// is already in its place there.
     ///
     /// # Errors
     /// [`ExchangeError::Layout`].
     #[inline]
     pub fn new<T: Plain>(
         mpb: &impl MpbAccess,
-        own: &'a [T],
+        own: Option<&'a [T]>,
         all: &'a mut [T],
         blocks: Blocks<'a>,
     ) -> Result<Self, ExchangeError> {
-        let (me, lengths) = (mpb.rank(), (own.len(), all.len()));
-        let layout = Layout::with_own(blocks, (me, mpb.ranks()), lengths, size_of::<T>())?;
-        let (own, all) = (Some(bytemuck::cast_slice(own)), bytemuck::cast_slice_mut(all));
+        let (me, lengths) = (mpb.rank(), (own.map(<[T]>::len), all.len()));
+        let layout = Layout::new(blocks, (me, mpb.ranks()), lengths, size_of::<T>())?;
+        let (own, all) = (own.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(all));
         Ok(AllGather { me, own, all, layout })
-    }
-
-    /// Creates an all-gather in which each rank's own block is already in its place.
-    ///
-    /// # Errors
-    /// [`ExchangeError::Layout`].
-    #[inline]
-    pub fn in_place<T: Plain>(
-        mpb: &impl MpbAccess,
-        all: &'a mut [T],
-        blocks: Blocks<'a>,
-    ) -> Result<Self, ExchangeError> {
-        let layout = Layout::of_buffer(blocks, mpb.ranks(), all.len(), size_of::<T>())?;
-        let all = bytemuck::cast_slice_mut(all);
-        Ok(AllGather { me: mpb.rank(), own: None, all, layout })
     }
 
     /// Returns the block that goes to all others.
     #[inline]
     pub(super) fn own(&self) -> &[u8] {
         self.own.unwrap_or(&self.all[self.layout.block(self.me)])
-    }
-}
-
-impl<'a> AllGather<'a> {
-    /// Creates an all-gather of the rank's own block, or in place if there is none.
-    #[inline(always)]
-    pub(crate) fn of<T: Plain>(
-        mpb: &impl MpbAccess,
-        own: Option<&'a [T]>,
-        all: &'a mut [T],
-        blocks: Blocks<'a>,
-    ) -> Result<Self, ExchangeError> {
-        match own {
-            Some(own) => Self::new(mpb, own, all, blocks),
-            None => Self::in_place(mpb, all, blocks),
-        }
     }
 }
 
@@ -385,16 +286,24 @@ impl<'a> AllToAll<'a> {
     /// Creates an all-to-all in which block i of `send` goes to rank i's `receive`, as its block of this rank. Where
     /// the blocks of one buffer are of equal length, those of the other are too.
     ///
+    /// Without blocks to send, it is in place: block i of `receive` goes to rank i, and the block that comes from rank i
+    /// takes its place. The blocks that two ranks have for each other are then equally long, in bytes.
+    ///
     /// # Errors
     /// [`ExchangeError::Layout`].
     #[inline]
     pub fn new<T: Plain>(
         mpb: &impl MpbAccess,
-        (send, send_blocks): (&'a [T], Blocks<'a>),
+        send: Option<(&'a [T], Blocks<'a>)>,
         (receive, receive_blocks): (&'a mut [T], Blocks<'a>),
     ) -> Result<Self, ExchangeError> {
-        let (me, ranks) = (mpb.rank(), mpb.ranks());
-        let (length, needed) = (receive.len(), send.len());
+        let (me, ranks, length) = (mpb.rank(), mpb.ranks(), receive.len());
+        let Some((send, send_blocks)) = send else {
+            let layout = Layout::of_buffer(receive_blocks, ranks, length, size_of::<T>())?;
+            let receive = bytemuck::cast_slice_mut(receive);
+            return Ok(AllToAll { me, send: None, receive, layout });
+        };
+        let needed = send.len();
         let outgoing = Layout::of_buffer(send_blocks, ranks, needed, size_of::<T>())?;
         let layout = match (send_blocks, receive_blocks) {
             (Blocks::Equal, Blocks::Equal) if length != needed => {
@@ -411,37 +320,6 @@ impl<'a> AllToAll<'a> {
         }
         let send = Some((bytemuck::cast_slice(send), outgoing));
         Ok(AllToAll { me, send, receive: bytemuck::cast_slice_mut(receive), layout })
-    }
-
-    /// Creates an all-to-all in which block i of the buffer goes to rank i, and the block that comes from rank i takes
-    /// its place. The blocks that two ranks have for each other are equally long, in bytes.
-    ///
-    /// # Errors
-    /// [`ExchangeError::Layout`].
-    #[inline]
-    pub fn in_place<T: Plain>(
-        mpb: &impl MpbAccess,
-        buffer: &'a mut [T],
-        blocks: Blocks<'a>,
-    ) -> Result<Self, ExchangeError> {
-        let layout = Layout::of_buffer(blocks, mpb.ranks(), buffer.len(), size_of::<T>())?;
-        let receive = bytemuck::cast_slice_mut(buffer);
-        Ok(AllToAll { me: mpb.rank(), send: None, receive, layout })
-    }
-}
-
-impl<'a> AllToAll<'a> {
-    /// Creates an all-to-all of the blocks sent, or in place if there are none.
-    #[inline(always)]
-    pub(crate) fn of<T: Plain>(
-        mpb: &impl MpbAccess,
-        sent: Option<(&'a [T], Blocks<'a>)>,
-        received: (&'a mut [T], Blocks<'a>),
-    ) -> Result<Self, ExchangeError> {
-        match sent {
-            Some(sent) => Self::new(mpb, sent, received),
-            None => Self::in_place(mpb, received.0, received.1),
-        }
     }
 }
 

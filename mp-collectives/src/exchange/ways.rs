@@ -3,35 +3,21 @@
 use mp_core::mpb::MpbAccess;
 use thiserror::Error;
 
-use super::choice::{
-    Explanation, SHARED, Way, WayToAll, choose, choose_to_all, chunk_lines, short,
-};
+use super::choice::{SHARED_LINES, Way, WayToAll, choose, choose_to_all, chunk_lines};
 use super::traffic::{AllGather, Only, Traffic};
 use super::{
-    ChunkExchange, ChunkOptions, Extremes, LineExchange, LineOptionsError, Machine,
-    ReduceOptionsError, SharedAllGather,
+    ChunkExchange, ChunkOptions, Extremes, LineExchange, LineOptionsError, ReduceOptionsError,
+    SharedAllGather,
 };
+use crate::choice::{Choice, Machine};
+use crate::explanation::{Collective, Explanation};
 use crate::members::Members;
 use crate::rings;
+use crate::settings::Settings;
 
-/// Settings of exchanges. All ranks must use the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// The number of 64-byte lines in a chunk of a long block, instead of a number that suits the number of ranks.
-    pub chunk_lines: Option<usize>,
-    /// The number of lines that may be pending between two ranks, instead of a number that suits the machine.
-    pub slots: Option<usize>,
-    /// Forces this way where a block is for one rank.
-    pub way: Option<Way>,
-    /// Forces this way where a block is for all ranks, in all-gathers.
-    pub way_to_all: Option<WayToAll>,
-}
-
-impl Settings {
-    /// Returns the number of lines in a chunk for a single rank, and in a chunk for all ranks.
-    fn chunks(self, ranks: usize) -> [usize; 2] {
-        [chunk_lines(ranks), SHARED].map(|usual| self.chunk_lines.unwrap_or(usual))
-    }
+/// Returns the number of lines in a chunk for a single rank, and in a chunk for all ranks.
+fn chunks(settings: &Settings, ranks: usize) -> [usize; 2] {
+    [chunk_lines(ranks), SHARED_LINES].map(|usual| settings.chunk_lines.unwrap_or(usual))
 }
 
 /// The reason why the settings of exchanges are invalid.
@@ -50,8 +36,9 @@ pub enum WaysError {
 /// [`Exchanges`](super::Exchanges) use this with MPBs of their own.
 #[derive(Debug)]
 pub struct Ways {
-    machine: Machine,
-    settings: Settings,
+    pub(super) machine: Machine,
+    forced: Option<Way>,
+    forced_to_all: Option<WayToAll>,
     pub(super) lines: LineExchange,
     chunks: ChunkExchange,
     shared: SharedAllGather,
@@ -66,13 +53,16 @@ pub(super) struct Rings {
 
 impl Rings {
     /// The smallest numbers, for simulated machines, whose caches are not known.
-    const LEAST: Rings = Rings { pair: rings::LEAST, shared: rings::LEAST };
+    const FEWEST: Rings = Rings { pair: rings::FEWEST_BUFFERS, shared: rings::FEWEST_BUFFERS };
 
     /// Returns the numbers that suit the machine that these ranks run on.
-    pub(super) fn of(members: Members<'_>, settings: Settings) -> mp_core::Result<Rings> {
+    pub(super) fn of(members: Members<'_>, settings: &Settings) -> mp_core::Result<Rings> {
+        if let Some(buffers) = settings.buffers {
+            return Ok(Rings { pair: buffers, shared: buffers });
+        }
         let ranks = members.count();
         let pairs = ranks.saturating_mul(ranks.saturating_sub(1));
-        let [pair, shared] = settings.chunks(ranks);
+        let [pair, shared] = chunks(settings, ranks);
         Ok(Rings {
             pair: rings::buffers(members, pairs, pair)?,
             shared: rings::buffers(members, ranks, shared)?,
@@ -90,9 +80,9 @@ struct Rooms {
 }
 
 impl Rooms {
-    fn new(machine: Machine, settings: Settings, rings: Rings) -> Option<Rooms> {
+    fn new(machine: Machine, settings: &Settings, rings: Rings) -> Option<Rooms> {
         let ranks = machine.ranks;
-        let [pair, shared] = settings.chunks(ranks);
+        let [pair, shared] = chunks(settings, ranks);
         let slots = settings.slots.unwrap_or(machine.slots());
         let first_line = LineExchange::lines(slots, ranks)?;
         let chunks = ChunkOptions { chunk_lines: pair, buffers: rings.pair, first_line };
@@ -109,15 +99,19 @@ impl Ways {
     ///
     /// # Errors
     /// [`WaysError`].
-    pub fn new<M: MpbAccess>(mpb: &M, cores: usize, settings: Settings) -> Result<Ways, WaysError> {
-        Ways::with_rings(mpb, cores, settings, Rings::LEAST)
+    pub fn new<M: MpbAccess>(
+        mpb: &M,
+        cores: usize,
+        settings: &Settings,
+    ) -> Result<Ways, WaysError> {
+        Ways::with_rings(mpb, cores, settings, Rings::FEWEST)
     }
 
     /// Does what [`new`](Self::new) does, with the given rings of chunks.
     pub(super) fn with_rings<M: MpbAccess>(
         mpb: &M,
         cores: usize,
-        settings: Settings,
+        settings: &Settings,
         rings: Rings,
     ) -> Result<Ways, WaysError> {
         let payload = mpb.line_bytes().saturating_sub(size_of::<u64>());
@@ -127,7 +121,8 @@ impl Ways {
             Rooms::new(machine, settings, rings).ok_or(too_much)?;
         Ok(Ways {
             machine,
-            settings,
+            forced: settings.exchange,
+            forced_to_all: settings.all_gather,
             lines: LineExchange::new(mpb, slots, 0)?,
             chunks: ChunkExchange::new(mpb, chunks)?,
             shared: SharedAllGather::new(mpb, shared)?,
@@ -135,12 +130,12 @@ impl Ways {
     }
 
     /// Returns the number of lines that this takes of each MPB, or `None` when they are too many to count.
-    pub fn lines(machine: Machine, settings: Settings) -> Option<usize> {
-        Ways::lines_with(machine, settings, Rings::LEAST)
+    pub fn lines(machine: Machine, settings: &Settings) -> Option<usize> {
+        Ways::lines_with(machine, settings, Rings::FEWEST)
     }
 
     /// Does what [`lines`](Self::lines) does, with the given rings of chunks.
-    pub(super) fn lines_with(machine: Machine, settings: Settings, rings: Rings) -> Option<usize> {
+    pub(super) fn lines_with(machine: Machine, settings: &Settings, rings: Rings) -> Option<usize> {
         Some(Rooms::new(machine, settings, rings)?.end)
     }
 
@@ -189,31 +184,51 @@ impl Ways {
         self.lines.receive(mpb, &mut Only { traffic, lengths }, 0).await
     }
 
-    /// Returns by which way a block of `bytes` bytes for one rank goes, and why.
-    pub fn explain(&self, bytes: usize) -> Explanation<Way> {
-        choose(self.machine, bytes, self.lines.round_bytes(), self.settings.way)
+    #[inline]
+    pub(super) fn choose(&self, bytes: usize) -> Choice<Way> {
+        choose(self.machine, bytes, self.lines.round_bytes(), self.forced)
     }
 
-    /// Returns the same for a block that goes to all ranks, in all-gathers.
-    pub fn explain_to_all(&self, bytes: usize) -> Explanation<WayToAll> {
-        choose_to_all(self.machine, bytes, self.lines.round_bytes(), self.settings.way_to_all)
+    #[inline]
+    pub(super) fn choose_to_all(&self, bytes: usize) -> Choice<WayToAll> {
+        choose_to_all(self.machine, bytes, self.lines.round_bytes(), self.forced_to_all)
+    }
+
+    /// Returns by which way a block of `bytes` bytes goes in a gather, scatter, all-gather or all-to-all, and why.
+    pub fn explain(&self, collective: Collective, bytes: usize) -> Explanation {
+        let choice = self.choice(collective, bytes);
+        match collective {
+            Collective::AllGather => choice.among(WayToAll::ALL),
+            _ => choice.among(Way::ALL),
+        }
+    }
+
+    /// Does what [`explain`](Self::explain) does, without candidates.
+    pub(super) fn choice(&self, collective: Collective, bytes: usize) -> Explanation {
+        let machine = self.machine;
+        match collective {
+            Collective::AllGather => {
+                Explanation::new(collective, bytes, machine, self.choose_to_all(bytes))
+            }
+            _ => Explanation::new(collective, bytes, machine, self.choose(bytes)),
+        }
     }
 
     /// Returns the way of all these blocks, if it is the same for all.
     #[inline]
     pub(super) fn way(&self, blocks: Extremes) -> Option<Way> {
-        let way = |bytes| self.explain(bytes).way;
+        let way = |bytes| self.choose(bytes).algorithm;
         one(way(blocks.least), way(blocks.most))
     }
 
     #[inline]
     pub(super) fn way_to_all(&self, blocks: Extremes) -> Option<WayToAll> {
-        let way = |bytes| self.explain_to_all(bytes).way;
+        let way = |bytes| self.choose_to_all(bytes).algorithm;
         one(way(blocks.least), way(blocks.most))
     }
 
     fn short(&self) -> usize {
-        short(self.machine, self.lines.round_bytes())
+        self.machine.most_in_lines(self.lines.round_bytes())
     }
 }
 
@@ -233,12 +248,12 @@ mod tests {
         assert_eq!([300, 1_024, 10_000, usize::MAX].map(chunk_lines), [4, 1, 1, 1]);
         let lines = |ranks| {
             let machine = Machine { ranks, cores: 2, payload: 56 };
-            Ways::lines(machine, Settings::default()).unwrap()
+            Ways::lines(machine, &Settings::default()).unwrap()
         };
         // KiB with the fewest buffers.
         assert!([lines(2) / 16, lines(8) / 16].into_iter().eq([264, 387]));
         assert_eq!(
-            Ways::lines(Machine { ranks: usize::MAX, cores: 1, payload: 56 }, Settings::default()),
+            Ways::lines(Machine { ranks: usize::MAX, cores: 1, payload: 56 }, &Settings::default()),
             None
         );
     }

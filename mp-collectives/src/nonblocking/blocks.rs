@@ -2,13 +2,15 @@
 
 use mp_core::{Call, Plain};
 
-use super::collectives::{Element, Nonblocking, Settings, Signature};
+use super::collectives::{Element, Nonblocking, Signature};
 use super::request::CollectiveRequest;
 use crate::arguments::{AllBlocksMut, Cut, OwnBlock, OwnPlace, SentBlocks, at_root};
 use crate::calls::{Kind, Mark};
 use crate::exchange::{AllGather, AllToAll, Gather, Scatter, all_to_all_blocks};
+use crate::explanation::Collective;
 use crate::layout::Blocks;
 use crate::reduce::{Operation, Parts};
+use crate::settings::Settings;
 use crate::signature;
 
 /// An operation's name for blocks that are equally long, and for those that may differ.
@@ -29,7 +31,7 @@ fn exchange_signature<T: Plain>(
 ) -> Signature<impl FnOnce(&'static str, &Settings) -> Call + use<T>> {
     let alike = (!blocks_differ).then_some(count);
     Signature::new::<T>(names[usize::from(blocks_differ)], count, move |name, settings| {
-        signature::exchange::<T>(name, alike, root, &settings.exchanges)
+        signature::exchange::<T>(name, alike, root, settings)
     })
 }
 
@@ -51,8 +53,8 @@ impl Nonblocking {
                 let exchanges = algorithms.exchanges()?;
                 exchanges.note(Mark::of_blocks::<T>(Kind::Gather, differ, count, Some(root)));
                 let (own, (all, blocks)) = (own.own_block(), all.all_blocks_mut());
-                let mut traffic = Gather::of(exchanges.mpb(), own, all, blocks, root)?;
-                exchanges.run(&mut traffic).await
+                let mut traffic = Gather::new(exchanges.mpb(), own, all, blocks, root)?;
+                exchanges.run(Collective::Gather, &mut traffic).await
             })
         })
     }
@@ -81,8 +83,8 @@ impl Nonblocking {
                 let exchanges = algorithms.exchanges()?;
                 exchanges.note(Mark::of_blocks::<T>(Kind::Scatter, differ, count, Some(root)));
                 let (cut, blocks) = own.cut(all);
-                let mut traffic = Scatter::of(exchanges.mpb(), cut, blocks, root)?;
-                exchanges.run(&mut traffic).await
+                let mut traffic = Scatter::new(exchanges.mpb(), cut, blocks, root)?;
+                exchanges.run(Collective::Scatter, &mut traffic).await
             })
         })
     }
@@ -103,7 +105,7 @@ impl Nonblocking {
                 let exchanges = algorithms.exchanges()?;
                 exchanges.note(Mark::of_blocks::<T>(Kind::AllGather, differ, count, None));
                 let (own, (all, blocks)) = (own.own_block(), all.all_blocks_mut());
-                let traffic = AllGather::of(exchanges.mpb(), own, all, blocks)?;
+                let traffic = AllGather::new(exchanges.mpb(), own, all, blocks)?;
                 exchanges.run_to_all(traffic).await
             })
         })
@@ -123,8 +125,8 @@ impl Nonblocking {
                 let exchanges = algorithms.exchanges()?;
                 exchanges.note(Mark::of_blocks::<T>(Kind::AllToAll, differ, count, None));
                 let (sent, received) = (send.sent_blocks(), receive.all_blocks_mut());
-                let mut traffic = AllToAll::of(exchanges.mpb(), sent, received)?;
-                exchanges.run(&mut traffic).await
+                let mut traffic = AllToAll::new(exchanges.mpb(), sent, received)?;
+                exchanges.run(Collective::AllToAll, &mut traffic).await
             })
         })
     }
@@ -151,13 +153,13 @@ impl Nonblocking {
         };
         let name = REDUCE_SCATTER[usize::from(differ)];
         let signature = Signature::new::<T>(name, count, move |name, settings| {
-            signature::reduction::<T, O>(name, count, None, ranges.as_deref(), &settings.reductions)
+            signature::reduction::<T, O>(name, count, None, ranges.as_deref(), settings)
         });
         self.submit(signature, (vector, result), move |algorithms, (vector, result)| {
             Box::pin(async move {
                 let reductions = algorithms.reductions()?;
                 let (cut, blocks) = result.cut(vector);
-                let mut parts = Parts::of(reductions.mpb(), cut, blocks)?;
+                let mut parts = Parts::new(reductions.mpb(), cut, blocks)?;
                 reductions.run_reduce_scatter(&mut parts, &operation).await
             })
         })

@@ -2,36 +2,24 @@
 
 use std::sync::Arc;
 
+use crate::communicator::error::{lost, revoked};
 use crate::communicator::{Entered, Ledger, Missing};
 use mp_core::mpb::MpbAccess;
 use mp_core::names::Namespace;
-use mp_core::{Call, Error, ErrorKind, Plain, Rank, Result};
+use mp_core::{Call, Error, ErrorKind, Plain, Rank, Result, Wait};
 use mp_delegate::threads::{Errands, Progress};
 
 use super::front::{BoxFuture, Front};
 use super::polled::{Left, PolledMpb, Waits};
 use super::request::CollectiveRequest;
-use crate::barrier::{self, Barriers};
-use crate::broadcast::{self, Broadcasts};
+use crate::barrier::Barriers;
+use crate::broadcast::Broadcasts;
 use crate::calls::{Board, CheckedMpb};
-use crate::communicator::error::{lost, revoked};
-use crate::exchange::{self, Exchanges};
+use crate::exchange::Exchanges;
 use crate::members::{Members, names};
-use crate::reduce::{self, Operation, Prefix, Reductions};
+use crate::reduce::{Operation, Prefix, Reductions};
+use crate::settings::Settings;
 use crate::signature;
-
-/// Settings of the operations. All ranks must use the same.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// Settings of broadcasts.
-    pub broadcasts: broadcast::Settings,
-    /// Settings of barriers.
-    pub barriers: barrier::Settings,
-    /// Settings of reductions and scans.
-    pub reductions: reduce::Settings,
-    /// Settings of gathers, scatters and all-to-alls.
-    pub exchanges: exchange::Settings,
-}
 
 /// A type of element that these operations accept: plain data.
 pub trait Element: Plain + Send + Sync {}
@@ -149,56 +137,29 @@ impl Algorithms {
         }
         Ok(())
     }
-
-    pub(super) fn broadcasts(&mut self) -> Result<&mut Broadcasts<CheckedMpb<PolledMpb>>> {
-        let opened = match self.broadcasts.take() {
-            Some(opened) => opened,
-            None => {
-                let (name, settings) = (self.name_of("broadcasts"), self.settings.broadcasts);
-                let mut opened = Broadcasts::open(self.members(), &name, settings)?;
-                self.board.iter().for_each(|board| opened.watch(board));
-                opened.polled(&self.waits)
-            }
-        };
-        Ok(self.broadcasts.insert(opened))
-    }
-
-    pub(super) fn reductions(&mut self) -> Result<&mut Reductions<CheckedMpb<PolledMpb>>> {
-        let opened = match self.reductions.take() {
-            Some(opened) => opened,
-            None => {
-                let (name, settings) = (self.name_of("reductions"), self.settings.reductions);
-                let mut opened = Reductions::open(self.members(), &name, settings)?;
-                self.board.iter().for_each(|board| opened.watch(board));
-                opened.polled(&self.waits)
-            }
-        };
-        Ok(self.reductions.insert(opened))
-    }
-
-    pub(super) fn exchanges(&mut self) -> Result<&mut Exchanges<CheckedMpb<PolledMpb>>> {
-        let opened = match self.exchanges.take() {
-            Some(opened) => opened,
-            None => {
-                let (name, settings) = (self.name_of("exchanges"), self.settings.exchanges);
-                let mut opened = Exchanges::open(self.members(), &name, settings)?;
-                self.board.iter().for_each(|board| opened.watch(board));
-                opened.polled(&self.waits)
-            }
-        };
-        Ok(self.exchanges.insert(opened))
-    }
 }
 
-impl Settings {
-    /// Returns the settings for a communicator of `ranks` ranks that is made from one of `before` ranks with these
-    /// settings.
-    pub(super) fn of_part(mut self, before: usize, ranks: usize) -> Self {
-        self.barriers = self.barriers.of_part(before, ranks);
-        self.broadcasts = self.broadcasts.of_part(before, ranks);
-        self
-    }
+/// Access to algorithms that are opened when they are first needed.
+macro_rules! opened {
+    ($($front:ident, $slot:ident);*) => {
+        impl Algorithms {
+            $(pub(super) fn $slot(&mut self) -> Result<&mut $front<CheckedMpb<PolledMpb>>> {
+                let opened = match self.$slot.take() {
+                    Some(opened) => opened,
+                    None => {
+                        let name = self.name_of(stringify!($slot));
+                        let mut opened = $front::open(self.members(), &name, self.settings.clone())?;
+                        self.board.iter().for_each(|board| opened.watch(board));
+                        opened.polled(&self.waits)
+                    }
+                };
+                Ok(self.$slot.insert(opened))
+            })*
+        }
+    };
 }
+
+opened!(Broadcasts, broadcasts; Reductions, reductions; Exchanges, exchanges);
 
 impl Nonblocking {
     /// Opens the operations of this name for the given ranks, or for all ranks of the world. No rank waits for the
@@ -226,7 +187,9 @@ impl Nonblocking {
         board: Option<Arc<Board>>,
     ) -> Result<Nonblocking> {
         let rank = members.rank();
-        let mut barriers = Barriers::open(members, name, settings.barriers.clone())?;
+        // The limit is for blocking calls: whoever waits for a request sets how.
+        let settings = Settings { wait: Wait::default(), ..settings };
+        let mut barriers = Barriers::open(members, name, settings.clone())?;
         board.iter().for_each(|board| barriers.watch(board));
         let (barriers, waits) = barriers.polled();
         let own = waits.now();
@@ -300,7 +263,7 @@ impl Nonblocking {
     /// Begins a [barrier](Barriers::wait) (`MPI_Ibarrier`).
     pub fn barrier(&mut self) -> CollectiveRequest<()> {
         let signature = Signature::new::<u8>("nonblocking barrier", 0, |name, settings| {
-            signature::barrier(name, &settings.barriers)
+            signature::barrier(name, settings)
         });
         self.submit(signature, (), |all, _| Box::pin(all.barriers.run()))
     }
@@ -314,7 +277,7 @@ impl Nonblocking {
         let count = message.as_ref().len();
         let signature =
             Signature::new::<T>("nonblocking broadcast", count, move |name, settings| {
-                signature::broadcast::<T>(name, count, root, &settings.broadcasts)
+                signature::broadcast::<T>(name, count, root, settings)
             });
         self.submit(signature, message, move |all, message| {
             Box::pin(async move { all.broadcasts()?.run(message.as_mut(), root).await })
@@ -412,6 +375,6 @@ fn reduction<T: Plain, O>(
     root: Option<usize>,
 ) -> Signature<impl FnOnce(&'static str, &Settings) -> Call> {
     Signature::new::<T>(name, count, move |name, settings| {
-        signature::reduction::<T, O>(name, count, root, None, &settings.reductions)
+        signature::reduction::<T, O>(name, count, root, None, settings)
     })
 }

@@ -31,17 +31,18 @@
 //! again [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), which names which ranks called what. The operation is then not
 //! carried out. The call itself does not wait for other ranks.
 
-use mp_core::Result;
 use std::cell::{RefCell, RefMut};
 use std::sync::Arc;
 
 use crate::communicator::Communicator;
 use crate::errors::bad_call;
+use mp_core::Result;
 use mp_delegate::threads::Progress;
 
-use super::{Nonblocking, Settings};
+use super::Nonblocking;
 use crate::calls::Board;
 use crate::members::{Members, names};
+use crate::settings::Settings;
 
 /// The operations, which are opened at the first call and closed with the communicator.
 #[derive(Default)]
@@ -53,8 +54,9 @@ fn slot(of: &Communicator) -> Result<RefMut<'_, Option<Nonblocking>>> {
     slot.0.try_borrow_mut().map_err(|_| bad_call(busy))
 }
 
-fn open(of: &Communicator, progress: Progress, settings: Settings) -> Result<Nonblocking> {
-    let joint = of.joint();
+fn open(of: &Communicator) -> Result<Nonblocking> {
+    let (joint, settings) = (of.joint(), Settings::of(of));
+    let progress = joint.handed_down().map_or(Progress::Automatic, |of| Progress::clone(&of));
     let (rank, ranks) = (joint.rank(), joint.world_ranks());
     let name = joint.name("nonblocking");
     let members = Members::of(&rank, &ranks).within(names::COMMUNICATORS);
@@ -65,25 +67,16 @@ fn open(of: &Communicator, progress: Progress, settings: Settings) -> Result<Non
     Ok(opened)
 }
 
-/// What advances the operations and how they are done, with the number of ranks that this is for.
-struct HandedDown {
-    ranks: usize,
-    progress: Progress,
-    settings: Settings,
-}
-
-fn inherited(of: &Communicator) -> (Progress, Settings) {
-    match of.joint().handed_down::<HandedDown>() {
-        Some(given) => {
-            (given.progress.clone(), given.settings.clone().of_part(given.ranks, of.size()))
-        }
-        None => (Progress::Automatic, Settings::default()),
-    }
+/// Closes the operations, which waits for those that were called. The next call opens them again.
+pub(crate) fn close(of: &Communicator) -> Result<()> {
+    slot(of)?.take();
+    Ok(())
 }
 
 impl Communicator {
-    /// Returns the operations. The first call opens them as [set](Communicator::set_nonblocking) for this communicator
-    /// or the one that it was made from, or else with [`Progress::Automatic`].
+    /// Returns the operations. The first call opens them with the [settings](Communicator::set_collectives) of the
+    /// communicator and what was [set](Communicator::set_nonblocking) to advance them, or else with
+    /// [`Progress::Automatic`].
     ///
     /// # Errors
     /// The errors of [`Nonblocking::open`]; [`BadCall`](mp_core::ErrorKind::BadCall) while the value that an earlier
@@ -92,8 +85,7 @@ impl Communicator {
         self.joint().check_revoked()?;
         let mut slot = slot(self)?;
         if slot.is_none() {
-            let (progress, settings) = inherited(self);
-            *slot = Some(open(self, progress, settings)?);
+            *slot = Some(open(self)?);
         }
         let gone = || bad_call("what was just opened is gone");
         let mut nonblocking = RefMut::filter_map(slot, Option::as_mut).map_err(|_| gone())?;
@@ -101,20 +93,19 @@ impl Communicator {
         Ok(nonblocking)
     }
 
-    /// Sets what advances the operations and how they are done, from the next call on. All ranks must call this with
-    /// the same settings, between the same operations; each rank chooses for itself what advances its operations. Waits
-    /// for the operations that were called before.
-    ///
-    /// Communicators that are made from this one afterwards inherit this to the same extent as with
-    /// [`set_collectives`](Communicator::set_collectives).
+    /// Sets what advances the nonblocking operations of this communicator, and of those that are made from it
+    /// afterwards, once all that were called before are done. Each rank chooses this for itself.
     ///
     /// # Errors
-    /// The same as for [`nonblocking`](Communicator::nonblocking).
-    pub fn set_nonblocking(&self, progress: impl Into<Progress>, settings: Settings) -> Result<()> {
-        let (mut slot, progress) = (slot(self)?, progress.into());
-        slot.take();
-        *slot = Some(open(self, progress.clone(), settings.clone())?);
-        self.joint().hand_down(HandedDown { ranks: self.size(), progress, settings });
+    /// The errors of [`CommThreads::start`](mp_delegate::threads::CommThreads::start), for an automatic thread;
+    /// [`BadCall`](mp_core::ErrorKind::BadCall) while the value that
+    /// [`nonblocking`](Communicator::nonblocking) returned earlier is still kept.
+    pub fn set_nonblocking(&self, progress: impl Into<Progress>) -> Result<()> {
+        let progress = progress.into();
+        if let Some(nonblocking) = &mut *slot(self)? {
+            nonblocking.set_progress(progress.clone())?;
+        }
+        self.joint().hand_down(progress);
         Ok(())
     }
 
@@ -151,17 +142,11 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// The errors of [`CommThreads::start`](mp_delegate::threads::CommThreads::start), for an automatic thread;
-    /// [`BadCall`](mp_core::ErrorKind::BadCall) while the value that [`nonblocking`](Communicator::nonblocking)
-    /// returned earlier is still kept.
+    /// The same as for [`set_nonblocking`](Communicator::set_nonblocking).
     pub fn set_progress(&self, progress: impl Into<Progress>) -> Result<()> {
         let (joint, progress) = (self.joint(), progress.into());
-        if let Some(nonblocking) = &mut *slot(self)? {
-            nonblocking.set_progress(progress.clone())?;
-        }
-        joint.lend_messages_to(progress.clone().helper(&joint.rank())?);
-        let (_, settings) = inherited(self);
-        joint.hand_down(HandedDown { ranks: self.size(), progress, settings });
+        self.set_nonblocking(progress.clone())?;
+        joint.lend_messages_to(progress.helper(&joint.rank())?);
         Ok(())
     }
 }

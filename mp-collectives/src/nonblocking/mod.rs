@@ -57,7 +57,9 @@ mod polled;
 mod request;
 
 pub use crate::arguments::{At, InPlace};
-pub use collectives::{Buffer, Element, Nonblocking, Settings};
+pub use crate::settings::Settings;
+pub use collectives::{Buffer, Element, Nonblocking};
+pub(crate) use communicator::close;
 pub use front::{BoxFuture, Front};
 pub use polled::{PolledMpb, Waits};
 pub use request::{CollectiveOperation, CollectiveRequest};

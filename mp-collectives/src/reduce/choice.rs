@@ -1,4 +1,4 @@
-//! The choice of the algorithm for a reduction, with its reason.
+//! The choice of the algorithm for a reduction.
 
 use std::fmt;
 
@@ -6,8 +6,7 @@ use mp_model::cla::schedule::{By, Schedule};
 use mp_model::in_order::Shape;
 
 use super::Trees;
-use crate::barrier::Origin;
-use crate::broadcast::Machine;
+use crate::choice::{Choice, Machine, Reason, in_buffers};
 use crate::rings;
 
 /// The number of segments of a long vector that may be pending at a time.
@@ -16,9 +15,9 @@ pub(super) const SEGMENTS: usize = 2;
 /// Returns the number of lines in a block. The longer a block is, the less often ranks wait for each other, and the
 /// more of it has left the cache of the core that wrote it, from which it comes more slowly than from the shared one.
 /// The segment of all ranks' blocks should stay in a second-level cache. Each rank has two blocks for each rank; with
-/// many ranks, they have no more than [`MOST_LINES`] together.
+/// many ranks, they have no more than [`LINES_OF_ALL_BLOCKS`] together.
 pub(super) fn block_lines(ranks: usize) -> usize {
-    chunk_lines(ranks).min((MOST_LINES / ranks.saturating_mul(ranks).max(1)).max(1))
+    chunk_lines(ranks).min((LINES_OF_ALL_BLOCKS / ranks.saturating_mul(ranks).max(1)).max(1))
 }
 
 /// Returns the number of lines in a chunk: as many as in a block. Each rank has a few chunks, however many ranks there
@@ -28,7 +27,7 @@ pub(super) fn chunk_lines(ranks: usize) -> usize {
 }
 
 /// The number of lines in the blocks of all ranks: 128 MiB, of which there are two.
-const MOST_LINES: usize = 1 << 20;
+const LINES_OF_ALL_BLOCKS: usize = 1 << 20;
 
 /// The way in which all ranks get the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,90 +105,108 @@ pub enum Order {
     Ranks,
 }
 
-/// The reason why an algorithm was chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// The caller forced it.
-    Forced,
-    /// The vector is so short that it goes in lines, beside their flags.
-    Short,
-    /// The vector is short, and the caller asked for this order.
-    Ordered,
-    /// Ranks share cores, so that few waits matter more than the work of a single rank.
-    Crowded,
-    /// Each rank has a core; this is the tree that the cache-line-aware model finds best.
-    Modelled(Origin),
-    /// Getting more data costs less than waiting once more.
-    Middle,
-    /// All ranks are to work at the same time, each on a different part.
-    Long,
-    /// One element is longer than a block.
-    LargeElements,
+fn in_chunks(machine: Machine, bytes: usize) -> By {
+    in_buffers(bytes, chunk_lines(machine.ranks), rings::FEWEST_BUFFERS)
 }
 
-/// The choice for a vector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Explanation<A> {
-    /// The vector's length.
-    pub bytes: usize,
-    /// What was known about the machine.
-    pub machine: Machine,
-    /// The chosen algorithm.
-    pub algorithm: A,
-    /// The reason for the choice.
-    pub reason: Reason,
+/// Returns segments of a block for each rank.
+fn in_blocks(machine: Machine, bytes: usize) -> By {
+    in_buffers(bytes, block_lines(machine.ranks), SEGMENTS)
 }
 
-/// The length of a line.
-const LINE: usize = 64;
+impl AllReduce {
+    /// All algorithms.
+    pub(crate) const ALL: [AllReduce; 5] = [
+        AllReduce::Doubling,
+        AllReduce::FirstRank,
+        AllReduce::Whole,
+        AllReduce::Scattered,
+        AllReduce::Chunks,
+    ];
 
-impl<A: Copy> Explanation<A> {
-    fn in_lines(&self) -> By {
-        By::Lines { lines: self.bytes.div_ceil(self.machine.payload.max(1)) as u64 }
-    }
-
-    fn in_buffers(&self, piece: usize, buffers: usize) -> By {
-        let lines = self.bytes.div_ceil(LINE) as u64;
-        By::Buffers { lines, piece: piece as u64, buffers: buffers as u64 }
-    }
-
-    fn in_chunks(&self) -> By {
-        self.in_buffers(chunk_lines(self.machine.ranks), rings::LEAST)
-    }
-
-    /// Returns another algorithm where elements are too large, unless the caller forces this one.
-    #[inline]
-    fn or(self, too_large: bool, algorithm: A) -> Self {
-        match too_large && self.reason != Reason::Forced {
-            true => Explanation { algorithm, reason: Reason::LargeElements, ..self },
-            false => self,
-        }
-    }
-
-    /// Returns segments of a block for each rank.
-    fn in_blocks(&self) -> By {
-        self.in_buffers(block_lines(self.machine.ranks), SEGMENTS)
-    }
-}
-
-impl Explanation<AllReduce> {
-    /// Returns which rank sends to which, for the model.
-    pub fn schedule(&self) -> Schedule {
-        let ranks = self.machine.ranks;
-        match self.algorithm {
-            AllReduce::Doubling => Schedule::all_reduce_doubling(ranks, self.in_lines()),
-            AllReduce::FirstRank => Schedule::all_reduce_at_first(ranks, self.in_lines()),
+    /// Returns which rank sends to which for a vector of `bytes` bytes, for the model.
+    pub fn schedule(self, machine: Machine, bytes: usize) -> Schedule {
+        let ranks = machine.ranks;
+        match self {
+            AllReduce::Doubling => Schedule::all_reduce_doubling(ranks, machine.in_lines(bytes)),
+            AllReduce::FirstRank => Schedule::all_reduce_at_first(ranks, machine.in_lines(bytes)),
             AllReduce::Whole => {
                 let segment = ranks * block_lines(ranks);
-                Schedule::all_reduce_whole(ranks, self.in_buffers(segment, SEGMENTS))
+                Schedule::all_reduce_whole(ranks, in_buffers(bytes, segment, SEGMENTS))
             }
-            AllReduce::Scattered => Schedule::all_reduce_scattered(ranks, self.in_blocks()),
-            AllReduce::Chunks => Schedule::all_reduce_at_first(ranks, self.in_chunks()),
+            AllReduce::Scattered => {
+                Schedule::all_reduce_scattered(ranks, in_blocks(machine, bytes))
+            }
+            AllReduce::Chunks => Schedule::all_reduce_at_first(ranks, in_chunks(machine, bytes)),
         }
     }
+}
 
-    /// Returns this choice, or chunks if it is an algorithm by blocks and an element of `element` bytes is
-    /// longer than a block of `block` bytes.
+impl Reduce {
+    /// Returns all algorithms, with these trees.
+    pub(crate) fn all(trees: Trees) -> impl Iterator<Item = Reduce> {
+        let [lines, chunks] = [trees.lines, trees.chunks];
+        let all = [
+            Some(Reduce::Lines),
+            lines.map(|lambda| Reduce::LineTree { lambda }),
+            Some(Reduce::Chunks),
+            chunks.map(|lambda| Reduce::ChunkTree { lambda }),
+            Some(Reduce::Scattered),
+        ];
+        all.into_iter().flatten()
+    }
+
+    /// Returns which rank sends to which for a vector of `bytes` bytes, for the model.
+    ///
+    /// # Panics
+    /// Panics if there is no such root.
+    pub fn schedule(self, machine: Machine, bytes: usize, root: usize) -> Schedule {
+        let ranks = machine.ranks;
+        match self {
+            Reduce::Lines => Schedule::reduce(ranks, root, machine.in_lines(bytes)),
+            Reduce::LineTree { lambda } => {
+                Schedule::reduce_along(Shape::new(ranks, lambda), root, machine.in_lines(bytes))
+            }
+            Reduce::Chunks => Schedule::reduce(ranks, root, in_chunks(machine, bytes)),
+            Reduce::ChunkTree { lambda } => {
+                Schedule::reduce_along(Shape::new(ranks, lambda), root, in_chunks(machine, bytes))
+            }
+            Reduce::Scattered => Schedule::reduce_scattered(ranks, root, in_blocks(machine, bytes)),
+        }
+    }
+}
+
+impl Scan {
+    /// All algorithms.
+    pub(crate) const ALL: [Scan; 2] = [Scan::Doubling, Scan::Chain];
+
+    /// Returns which rank sends to which for a vector of `bytes` bytes, for the model.
+    pub fn schedule(self, machine: Machine, bytes: usize) -> Schedule {
+        match self {
+            Scan::Doubling => Schedule::scan_doubling(machine.ranks, machine.in_lines(bytes)),
+            Scan::Chain => Schedule::scan_chain(machine.ranks, in_chunks(machine, bytes)),
+        }
+    }
+}
+
+impl ReduceScatter {
+    /// All algorithms.
+    pub(crate) const ALL: [ReduceScatter; 3] =
+        [ReduceScatter::Lines, ReduceScatter::Blocks, ReduceScatter::Chunks];
+
+    /// Returns which rank sends to which for blocks of `bytes` bytes, for the model.
+    pub fn schedule(self, machine: Machine, bytes: usize) -> Schedule {
+        let by = match self {
+            ReduceScatter::Lines => machine.in_lines(bytes),
+            ReduceScatter::Blocks => in_blocks(machine, bytes),
+            ReduceScatter::Chunks => in_chunks(machine, bytes),
+        };
+        Schedule::reduce_scatter(machine.ranks, by)
+    }
+}
+
+/// For elements of `element` bytes, chunks instead of an algorithm by blocks of `block` bytes that are shorter.
+impl Choice<AllReduce> {
     #[inline]
     pub(super) fn for_elements(self, element: usize, block: usize) -> Self {
         let blocks = matches!(self.algorithm, AllReduce::Whole | AllReduce::Scattered);
@@ -197,28 +214,8 @@ impl Explanation<AllReduce> {
     }
 }
 
-impl Explanation<Reduce> {
-    /// Returns which rank sends to which, for the model.
-    ///
-    /// # Panics
-    /// Panics if there is no such root.
-    pub fn schedule(&self, root: usize) -> Schedule {
-        let ranks = self.machine.ranks;
-        match self.algorithm {
-            Reduce::Lines => Schedule::reduce(ranks, root, self.in_lines()),
-            Reduce::LineTree { lambda } => {
-                Schedule::reduce_along(Shape::new(ranks, lambda), root, self.in_lines())
-            }
-            Reduce::Chunks => Schedule::reduce(ranks, root, self.in_chunks()),
-            Reduce::ChunkTree { lambda } => {
-                Schedule::reduce_along(Shape::new(ranks, lambda), root, self.in_chunks())
-            }
-            Reduce::Scattered => Schedule::reduce_scattered(ranks, root, self.in_blocks()),
-        }
-    }
-
-    /// Returns this choice, or chunks if it is an algorithm by blocks and an element of `element` bytes is
-    /// longer than a block of `block` bytes.
+/// The same.
+impl Choice<Reduce> {
     #[inline]
     pub(super) fn for_elements(self, element: usize, block: usize) -> Self {
         let blocks = matches!(self.algorithm, Reduce::Scattered);
@@ -226,29 +223,8 @@ impl Explanation<Reduce> {
     }
 }
 
-impl Explanation<Scan> {
-    /// Returns which rank sends to which, for the model.
-    pub fn schedule(&self) -> Schedule {
-        match self.algorithm {
-            Scan::Doubling => Schedule::scan_doubling(self.machine.ranks, self.in_lines()),
-            Scan::Chain => Schedule::scan_chain(self.machine.ranks, self.in_chunks()),
-        }
-    }
-}
-
-impl Explanation<ReduceScatter> {
-    /// Returns which rank sends to which, for the model.
-    pub fn schedule(&self) -> Schedule {
-        let ranks = self.machine.ranks;
-        match self.algorithm {
-            ReduceScatter::Lines => Schedule::reduce_scatter(ranks, self.in_lines()),
-            ReduceScatter::Blocks => Schedule::reduce_scatter(ranks, self.in_blocks()),
-            ReduceScatter::Chunks => Schedule::reduce_scatter(ranks, self.in_chunks()),
-        }
-    }
-
-    /// Returns this choice, or chunks if it is an algorithm by blocks and an element of `element` bytes is
-    /// longer than a block of `block` bytes.
+/// The same.
+impl Choice<ReduceScatter> {
     #[inline]
     pub(super) fn for_elements(self, element: usize, block: usize) -> Self {
         let blocks = matches!(self.algorithm, ReduceScatter::Blocks);
@@ -256,111 +232,116 @@ impl Explanation<ReduceScatter> {
     }
 }
 
-/// The number of lines up to which a vector is short.
-const SHORT: usize = 3;
-
 /// The number of bytes up to which a rank gets everything from all others.
-const MIDDLE: usize = 16 << 10;
+const MOST_TO_ALL: usize = 16 << 10;
 
-/// Returns whether a vector goes in lines, of which half of the slots may be pending at a time.
+/// Returns the greatest length of a vector that goes in lines, of which those for `room` bytes may be pending at a
+/// time.
 #[inline]
-fn is_short(machine: Machine, bytes: usize, most: usize) -> bool {
-    bytes <= (SHORT * machine.payload).min(most)
+fn most_in_lines(machine: Machine, room: usize) -> usize {
+    const SHORT: usize = 3;
+    (SHORT * machine.payload).min(room)
 }
 
-/// Chooses the algorithm for a vector of `bytes` bytes, of which `most` can go in lines.
+/// Chooses the algorithm for a vector of `bytes` bytes, of which `room` can go in lines.
 #[inline]
-pub fn choose_all_reduce(
+pub(crate) fn choose_all_reduce(
     machine: Machine,
     bytes: usize,
-    most: usize,
+    room: usize,
     order: Order,
     forced: Option<AllReduce>,
-) -> Explanation<AllReduce> {
-    // Doubling takes up to three ranks one after the other.
-    let in_order = order == Order::Algorithm || machine.ranks <= 3;
-    let (algorithm, reason) = match forced {
-        Some(algorithm) => (algorithm, Reason::Forced),
-        None if is_short(machine, bytes, most) => match machine.crowded() && machine.ranks > 2 {
-            true => (AllReduce::FirstRank, Reason::Crowded),
-            false if in_order => (AllReduce::Doubling, Reason::Short),
-            false => (AllReduce::FirstRank, Reason::Ordered),
-        },
-        None if bytes.saturating_mul(machine.ranks - 1) <= MIDDLE => {
-            (AllReduce::Whole, Reason::Middle)
+) -> Choice<AllReduce> {
+    Choice::new(forced, || {
+        let most = most_in_lines(machine, room);
+        // Doubling takes up to three ranks one after the other.
+        let in_order = order == Order::Algorithm || machine.ranks <= 3;
+        if bytes <= most {
+            return match machine.crowded() && machine.ranks > 2 {
+                true => (AllReduce::FirstRank, Reason::Crowded),
+                false if in_order => (AllReduce::Doubling, Reason::Short { most }),
+                false => (AllReduce::FirstRank, Reason::Ordered),
+            };
         }
-        None => (AllReduce::Scattered, Reason::Long),
-    };
-    Explanation { bytes, machine, algorithm, reason }
+        match bytes.saturating_mul(machine.ranks - 1) <= MOST_TO_ALL {
+            true => (AllReduce::Whole, Reason::Middle),
+            false => (AllReduce::Scattered, Reason::Parts),
+        }
+    })
 }
 
 /// Does the same for a reduction to one rank, with the [best](Trees::best) trees of the machine. Without trees, the
 /// order is that of ranks.
 #[inline]
-pub fn choose_reduce(
+pub(crate) fn choose_reduce(
     machine: Machine,
     trees: Trees,
     bytes: usize,
-    most: usize,
+    room: usize,
     forced: Option<Reduce>,
-) -> Explanation<Reduce> {
-    let (algorithm, reason) = match forced {
-        Some(algorithm) => (algorithm, Reason::Forced),
-        None if is_short(machine, bytes, most) => match trees.lines {
-            Some(lambda) => (Reduce::LineTree { lambda }, Reason::Modelled(trees.origin)),
-            None => (Reduce::Lines, Reason::Short),
-        },
-        None if machine.crowded() => (Reduce::Chunks, Reason::Crowded),
-        None => match trees.chunks {
+) -> Choice<Reduce> {
+    Choice::new(forced, || {
+        let most = most_in_lines(machine, room);
+        if bytes <= most {
+            return match trees.lines {
+                Some(lambda) => (Reduce::LineTree { lambda }, Reason::Modelled(trees.origin)),
+                None => (Reduce::Lines, Reason::Short { most }),
+            };
+        }
+        if machine.crowded() {
+            return (Reduce::Chunks, Reason::Crowded);
+        }
+        match trees.chunks {
             Some(lambda) if bytes <= trees.most => {
                 (Reduce::ChunkTree { lambda }, Reason::Modelled(trees.origin))
             }
             // With two the root has as much to do as the other; with three, twice as much, and what goes
             // by parts is moved twice.
-            None if machine.ranks <= 3 || bytes.saturating_mul(machine.ranks - 1) <= MIDDLE => {
+            None if machine.ranks <= 3
+                || bytes.saturating_mul(machine.ranks - 1) <= MOST_TO_ALL =>
+            {
                 (Reduce::Chunks, Reason::Middle)
             }
-            _ => (Reduce::Scattered, Reason::Long),
-        },
-    };
-    Explanation { bytes, machine, algorithm, reason }
+            _ => (Reduce::Scattered, Reason::Parts),
+        }
+    })
 }
 
 /// Does the same for a scan.
 #[inline]
-pub fn choose_scan(
+pub(crate) fn choose_scan(
     machine: Machine,
     bytes: usize,
-    most: usize,
+    room: usize,
     order: Order,
     forced: Option<Scan>,
-) -> Explanation<Scan> {
-    // Doubling takes up to two ranks one after the other, the chain any number.
-    let in_order = order == Order::Algorithm || machine.ranks <= 2;
-    let (algorithm, reason) = match forced {
-        Some(algorithm) => (algorithm, Reason::Forced),
-        None if !is_short(machine, bytes, most) => (Scan::Chain, Reason::Long),
-        None if machine.crowded() && machine.ranks > 2 => (Scan::Chain, Reason::Crowded),
-        None if in_order => (Scan::Doubling, Reason::Short),
-        None => (Scan::Chain, Reason::Ordered),
-    };
-    Explanation { bytes, machine, algorithm, reason }
+) -> Choice<Scan> {
+    Choice::new(forced, || {
+        let most = most_in_lines(machine, room);
+        // Doubling takes up to two ranks one after the other, the chain any number.
+        let in_order = order == Order::Algorithm || machine.ranks <= 2;
+        if bytes > most {
+            (Scan::Chain, Reason::Long { most })
+        } else if machine.crowded() && machine.ranks > 2 {
+            (Scan::Chain, Reason::Crowded)
+        } else if in_order {
+            (Scan::Doubling, Reason::Short { most })
+        } else {
+            (Scan::Chain, Reason::Ordered)
+        }
+    })
 }
 
 /// Does the same for a reduction of a block for each rank, where the longest block has this many bytes.
 #[inline]
-pub fn choose_reduce_scatter(
+pub(crate) fn choose_reduce_scatter(
     machine: Machine,
     bytes: usize,
-    most: usize,
+    room: usize,
     forced: Option<ReduceScatter>,
-) -> Explanation<ReduceScatter> {
-    let (algorithm, reason) = match forced {
-        Some(algorithm) => (algorithm, Reason::Forced),
-        None if is_short(machine, bytes, most) => (ReduceScatter::Lines, Reason::Short),
-        None => (ReduceScatter::Blocks, Reason::Long),
-    };
-    Explanation { bytes, machine, algorithm, reason }
+) -> Choice<ReduceScatter> {
+    let most = most_in_lines(machine, room);
+    Choice::by_length(forced, bytes, most, [ReduceScatter::Lines, ReduceScatter::Blocks])
 }
 
 impl fmt::Display for ReduceScatter {
@@ -406,37 +387,10 @@ impl fmt::Display for Reduce {
     }
 }
 
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Reason::Forced => "forced",
-            Reason::Short => "so few bytes go beside their flags",
-            Reason::Ordered => "this keeps the order of ranks",
-            Reason::Crowded => "ranks share cores, and few waits count most",
-            Reason::Modelled(Origin::Measured) => {
-                "the tree that the cache-line-aware model finds best for this machine"
-            }
-            Reason::Modelled(Origin::Paper) => {
-                "the tree that the cache-line-aware model finds best for the paper's Sandy Bridge"
-            }
-            Reason::Middle => "to get more costs less than to wait once more",
-            Reason::Long => "all ranks work at the same time, each on another part",
-            Reason::LargeElements => "one element is longer than a block",
-        })
-    }
-}
-
-impl<A: fmt::Display> fmt::Display for Explanation<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Explanation { bytes, machine, algorithm, reason } = self;
-        let Machine { ranks, cores, .. } = machine;
-        write!(f, "{bytes} bytes of {ranks} ranks on {cores} cores: {algorithm}; {reason}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::choice::Origin;
 
     #[test]
     fn all_reduce() {
@@ -481,16 +435,9 @@ mod tests {
         assert_eq!(any((8 << 10) + 1), (Reduce::Scattered, false));
         let lines = Trees { chunks: None, ..trees };
         assert_eq!(choose(lines, 169), (Reduce::Chunks, false));
-        let rounds = |algorithm: Reduce| {
-            let choice = Explanation { bytes: 9_000, machine, algorithm, reason: Reason::Forced };
-            choice.schedule(3).rounds().len()
-        };
+        let rounds = |algorithm: Reduce| algorithm.schedule(machine, 9_000, 3).rounds().len();
         assert_eq!(rounds(Reduce::LineTree { lambda: 1 }), 3);
         assert_eq!(rounds(Reduce::ChunkTree { lambda: 7 }), 1);
-        let text = choose_reduce(machine, trees, 8, 1_000, None).to_string();
-        for fact in ["8 ranks", "λ = 2", "tree", "this machine"] {
-            assert!(text.contains(fact), "{fact}: {text}");
-        }
     }
 
     #[test]
@@ -512,14 +459,5 @@ mod tests {
         let choose = |bytes| choose_reduce_scatter(machine, bytes, 1_000, None).algorithm;
         assert_eq!([choose(0), choose(168)], [ReduceScatter::Lines; 2]);
         assert_eq!([choose(169), choose(1 << 20)], [ReduceScatter::Blocks; 2]);
-    }
-
-    #[test]
-    fn explanations_give_the_facts() {
-        let machine = Machine { ranks: 8, cores: 2, payload: 56 };
-        let text = choose_all_reduce(machine, 24, 56, Order::Ranks, None).to_string();
-        for fact in ["24 bytes", "8 ranks", "2 cores", "rank 0", "share cores"] {
-            assert!(text.contains(fact), "{fact}: {text}");
-        }
     }
 }

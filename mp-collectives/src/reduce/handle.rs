@@ -2,48 +2,29 @@
 
 use std::sync::Arc;
 
-use mp_core::mpb::{MpbAccess, complete};
 use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
 
 use super::choice::{
-    AllReduce, Explanation, Order, Prefix, Reduce, ReduceScatter, Scan, block_lines,
-    choose_all_reduce, choose_reduce, choose_reduce_scatter, choose_scan, chunk_lines,
+    AllReduce, Order, Prefix, Reduce, ReduceScatter, Scan, block_lines, choose_all_reduce,
+    choose_reduce, choose_reduce_scatter, choose_scan, chunk_lines,
 };
 use super::operations::Operation;
 use super::{
     BlockOptions, BlockReduce, Blocks, ChunkOptions, ChunkReduce, LineReduce, Meeting, Parts, Trees,
 };
 use crate::arguments::{Cut, OwnPlace};
-use crate::broadcast::Machine;
-use crate::calibration;
 use crate::calls::{Board, CheckedMpb, Kind, Mark};
+use crate::choice::{Choice, Machine, Origin};
 use crate::errors::bad_settings;
 use crate::events::Events;
+use crate::explanation::{Algorithm, Collective, Explanation};
 use crate::members::{Members, names};
 use crate::nonblocking::{PolledMpb, Waits};
 use crate::pairs::Pairs;
 use crate::rings;
-
-/// Settings of reductions. All ranks must use the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// The order in which elements are combined, if no algorithm is forced.
-    pub order: Order,
-    /// The number of 64-byte lines in the blocks and chunks of a long vector, instead of a number that suits the number
-    /// of ranks.
-    pub block_lines: Option<usize>,
-    /// The number of lines that may be pending between two ranks, instead of a number that suits the machine.
-    pub slots: Option<usize>,
-    /// Forces this algorithm where all ranks get the result. A vector too long for it is an error.
-    pub all_reduce: Option<AllReduce>,
-    /// Forces this algorithm where one rank gets the result. A vector too long for it is an error.
-    pub reduce: Option<Reduce>,
-    /// Forces this algorithm for scans. A vector too long for it is an error.
-    pub scan: Option<Scan>,
-    /// Forces this algorithm where each rank gets the result of a block. A block too long for it is an error.
-    pub reduce_scatter: Option<ReduceScatter>,
-}
+use crate::settings::Settings;
+use mp_core::mpb::{MpbAccess, complete};
 
 /// One rank's part in the reductions of its world, or of [some ranks](Members).
 ///
@@ -95,9 +76,8 @@ impl Reductions {
         let members = members.into();
         let ranks = members.count();
         let machine = Machine { ranks, cores: members.cores(), payload: PAYLOAD_BYTES };
-        let kept = if Trees::suit(machine) { calibration::kept() } else { None };
-        let parameters = kept.map(|calibration| calibration.parameters);
-        let trees = Trees::best(machine, settings.block_lines, parameters);
+        let parameters = Origin::kept(machine.suits_trees());
+        let trees = Trees::best(machine, settings.chunk_lines, parameters);
         Reductions::open_proposing(members, name, settings, machine, trees)
     }
 
@@ -110,8 +90,8 @@ impl Reductions {
     ) -> mp_core::Result<Reductions> {
         let ranks = machine.ranks;
         let slots = settings.slots.unwrap_or(machine.slots());
-        let chunk_lines = settings.block_lines.unwrap_or(chunk_lines(ranks));
-        let block_lines = settings.block_lines.unwrap_or(block_lines(ranks));
+        let chunk_lines = settings.chunk_lines.unwrap_or(chunk_lines(ranks));
+        let block_lines = settings.chunk_lines.unwrap_or(block_lines(ranks));
         let too_much = || bad_settings("reductions that take more lines than there can be");
         let add = |first: usize, lines: Option<usize>| {
             lines.and_then(|lines| first.checked_add(lines)).ok_or_else(too_much)
@@ -119,7 +99,10 @@ impl Reductions {
         let first_line = add(0, LineReduce::lines(slots, ranks))?;
         let blocks = BlockOptions { block_lines, first_line };
         let first_line = add(first_line, blocks.lines(ranks))?;
-        let buffers = rings::buffers(members, ranks, chunk_lines)?;
+        let buffers = match settings.buffers {
+            Some(buffers) => buffers,
+            None => rings::buffers(members, ranks, chunk_lines)?,
+        };
         let chunks = ChunkOptions { chunk_lines, buffers, first_line };
         let all = add(first_line, chunks.lines(ranks))?;
         let mpbs = Mpbs::lines(all).growing_from(Pairs::near_lines(ranks));
@@ -128,7 +111,7 @@ impl Reductions {
         let lines = LineReduce::new(&mpb, slots, 0).map_err(bad_settings)?;
         let events = Events::new();
         let simple = ranks == 2 && !events.listened() && settings.all_reduce.is_none();
-        Ok(Reductions {
+        let mut reductions = Reductions {
             machine,
             // What goes straight to the root is combined in the order of ranks, as is each rank's part.
             trees: match settings.order {
@@ -142,7 +125,9 @@ impl Reductions {
             blocks: BlockReduce::new(&mpb, blocks).map_err(bad_settings)?,
             chunks: ChunkReduce::new(&mpb, chunks).map_err(bad_settings)?,
             mpb,
-        })
+        };
+        reductions.set_wait(reductions.settings.wait);
+        Ok(reductions)
     }
 
     /// Numbers calls together with those of the other fronts of a communicator, and compares them with those of other
@@ -177,12 +162,9 @@ impl Reductions {
         {
             return exchanged;
         }
-        let Settings { order, all_reduce, .. } = self.settings;
-        let most = self.lines.most_bytes();
-        let choice = choose_all_reduce(self.machine, bytes, most, order, all_reduce)
-            .for_elements(size_of::<T>(), self.blocks.most_bytes());
-        self.events.report("all_reduce", || (bytes, choice.algorithm, choice));
-        let meeting = match choice.algorithm {
+        let chosen = self.choose_all_reduce::<T>(bytes);
+        let mpb = &mut self.mpb;
+        let meeting = match chosen {
             AllReduce::Doubling => Meeting::Doubling,
             AllReduce::FirstRank => Meeting::FirstRank,
             AllReduce::Whole => return Ok(complete(self.blocks.whole(mpb, vector, operation))?),
@@ -210,12 +192,9 @@ impl Reductions {
         root: usize,
     ) -> mp_core::Result<()> {
         self.mpb.begin(Mark::new::<T>(Kind::Reduce, Some(vector.len()), Some(root)));
+        let chosen = self.choose_reduce::<T>(size_of_val(vector));
         let (mpb, operation) = (&mut self.mpb, &operation);
-        let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
-        let choice = choose_reduce(self.machine, self.trees, bytes, most, self.settings.reduce)
-            .for_elements(size_of::<T>(), self.blocks.most_bytes());
-        self.events.report("reduce", || (bytes, choice.algorithm, choice));
-        match choice.algorithm {
+        match chosen {
             Reduce::Lines => complete(self.lines.reduce(mpb, vector, operation, root))?,
             Reduce::LineTree { lambda } => {
                 complete(self.lines.reduce_along(mpb, vector, operation, lambda, root))?;
@@ -302,14 +281,10 @@ impl Reductions {
         let kind = Kind::ReduceScatter;
         let kind = if blocks.may_differ() { kind.varcount() } else { kind };
         self.mpb.begin(Mark::new::<T>(kind, Some(cut.all()), None));
-        let mut parts = Parts::of(&self.mpb, cut, blocks)?;
+        let mut parts = Parts::new(&self.mpb, cut, blocks)?;
+        let chosen = self.choose_reduce_scatter(&parts);
         let (mpb, parts) = (&mut self.mpb, &mut parts);
-        let bytes = parts.longest().saturating_mul(size_of::<T>());
-        let (most, forced) = (self.lines.most_bytes(), self.settings.reduce_scatter);
-        let choice = choose_reduce_scatter(self.machine, bytes, most, forced)
-            .for_elements(size_of::<T>(), self.blocks.most_bytes());
-        self.events.report("reduce_scatter", || (bytes, choice.algorithm, choice));
-        match choice.algorithm {
+        match chosen {
             ReduceScatter::Lines => complete(self.lines.reduce_scatter(mpb, parts, operation))?,
             ReduceScatter::Blocks => complete(self.blocks.reduce_scatter(mpb, parts, operation))?,
             ReduceScatter::Chunks => complete(self.chunks.reduce_scatter(mpb, parts, operation))?,
@@ -324,12 +299,9 @@ impl Reductions {
         prefix: Prefix,
     ) -> mp_core::Result<()> {
         self.mpb.begin(scan_mark::<T>(vector.len(), prefix));
+        let chosen = self.choose_scan(size_of_val(vector));
         let mpb = &mut self.mpb;
-        let (bytes, most) = (size_of_val(vector), self.lines.most_bytes());
-        let Settings { order, scan, .. } = self.settings;
-        let choice = choose_scan(self.machine, bytes, most, order, scan);
-        self.events.report("scan", || (bytes, choice.algorithm, choice));
-        match choice.algorithm {
+        match chosen {
             Scan::Doubling => complete(self.lines.scan(mpb, vector, operation, prefix))?,
             Scan::Chain => complete(self.chunks.scan(mpb, vector, operation, prefix))?,
         }
@@ -367,12 +339,9 @@ impl Reductions<CheckedMpb<PolledMpb>> {
         operation: &O,
     ) -> mp_core::Result<()> {
         self.mpb.begin(Mark::new::<T>(Kind::AllReduce, Some(vector.len()), None));
-        let choice = self
-            .explain_all_reduce(size_of_val(vector))
-            .for_elements(size_of::<T>(), self.blocks.most_bytes());
-        self.events.report("all_reduce", || (choice.bytes, choice.algorithm, choice));
+        let chosen = self.choose_all_reduce::<T>(size_of_val(vector));
         let mpb = &mut self.mpb;
-        let meeting = match choice.algorithm {
+        let meeting = match chosen {
             AllReduce::Doubling => Meeting::Doubling,
             AllReduce::FirstRank => Meeting::FirstRank,
             AllReduce::Whole => return Ok(self.blocks.whole(mpb, vector, operation).await?),
@@ -391,12 +360,9 @@ impl Reductions<CheckedMpb<PolledMpb>> {
         root: usize,
     ) -> mp_core::Result<()> {
         self.mpb.begin(Mark::new::<T>(Kind::Reduce, Some(vector.len()), Some(root)));
-        let choice = self
-            .explain_reduce(size_of_val(vector))
-            .for_elements(size_of::<T>(), self.blocks.most_bytes());
-        self.events.report("reduce", || (choice.bytes, choice.algorithm, choice));
+        let chosen = self.choose_reduce::<T>(size_of_val(vector));
         let mpb = &mut self.mpb;
-        match choice.algorithm {
+        match chosen {
             Reduce::Lines => self.lines.reduce(mpb, vector, operation, root).await?,
             Reduce::LineTree { lambda } => {
                 self.lines.reduce_along(mpb, vector, operation, lambda, root).await?;
@@ -418,13 +384,9 @@ impl Reductions<CheckedMpb<PolledMpb>> {
         operation: &O,
     ) -> mp_core::Result<()> {
         self.mpb.begin(Mark::new::<T>(Kind::ReduceScatter, None, None));
-        let bytes = parts.longest().saturating_mul(size_of::<T>());
-        let choice = self
-            .explain_reduce_scatter(bytes)
-            .for_elements(size_of::<T>(), self.blocks.most_bytes());
-        self.events.report("reduce_scatter", || (choice.bytes, choice.algorithm, choice));
+        let chosen = self.choose_reduce_scatter(parts);
         let mpb = &mut self.mpb;
-        match choice.algorithm {
+        match chosen {
             ReduceScatter::Lines => self.lines.reduce_scatter(mpb, parts, operation).await?,
             ReduceScatter::Blocks => self.blocks.reduce_scatter(mpb, parts, operation).await?,
             ReduceScatter::Chunks => self.chunks.reduce_scatter(mpb, parts, operation).await?,
@@ -439,10 +401,9 @@ impl Reductions<CheckedMpb<PolledMpb>> {
         prefix: Prefix,
     ) -> mp_core::Result<()> {
         self.mpb.begin(scan_mark::<T>(vector.len(), prefix));
-        let choice = self.explain_scan(size_of_val(vector));
-        self.events.report("scan", || (choice.bytes, choice.algorithm, choice));
+        let chosen = self.choose_scan(size_of_val(vector));
         let mpb = &mut self.mpb;
-        match choice.algorithm {
+        match chosen {
             Scan::Doubling => self.lines.scan(mpb, vector, operation, prefix).await?,
             Scan::Chain => self.chunks.scan(mpb, vector, operation, prefix).await?,
         }
@@ -451,33 +412,63 @@ impl Reductions<CheckedMpb<PolledMpb>> {
 }
 
 impl<M: MpbAccess> Reductions<M> {
-    /// Returns which algorithm a vector of `bytes` bytes takes where all ranks get the result, and why.
-    pub fn explain_all_reduce(&self, bytes: usize) -> Explanation<AllReduce> {
-        let Settings { order, all_reduce, .. } = self.settings;
-        choose_all_reduce(self.machine, bytes, self.lines.most_bytes(), order, all_reduce)
-    }
-
-    /// Returns the same where one rank gets the result.
-    pub fn explain_reduce(&self, bytes: usize) -> Explanation<Reduce> {
-        let most = self.lines.most_bytes();
-        choose_reduce(self.machine, self.trees, bytes, most, self.settings.reduce)
-    }
-
-    /// Returns the same where each rank gets the result of a block, of which the longest has `bytes` bytes.
-    pub fn explain_reduce_scatter(&self, bytes: usize) -> Explanation<ReduceScatter> {
-        let (most, forced) = (self.lines.most_bytes(), self.settings.reduce_scatter);
-        choose_reduce_scatter(self.machine, bytes, most, forced)
-    }
-
-    /// Returns the same for a scan.
-    pub fn explain_scan(&self, bytes: usize) -> Explanation<Scan> {
-        let Settings { order, scan, .. } = self.settings;
-        choose_scan(self.machine, bytes, self.lines.most_bytes(), order, scan)
+    /// Returns how a reduction, all-reduce, scan or reduce-scatter of `bytes` bytes runs, and why. For a
+    /// reduce-scatter, this is the length of the longest block.
+    pub fn explain(&self, collective: Collective, bytes: usize) -> Explanation {
+        let room = self.lines.most_bytes();
+        let (machine, trees) = (self.machine, self.trees);
+        Explanation::of_reduction(collective, machine, trees, bytes, room, &self.settings)
     }
 
     /// Returns this rank's number.
     pub fn rank(&self) -> usize {
         self.mpb.rank()
+    }
+
+    /// Chooses the algorithm for a vector of `bytes` bytes, and reports the choice.
+    #[inline(always)]
+    fn choose_all_reduce<T>(&mut self, bytes: usize) -> AllReduce {
+        let Settings { order, all_reduce, .. } = self.settings;
+        let room = self.lines.most_bytes();
+        let choice = choose_all_reduce(self.machine, bytes, room, order, all_reduce)
+            .for_elements(size_of::<T>(), self.blocks.most_bytes());
+        self.report(Collective::AllReduce, bytes, choice)
+    }
+
+    #[inline(always)]
+    fn choose_reduce<T>(&mut self, bytes: usize) -> Reduce {
+        let room = self.lines.most_bytes();
+        let choice = choose_reduce(self.machine, self.trees, bytes, room, self.settings.reduce)
+            .for_elements(size_of::<T>(), self.blocks.most_bytes());
+        self.report(Collective::Reduce, bytes, choice)
+    }
+
+    #[inline(always)]
+    fn choose_reduce_scatter<T: Plain>(&mut self, parts: &Parts<'_, T>) -> ReduceScatter {
+        let bytes = parts.longest().saturating_mul(size_of::<T>());
+        let (room, forced) = (self.lines.most_bytes(), self.settings.reduce_scatter);
+        let choice = choose_reduce_scatter(self.machine, bytes, room, forced)
+            .for_elements(size_of::<T>(), self.blocks.most_bytes());
+        self.report(Collective::ReduceScatter, bytes, choice)
+    }
+
+    #[inline(always)]
+    fn choose_scan(&mut self, bytes: usize) -> Scan {
+        let Settings { order, scan, .. } = self.settings;
+        let choice = choose_scan(self.machine, bytes, self.lines.most_bytes(), order, scan);
+        self.report(Collective::Scan, bytes, choice)
+    }
+
+    #[inline(always)]
+    fn report<A: Into<Algorithm> + Copy>(
+        &mut self,
+        collective: Collective,
+        bytes: usize,
+        choice: Choice<A>,
+    ) -> A {
+        let machine = self.machine;
+        self.events.report(|| Explanation::new(collective, bytes, machine, choice));
+        choice.algorithm
     }
 }
 
@@ -486,7 +477,6 @@ mod tests {
     use mp_core::World;
 
     use super::*;
-    use crate::barrier::Origin;
 
     /// Whatever each rank knows of the machine.
     #[test]
@@ -498,23 +488,30 @@ mod tests {
                 let origin = if rank.id() % 2 == 0 { Origin::Measured } else { Origin::Paper };
                 let trees =
                     Trees { lines: lambda, chunks: lambda, most: 1 << (12 + rank.id()), origin };
-                let settings = Settings { block_lines: Some(2), ..Settings::default() };
-                let mut all =
-                    Reductions::open_proposing(rank.into(), "proposed", settings, machine, trees)?;
+                let settings = Settings { chunk_lines: Some(2), ..Settings::default() };
+                let mut all = Reductions::open_proposing(
+                    rank.into(),
+                    "proposed",
+                    settings.clone(),
+                    machine,
+                    trees,
+                )?;
                 let lengths = [1, 20, 100, 511, 2_000];
                 for (number, count) in lengths.into_iter().cycle().take(50).enumerate() {
                     let (mut got, root) = (vec![1 << rank.id(); count], number % ranks);
                     all.reduce(&mut got, |left: u64, right| left | right, root)?;
                     let sum = (1 << ranks) - 1;
                     if rank.id() == root && got.iter().any(|&got| got != sum) {
-                        return Err(mp_core::Error::other(format!("{got:?} at {root}")));
+                        return Err(bad_settings(format!("{got:?} at {root}")));
                     }
                 }
                 let ordered = Settings { order: Order::Ranks, ..settings };
                 let ordered =
                     Reductions::open_proposing(rank.into(), "ordered", ordered, machine, trees)?;
-                let [all, ordered] = [all, ordered]
-                    .map(|of| [8, 800, 30_000].map(|bytes| of.explain_reduce(bytes).to_string()));
+                let [all, ordered] = [all, ordered].map(|of| {
+                    [8, 800, 30_000]
+                        .map(|bytes| of.explain(Collective::Reduce, bytes).algorithm.to_string())
+                });
                 Ok((all, ordered))
             });
             let events = events.expect("reductions");

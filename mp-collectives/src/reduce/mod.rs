@@ -38,20 +38,19 @@ mod trees;
 mod vectors;
 
 pub use crate::arguments::{AllBlocks, AllBlocksMut, At, Cut, InPlace, OwnPlace};
-pub use crate::broadcast::{LineOptionsError, Machine};
+pub use crate::broadcast::LineOptionsError;
 pub use crate::layout::{Blocks, LayoutError, packed};
+pub use crate::settings::Settings;
 pub use blocks::{BlockOptions, BlockReduce};
-pub use choice::{
-    AllReduce, Explanation, Order, Prefix, Reason, Reduce, ReduceScatter, Scan, choose_all_reduce,
-    choose_reduce, choose_reduce_scatter, choose_scan,
-};
+pub use choice::{AllReduce, Order, Prefix, Reduce, ReduceScatter, Scan};
+pub(crate) use choice::{choose_all_reduce, choose_reduce, choose_reduce_scatter, choose_scan};
 pub use chunks::{ChunkOptions, ChunkReduce};
 pub use error::{ReduceError, ReduceOptionsError};
-pub use handle::{Reductions, Settings};
+pub use handle::Reductions;
 pub use lines::{LineReduce, Meeting};
 pub use operations::{
     BitAnd, BitOr, BitXor, Integer, Located, LogicalAnd, LogicalOr, LogicalXor, Max, MaxLocation,
     Min, MinLocation, Number, Operation, Ordered, OrderedPod, Product, Sum,
 };
 pub use parts::Parts;
-pub use trees::Trees;
+pub(crate) use trees::Trees;

@@ -16,44 +16,23 @@ pub struct Parts<'a, T> {
 }
 
 impl<'a, T: Plain> Parts<'a, T> {
-    /// Creates the parts of a vector, which is only read, with a separate result as long as the rank's block.
+    /// Creates the parts of a vector. With a separate result, which is as long as the rank's block, the vector is only
+    /// read. In place, the result takes the place of the rank's block, and the blocks of the other ranks stay as they
+    /// are.
     ///
     /// # Errors
     /// [`LayoutError`].
     pub fn new(
         mpb: &impl MpbAccess,
-        vector: &'a [T],
-        result: &'a mut [T],
-        blocks: Blocks<'a>,
-    ) -> Result<Self, LayoutError> {
-        Self::of(mpb, Cut::Apart { all: vector, own: result }, blocks)
-    }
-
-    /// Creates the parts of a vector in which the result takes the place of the rank's block. The blocks of the other
-    /// ranks stay as they are.
-    ///
-    /// # Errors
-    /// [`LayoutError`].
-    pub fn in_place(
-        mpb: &impl MpbAccess,
-        vector: &'a mut [T],
-        blocks: Blocks<'a>,
-    ) -> Result<Self, LayoutError> {
-        Self::of(mpb, Cut::InPlace(vector), blocks)
-    }
-
-    pub(crate) fn of(
-        mpb: &impl MpbAccess,
         memory: Cut<'a, T>,
         blocks: Blocks<'a>,
     ) -> Result<Self, LayoutError> {
         let (me, ranks) = (mpb.rank(), mpb.ranks());
-        let layout = match &memory {
-            Cut::Apart { all, own } => {
-                Layout::with_own(blocks, (me, ranks), (own.len(), all.len()), 1)
-            }
-            Cut::InPlace(vector) => Layout::of_buffer(blocks, ranks, vector.len(), 1),
-        }?;
+        let own = match &memory {
+            Cut::Apart { own, .. } => Some(own.len()),
+            Cut::InPlace(_) => None,
+        };
+        let layout = Layout::new(blocks, (me, ranks), (own, memory.all()), 1)?;
         Ok(Parts { me, memory, layout })
     }
 

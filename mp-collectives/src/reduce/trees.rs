@@ -16,9 +16,8 @@ use mp_model::cla::{self, Parameters, Placement, best_lambda};
 use mp_model::in_order::Shape;
 
 use super::choice::{SEGMENTS, block_lines, chunk_lines};
-use crate::barrier::Origin;
-use crate::broadcast::Machine;
-use crate::rings;
+use crate::choice::{Machine, Origin};
+use crate::rings::{self, LINE_BYTES};
 
 /// The trees of reductions to a root, each given by its λ ([`in_order`](mp_model::in_order)). All ranks must have the
 /// same.
@@ -34,44 +33,30 @@ pub struct Trees {
     pub origin: Origin,
 }
 
-/// The number of ranks up to which everything goes straight to the root: with three ranks there is only one other tree,
-/// a chain.
-const FEW: usize = 3;
-
 /// The powers of two for which the model is asked which is better.
 const LENGTHS: std::ops::RangeInclusive<u32> = 8..=20;
-
-/// The length of a line.
-const LINE: u64 = 64;
 
 impl Trees {
     /// No trees: everything goes straight to the root.
     pub const NONE: Trees = Trees { lines: None, chunks: None, most: 0, origin: Origin::Paper };
 
-    /// Returns whether trees can be chosen at all. Where ranks share cores, few waits matter most; a few ranks are as
-    /// fast without trees.
-    pub(super) fn suit(machine: Machine) -> bool {
-        machine.ranks > FEW && !machine.crowded()
-    }
-
     /// Returns the trees that the model finds best for flags that are in caches. It uses the given parameters of the
     /// machine, if they are known, and the given number of lines in a chunk and a block, if it [is
-    /// set](super::Settings::block_lines).
+    /// set](super::Settings::chunk_lines).
     pub fn best(
         machine: Machine,
         lines_said: Option<usize>,
         parameters: Option<Parameters>,
     ) -> Trees {
         let Ok(placement) = Placement::one_group(machine.ranks) else { return Trees::NONE };
-        if !Trees::suit(machine) {
+        if !machine.suits_trees() {
             return Trees::NONE;
         }
-        let origin = if parameters.is_some() { Origin::Measured } else { Origin::Paper };
-        let parameters = parameters.unwrap_or(Parameters::SANDY_BRIDGE).with_cached_flags();
+        let (origin, parameters) = Origin::of(parameters);
         let model = cla::Machine { parameters, placement };
         let piece = |by_default: usize| lines_said.unwrap_or(by_default).max(1) as u64;
         let (piece, block) = (piece(chunk_lines(machine.ranks)), piece(block_lines(machine.ranks)));
-        let by = |lines| By::Buffers { lines, piece, buffers: rings::LEAST as u64 };
+        let by = |lines| By::Buffers { lines, piece, buffers: rings::FEWEST_BUFFERS as u64 };
         let by_blocks = |lines| By::Buffers { lines, piece: block, buffers: SEGMENTS as u64 };
         let better = |by| {
             let lambda = best_lambda(&model, by).lambda;
@@ -85,7 +70,7 @@ impl Trees {
                 reduction_along(&model, shape, 0, by(lines))
             };
             let is_better = |&power: &u32| {
-                let lines = (1_u64 << power) / LINE;
+                let lines = (1_u64 << power) / LINE_BYTES as u64;
                 along(lines) <= reduction_scattered(&model, 0, by_blocks(lines))
             };
             LENGTHS.take_while(is_better).last().map_or(0, |power| 1 << power)
@@ -99,8 +84,7 @@ impl Trees {
             lambda.and_then(|lambda| u16::try_from(lambda).ok()).map_or(0, u64::from)
         };
         let power = self.most.checked_ilog2().map_or(0, u64::from);
-        let measured = u64::from(self.origin == Origin::Measured);
-        lambda(self.lines) | lambda(self.chunks) << 16 | power << 32 | measured << 38
+        lambda(self.lines) | lambda(self.chunks) << 16 | power << 32 | self.origin.bit() << 38
     }
 
     /// Returns the trees that a word stands for. Words that [`word`](Self::word) never returns stand for some trees,
@@ -109,7 +93,7 @@ impl Trees {
         let lambda = |bit: u32| Some((word >> bit & 0xffff) as usize).filter(|&lambda| lambda > 0);
         let power = (word >> 32 & 0x3f) as u32;
         let most = if power == 0 { 0 } else { 1_usize.checked_shl(power).unwrap_or(usize::MAX) };
-        let origin = if word >> 38 & 1 == 1 { Origin::Measured } else { Origin::Paper };
+        let origin = Origin::read(word >> 38);
         Trees { lines: lambda(0), chunks: lambda(16), most, origin }
     }
 }

@@ -9,7 +9,7 @@ use mp_collectives::communicator::Communicator;
 use mp_collectives::{
     collectives::{Check, Settings},
     exchange,
-    nonblocking::{self, Nonblocking},
+    nonblocking::Nonblocking,
     reduce::{self, Sum},
 };
 use mp_core::{Error, ErrorKind, Failed, Rank, Result, World};
@@ -142,9 +142,8 @@ fn forced_algorithms_compare_as_well() {
             (reduce::AllReduce::Scattered, exchange::Way::Lines),
         ];
         for (all_reduce, way) in all {
-            let mut settings = Settings::default();
-            settings.reduce.all_reduce = Some(all_reduce);
-            settings.exchange.way = Some(way);
+            let (all_reduce, exchange) = (Some(all_reduce), Some(way));
+            let settings = Settings { all_reduce, exchange, ..Settings::default() };
             let odd = rank.id() == 1;
             let of = unchecked(&world, settings.clone())?;
             let reduced = told(&of, |of| match odd {
@@ -247,7 +246,7 @@ fn nonblocking_operations_compare_as_well() {
             for progress in [Progress::InCalls, Progress::Automatic] {
                 for (number, (what, wrong)) in WRONG_NONBLOCKING.iter().enumerate() {
                     let of = unchecked(&world, Settings::default())?;
-                    of.set_nonblocking(progress.clone(), nonblocking::Settings::default())?;
+                    of.set_nonblocking(progress.clone())?;
                     let mut of = of.nonblocking()?;
                     for root in 0..size {
                         of.broadcast([1u8, 2], root).wait()?;

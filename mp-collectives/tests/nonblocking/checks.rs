@@ -3,9 +3,8 @@
 use mp_collectives::collectives::{At, InPlace};
 use mp_collectives::communicator::Communicator;
 use mp_collectives::{
-    collectives::{Check, Settings as Blocking},
-    nonblocking::Settings,
-    reduce::{self, Max, Order, Sum},
+    collectives::{Check, Settings},
+    reduce::{Max, Order, Sum},
 };
 use mp_core::{Error, ErrorKind, Rank, Result, World};
 
@@ -90,8 +89,8 @@ fn differ(result: Result<()>) -> Result<String> {
 
 fn checked(rank: &Rank, by: By) -> Result<Communicator> {
     let world = Communicator::world(rank);
-    world.set_collectives(Blocking { check: Check::On, ..Blocking::default() })?;
-    world.set_nonblocking(by.progress(rank)?, Settings::default())?;
+    world.set_collectives(Settings { check: Check::On, ..Settings::default() })?;
+    world.set_nonblocking(by.progress(rank)?)?;
     Ok(world)
 }
 
@@ -218,11 +217,9 @@ fn orders_that_differ_are_told() {
 fn settings_and_places_of_blocks_are_told() {
     on_all(3, |rank| {
         let world = Communicator::world(rank);
-        world.set_collectives(Blocking { check: Check::On, ..Blocking::default() })?;
         let order = if rank.id() == 2 { Order::Ranks } else { Order::Algorithm };
-        let reductions = reduce::Settings { order, ..reduce::Settings::default() };
-        let settings = Settings { reductions, ..Settings::default() };
-        world.set_nonblocking(By::Threads(1).progress(rank)?, settings)?;
+        world.set_collectives(Settings { order, check: Check::On, ..Settings::default() })?;
+        world.set_nonblocking(By::Threads(1).progress(rank)?)?;
         let told = differ(begun(world.nonblocking()?.all_reduce([1u8], Sum)))?;
         ensure!(told.starts_with("rank 2 called nonblocking all_reduce of 1 u8"), "{told}");
         ensure!(told.contains("order: Ranks") && told.contains("order: Algorithm"), "{told}");
@@ -254,7 +251,7 @@ fn who_does_not_come_is_named() {
         let world = Communicator::world(rank);
         let mut together = Together::new(rank)?;
         let check = Check::Within(limit);
-        world.set_collectives(Blocking { check, ..Blocking::default() })?;
+        world.set_collectives(Settings { check, ..Settings::default() })?;
         if rank.id() == 1 {
             together.wait()?;
         }

@@ -31,7 +31,7 @@ fn several(rank: &Rank, by: By) -> Result<()> {
     let all: Vec<_> = [Some(world), Some(twin), part].into_iter().flatten().collect();
     let ranks = all.iter().map(members).collect::<Result<Vec<_>>>()?;
     for of in &all[1..] {
-        of.set_nonblocking(by.progress(rank)?, Settings::default())?;
+        of.set_nonblocking(by.progress(rank)?)?;
     }
     let mut random = Random::new(rank.id() as u64);
     for round in 0..20 {
@@ -85,7 +85,7 @@ fn communicators_are_dropped() {
         for by in ALL {
             let world = Communicator::world(rank);
             let part = world.duplicate()?;
-            part.set_nonblocking(by.progress(rank)?, Settings::default())?;
+            part.set_nonblocking(by.progress(rank)?)?;
             let sum = part.nonblocking()?.all_reduce([rank.id()], Sum);
             let forgotten = part.nonblocking()?.barrier();
             drop(forgotten);
@@ -101,9 +101,8 @@ fn communicators_are_dropped() {
 fn settings_are_followed() {
     let sums = on_all(5, |rank| {
         let world = Communicator::world(rank);
-        let reductions = reduce::Settings { order: Order::Ranks, ..reduce::Settings::default() };
-        let settings = Settings { reductions, ..Settings::default() };
-        world.set_nonblocking(By::Threads(1).progress(rank)?, settings)?;
+        world.set_collectives(Settings { order: Order::Ranks, ..Settings::default() })?;
+        world.set_nonblocking(By::Threads(1).progress(rank)?)?;
         let mine = 0.1f64.powi(rank.id() as i32);
         let sum = world.nonblocking()?.all_reduce([mine], Sum).wait()?[0];
         let held = world.nonblocking()?;
@@ -128,14 +127,11 @@ fn reductions_go_along_trees() {
         let world = Communicator::world(rank);
         for way in [reduce::Reduce::LineTree { lambda: 1 }, reduce::Reduce::ChunkTree { lambda: 2 }]
         {
-            let reductions = reduce::Settings {
-                reduce: Some(way),
-                block_lines: Some(1),
-                ..reduce::Settings::default()
-            };
-            let settings = Settings { reductions, ..Settings::default() };
+            let (reduce, chunk_lines) = (Some(way), Some(1));
+            let settings = Settings { reduce, chunk_lines, ..Settings::default() };
             for by in ALL {
-                world.set_nonblocking(by.progress(rank)?, settings.clone())?;
+                world.set_nonblocking(by.progress(rank)?)?;
+                world.set_collectives(settings.clone())?;
                 let mut nonblocking = world.nonblocking()?;
                 for number in 0..60 {
                     let root = number % 6;
@@ -160,16 +156,12 @@ fn settings_are_handed_down() {
     on_all(4, |rank| {
         let world = Communicator::world(rank);
         let before = world.duplicate()?;
-        let reductions = reduce::Settings {
+        world.set_collectives(Settings {
             all_reduce: Some(reduce::AllReduce::Doubling),
-            ..reduce::Settings::default()
-        };
-        let barriers = barrier::Settings {
             barrier: Some(barrier::Barrier::Dissemination(vec![3])),
-            ..barrier::Settings::default()
-        };
-        let settings = Settings { reductions, barriers, ..Settings::default() };
-        world.set_nonblocking(By::Threads(1).progress(rank)?, settings)?;
+            ..Settings::default()
+        })?;
+        world.set_nonblocking(By::Threads(1).progress(rank)?)?;
         let half = world.split(Some(rank.id() as u64 / 2), 0)?.into_iter();
         let parts: Vec<_> = half.chain([world.duplicate()?]).collect();
         for of in &parts {

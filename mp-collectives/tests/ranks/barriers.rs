@@ -3,8 +3,10 @@
 use std::{thread::sleep, time::Duration};
 
 use mp_collectives::{
-    barrier::{Barrier, Barriers, Central, Dissemination, Placement, Settings},
+    barrier::{Barrier, Barriers, Central, Dissemination, Placement},
+    collectives::{Algorithm, Settings},
     complete,
+    near::Near,
 };
 use mp_core::{
     Error, ErrorKind, Rank, Result, World,
@@ -41,7 +43,7 @@ impl Witness {
 }
 
 fn forced(barrier: Barrier) -> Settings {
-    Settings { barrier: Some(barrier), placement: None }
+    Settings { barrier: Some(barrier), ..Settings::default() }
 }
 
 /// Waits, or arrives and waits, and is sometimes late.
@@ -117,7 +119,8 @@ fn groups() {
             for exchange in [Exchange::Pairs, Exchange::Roots].into_iter().chain(rounds) {
                 let placement = Placement::new(groups.clone()).map_err(Error::other)?;
                 let barrier = Barrier::Grouped { within: within.clone(), exchange };
-                let settings = Settings { barrier: Some(barrier), placement: Some(placement) };
+                let (barrier, placement) = (Some(barrier), Some(placement));
+                let settings = Settings { barrier, placement, ..Settings::default() };
                 series(rank, settings, 60)?;
             }
             Ok(())
@@ -165,7 +168,9 @@ fn what_was_arrived_at_and_not_waited_for_is_waited_for_next() {
 fn what_is_told_of_the_choice() {
     on_all(2, |rank| {
         let all = Barriers::open(rank, "told", Settings::default())?;
-        ensure!(all.explain().barrier == Barrier::Dissemination(vec![1]), "{}", all.explain());
+        let told = all.explain();
+        let one_round = Algorithm::Barrier(Barrier::Dissemination(vec![1]), Near::All);
+        ensure!(told.algorithm == one_round, "{told}");
         ensure!(all.rank() == rank.id(), "{}", all.rank());
         Ok(())
     });
@@ -192,7 +197,7 @@ fn barriers_that_make_no_sense_are_refused() {
             ensure!(told.contains(why), "{told}");
         }
         let placement = Some(Placement::new(vec![0, 0, 1]).map_err(Error::other)?);
-        let told = refused(Settings { barrier: None, placement })?;
+        let told = refused(Settings { placement, ..Settings::default() })?;
         ensure!(told.contains("for 3 ranks, of which there are 4"), "{told}");
         let mpb = rank.mpb("small", Mpbs::lines(3))?;
         ensure!(Central::new(&mpb, 0).is_err(), "4 flags in 3 lines");

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use mp_collectives::collectives::{At, InPlace};
+use mp_collectives::collectives::{At, Collective, InPlace, Settings};
 use mp_collectives::{
     complete,
     exchange::{
-        AllGather, AllToAll, Blocks, ChunkExchange, ChunkOptions, Exchanges, Gather, LineExchange,
-        Scatter, Settings, SharedAllGather, Way, WayToAll, packed,
+        AllGather, AllToAll, Blocks, ChunkExchange, ChunkOptions, Cut, Exchanges, Gather,
+        LineExchange, Scatter, SharedAllGather, Way, WayToAll, packed,
     },
 };
 use mp_core::{Channel, Error, ErrorKind, Rank, Result, World, mpb::Mpbs};
@@ -19,7 +19,7 @@ use crate::{
 };
 
 const PAYLOAD: usize = 56;
-/// Four lines, which are half of the slots in [`SMALL`].
+/// Four lines, half of the slots, in [`small`].
 const SHORT: usize = 4 * PAYLOAD;
 const CHUNK: usize = 2 * 64;
 
@@ -42,8 +42,9 @@ const LENGTHS: [usize; 15] = [
     30 * CHUNK + 5,
 ];
 
-const SMALL: Settings =
-    Settings { chunk_lines: Some(2), slots: Some(8), way: None, way_to_all: None };
+fn small() -> Settings {
+    Settings { chunk_lines: Some(2), slots: Some(8), ..Settings::default() }
+}
 
 fn same(got: &[u8], expected: &[u8], step: Step) -> Result<()> {
     let wrong = got.iter().zip(expected).position(|(got, expected)| got != expected);
@@ -160,7 +161,7 @@ fn random_steps(seed: u64, ranks: usize, count: usize) -> Vec<Step> {
 fn all_operations_forms_and_lengths() {
     for ranks in [1, 2, 3, 5, 8] {
         on_all(ranks, |rank| {
-            series(rank, SMALL, all_forms(ranks, &LENGTHS))?;
+            series(rank, small(), all_forms(ranks, &LENGTHS))?;
             series(rank, Settings::default(), all_forms(ranks, &[1, 56, 447, 448, 449, 5_000]))
         });
     }
@@ -172,8 +173,8 @@ fn forced_ways() {
     let to_all = [WayToAll::Lines, WayToAll::Chunks, WayToAll::Shared];
     for ranks in [1, 2, 3, 4, 6] {
         on_all(ranks, |rank| {
-            for (way, to_all) in ways.into_iter().zip(to_all) {
-                let settings = Settings { way, way_to_all: Some(to_all), ..SMALL };
+            for (exchange, to_all) in ways.into_iter().zip(to_all) {
+                let settings = Settings { exchange, all_gather: Some(to_all), ..small() };
                 series(rank, settings, all_forms(ranks, &[0, 1, 57, 224, 225, 4 * CHUNK + 9]))?;
             }
             Ok(())
@@ -183,7 +184,7 @@ fn forced_ways() {
 
 #[test]
 fn sixteen_ranks() {
-    on_all(16, |rank| series(rank, SMALL, all_forms(16, &[1, 57, 225, 10 * CHUNK + 3])));
+    on_all(16, |rank| series(rank, small(), all_forms(16, &[1, 57, 225, 10 * CHUNK + 3])));
 }
 
 /// A rank that has nothing to wait for goes ahead into other operations under other roots.
@@ -191,8 +192,8 @@ fn sixteen_ranks() {
 fn thousands_in_a_row() {
     for ranks in [2, 3, 4] {
         on_all(ranks, |rank| {
-            series(rank, SMALL, random_steps(5, ranks, 1_000))?;
-            let least = Settings { slots: Some(1), chunk_lines: Some(1), ..SMALL };
+            series(rank, small(), random_steps(5, ranks, 1_000))?;
+            let least = Settings { slots: Some(1), chunk_lines: Some(1), ..small() };
             series(rank, least, random_steps(6, ranks, 500))
         });
     }
@@ -286,12 +287,12 @@ fn what_is_refused() {
             ensure!(six == [0, 0, 1, 1, 2, 2], "{six:?}");
         }
         for settings in [
-            Settings { chunk_lines: Some(0), ..SMALL },
-            Settings { slots: Some(0), ..SMALL },
-            Settings { slots: Some(usize::MAX), ..SMALL },
-            Settings { chunk_lines: Some(usize::MAX / 2), ..SMALL },
+            Settings { chunk_lines: Some(0), ..small() },
+            Settings { slots: Some(0), ..small() },
+            Settings { slots: Some(usize::MAX), ..small() },
+            Settings { chunk_lines: Some(usize::MAX / 2), ..small() },
         ] {
-            ensure!(Exchanges::open(rank, "senseless", settings).is_err(), "{settings:?}");
+            ensure!(Exchanges::open(rank, "senseless", settings.clone()).is_err(), "{settings:?}");
         }
         Ok(())
     });
@@ -301,11 +302,16 @@ fn what_is_refused() {
 fn what_is_told_of_the_choice() {
     on_all(2, |rank| {
         let all = Exchanges::open(rank, "told", Settings::default())?;
-        ensure!(all.explain(448).way == Way::Lines, "{}", all.explain(448));
-        ensure!(all.explain(449).way == Way::Chunks, "{}", all.explain(449));
-        ensure!(all.explain_to_all(449).way == WayToAll::Shared, "{}", all.explain_to_all(449));
-        let all = Exchanges::open(rank, "small", SMALL)?;
-        ensure!(all.explain(225).way == Way::Chunks, "{}", all.explain(225));
+        for collective in [Collective::Gather, Collective::Scatter, Collective::AllToAll] {
+            let told = [448, 449].map(|bytes| all.explain(collective, bytes));
+            ensure!(told[0].algorithm == Way::Lines.into(), "{}", told[0]);
+            ensure!(told[1].algorithm == Way::Chunks.into(), "{}", told[1]);
+        }
+        let told = all.explain(Collective::AllGather, 449);
+        ensure!(told.algorithm == WayToAll::Shared.into(), "{told}");
+        let all = Exchanges::open(rank, "small", small())?;
+        let told = all.explain(Collective::Gather, 225);
+        ensure!(told.algorithm == Way::Chunks.into(), "{told}");
         Ok(())
     });
 }
@@ -340,7 +346,7 @@ fn a_rank_leaves_between_two_exchanges() {
         let ranks = 2 + random.below(4) as usize;
         let (leaver, last) = (random.below(ranks as u64) as usize, random.below(20) as usize);
         on_all(ranks, |rank| {
-            let mut all = Exchanges::open(rank, "left", SMALL)?;
+            let mut all = Exchanges::open(rank, "left", small())?;
             for step in random_steps(seed, ranks, 200) {
                 if rank.id() == leaver && step.number == last {
                     break;
@@ -391,7 +397,7 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
         let mpb = &mut mpb;
         let (done, whole) = match (number + way as usize) % 4 {
             0 => {
-                let mut gather = Gather::new(mpb, &own, &mut all, Blocks::Equal, root)?;
+                let mut gather = Gather::new(mpb, Some(&own), &mut all, Blocks::Equal, root)?;
                 let done = match way {
                     0 => complete(lines.exchange(mpb, &mut gather)),
                     _ => complete(chunks.exchange(mpb, &mut gather)),
@@ -401,7 +407,8 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
             1 => {
                 let from: Vec<_> = expected().collect();
                 let mut got = vec![0; count];
-                let mut scatter = Scatter::new(mpb, &from, &mut got, Blocks::Equal, root)?;
+                let cut = Cut::Apart { all: &from, own: &mut got };
+                let mut scatter = Scatter::new(mpb, cut, Blocks::Equal, root)?;
                 let done = match way {
                     0 => complete(lines.exchange(mpb, &mut scatter)),
                     _ => complete(chunks.exchange(mpb, &mut scatter)),
@@ -410,7 +417,7 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
                 (done, false)
             }
             2 => {
-                let mut traffic = AllGather::new(mpb, &own, &mut all, Blocks::Equal)?;
+                let mut traffic = AllGather::new(mpb, Some(&own), &mut all, Blocks::Equal)?;
                 let done = match way {
                     0 => complete(lines.exchange(mpb, &mut traffic)),
                     1 => complete(chunks.exchange(mpb, &mut traffic)),
@@ -420,7 +427,7 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
             }
             _ => {
                 all.fill(of(me));
-                let mut traffic = AllToAll::in_place(mpb, &mut all, Blocks::Equal)?;
+                let mut traffic = AllToAll::new(mpb, None, (&mut all, Blocks::Equal))?;
                 let done = match way {
                     0 => complete(lines.exchange(mpb, &mut traffic)),
                     _ => complete(chunks.exchange(mpb, &mut traffic)),

@@ -11,11 +11,11 @@ use mp_collectives::collectives::{At, InPlace};
 use mp_collectives::communicator::{Communicator, Shared};
 use mp_collectives::{
     CHOICE_TARGET,
-    barrier::{self, Barrier, Placement},
-    broadcast::{self, Algorithm},
-    collectives::{CHECK_VARIABLE, Check, Settings},
-    exchange::{self, packed},
-    reduce::{self, AllReduce, Max, Min, Operation, Order, Reduce, Sum},
+    barrier::{Barrier, Placement},
+    broadcast::{Broadcast, Shape},
+    collectives::{Algorithm, CHECK_VARIABLE, Check, Collective, Reason, Settings},
+    exchange::packed,
+    reduce::{AllReduce, Max, Min, Operation, Order, Reduce, Sum},
 };
 use mp_core::{Error, ErrorKind, Plain, Rank, Result, Wait, World};
 
@@ -354,20 +354,17 @@ fn settings_of_each_communicator() {
         let world = Communicator::world(rank);
         let copy = world.duplicate()?;
         let settings = |algorithm, order, barrier| Settings {
-            broadcast: broadcast::Settings { algorithm: Some(algorithm), ..Default::default() },
-            reduce: reduce::Settings {
-                order,
-                block_lines: Some(3),
-                reduce: (order == Order::Algorithm).then_some(Reduce::ChunkTree { lambda: 1 }),
-                ..Default::default()
-            },
-            barrier: barrier::Settings { barrier: Some(barrier), placement: None },
-            exchange: exchange::Settings { chunk_lines: Some(2), ..Default::default() },
+            broadcast: Some(algorithm),
+            order,
+            reduce: (order == Order::Algorithm).then_some(Reduce::ChunkTree { lambda: 1 }),
+            barrier: Some(barrier),
+            chunk_lines: Some(3),
             wait: Wait::from(Duration::from_secs(20)),
             check: Check::On,
+            ..Default::default()
         };
         for (round, algorithm) in
-            (0..).zip([Algorithm::Lines, Algorithm::OcBcast, Algorithm::Lines])
+            (0..).zip([Broadcast::Lines, Broadcast::OcBcast, Broadcast::Lines])
         {
             let order = if round == 1 { Order::Ranks } else { Order::Algorithm };
             let barrier =
@@ -379,9 +376,8 @@ fn settings_of_each_communicator() {
             }
         }
         // The operation can't use this algorithm. The method must refuse it as well.
-        let reduce =
-            reduce::Settings { all_reduce: Some(AllReduce::Doubling), ..Default::default() };
-        world.set_collectives(Settings { reduce, ..Default::default() })?;
+        let all_reduce = Some(AllReduce::Doubling);
+        world.set_collectives(Settings { all_reduce, ..Default::default() })?;
         let refused = world.all_reduce(&mut vec![1u8; 1 << 20], Sum).err();
         ensure!(
             matches!(refused.as_ref().map(Error::kind), Some(ErrorKind::BadCall { .. })),
@@ -400,21 +396,50 @@ fn is_forced(of: &Communicator) -> Result<bool> {
     }
 }
 
+/// Before and after the first call of each kind, and of nonblocking ones as well.
+#[test]
+fn settings_are_explained() {
+    on_all(4, |rank| {
+        let world = Communicator::world(rank);
+        for round in 0..2 {
+            for collective in Collective::ALL {
+                let told = world.explain(collective, 8)?;
+                ensure!(told.collective == collective && told.reason != Reason::Forced, "{told}");
+                let is_chosen = |algorithm: &Algorithm| *algorithm == told.algorithm;
+                let mut all = told.candidates.iter().map(|candidate| &candidate.algorithm);
+                ensure!(all.any(is_chosen), "{told}");
+            }
+            if round == 0 {
+                one_of_each(&world, 3)?;
+            }
+        }
+        let all_reduce = Some(AllReduce::Doubling);
+        world.set_collectives(Settings { all_reduce, ..Default::default() })?;
+        for _ in 0..2 {
+            let told = world.explain(Collective::AllReduce, 1 << 20)?;
+            ensure!(told.algorithm == AllReduce::Doubling.into(), "{told}");
+            ensure!(told.reason == Reason::Forced, "{told}");
+            ensure!(is_forced(&world)?, "{told}");
+            let long = world.nonblocking()?.all_reduce(vec![1u8; 1 << 20], Sum).wait();
+            ensure!(long.is_err(), "nonblocking");
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn settings_are_handed_down() {
     on_all(4, |rank| {
         let world = Communicator::world(rank);
         let before = world.duplicate()?;
-        let reduce =
-            reduce::Settings { all_reduce: Some(AllReduce::Doubling), ..Default::default() };
-        let barrier = barrier::Settings {
+        world.set_collectives(Settings {
+            all_reduce: Some(AllReduce::Doubling),
             barrier: Some(Barrier::Dissemination(vec![1, 1])),
             placement: Some(Placement::one_group(4).map_err(Error::other)?),
-        };
-        let broadcast = broadcast::Settings { degree: Some(3), ..Default::default() };
-        let settings =
-            Settings { reduce, barrier, broadcast, check: Check::On, ..Default::default() };
-        world.set_collectives(settings)?;
+            tree: Some(Shape::of_degree(3)),
+            check: Check::On,
+            ..Default::default()
+        })?;
         let copy = world.duplicate()?;
         let half = world.split(Some(rank.id() as u64 % 2), 0)?.ok_or_else(missing)?;
         let again = half.duplicate()?;
@@ -620,8 +645,7 @@ fn other_operations_and_settings_are_told_apart() {
         // The same operation with another forced setting.
         let world = Communicator::world(rank);
         let order = if rank.id() == 1 { Order::Ranks } else { Order::Algorithm };
-        let reduce = reduce::Settings { order, ..Default::default() };
-        world.set_collectives(Settings { reduce, check: Check::On, ..Default::default() })?;
+        world.set_collectives(Settings { order, check: Check::On, ..Default::default() })?;
         let told = differ(world.scan(&mut [1u8], Sum))?;
         ensure!(told.starts_with("rank 1 called scan of 1 u8"), "{told}");
         ensure!(told.contains("order: Ranks") && told.contains("order: Algorithm"), "{told}");

@@ -7,7 +7,6 @@
 use mp_collectives::communicator::{ANY_SOURCE, Communicator};
 use mp_collectives::{
     collectives::{Check, Settings},
-    nonblocking::Settings as NonblockingSettings,
     reduce::Sum,
 };
 use mp_core::{Channel, Pending, Rank, Result, wait_all, wait_some};
@@ -129,7 +128,7 @@ fn a_nonblocking_send_goes_on_in_the_wait_for_an_nonblocking_barrier() {
     for progress in [Progress::InCalls, Progress::Automatic] {
         pairs(
             |rank, world, other| {
-                world.set_nonblocking(progress.clone(), NonblockingSettings::default())?;
+                world.set_nonblocking(progress.clone())?;
                 let sending = world.nonblocking_send(numbers(rank.id()), other, 3);
                 let barrier = world.nonblocking()?.barrier();
                 barrier.wait()?;
@@ -137,7 +136,7 @@ fn a_nonblocking_send_goes_on_in_the_wait_for_an_nonblocking_barrier() {
                 Ok(())
             },
             |_, world, other| {
-                world.set_nonblocking(progress.clone(), NonblockingSettings::default())?;
+                world.set_nonblocking(progress.clone())?;
                 let mut got = vec![0u64; LONG];
                 world.receive_into(&mut got, other, 3)?;
                 received(&got, other)?;
@@ -159,7 +158,7 @@ fn a_nonblocking_all_reduce_goes_on_in_blocking_calls() {
                 let world = Communicator::world(rank);
                 let none = Settings { check: Check::Off, ..Settings::default() };
                 world.set_collectives(none)?;
-                world.set_nonblocking(Progress::InCalls, NonblockingSettings::default())?;
+                world.set_nonblocking(Progress::InCalls)?;
                 let sum = world.nonblocking()?.all_reduce(vec![1 + rank.id() as u64; length], Sum);
                 let total = (ranks * (ranks + 1) / 2) as u64;
                 let last = ranks - 1;

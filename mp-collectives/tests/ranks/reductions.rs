@@ -2,13 +2,13 @@
 
 use std::fmt::Debug;
 
-use mp_collectives::collectives::{At, InPlace};
+use mp_collectives::collectives::{At, Collective, InPlace, Settings};
 use mp_collectives::{
     complete,
     reduce::{
-        AllReduce, BitXor, ChunkOptions, ChunkReduce, LineReduce, Located, LogicalAnd, Max,
+        AllReduce, BitXor, ChunkOptions, ChunkReduce, Cut, LineReduce, Located, LogicalAnd, Max,
         MaxLocation, Meeting, Min, MinLocation, Operation, Order, Parts, Product, Reduce,
-        ReduceError, ReduceScatter, Reductions, Scan, Settings, Sum, packed,
+        ReduceError, ReduceScatter, Reductions, Scan, Sum, packed,
     },
 };
 use mp_core::{Error, ErrorKind, Plain, Rank, Result, World, mpb::Mpbs};
@@ -39,15 +39,9 @@ const LENGTHS: [usize; 14] = [
     70 * BLOCK + 5,
 ];
 
-const SMALL: Settings = Settings {
-    order: Order::Algorithm,
-    block_lines: Some(2),
-    slots: Some(8),
-    all_reduce: None,
-    reduce: None,
-    scan: None,
-    reduce_scatter: None,
-};
+fn small() -> Settings {
+    Settings { chunk_lines: Some(2), slots: Some(8), ..Settings::default() }
+}
 
 const ALL_REDUCE: [AllReduce; 4] =
     [AllReduce::Doubling, AllReduce::FirstRank, AllReduce::Whole, AllReduce::Scattered];
@@ -93,10 +87,10 @@ fn series(
     series: impl IntoIterator<Item = (usize, usize)>,
 ) -> Result<()> {
     let (me, ranks) = (rank.id(), rank.size());
-    let mut reductions = Reductions::open(rank, "series", settings)?;
+    let mut reductions = Reductions::open(rank, "series", settings.clone())?;
     for (number, (length, root)) in series.into_iter().enumerate() {
         let own = || (0..length).map(|index| bytes(number, me, index)).collect::<Vec<_>>();
-        let what = (settings, number, length, root);
+        let what = &(&settings, number, length, root);
         let expected = |operation: &dyn Fn(u8, u8) -> u8| {
             reference(ranks, length, |rank, index| bytes(number, rank, index), &operation)
         };
@@ -125,8 +119,8 @@ fn all_lengths_and_roots() {
     for ranks in [1, 2, 3, 5, 8] {
         on_all(ranks, |rank| {
             let all = || (0..ranks).flat_map(|root| LENGTHS.map(|length| (length, root)));
-            series(rank, SMALL, all())?;
-            series(rank, Settings { order: Order::Ranks, ..SMALL }, all())?;
+            series(rank, small(), all())?;
+            series(rank, Settings { order: Order::Ranks, ..small() }, all())?;
             series(rank, Settings::default(), all())
         });
     }
@@ -169,7 +163,7 @@ fn large_elements<const N: usize>(rank: &Rank, settings: Settings) -> Result<()>
 #[test]
 fn elements_longer_than_a_block() {
     for ranks in [1, 2, 3, 5, 8] {
-        on_all(ranks, |rank| large_elements::<20>(rank, SMALL));
+        on_all(ranks, |rank| large_elements::<20>(rank, small()));
     }
     // With default settings, among few ranks, and among many ranks with smaller blocks.
     on_all(2, |rank| {
@@ -188,9 +182,10 @@ fn elements_longer_than_a_block() {
 fn sixteen_ranks() {
     on_all(16, |rank| {
         let all = || LENGTHS.into_iter().zip((3..).step_by(5).map(|root| root % 16));
-        series(rank, SMALL, all())?;
-        series(rank, Settings { all_reduce: Some(AllReduce::Doubling), ..SMALL }, all())?;
-        let scattered = Settings { reduce: Some(Reduce::Scattered), order: Order::Ranks, ..SMALL };
+        series(rank, small(), all())?;
+        series(rank, Settings { all_reduce: Some(AllReduce::Doubling), ..small() }, all())?;
+        let scattered =
+            Settings { reduce: Some(Reduce::Scattered), order: Order::Ranks, ..small() };
         series(rank, scattered, all())
     });
 }
@@ -201,7 +196,7 @@ fn forced_algorithms() {
         on_all(ranks, |rank| {
             for (all_reduce, reduce) in ALL_REDUCE.into_iter().cycle().zip(REDUCE) {
                 let all_reduce = Some(all_reduce);
-                let settings = Settings { all_reduce, reduce: Some(reduce), ..SMALL };
+                let settings = Settings { all_reduce, reduce: Some(reduce), ..small() };
                 let all = (0..28).map(|number| (LENGTHS[number % 14], number / 3 % ranks));
                 series(rank, settings, all)?;
             }
@@ -306,8 +301,8 @@ fn thousands_in_a_row() {
                     (LENGTHS[random.below(13) as usize], root)
                 })
                 .collect();
-            series(rank, SMALL, all.clone())?;
-            series(rank, Settings { slots: Some(1), block_lines: Some(1), ..SMALL }, all)
+            series(rank, small(), all.clone())?;
+            series(rank, Settings { slots: Some(1), chunk_lines: Some(1), ..small() }, all)
         });
     }
 }
@@ -338,7 +333,8 @@ fn blocks_of_all_kinds_in_turn() {
                         let cuts =
                             (0..ranks).map(|rank| count * rank / ranks..count * (rank + 1) / ranks);
                         let cuts: Vec<_> = cuts.collect();
-                        let mut parts = Parts::in_place(&mpb, &mut got, Blocks::At(&cuts))?;
+                        let mut parts =
+                            Parts::new(&mpb, Cut::InPlace(&mut got), Blocks::At(&cuts))?;
                         complete(blocks.reduce_scatter(&mut mpb, &mut parts, &sum))?;
                         let own = cuts[rank.id()].clone();
                         let of_place = |rank, index| element(rank, own.start + index);
@@ -365,9 +361,9 @@ fn scattered<T: Plain + PartialEq + Debug>(
 ) -> Result<()> {
     let (all_reduce, reduce) = (Some(AllReduce::Scattered), Some(Reduce::Scattered));
     // The blocks are in one piece, or in several.
-    for block_lines in [2, 1_100] {
-        let block_lines = Some(block_lines);
-        let settings = Settings { all_reduce, reduce, block_lines, ..SMALL };
+    for chunk_lines in [2, 1_100] {
+        let chunk_lines = Some(chunk_lines);
+        let settings = Settings { all_reduce, reduce, chunk_lines, ..small() };
         let mut reductions = Reductions::open(rank, "scattered", settings)?;
         let large = 3 * 1_100 * 64 / size_of::<T>();
         let small = (0..70).chain([131, 400]);
@@ -379,11 +375,11 @@ fn scattered<T: Plain + PartialEq + Debug>(
             let expected = reference(rank.size(), count, element, &operation);
             let mut got = own();
             reductions.all_reduce(&mut got, operation)?;
-            check(&got, &expected, (block_lines, count))?;
+            check(&got, &expected, (chunk_lines, count))?;
             let (mut got, root) = (own(), number % rank.size());
             reductions.reduce(&mut got, operation, root)?;
             if rank.id() == root {
-                check(&got, &expected, (block_lines, count, root))?;
+                check(&got, &expected, (chunk_lines, count, root))?;
             }
         }
     }
@@ -432,8 +428,8 @@ fn operations_that_do_not_commute() {
         on_all(ranks, |rank| {
             for (all_reduce, reduce) in ALL_REDUCE.into_iter().cycle().zip(REDUCE) {
                 let (all_reduce, reduce) = (Some(all_reduce), Some(reduce));
-                let settings = Settings { all_reduce, reduce, ..SMALL };
-                let mut reductions = Reductions::open(rank, "matrices", settings)?;
+                let settings = Settings { all_reduce, reduce, ..small() };
+                let mut reductions = Reductions::open(rank, "matrices", settings.clone())?;
                 for (number, count) in [1, 5, 20, 27].into_iter().enumerate() {
                     let element = |rank: usize, index: usize| {
                         [0, 1, 2, 3].map(|entry| u16::from(bytes(number, rank, index * 4 + entry)))
@@ -442,11 +438,11 @@ fn operations_that_do_not_commute() {
                     let expected = reference(ranks, count, element, &product);
                     let mut got: Vec<_> = own().collect();
                     reductions.all_reduce(&mut got, product)?;
-                    check(&got, &expected, settings)?;
+                    check(&got, &expected, &settings)?;
                     let (mut got, root) = (own().collect::<Vec<_>>(), number % ranks);
                     reductions.reduce(&mut got, product, root)?;
                     if rank.id() == root {
-                        check(&got, &expected, settings)?;
+                        check(&got, &expected, &settings)?;
                     }
                 }
             }
@@ -467,8 +463,8 @@ fn scans() {
                 (None, Order::Algorithm),
                 (None, Order::Ranks),
             ] {
-                let settings = Settings { scan, order, ..SMALL };
-                let mut reductions = Reductions::open(rank, "scans", settings)?;
+                let settings = Settings { scan, order, ..small() };
+                let mut reductions = Reductions::open(rank, "scans", settings.clone())?;
                 let counts = [0, 1, 7, 8, 20, 27];
                 let long = [16, 17, 80 * 2 + 3];
                 for (number, &count) in counts.iter().chain(&long).cycle().take(36).enumerate() {
@@ -481,11 +477,11 @@ fn scans() {
                     let own: Vec<_> = (0..count).map(|index| element(me, index)).collect();
                     let mut got = own.clone();
                     reductions.scan(&mut got, product)?;
-                    check(&got, &reference(me + 1, count, element, &product), settings)?;
+                    check(&got, &reference(me + 1, count, element, &product), &settings)?;
                     let mut got = own.clone();
                     reductions.exclusive_scan(&mut got, product)?;
                     let below = if me == 0 { own } else { reference(me, count, element, &product) };
-                    check(&got, &below, settings)?;
+                    check(&got, &below, &settings)?;
                     let mut all = [me; 40];
                     reductions.reduce(&mut all, Max, number % ranks)?;
                     ensure!(me != number % ranks || all == [ranks - 1; 40], "{all:?}");
@@ -503,7 +499,7 @@ fn reduce_scatters() {
         on_all(ranks, |rank| {
             let me = rank.id();
             for reduce_scatter in [None, Some(ReduceScatter::Blocks), Some(ReduceScatter::Lines)] {
-                let settings = Settings { reduce_scatter, ..SMALL };
+                let settings = Settings { reduce_scatter, ..small() };
                 let mut reductions = Reductions::open(rank, "parts", settings)?;
                 let counts = [0_usize, 1, 6, 7, 16, 17, 10 * 16 + 3];
                 for (number, &count) in counts.iter().cycle().take(28).enumerate() {
@@ -574,7 +570,7 @@ fn tenths(rank: usize, index: usize) -> f64 {
 fn the_order_of_ranks_whatever_the_number_and_the_length() {
     for ranks in [2, 3, 4, 5, 8] {
         let all = on_all(ranks, |rank| {
-            let settings = Settings { order: Order::Ranks, ..SMALL };
+            let settings = Settings { order: Order::Ranks, ..small() };
             let mut reductions = Reductions::open(rank, "ordered", settings)?;
             let mut bits = Vec::new();
             for count in [1, 7, 8, 21, 22, 300, 3_001] {
@@ -602,7 +598,7 @@ fn all_ranks_get_the_same_bits_by_each_algorithm() {
         let all = on_all(ranks, |rank| {
             let mut bits = Vec::new();
             for all_reduce in ALL_REDUCE {
-                let settings = Settings { all_reduce: Some(all_reduce), ..SMALL };
+                let settings = Settings { all_reduce: Some(all_reduce), ..small() };
                 let mut reductions = Reductions::open(rank, "bits", settings)?;
                 let mut got: Vec<_> = (0..20).map(|index| tenths(rank.id(), index)).collect();
                 reductions.all_reduce(&mut got, Sum)?;
@@ -652,26 +648,29 @@ fn operations_and_types() {
 fn what_is_told_of_the_choice_and_what_is_refused() {
     on_all(2, |rank| {
         let mut all = Reductions::open(rank, "told", Settings::default())?;
-        let told = all.explain_all_reduce(8);
-        ensure!(told.algorithm == AllReduce::Doubling, "{told}");
-        let told = all.explain_all_reduce(1 << 20).to_string();
+        let told = all.explain(Collective::AllReduce, 8);
+        ensure!(told.algorithm == AllReduce::Doubling.into(), "{told}");
+        let told = all.explain(Collective::AllReduce, 1 << 20).algorithm.to_string();
         ensure!(told.contains("reduce-scatter"), "{told}");
-        ensure!(all.explain_scan(8).algorithm == Scan::Doubling, "{}", all.explain_scan(8));
-        ensure!(all.explain_reduce(1 << 20).algorithm == Reduce::Chunks, "to the root");
+        let told = all.explain(Collective::Scan, 8);
+        ensure!(told.algorithm == Scan::Doubling.into(), "{told}");
+        let told = all.explain(Collective::Reduce, 1 << 20);
+        ensure!(told.algorithm == Reduce::Chunks.into(), "{told}");
         for count in [1, 100, 10_000] {
             let nobody = all.reduce(&mut vec![1_u8; count], Sum, 2);
             let nobody = nobody.map_err(|error| error.to_string());
             ensure!(nobody == Err("the root of a reduction: rank 2 of 2".into()), "{nobody:?}");
         }
         for settings in [
-            Settings { block_lines: Some(0), ..SMALL },
-            Settings { slots: Some(0), ..SMALL },
-            Settings { slots: Some(usize::MAX), ..SMALL },
-            Settings { block_lines: Some(usize::MAX / 2), ..SMALL },
+            Settings { chunk_lines: Some(0), ..small() },
+            Settings { slots: Some(0), ..small() },
+            Settings { slots: Some(usize::MAX), ..small() },
+            Settings { chunk_lines: Some(usize::MAX / 2), ..small() },
         ] {
-            ensure!(Reductions::open(rank, "senseless", settings).is_err(), "{settings:?}");
+            let opened = Reductions::open(rank, "senseless", settings.clone());
+            ensure!(opened.is_err(), "{settings:?}");
         }
-        let lines = Settings { all_reduce: Some(AllReduce::Doubling), ..SMALL };
+        let lines = Settings { all_reduce: Some(AllReduce::Doubling), ..small() };
         let mut all = Reductions::open(rank, "short", lines)?;
         let long = all.all_reduce(&mut [0_u8; 4 * PAYLOAD + 1], Sum);
         let long = long.map_err(|error| error.to_string());
@@ -688,7 +687,7 @@ fn what_is_told_of_the_choice_and_what_is_refused() {
         let short = all.reduce_scatter(&[0_u8; 6], &mut [0; 2], Sum);
         let short = short.map_err(|error| error.to_string());
         ensure!(short == Err("a buffer of 6 elements where there are to be 4".into()), "{short:?}");
-        let blocks = Settings { all_reduce: Some(AllReduce::Whole), ..SMALL };
+        let blocks = Settings { all_reduce: Some(AllReduce::Whole), ..small() };
         let mut all = Reductions::open(rank, "large", blocks)?;
         let first = |left: [u64; 20], _| left;
         let large = all.all_reduce(&mut [[0_u64; 20]], first).map_err(|error| error.to_string());
@@ -764,7 +763,7 @@ fn until_death(rank: &Rank, fate: Fate, death: fn()) -> Result<()> {
             7 => complete(lines.reduce_along(mpb, &mut got, &Sum, 1, root)),
             8 => complete(chunks.reduce_along(mpb, &mut got, &Sum, 2, root)),
             _ => {
-                let mut parts = Parts::in_place(mpb, &mut got, Blocks::Equal)?;
+                let mut parts = Parts::new(mpb, Cut::InPlace(&mut got), Blocks::Equal)?;
                 let done = match way {
                     5 => complete(lines.reduce_scatter(mpb, &mut parts, &Sum)),
                     _ => complete(blocks.reduce_scatter(mpb, &mut parts, &Sum)),

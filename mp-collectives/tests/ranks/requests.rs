@@ -8,7 +8,7 @@ use std::{
 };
 
 use mp_collectives::communicator::{ANY_SOURCE, Communicator};
-use mp_collectives::{nonblocking::Settings, reduce::Sum};
+use mp_collectives::reduce::Sum;
 use mp_core::{
     Channel, Error, ErrorKind, Pending, Rank, Result, World, test_all, test_some, wait_all,
     wait_any, wait_some,
@@ -41,7 +41,7 @@ fn one_of_each(rank: &Rank, waited: Waited, by_thread: bool) -> Result<()> {
         true => CommThreads::start(1)?.into(),
         false => Progress::InCalls,
     };
-    world.set_nonblocking(progress, Settings::default())?;
+    world.set_nonblocking(progress)?;
     let threads = CommThreads::start(1)?;
     let channel = Channel::degree(1).max_len(LONG);
     let mut to = threads.delegate(rank.sender::<[u64]>("delegated", next, channel)?);
@@ -138,7 +138,7 @@ fn requests_of_every_kind_are_awaited() {
             let (me, size) = (rank.id(), rank.size());
             let (next, before) = ((me + 1) % size, (me + size - 1) % size);
             let world = Communicator::world(rank);
-            world.set_nonblocking(Progress::InCalls, Settings::default())?;
+            world.set_nonblocking(Progress::InCalls)?;
             let (sum, (got, status), sent) = block_on(async {
                 let received = world.nonblocking_receive(vec![0u64; LONG], before, 0);
                 let sent = world.nonblocking_send(vec![me as u64; LONG], next, 0);
@@ -161,7 +161,7 @@ fn requests_of_two_ranks_are_not_waited_for_together() {
         .run(|rank| {
             let solo = World::solo()?;
             let (here, there) = (Communicator::world(rank), Communicator::comm_self(&solo));
-            here.set_nonblocking(Progress::InCalls, Settings::default())?;
+            here.set_nonblocking(Progress::InCalls)?;
             let mut received = here.nonblocking_receive([0u8], 1 - rank.id(), 1);
             if rank.id() == 0 {
                 // No request of this rank is done before rank 1 goes on.

@@ -2,7 +2,7 @@
 //! waits for ever.
 
 use mp_collectives::communicator::{ANY_SOURCE, Communicator, wait_any};
-use mp_collectives::{nonblocking::Settings, reduce::Sum};
+use mp_collectives::reduce::Sum;
 use mp_core::{Channel, Error, ErrorKind, Recipient, Sender, World};
 use mp_delegate::threads::Progress;
 
@@ -28,7 +28,7 @@ fn starved(
         |world: World| world.segment_size(8 << 20),
         |rank| {
             let world = Communicator::world(rank);
-            world.set_nonblocking(Progress::InCalls, Settings::default())?;
+            world.set_nonblocking(Progress::InCalls)?;
             // These calls open everything that is needed.
             world.barrier()?;
             world.all_reduce(&mut [1u64], Sum)?;

@@ -12,7 +12,6 @@ use mp_collectives::communicator::{
 };
 use mp_collectives::{
     collectives::{Check, Settings},
-    nonblocking::{self},
     reduce::Sum,
 };
 use mp_core::{Error, ErrorKind, Rank, Result};
@@ -178,7 +177,7 @@ impl<'a> Part<'a> {
             (0..comm.size()).map(|rank| comm.world_rank(rank)).collect();
         ensure!(world? == *members, "communicator {number}, {comm:?}, has others than {members:?}");
         comm.set_collectives(Settings { check: self.check, ..Settings::default() })?;
-        comm.set_nonblocking(self.progress.clone(), nonblocking::Settings::default())?;
+        comm.set_nonblocking(self.progress.clone())?;
         ensure!(self.comms[number].set(comm).is_ok(), "communicator {number} is made twice");
         Ok(())
     }

@@ -330,7 +330,7 @@ impl SharedRing {
     /// # Safety
     /// `payload` is the payload of such a message.
     pub(crate) unsafe fn taken_at(&self, payload: NonNull<u8>) -> Held {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that what the message borrows lives until the request is done.
         let slot = unsafe { self.slots.of_payload(payload) };
         // SAFETY: this is one of the ring's slots.
         let header = unsafe { self.slots.header(slot) };

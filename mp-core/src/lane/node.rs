@@ -228,7 +228,7 @@ impl NodeAt {
     pub(super) unsafe fn address(self, position: u64, next: u32, verbs: &'static Verbs) {
         self.race().writing();
         let node = self.0.as_ptr();
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that what the message borrows lives until the request is done.
         unsafe {
             (*node).position = position as u32;
             (*node).next = next;
@@ -252,11 +252,11 @@ impl NodeAt {
     /// # Safety
     /// The caller has exclusive access to the node, which is submitted, and changes its state to `UNSENT` next.
     pub(super) unsafe fn fail(self, error: Error) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that what the message borrows lives until the request is done.
         let (.., verbs) = unsafe { self.read() };
         self.race().writing();
         let failure = Box::into_raw(Box::new(Failure { error, verbs }));
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that what the message borrows lives until the request is done.
         unsafe { (*self.0.as_ptr()).verbs = failure.cast_const().cast() };
     }
 
@@ -276,7 +276,7 @@ impl NodeAt {
     /// # Safety
     /// The caller has exclusive access to the node, and nobody has taken its cargo.
     pub(super) unsafe fn drop_cargo(self, state: u32) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that what the message borrows lives until the request is done.
         unsafe {
             if state == SENT {
                 (self.read().2.drop_sent)(self.cargo());
@@ -337,7 +337,7 @@ pub(super) struct Pool {
 // SAFETY: the state of a node says which thread may access its other fields. Cargo may go to another thread, because
 // only `Send` cargo is submitted.
 unsafe impl Send for Pool {}
-// SAFETY: as above.
+// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
 unsafe impl Sync for Pool {}
 
 impl Pool {

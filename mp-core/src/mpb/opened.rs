@@ -48,7 +48,7 @@ pub(super) struct Opened {
 
 // SAFETY: the pointers lead into the segment that `context` keeps mapped, to atomics.
 unsafe impl Send for Opened {}
-// SAFETY: as above.
+// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
 unsafe impl Sync for Opened {}
 
 impl Opened {

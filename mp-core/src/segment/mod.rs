@@ -127,7 +127,7 @@ pub(crate) struct Segment {
 // SAFETY: the mapping is plain memory that stays until the segment is dropped. All that several threads access in it is
 // atomic, or is handed over by Release and Acquire.
 unsafe impl Send for Segment {}
-// SAFETY: as above.
+// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
 unsafe impl Sync for Segment {}
 
 impl Segment {
@@ -574,7 +574,7 @@ fn map(file: &OwnedFd, len: usize, writable: bool) -> Result<(MmapRaw, usize), S
 /// The range is mapped.
 unsafe fn madvise_collapse(start: NonNull<std::ffi::c_void>, len: usize) -> nix::Result<()> {
     const MADV_COLLAPSE: i32 = 25;
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that what the message borrows lives until the request is done.
     nix::errno::Errno::result(unsafe { nix::libc::madvise(start.as_ptr(), len, MADV_COLLAPSE) })
         .map(drop)
 }

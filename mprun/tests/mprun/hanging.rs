@@ -214,7 +214,7 @@ fn in_nonblocking(world: &Communicator, how: &str) -> Done {
         }
         None => (nonblocking::Progress::InCalls, how),
     };
-    world.set_nonblocking(progress, nonblocking::Settings::default())?;
+    world.set_nonblocking(progress)?;
     if world.rank() == 1 {
         for_ever();
     }

@@ -401,7 +401,7 @@ fn beside(kind: &str, what: &str, third: &str) -> onchip::Result<()> {
             "thread" => CommThreads::start(1)?.into(),
             _ => nonblocking::Progress::InCalls,
         };
-        all.set_nonblocking(progress, nonblocking::Settings::default())?;
+        all.set_nonblocking(progress)?;
         let begin = || -> onchip::Result<_> { Ok(all.nonblocking()?.barrier()) };
         let is_request = matches!(what, "thread" | "calls");
         // After these calls all ranks have opened what the operations need.

@@ -1,11 +1,11 @@
 //! What the cache-line-aware model predicts for two ranks from what single lines cost here, and what
 //! operations take: between the least and the most that it predicts.
 
-use mp_model::cla::barrier::pushed_program;
 use mp_model::cla::{Bounds, Graph, Machine, Rules, Tree, patterns};
 use onchip::calibration::Calibration;
+use onchip::collectives::{self, Explanation, Settings};
+use onchip::near;
 use onchip::topology::{CpuSet, Topology};
-use onchip::{barrier, near};
 
 use crate::ours::Ranks;
 use crate::party;
@@ -64,8 +64,16 @@ fn predicted(setup: &Setup, operation: Operation) -> Result<Bounds, Trouble> {
         Operation::Reduce => patterns::pushed_reduction(&tree),
         _ => {
             let places = near::Places::unknown(RANKS);
-            let chosen = barrier::choose(&places, RANKS, None, None);
-            pushed_program(&chosen.barrier.rounds(&places.groups(chosen.near)))
+            let settings = Settings::default();
+            let barrier = Explanation::of(
+                collectives::Collective::Barrier,
+                0,
+                &places,
+                RANKS,
+                None,
+                &settings,
+            );
+            barrier.program(&places).ok_or_else(|| failed("the barrier has no program"))?
         }
     };
     let graph = Graph::new(&program, &machine).map_err(failed)?;

@@ -1,6 +1,5 @@
 //! What a request costs from its start to the end of the wait for it.
 
-use onchip::nonblocking::Settings;
 use onchip::prelude::*;
 use onchip::reduce::Sum;
 
@@ -59,7 +58,7 @@ pub fn rows() -> Vec<Row> {
 pub fn perform(rank: &Rank, life: Life) -> onchip::Result<Vec<f64>> {
     let plan = Tagged { trips: 500, ..Tagged::pingpong(8) };
     let world = Communicator::world(rank);
-    world.set_nonblocking(threads::Progress::InCalls, Settings::default())?;
+    world.set_nonblocking(threads::Progress::InCalls)?;
     let (me, peer) = (rank.id(), 1 - rank.id());
     let mut checked = Checked::default();
     let mut number = 0u64;

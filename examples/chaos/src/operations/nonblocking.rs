@@ -1,7 +1,6 @@
 //! Collective operations that go on while the rank does something else.
 
 use onchip::Result;
-use onchip::nonblocking::Settings;
 use onchip::prelude::*;
 use onchip::reduce::Sum;
 
@@ -15,7 +14,7 @@ pub(super) fn run(mut work: Work<'_>) -> Result<()> {
     let threads = work.random.percent(50).then(|| CommThreads::start(1)).transpose()?;
     let progress = threads.as_ref().map_or(onchip::nonblocking::Progress::InCalls, |t| t.into());
     work.call()?;
-    work.world().set_nonblocking(progress, Settings::default())?;
+    work.world().set_nonblocking(progress)?;
     let choices: Vec<_> = (0..1 + work.random.below(16))
         .map(|_| (work.random.below(6), work.random.pick(&LENGTHS), work.random.number()))
         .collect();

@@ -12,7 +12,7 @@ impl Largest {
     /// Opens it. All ranks of the world must do so.
     pub(super) fn open(rank: &Rank) -> Result<Self, onchip::Error> {
         // For one number at a time, little room is enough.
-        let settings = Settings { block_lines: Some(1), slots: Some(2), ..Settings::default() };
+        let settings = Settings { chunk_lines: Some(1), slots: Some(2), ..Settings::default() };
         Ok(Self(Reductions::open(rank, "largest", settings)?.into()))
     }
 
