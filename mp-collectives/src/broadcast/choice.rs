@@ -49,7 +49,7 @@ mod tests {
         let algorithm = |bytes| choose(machine, bytes, None).algorithm;
         assert_eq!([0, 1, 448].map(algorithm), [Broadcast::Lines; 3]);
         assert_eq!([449, 1 << 20, usize::MAX].map(algorithm), [Broadcast::OcBcast; 3]);
-        let forced = choose(machine, 5, Some(Broadcast::Binomial));
-        assert_eq!((forced.algorithm, forced.reason), (Broadcast::Binomial, Reason::Forced));
+        let forced = choose(machine, 5, Some(Broadcast::OcBcast));
+        assert_eq!((forced.algorithm, forced.reason), (Broadcast::OcBcast, Reason::Forced));
     }
 }
