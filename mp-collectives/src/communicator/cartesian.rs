@@ -4,7 +4,7 @@ use mp_core::{ErrorKind, Result};
 use std::ops::{Deref, Range};
 
 use crate::communicator::{
-    agreement::agree::Together, digest::digest, point_to_point::Communicator,
+    agreement::together::Together, digest::digest, point_to_point::Communicator,
 };
 use crate::errors::bad_call;
 

@@ -14,8 +14,8 @@ use mp_core::{
 };
 
 use crate::communicator::{
-    agreement::agree::Together,
     agreement::check::Check,
+    agreement::together::Together,
     error::{localized, revoked},
     group::Group,
     members::Members,

@@ -4,7 +4,7 @@ use mp_core::Result;
 use mp_core::topology::{Topology, current_affinity};
 
 use crate::communicator::{
-    agreement::agree::Together, digest::digest, group::Group, members::Members,
+    agreement::together::Together, digest::digest, group::Group, members::Members,
     point_to_point::Communicator,
 };
 use crate::errors::bad_call;

@@ -96,7 +96,7 @@ impl From<AsyncError<Error>> for Error {
     #[cold]
     fn from(error: AsyncError<Error>) -> Self {
         match error {
-            AsyncError::Mpb(error) => error.into(),
+            AsyncError::Mpb(error) => error,
             AsyncError::Corrupt { rank, what } => {
                 Error::from(ErrorKind::PeerBroken { rank, reason: what.to_owned() })
             }

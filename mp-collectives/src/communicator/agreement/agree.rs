@@ -6,37 +6,13 @@
 //! of the context in a message tells the program's messages from those of joint operations.
 
 use crate::communicator::{
+    agreement::together::Together,
     error::lost,
     point_to_point::{Communicator, OWN_TAGS, Stream},
     status::Tag,
 };
 use crate::errors::bad_call;
 use mp_core::{Call, Calls, Error, ErrorKind, Result};
-
-/// Identifies one of these calls. All ranks must make the same one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub(crate) enum Together {
-    Duplicate = 1,
-    Split = 2,
-    Create = 3,
-    Cartesian = 4,
-}
-
-impl Together {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Together::Duplicate => "duplicate",
-            Together::Split => "split",
-            Together::Create => "create",
-            Together::Cartesian => "cartesian",
-        }
-    }
-
-    fn call(self) -> Call {
-        Call::new(self.name())
-    }
-}
 
 /// The number of words that each rank contributes.
 pub(crate) const WORDS: usize = 3;

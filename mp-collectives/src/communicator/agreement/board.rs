@@ -22,7 +22,7 @@ use mp_core::{
 };
 
 use crate::communicator::{
-    messages::send_queue::{LINE_CHANNEL, NAMES, names},
+    messages::channels::{LINE_CHANNEL, NAMES, names},
     title::Title,
 };
 use crate::errors::bad_call;

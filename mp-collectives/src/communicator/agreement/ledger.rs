@@ -39,7 +39,7 @@ use mp_core::{
 use crate::communicator::{
     agreement::call::{digest_of, shorten},
     agreement::joint::Joint,
-    messages::send_queue::NAMES,
+    messages::channels::NAMES,
     point_to_point::Communicator,
 };
 

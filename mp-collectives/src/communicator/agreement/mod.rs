@@ -7,4 +7,5 @@ pub(crate) mod check;
 pub(crate) mod joint;
 pub(crate) mod ledger;
 pub(crate) mod survivors;
+pub(crate) mod together;
 pub(crate) mod words;

@@ -22,14 +22,13 @@ use crate::communicator::{
     agreement::words::words_of,
     error::{not_sent, reason_in_this_rank, revoked},
     members::Members,
+    messages::channels::{LINE_CHANNEL, names},
     messages::elements::Fingerprints,
     messages::listening::Listening,
     messages::matching::{Due, Matching, Sending},
     messages::posted::{Posted, Want, Wanted},
     messages::receive_stream::{Call, ReceiveStream, hopeless, only_from_itself},
-    messages::send_queue::{
-        Cargo, Course, End, Flushed, Item, Kept, LINE_CHANNEL, SendQueue, Step, names,
-    },
+    messages::send_queue::{Cargo, Course, End, Flushed, Item, Kept, SendQueue, Step},
     messages::store::{Arrived, Content, Pattern},
     messages::wire::{self, Answer, Envelope, INLINE_BYTES, Inline, Kind, Line, copy_inline},
 };

@@ -4,7 +4,10 @@
 
 use mp_core::{Rank, Result as CoreResult, Select, names::Callers};
 
-use crate::communicator::messages::send_queue::{End, LINE_CHANNEL, names};
+use crate::communicator::messages::{
+    channels::{LINE_CHANNEL, names},
+    send_queue::End,
+};
 
 /// See the [module](self).
 pub(crate) struct Listening {

@@ -35,6 +35,7 @@
 //! | `elements` | types of elements, and buffers |
 
 pub(crate) mod background;
+pub(crate) mod channels;
 pub(crate) mod communicators;
 pub(crate) mod eager;
 pub(crate) mod elements;

@@ -13,9 +13,10 @@ use mp_core::{
 use crate::communicator::{
     error::lost,
     members::Members,
+    messages::channels::{LINE_CHANNEL, chunk_channel, names},
     messages::matching::{Matching, NOBODY},
     messages::posted::Stage,
-    messages::send_queue::{End, LINE_CHANNEL, chunk_channel, names},
+    messages::send_queue::End,
     messages::store::{Arrived, Content, Pattern},
     messages::wire::{Envelope, FIRST, Kind, LINE, Line, Words},
 };

@@ -12,35 +12,20 @@ use std::{any::Any, collections::VecDeque};
 
 use bytemuck::bytes_of_mut;
 use mp_core::{
-    Channel, ElementType, Error as CoreError, ErrorKind, Rank, Select, Sender, SharedBuffer, Wait,
-    loan::Lender, names::Namespace,
+    ElementType, Error as CoreError, ErrorKind, Rank, Select, Sender, SharedBuffer, Wait,
+    loan::Lender,
 };
 
 use crate::communicator::{
+    messages::channels::{LINE_CHANNEL, chunk_channel, names},
     messages::communicators::Communicators,
     messages::eager::is_eager,
     messages::elements::{Payload, fingerprint},
     messages::wire::{
-        Answer, CHUNK, Envelope, FIRST, HALVED, INLINE_BYTES, Kind, LENT_LEAST, LINE, LINES,
-        LINES_MOST, Line, WINDOW, Words, chunks,
+        Answer, CHUNK, Envelope, FIRST, HALVED, INLINE_BYTES, Kind, LENT_LEAST, LINE, LINES_MOST,
+        Line, WINDOW, Words,
     },
 };
-
-/// Returns the names of the channel of lines and of that of chunks, for one set of communicators.
-pub(crate) fn names(serial: u64) -> [String; 2] {
-    ["lines", "chunks"].map(|channel| format!("communicator {serial}: {channel}"))
-}
-
-/// The names of everything that communicators open for themselves.
-pub(crate) const NAMES: Namespace = Namespace::new("messages");
-
-pub(crate) const LINE_CHANNEL: Channel = NAMES.channel(Channel::degree(LINES));
-
-/// Returns the settings of a channel of chunks. They depend on the number of ranks and on the caches.
-pub(crate) fn chunk_channel(rank: &Rank) -> Result<Channel, CoreError> {
-    let slots = chunks(rank.size(), rank.cache_for_rings()?);
-    Ok(NAMES.channel(Channel::degree(slots).max_len(CHUNK)))
-}
 
 /// The reason why nothing goes to a rank, or comes from it, any more.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use super::WorldReport;
+use super::facts::WorldReport;
 use crate::{
     context::Context,
     error::{Error, ErrorKind, Result},

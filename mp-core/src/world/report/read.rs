@@ -2,7 +2,9 @@
 
 use std::{fs, time::Duration};
 
-use super::{ChannelReport, FlagReport, RankKind, RankReport, RankStage, WaitReport, WorldReport};
+use super::facts::{
+    ChannelReport, FlagReport, RankKind, RankReport, RankStage, WaitReport, WorldReport,
+};
 use crate::{
     channel::{Outline, outline_of, outline_of_callers},
     context::{Context, RankControl, RankState},

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::{RankReport, WorldReport};
+use super::facts::{RankReport, WorldReport};
 use crate::wait::Operation;
 
 /// Marks the stuck ranks and names the cycles. Only waits for which `counts` holds are taken as lasting. Returns

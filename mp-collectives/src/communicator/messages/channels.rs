@@ -1,0 +1,21 @@
+//! The channels of a set of communicators, by name.
+
+use mp_core::{Channel, Rank, Result, names::Namespace};
+
+use crate::communicator::messages::wire::{CHUNK, LINES, chunks};
+
+/// Returns the names of the channel of lines and of that of chunks, for one set of communicators.
+pub(crate) fn names(serial: u64) -> [String; 2] {
+    ["lines", "chunks"].map(|channel| format!("communicator {serial}: {channel}"))
+}
+
+/// The names of everything that communicators open for themselves.
+pub(crate) const NAMES: Namespace = Namespace::new("messages");
+
+pub(crate) const LINE_CHANNEL: Channel = NAMES.channel(Channel::degree(LINES));
+
+/// Returns the settings of a channel of chunks. They depend on the number of ranks and on the caches.
+pub(crate) fn chunk_channel(rank: &Rank) -> Result<Channel> {
+    let slots = chunks(rank.size(), rank.cache_for_rings()?);
+    Ok(NAMES.channel(Channel::degree(slots).max_len(CHUNK)))
+}

@@ -1,0 +1,141 @@
+//! What is known of a world that is seen from outside.
+
+use std::time::Duration;
+
+use crate::{wait::Operation, world::rank::MemoryUse};
+
+/// One world, at one moment.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct WorldReport {
+    /// The program's name.
+    pub program: String,
+    /// The process that made the world.
+    pub launcher: u32,
+    /// What its ranks are.
+    pub kind: RankKind,
+    /// How long it has existed.
+    #[serde(rename = "age_seconds", serialize_with = "seconds")]
+    pub age: Duration,
+    /// What it uses of its memory.
+    pub memory: MemoryUse,
+    /// Bytes of memory that the system has given to it.
+    pub resident: u64,
+    /// The ranks, by number.
+    pub ranks: Vec<RankReport>,
+    /// Cycles of ranks that can never continue: each rank waits for the next, and the last for the first. Where a rank
+    /// waits for any of several, all of those are stuck, and one of them is named here. One cycle is named for each
+    /// group of ranks that wait for each other.
+    pub cycles: Vec<Vec<usize>>,
+}
+
+/// What the ranks of a world are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RankKind {
+    /// Threads of one process.
+    Threads,
+    /// Processes.
+    Processes,
+}
+
+/// How far a rank has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RankStage {
+    /// The rank has not reached its code yet.
+    Expected,
+    /// Its code runs, or waits.
+    Running,
+    /// Its code returned.
+    Finished,
+    /// It panicked or died.
+    Lost,
+}
+
+impl RankStage {
+    /// Returns whether the rank has ended, so that nothing more comes from it.
+    pub fn ended(self) -> bool {
+        matches!(self, Self::Finished | Self::Lost)
+    }
+}
+
+/// One rank.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct RankReport {
+    /// Its number.
+    pub rank: usize,
+    /// Its process, once that is known. If the ranks are threads, this is the process of all ranks.
+    pub pid: Option<u32>,
+    /// How far it is.
+    pub stage: RankStage,
+    /// What it waits for. A rank whose code runs several threads may wait for more than this.
+    pub wait: Option<WaitReport>,
+    /// Channels in which sends that it has delegated wait for room.
+    pub blocked_sends: Vec<ChannelReport>,
+    /// A thread that sends what the rank has delegated is at work. Then the thread may bring about what the rank waits
+    /// for.
+    pub helped: bool,
+    /// The rank waits without a time limit, and every rank that could end the wait has ended or is stuck as well.
+    pub stuck: bool,
+}
+
+/// One rank's wait.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct WaitReport {
+    /// The operation that the rank waits in.
+    pub operation: Operation,
+    /// The call that waits, in the program's words: `receive of tag 7 from rank 2 on "world"`. Ranks in it are those of
+    /// the communicator that it names. `None` for calls of channels and MPBs, which the other fields describe.
+    pub call: Option<String>,
+    /// The channels it waits on: several for a select, none for a wait for results or for a flag.
+    pub channels: Vec<ChannelReport>,
+    /// The flag it waits for.
+    pub flag: Option<FlagReport>,
+    /// Further channels, of which nothing is known: a rank records only the first 64.
+    pub further_channels: u64,
+    /// The ranks that can end the wait, any one of them. For results, the ranks that must all end.
+    pub peers: Vec<usize>,
+    /// How long the wait has lasted.
+    #[serde(rename = "since_seconds", serialize_with = "seconds")]
+    pub since: Duration,
+    /// When the wait will give up by itself.
+    #[serde(rename = "gives_up_in_seconds", serialize_with = "maybe_seconds")]
+    pub gives_up_in: Option<Duration>,
+    /// Distinguishes this wait from the rank's next one.
+    #[serde(skip)]
+    pub(super) version: u32,
+}
+
+/// A channel that is waited for.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct ChannelReport {
+    /// Its name, as the program gave it.
+    pub name: String,
+    /// The ranks that may send.
+    pub senders: Vec<usize>,
+    /// The ranks that may receive.
+    pub receivers: Vec<usize>,
+}
+
+/// A flag that is waited for.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct FlagReport {
+    /// The name of its MPBs, as the program gave it.
+    pub mpbs: String,
+    /// The flag's line in the MPB of the rank that waits.
+    pub line: usize,
+}
+
+fn seconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
+}
+
+fn maybe_seconds<S: serde::Serializer>(
+    time: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) => serializer.serialize_some(&time.as_secs_f64()),
+        None => serializer.serialize_none(),
+    }
+}
