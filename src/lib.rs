@@ -217,7 +217,9 @@ pub mod prelude {
         Receivers, Request, Select, SendError, Sender, SharedBuffer, Slot, Wait, WaitPolicy, World,
         wait_all, wait_any, wait_some,
     };
-    pub use mp_delegate::threads::{self, Choice, CommThreads, Delegated};
+    #[doc(no_inline)]
+    pub use mp_delegate::threads;
+    pub use mp_delegate::threads::{Choice, CommThreads, Delegated};
 }
 
 /// Compiles and runs the README's examples.
@@ -229,8 +231,3 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/when-communication-threads-pay.md")]
 struct WhenCommunicationThreadsPay;
-
-/// Compiles and runs what the guide shows.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/guide.md")]
-struct Guide;

@@ -7,9 +7,7 @@ use std::io;
 #[non_exhaustive]
 pub enum SegmentError {
     /// The file does not have the mark of a segment in its place.
-    #[error(
-        "not a segment of an Onchip world: it starts with {found:#018x} instead of {expected:#018x}"
-    )]
+    #[error("not a segment of an Onchip world: its mark is {found:#018x} and not {expected:#018x}")]
     NotASegment {
         /// The eight bytes in the mark's place.
         found: u64,
@@ -83,7 +81,7 @@ pub enum SegmentError {
     },
     /// The whole segment is in use.
     #[error(
-        "the segment is full: {asked} bytes asked for, {left} of {size} never used; give it more by \
+        "the segment is full: {asked} bytes asked for, {left} of {size} left at its end; give it more by \
          World::segment_size or mprun --segment-size"
     )]
     Full {

@@ -120,7 +120,7 @@ fn other_files_are_no_segments() {
     fd.set_len(FRONT + SIZE).unwrap();
     fcntl(&fd, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK)).unwrap();
     let error = attach(fd.into());
-    assert!(error.to_string().contains("it starts with 0x0000000000000000"), "{error}");
+    assert!(error.to_string().contains("its mark is 0x0000000000000000"), "{error}");
     let error = attach(file(&[], SIZE, SEALED));
     assert!(matches!(error, SegmentError::NotASegment { found: 0, .. }), "{error}");
     // This mark comes from a machine of the other byte order.

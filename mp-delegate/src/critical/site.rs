@@ -22,11 +22,13 @@ pub const BLOCK: usize = if cfg!(loom) { 4 } else { 16 };
 pub type Seat = usize;
 
 /// Returns 1 + a seat, as it is in a word; 0 means no seat.
+#[inline(always)]
 pub(super) fn someone(seat: Seat) -> u64 {
     (seat as u64).wrapping_add(1)
 }
 
 /// Returns the seat in a word that is not 0. For 0, returns a seat that cannot exist.
+#[inline(always)]
 pub(super) fn who(word: u64) -> Seat {
     word.wrapping_sub(1) as usize
 }

@@ -114,18 +114,28 @@ impl<O: Object> Value<O> {
             let state = unsafe { self.state() };
             match catch_unwind(AssertUnwindSafe(|| O::apply_beside(state, op, self.common()))) {
                 Ok(ret) => Outcome::done(ret),
-                Err(payload) => {
-                    let text = payload.downcast_ref::<&str>().copied();
-                    let text = text.or(payload.downcast_ref::<String>().map(String::as_str));
-                    place.set_message(seat, text.unwrap_or("(no message)"));
-                    if self.poisons {
-                        poisoned.store(1);
-                    }
-                    dispose(payload);
-                    Outcome::without(Fate::Panicked)
-                }
+                Err(payload) => self.panicked(place, seat, payload),
             }
         }
+    }
+
+    /// Notes that an operation of a seat has panicked, and why.
+    #[cold]
+    #[inline(never)]
+    fn panicked(
+        &self,
+        place: &Place,
+        seat: Seat,
+        payload: Box<dyn std::any::Any + Send>,
+    ) -> Outcome<O::Ret> {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or(payload.downcast_ref::<String>().map(String::as_str));
+        place.set_message(seat, text.unwrap_or("(no message)"));
+        if self.poisons {
+            place.head(head::POISONED).store(1);
+        }
+        dispose(payload);
+        Outcome::without(Fate::Panicked)
     }
 
     #[inline(always)]

@@ -258,7 +258,7 @@ fn the_size_of_the_segment_is_the_smaller_one_asked_for() {
         let args = [&["fill"], args].concat();
         launch(&["-n", "2", "--segment-size", size], &args).done()
     };
-    let full = |of: u64| format!("of {of} never used");
+    let full = |of: u64| format!("of {of} left at its end");
     for size in ["8M", "8388608", "8 MiB"] {
         let done = fill(size, &[]).expect_code(0);
         assert!(done.out.contains(&full(8 << 20)), "{done:#?}");

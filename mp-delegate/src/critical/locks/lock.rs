@@ -120,11 +120,19 @@ pub(in crate::critical) fn take_behind<S: Mortal>(
         taken = lock.acquire(site);
     }
     match taken {
-        Ok(()) => site.enter(me),
-        // The seat is out of the lock: no healer is to wait for it.
-        Err(_) => site.leave(me),
+        Ok(()) => {
+            site.enter(me);
+            Ok(())
+        }
+        Err(stop) => Err(given_up(site, me, stop)),
     }
-    taken
+}
+
+/// Takes out of the lock a seat that can't take it, so that no healer waits for the seat.
+#[cold]
+fn given_up<S: Mortal>(site: &S, me: Seat, stop: Stop) -> Stop {
+    site.leave(me);
+    stop
 }
 
 /// Gives up a lock that [`go`] could not give up. Does not report a broken lock: the next seat that takes it finds
@@ -191,10 +199,7 @@ pub(in crate::critical) fn take_within<S: Mortal, L: Lock>(
                     return Ok(false);
                 }
             }
-            Err(stop) => {
-                site.leave(me);
-                return Err(stop);
-            }
+            Err(stop) => return Err(given_up(site, me, stop)),
         }
     }
 }
