@@ -131,7 +131,11 @@ impl Lock for Clh {
     /// woken.
     #[inline(always)]
     fn go<S: Site>(&self, site: &S, [_, own, _]: [&S::Word; 3]) -> bool {
-        let Ok(node) = self.node(site, self.locked.get()) else { return false };
+        // The error is moved, so that nothing is dropped after a success.
+        let node = match self.node(site, self.locked.get()) {
+            Ok(node) => node,
+            Err(_stop) => return false,
+        };
         node[LOCKED].store(0);
         site.fence();
         let waiter = node[WAITER].load_relaxed();
