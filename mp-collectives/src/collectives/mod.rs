@@ -13,7 +13,7 @@
 //!     assert_eq!(sum, [2_000.0]);
 //!
 //!     // The odd and the even ranks by themselves.
-//!     let half = world.split(Some(rank.id() as u64 % 2), 0)?.expect("the split gave no communicator, although this rank named a color");
+//!     let half = world.split(Some(rank.id() as u64 % 2), 0)?.expect("every rank names a color");
 //!     let mut greatest = [rank.id()];
 //!     half.reduce(&mut greatest, Max, 0)?;
 //!     assert!(half.rank() > 0 || greatest == [2 + rank.id()]);

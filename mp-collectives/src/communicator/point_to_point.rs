@@ -143,8 +143,8 @@ impl Communicator {
         self.members.len()
     }
 
-    /// Returns the communicator's name (`MPI_Comm_get_name`): the one that was [set](Self::set_name), or `world`, `self`,
-    /// and for a communicator that was made from another one, that one's name and the call: `world/split 1`.
+    /// Returns the communicator's name (`MPI_Comm_get_name`): the one that was [set](Self::set_name), or `world`,
+    /// `self`, and for a communicator that was made from another one, that one's name and the call: `world/split 1`.
     pub fn name(&self) -> String {
         self.members.title.name().to_string()
     }

@@ -41,7 +41,7 @@ impl Communicator {
     ///     let world = Communicator::world(rank);
     ///     // Odd and even ranks, each backwards.
     ///     let half = world.split(Some(world.rank() as u64 % 2), -(world.rank() as i64))?;
-    ///     let half = half.expect("the split gave no communicator, although this rank named a color");
+    ///     let half = half.expect("every rank names a color");
     ///     assert_eq!(half.world_rank(0)?, if world.rank() % 2 == 0 { 4 } else { 3 });
     ///     Ok(())
     /// })?;
@@ -88,9 +88,7 @@ impl Communicator {
         unit.map_err(mp_core::Error::from)?;
         match split {
             Some(split) => Ok(split),
-            None => {
-                Err(bad_call("the split gave no communicator, although this rank named a color"))
-            }
+            None => Err(bad_call("every rank names a color")),
         }
     }
 

@@ -223,8 +223,8 @@ pub struct AllGather<'a> {
 }
 
 impl<'a> AllGather<'a> {
-    /// Creates an all-gather in which each rank's own block goes to the `all` of every rank. Without a buffer for it, it
-    /// is already in its place there.
+    /// Creates an all-gather in which each rank's own block goes to the `all` of every rank. Without a buffer for it,
+    /// it is already in its place there.
     ///
     /// # Errors
     /// [`ExchangeError::Layout`].
@@ -286,8 +286,8 @@ impl<'a> AllToAll<'a> {
     /// Creates an all-to-all in which block i of `send` goes to rank i's `receive`, as its block of this rank. Where
     /// the blocks of one buffer are of equal length, those of the other are too.
     ///
-    /// Without blocks to send, it is in place: block i of `receive` goes to rank i, and the block that comes from rank i
-    /// takes its place. The blocks that two ranks have for each other are then equally long, in bytes.
+    /// Without blocks to send, it is in place: block i of `receive` goes to rank i, and the block that comes from rank
+    /// i takes its place. The blocks that two ranks have for each other are then equally long, in bytes.
     ///
     /// # Errors
     /// [`ExchangeError::Layout`].

@@ -8,7 +8,7 @@
 //!
 //! onchip::World::threads(4).run(|rank| {
 //!     let world = Communicator::world(rank);
-//!     let half = world.split(Some(rank.id() as u64 % 2), 0)?.expect("the split gave no communicator, although this rank named a color");
+//!     let half = world.split(Some(rank.id() as u64 % 2), 0)?.expect("every rank names a color");
 //!     let sum = half.nonblocking()?.all_reduce(vec![rank.id(); 100], Sum);
 //!     let weights = world.nonblocking()?.broadcast([0.5 * rank.id() as f64], 3);
 //!     // Tagged messages, computation, then:
@@ -27,8 +27,8 @@
 //! ranks fail with [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), at the latest some time after one rank waits.
 //!
 //! Where the ranks [check](crate::collectives::Check) all their calls, a request fails if the ranks have not all made
-//! the same call at that place among all calls of the communicator, including blocking calls. The error is
-//! again [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), which names which ranks called what. The operation is then not
+//! the same call at that place among all calls of the communicator, including blocking calls. The error is again
+//! [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), which names which ranks called what. The operation is then not
 //! carried out. The call itself does not wait for other ranks.
 
 use std::cell::{RefCell, RefMut};

@@ -32,9 +32,10 @@
 //! | `blocks` | the operations with a block for each rank: gather, scatter, all-to-all, reduce-scatter |
 //! | `communicator` | the same operations for communicators |
 //!
-//! **What advances them** is set by [`Progress`](mp_delegate::threads::Progress): a communication thread, while the rank
-//! computes; or, where there is no core for that, the rank itself, within any call of the library in which it waits.
-//! Ranks need not choose the same. Peers that call the blocking forms of the same algorithms are in other fronts.
+//! **What advances them** is set by [`Progress`](mp_delegate::threads::Progress): a communication thread, while the
+//! rank computes; or, where there is no core for that, the rank itself, within any call of the library in which it
+//! waits. Ranks need not choose the same. Peers that call the blocking forms of the same algorithms are in other
+//! fronts.
 //!
 //! **Order.** All ranks make the calls of one front in the same order, as with a communicator of MPI. Fronts are
 //! independent: operations of different fronts do not wait for each other, even if ranks call them in different orders.

@@ -651,7 +651,8 @@ impl<M: Message + ?Sized> Receiver<M> {
             // SAFETY: the caller guarantees that this is a received message that was not given back. It lies in a slot,
             // because it is not one of the moved buffers.
             Kind::Shared(ring) => At::Shared(unsafe { ring.taken_at(payload) }),
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
+            // time.
             _ => At::Own(unsafe { self.pair_ring().received_at(payload) }),
         });
     }

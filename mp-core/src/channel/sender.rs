@@ -532,8 +532,8 @@ impl<T: Plain> Sender<T> {
         }
     }
 
-    /// Sends as [`send_in_place`](Self::send_in_place) does. `call` returns the call that waits, in the program's words,
-    /// for reports.
+    /// Sends as [`send_in_place`](Self::send_in_place) does. `call` returns the call that waits, in the program's
+    /// words, for reports.
     ///
     /// # Errors
     /// Same as `send_in_place`.

@@ -9,9 +9,9 @@ use crate::{channel::ChannelSpec, mpb::spec::Mpbs, segment::SegmentError, topolo
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A rank panicked or died. What it had sent before was delivered. When a flag was waited for, it can be any rank of
-    /// the MPBs. In a critical section, the operation was not executed: the rank held the section, or had to make its
-    /// value.
+    /// A rank panicked or died. What it had sent before was delivered. When a flag was waited for, it can be any rank
+    /// of the MPBs. In a critical section, the operation was not executed: the rank held the section, or had to make
+    /// its value.
     #[error("{}", place::lost(*rank, *world_rank, place))]
     PeerLost {
         /// The lost rank, by its number in the communicator of the call; otherwise by its number in the world.
@@ -146,8 +146,8 @@ pub enum ErrorKind {
     /// or a nonblocking or buffered send failed for a reason that lies in this rank, usually for lack of memory.
     ///
     /// The request of the send returns this error. If no request has, the next call of this rank that waits returns it,
-    /// because it would perhaps wait for an answer to that message. It can be any call of the library, including one for
-    /// a channel, a flag or a collective operation. Exceptions are the wait of a critical section, and
+    /// because it would perhaps wait for an answer to that message. It can be any call of the library, including one
+    /// for a channel, a flag or a collective operation. Exceptions are the wait of a critical section, and
     /// [`wait`](crate::Request::wait) of a collective request, whose operation owns its buffer.
     #[error("a message {to} was not sent: {reason}")]
     NotSent {
@@ -298,8 +298,8 @@ pub enum ErrorKind {
         /// The object's name.
         object: Arc<str>,
     },
-    /// The operation was not executed, because it was asked for in the middle of one that excludes it: it would wait for
-    /// itself.
+    /// The operation was not executed, because it was asked for in the middle of one that excludes it: it would wait
+    /// for itself.
     #[error(
         "an operation on object {object:?} was asked for in the middle of one that it would wait for: ask for it after \
          that one"

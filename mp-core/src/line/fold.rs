@@ -134,7 +134,8 @@ mod vectors {
             // SAFETY: the processor has the features, which was just checked.
             unsafe { fold_512(from, target, combine, to) }
         } else if has!("avx2") {
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
+            // time.
             unsafe { fold_256(from, target, combine, to) }
         } else {
             fold_128(from, target, combine, to);
@@ -181,19 +182,23 @@ mod vectors {
     ) {
         let load = |line: &Line| {
             let [low, high]: [__m256i; 2];
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
+            // time.
             unsafe {
                 asm!("vmovdqu {}, [{line}]", "vmovdqu {}, [{line} + 32]",
                     out(ymm_reg) low, lateout(ymm_reg) high, line = in(reg) from_ref(line),
                     options(nostack, preserves_flags, readonly));
             }
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
+            // time.
             unsafe { std::mem::transmute::<[__m256i; 2], Bytes>([low, high]) }
         };
         let store = |line: &Line, bytes: Bytes| {
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
+            // time.
             let [low, high] = unsafe { std::mem::transmute::<Bytes, [__m256i; 2]>(bytes) };
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
+            // time.
             unsafe {
                 asm!("vmovdqu [{line}], {}", "vmovdqu [{line} + 32], {}",
                     in(ymm_reg) low, in(ymm_reg) high, line = in(reg) from_ref(line),
@@ -219,13 +224,16 @@ mod vectors {
                     out(xmm_reg) a, out(xmm_reg) b, out(xmm_reg) c, out(xmm_reg) d,
                     line = in(reg) from_ref(line), options(nostack, preserves_flags, readonly));
             }
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
+            // time.
             unsafe { std::mem::transmute::<[__m128i; 4], Bytes>([a, b, c, d]) }
         };
         let store = |line: &Line, bytes: Bytes| {
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
+            // time.
             let [a, b, c, d] = unsafe { std::mem::transmute::<Bytes, [__m128i; 4]>(bytes) };
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
+            // time.
             unsafe {
                 asm!("movdqu [{line}], {}", "movdqu [{line} + 16], {}",
                     "movdqu [{line} + 32], {}", "movdqu [{line} + 48], {}",

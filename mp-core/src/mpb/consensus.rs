@@ -200,8 +200,8 @@ mod model {
     use super::*;
     use crate::sync::{AtomicU32, Futex, Ordering, explore, life::live_for};
 
-    /// Checks that the survivors among the members decide alike in these rounds, where member 0 dies at its store number
-    /// `stores`.
+    /// Checks that the survivors among the members decide alike in these rounds, where member 0 dies at its store
+    /// number `stores`.
     fn survive(members: usize, rounds: u64, stores: u64) {
         explore(2, move || {
             let words: Rc<Vec<Word>> =

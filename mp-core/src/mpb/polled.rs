@@ -197,8 +197,8 @@ impl Polled {
         (Operation::Flag, vec![self.mpb.opened.place(), line, by(here)])
     }
 
-    /// Returns the call that waits here, in the program's words, if the MPBs have a [caller](Mpb::set_caller). `operation` is
-    /// the name of its operation.
+    /// Returns the call that waits here, in the program's words, if the MPBs have a [caller](Mpb::set_caller).
+    /// `operation` is the name of its operation.
     #[doc(hidden)]
     pub fn call(&self, operation: Option<&str>) -> Option<String> {
         self.mpb.caller.as_ref()?.call(operation)

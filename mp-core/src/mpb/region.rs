@@ -315,8 +315,8 @@ impl Region {
         (Operation::Flag, [vec![self.opened.place()], further].concat())
     }
 
-    /// Returns the call that such a wait is for, in the program's words, if the region has a [caller](Self::set_caller).
-    /// `operation` is what the caller is told.
+    /// Returns the call that such a wait is for, in the program's words, if the region has a
+    /// [caller](Self::set_caller). `operation` is what the caller is told.
     pub fn call(&self, operation: Option<&str>) -> Option<String> {
         self.caller.as_ref()?.call(operation)
     }

@@ -146,8 +146,8 @@ impl Beside<'_> {
             && self.driven.iter().all(|(place, ..)| self.settled[*place].get())
     }
 
-    /// Returns the call that waits, in the program's words, if those of all requests are known: of these `calls`, and of
-    /// what else is waited for.
+    /// Returns the call that waits, in the program's words, if those of all requests are known: of these `calls`, and
+    /// of what else is waited for.
     pub fn call(&self, mut calls: Vec<String>) -> Option<String> {
         let watched = self.watched.iter().map(|(place, watch)| (place, watch.call()));
         let driven =

@@ -56,8 +56,8 @@
 //! - Of the requests that a combiner or a server was to execute, those that it had executed have their results, and the
 //!   successor executes those that it had not begun. The one that it was executing gets
 //!   [`OutcomeUnknown`](mp_core::ErrorKind::OutcomeUnknown), unless it is [harmless](Object::is_idempotent) to execute
-//!   it again. (With an [`MpServer`](Scheme::MpServer) all requests that were on their way to it are unknown, as all are
-//!   where no server stands by.)
+//!   it again. (With an [`MpServer`](Scheme::MpServer) all requests that were on their way to it are unknown, as all
+//!   are where no server stands by.)
 //! - A rank that is a thread never dies alone. If it ends with a leaked guard, the others stop waiting, with
 //!   [`PeerLost`](mp_core::ErrorKind::PeerLost), or with `OutcomeUnknown` where another rank may execute the
 //!   operation.

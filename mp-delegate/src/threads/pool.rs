@@ -68,13 +68,14 @@ impl Builder {
     }
 
     /// Records what each thread sends, and when it has nothing to do. Thread i records through entry i of the list, or
-    /// not at all if the list is shorter. A trace learns from [`Delegated::record`](super::Delegated::record) whose messages they are.
+    /// not at all if the list is shorter. A trace learns from [`Delegated::record`](super::Delegated::record) whose
+    /// messages they are.
     pub fn record(self, recorders: impl IntoIterator<Item = Recorder>) -> Self {
         Self { recorders: recorders.into_iter().collect(), ..self }
     }
 
-    /// Sets what the threads have to run on, for [`Choice::Auto`](super::Choice::Auto). [`Spare::of`] reads this from a plan. In worlds with
-    /// more ranks than cores it is [`Spare::None`] in any case.
+    /// Sets what the threads have to run on, for [`Choice::Auto`](super::Choice::Auto). [`Spare::of`] reads this from a
+    /// plan. In worlds with more ranks than cores it is [`Spare::None`] in any case.
     ///
     /// Without this, cores are counted: the threads have the cores that the ranks of the sender's world leave over. If
     /// there are none, nothing is delegated. If other threads that work for that world have them, nothing is delegated

@@ -232,8 +232,8 @@ impl Trace {
         Name(intern(&mut self.names, name))
     }
 
-    /// Returns the text of a name of this trace. The name must be of the same recording: for a name of another one, this
-    /// returns some other text, or `None`.
+    /// Returns the text of a name of this trace. The name must be of the same recording: for a name of another one,
+    /// this returns some other text, or `None`.
     pub fn name(&self, name: Name) -> Option<&str> {
         self.names.get(name.0 as usize).map(String::as_str)
     }

@@ -17,13 +17,13 @@
 //! ```
 //!
 //! A run is a discrete-event simulation in one thread. Each core is a suspended `async` function
-//! ([`MpbAccess`](mp_core::mpb::MpbAccess) says why); it goes on alone until it touches an MPB, and
-//! then waits until all that the others do before that instant has been done. Lines move one by one, at the very instants at
-//! which the model has them read and written, so a protocol that reads too early does read stale or
-//! torn data. Nothing is random, and events of one instant happen in the order in which they were
-//! planned: a run is the same every time and everywhere. (With one exception: cores' caches go by
-//! address, so where an algorithm frees a buffer and makes another, it is up to the allocator whether
-//! a put from that is taken for one from the cache. [`Machine::cache_bytes`] = 0 leaves caches out.)
+//! ([`MpbAccess`](mp_core::mpb::MpbAccess) says why); it goes on alone until it touches an MPB, and then waits until
+//! all that the others do before that instant has been done. Lines move one by one, at the very instants at which the
+//! model has them read and written, so a protocol that reads too early does read stale or torn data. Nothing is random,
+//! and events of one instant happen in the order in which they were planned: a run is the same every time and
+//! everywhere. (With one exception: cores' caches go by address, so where an algorithm frees a buffer and makes
+//! another, it is up to the allocator whether a put from that is taken for one from the cache. [`Machine::cache_bytes`]
+//! = 0 leaves caches out.)
 //!
 //! **What costs time.** Reads and writes of lines by formulas 4.1–4.6, put and get by 4.7–4.12, with
 //! each core's own distances; one transaction at a time. An MPB's port serves one line after another

@@ -83,8 +83,8 @@ impl Default for AsyncSettings {
 /// [`finish`](AsyncBroadcast::finish) ends the broadcasts in good order; all ranks call it, and it waits for the
 /// others. If a rank drops its part without calling it, if its handler panics, or if the rank is lost, the others fail
 /// too: their calls get [`PeerLost`](mp_core::ErrorKind::PeerLost). The rank whose handler panicked gets
-/// [`OperationPanicked`](mp_core::ErrorKind::OperationPanicked). Dropping waits for a handler that is still running, and for nothing
-/// else.
+/// [`OperationPanicked`](mp_core::ErrorKind::OperationPanicked). Dropping waits for a handler that is still running,
+/// and for nothing else.
 #[derive(Debug)]
 pub struct AsyncBroadcast {
     shared: Arc<Shared>,
@@ -153,8 +153,8 @@ impl AsyncBroadcast {
     /// comes.
     ///
     /// # Errors
-    /// [`BadSettings`](mp_core::ErrorKind::BadSettings); others for lack of memory, when ranks ask for different settings, or
-    /// when threads cannot be started.
+    /// [`BadSettings`](mp_core::ErrorKind::BadSettings); others for lack of memory, when ranks ask for different
+    /// settings, or when threads cannot be started.
     pub fn open(
         rank: &Rank,
         name: &str,
@@ -203,8 +203,8 @@ impl AsyncBroadcast {
     /// do not mix.
     ///
     /// # Errors
-    /// Those of [`AsyncBroadcast`]. In a handler, it returns [`BadCall`](mp_core::ErrorKind::BadCall) instead of waiting, and then nothing has
-    /// been sent.
+    /// Those of [`AsyncBroadcast`]. In a handler, it returns [`BadCall`](mp_core::ErrorKind::BadCall) instead of
+    /// waiting, and then nothing has been sent.
     pub fn broadcast(&self, message: &[u8]) -> Result<()> {
         let shared = &*self.shared;
         if shared.lock().handling == Some(thread::current().id()) {
@@ -244,7 +244,8 @@ impl AsyncBroadcast {
     /// called this. Then its threads end.
     ///
     /// # Errors
-    /// Those of [`AsyncBroadcast`]; [`BadCall`](mp_core::ErrorKind::BadCall) in the handler, in which case this rank's part has not ended.
+    /// Those of [`AsyncBroadcast`]; [`BadCall`](mp_core::ErrorKind::BadCall) in the handler, in which case this rank's
+    /// part has not ended.
     pub fn finish(mut self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let line = {

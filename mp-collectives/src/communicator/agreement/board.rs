@@ -53,7 +53,8 @@ pub(crate) struct Whose {
 }
 
 impl Whose {
-    /// Returns the common prefix of all names that its members open by [`Joint::name`](crate::communicator::Joint::name).
+    /// Returns the common prefix of all names that its members open by
+    /// [`Joint::name`](crate::communicator::Joint::name).
     pub(crate) fn prefix(self) -> String {
         format!("communicator {}.{}: ", self.serial, self.context)
     }

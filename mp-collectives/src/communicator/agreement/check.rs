@@ -11,11 +11,11 @@ const RANKS: usize = 64;
 /// Whether all ranks say what they call before they do it, and compare the calls; this is for debugging. If the ranks
 /// call different collective operations, all of them get an error, which names the ranks and their calls, and no rank
 /// goes on. The comparison covers the operation, the root, the type and number of the elements, the operation that
-/// combines them, and the settings. It also covers the order of blocking and [nonblocking](crate::communicator::Ledger) operations
-/// together.
+/// combines them, and the settings. It also covers the order of blocking and [nonblocking](crate::communicator::Ledger)
+/// operations together.
 ///
-/// With checks, every operation waits for all ranks. A nonblocking operation waits before it does anything, but its call
-/// still returns at once. Checks must be on at all ranks, or at none.
+/// With checks, every operation waits for all ranks. A nonblocking operation waits before it does anything, but its
+/// call still returns at once. Checks must be on at all ranks, or at none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
     /// [`CHECK_VARIABLE`] decides. If it is not set, checks are on in programs with debug assertions, in

@@ -460,9 +460,9 @@ impl Joint<'_> {
     /// ```
     ///
     /// # Errors
-    /// At all ranks: [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), and [`RankMissing`](mp_core::ErrorKind::RankMissing) after
-    /// the limit; [`PeerLost`](mp_core::ErrorKind::PeerLost) and [`PeerEnded`](mp_core::ErrorKind::PeerEnded) when a rank can't
-    /// come.
+    /// At all ranks: [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), and
+    /// [`RankMissing`](mp_core::ErrorKind::RankMissing) after the limit; [`PeerLost`](mp_core::ErrorKind::PeerLost) and
+    /// [`PeerEnded`](mp_core::ErrorKind::PeerEnded) when a rank can't come.
     pub fn check(self, call: &Call, limit: Option<Duration>) -> Result<()> {
         self.check_revoked()?;
         if self.communicator().size() == 1 {

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::communicator::{members::Members, messages::store::Pattern};
 
-/// The communicators of an engine, by context, as far as they are not dropped. Those who wait in a channel of the engine
-/// find here what their messages are for.
+/// The communicators of an engine, by context, as far as they are not dropped. Those who wait in a channel of the
+/// engine find here what their messages are for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Communicators(Arc<Mutex<ByContext>>);
 
@@ -42,8 +42,8 @@ impl Communicators {
 /// In a message's context: it is one of a joint operation.
 const TOGETHER: u32 = 1;
 
-/// Returns the text of a call in the communicator of these members. What is known of a joint operation stands in place of
-/// its messages.
+/// Returns the text of a call in the communicator of these members. What is known of a joint operation stands in place
+/// of its messages.
 fn told(members: &Members, context: u32, call: String) -> String {
     let title = &members.title;
     if context & TOGETHER == 0 {

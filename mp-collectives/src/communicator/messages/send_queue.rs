@@ -128,8 +128,8 @@ impl Course {
         self.context
     }
 
-    /// Returns the call that sends the message to a rank of the world, as reports tell it. The tag of a payload that the
-    /// receiver has asked for is not known.
+    /// Returns the call that sends the message to a rank of the world, as reports tell it. The tag of a payload that
+    /// the receiver has asked for is not known.
     pub(crate) fn call(&self, communicators: &Communicators, to: usize) -> Option<String> {
         let tag = (self.kind != Kind::Payload).then(|| self.first.tag());
         communicators.send(self.context, tag, to as u32)
