@@ -186,11 +186,11 @@ fn barriers_that_make_no_sense_are_refused() {
         for (barrier, why) in [
             (Barrier::Dissemination(vec![1]), "rank 0 does not know that rank 2 has come"),
             (Barrier::Dissemination(vec![]), "rank 0 does not know that rank 1 has come"),
-            (Barrier::Dissemination(vec![0, 3]), "a round with m = 0 among 4 ranks"),
-            (Barrier::Dissemination(vec![usize::MAX]), "m = 18446744073709551615"),
+            (Barrier::Dissemination(vec![0, 3]), "a round of a barrier sends 0 flags"),
+            (Barrier::Dissemination(vec![usize::MAX]), "sends 18446744073709551615 flags"),
             (
                 Barrier::Grouped { within: vec![vec![3], vec![]], exchange: Exchange::Pairs },
-                "2 groups of ranks, of which there are 1",
+                "for 2 groups of ranks, but there are 1",
             ),
         ] {
             let told = refused(forced(barrier))?;
@@ -198,7 +198,7 @@ fn barriers_that_make_no_sense_are_refused() {
         }
         let placement = Some(Placement::new(vec![0, 0, 1]).map_err(Error::other)?);
         let told = refused(Settings { placement, ..Settings::default() })?;
-        ensure!(told.contains("for 3 ranks, of which there are 4"), "{told}");
+        ensure!(told.contains("for 3 ranks, but there are 4"), "{told}");
         let mpb = rank.mpb("small", Mpbs::lines(3))?;
         ensure!(Central::new(&mpb, 0).is_err(), "4 flags in 3 lines");
         ensure!(Dissemination::new(&mpb, &[1, 1], 2).is_err(), "2 flags in one line");

@@ -248,7 +248,7 @@ fn what_is_refused() {
             Ok(())
         };
         let (mut five, mut six) = ([0_u16; 5], [0_u16; 6]);
-        let root = "the root of an exchange: rank 3 of 3";
+        let root = "there is no rank 3: there are 3, numbered from 0";
         check(all.gather([0_u16], &mut six, 3), root)?;
         check(all.gather(InPlace, &mut six, 3), root)?;
         check(all.scatter(&six, &mut [0], 3), root)?;
