@@ -326,7 +326,8 @@ mod tests {
         let mut parameters = Parameters::SANDY_BRIDGE;
         parameters.near.transfer = Time::ZERO;
         let error = parameters.check().unwrap_err();
-        assert_eq!(error.to_string(), "R_L = 2.3 ns is more than R_R = 0 ns");
+        let text = "the parameters of the machine contradict each other: R_L = 2.3 ns must not be more than R_R = 0 ns";
+        assert_eq!(error.to_string(), text);
         parameters.local = Time::ZERO;
         assert_eq!(parameters.check(), Err(Implausible::Nothing { what: "R_R" }));
         let mut parameters = Parameters::XEON_PHI;
