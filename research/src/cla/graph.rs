@@ -32,7 +32,7 @@ pub enum EdgeKind {
 }
 
 /// Returns bounds that hold in all cases, while the model's minimum is a value to optimize for: the maximum is
-/// unchanged, and the minimum uses early notifications and [`least`].
+/// unchanged, and the minimum uses early notifications and the least costs of lines.
 ///
 /// # Errors
 /// [`GraphError`].

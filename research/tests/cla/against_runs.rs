@@ -178,7 +178,7 @@ fn waits_for_some_of_several_writes_are_ambiguous() {
     program.wait(0, flag, 1);
     let ambiguous = GraphError::Ambiguous(Node { rank: 0, step: 0 });
     assert_eq!(Graph::new(&program, &machine).map(|_| ()), Err(ambiguous));
-    assert!(ambiguous.to_string().starts_with("step 0 of rank 0 waits for some"));
+    assert!(ambiguous.to_string().starts_with("step 0 of rank 0 waits for a value that several"));
 }
 
 /// One hop takes one line transfer, and what the two ranks have in their own caches.
