@@ -1,6 +1,6 @@
 //! The paper's algorithms as programs (sections 3 to 5).
 //!
-//! They are for tests and experiments, and describe exactly what a collective operation does. Each function is the
+//! They describe exactly what a collective operation does. Each function is the
 //! pseudo-code of a figure of the paper, except for the functions with pushes, which show how this library sends short
 //! messages.
 

@@ -6,8 +6,8 @@
 //! several reads, at a time. With contention, reads of one line slow each other down. The next of the ranks that want a
 //! line is random, or the first that came.
 //!
-//! The bounds of [`graph`](mp_model::cla::graph) should hold for the results: T_max in every order, and T_min if no rank polls
-//! too early ([`Polling::Lucky`]). See there for the meaning of T_min otherwise.
+//! The bounds of [`graph`](mp_model::cla::graph) should hold for the results: T_max in every order, and T_min if no rank
+//! polls too early ([`Polling::Lucky`]). See there for the meaning of T_min otherwise.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
