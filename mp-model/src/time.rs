@@ -41,11 +41,6 @@ impl Time {
         self.0 as f64 / 1e6
     }
 
-    /// Returns the time in cycles of a clock of `megahertz` MHz, rounded down.
-    pub const fn as_cycles(self, megahertz: u64) -> u64 {
-        (self.0 as u128 * megahertz as u128 / 1_000_000) as u64
-    }
-
     /// Returns `self − earlier`, or zero if `earlier` is later.
     pub const fn saturating_sub(self, earlier: Time) -> Time {
         Time(self.0.saturating_sub(earlier.0))

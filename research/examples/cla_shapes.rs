@@ -17,16 +17,17 @@ use mp_model::cla::barrier::{
     best_mixed_ways, best_ways, pushed_barrier, pushed_program, pushed_time,
 };
 use mp_model::cla::outward::{Fan, Outward};
-use mp_model::cla::run::{Options, Order, run};
 use mp_model::cla::schedule::By;
 use mp_model::cla::search::{
     LambdaChoice, Load, best_lambda, best_outward, outward_time, reduction_along,
 };
 use mp_model::cla::{
-    Barrier, Graph, Machine, Parameters, Pattern, Placement, Program, baselines, best_barrier,
-    best_tree, patterns,
+    Barrier, Graph, Machine, Parameters, Pattern, Placement, Program, best_barrier, best_tree,
+    patterns,
 };
 use mp_model::in_order::Shape;
+use onchip_research::cla::run::{Options, Order, run};
+use onchip_research::cla::{baselines, certain};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -408,7 +409,7 @@ struct Row {
 
 impl Row {
     fn new(machine: &Machine, program: &Program) -> Result<Row> {
-        let certain = Graph::certain(program, machine)?;
+        let certain = certain(program, machine)?;
         let min = Graph::new(program, machine)?.bounds(Default::default()).min;
         let (fastest, mean, slowest) = simulated(machine, program)?;
         Ok(Row { least: certain.min, min, max: certain.max, fastest, slowest, mean })

@@ -8,12 +8,14 @@
 //! | `experiments` | the thesis' experiments with broadcasts, on simulated machines | thesis, chapters 3 and 4 |
 //! | [`two_sided`] | send and receive over MPBs, and the broadcasts on them | thesis, sections 3.3.2 and 4.2 |
 //! | [`served`] | asynchronous broadcasts of a rank that has a single thread | thesis, section 3.2 |
+//! | [`cla`] | cache-line-aware design: programs in virtual time, the printed equations, and baselines | Ramos and Hoefler |
 //! | [`coherent`] | cache-coherent memory in virtual time, access by access | thesis, chapter 6; Ramos and Hoefler, section 2.3 |
 //! | `critical` | the library's critical sections on simulated machines | thesis, chapters 6 and 7 |
 //! | [`nonblocking`] | lock-free structures, as rivals of critical sections | Treiber; Morrison and Afek |
 #![forbid(unsafe_code)]
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
+pub mod cla;
 pub mod coherent;
 #[cfg(not(loom))]
 pub mod critical;

@@ -109,7 +109,10 @@ impl Barrier {
     }
 
     /// Lets all ranks of a program go through the barrier next.
-    pub(super) fn append(&self, program: &mut Program, placement: &Placement) {
+    ///
+    /// # Panics
+    /// See [`Barrier::rounds`].
+    pub fn append(&self, program: &mut Program, placement: &Placement) {
         if *self == Barrier::Central {
             return central(program);
         }

@@ -164,7 +164,8 @@ mod tests {
     fn ranks_without_cores_are_refused() {
         let error = PlacementError::MoreRanksThanCores { ranks: 17, cores: 16 };
         assert_eq!(Machine::sandy_bridge(17), Err(error));
-        assert_eq!(error.to_string(), "17 ranks on 16 cores: the model has one core for each rank");
+        let text = "17 ranks do not fit on 16 cores: the model has one core for each rank, so name fewer ranks";
+        assert_eq!(error.to_string(), text);
         assert_eq!(Machine::xeon_phi(0), Err(PlacementError::NoRanks));
         assert_eq!(Placement::one_group(0), Err(PlacementError::NoRanks));
         assert_eq!(Placement::packed(0, &[]), Err(PlacementError::NoRanks));

@@ -202,34 +202,6 @@ impl Parameters {
         self
     }
 
-    /// Returns the least that anything can cost here: readers come one by one, and a rank that polls too early has
-    /// brought the line from memory for its writer.
-    #[must_use]
-    pub fn least(self) -> Parameters {
-        let mut least = self.without_contention().with_cached_flags();
-        if let Some(contention) = self.contention {
-            // Copies of several lines have another constant there (section 4.2.2).
-            for link in [&mut least.near, &mut least.far] {
-                link.lines.start = link.lines.start.min(contention.cost(1));
-                link.lines.congestion = Time::ZERO;
-            }
-        }
-        least
-    }
-
-    /// Returns the machine with equation 2 as its first half has it, b = R_L + R_R − c, where table 2 has a fitted b.
-    ///
-    /// The two differ: with table 1's values this b is 188.2 ns, and the table says 320.5 ns.
-    #[must_use]
-    pub fn with_contention_of_equation_2(mut self) -> Parameters {
-        if let Some(contention) = &mut self.contention {
-            let one = self.local + self.near.transfer;
-            contention.start = one.saturating_sub(contention.reader);
-            contention.saved = Time::ZERO;
-        }
-        self
-    }
-
     /// Returns by how much a write takes longer than a read, of a line that another core has.
     pub(super) fn more_to_write(&self) -> Time {
         self.write.map_or(Time::ZERO, |write| write.saturating_sub(self.near.transfer))
@@ -250,7 +222,7 @@ impl Parameters {
     }
 
     /// Returns the same as in equations 16, 26 and 29: T_C(n) also for n = 1. With table 2's b, that is more than R_R.
-    pub(super) fn contended(&self, near: bool, readers: u64) -> Time {
+    pub fn contended(&self, near: bool, readers: u64) -> Time {
         let alone = self.link(near).transfer;
         match &self.contention {
             None => alone,
@@ -276,16 +248,6 @@ impl Parameters {
                 contention.cost(readers.max(1)) + lines * link.lines.line + farther
             }
         }
-    }
-
-    /// Equation 1: returns half of a ping-pong of one line. The sender reads its buffer, copies it into the receiver's,
-    /// and the receiver reads that.
-    pub fn half_round_trip(&self, send_buffer: State, near: bool) -> Time {
-        let own = match send_buffer {
-            State::Exclusive => self.local,
-            State::Invalid => self.near.memory,
-        };
-        own + 2 * self.link(near).transfer
     }
 
     /// Checks whether these can be the costs of a machine, as far as the model needs it: a nearer line must not cost
@@ -356,7 +318,6 @@ mod tests {
             assert_eq!(parameters.check(), Ok(()));
             assert_eq!(parameters.without_contention().check(), Ok(()));
             assert_eq!(parameters.with_cached_flags().check(), Ok(()));
-            assert_eq!(parameters.with_contention_of_equation_2().check(), Ok(()));
         }
     }
 
@@ -365,7 +326,8 @@ mod tests {
         let mut parameters = Parameters::SANDY_BRIDGE;
         parameters.near.transfer = Time::ZERO;
         let error = parameters.check().unwrap_err();
-        assert_eq!(error.to_string(), "R_L = 2.3 ns is more than R_R = 0 ns");
+        let text = "the parameters of the machine contradict each other: R_L = 2.3 ns must not be more than R_R = 0 ns";
+        assert_eq!(error.to_string(), text);
         parameters.local = Time::ZERO;
         assert_eq!(parameters.check(), Err(Implausible::Nothing { what: "R_R" }));
         let mut parameters = Parameters::XEON_PHI;
@@ -382,10 +344,6 @@ mod tests {
         assert_eq!(nanos(Invalid, Exclusive, 10), 863.6 + 239.0 - 66.74);
         assert_eq!(nanos(Invalid, Invalid, 1), 529.6);
         assert_eq!(nanos(Exclusive, Invalid, 0), 0.0);
-        let anchored = Parameters::XEON_PHI.with_contention_of_equation_2();
-        let of_one = anchored.contention.unwrap().cost(1);
-        assert_eq!(of_one, anchored.local + anchored.near.transfer);
-        assert_eq!(anchored.contention.unwrap().start.as_nanos(), 188.2);
     }
 
     /// Equations 4 and 5 by hand.
@@ -398,13 +356,5 @@ mod tests {
         let phi = Lines::table_4(Exclusive, Exclusive);
         assert_eq!(phi.cost(1, 1).as_nanos(), 501.0);
         assert_eq!(phi.cost(1, 4).as_nanos(), 1521.0 + 304.0 - 274.0);
-    }
-
-    /// Equation 1 by hand.
-    #[test]
-    fn ping_pong_by_hand() {
-        let sandy = Parameters::SANDY_BRIDGE;
-        assert_eq!(sandy.half_round_trip(Exclusive, true).as_nanos(), 72.3);
-        assert_eq!(sandy.half_round_trip(Invalid, false).as_nanos(), 258.0);
     }
 }

@@ -59,49 +59,57 @@ pub enum Primitive {
 
 /// How many lines, and where they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub struct Shape {
     /// N.
-    pub(super) lines: u64,
+    pub lines: u64,
     /// The rank near which they have their place in memory.
-    pub(super) home: usize,
+    pub home: usize,
     /// The rank whose cache they are in at first; `None` for memory.
-    pub(super) cached: Option<usize>,
+    pub cached: Option<usize>,
 }
 
 /// The access of a primitive to one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Access {
-    pub(super) line: Line,
-    pub(super) kind: Kind,
+pub struct Access {
+    /// The line.
+    pub line: Line,
+    /// What it does there.
+    pub kind: Kind,
 }
 
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// Data read.
     Load {
         /// Whether the data is combined with what is there, instead of copied.
         combine: bool,
     },
+    /// Data written.
     Store,
     /// A flag set to a value.
     Set(u64),
     /// A flag counted up.
     Increment,
+    /// A flag read until it has this value.
     Poll(u64),
 }
 
 impl Kind {
     /// Returns whether the rank must have the line for itself.
-    pub(super) fn writes(self) -> bool {
+    pub fn writes(self) -> bool {
         matches!(self, Kind::Store | Kind::Set(_) | Kind::Increment)
     }
 }
 
 impl Line {
-    pub(super) fn at(index: usize) -> Line {
+    /// Returns the line of this number.
+    pub fn at(index: usize) -> Line {
         Line(index)
     }
 
-    pub(super) fn index(self) -> usize {
+    /// Returns its number, from 0 in the order in which the program got its lines.
+    pub fn index(self) -> usize {
         self.0
     }
 }
@@ -183,17 +191,22 @@ impl Program {
         &self.ranks[rank]
     }
 
-    pub(super) fn line_count(&self) -> usize {
+    /// Returns the number of [`Line`]s.
+    pub fn line_count(&self) -> usize {
         self.lines.len()
     }
 
-    pub(super) fn shape(&self, line: Line) -> Shape {
+    /// Returns how many cache lines it is, and where they are.
+    ///
+    /// # Panics
+    /// If there is no such line.
+    pub fn shape(&self, line: Line) -> Shape {
         self.lines[line.0]
     }
 
     /// Returns what each step does to which lines, by rank and step, without what rule 3 leaves out: "the access to the
     /// same line by the same thread in consecutive operations is counted once".
-    pub(super) fn accesses(&self) -> Vec<Vec<Vec<Access>>> {
+    pub fn accesses(&self) -> Vec<Vec<Vec<Access>>> {
         let of_rank = |steps: &Vec<Primitive>| {
             let of_step = |step: usize| {
                 let before = step.checked_sub(1).map(|before| &steps[before]);

@@ -470,7 +470,7 @@ impl Memory {
         now + taken_back + busy + transfer
     }
 
-    /// Returns the cost of getting a line alone, as in [`run`](super::run()).
+    /// Returns the cost of getting a line alone, as in [`run`](crate::cla::run()).
     fn price(&self, core: usize, line: usize) -> Time {
         let Chip { machine, .. } = &self.chip;
         let p = &machine.parameters;

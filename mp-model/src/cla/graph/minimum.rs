@@ -5,7 +5,8 @@ use crate::Time;
 use crate::cla::program::{Access, Kind, Line};
 
 impl Graph<'_> {
-    pub(super) fn minimum(&self, rules: Rules) -> Times {
+    /// Returns when each node begins and ends if nothing is stolen.
+    pub fn minimum(&self, rules: Rules) -> Times {
         let mut times = Times::new(self.program);
         // The ranks that have a valid copy of each line, the last writer first.
         let initially = |line| self.program.shape(Line::at(line)).cached.into_iter().collect();

@@ -18,8 +18,8 @@
 //!
 //! wait ≤ later of (the rank is there, the writes begin) + R_I + Σ over the writes (take back + read)
 //!
-//! This gives equations 8, 9, 12 and 13 exactly, and 33 except for one R_I that its minimum lacks as well. See
-//! [`equations`](super::equations) for the equations that it does not give, and why.
+//! This gives equations 8, 9, 12 and 13 exactly, and 33 except for one R_I that its minimum lacks as well. The
+//! equations that it does not give, and why, are in `research/src/cla/equations.rs`.
 //!
 //! If a write to a line of another core takes [longer than a read](super::Parameters::write), as on a Zen 5 (1.8 times
 //! as long), each take-back takes that much longer. The paper's machines have no such parameter.
@@ -36,7 +36,7 @@ use std::fmt;
 use thiserror::Error;
 
 use super::Machine;
-use super::program::{Access, Kind, Line, Primitive, Program};
+use super::program::{Access, Line, Primitive, Program};
 use crate::Time;
 
 /// A program as a graph, on a machine.
@@ -68,30 +68,6 @@ pub struct Node {
     pub rank: usize,
     /// The number of the step, from 0.
     pub step: usize,
-}
-
-/// The kind of an edge between two nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Edge {
-    /// The first node.
-    pub from: Node,
-    /// The second node.
-    pub to: Node,
-    /// The reason.
-    pub kind: EdgeKind,
-}
-
-/// The four kinds of edges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum EdgeKind {
-    /// E1: the next step of the same rank.
-    Sequence,
-    /// E2: the reader needs what the writer wrote.
-    Dependency,
-    /// E3: both write a line for which a third node waits. They have no order.
-    Exclusion,
-    /// E4: a write, and a poll of another stage that may steal its line.
-    Stealing,
 }
 
 /// The choices that the paper leaves to the reader.
@@ -221,84 +197,13 @@ impl<'a> Graph<'a> {
         Bounds { min: self.minimum(rules).end(), max: self.maximum(rules).end() }
     }
 
-    /// Returns bounds that hold in all cases, while the model's minimum is a value to optimize for: the maximum is
-    /// unchanged, and the minimum uses early notifications and [`Parameters::least`].
-    ///
-    /// # Errors
-    /// [`GraphError`].
-    ///
-    /// [`Parameters::least`]: super::Parameters::least
-    pub fn certain(program: &Program, machine: &Machine) -> Result<Bounds, GraphError> {
-        let max = Graph::new(program, machine)?.maximum(Rules::default()).end();
-        let least = Machine { parameters: machine.parameters.least(), ..machine.clone() };
-        let overlap = Rules { notifications: Notifications::AsTheyCome, ..Rules::default() };
-        Ok(Bounds { min: Graph::new(program, &least)?.minimum(overlap).end(), max })
-    }
-
-    /// Returns all edges between nodes.
-    pub fn edges(&self) -> BTreeSet<Edge> {
-        let mut edges = BTreeSet::new();
-        let mut last_writer = vec![None; self.program.line_count()];
-        for &to in &self.order {
-            if to.step > 0 {
-                let from = Node { rank: to.rank, step: to.step - 1 };
-                edges.insert(Edge { from, to, kind: EdgeKind::Sequence });
-            }
-            let writers = self.awaited(to);
-            for (index, &from) in writers.iter().enumerate() {
-                if from.rank != to.rank {
-                    edges.insert(Edge { from, to, kind: EdgeKind::Dependency });
-                }
-                for &other in &writers[index + 1..] {
-                    edges.insert(Edge { from, to: other, kind: EdgeKind::Exclusion });
-                }
-            }
-            for access in &self.accesses[to.rank][to.step] {
-                let writer = &mut last_writer[access.line.index()];
-                if access.kind.writes() {
-                    *writer = Some(to);
-                } else if let (Some(from), Kind::Load { .. }) = (*writer, access.kind)
-                    && from.rank != to.rank
-                {
-                    edges.insert(Edge { from, to, kind: EdgeKind::Dependency });
-                }
-            }
-        }
-        for from in nodes(self.program) {
-            let Some(line) = self.program.steps(from.rank)[from.step].flag() else { continue };
-            for to in nodes(self.program) {
-                let polls = matches!(self.program.steps(to.rank)[to.step], Primitive::Wait { line: polled, .. } if polled == line);
-                if polls && to.rank != from.rank && !self.awaited(to).contains(&from) {
-                    edges.insert(Edge { from, to, kind: EdgeKind::Stealing });
-                }
-            }
-        }
-        edges
-    }
-
-    /// Returns the path that is as long as the minimum, from its first node to its last.
-    pub fn critical_path(&self, rules: Rules) -> Vec<Node> {
-        let times = self.minimum(rules);
-        let mut path = Vec::new();
-        let mut at = self.order.iter().copied().max_by_key(|&node| times.finish(node));
-        while let Some(node) = at {
-            path.push(node);
-            let writers = self.awaited(node);
-            let last = writers.iter().copied().max_by_key(|&writer| times.start(writer));
-            at = match last {
-                Some(last) if times.waited(node) => {
-                    path.extend(writers.iter().filter(|&&writer| writer != last));
-                    Some(last)
-                }
-                _ => node.step.checked_sub(1).map(|step| Node { rank: node.rank, step }),
-            };
-        }
-        path.reverse();
-        path
+    /// Returns the nodes, each after those that it depends on.
+    pub fn order(&self) -> &[Node] {
+        &self.order
     }
 
     /// Returns the writes that a wait waits for; nothing for other nodes.
-    fn awaited(&self, node: Node) -> &[Node] {
+    pub fn awaited(&self, node: Node) -> &[Node] {
         &self.writers[node.rank][node.step]
     }
 
@@ -381,7 +286,8 @@ fn order(program: &Program, writers: &[Vec<Vec<Node>>]) -> Result<Vec<Node>, Gra
 }
 
 /// When each node begins and ends.
-struct Times {
+#[derive(Clone, Debug)]
+pub struct Times {
     spans: Vec<Vec<(Time, Time)>>,
     /// The waits whose writes came later than the rank.
     waited: BTreeSet<Node>,
@@ -401,15 +307,18 @@ impl Times {
         self.clock[node.rank] = finish;
     }
 
-    fn start(&self, node: Node) -> Time {
+    /// Returns when a node begins.
+    pub fn start(&self, node: Node) -> Time {
         self.spans[node.rank][node.step].0
     }
 
-    fn finish(&self, node: Node) -> Time {
+    /// Returns when a node ends.
+    pub fn finish(&self, node: Node) -> Time {
         self.spans[node.rank][node.step].1
     }
 
-    fn waited(&self, node: Node) -> bool {
+    /// Returns whether a node is a wait whose writes came later than its rank.
+    pub fn waited(&self, node: Node) -> bool {
         self.waited.contains(&node)
     }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{any_machine, any_parameters};
+use super::machines::{any_machine, any_parameters};
 use crate::cla::barrier::{self, Barrier, best_barrier_on, best_mixed_ways, best_ways};
 use crate::cla::graph::{Bounds, Graph, Notifications, Rules};
 use crate::cla::schedule::{By, Schedule};

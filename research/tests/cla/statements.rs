@@ -1,14 +1,15 @@
 //! The paper's statements about its machines, one by one.
 
-use crate::Time;
-use crate::cla::barrier::{Barrier, Exchange, best_mixed_ways, best_ways};
-use crate::cla::baselines;
-use crate::cla::equations as eq;
-use crate::cla::graph::{Graph, Notifications, Rules};
-use crate::cla::patterns::{self, Flags};
-use crate::cla::run::{Options, run};
-use crate::cla::search::{best_tree, best_tree_by};
-use crate::cla::{Bounds, Machine, Parameters, Pattern, Placement, Program, Tree, best_barrier};
+use mp_model::Time;
+use mp_model::cla::barrier::{Barrier, Exchange, best_mixed_ways, best_ways};
+use mp_model::cla::graph::{Graph, Notifications, Rules};
+use mp_model::cla::search::{best_tree, best_tree_by};
+use mp_model::cla::{Bounds, Machine, Parameters, Pattern, Placement, Program, Tree, best_barrier};
+use onchip_research::cla::baselines;
+use onchip_research::cla::certain;
+use onchip_research::cla::equations as eq;
+use onchip_research::cla::patterns::{self, Flags};
+use onchip_research::cla::run::{Options, run};
 
 fn sandy_bridge(ranks: usize) -> Machine {
     Machine::sandy_bridge(ranks).unwrap()
@@ -109,7 +110,7 @@ fn contention_makes_m_smaller() {
         best_ways(&Machine { parameters, ..xeon_phi(ranks) }, ranks)
     };
     let fitted = Parameters::XEON_PHI;
-    for contended in [fitted, fitted.with_contention_of_equation_2()] {
+    for contended in [fitted, eq::with_contention_of_equation_2(fitted)] {
         let mut smaller = 0;
         for ranks in 2..=60 {
             let (with, rounds) = ways(contended, ranks);
@@ -401,7 +402,7 @@ fn what_is_chosen_runs_within_its_bounds() {
                 programs.push(pattern.program(&tree, placement));
             }
             for program in programs {
-                let certain = Graph::certain(&program, &machine).unwrap();
+                let certain = certain(&program, &machine).unwrap();
                 let end = run(&program, &machine, Options::default()).unwrap().end();
                 assert!((certain.min..=certain.max).contains(&end), "{ranks}");
                 assert!(certain.min > Time::ZERO);

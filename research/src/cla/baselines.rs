@@ -2,10 +2,7 @@
 //!
 //! For libraries, they show only the accesses to cache lines, and not the other costs of their software.
 
-use super::barrier::Barrier;
-use super::machine::Placement;
-use super::program::{Line, Program};
-use super::tree::{Tree, TreeError};
+use mp_model::cla::{Barrier, Line, Placement, Program, Tree, TreeError};
 
 /// Returns a central barrier on one line: all ranks count it up, and poll it.
 pub fn counter_barrier(placement: &Placement) -> Program {

@@ -1,11 +1,12 @@
 //! The graph rules against the printed equations.
 
-use crate::Time;
-use crate::cla::barrier::{Barrier, Exchange};
-use crate::cla::equations as eq;
-use crate::cla::graph::{Bounds, EdgeKind, Graph, Node, Rules, Stealing};
-use crate::cla::patterns::{self, Flags};
-use crate::cla::{Machine, Parameters, Placement, Program, Tree};
+use mp_model::Time;
+use mp_model::cla::barrier::{Barrier, Exchange};
+use mp_model::cla::graph::{Bounds, Graph, Node, Rules, Stealing};
+use mp_model::cla::{Machine, Parameters, Placement, Program, Tree};
+use onchip_research::cla::equations as eq;
+use onchip_research::cla::graph::{EdgeKind, critical_path, edges};
+use onchip_research::cla::patterns::{self, Flags};
 
 const SANDY: Parameters = Parameters::SANDY_BRIDGE;
 const PHI: Parameters = Parameters::XEON_PHI;
@@ -215,7 +216,7 @@ fn exchange_between_groups() {
         for far in 1..=12_u64 {
             let machine = machine(SANDY, near - 1, far);
             let of_group = |ranks: u64| {
-                let within = crate::cla::barrier::best_mixed_ways(&machine, ranks as usize);
+                let within = mp_model::cla::barrier::best_mixed_ways(&machine, ranks as usize);
                 let alone = self::machine(SANDY, ranks - 1, 0);
                 let bounds = Barrier::Dissemination(within.clone()).predicted(&alone);
                 (within, bounds)
@@ -309,7 +310,7 @@ fn the_critical_path_goes_through_all_writes() {
     let machine = machine(SANDY, 3, 1);
     let program = patterns::many_to_one(&machine.placement, 0, Flags::SameLine);
     let graph = Graph::new(&program, &machine).unwrap();
-    let path = graph.critical_path(Rules::default());
+    let path = critical_path(&graph, Rules::default());
     assert_eq!(path.last(), Some(&Node { rank: 0, step: 0 }));
     let mut ranks: Vec<_> = path.iter().map(|node| node.rank).collect();
     ranks.sort_unstable();
@@ -320,7 +321,7 @@ fn the_critical_path_goes_through_all_writes() {
 #[test]
 fn edges_are_those_of_the_figures() {
     let count = |machine: &Machine, program: &Program| {
-        let edges = Graph::new(program, machine).unwrap().edges();
+        let edges = edges(&Graph::new(program, machine).unwrap(), program);
         [EdgeKind::Sequence, EdgeKind::Dependency, EdgeKind::Exclusion, EdgeKind::Stealing]
             .map(|kind| edges.iter().filter(|edge| edge.kind == kind).count())
     };
@@ -334,7 +335,7 @@ fn edges_are_those_of_the_figures() {
     let round = Barrier::Dissemination(vec![2]).program(&three.placement);
     assert_eq!(count(&three, &round), [6, 6, 0, 0]);
     // With one flag for two rounds, polls of each round may steal what is written in the other.
-    let plain = crate::cla::baselines::plain_dissemination(&four.placement);
+    let plain = onchip_research::cla::baselines::plain_dissemination(&four.placement);
     let single = Barrier::Dissemination(vec![1, 1]).program(&four.placement);
     assert_eq!(count(&four, &plain), [12, 8, 0, 8]);
     assert_eq!(count(&four, &single), [12, 8, 0, 0]);

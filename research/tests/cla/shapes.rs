@@ -2,15 +2,15 @@
 
 use proptest::prelude::*;
 
-use super::any_machine;
-use crate::Time;
-use crate::cla::barrier::{
+use crate::machines::any_machine;
+use mp_model::Time;
+use mp_model::cla::barrier::{
     Exchange, Round, fewest_flags, pushed_barrier, pushed_program, pushed_time,
 };
-use crate::cla::outward::{Fan, Outward};
-use crate::cla::run::{Options, run};
-use crate::cla::search::{Load, best_outward, outward_time};
-use crate::cla::{Barrier, Graph, Machine, Parameters, Placement, Program, Rules, patterns};
+use mp_model::cla::outward::{Fan, Outward};
+use mp_model::cla::search::{Load, best_outward, outward_time};
+use mp_model::cla::{Barrier, Graph, Machine, Parameters, Placement, Program, Rules, patterns};
+use onchip_research::cla::run::{Options, run};
 
 const SANDY: Parameters = Parameters::SANDY_BRIDGE;
 

@@ -6,19 +6,17 @@
 //! several reads, at a time. With contention, reads of one line slow each other down. The next of the ranks that want a
 //! line is random, or the first that came.
 //!
-//! The bounds of [`graph`](super::graph) should hold for the results: T_max in every order, and T_min if no rank polls
-//! too early ([`Polling::Lucky`]). See there for the meaning of T_min otherwise.
+//! The bounds of [`graph`](mp_model::cla::graph) should hold for the results: T_max in every order, and T_min if no rank
+//! polls too early ([`Polling::Lucky`]). See there for the meaning of T_min otherwise.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
+use mp_model::Time;
+use mp_model::cla::chance::Chance;
+use mp_model::cla::program::{Access, Kind, Line, Program};
+use mp_model::cla::{Invalidation, Machine};
 use thiserror::Error;
-
-use super::chance::Chance;
-use super::machine::Machine;
-use super::parameters::Invalidation;
-use super::program::{Access, Kind, Line, Program};
-use crate::Time;
 
 /// How a program is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,12 +2,13 @@
 
 use proptest::prelude::*;
 
-use super::any_machine;
-use crate::cla::graph::{Graph, Rules};
-use crate::cla::run::{Options, Order, Polling, run};
-use crate::cla::schedule::{By, Schedule};
-use crate::cla::{Machine, Parameters, Placement, Tree, patterns};
-use crate::in_order::Shape;
+use crate::machines::any_machine;
+use mp_model::cla::graph::{Graph, Rules};
+use mp_model::cla::schedule::{By, Schedule};
+use mp_model::cla::{Machine, Parameters, Placement, Tree, patterns};
+use mp_model::in_order::Shape;
+use onchip_research::cla::certain;
+use onchip_research::cla::run::{Options, Order, Polling, run};
 
 fn all(ranks: usize, root: usize, by: By) -> Vec<(&'static str, Schedule)> {
     vec![
@@ -184,7 +185,7 @@ proptest! {
         let root = root.index(machine.ranks());
         for (name, schedule) in all(machine.ranks(), root, By::Lines { lines }) {
             let program = schedule.program();
-            let certain = Graph::certain(&program, &machine).unwrap();
+            let certain = certain(&program, &machine).unwrap();
             for order in [Order::Fifo, Order::Random(seed)] {
                 for polling in [Polling::Eager, Polling::Lucky] {
                     let options = Options { order, polling, congestion: false };
@@ -208,7 +209,7 @@ proptest! {
             prop_assert!(bounds.min <= bounds.max, "{}: {}", name, bounds);
             prop_assert!(run(&program, &machine, Options::default()).is_ok(), "{}", name);
             let is_moved = machine.ranks() > 1;
-            prop_assert_eq!(bounds.min > crate::Time::ZERO, is_moved, "{}", name);
+            prop_assert_eq!(bounds.min > mp_model::Time::ZERO, is_moved, "{}", name);
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use proptest::prelude::*;
 
-use super::any_machine;
-use crate::cla::barrier::{Barrier, Exchange, best_barrier, best_mixed_ways, best_ways};
-use crate::cla::graph::{Graph, GraphError, Node, Notifications, Rules};
-use crate::cla::patterns::{self, Flags};
-use crate::cla::run::{Options, Order, Polling, RunError, run};
-use crate::cla::{Machine, Parameters, Placement, Program, Tree, equations, search::Pattern};
+use crate::machines::any_machine;
+use mp_model::cla::barrier::{Barrier, Exchange, best_barrier, best_mixed_ways, best_ways};
+use mp_model::cla::graph::{Graph, GraphError, Node, Notifications, Rules};
+use mp_model::cla::{Machine, Parameters, Placement, Program, Tree, search::Pattern};
+use onchip_research::cla::patterns::{self, Flags};
+use onchip_research::cla::run::{Options, Order, Polling, RunError, run};
+use onchip_research::cla::{certain, equations};
 
 fn programs(machine: &Machine, root: usize, lines: u64) -> Vec<(&'static str, Program)> {
     let placement = &machine.placement;
@@ -69,7 +70,7 @@ proptest! {
     ) {
         let root = root.index(machine.ranks());
         for (name, program) in programs(&machine, root, lines) {
-            let certain = Graph::certain(&program, &machine).unwrap();
+            let certain = certain(&program, &machine).unwrap();
             let apart = machine.parameters.without_contention();
             let apart = Machine { parameters: apart, ..machine.clone() };
             let overlap = Rules { notifications: Notifications::AsTheyCome, ..Rules::default() };
@@ -177,7 +178,7 @@ fn waits_for_some_of_several_writes_are_ambiguous() {
     program.wait(0, flag, 1);
     let ambiguous = GraphError::Ambiguous(Node { rank: 0, step: 0 });
     assert_eq!(Graph::new(&program, &machine).map(|_| ()), Err(ambiguous));
-    assert!(ambiguous.to_string().starts_with("step 0 of rank 0 waits for some"));
+    assert!(ambiguous.to_string().starts_with("step 0 of rank 0 waits for a value that several"));
 }
 
 /// One hop takes one line transfer, and what the two ranks have in their own caches.
