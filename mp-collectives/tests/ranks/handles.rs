@@ -163,7 +163,10 @@ fn any_type_and_what_is_told_of_the_choice() {
         let told = broadcasts.explain(1 << 20).algorithm.to_string();
         ensure!(told.contains("OC-Bcast"), "{told}");
         let nobody = broadcasts.broadcast(&mut numbers, 2).map_err(|error| error.to_string());
-        ensure!(nobody == Err("there is no rank 2: there are 2, numbered from 0".into()), "{nobody:?}");
+        ensure!(
+            nobody == Err("there is no rank 2: there are 2, numbered from 0".into()),
+            "{nobody:?}"
+        );
         Ok(())
     });
 }

@@ -659,7 +659,10 @@ fn what_is_told_of_the_choice_and_what_is_refused() {
         for count in [1, 100, 10_000] {
             let nobody = all.reduce(&mut vec![1_u8; count], Sum, 2);
             let nobody = nobody.map_err(|error| error.to_string());
-            ensure!(nobody == Err("there is no rank 2: there are 2, numbered from 0".into()), "{nobody:?}");
+            ensure!(
+                nobody == Err("there is no rank 2: there are 2, numbered from 0".into()),
+                "{nobody:?}"
+            );
         }
         for settings in [
             Settings { chunk_lines: Some(0), ..small() },

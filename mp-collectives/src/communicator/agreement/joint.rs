@@ -19,7 +19,7 @@ use crate::errors::bad_call;
 /// to keep them. It is for crates that add further such operations.
 ///
 /// ```
-/// use onchip::communicator::{Communicator, Result};
+/// use onchip::{Communicator, Result};
 ///
 /// /// The sum of all ranks' numbers, in every rank.
 /// fn sum(communicator: &Communicator, number: u64) -> Result<u64> {
