@@ -6,7 +6,7 @@ use super::{
 };
 
 impl Place {
-    /// Returns the word that counts the servers of this rank that serve the object, or stand by.
+    /// Returns the word that counts this rank's servers that serve the object or stand by.
     pub(super) fn serves(&self) -> &Word {
         &self.first_seat(self.region.rank())[seat::SERVES]
     }

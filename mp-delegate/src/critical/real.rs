@@ -97,8 +97,6 @@ impl Mortal for Place {
     /// But a seat that learns of the loss gives up its place, and all seats behind it would wait forever. Therefore
     /// every seat that looks afterwards learns of the loss.
     ///
-    ///
-    ///
     /// A rank that is a process either dies soon after it is gone, or leaves the section.
     fn lost(&self) -> Option<Stop> {
         if let Some(rank) = self.region.given_up() {

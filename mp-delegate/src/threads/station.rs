@@ -1,4 +1,4 @@
-//! What other threads know of a communication thread, and what they ask it to do.
+//! What other threads know about a communication thread, and what they ask it to do.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::trace::Recorder;
 
-/// What other threads know of one thread.
+/// What other threads know about one thread.
 #[derive(Debug)]
 pub(super) struct Station {
     pub(super) name: String,

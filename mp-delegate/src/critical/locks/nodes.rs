@@ -23,7 +23,7 @@ pub(in crate::critical) fn held(own: &impl AnyWord, me: Seat) -> u64 {
 /// Returns the word of a seat that takes over a node, whose previous use was `named` in the tail.
 #[inline(always)]
 pub(in crate::critical) fn taken_over(named: u64) -> u64 {
-    // The node does not fill its bits, and the number wraps at the word's end: nothing carries.
+    // The node is less than its bits can hold, and the number wraps at the end of the word, so nothing carries.
     named.wrapping_add(USE) + 1
 }
 
