@@ -80,7 +80,7 @@ impl Collective {
 pub enum Algorithm {
     /// A barrier, and how it groups ranks.
     Barrier(Barrier, Near),
-    /// A broadcast, and the tree along which it goes, unless it has its own, with the reason for the tree.
+    /// A broadcast, the tree along which it goes, and the reason for the tree.
     Broadcast(Broadcast, Shape, Reason),
     /// A reduction to one rank.
     Reduce(Reduce),

@@ -101,7 +101,8 @@ impl History {
         (now, (0..REMEMBERED as u64).all(|at| self.at(at).mark() == mark))
     }
 
-    /// Records a call that is the same as `last`, if `last` is the last call. All remembered calls are the same.
+    /// Records a call that is the same as `last`, provided that `last` is still the last call. Returns whether it was
+    /// recorded. All remembered calls must be the same.
     #[inline(always)]
     pub(super) fn note_again(&self, last: Entry) -> bool {
         let is_last = self.count.load(Ordering::Relaxed) == last.number();

@@ -250,7 +250,7 @@ impl Exchanges {
     ) -> mp_core::Result<()> {
         let Exchanges { mpb, ways, events } = self;
         events.report(|| ways.choice(collective, traffic.extremes().most));
-        // The shortest ones without a future around theirs.
+        // The shortest exchanges are called without another future around their own.
         match ways.way(traffic.extremes()) {
             Some(Way::Lines) => complete(ways.lines.exchange(mpb, traffic)),
             _ => complete(ways.exchange(mpb, traffic)),
@@ -274,13 +274,13 @@ impl Exchanges {
     }
 }
 
-/// The asynchronous counterparts of the blocking forms, which spare the shortest exchanges a future.
+/// The asynchronous counterparts of the blocking methods. These avoid one more future for the shortest exchanges.
 impl Exchanges<CheckedMpb<PolledMpb>> {
     pub(crate) fn mpb(&self) -> &CheckedMpb<PolledMpb> {
         &self.mpb
     }
 
-    /// Begins a call, before its [traffic](Self::run) is known to be valid.
+    /// Begins a call before its [traffic](Self::run) is checked.
     pub(crate) fn note(&mut self, mark: Mark) {
         self.mpb.begin(mark);
     }

@@ -484,8 +484,8 @@ pub(super) struct Served<O: Object> {
     pub(super) value: Value<O>,
     /// The channels of the server that the scheme names.
     pub(super) first: Option<mp::Served>,
-    /// To be dropped once this rank is counted among those that serve. If it were dropped before, waiting clients would
-    /// find that no rank is left that could serve.
+    /// This handle is dropped once this rank is counted among those that serve. If it were dropped before, waiting
+    /// clients would find that no rank is left that could serve.
     pub(super) handle: Protected<O>,
 }
 

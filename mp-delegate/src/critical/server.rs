@@ -237,9 +237,10 @@ impl Server {
     /// Returns how often the server looks in vain before it rests: first without a pause, then with a pause after each
     /// look.
     fn patience(&self) -> (u32, u32) {
-        /// A request may be about to arrive. With many clients this lasts longer: each turn looks at all of them.
+        /// A request may be about to arrive. With many clients this lasts longer, because each round looks at all of
+        /// them.
         const FIRST: Duration = Duration::from_nanos(1400);
-        /// About as long as a wake-up takes.
+        /// This is about as long as a wake-up takes.
         const SPIN: Duration = Duration::from_micros(20);
         /// Where ranks share cores, this is about as long as a running client takes until its next request.
         const LEAST: Duration = Duration::from_nanos(900);
