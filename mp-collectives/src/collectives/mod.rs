@@ -12,7 +12,7 @@
 //!     world.all_reduce(&mut sum, Sum)?;
 //!     assert_eq!(sum, [2_000.0]);
 //!
-//! The odd and the even ranks have communicators of their own.
+//!     // The odd and the even ranks have communicators of their own.
 //!     let half = world.split(Some(rank.id() as u64 % 2), 0)?.expect("every rank names a color");
 //!     let mut greatest = [rank.id()];
 //!     half.reduce(&mut greatest, Max, 0)?;
@@ -346,7 +346,7 @@ impl Communicator {
     ///
     /// onchip::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);
-    /// Elements are combined in the order of ranks, whatever their number and the vector's length.
+    ///     // Elements are combined in the order of ranks, whatever their number and the vector's length.
     ///     let order = Order::Ranks;
     ///     world.set_collectives(Settings { order, check: Check::On, ..Default::default() })?;
     ///     let mut sum = vec![0.1; 5 + rank.id() / 2];

@@ -39,7 +39,7 @@ impl Communicator {
     ///
     /// onchip::World::threads(5).run(|rank| {
     ///     let world = Communicator::world(rank);
-    /// The odd ranks and the even ranks are each in reverse order.
+    ///     // The odd ranks and the even ranks are each in reverse order.
     ///     let half = world.split(Some(world.rank() as u64 % 2), -(world.rank() as i64))?;
     ///     let half = half.expect("every rank names a color");
     ///     assert_eq!(half.world_rank(0)?, if world.rank() % 2 == 0 { 4 } else { 3 });
@@ -52,9 +52,9 @@ impl Communicator {
     /// [`PeerLost`](mp_core::ErrorKind::PeerLost) and [`PeerEnded`](mp_core::ErrorKind::PeerEnded) for every rank when
     /// one rank can't take part; [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer) for all ranks when one has called
     /// something else. When the communicator is [revoked](Self::revoke) during the call, some ranks may get their new
-    /// communicator and others [`Revoked`](mp_core::ErrorKind::Revoked). Those that have it would wait for the others
-    /// something else. When the communicator is [revoked](Self::revoke) during the call, some ranks may get their new
     /// communicator and others [`Revoked`](mp_core::ErrorKind::Revoked). The ranks that have it would wait there for
+    /// the others. Therefore, if ranks may be lost, a rank whose call failed revokes the communicator, and then all
+    /// ranks [agree](Self::agree) whether the call has succeeded.
     pub fn split(&self, color: impl Into<Option<u64>>, key: i64) -> Result<Option<Self>> {
         let color: Option<u64> = color.into();
         let mine = [color.is_some().into(), color.unwrap_or(0), key as u64];

@@ -43,7 +43,7 @@ impl<T, B: AsRef<[T]> + AsMut<[T]> + Send + 'static> Buffer<T> for B {}
 /// use onchip::threads::Progress;
 ///
 /// let got = World::threads(3).run(|rank| {
-/// A thread advances the operations where there is a core for it; otherwise these calls do.
+///     // A thread advances the operations where there is a core for it; otherwise these calls do.
 ///     let mut nonblocking = Nonblocking::open(rank, "a", Progress::Automatic, Settings::default())?;
 ///     let weights = if rank.id() == 1 { vec![0.5; 10_000] } else { vec![0.0; 10_000] };
 ///     let weights = nonblocking.broadcast(weights, 1);

@@ -131,7 +131,7 @@ impl Communicator {
     ///     let other = 1 - world.rank();
     ///     let sent = world.nonblocking_send(vec![world.rank(); 125_000], other, 0);
     ///     let received = world.nonblocking_receive(vec![0; 125_000], other, 0);
-    /// The messages make progress while this computes.
+    ///     // The messages make progress while this computes.
     ///     let sum: u64 = (0..1_000_000).sum();
     ///     assert_eq!(received.wait()?.0[124_999], other);
     ///     sent.wait()?;

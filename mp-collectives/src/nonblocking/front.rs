@@ -45,7 +45,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///     let mpb = PolledMpb::new(rank.mpb("ring", Mpbs::lines(1))?);
 ///     let waits = mpb.waits().clone();
 ///     let mut ring = Front::open(rank, Progress::InCalls, waits, mpb)?;
-/// Each rank sends its number to the next rank.
+///     // Each rank sends its number to the next rank.
 ///     let request = ring.submit(0, |mpb: &mut PolledMpb, got| {
 ///         Box::pin(async move {
 ///             let (me, ranks) = (mpb.rank(), mpb.ranks());

@@ -16,9 +16,9 @@ const LONGEST_NAP: Duration = Duration::from_millis(1);
 impl Place {
     #[cold]
     fn missing(&self, ends: u32) -> Option<Stop> {
-        // A thread that outlives its rank's code may still begin an operation. This is determined first, because the
-        // following checks look at the last mark of each rank: a rank that writes another mark and is released after
-        // those checks still counts as restless here.
+        // A thread that outlives its rank's code may still begin an operation. This comes first, because the following
+        // checks look at the last mark of each rank: a rank that writes another mark after them and is then released
+        // still counts as restless here.
         let restless = |rank: usize| self.region.is_gone(rank) && !self.region.is_released(rank);
         let is_restless = (0..self.region.ranks()).any(restless);
         if let Some(lost) = self.lost() {
@@ -34,8 +34,7 @@ impl Place {
         None
     }
 
-    /// Looks once, and calls `in_vain` if nothing was found. Returns an error if a rank is gone so that nothing will
-    /// come.
+    /// Looks once, and calls `in_vain` if nothing was found. Returns the reason if nothing will ever come.
     #[inline(always)]
     fn poll<T>(
         &self,
@@ -92,10 +91,10 @@ impl Mortal for Place {
         self.region.is_dead(rank) || self.region.is_released(rank)
     }
 
-    /// Returns the loss of a rank that is a thread, and therefore does not die. A rank that has leaked a guard never
-    /// gives up the value, and no other rank can take it away. Another thread of that rank may still leave the section.
-    /// But a seat that learns of the loss gives up its place, and all seats behind it would wait forever. Therefore
-    /// every seat that looks afterwards learns of the loss.
+    /// Returns the loss of a rank that is a thread, and so does not die. If the rank has leaked a guard, it never gives
+    /// up the value, and no other rank can take it away. Another thread of the rank may still leave the section. But a
+    /// seat that learns of the loss gives up its place, and all seats behind it would wait forever, so every seat that
+    /// looks afterwards learns of the loss.
     ///
     /// A rank that is a process either dies soon after it is gone, or leaves the section.
     fn lost(&self) -> Option<Stop> {

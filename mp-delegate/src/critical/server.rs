@@ -164,7 +164,7 @@ impl Server {
     /// let rank = World::solo()?;
     /// let mut server = Server::new();
     /// let counter = Counter::open(&rank, "count", Scheme::SlotServer)?;
-    /// This handle would keep the server from ending by itself.
+    /// // This handle would keep the server from ending by itself.
     /// let client = counter.another()?;
     /// server.add(counter)?;
     /// let (waker, (stop, stopped)) = (server.waker(), mpsc::channel());

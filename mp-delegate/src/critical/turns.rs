@@ -178,8 +178,8 @@ pub(super) fn take(place: &Place, turn: &Word, me: Seat) {
 #[inline(always)]
 pub(super) fn end(place: &Place, turn: &Word, me: Seat) {
     place.waits.has_turn.set(false);
-    // If another seat has taken the turn, it keeps it: two seats that take the turn from each other would each
-    // interrupt the other's operations for ever.
+    // If another seat has taken the turn, that seat keeps it. Otherwise two seats that take the turn from each other
+    // would run in the middle of each other's operations for ever.
     if turn.load_relaxed() == me as u64 + 1 {
         turn.store_relaxed(0);
     }

@@ -105,7 +105,7 @@ impl Communicator {
     ///             let first = world.receive::<u8>(ANY_SOURCE, 1).unwrap_err();
     ///             assert!(matches!(first.kind(), ErrorKind::PeerLost { rank: 2, .. }));
     ///             assert_eq!(world.acknowledge(), [2]);
-    /// Rank 1 must not send before the loss is acknowledged.
+    ///             // Rank 1 must not send before the loss is acknowledged.
     ///             world.send(&[0u8], 1, 0)?;
     ///             assert_eq!(world.receive::<u8>(ANY_SOURCE, 1)?.0, 7);
     ///         }
@@ -148,11 +148,11 @@ impl Communicator {
     ///     if world.rank() == 2 {
     ///         world.revoke()?;
     ///     }
-    /// No rank sends anything.
+    ///     // No rank sends anything.
     ///     let failed = world.receive::<u8>((rank.id() + 1) % 3, 1).unwrap_err();
     ///     assert!(matches!(failed.kind(), ErrorKind::Revoked { .. }));
     ///     assert!(world.is_revoked());
-    /// All ranks are still there.
+    ///     // All ranks are still there.
     ///     let again = world.shrink()?;
     ///     assert_eq!(again.size(), 3);
     ///     Ok(())
@@ -190,13 +190,13 @@ impl Communicator {
     ///     if world.rank() == 1 {
     ///         panic!("on purpose");
     ///     }
-    /// The ranks send around a ring until one of them finds a neighbor lost.
+    ///     // The ranks send around a ring until one of them finds a neighbour lost.
     ///     let (left, right) = ((rank.id() + 3) % 4, (rank.id() + 1) % 4);
     ///     let went = world.send(&[rank.id()], right, 0).and_then(|()| world.receive::<usize>(left, 0));
     ///     if went.is_err() {
     ///         world.revoke()?;
     ///     }
-    /// Ranks without a lost neighbor join the others here.
+    ///     // Ranks without a lost neighbour join the others here.
     ///     let survivors = world.shrink()?;
     ///     assert_eq!(survivors.size(), 3);
     ///     assert_eq!(survivors.world_rank(1)?, 2);
@@ -234,7 +234,7 @@ impl Communicator {
     ///     if world.rank() == 2 {
     ///         panic!("on purpose");
     ///     }
-    /// The flag says whether all ranks have come so far.
+    ///     // The flag says whether all ranks have come so far.
     ///     let agreed = world.agree(u64::from(world.rank() == 0))?;
     ///     assert_eq!((agreed.flag, agreed.unacknowledged), (0, vec![2]));
     ///     world.acknowledge();

@@ -2,8 +2,7 @@
 //!
 //! A try takes the last place of an empty queue by a compare-and-swap, and otherwise no place. A wait with a limit
 //! tries again and again: it leaves nothing behind when it gives up, but other seats overtake it. Words that name nodes
-//! also number the nodes' uses, so that a node that has been used again is distinguished from one that was never
-//! reused.
+//! also number the nodes' uses, so that a node that has been used again is not taken for its earlier use.
 
 mod any;
 pub(super) mod clh;
