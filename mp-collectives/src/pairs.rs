@@ -253,8 +253,8 @@ impl Pairs {
         Ok(())
     }
 
-    /// Sends a line to a rank that sends a line to this rank as part of the same operation. The other rank has then
-    /// received everything that was sent to it before.
+    /// Sends a line to a rank that sends a line to this rank as part of the same operation. By the time
+    /// its line arrives, the other rank has received everything that was sent to it before.
     pub(crate) async fn exchange<M: MpbAccess>(
         &mut self,
         mpb: &mut M,

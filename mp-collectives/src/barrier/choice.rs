@@ -7,8 +7,9 @@ use crate::choice::{Choice, Origin, Reason, best_of};
 use crate::near::{Near, Places};
 
 /// The number of ranks up to which each rank notifies all others where ranks share cores. That takes a quarter less
-/// time than a barrier at one rank, which has to run before the others can continue (`cargo bench --bench ratios --
-/// barrier`). But each rank needs P − 1 flags, and ranks that arrive late may wake it more than once.
+/// time than a barrier at one rank, which has to run before the others can continue
+/// (`cargo bench --bench ratios -- barrier`). But each rank needs P − 1 flags, and ranks that arrive late may wake it
+/// more than once.
 const MOST_WHO_TELL_ALL: usize = 16;
 
 /// Chooses the barrier, and how it groups ranks, for ranks at these places on this many cores. `parameters` are those

@@ -75,7 +75,7 @@ pub(crate) fn close(of: &Communicator) -> Result<()> {
 
 impl Communicator {
     /// Returns the nonblocking operations. The first call opens them with the [settings](Communicator::set_collectives)
-    /// of the communicator. What was [set](Communicator::set_nonblocking) advances them, or else
+    /// of the communicator. They are advanced by what was [set](Communicator::set_nonblocking) for that, or else by
     /// [`Progress::Automatic`].
     ///
     /// # Errors

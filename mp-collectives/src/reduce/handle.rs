@@ -55,8 +55,8 @@ pub struct Reductions<M = CheckedMpb> {
     lines: LineReduce,
     blocks: BlockReduce,
     chunks: ChunkReduce,
-    /// The number of bytes up to which two ranks exchange a line for an all-reduce. It is 0 if the algorithm is forced
-    /// or choices are reported.
+    /// The number of bytes up to which two ranks exchange a line for an all-reduce. It is 0 for other numbers of
+    /// ranks, if the algorithm is forced, and if choices are reported.
     exchanged: usize,
 }
 

@@ -266,7 +266,7 @@ impl<O: Object> Core<O> {
         }
     }
 
-    /// Executes an operation if no other rank uses the object, now or before the limit is over.
+    /// Executes an operation if no other handle uses the object, now or before the limit is over.
     pub(super) fn apply_within(&self, op: O::Op, limit: Option<&Limit>) -> Result<Option<O::Ret>> {
         self.check_all()?;
         let Self { place, value, me, algorithm, .. } = self;

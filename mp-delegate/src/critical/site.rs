@@ -245,7 +245,7 @@ pub trait Mortal: Site {
     fn healer(&self) -> &Self::Word;
     fn void(&self) -> &Self::Word;
 
-    /// Returns the reason if a rank is gone in the middle of an operation, so that no seat must wait for it.
+    /// Returns the reason if a rank is gone in the middle of an operation, so that seats must not wait for it.
     fn broken(&self) -> Option<Stop>;
 
     /// Waits like [`linger`](Self::linger), until the limit is over or a rank is gone in the middle of an operation.
