@@ -1,5 +1,5 @@
-//! Explanations of how a collective operation runs: which algorithms there are, what the cache-line-aware model
-//! predicts for each, which one is chosen, and why.
+//! Explanations of how a collective operation runs: which algorithms it has, what the cache-line-aware model predicts
+//! for each, which one is chosen, and why.
 
 use std::fmt;
 
@@ -187,7 +187,7 @@ impl Explanation {
     /// Returns how an operation runs with these settings, for ranks at these places on this many cores, and what the
     /// model predicts for it. `parameters` are those of the machine, if they are known.
     ///
-    /// The message is that of rank 0, where there is a root.
+    /// If there is a root, the message is that of rank 0.
     pub fn of(
         collective: Collective,
         bytes: usize,

@@ -100,7 +100,7 @@ pub(crate) mod names {
     pub(crate) const EXCHANGES: Namespace = Namespace::new("exchange");
     /// The namespace of everything that is part of nonblocking operations.
     pub(crate) const NONBLOCKING: Namespace = Namespace::new("nonbl");
-    /// The namespace of everything that is part of a communicator, whose names say what it is.
+    /// The namespace of everything that is part of a communicator. The names say what each thing is.
     pub(crate) const COMMUNICATORS: Namespace = Namespace::new("comm");
 }
 

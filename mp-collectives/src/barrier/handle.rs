@@ -35,7 +35,7 @@ use mp_core::mpb::{MpbAccess, complete};
 ///     come.fetch_add(1, Ordering::Relaxed);
 ///     barriers.wait()?;
 ///     assert_eq!(come.load(Ordering::Relaxed), 3);
-///     // With something to do while the others come.
+///     // The rank computes while the others arrive.
 ///     let arrived = barriers.arrive()?;
 ///     let sum: u64 = (0..1_000).sum();
 ///     arrived.wait()?;

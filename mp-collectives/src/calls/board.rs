@@ -1,4 +1,4 @@
-//! The place where the ranks of a communicator show each other their calls.
+//! The board on which the ranks of a communicator show each other their calls.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

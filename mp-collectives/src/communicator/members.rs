@@ -68,7 +68,7 @@ impl Members {
         self.known().acknowledged.binary_search(&world).is_ok()
     }
 
-    /// Returns whether this rank has heard that the communicator is revoked.
+    /// Returns whether this rank knows that the communicator is revoked.
     pub(crate) fn is_revoked(&self) -> bool {
         self.known().revoked
     }

@@ -227,7 +227,7 @@ impl Exchanges {
         self.exchange(Collective::AllToAll, &mut traffic)
     }
 
-    /// Returns by which way a block of `bytes` bytes goes in a gather, scatter, all-gather or all-to-all, and why.
+    /// Returns the way of a block of `bytes` bytes in a gather, scatter, all-gather or all-to-all, and the reason.
     pub fn explain(&self, collective: Collective, bytes: usize) -> Explanation {
         self.ways.explain(collective, bytes)
     }

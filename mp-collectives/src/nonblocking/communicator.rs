@@ -1,6 +1,6 @@
 //! Nonblocking collectives of communicators.
 //!
-//! Collective operations of a communicator's ranks that continue while the ranks do something else.
+//! These are collective operations of a communicator's ranks that continue while the ranks do something else.
 //!
 //! ```
 //! use onchip::reduce::Sum;

@@ -37,7 +37,7 @@ pub(super) fn run(stations: &[Station], index: usize, policy: WaitPolicy) {
 /// The lanes that a thread serves, and the errands that it carries on.
 struct Crew {
     lanes: Vec<ServedLane>,
-    /// For each lane, the threads that may serve it, and the details of what is in it.
+    /// For each lane, the threads that may serve it, and the details of its messages.
     about: Vec<(Arc<[usize]>, Option<Details>)>,
     errands: Vec<Task>,
 }

@@ -3,8 +3,8 @@
 //! made by the first rank that needs it, or that drops the communicator while the rank has other communicators.
 //!
 //! ```text
-//! 1   whether it is revoked        set by whoever revokes it
-//! 1   whether all were told        set by whoever has told them
+//! 1   whether it is revoked        set by the rank that revokes it
+//! 1   whether all were notified    set by the rank that has notified them
 //! *   the words of a Consensus
 //! ```
 //!

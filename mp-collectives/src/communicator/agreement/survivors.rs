@@ -138,7 +138,7 @@ impl Communicator {
     /// operations fail, too. A receive whose message has begun to arrive still gets it. Messages that were not received
     /// are dropped. `shrink` and [`agree`](Self::agree) continue to work.
     ///
-    /// When this returns, all ranks have been told, whatever happens to this rank afterwards.
+    /// When this returns, all ranks have been notified, whatever happens to this rank afterwards.
     ///
     /// ```
     /// use onchip::{Communicator, ErrorKind};

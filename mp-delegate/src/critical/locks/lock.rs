@@ -1,4 +1,4 @@
-//! What all locks do, and how a seat takes one and gives it up where ranks may die.
+//! The operations of all locks, and how a seat takes a lock and gives it up where ranks may die.
 
 use crate::critical::{
     heal::{Ward, heal},

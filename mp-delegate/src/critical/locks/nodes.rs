@@ -38,8 +38,8 @@ mod tests {
     use super::*;
     use crate::critical::heal::CLOSED;
 
-    /// A node goes from seat to seat and is used as often as there are numbers. No two of the words for it in the tail
-    /// are equal, and none is that of another node.
+    /// A node is used once for each number, by different seats. No two of the words for it in the tail are equal, and
+    /// none is that of another node.
     #[test]
     fn each_use_of_a_node_has_its_own_word() {
         for node in [0, 1, MOST_SEATS - 1, MOST_SEATS] {
