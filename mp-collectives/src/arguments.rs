@@ -98,7 +98,7 @@ impl<T, B: AsRef<[T]>, R: AsRef<[Range<usize>]>> AllBlocks<T> for At<B, R> {
     }
 }
 
-/// A buffer with a block for each rank, as [`AllBlocks`], that is written to.
+/// A buffer with a block for each rank, like [`AllBlocks`], to which blocks are written.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a buffer that blocks can be written to",
     note = "pass a slice, array or `Vec` of plain elements by `&mut`, or `At(&mut buffer, &ranges)`"
@@ -128,7 +128,7 @@ impl<T, B: AsMut<[T]>, R: AsRef<[Range<usize>]>> AllBlocksMut<T> for At<B, R> {
     note = "pass a slice, array or `Vec` of plain elements by reference, `At(&buffer, &ranges)`, or `InPlace`"
 )]
 pub trait SentBlocks<T> {
-    /// Returns the elements and the places of the blocks, or `None` if the received blocks take their places.
+    /// Returns the elements and the places of the blocks, or `None` if the received blocks replace the sent ones.
     fn sent_blocks(&self) -> Option<(&[T], Blocks<'_>)>;
 }
 
@@ -153,25 +153,25 @@ impl<T> SentBlocks<T> for InPlace {
     }
 }
 
-/// The place for the rank's block of what comes out of the buffer `A`: a buffer, or [`InPlace`].
+/// The place for the rank's own block out of the buffer `A`: a buffer, or [`InPlace`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a place for the rank's block of `{A}`",
     note = "pass a slice, array or `Vec` of plain elements by `&mut`; \
             or `InPlace`, if the buffer of all blocks is passed by `&mut` as well"
 )]
 pub trait OwnPlace<T, A> {
-    /// Returns the buffer of all blocks with the place for the rank's own, and the places of the blocks.
+    /// Returns the buffer of all blocks, the place for the rank's own block, and the places of the blocks.
     fn cut<'a>(&'a mut self, all: &'a mut A) -> (Cut<'a, T>, Blocks<'a>);
 }
 
-/// The blocks of all ranks, and the place for the rank's own.
+/// The blocks of all ranks, and the place for the rank's own block.
 #[derive(Debug)]
 pub enum Cut<'a, T> {
     /// The rank's block has a buffer of its own.
     Apart {
         /// The blocks of all ranks.
         all: &'a [T],
-        /// The place for the rank's own.
+        /// The place for the rank's own block.
         own: &'a mut [T],
     },
     /// The rank's block stays in the buffer of all blocks.
@@ -205,7 +205,7 @@ impl<T, A: AllBlocksMut<T>> OwnPlace<T, A> for InPlace {
 }
 
 impl Blocks<'_> {
-    /// Returns whether the blocks lie at ranges, and so may differ in length.
+    /// Returns whether the blocks lie at ranges, so that they may differ in length.
     #[inline(always)]
     pub(crate) fn may_differ(self) -> bool {
         matches!(self, Blocks::At(_))
@@ -220,8 +220,7 @@ impl Blocks<'_> {
     }
 }
 
-/// Returns the number of elements in the rank's block, where only the root's buffer has room for the blocks of all
-/// ranks.
+/// Returns the number of elements in the rank's block, if only the root's buffer has room for the blocks of all ranks.
 #[inline(always)]
 pub(crate) fn at_root(all: usize, (me, ranks): (usize, usize), root: usize) -> usize {
     if me == root { all / ranks } else { all }

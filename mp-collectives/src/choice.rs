@@ -1,4 +1,4 @@
-//! The choice of an algorithm, and its reason: what all collective operations have in common.
+//! The choice of an algorithm and its reason, as far as all collective operations have them in common.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::rings::LINE_BYTES;
 pub struct Machine {
     /// P, the number of ranks.
     pub ranks: usize,
-    /// The number of cores that they may use.
+    /// The number of cores that the ranks may use.
     pub cores: usize,
     /// The number of bytes that a line holds beside a flag.
     pub payload: usize,
@@ -29,25 +29,25 @@ impl Machine {
 
     /// Returns how many lines may be pending between two ranks.
     ///
-    /// The more there are, the further a root runs ahead of ranks that share its core, and the fewer turns they take.
-    /// Each rank has these lines for every other rank, so with many ranks there are few.
+    /// With more lines, a root runs further ahead of ranks that share its core, and they switch less often. Each rank
+    /// has these lines for every other rank, so there are few with many ranks.
     pub fn slots(self) -> usize {
         match self.ranks {
             ..=16 => 64,
             17..=128 => 16,
-            // Each line that a pair has more is one for the square of the ranks.
+            // Each further line of a pair is needed once for every pair of ranks.
             129..=256 => 4,
             _ => 2,
         }
     }
 
     /// Returns whether trees can be chosen for these ranks. Where ranks share cores, few waits and levels matter most.
-    /// Up to three ranks have no better tree: all others are children of the root, or there is a chain.
+    /// Up to three ranks have no better tree: either all others are children of the root, or the tree is a chain.
     pub(crate) fn suits_trees(self) -> bool {
         self.ranks > 3 && !self.crowded()
     }
 
-    /// Returns the greatest length in bytes of a message that goes in lines rather than large copies, where `round`
+    /// Returns the greatest length in bytes of a message that is sent in lines rather than by large copies, if `round`
     /// bytes can be pending in lines.
     ///
     /// Each additional line costs about a tenth of a line transfer. Notifying first and getting afterwards costs one
@@ -58,13 +58,13 @@ impl Machine {
         (SHORT * self.payload).min(round)
     }
 
-    /// Returns how a message goes in lines, for the model.
+    /// Describes for the model how a message is sent in lines.
     pub(crate) fn in_lines(self, bytes: usize) -> By {
         By::Lines { lines: bytes.div_ceil(self.payload.max(1)) as u64 }
     }
 }
 
-/// Returns how a message goes through so many buffers, in pieces of so many lines, for the model.
+/// Describes for the model how a message goes through `buffers` buffers, in pieces of `piece` lines.
 pub(crate) fn in_buffers(bytes: usize, piece: usize, buffers: usize) -> By {
     let lines = bytes.div_ceil(LINE_BYTES) as u64;
     By::Buffers { lines, piece: piece as u64, buffers: buffers as u64 }
@@ -75,13 +75,13 @@ pub(crate) fn in_buffers(bytes: usize, piece: usize, buffers: usize) -> By {
 pub enum Origin {
     /// This machine's [calibration](crate::calibration).
     Measured,
-    /// The paper's Sandy Bridge, if there is no calibration. What matters is the cost of a line that comes from another
-    /// core relative to that of a line that is already there, which differs little between machines.
+    /// The paper's Sandy Bridge, if there is no calibration. The choices depend on the cost of a line from another core
+    /// relative to that of a line in the own cache. This ratio differs little between machines.
     Paper,
 }
 
 impl Origin {
-    /// Returns the parameters of the machine, or the paper's if they are not known, for flags that are in caches.
+    /// Returns the parameters of the machine, or the paper's if they are not known, with flags that are in caches.
     pub(crate) fn of(known: Option<Parameters>) -> (Origin, Parameters) {
         let origin = if known.is_some() { Origin::Measured } else { Origin::Paper };
         (origin, known.unwrap_or(Parameters::SANDY_BRIDGE).with_cached_flags())
@@ -93,12 +93,12 @@ impl Origin {
         kept.map(|calibration| calibration.parameters)
     }
 
-    /// Returns this as a bit of a word that one rank announces to all.
+    /// Returns the origin as a bit of a word that one rank announces to all.
     pub(crate) fn bit(self) -> u64 {
         u64::from(self == Origin::Measured)
     }
 
-    /// Returns what the lowest bit of a word stands for.
+    /// Returns the origin that the lowest bit of a word stands for.
     pub(crate) fn read(word: u64) -> Origin {
         if word & 1 == 1 { Origin::Measured } else { Origin::Paper }
     }
@@ -109,8 +109,8 @@ impl Origin {
 pub enum Reason {
     /// The [settings](crate::collectives::Settings) force it.
     Forced,
-    /// The message is so short that it goes in lines, beside their flags: notifying a rank first and getting the
-    /// message afterwards would cost more.
+    /// The message is so short that it goes in lines, beside their flags. Notifying a rank first, which then gets the
+    /// message, would cost more.
     Short {
         /// The greatest length of a short message, in bytes.
         most: usize,
@@ -120,11 +120,11 @@ pub enum Reason {
         /// The greatest length of a short message, in bytes.
         most: usize,
     },
-    /// Getting more data costs less than waiting once more.
+    /// Getting more data costs less than another wait.
     Middle,
-    /// All ranks are to work at the same time, each on a different part.
+    /// All ranks work at the same time, each on a different part.
     Parts,
-    /// The settings ask for this order of combining.
+    /// The settings ask for combining in this order.
     Ordered,
     /// One element is longer than a block.
     LargeElements,
@@ -132,7 +132,7 @@ pub enum Reason {
     Crowded,
     /// There are so few ranks that all others are children of the root.
     Few,
-    /// Each rank has a core; this is what the cache-line-aware model finds best.
+    /// Each rank has a core, and the cache-line-aware model finds this algorithm best.
     Modelled(Origin),
 }
 
@@ -187,7 +187,7 @@ impl<A> Choice<A> {
         Choice { algorithm, reason }
     }
 
-    /// Returns the forced algorithm, or else one of two by the message's length: the first up to `most` bytes.
+    /// Returns the forced algorithm, or else one of two by the message's length: the first one up to `most` bytes.
     #[inline(always)]
     pub(crate) fn by_length(
         forced: Option<A>,
@@ -201,7 +201,7 @@ impl<A> Choice<A> {
         })
     }
 
-    /// Returns another algorithm where elements are too large, unless this one is forced.
+    /// Returns another algorithm if elements are too large for this one, unless this one is forced.
     #[inline(always)]
     pub(crate) fn or(self, too_large: bool, algorithm: A) -> Self {
         match too_large && self.reason != Reason::Forced {
@@ -215,8 +215,8 @@ impl<A> Choice<A> {
     }
 }
 
-/// Returns the best of the shapes for all ranks or for groups of them, with the times that the model predicts: from one
-/// level to the next, which has finer groups, the finer one where it `is_better`.
+/// Returns the best of the shapes for all ranks or for groups of them, by the times that the model predicts. Each level
+/// has finer groups than the one before, and replaces the best one so far if its time `is_better`.
 pub(crate) fn best_of<S>(
     levels: impl Iterator<Item = Near>,
     timed: impl FnMut(Near) -> (Time, S),

@@ -1,4 +1,4 @@
-//! The errors of collective operations that are made at several places.
+//! The errors of collective operations that occur in several places.
 
 use std::fmt::Display;
 

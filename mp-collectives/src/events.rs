@@ -1,4 +1,4 @@
-//! Events of the crate `tracing` that report choices to a program that listens.
+//! Events of the crate `tracing` that report choices to a program that listens to them.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ pub const CHOICE_TARGET: &str = "onchip::choice";
 /// The choices of a front that have already been reported.
 #[derive(Debug)]
 pub(crate) struct Events {
-    /// Whether any subscriber listened when the front was opened, so that calls cost nothing otherwise.
+    /// Whether any subscriber listened when the front was opened. If none did, calls spend no time on events.
     listened: bool,
     /// Operation, size class and algorithm.
     reported: HashSet<(&'static str, u32, String)>,
@@ -28,8 +28,8 @@ impl Events {
         self.listened
     }
 
-    /// Reports the first time that an operation takes an algorithm for messages of about this many bytes: up to the
-    /// next power of two.
+    /// Reports the first time that an operation uses an algorithm for messages of about this many bytes. Lengths with
+    /// the same next power of two count as one length.
     #[inline(always)]
     pub(crate) fn report(&mut self, explain: impl FnOnce() -> Explanation) {
         if self.listened {

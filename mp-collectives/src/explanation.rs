@@ -1,5 +1,5 @@
-//! Explanations of how a collective operation runs: which algorithms there are, what the cache-line-aware model
-//! predicts for each, which one is chosen, and why.
+//! Explanations of how a collective operation runs: which algorithms it has, what the cache-line-aware model predicts
+//! for each, which one is chosen, and why.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ use mp_model::cla::{
     self, Barrier, Bounds, Graph, Parameters, Program, Rules, Schedule, Tree, patterns,
 };
 
-/// A collective operation, as to how it runs.
+/// A collective operation, as a subject of explanations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Collective {
     /// `barrier`, `arrive`.
@@ -80,7 +80,7 @@ impl Collective {
 pub enum Algorithm {
     /// A barrier, and how it groups ranks.
     Barrier(Barrier, Near),
-    /// A broadcast, and the tree along which it goes, unless it has its own, with the reason for the tree.
+    /// A broadcast, the tree along which it goes, and the reason for the tree.
     Broadcast(Broadcast, Shape, Reason),
     /// A reduction to one rank.
     Reduce(Reduce),
@@ -121,7 +121,7 @@ impl From<(Barrier, Near)> for Algorithm {
     }
 }
 
-/// A broadcast with the trees that there are.
+/// The broadcast takes its shape from these trees.
 impl From<(Broadcast, broadcast::Trees)> for Algorithm {
     fn from((by, trees): (Broadcast, broadcast::Trees)) -> Self {
         let shape = match by {
@@ -155,12 +155,12 @@ impl fmt::Display for Algorithm {
 pub struct Candidate {
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// The least and the greatest time that the model predicts, with rank 0 as the root. `None` where the model does
-    /// not know the algorithm, or where ranks share cores.
+    /// The least and the greatest time that the model predicts, with rank 0 as the root. `None` if the model does not
+    /// know the algorithm, or if ranks share cores.
     pub predicted: Option<Bounds>,
 }
 
-/// How a collective operation runs, and why. It is displayed as a line, and a table of the candidates.
+/// How a collective operation runs, and why. It is displayed as a line and a table of the candidates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// The operation.
@@ -180,14 +180,14 @@ pub struct Explanation {
 /// The greatest number of messages whose costs the model adds up for the chosen algorithm. More would take seconds.
 const MOST_MESSAGES: u64 = 1 << 16;
 
-/// The same for each of the other candidates.
+/// The same limit for each of the other candidates.
 const MOST_MESSAGES_OF_OTHERS: u64 = 1 << 12;
 
 impl Explanation {
-    /// Returns how an operation runs with these settings, for ranks at these places on this many cores, with these
-    /// parameters of the machine, if they are known; and what the model predicts for it.
+    /// Returns how an operation runs with these settings, for ranks at these places on this many cores, and what the
+    /// model predicts for it. `parameters` are those of the machine, if they are known.
     ///
-    /// The message is that of rank 0, where there is a root.
+    /// If there is a root, the message is that of rank 0.
     pub fn of(
         collective: Collective,
         bytes: usize,
@@ -269,7 +269,7 @@ impl Explanation {
             .among(Broadcast::ALL.map(|by| (by, trees)))
     }
 
-    /// Returns the explanation of a reduction of one of the four kinds.
+    /// Returns the explanation of a reduction, of the kind `collective`.
     pub(crate) fn of_reduction(
         collective: Collective,
         machine: Machine,
@@ -302,7 +302,7 @@ impl Explanation {
         }
     }
 
-    /// Adds what the model predicts for the candidates, with these parameters of the machine, if they are known.
+    /// Adds the model's predictions for the candidates, with these parameters of the machine, if they are known.
     pub(crate) fn predicted(mut self, places: &Places, parameters: Option<Parameters>) -> Self {
         if self.collective == Collective::Barrier {
             let of_level = |near| (pushed_barrier(&places.groups(near)), near);
@@ -323,14 +323,14 @@ impl Explanation {
         self
     }
 
-    /// Returns which rank sends to which by the chosen algorithm, where rank 0 is the root. Barriers and broadcasts
-    /// have no schedule.
+    /// Returns which rank sends to which in the chosen algorithm, with rank 0 as the root. Barriers and broadcasts have
+    /// no schedule.
     pub fn schedule(&self) -> Option<Schedule> {
         self.schedule_of(&self.algorithm)
     }
 
-    /// Returns what each rank does with cache lines by the chosen algorithm, where rank 0 is the root, for ranks at
-    /// these places. Returns `None` where the model does not know the algorithm, or where it would take too long.
+    /// Returns what each rank does with cache lines in the chosen algorithm, with rank 0 as the root, for ranks at
+    /// these places. Returns `None` if the model does not know the algorithm, or if it would take too long.
     pub fn program(&self, places: &Places) -> Option<Program> {
         self.program_of(&self.algorithm, places)
     }
@@ -363,7 +363,7 @@ impl Explanation {
         };
         match algorithm {
             Algorithm::Barrier(Barrier::Central, _) => None,
-            // A flag for each rank that is told.
+            // Each rank that is notified has a flag for that.
             Algorithm::Barrier(barrier, near) => {
                 Some(pushed_program(&barrier::rounds(barrier, &places.groups(*near)).ok()?))
             }
@@ -467,7 +467,7 @@ mod tests {
         has(&told, &["500 bytes", "3 ranks", "2 cores", "all others", "448"]);
     }
 
-    /// Of any length, forced or not, with times where each rank has a core.
+    /// This holds for any length, forced or not. Times are predicted where each rank has a core.
     #[test]
     fn the_chosen_one_is_a_candidate() {
         for collective in Collective::ALL {

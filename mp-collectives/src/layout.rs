@@ -1,4 +1,4 @@
-//! The places of all ranks' blocks in a buffer.
+//! The places of the blocks of all ranks in a buffer.
 
 use crate::errors::bad_call;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub enum Blocks<'a> {
 pub fn packed(counts: impl IntoIterator<Item = usize>) -> Vec<Range<usize>> {
     let after = |end: &mut usize, count: usize| {
         let start = *end;
-        // Beyond all memory: refused wherever a buffer is looked at.
+        // The sum may exceed every buffer. Such blocks are refused wherever they are checked against a buffer.
         *end = start.saturating_add(count);
         Some(start..*end)
     };
@@ -57,13 +57,12 @@ pub enum LayoutError {
         /// The number of elements in the buffer.
         length: usize,
     },
-    /// The length of a buffer differs from that of its blocks, or from that of another buffer that must have as many
-    /// elements.
+    /// The length of a buffer differs from that of its blocks, or from that of another buffer that must be as long.
     #[error("the buffer has {length} elements where this call needs {needed}")]
     Length {
         /// The number of elements in the buffer.
         length: usize,
-        /// The number that there should be.
+        /// The required number of elements.
         needed: usize,
     },
     /// The buffer can't be cut into equal blocks.
@@ -86,7 +85,7 @@ impl From<LayoutError> for mp_core::Error {
     }
 }
 
-/// Checked blocks, for all ranks.
+/// Checked blocks of all ranks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Layout<'a> {
     /// This many units in each block.
@@ -116,8 +115,8 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Returns the layout of a buffer whose rank `me` has its block in a buffer of its own, if there is one, with the
-    /// lengths of both in elements.
+    /// Returns the layout of a buffer of `length` elements. Rank `me` may have its own block in another buffer of `own`
+    /// elements.
     #[inline]
     pub(crate) fn new(
         blocks: Blocks<'a>,
@@ -127,7 +126,7 @@ impl<'a> Layout<'a> {
     ) -> Result<Layout<'a>, LayoutError> {
         let Some(own) = own else { return Layout::of_buffer(blocks, ranks, length, unit) };
         match blocks {
-            // No division on the way of the shortest ones.
+            // This needs no division, which would delay the shortest operations.
             Blocks::Equal => match own.checked_mul(ranks) {
                 Some(needed) if needed == length => Ok(Layout::Equal(own * unit)),
                 needed => Err(LayoutError::Length { length, needed: needed.unwrap_or(usize::MAX) }),
@@ -197,13 +196,13 @@ pub struct Extremes {
 }
 
 impl Extremes {
-    /// Returns the extremes of one block.
+    /// Returns the extremes of a single block.
     #[inline]
     pub fn one(length: usize) -> Self {
         Self { least: length, most: length }
     }
 
-    /// Returns the extremes of these blocks and those.
+    /// Returns the extremes of both sets of blocks together.
     #[inline]
     pub fn and(self, other: Self) -> Self {
         Self { least: self.least.min(other.least), most: self.most.max(other.most) }

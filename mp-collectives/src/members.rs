@@ -4,7 +4,7 @@ use mp_core::mpb::{Mpb, Mpbs};
 use mp_core::names::Namespace;
 use mp_core::{Rank, Result};
 
-/// The ranks that do something together, as named by one of them: all ranks of its world, which a [`Rank`] stands for,
+/// The ranks that do something together, as seen by one of them: all ranks of its world, which a [`Rank`] stands for,
 /// or [some](Members::of).
 ///
 /// ```
@@ -26,13 +26,14 @@ pub struct Members<'a> {
     rank: &'a Rank,
     /// The ranks, or `None` for all.
     ranks: Option<&'a [usize]>,
-    /// The namespace of whatever they open, if that belongs to something that has other names than programs give.
+    /// The namespace of the buffers that they open, if these belong to something whose names are not those given by
+    /// programs.
     within: Option<Namespace>,
 }
 
 impl<'a> Members<'a> {
-    /// Names these ranks of the world, in this order, which gives them their numbers in what they do together. `rank`
-    /// is one of them, and all must name the same ranks.
+    /// Names these ranks of the world, in this order, which gives them their numbers. `rank` is one of them, and all
+    /// must name the same ranks in the same order.
     pub fn of(rank: &'a Rank, ranks: &'a [usize]) -> Self {
         Members { rank, ranks: Some(ranks), within: None }
     }
@@ -42,7 +43,7 @@ impl<'a> Members<'a> {
         self.rank
     }
 
-    /// Returns which ranks of the world they are, unless they are all.
+    /// Returns the ranks of the world that take part, or `None` for all.
     pub fn named(self) -> Option<&'a [usize]> {
         self.ranks
     }
@@ -53,8 +54,8 @@ impl<'a> Members<'a> {
         self.ranks.map_or(self.rank.size(), |ranks| ranks.len().max(1))
     }
 
-    /// Returns the number of cores that they may use at the same time: where the world has more ranks than cores, the
-    /// other ranks use their share.
+    /// Returns the number of cores that these ranks may use at the same time. Where the world has more ranks than
+    /// cores, the other ranks use their share of the cores.
     pub fn cores(self) -> usize {
         let (cores, world) = (self.rank.cores(), self.rank.size());
         if world > cores { (cores * self.count() / world).max(1) } else { cores }
@@ -71,13 +72,13 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Makes what they open part of something that has names in this namespace, unless that is itself part of something
-    /// else.
+    /// Makes what these ranks open part of something with names in this namespace, unless that is itself part of
+    /// something else.
     pub(crate) fn within(self, namespace: Namespace) -> Self {
         Self { within: Some(self.namespace_or(namespace)), ..self }
     }
 
-    /// Returns the namespace in which they open something of this kind that is not part of anything else.
+    /// Returns the namespace in which these ranks open something of this kind, if it is not part of anything else.
     pub(crate) fn namespace_or(self, kind: Namespace) -> Namespace {
         self.within.unwrap_or(kind)
     }
@@ -99,7 +100,7 @@ pub(crate) mod names {
     pub(crate) const EXCHANGES: Namespace = Namespace::new("exchange");
     /// The namespace of everything that is part of nonblocking operations.
     pub(crate) const NONBLOCKING: Namespace = Namespace::new("nonbl");
-    /// The namespace of everything that is part of a communicator, whose names say what it is.
+    /// The namespace of everything that is part of a communicator. The names say what each thing is.
     pub(crate) const COMMUNICATORS: Namespace = Namespace::new("comm");
 }
 

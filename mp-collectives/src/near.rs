@@ -1,6 +1,6 @@
 //! Which ranks are near each other: the groups that the shapes of collective operations follow.
 //!
-//! A world that binds its ranks writes down the last-level cache and the package of each before it starts them
+//! A world that binds its ranks records the last-level cache and the package of each rank before it starts them
 //! (`Rank::seat`). So all ranks, and any of them in another communicator, know the same groups. Ranks that are not
 //! bound form one group.
 
@@ -26,20 +26,20 @@ pub enum Near {
     Blocks(usize),
 }
 
-/// The places of the ranks, as all of them know them: by last-level caches and packages, where the
+/// The places of the ranks, as all of them know them: by last-level caches and packages, if the
 /// [world](mp_core::World::bind) has bound all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     ranks: usize,
-    /// `None` where all ranks have the same cache, or it is not known.
+    /// `None` if all ranks share a cache, or their caches are not known.
     caches: Option<Placement>,
-    /// `None` also where the packages give the same groups as the caches.
+    /// `None` also if the packages give the same groups as the caches.
     packages: Option<Placement>,
     given: Option<Placement>,
 }
 
 impl Near {
-    /// Returns the criterion in two bits, except for those that are not proposed.
+    /// Returns the criterion in two bits. Criteria that are never proposed have no bits of their own.
     pub(crate) fn bits(self) -> u64 {
         match self {
             Near::All | Near::Blocks(_) => 0,
@@ -56,7 +56,7 @@ impl Near {
 }
 
 impl Places {
-    /// Returns the places of `ranks` ranks, of which nothing is known.
+    /// Returns the places of `ranks` ranks about which nothing is known.
     pub fn unknown(ranks: usize) -> Places {
         Places { ranks, caches: None, packages: None, given: None }
     }
@@ -111,7 +111,7 @@ impl Places {
         self.groups(self.levels().last().unwrap_or(Near::All))
     }
 
-    /// Returns the groups, or one group where they are not known. Zero ranks count as one.
+    /// Returns the groups, or one group if they are not known. Zero ranks count as one.
     pub fn groups(&self, near: Near) -> Placement {
         let ranks = self.ranks.max(1);
         let known = match near {

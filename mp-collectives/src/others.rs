@@ -1,12 +1,13 @@
 //! The order in which a rank turns to the others.
 
-/// Returns all ranks but this one, beginning with the next one, so that not all ranks turn to the same one.
+/// Returns all ranks but this one, beginning with the next one, so that the ranks do not all turn to the same one
+/// first.
 #[inline]
 pub(crate) fn after(me: usize, ranks: usize) -> impl Iterator<Item = usize> {
     (1..ranks).map(move |far| if far < ranks - me { me + far } else { me + far - ranks })
 }
 
-/// Returns the same in reverse: in the order in which the ranks turn to this one.
+/// Returns the same ranks in reverse: in the order in which they turn to this rank.
 #[inline]
 pub(crate) fn before(me: usize, ranks: usize) -> impl Iterator<Item = usize> {
     (1..ranks).map(move |far| if far <= me { me - far } else { me + ranks - far })

@@ -1,9 +1,9 @@
-//! Lines between every two ranks, each with its payload beside its number; short messages use them.
+//! Lines between every two ranks, each with its payload beside its number. Short messages use these lines.
 //!
 //! Every pair of ranks has lines of its own in each direction (Ramos & Hoefler's line privatization),
 //! so that no flag ever has two writers.
 //!
-//! The lines of an MPB, from the first on that they may use:
+//! The lines of each MPB, from `first_line` on:
 //!
 //! ```text
 //! P       taken: how many lines rank i has taken of those from this one     set by rank i
@@ -12,17 +12,16 @@
 //! ```
 //!
 //! Between two ranks there are only two slots at first, so that ranks that make few calls need little memory. A message
-//! of more than one line, or the 65th line, goes to the s slots, and so does everything after it; both ranks see when.
-//! Buffers that [grow](mp_core::mpb::Mpbs::growing_from) behind the first [`Pairs::near_lines`] have no memory for the
-//! s slots before that.
+//! of more than one line, or the 65th line, goes to the s slots, and so does everything after it. Both ranks see when
+//! this happens. Buffers that [grow](mp_core::mpb::Mpbs::growing_from) behind the first [`Pairs::near_lines`] have no
+//! memory for the s slots before that.
 //!
 //! 1. The sender waits until the receiver has taken the lines that were in the slots before.
-//! 2. It writes the payload of each line, then its number (one line transfer).
-//! 3. The receiver waits for the number of the last line, up to half of the slots ahead, and copies
-//!    the payloads.
+//! 2. The sender writes the payload of each line, then its number (one line transfer).
+//! 3. The receiver waits for the number of the last line, up to half of the slots ahead, and copies the payloads.
 //! 4. After every half of the slots, the receiver reports how many lines it has taken. As long as it keeps up, the
-//!    sender never waits for that. Two ranks that send to each other and then receive, no more than half of the slots
-//!    at a time, do not wait for that either.
+//!    sender never waits for that report. Two ranks that send to each other and then receive, no more than half of the
+//!    slots at a time, do not wait for it either.
 //! 5. Two ranks that [exchange](Pairs::exchange) a line in the same operation know from it that the other rank has
 //!    taken everything that was sent before, and report nothing.
 //!
@@ -34,14 +33,14 @@ use mp_core::mpb::{Line, MpbAccess};
 
 use crate::broadcast::LineOptionsError;
 
-/// The least number of slots: half of them is at least one, so that something is reported after every exchange, and
-/// something can be sent before.
+/// The least number of slots. Half of them is at least one, so that something is reported after every exchange, and a
+/// line can be sent before the report.
 const LEAST: usize = 2;
 
-/// The number of slots of the first lines.
+/// The number of near slots, which take the first lines.
 const NEAR: usize = 2;
 
-/// The number of the last line that may be one of the first.
+/// The number of the last line that can use a near slot.
 const FIRST: u64 = 64;
 
 /// The lines between this rank and all others.
@@ -60,7 +59,7 @@ pub(crate) struct Pairs {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     sent: Way,
-    /// The number of these lines that are known to be taken.
+    /// The number of sent lines that are known to be taken.
     taken: u64,
     received: Way,
 }
@@ -70,7 +69,7 @@ struct Counts {
 struct Way {
     /// The number of the last line.
     last: u64,
-    /// The number of the first line that is not in the near slots, if there is one yet.
+    /// The number of the first line that is not in the near slots, if there is such a line yet.
     far: u64,
 }
 
@@ -81,7 +80,7 @@ impl Default for Way {
 }
 
 impl Way {
-    /// Counts more lines, which go together.
+    /// Counts more lines, which are sent together.
     #[inline(always)]
     fn advance(&mut self, count: u64) {
         let before = self.last;
@@ -91,7 +90,7 @@ impl Way {
         }
     }
 
-    /// Returns the same way after this many more lines.
+    /// Returns the state of this way after `count` more lines.
     fn after(mut self, count: u64) -> Self {
         self.advance(count);
         self
@@ -104,7 +103,7 @@ impl Way {
 }
 
 /// Returns the value of a line's flag: its number and the call's mark. A carry out of the number goes into the bit
-/// between them, which is not compared.
+/// between number and mark, which is not compared.
 #[inline(always)]
 pub(crate) fn marked<M: MpbAccess>(mpb: &M, number: u64) -> u64 {
     u64::from(number as u32) | mpb.mark()
@@ -145,13 +144,13 @@ impl Pairs {
         Ok(Pairs { first_line, payload, slots, counts: vec![Counts::default(); ranks] })
     }
 
-    /// Returns the number of lines that this takes of each MPB, or `None` when they are too many to count.
+    /// Returns the number of lines that this needs in each MPB, or `None` if the number overflows.
     pub(crate) fn lines(slots: usize, ranks: usize) -> Option<usize> {
         let slots = slots.max(LEAST).checked_next_power_of_two()?;
         slots.checked_add(NEAR)?.checked_add(1)?.checked_mul(ranks)
     }
 
-    /// Returns how many of them the first lines take, which are in front of all others.
+    /// Returns how many of these lines belong to the near slots and the reports. They come before all others.
     pub(crate) fn near_lines(ranks: usize) -> usize {
         ranks.saturating_mul(1 + NEAR)
     }
@@ -162,8 +161,8 @@ impl Pairs {
         self.payload
     }
 
-    /// Returns the greatest number of bytes for one [`send`](Pairs::send) with this many slots, of lines with this many
-    /// bytes beside the number.
+    /// Returns the greatest number of bytes for one [`send`](Pairs::send) with this many slots, if lines hold `payload`
+    /// bytes beside their numbers.
     pub(crate) fn room(slots: usize, payload: usize) -> usize {
         let slots = slots.max(LEAST).checked_next_power_of_two().unwrap_or(usize::MAX);
         (slots / 2).saturating_mul(payload)
@@ -175,7 +174,7 @@ impl Pairs {
         self.half() as usize * self.payload
     }
 
-    /// Returns the next line to be sent to this rank. See [`must_wait`](Pairs::must_wait).
+    /// Returns the next line to be sent to this rank. The caller must then check [`must_wait`](Pairs::must_wait).
     #[inline]
     pub(crate) fn next_to(&mut self, me: usize, to: usize) -> Numbered {
         let way = &mut self.counts[to].sent;
@@ -184,7 +183,7 @@ impl Pairs {
         Numbered { number, line: self.slot_line(me, way, number) }
     }
 
-    /// Returns how many lines must be seen to be taken before this one is sent, or `None` if they already are.
+    /// Returns how many lines must have been taken before this line is sent, or `None` if they have already been.
     #[inline]
     pub(crate) fn must_wait(&self, to: usize, number: u64) -> Option<u64> {
         let Counts { sent, taken, .. } = self.counts[to];
@@ -236,8 +235,8 @@ impl Pairs {
         self.counts[from].received.advance(count);
         let way = self.counts[from].received;
         let last = way.last;
-        // The last one comes after all others. To look at one that is being written would take it
-        // away from the writer.
+        // The last line is written after all others. Looking at a line that is being written would take it away from
+        // the writer's cache.
         let line = self.slot_line(from, way, last);
         let seen = mpb.wait_flag_from(from, line, is_line(last)).await?;
         mpb.compare_mark(from, seen)?;
@@ -254,8 +253,8 @@ impl Pairs {
         Ok(())
     }
 
-    /// Sends a line to a rank that sends one to this rank as part of the same operation. Before that, the other rank
-    /// has received everything that was sent to it.
+    /// Sends a line to a rank that sends a line to this rank as part of the same operation. By the time
+    /// its line arrives, the other rank has received everything that was sent to it before.
     pub(crate) async fn exchange<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
@@ -274,7 +273,7 @@ impl Pairs {
         Ok(())
     }
 
-    /// Returns whether the next line can be sent to this rank at once.
+    /// Returns whether the next line can be sent to this rank without waiting.
     #[inline(always)]
     pub(crate) fn is_clear(&self, to: usize) -> bool {
         self.before_next(to).is_none()
@@ -289,8 +288,8 @@ impl Pairs {
         (self.counts[to].taken < before).then_some(before)
     }
 
-    /// Must be called when both ranks have the other's line, that is, when everything sent before line `number` has
-    /// been taken. Those lines are not reported; later lines are, before they are half of the slots.
+    /// Records that both ranks have the other's line: everything sent before line `number` has been taken. Those lines
+    /// need no report. Later lines are reported before they fill half of the slots.
     #[inline(always)]
     pub(crate) fn exchanged(&mut self, other: usize, number: u64) {
         self.counts[other].taken = number - 1;
@@ -320,7 +319,7 @@ impl Pairs {
         Ok(())
     }
 
-    /// Returns where to report that lines up to `last` were taken, if another half of the slots begins after line
+    /// Returns where to report that lines up to `last` were taken, if a new half of the slots begins after line
     /// `before`.
     #[inline]
     pub(crate) fn says_taken(
@@ -332,7 +331,7 @@ impl Pairs {
     ) -> Option<Line> {
         let near = self.counts[from].received.is_near(last);
         let half = if near { NEAR as u64 / 2 } else { self.half() };
-        // A power of two: another half begins where the bits from it on change.
+        // The half is a power of two, so a new half begins where the bits from it upwards change.
         let begins = (before ^ last) & !(half - 1) != 0;
         begins.then(|| Line { rank: from, line: self.taken_line(me) })
     }

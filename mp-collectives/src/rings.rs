@@ -10,12 +10,12 @@ pub(crate) const LINE_BYTES: usize = PAYLOAD_BYTES + size_of::<u64>();
 /// The least number of buffers in a ring.
 pub(crate) const FEWEST_BUFFERS: usize = 4;
 
-/// Returns how many buffers a ring has, where these ranks have `rings` rings and a buffer has `chunk_lines` lines.
+/// Returns the number of buffers in a ring, if these ranks have `rings` rings and a buffer has `chunk_lines` lines.
 ///
 /// A ring is twice as large as a core's second-level cache, so that a line has left its reader's cache when it is
-/// written again. Otherwise the writer has to take it away from there, which a core does for a few lines at a time only
-/// (`cargo bench --bench ratios -- broadcast.1MB gather.64KB reduce.1MB`). All these rings together take 8 MiB, or
-/// [`FEWEST_BUFFERS`] buffers each if that is more.
+/// written again. Otherwise the writer has to fetch the line from that cache, which a core does for only a few lines at
+/// a time (`cargo bench --bench ratios -- broadcast.1MB gather.64KB reduce.1MB`). All these rings together take 8 MiB,
+/// or [`FEWEST_BUFFERS`] buffers each if that is more.
 pub(crate) fn buffers(
     members: Members<'_>,
     rings: usize,

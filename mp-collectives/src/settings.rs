@@ -12,8 +12,8 @@ use crate::reduce::{AllReduce, Order, Reduce, ReduceScatter, Scan};
 
 /// Settings of collective operations, blocking and nonblocking. All ranks must use the same.
 ///
-/// For each operation there is an algorithm with its parameters, or `None`: the one that suits the message and the
-/// machine. A message that is too long for a forced algorithm is an error.
+/// For each operation, a setting is an algorithm with its parameters, or `None` for the one that suits the message and
+/// the machine. A message that is too long for a forced algorithm is an error.
 ///
 /// ```
 /// use onchip::Communicator;
@@ -69,28 +69,28 @@ pub struct Settings {
     pub check: Check,
 }
 
-/// Settings that a communicator has, and the number of ranks that they are for.
+/// The settings of a communicator, and the number of ranks that they are for.
 struct HandedDown {
     ranks: usize,
     settings: Settings,
 }
 
 impl Settings {
-    /// Returns the settings of a communicator: those that were set for it, or for the one that it was made from.
+    /// Returns the settings of a communicator: those set for it, or for the communicator from which it was made.
     pub(crate) fn of(communicator: &Communicator) -> Settings {
         let settings = communicator.joint().handed_down::<HandedDown>();
         let part = |of: Rc<HandedDown>| of.settings.clone().of_part(of.ranks, communicator.size());
         settings.map_or_else(Settings::default, part)
     }
 
-    /// Sets the settings of a communicator, and of those that are made from it afterwards.
+    /// Sets the settings of a communicator, and of communicators that are made from it afterwards.
     pub(crate) fn set(self, communicator: &Communicator) {
         let ranks = communicator.size();
         communicator.joint().hand_down(HandedDown { ranks, settings: self });
     }
 
     /// Returns the settings for a communicator of `ranks` ranks that is made from one of `before` ranks with these
-    /// settings: a barrier's rounds and placement apply only to the number of ranks that they were made for.
+    /// settings. A barrier's rounds and placement apply only to the number of ranks that they were made for.
     fn of_part(mut self, before: usize, ranks: usize) -> Self {
         if ranks != before {
             self.placement = None;

@@ -1,4 +1,4 @@
-//! Descriptions of calls, where the ranks [compare](crate::communicator::Check) their calls.
+//! Descriptions of calls, for communicators whose ranks [compare](crate::communicator::Check) their calls.
 
 use std::any::type_name;
 use std::ops::Range;
@@ -23,7 +23,7 @@ pub(crate) fn broadcast<T: Plain>(
     Call::new(name).elements::<T>(count).root(root).settings(way)
 }
 
-/// Describes an exchange, with the blocks' length where all have the same.
+/// Describes an exchange. `count` is the length of the blocks if all have the same.
 pub(crate) fn exchange<T: Plain>(
     name: &'static str,
     count: Option<usize>,
@@ -39,8 +39,8 @@ pub(crate) fn exchange<T: Plain>(
     rooted(call, root).settings(way)
 }
 
-/// Describes a reduction with operation `O`. Where results go to blocks of different lengths, all ranks must name the
-/// same blocks.
+/// Describes a reduction with operation `O`. If results go to blocks of different lengths, all ranks must name the same
+/// blocks.
 pub(crate) fn reduction<T: Plain, O>(
     name: &'static str,
     count: usize,
@@ -63,7 +63,7 @@ pub(crate) fn reduction<T: Plain, O>(
     })
 }
 
-/// Describes the settings that determine how much memory operations take.
+/// Describes the settings that determine how much memory the operations need.
 fn memory(settings: &Settings) -> String {
     let Settings { chunk_lines, buffers, slots, .. } = settings;
     format!("chunk_lines: {chunk_lines:?}, buffers: {buffers:?}, slots: {slots:?}")

@@ -1,9 +1,9 @@
-//! The values of flags: <operation, step>, so that they never need a reset (thesis, algorithm 1).
+//! The values of flags: <operation, step>, so that flags never need a reset (thesis, algorithm 1).
 
 /// A step of an operation.
 ///
-/// Operations are counted modulo 2³². Later ones have larger values until the numbers wrap around; an algorithm must
-/// then clear the old values of its flags.
+/// Operations are counted modulo 2³². Later operations have larger values until the numbers wrap around; an algorithm
+/// must then clear the old values of its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) operation: u32,

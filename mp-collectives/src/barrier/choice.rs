@@ -6,16 +6,16 @@ use mp_model::cla::{Barrier, Machine, Parameters};
 use crate::choice::{Choice, Origin, Reason, best_of};
 use crate::near::{Near, Places};
 
-/// The number of ranks up to which each rank tells all others where they share cores. That takes a quarter less time
-/// than a barrier at one rank, which has to run before the others can continue
-/// (`cargo bench --bench ratios -- barrier`). But it takes P − 1 flags of each rank, and each rank may be woken more
-/// than once by those that it finds missing.
+/// The number of ranks up to which each rank notifies all others where ranks share cores. That takes a quarter less
+/// time than a barrier at one rank, which has to run before the others can continue
+/// (`cargo bench --bench ratios -- barrier`). But each rank needs P − 1 flags, and ranks that arrive late may wake it
+/// more than once.
 const MOST_WHO_TELL_ALL: usize = 16;
 
-/// Chooses the barrier, and how it groups ranks, for ranks at these places on this many cores, with these parameters of
-/// the machine, if they are known.
+/// Chooses the barrier, and how it groups ranks, for ranks at these places on this many cores. `parameters` are those
+/// of the machine, if they are known.
 ///
-/// The choice assumes that ranks have flags in caches, and one flag for each rank that they tell
+/// The choice assumes that ranks have flags in caches, and one flag for each rank that they notify
 /// ([`mp_model::cla::barrier`]). The rounds are those with the fewest flags, over all ranks or within groups and
 /// between them. Other barriers can be forced.
 pub(crate) fn choose(
@@ -27,7 +27,7 @@ pub(crate) fn choose(
     let ranks = places.ranks();
     let finest = || places.levels().last().unwrap_or(Near::All);
     Choice::new(forced.map(|barrier| (barrier, finest())), || {
-        // The two of a pair tell each other, wherever they are.
+        // Two ranks notify each other in any case.
         if ranks > cores && ranks > 2 {
             let barrier = match ranks > MOST_WHO_TELL_ALL {
                 true => Barrier::Central,
@@ -42,7 +42,7 @@ pub(crate) fn choose(
             let barrier = pushed_barrier(&groups);
             (pushed_time(&machine, &barrier.rounds(&groups)), (barrier, near))
         };
-        // Of equal ones the first, over all ranks.
+        // If several are equally good, the first one is chosen, which is over all ranks.
         let best = best_of(places.levels(), timed, |next, best| next < best);
         let one = (Barrier::Dissemination(Vec::new()), Near::All);
         (best.unwrap_or(one), Reason::Modelled(origin))
@@ -65,7 +65,7 @@ mod tests {
         choose(&Places::unknown(ranks), cores, parameters, forced)
     }
 
-    /// So many packages of so many ranks, with a core for each.
+    /// Chooses for `packages` packages of `each` ranks, with a core for each rank.
     fn packages(
         packages: usize,
         each: usize,
@@ -87,13 +87,13 @@ mod tests {
         assert_eq!(barrier(16, 15), Barrier::Dissemination(vec![15]));
         assert_eq!(barrier(48, 48), Barrier::Dissemination(vec![1, 1, 1, 1, 2]));
         assert_eq!(unknown(9, 9, None, Some(Barrier::Central)).reason, Reason::Forced);
-        // Bound or not.
+        // This holds for ranks that are bound to CPUs as well.
         let seats: Vec<_> = (0..32).map(|cache| Some(Seat { cache, package: 0 })).collect();
         let crowded = choose(&Places::of_seats(&seats), 31, None, None);
         assert_eq!(crowded.algorithm, (Barrier::Central, Near::All));
     }
 
-    /// What is predicted for these, and what they take in virtual time, is in `mp-model`.
+    /// The tests of `mp-model` check what is predicted for these cases, and what they take in virtual time.
     #[test]
     fn the_form_follows_the_machine() {
         for (count, each, within, between) in [
@@ -106,7 +106,7 @@ mod tests {
             let grouped = Barrier::Grouped { within: vec![within; count], exchange };
             assert_eq!(chosen.algorithm, (grouped, Near::Caches));
         }
-        // Where all are equally far, groups are of no use.
+        // If all ranks are equally far from each other, groups are of no use.
         let near = Parameters::SANDY_BRIDGE.near;
         let even = Parameters { far: near, ..Parameters::SANDY_BRIDGE };
         let chosen = packages(2, 8, Some(even));

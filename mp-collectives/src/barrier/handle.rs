@@ -35,7 +35,7 @@ use mp_core::mpb::{MpbAccess, complete};
 ///     come.fetch_add(1, Ordering::Relaxed);
 ///     barriers.wait()?;
 ///     assert_eq!(come.load(Ordering::Relaxed), 3);
-///     // With something to do while the others come.
+///     // The rank computes while the others arrive.
 ///     let arrived = barriers.arrive()?;
 ///     let sum: u64 = (0..1_000).sum();
 ///     arrived.wait()?;
@@ -91,7 +91,7 @@ impl Barriers {
             let given = places.ranks();
             return Err(bad_settings(BarrierError::Ranks { given, ranks }));
         }
-        // Two have no choice.
+        // Two ranks have no choice, so the calibration is not read for them.
         let asked = barrier.is_none() && (3..=members.cores()).contains(&ranks);
         let choice = choose(&places, members.cores(), Origin::kept(asked), barrier);
         let mut barriers = Barriers::open_chosen(members, name, choice, &places)?;
@@ -118,8 +118,8 @@ impl Barriers {
                 (mpb, Algorithm::Central(central))
             }
             (&(_, near), Reason::Modelled(origin)) => {
-                // No rounds take more flags than to be events by every other rank: each rank of the own group is
-                // heard of once at most, and then each other group.
+                // Whatever the rounds are, a rank needs no more flags than there are other ranks: each rank of its own
+                // group notifies it at most once, and so does each other group.
                 let mpbs = Mpbs::lines(ranks.max(2) - 1);
                 let mpb = open(mpbs.proposing(proposal::word(near, origin)))?;
                 if let Some((near, origin)) = proposal::read(mpb.get_ref().agreed()) {
@@ -257,13 +257,13 @@ mod tests {
 
     use super::*;
 
-    /// Whatever each rank knows of the machine.
+    /// This holds whatever each rank knows about the machine.
     #[test]
     fn all_take_what_the_first_one_proposes() {
         for (ranks, each) in [(3, 2), (7, 3), (8, 2), (12, 4)] {
             let seat = |rank: usize| Some(Seat { cache: rank / each, package: rank / each });
             let places = Places::of_seats(&(0..ranks).map(seat).collect::<Vec<_>>());
-            // Where all is equally far.
+            // This is a machine on which all ranks are equally far from each other.
             let even =
                 Parameters { far: Parameters::SANDY_BRIDGE.near, ..Parameters::SANDY_BRIDGE };
             let come = AtomicUsize::new(0);
@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    /// Groups that one has proposed who knows of them are one group to who does not.
+    /// A rank that does not know the groups that another rank has proposed takes them as one group.
     #[test]
     fn what_is_not_known_is_one_group() {
         let waited = World::threads(1).run(|rank| {

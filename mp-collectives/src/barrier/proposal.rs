@@ -1,5 +1,5 @@
 //! One rank's proposal for all ranks, in a word: how ranks are grouped in a dissemination barrier, and the origin of
-//! that choice. The rounds follow from it.
+//! that choice. The rounds follow from the groups.
 //!
 //! ```text
 //! bits 0–1    what groups ranks

@@ -89,7 +89,7 @@ impl Broadcasts {
         let Settings { chunk_lines, buffers, slots, broadcast, wait, .. } = settings;
         let chunk_lines = chunk_lines.unwrap_or(CHUNK_LINES);
         let ranks = machine.ranks;
-        // Room for any tree: all must take the same before they know which.
+        // There is room for any tree, because all ranks must open the same memory before they know which tree is used.
         let degree = ranks.saturating_sub(1).max(1);
         let slots = slots.unwrap_or(machine.slots());
         let buffers = match buffers {
@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever each rank knows of the machine.
+    /// This holds whatever each rank knows about the machine.
     #[test]
     fn all_take_the_trees_that_the_first_one_proposes() {
         const CHUNK: usize = 4;
@@ -232,7 +232,7 @@ mod tests {
                 let known = match rank.id() % 3 {
                     0 => None,
                     1 => Some(Parameters::XEON_PHI),
-                    // As a machine would have it where all is equally far.
+                    // These are the parameters of a machine on which all ranks are equally far from each other.
                     _ => Some(Parameters {
                         far: Parameters::SANDY_BRIDGE.near,
                         ..Parameters::SANDY_BRIDGE

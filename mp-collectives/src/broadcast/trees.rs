@@ -1,6 +1,6 @@
 //! The trees along which broadcasts go: chosen by the cache-line-aware model, and the same at all ranks.
 //!
-//! The costs of a machine are known from a calibration, which each rank may or may not have. One rank therefore decides
+//! The costs of a machine are known from a calibration, which each rank may or may not have. Therefore one rank decides
 //! for all ranks, from its own calibration, and announces the decision in this word:
 //!
 //! ```text
@@ -23,7 +23,7 @@ use crate::near::{Near, Places};
 /// The number of lines in a chunk, unless the settings say otherwise.
 pub(crate) const CHUNK_LINES: usize = 1024;
 
-/// The shape of a tree, whatever its root is.
+/// The shape of a tree, independent of the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// How ranks are grouped.
@@ -45,9 +45,9 @@ pub struct Trees {
     pub why: Reason,
 }
 
-/// The number of children of a rank that get chunks from its buffer. The thesis finds the whole range from there to the
-/// flat tree within a few percent of the best (figure 3.3), and up to about that number, readers of one line do not
-/// hinder each other. About the latter, the model knows only what a calibration has measured with short lines.
+/// The number of children of a rank that get chunks from its buffer. The thesis finds that every number from this one
+/// to that of the flat tree is within a few percent of the best (figure 3.3). Up to about this number, readers of one
+/// line do not hinder each other. The model knows about that only from a calibration that measures short lines.
 const MOST_READERS: usize = 7;
 
 /// The number of bits of a number.
@@ -59,7 +59,7 @@ impl Shape {
         Shape { near: Near::All, between: Fan::Degree(1), within: Fan::Degree(degree) }
     }
 
-    /// Returns the tree for each root, for these ranks.
+    /// Returns the tree for each root, if these are the places of the ranks.
     pub fn outward(self, places: &Places) -> Outward {
         Outward::new(&places.groups(self.near), self.between, self.within)
     }
@@ -78,13 +78,13 @@ impl Shape {
 }
 
 impl Trees {
-    /// Returns the same tree for both.
+    /// Returns the same tree for lines and for chunks.
     pub const fn both(shape: Shape, why: Reason) -> Trees {
         Trees { lines: shape, chunks: shape, why }
     }
 
-    /// Returns the trees that the model finds best for ranks at these places and flags that are in caches, with this
-    /// many lines in a chunk and with these parameters of the machine, if they are known.
+    /// Returns the trees that the model finds best for ranks at these places, with flags that are in caches and this
+    /// many lines in a chunk. `parameters` are those of the machine, if they are known.
     pub fn best(
         machine: Machine,
         places: &Places,
@@ -98,8 +98,9 @@ impl Trees {
         }
         let (origin, parameters) = Origin::of(parameters);
         let model = cla::Machine { parameters, placement: places.finest() };
-        // A tree over all ranks is not taken if groups are at most a tenth behind: the model's minimum leaves out
-        // that lines which cross between groups at the same time hinder each other, and groups have the fewest.
+        // Groups are preferred to a tree over all ranks if they are at most a tenth slower. The model's minimum ignores
+        // that lines that cross between groups at the same time hinder each other, and trees by groups have the fewest
+        // such lines.
         let is_far = parameters.far.transfer > parameters.near.transfer;
         let best = |load, most| {
             let shape = |near| {
@@ -111,7 +112,7 @@ impl Trees {
             let is_better = |next: Time, best: Time| 10 * next <= 11 * best;
             best_of(levels, shape, is_better).unwrap_or(Shape::of_degree(1))
         };
-        // With two chunks, one comes while the other one is taken.
+        // With two chunks, one arrives while the other one is copied.
         let load = Load::Chunks { lines: chunk_lines as u64, chunks: 2 };
         Trees {
             lines: best(Load::Line, usize::MAX),
@@ -120,7 +121,7 @@ impl Trees {
         }
     }
 
-    /// Returns the word for these trees, or 0 where the model does not decide.
+    /// Returns the word for these trees, or 0 if the model does not decide.
     pub(super) fn word(self) -> u64 {
         let Reason::Modelled(origin) = self.why else { return 0 };
         self.lines.word() | self.chunks.word() << 24 | origin.bit() << 48 | 1 << 63
@@ -184,7 +185,7 @@ mod tests {
     }
 
     /// Returns the nanoseconds predicted for a line along these trees, as in the table of `mp-model`. The tests there
-    /// tell what other trees take, and what all of them take in virtual time.
+    /// check what other trees take, and what all of them take in virtual time.
     fn predicted(trees: Trees, places: &Places) -> u64 {
         let parameters = Parameters::SANDY_BRIDGE.with_cached_flags();
         let model = cla::Machine { parameters, placement: places.finest() };
@@ -211,7 +212,7 @@ mod tests {
         let seat = |rank: usize| Some(Seat { cache: rank / 4, package: rank / 8 });
         let places = Places::of_seats(&(0..16).map(seat).collect::<Vec<_>>());
         assert_ne!(best(&places, 16, None).lines.near, Near::All);
-        // Where all are equally far, groups are of no use.
+        // If all ranks are equally far from each other, groups are of no use.
         let near = Parameters::SANDY_BRIDGE.near;
         let even = Parameters { far: near, ..Parameters::SANDY_BRIDGE };
         let trees = best(&packages(2, 8), 16, Some(even));

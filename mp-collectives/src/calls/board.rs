@@ -1,4 +1,4 @@
-//! The place where the ranks of a communicator show each other their calls.
+//! The board on which the ranks of a communicator show each other their calls.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use crate::communicator::Title;
 use crate::members::names;
 
 /// The place where the ranks of a communicator show their calls when something takes long or is wrong. The line of a
-/// rank in its own MPB holds [`ENDED`] or not, its history, and the difference that was found.
+/// rank in its own MPB holds [`ENDED`] or not, its history, and the difference that was found, if any.
 pub(crate) struct Board {
     rank: Rank,
     members: Vec<usize>,
@@ -40,12 +40,12 @@ impl Board {
         &self.history
     }
 
-    /// Returns why this rank makes no more calls, if so.
+    /// Returns the reason if this rank makes no more calls.
     pub(crate) fn ended(&self) -> Option<mp_core::Error> {
         self.found().filter(|_| self.ended.load(Ordering::Relaxed))
     }
 
-    /// Returns `None` where there is no memory for it.
+    /// Opens the MPB when it is first needed. Returns `None` if there is no memory for it.
     fn mpb(&self) -> Option<&Mpb> {
         let open = || self.rank.mpb_of(&self.name, &self.members, mpbs()).ok();
         self.mpb.get_or_init(open).as_ref()
@@ -64,12 +64,12 @@ impl Board {
         mpb.set_flag_with(line, state, bytemuck::bytes_of(&words))
     }
 
-    /// Announces that this rank makes no more calls, because ranks called different things.
+    /// Announces that this rank makes no more calls, because ranks made different calls.
     #[cold]
     fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
         if let Some(mpb) = self.mpb() {
-            // Who can't be told finds the buffers closed.
+            // A rank that can't be notified finds the buffers closed.
             let _ = self.show(mpb);
         }
     }
@@ -79,8 +79,8 @@ impl Board {
         self.history.found().map(|found| found.error(self.members.len()))
     }
 
-    /// Handles a call that failed with this error. If a difference is the reason, returns the difference instead; this
-    /// rank then makes no more calls.
+    /// Handles a call that failed with this error. If a difference is the reason, returns the error for the difference
+    /// instead, and this rank makes no more calls.
     #[cold]
     pub(crate) fn after(&self, error: mp_core::Error) -> mp_core::Error {
         let error = match error.kind() {
@@ -127,7 +127,7 @@ impl Board {
 impl Drop for Board {
     fn drop(&mut self) {
         if self.mpb.get().is_none() {
-            // Others may have opened theirs, which would stay for this rank. Where that fails, the world's
+            // Other ranks may have opened their MPBs, and would keep them for this rank. If this fails, the world's
             // memory is broken.
             let _ = self.rank.decline_mpb(&self.name, mpbs());
         }
@@ -157,7 +157,7 @@ impl Watch for Board {
     }
 }
 
-/// Tells the last call, which is the one that waits, unless another operation is named: one of several that go on.
+/// Returns the last call, which is the one that waits, unless the caller names another of several pending operations.
 impl Caller for Board {
     fn call(&self, operation: Option<&str>) -> Option<String> {
         if let Some(operation) = operation {

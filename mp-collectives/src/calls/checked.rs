@@ -11,7 +11,7 @@ use super::board::Board;
 use super::history::{Difference, Entry, History, REMEMBERED};
 use super::mark::{MARK, MARK_BITS, Mark};
 
-/// The position of the mark, above a line's 32-bit number and the bit that it carries into.
+/// The position of the mark. Below it are a line's 32-bit number and the bit into which the number carries.
 const SHIFT: u32 = u64::BITS - MARK_BITS;
 
 /// The MPBs of one front, whose calls are compared with those of the other ranks.
@@ -21,7 +21,7 @@ pub struct CheckedMpb<M = Mpb> {
     history: Arc<History>,
     /// The call in progress.
     now: u64,
-    /// Whether it is the same as the remembered calls.
+    /// Whether the call in progress is the same as all remembered calls.
     repeats: bool,
     /// The last call that was compared, for each rank.
     compared: Vec<u64>,
@@ -33,12 +33,12 @@ impl<M: AsMpb> CheckedMpb<M> {
         Self { mpb, history: Arc::default(), now: 0, repeats: false, compared }
     }
 
-    /// Returns the MPBs.
+    /// Returns the underlying MPBs.
     pub(crate) fn get_ref(&self) -> &M {
         &self.mpb
     }
 
-    /// Returns the MPBs, to set how calls wait.
+    /// Returns the underlying MPBs, so that the caller can set how calls wait.
     pub(crate) fn get_mut(&mut self) -> &mut M {
         &mut self.mpb
     }
@@ -56,7 +56,7 @@ impl<M: AsMpb> CheckedMpb<M> {
         (self.now, self.repeats) = (now.0, repeats);
     }
 
-    /// Does what [`begin`](Self::begin) does, quickly for a front whose calls are all the same.
+    /// Does the same as [`begin`](Self::begin), but faster for a front whose calls are all the same.
     #[inline(always)]
     pub(crate) fn begin_again(&mut self, mark: Mark) {
         let last = Entry(self.now);
@@ -72,7 +72,7 @@ impl<M: AsMpb> CheckedMpb<M> {
         self.begin(mark);
     }
 
-    /// Compares also the calls that passed without a line from one rank to the other.
+    /// Also compares the calls for which no line went from one rank to the other.
     #[inline(never)]
     fn compare_all(&self, from: usize, line: usize) -> Result<()> {
         let mut there = [0u64; REMEMBERED];
@@ -86,7 +86,7 @@ impl<M: AsMpb> CheckedMpb<M> {
     #[cold]
     fn differ(&self, mine: Mark, theirs: (usize, Mark)) -> Error {
         let mpb = self.mpb.as_mpb();
-        // After a loss some have given up their operation, and call the next one.
+        // After a loss, some ranks have given up their operation and call the next one.
         if let Some(loss) = mpb.loss() {
             return loss;
         }

@@ -65,14 +65,14 @@ impl Entry {
         self.0 >> MARK_BITS
     }
 
-    /// Returns whether the entry is that of one of the next calls after this number. Numbers begin again at 0.
+    /// Returns whether the entry belongs to one of the calls that follow this number. Numbers begin again at 0.
     #[inline(always)]
     fn is_just_after(self, number: u64) -> bool {
         let ahead = Self::new(self.number().wrapping_sub(number), Mark(0)).number();
         (1..1 << 16).contains(&ahead)
     }
 
-    /// Returns the entry of the next call, if that call is the same.
+    /// Returns the entry that the next call has if it is the same.
     #[inline(always)]
     pub(super) fn next(self) -> Self {
         Self(self.0.wrapping_add(1 << MARK_BITS))
@@ -101,7 +101,8 @@ impl History {
         (now, (0..REMEMBERED as u64).all(|at| self.at(at).mark() == mark))
     }
 
-    /// Records a call that is the same as `last`, if `last` is the last call. All remembered calls are the same.
+    /// Records a call that is the same as `last`, provided that `last` is still the last call. Returns whether it was
+    /// recorded. All remembered calls must be the same.
     #[inline(always)]
     pub(super) fn note_again(&self, last: Entry) -> bool {
         let is_last = self.count.load(Ordering::Relaxed) == last.number();
@@ -155,7 +156,7 @@ impl History {
         array::from_fn(|back| self.entry(last.wrapping_sub(back as u64), last).0)
     }
 
-    /// Returns what this rank and another one called at the same place, if that differs.
+    /// Returns the calls that this rank and another one made at the same place, if they differ.
     pub(super) fn difference(&self, there: [u64; REMEMBERED]) -> Option<(Mark, Mark)> {
         let last = self.last();
         there.into_iter().map(Entry).find_map(|there| {
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
     use crate::calls::Kind;
 
-    /// However many calls are only counted, and beside one that notes each of them.
+    /// This holds however many calls are only counted. The other history notes each of them.
     #[test]
     fn calls_that_are_only_counted_are_told_as_well() {
         let (counted, noted) = (History::default(), History::default());
@@ -189,7 +190,7 @@ mod tests {
             }
         }
         assert!(skipped > 100, "{skipped}");
-        // Another front has noted a call since.
+        // Another front has noted a call in the meantime.
         assert!(!counted.note_again(Entry(last.0 - (1 << MARK_BITS))));
     }
 

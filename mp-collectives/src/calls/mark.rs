@@ -76,7 +76,7 @@ const NAMES: [&str; 16] = [
     "all_to_all_varcount",
 ];
 
-/// The types that a mark names. Others are distinguished by a number made from their names.
+/// The types that a mark names. For other types the mark has a number made from the type's name.
 const TYPES: [(&str, usize); 16] = [
     ("u8", 1),
     ("u16", 2),
@@ -119,7 +119,7 @@ fn code_of<T>() -> u64 {
         "bool" => 15,
         "char" => 16,
         _ => {
-            // The last bytes say most of a path.
+            // The last bytes of a path distinguish types best.
             let name = name.as_bytes();
             let last = |count: usize| name[name.len().saturating_sub(count)..].iter();
             let number = last(8).fold(name.len() as u64, |number, &byte| {
@@ -137,8 +137,8 @@ fn code_of<T>() -> u64 {
 pub(crate) struct Mark(pub(super) u64);
 
 impl Mark {
-    /// Creates the mark of a call with this number of elements of a type, where all ranks have the same number; from or
-    /// to a root, if there is one.
+    /// Creates the mark of a call with `count` elements of a type, if all ranks have the same number, and with its
+    /// root, if it has one.
     #[inline(always)]
     pub(crate) fn new<T>(kind: Kind, count: Option<usize>, root: Option<usize>) -> Self {
         let count = match count {
@@ -153,7 +153,7 @@ impl Mark {
         Self(parts | root << ROOT_SHIFT | count)
     }
 
-    /// Creates the mark of an exchange: with the length of the blocks where all have the same.
+    /// Creates the mark of an exchange. It includes the length of the blocks if all have the same length.
     #[inline(always)]
     pub(crate) fn of_blocks<T>(
         kind: Kind,

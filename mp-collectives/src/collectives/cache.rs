@@ -2,9 +2,9 @@
 //!
 //! There is one structure for all collective operations of a communicator, with a slot for each kind. A kind opens MPBs
 //! of the communicator's ranks at its first call. Their name contains the communicator's context, so that communicators
-//! are kept apart as they are for messages. A call whose slot is open adds three costs to what the front does: a look
-//! at the structure's type, the borrow of the slot, and a look at the flag that says whether calls are compared. What
-//! checks and events need is prepared only when they are on.
+//! are kept apart, as they are for messages. A call whose slot is open adds three costs to those of the front: a look
+//! at the structure's type, the borrow of the slot, and a look at the flag that says whether calls are compared. Data
+//! for checks and events is prepared only when they are on.
 
 use std::cell::{RefCell, RefMut};
 use std::ops::Range;
@@ -39,8 +39,8 @@ pub(super) struct Fronts {
     exchanges: Slot<Exchanges>,
     settings: RefCell<Settings>,
     board: Arc<Board>,
-    /// Why this rank ended a call in the middle: a rank was lost, or a message of this rank could not be sent. Lines
-    /// that other ranks had set for that call would be taken for those of the next call.
+    /// The reason if this rank ended a call in the middle: a rank was lost, or a message of this rank could not be
+    /// sent. Lines that other ranks had set for that call would be taken for those of the next call.
     out_of_step: RefCell<Option<OutOfStep>>,
 }
 
@@ -88,7 +88,7 @@ impl Fronts {
         })
     }
 
-    /// Closes all fronts that are not in use right now.
+    /// Closes all fronts that are not in use.
     fn close(&self) {
         fn close<F>(slot: &Slot<F>) {
             if let Ok(mut slot) = slot.try_borrow_mut() {
@@ -148,8 +148,8 @@ impl Fronts {
         })
     }
 
-    /// Compares what each rank sends to each other rank with what that rank expects, where ranks [check](super::Check)
-    /// their calls.
+    /// Compares what each rank sends to each other rank with what that rank expects, in communicators whose ranks
+    /// [check](super::Check) their calls.
     #[cold]
     pub(super) fn check_counts(
         of: &Communicator,
@@ -162,7 +162,7 @@ impl Fronts {
         let ranks = of.size();
         let counts = |blocks: &[Range<usize>]| {
             let lengths = blocks.iter().map(|block| block.len() as u64);
-            // What does not fit is another error, at this rank.
+            // Blocks that do not fit are another error, which this rank reports later.
             lengths.chain(std::iter::repeat(0)).take(ranks).collect::<Vec<_>>()
         };
         let own = [counts(sent), counts(expected)].concat();
@@ -200,7 +200,7 @@ impl Fronts {
     }
 
     /// Records that a call failed. If a rank was lost, or a message of this rank could not be sent, this rank makes no
-    /// more calls, and the other ranks are told.
+    /// more calls, and its closed buffers tell the other ranks.
     fn leave_after(&self, error: &Error) {
         let out_of_step = OutOfStep::after(error);
         if out_of_step.is_some() {
@@ -272,7 +272,8 @@ front!(Broadcasts, broadcasts);
 front!(Reductions, reductions);
 front!(Exchanges, exchanges);
 
-/// Makes a call of a front and opens the front first if necessary. `signature` is what the ranks compare, if they do.
+/// Makes a call of a front, and opens the front first if necessary. `signature` describes the call for ranks that
+/// compare their calls.
 #[inline(always)]
 pub(super) fn call<'a, F: Front>(
     of: &'a Communicator,

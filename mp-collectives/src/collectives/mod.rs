@@ -12,7 +12,7 @@
 //!     world.all_reduce(&mut sum, Sum)?;
 //!     assert_eq!(sum, [2_000.0]);
 //!
-//!     // The odd and the even ranks by themselves.
+//!     // The odd and the even ranks have communicators of their own.
 //!     let half = world.split(Some(rank.id() as u64 % 2), 0)?.expect("every rank names a color");
 //!     let mut greatest = [rank.id()];
 //!     half.reduce(&mut greatest, Max, 0)?;
@@ -38,8 +38,8 @@
 //! | `MPI_SUM`, `MPI_MAXLOC`, `MPI_Op_create` | [`Sum`](crate::reduce::Sum), [`MaxLocation`](crate::reduce::MaxLocation), any closure: [`Operation`] |
 //! | `MPI_Comm_set_info` | [`set_collectives`](Communicator::set_collectives) |
 //!
-//! Each kind of operation opens [message passing buffers](mp_core::mpb) of the communicator's ranks at its first call;
-//! they are closed with the communicator. The [`Settings`] determine how much memory they need and which algorithms
+//! Each kind of operation opens [message passing buffers](mp_core::mpb) of the communicator's ranks at its first call.
+//! They are closed with the communicator. The [`Settings`] determine how much memory they need and which algorithms
 //! they use. [`explain`](Communicator::explain) says which algorithms are chosen, and why; a program can also
 //! [listen](crate::CHOICE_TARGET) to learn of each choice.
 //!
@@ -346,7 +346,7 @@ impl Communicator {
     ///
     /// onchip::World::threads(3).run(|rank| {
     ///     let world = Communicator::world(rank);
-    ///     // In the order of ranks, whatever their number and the vector's length.
+    ///     // Elements are combined in the order of ranks, whatever their number and the vector's length.
     ///     let order = Order::Ranks;
     ///     world.set_collectives(Settings { order, check: Check::On, ..Default::default() })?;
     ///     let mut sum = vec![0.1; 5 + rank.id() / 2];
@@ -431,8 +431,8 @@ fn reduction_signature<T: Plain, O>(
     move |settings| signature::reduction::<T, O>(name, count, root, None, settings)
 }
 
-/// A barrier at which this rank has arrived and for which it has yet to wait. If it does not wait, its next barrier
-/// waits for this one.
+/// A barrier at which this rank has arrived and for which it has yet to wait. If the value is dropped, the rank's next
+/// barrier waits for this one first.
 #[must_use = "nobody has waited yet"]
 pub struct Arrived<'a> {
     communicator: &'a Communicator,

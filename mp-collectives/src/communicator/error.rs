@@ -1,4 +1,4 @@
-//! The errors of communicators that are made at several places.
+//! The errors of communicators that occur in several places.
 
 use mp_core::{Error, ErrorKind, Place, Recipient};
 
@@ -22,7 +22,7 @@ pub(crate) fn not_sent(rank: usize, reason: String) -> Error {
     ErrorKind::NotSent { to: Recipient::Rank(rank), reason }.into()
 }
 
-/// Returns why a send failed, if the reason lies in this rank.
+/// Returns the reason for which a send failed, if it lies in this rank.
 #[cold]
 pub(crate) fn reason_in_this_rank(error: &Error) -> Option<String> {
     match error.kind() {
@@ -37,7 +37,7 @@ pub(crate) fn reason_in_this_rank(error: &Error) -> Option<String> {
     }
 }
 
-/// Returns the error with the communicator's numbers instead of the world's.
+/// Returns the error with the communicator's rank numbers instead of the world's.
 #[cold]
 pub(crate) fn localized(members: &Members, error: Error) -> Error {
     let local = |rank: usize| members.local(rank as u32).unwrap_or(rank);

@@ -1,38 +1,38 @@
-//! The ranks of the world that belong to a communicator, in their order, and what is known of those that were lost.
+//! The ranks of the world that belong to a communicator, in their order, and which of them are known to be lost.
 
 use mp_core::Result;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::communicator::{agreement::board::Board, title::Title};
 
-/// World ranks by rank of the communicator, and the other way round.
+/// The world's numbers of the communicator's ranks, and the communicator's numbers of the world's ranks.
 pub(crate) struct Members {
     world: Vec<u32>,
-    /// The rank in the communicator, indexed by world rank. Ranks that are not members have `NOBODY`.
+    /// The rank in the communicator, indexed by world rank. It is `NOBODY` for ranks that are not members.
     local: Vec<u32>,
-    /// Ranks below this one have the same number in the world, so no table has to be read for them.
+    /// Ranks below this one have the same number in the world, so that no table is read for them.
     alike: usize,
     pub(crate) me: usize,
     pub(crate) title: Arc<Title>,
     known: Mutex<Known>,
 }
 
-/// What is known about the communicator to the rank, or to the thread that its engine is lent to.
+/// What the rank knows about the communicator, or the thread to which its engine is lent.
 #[derive(Default)]
 struct Known {
     /// World ranks that are lost and that this rank has acknowledged, in ascending order.
     acknowledged: Vec<u32>,
-    /// Whether it is revoked.
+    /// Whether the communicator is revoked.
     revoked: bool,
-    /// Opened when it is first needed, closed with the communicator.
+    /// The board, which is opened when it is first needed and closed with the communicator.
     board: Option<Arc<Board>>,
 }
 
 const NOBODY: u32 = u32::MAX;
 
 impl Members {
-    /// Makes the members in their order, of a world of `size`, as seen by world rank `me`, of a communicator of this
-    /// name.
+    /// Makes the members of a communicator named `name` from their world ranks, in their order. The world has `size`
+    /// ranks, and this rank is its rank `me`.
     pub(crate) fn new(world: Vec<u32>, size: usize, me: u32, name: &str) -> Self {
         let mut local = vec![NOBODY; size];
         for (rank, &member) in world.iter().enumerate() {
@@ -47,7 +47,7 @@ impl Members {
         Self { world, local, alike, me, title: Title::new(name), known: Mutex::default() }
     }
 
-    /// Returns the same members for another communicator, of this name.
+    /// Returns the same members for another communicator, which is named `name`.
     pub(crate) fn anew(&self, name: &str) -> Self {
         Self::of(self.world.clone(), self.local.clone(), self.me, name)
     }
@@ -56,7 +56,7 @@ impl Members {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops waiting for messages of these lost ranks of the world in receives from any source.
+    /// Makes receives from any source stop waiting for messages of these lost ranks of the world.
     pub(crate) fn acknowledge(&self, lost: &[u32]) {
         let acknowledged = &mut self.known().acknowledged;
         acknowledged.extend(lost);
@@ -68,7 +68,7 @@ impl Members {
         self.known().acknowledged.binary_search(&world).is_ok()
     }
 
-    /// Returns whether this rank has heard that the communicator is revoked.
+    /// Returns whether this rank knows that the communicator is revoked.
     pub(crate) fn is_revoked(&self) -> bool {
         self.known().revoked
     }
@@ -77,7 +77,7 @@ impl Members {
         self.known().revoked = true;
     }
 
-    /// Returns the board, and opens it if it is not open.
+    /// Returns the board, which is opened first if it is not open.
     pub(crate) fn board(&self, open: impl FnOnce() -> Result<Board>) -> Result<Arc<Board>> {
         let board = &mut self.known().board;
         Ok(Arc::clone(match board {
@@ -86,12 +86,12 @@ impl Members {
         }))
     }
 
-    /// Returns the board, if it is open here.
+    /// Returns the board if this rank has opened it.
     pub(crate) fn open_board(&self) -> Option<Arc<Board>> {
         self.known().board.clone()
     }
 
-    /// Closes the board, if it is open.
+    /// Returns the board, if it is open, for the caller to close it.
     pub(crate) fn take_board(&self) -> Option<Arc<Board>> {
         self.known().board.take()
     }

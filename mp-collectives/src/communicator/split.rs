@@ -1,4 +1,4 @@
-//! Communicators made from others.
+//! Communicators that are made from others.
 
 use mp_core::Result;
 use mp_core::topology::{Topology, current_affinity};
@@ -39,7 +39,7 @@ impl Communicator {
     ///
     /// onchip::World::threads(5).run(|rank| {
     ///     let world = Communicator::world(rank);
-    ///     // Odd and even ranks, each backwards.
+    ///     // The odd ranks and the even ranks are each in reverse order.
     ///     let half = world.split(Some(world.rank() as u64 % 2), -(world.rank() as i64))?;
     ///     let half = half.expect("every rank names a color");
     ///     assert_eq!(half.world_rank(0)?, if world.rank() % 2 == 0 { 4 } else { 3 });
@@ -52,9 +52,9 @@ impl Communicator {
     /// [`PeerLost`](mp_core::ErrorKind::PeerLost) and [`PeerEnded`](mp_core::ErrorKind::PeerEnded) for every rank when
     /// one rank can't take part; [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer) for all ranks when one has called
     /// something else. When the communicator is [revoked](Self::revoke) during the call, some ranks may get their new
-    /// communicator and others [`Revoked`](mp_core::ErrorKind::Revoked). Those that have it would wait for the others
-    /// there: where ranks may be lost, a rank whose call failed revokes the communicator, and then all ranks
-    /// [agree](Self::agree) whether the call has succeeded.
+    /// communicator and others [`Revoked`](mp_core::ErrorKind::Revoked). The ranks that have it would wait there for
+    /// the others. Therefore, if ranks may be lost, a rank whose call failed revokes the communicator, and then all
+    /// ranks [agree](Self::agree) whether the call has succeeded.
     pub fn split(&self, color: impl Into<Option<u64>>, key: i64) -> Result<Option<Self>> {
         let color: Option<u64> = color.into();
         let mine = [color.is_some().into(), color.unwrap_or(0), key as u64];
@@ -81,7 +81,7 @@ impl Communicator {
     /// read.
     pub fn split_shared(&self, shared: Shared) -> Result<Self> {
         let unit = Topology::read().map(|topology| unit(&topology, shared));
-        // The others must not wait for one that fails here.
+        // The others must not wait for a rank that fails here, so this rank takes part before it returns the error.
         let alone = (1 << 32) + self.rank() as u64;
         let color = unit.as_ref().ok().copied().flatten().map_or(alone, |unit| unit as u64);
         let split = self.split(color, 0)?;
@@ -121,7 +121,7 @@ impl Communicator {
         Ok(Some(self.of(members, agreed.context)))
     }
 
-    /// Makes a communicator of this name of some of the ranks, this one among them.
+    /// Makes a communicator named `name` of some of the ranks, including this one.
     pub(crate) fn of_ranks(
         &self,
         ranks: impl IntoIterator<Item = usize>,
@@ -138,7 +138,7 @@ impl Communicator {
     }
 }
 
-/// Returns the package, cache or core that this thread can't leave.
+/// Returns the package, cache or core to which this thread is bound.
 fn unit(topology: &Topology, shared: Shared) -> Option<usize> {
     let cpus = current_affinity().unwrap_or_else(|| topology.online().clone());
     let mut units = cpus.iter().filter_map(|cpu| {

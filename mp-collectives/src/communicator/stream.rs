@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     Program = 0,
-    /// Tags from [`OWN_TAGS`] on belong to this crate.
+    /// The stream of collective operations. Its tags from [`OWN_TAGS`] on belong to this crate.
     Together = 1,
 }
 

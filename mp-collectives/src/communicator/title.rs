@@ -1,4 +1,4 @@
-//! The name of a communicator, and what its ranks call together at the moment, for reports of waits.
+//! The name of a communicator, and the call that its ranks make together at the moment, for reports of waits.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -34,23 +34,23 @@ impl Title {
         self.lock().name = name.into();
     }
 
-    /// Notes the call that this rank makes together with the others, until the result is dropped.
+    /// Records the call that this rank makes together with the others, until the result is dropped.
     pub(crate) fn calls(&self, call: impl ToString) -> Calling<'_> {
         Calling { title: self, before: self.lock().call.replace(call.to_string()) }
     }
 
-    /// Returns the call that is noted, if one is.
+    /// Returns the recorded call, if there is one.
     pub(crate) fn noted(&self) -> Option<String> {
         self.lock().call.clone()
     }
 
-    /// Returns a call in this communicator as reports tell it.
+    /// Returns the description of a call in this communicator, for reports.
     pub(crate) fn told(&self, call: impl std::fmt::Display) -> String {
         format!("{call} on \"{}\"", self.name())
     }
 }
 
-/// Tells the operation that is named, or the call that is noted.
+/// Returns the operation that the caller names, or else the recorded call.
 impl Caller for Title {
     fn call(&self, operation: Option<&str>) -> Option<String> {
         let call = operation.map(str::to_owned).or_else(|| self.noted());

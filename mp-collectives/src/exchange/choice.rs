@@ -7,12 +7,13 @@ use mp_model::cla::schedule::{By, Schedule};
 use crate::choice::{Choice, Machine, in_buffers};
 use crate::rings;
 
-/// The number of lines in the chunks that all others get.
+/// The number of lines in the chunks that go to all other ranks.
 pub(super) const SHARED_LINES: usize = 512;
 
 /// Returns the number of lines in a chunk for one rank. With many ranks a chunk is shorter, so that the buffers for all
-/// others together stay as large; but it never gets so short that a rank mostly waits for it. The number is a power of
-/// two, as the lengths of blocks often are: any remainder costs as many flags as a whole chunk.
+/// others together stay the same size. But a chunk is never so short that ranks spend most of their time waiting for
+/// it. The number is a power of two, as the lengths of blocks often are, because any remainder costs as many flags as a
+/// whole chunk.
 pub(super) fn chunk_lines(ranks: usize) -> usize {
     let share = 1024 / ranks.saturating_sub(1).max(1);
     let most = LINES_OF_ALL_CHUNKS / ranks.saturating_mul(ranks).max(1);
@@ -20,7 +21,7 @@ pub(super) fn chunk_lines(ranks: usize) -> usize {
     power(share).clamp(16, SHARED_LINES).min(power(most))
 }
 
-/// The number of lines in all ranks' chunks for each other: 128 MiB.
+/// The number of lines in one chunk for each pair of ranks. With the least number of buffers, these take 128 MiB.
 const LINES_OF_ALL_CHUNKS: usize = (1 << 21) / rings::FEWEST_BUFFERS;
 
 /// The way in which a block gets from one rank to another.
@@ -39,7 +40,7 @@ pub enum WayToAll {
     Lines,
     /// Through buffers for each rank: [`ChunkExchange`](super::ChunkExchange).
     Chunks,
-    /// Through buffers that all others get it from: [`SharedAllGather`](super::SharedAllGather).
+    /// Through buffers from which all other ranks get it: [`SharedAllGather`](super::SharedAllGather).
     Shared,
 }
 
@@ -51,7 +52,7 @@ impl Way {
     /// All ways.
     pub(crate) const ALL: [Way; 2] = [Way::Lines, Way::Chunks];
 
-    /// Returns how blocks of `bytes` bytes go, for the model.
+    /// Returns how blocks of `bytes` bytes are sent, for the model.
     pub(crate) fn by(self, machine: Machine, bytes: usize) -> By {
         match self {
             Way::Lines => machine.in_lines(bytes),
@@ -76,10 +77,10 @@ impl WayToAll {
     }
 }
 
-/// Chooses the way for a block of `bytes` bytes, of which `round` can be pending in lines at a time.
+/// Chooses the way for a block of `bytes` bytes, if `round` bytes can be pending in lines at a time.
 ///
-/// The way is chosen for each block by itself, so that two ranks that know the length of a block need not know the
-/// lengths of others.
+/// The way is chosen for each block separately, so that two ranks that know the length of a block need not know the
+/// lengths of other blocks.
 #[inline]
 pub(crate) fn choose(
     machine: Machine,
@@ -90,7 +91,7 @@ pub(crate) fn choose(
     Choice::by_length(forced, bytes, machine.most_in_lines(round), [Way::Lines, Way::Chunks])
 }
 
-/// Does the same for a block that goes to all others.
+/// Chooses the way for a block that goes to all other ranks.
 #[inline]
 pub(crate) fn choose_to_all(
     machine: Machine,

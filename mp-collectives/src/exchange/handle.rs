@@ -227,7 +227,7 @@ impl Exchanges {
         self.exchange(Collective::AllToAll, &mut traffic)
     }
 
-    /// Returns by which way a block of `bytes` bytes goes in a gather, scatter, all-gather or all-to-all, and why.
+    /// Returns the way of a block of `bytes` bytes in a gather, scatter, all-gather or all-to-all, and the reason.
     pub fn explain(&self, collective: Collective, bytes: usize) -> Explanation {
         self.ways.explain(collective, bytes)
     }
@@ -250,7 +250,7 @@ impl Exchanges {
     ) -> mp_core::Result<()> {
         let Exchanges { mpb, ways, events } = self;
         events.report(|| ways.choice(collective, traffic.extremes().most));
-        // The shortest ones without a future around theirs.
+        // The shortest exchanges are called without another future around their own.
         match ways.way(traffic.extremes()) {
             Some(Way::Lines) => complete(ways.lines.exchange(mpb, traffic)),
             _ => complete(ways.exchange(mpb, traffic)),
@@ -274,13 +274,13 @@ impl Exchanges {
     }
 }
 
-/// The asynchronous counterparts of the blocking forms, which spare the shortest exchanges a future.
+/// The asynchronous counterparts of the blocking methods. These avoid one more future for the shortest exchanges.
 impl Exchanges<CheckedMpb<PolledMpb>> {
     pub(crate) fn mpb(&self) -> &CheckedMpb<PolledMpb> {
         &self.mpb
     }
 
-    /// Begins a call, before its [traffic](Self::run) is known to be valid.
+    /// Begins a call before its [traffic](Self::run) is checked.
     pub(crate) fn note(&mut self, mark: Mark) {
         self.mpb.begin(mark);
     }

@@ -43,7 +43,7 @@ impl<T, B: AsRef<[T]> + AsMut<[T]> + Send + 'static> Buffer<T> for B {}
 /// use onchip::threads::Progress;
 ///
 /// let got = World::threads(3).run(|rank| {
-///     // By a thread where there is a core for it, else within these calls.
+///     // A thread advances the operations where there is a core for it; otherwise these calls do.
 ///     let mut nonblocking = Nonblocking::open(rank, "a", Progress::Automatic, Settings::default())?;
 ///     let weights = if rank.id() == 1 { vec![0.5; 10_000] } else { vec![0.0; 10_000] };
 ///     let weights = nonblocking.broadcast(weights, 1);
@@ -60,18 +60,18 @@ impl<T, B: AsRef<[T]> + AsMut<[T]> + Send + 'static> Buffer<T> for B {}
 pub struct Nonblocking {
     front: Front<Algorithms>,
     settings: Settings,
-    /// Where the ranks compare their calls.
+    /// The ledger in which the ranks compare their calls, if they do.
     pub(super) ledger: Option<Ledger>,
     rank: usize,
     ranks: usize,
 }
 
-/// The algorithms of a front. Those that take much memory are opened when they are first needed, by all ranks at the
+/// The algorithms of a front. Those that need much memory are opened when they are first needed, by all ranks at the
 /// same call.
 #[derive(Debug)]
 pub(super) struct Algorithms {
     rank: Rank,
-    /// The ranks of the world that take part, unless all do.
+    /// The ranks of the world that take part, or `None` for all.
     members: Option<Vec<usize>>,
     namespace: Namespace,
     name: String,
@@ -79,7 +79,7 @@ pub(super) struct Algorithms {
     serial: u64,
     settings: Settings,
     waits: Arc<Waits>,
-    /// Where the ranks of a communicator publish their calls.
+    /// The board on which the ranks of a communicator publish their calls.
     board: Option<Arc<Board>>,
     barriers: Barriers<CheckedMpb<PolledMpb>>,
     broadcasts: Option<Broadcasts<CheckedMpb<PolledMpb>>>,
@@ -91,8 +91,8 @@ pub(super) struct Algorithms {
 const NAME: usize = 64;
 
 impl Algorithms {
-    /// Returns a name that no other front's MPBs have, in whatever order the fronts make their first calls. A long name
-    /// is truncated.
+    /// Returns a name that the MPBs of no other front have, in whatever order the fronts make their first calls. A long
+    /// name is truncated.
     fn name_of(&self, what: &str) -> String {
         let mut name = format!("{what} {} of {}", self.serial, self.name);
         while name.len() > NAME {
@@ -109,8 +109,8 @@ impl Algorithms {
         members.within(self.namespace)
     }
 
-    /// Handles the error of a failed operation. If ranks called something else, this rank makes no more calls. A lost
-    /// rank is named by its number in the communicator.
+    /// Handles the error of a failed operation. If the ranks made different calls, this rank makes no more calls. A
+    /// lost rank is named by its number in the communicator.
     #[cold]
     fn failed(&self, error: Error) -> Error {
         let Some(board) = &self.board else { return error };
@@ -139,7 +139,7 @@ impl Algorithms {
     }
 }
 
-/// Access to algorithms that are opened when they are first needed.
+/// Access to the algorithms that are opened when they are first needed.
 macro_rules! opened {
     ($($front:ident, $slot:ident);*) => {
         impl Algorithms {
@@ -178,7 +178,7 @@ impl Nonblocking {
         Self::open_with(members.into().within(names::NONBLOCKING), name, progress, settings, None)
     }
 
-    /// Does what [`open`](Self::open) does, for ranks that publish their calls on a board.
+    /// Does the same as [`open`](Self::open), for ranks that publish their calls on a board.
     pub(super) fn open_with(
         members: Members<'_>,
         name: &str,
@@ -187,7 +187,7 @@ impl Nonblocking {
         board: Option<Arc<Board>>,
     ) -> Result<Nonblocking> {
         let rank = members.rank();
-        // The limit is for blocking calls: whoever waits for a request sets how.
+        // The limit is for blocking calls. A caller that waits for a request sets its limit then.
         let settings = Settings { wait: Wait::default(), ..settings };
         let mut barriers = Barriers::open(members, name, settings.clone())?;
         board.iter().for_each(|board| barriers.watch(board));
@@ -212,7 +212,7 @@ impl Nonblocking {
         Ok(Nonblocking { front, settings, ledger: None, rank, ranks })
     }
 
-    /// Submits an operation. Where the ranks compare their calls, it begins when all have made the same call.
+    /// Submits an operation. If the ranks compare their calls, it begins when all have made the same call.
     pub(super) fn submit<B, F>(
         &mut self,
         signature: Signature<impl FnOnce(&'static str, &Settings) -> Call>,
@@ -226,7 +226,7 @@ impl Nonblocking {
             + 'static,
     {
         let Signature { name, bytes, call } = signature;
-        // The call is entered now, so that it has its place among blocking calls, too.
+        // The call is entered now, so that it also has its place among blocking calls.
         let entered = self.ledger.as_ref().map(|ledger| ledger.enter(call(name, &self.settings)));
         self.front.submit_as(name, bytes, buffer, move |all, buffer| {
             Box::pin(async move {
@@ -361,8 +361,8 @@ pub(super) struct Signature<F> {
 }
 
 impl<F: FnOnce(&'static str, &Settings) -> Call> Signature<F> {
-    /// Describes a call with `count` elements of the rank's own. `call` provides the rest where ranks compare their
-    /// calls.
+    /// Describes a call with `count` elements of the rank's own. `call` adds the rest of the description if ranks
+    /// compare their calls.
     pub(super) fn new<T>(name: &'static str, count: usize, call: F) -> Self {
         Signature { name, bytes: count * size_of::<T>(), call }
     }

@@ -1,6 +1,6 @@
 //! Nonblocking collectives of communicators.
 //!
-//! Collective operations of a communicator's ranks that continue while the ranks do something else.
+//! These are collective operations of a communicator's ranks that continue while the ranks do something else.
 //!
 //! ```
 //! use onchip::reduce::Sum;
@@ -20,15 +20,15 @@
 //! ```
 //!
 //! Each communicator is a [front](super) of its own: all its ranks call its operations in the same order, and the
-//! operations of several communicators do not wait for each other. Rank numbers in a request's errors are those of
-//! the communicator. Dropping a communicator waits for the operations that were called.
+//! operations of several communicators do not wait for each other. Rank numbers in a request's errors are those of the
+//! communicator. Dropping a communicator waits for its pending operations.
 //!
 //! The ranks always compare kind, type, length and root of nonblocking operations. If these differ, the requests of all
 //! ranks fail with [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), at the latest some time after one rank waits.
 //!
-//! Where the ranks [check](crate::collectives::Check) all their calls, a request fails if the ranks have not all made
-//! the same call at that place among all calls of the communicator, including blocking calls. The error is again
-//! [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), which names which ranks called what. The operation is then not
+//! If the ranks [check](crate::collectives::Check) all their calls, a request fails if the ranks have not all made the
+//! same call at that place among all calls of the communicator, including blocking calls. The error is again
+//! [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), which names the ranks and their calls. The operation is then not
 //! carried out. The call itself does not wait for other ranks.
 
 use std::cell::{RefCell, RefMut};
@@ -67,15 +67,15 @@ fn open(of: &Communicator) -> Result<Nonblocking> {
     Ok(opened)
 }
 
-/// Closes the operations, which waits for those that were called. The next call opens them again.
+/// Closes the operations after waiting for those that are pending. The next call opens them again.
 pub(crate) fn close(of: &Communicator) -> Result<()> {
     slot(of)?.take();
     Ok(())
 }
 
 impl Communicator {
-    /// Returns the operations. The first call opens them with the [settings](Communicator::set_collectives) of the
-    /// communicator and what was [set](Communicator::set_nonblocking) to advance them, or else with
+    /// Returns the nonblocking operations. The first call opens them with the [settings](Communicator::set_collectives)
+    /// of the communicator. They are advanced by what was [set](Communicator::set_nonblocking) for that, or else by
     /// [`Progress::Automatic`].
     ///
     /// # Errors
@@ -93,8 +93,8 @@ impl Communicator {
         Ok(nonblocking)
     }
 
-    /// Sets what advances the nonblocking operations of this communicator, and of those that are made from it
-    /// afterwards, once all that were called before are done. Each rank chooses this for itself.
+    /// Sets what advances the nonblocking operations of this communicator, once its pending ones are done, and those of
+    /// communicators that are made from it afterwards. Each rank chooses this for itself.
     ///
     /// # Errors
     /// The errors of [`CommThreads::start`](mp_delegate::threads::CommThreads::start), for an automatic thread;
@@ -131,7 +131,7 @@ impl Communicator {
     ///     let other = 1 - world.rank();
     ///     let sent = world.nonblocking_send(vec![world.rank(); 125_000], other, 0);
     ///     let received = world.nonblocking_receive(vec![0; 125_000], other, 0);
-    ///     // The messages go while this computes.
+    ///     // The messages make progress while this computes.
     ///     let sum: u64 = (0..1_000_000).sum();
     ///     assert_eq!(received.wait()?.0[124_999], other);
     ///     sent.wait()?;

@@ -1,4 +1,4 @@
-//! Runs operations of all ranks in the order of the calls, one after the other, in whichever thread.
+//! Runs the operations of all ranks one after the other, in the order of the calls, in any thread.
 //!
 //! ```text
 //! Nonblocking              Front                        Errands
@@ -7,7 +7,7 @@
 //! request <------------- the calls                    flag; sleeps until any of those flags changes
 //! ```
 //!
-//! A front has algorithms that only one operation at a time may use. While it has jobs it is an
+//! The algorithms of a front may be used by only one operation at a time. While a front has jobs it is an
 //! [errand](mp_delegate::threads::Errand); a front with nothing to do is in no list. The algorithms are the same
 //! generic functions as the blocking ones, on MPBs whose waits are pending (`polled.rs`). Their futures are `Send`
 //! because of the types that they are called with. A panic of the program's code stays inside the poll of its
@@ -45,7 +45,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///     let mpb = PolledMpb::new(rank.mpb("ring", Mpbs::lines(1))?);
 ///     let waits = mpb.waits().clone();
 ///     let mut ring = Front::open(rank, Progress::InCalls, waits, mpb)?;
-///     // Each rank's number goes to the next one.
+///     // Each rank sends its number to the next rank.
 ///     let request = ring.submit(0, |mpb: &mut PolledMpb, got| {
 ///         Box::pin(async move {
 ///             let (me, ranks) = (mpb.rank(), mpb.ranks());
@@ -78,28 +78,28 @@ struct Desk<A> {
     jobs: VecDeque<Box<dyn Job<A>>>,
     /// The algorithms, unless a job holds them.
     algorithms: Option<Box<A>>,
-    /// Whether the jobs are being carried out.
+    /// Whether an errand is carrying out the jobs.
     under_way: bool,
-    /// Why no more operations are possible.
+    /// The reason if no more operations are possible.
     broken: Option<Broken>,
-    /// The thread that waits until nothing is pending.
+    /// The thread that waits until no job is pending.
     leaving: Option<ThreadId>,
 }
 
-/// Why no more operations are possible.
+/// The reason why no more operations are possible.
 #[derive(Clone, Debug)]
 enum Broken {
-    /// This rank has aborted an operation.
+    /// This rank has aborted an operation, for this reason.
     Here(Arc<str>),
-    /// Another rank was lost. This rank may have ended an operation in the middle, so that lines which other ranks set
-    /// for it would be taken for those of the next operation.
+    /// Another rank was lost. This rank may have ended an operation in the middle. Lines that other ranks set for that
+    /// operation would then be taken for those of the next one.
     Lost { rank: usize, world_rank: usize, place: Place },
     /// The MPBs were revoked, which also ended an operation in the middle.
     Revoked { place: Place },
 }
 
 impl Broken {
-    /// Returns why the operations after one that ended with this error are refused, if they are.
+    /// Returns the reason for which operations after this error are refused, if they are.
     fn of(error: &Error) -> Option<Self> {
         match error.kind() {
             &ErrorKind::PeerLost { rank, world_rank, ref place } => {
@@ -132,15 +132,15 @@ impl<A> Shared<A> {
         self.waits.leave(Left::Lost);
     }
 
-    /// Makes further operations impossible because another rank has left in the middle of an operation. The ranks that
-    /// wait for this rank's part in it must be told, whichever request this rank's program waits for.
+    /// Makes further operations impossible because another rank has left in the middle of an operation. This notifies
+    /// the ranks that wait for this rank's part in it, whichever request this rank's program waits for.
     fn leave(&self, why: Arc<str>) {
         self.lock().broken = Some(Broken::Here(why));
         self.waits.leave(Left::Closed);
     }
 }
 
-/// The work that one call has asked for.
+/// The work of one call.
 trait Job<A>: Send {
     /// Returns the name of the operation and how many bytes the rank gives to it.
     fn about(&self) -> (&'static str, usize);
@@ -148,7 +148,7 @@ trait Job<A>: Send {
     fn refuse(self: Box<Self>, why: Broken);
 }
 
-/// A job that has been answered.
+/// A job whose request has its answer.
 struct Finished<A> {
     algorithms: Box<A>,
     /// The message of a panic in the program's code.
@@ -194,7 +194,7 @@ where
             };
             let broken = outcome.as_ref().err().and_then(Broken::of);
             reply.answer(outcome, buffer);
-            // This drops the buffer, too, if the request is gone.
+            // This drops the buffer as well if the request no longer exists.
             discard(reply);
             Finished { algorithms, panicked, left, broken }
         })
@@ -237,7 +237,7 @@ fn message_of(panic: &(dyn Any + Send)) -> Arc<str> {
         .into()
 }
 
-/// Carries out a front's jobs while there are any.
+/// An errand that carries out a front's jobs while there are any.
 struct Run<A> {
     shared: Arc<Shared<A>>,
     current: Option<Current<A>>,
@@ -316,7 +316,7 @@ impl<A: Send + 'static> Errand for Run<A> {
 }
 
 impl<A: Send + 'static> Front<A> {
-    /// Opens a front with algorithms whose MPBs all wait in `waits`.
+    /// Opens a front with algorithms. All their MPBs wait in `waits`.
     ///
     /// # Errors
     /// The same as for [`Errands::of`].
@@ -338,11 +338,11 @@ impl<A: Send + 'static> Front<A> {
         Ok(Self { errands, shared: Arc::new(Shared { rank, waits, desk }) })
     }
 
-    /// Submits an operation on the algorithms and a buffer, which runs after those submitted before, and returns at
-    /// once.
+    /// Submits an operation on the algorithms and a buffer, and returns at once. The operation runs after those
+    /// submitted before.
     ///
-    /// Whatever the operation does besides awaiting its MPBs delays everything else that the same thread carries out.
-    /// It must not wait for requests.
+    /// Whatever the operation does besides awaiting its MPBs delays everything else in the same thread. The operation
+    /// must not wait for requests.
     pub fn submit<B, F>(&mut self, buffer: B, operation: F) -> CollectiveRequest<B>
     where
         B: Send + 'static,
@@ -351,7 +351,7 @@ impl<A: Send + 'static> Front<A> {
         self.submit_as("operation", 0, buffer, operation)
     }
 
-    /// Does what [`submit`](Self::submit) does, with the values that a [trace](mp_delegate::trace) reports: the
+    /// Does the same as [`submit`](Self::submit), with the values that a [trace](mp_delegate::trace) reports: the
     /// operation's name and how many bytes the rank gives to it.
     pub fn submit_as<B, F>(
         &mut self,
@@ -383,7 +383,7 @@ impl<A: Send + 'static> Front<A> {
         &self.errands
     }
 
-    /// Sets what advances operations that are submitted when nothing is pending any more.
+    /// Sets what advances operations that are submitted once no operation is pending any more.
     ///
     /// # Errors
     /// The same as for [`Errands::of`].
@@ -397,14 +397,14 @@ impl<A: Send + 'static> Drop for Front<A> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.shared.break_off("the rank has panicked".into());
-            // This rank ends the jobs if no other thread does. Every wait has ended by now.
+            // This rank ends the jobs if no other thread does. Every wait has already ended.
             return self.errands.advance();
         }
         let idle = || !self.shared.lock().under_way;
         self.shared.lock().leaving = Some(thread::current().id());
         let polled = self.shared.waits.now();
         let mut backoff = Backoff::new();
-        // If the world is too broken to sleep in, this looks again and again, because everything ends all the same.
+        // If the world is too broken to sleep in, this looks again and again, because every job ends in any case.
         while !self.errands.wait(&polled, Wait::forever(), &idle).is_ok_and(|idle| idle) && !idle()
         {
             backoff.pause();

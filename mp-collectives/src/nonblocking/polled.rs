@@ -7,14 +7,14 @@ use mp_core::Result;
 use mp_core::mpb::{AsMpb, Mpb, Polled};
 
 /// A rank's access to the MPBs of its world, in which waiting for a flag returns pending while the flag is not set. The
-/// code that runs the algorithm finds that flag in its [`Waits`].
+/// code that polls the algorithm finds that flag in its [`Waits`].
 #[derive(Debug)]
 pub struct PolledMpb {
     polled: Arc<Polled>,
     waits: Arc<Waits>,
 }
 
-/// The place where an operation waits that uses several MPBs, one after the other.
+/// The place where an operation waits. An operation may use several MPBs, one after the other.
 #[derive(Debug)]
 pub struct Waits(Mutex<Places>);
 
@@ -22,7 +22,7 @@ pub struct Waits(Mutex<Places>);
 struct Places {
     now: Arc<Polled>,
     all: Vec<Arc<Polled>>,
-    /// How this rank has left all of them, if it has.
+    /// How this rank has left all of these MPBs, if it has.
     left: Option<Left>,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Left {
 
 impl Left {
     fn leave(self, mpb: &Mpb) {
-        // In a world too broken for that, every other call fails as well.
+        // If the world is too broken for that, every other call fails as well.
         let _ = match self {
             Left::Lost => mpb.abandon(),
             Left::Closed => mpb.leave(),
@@ -92,14 +92,14 @@ impl PolledMpb {
             places.all.push(Arc::clone(&polled));
             (polled, places.left)
         };
-        // The rank can have panicked while these were being opened.
+        // The rank may have panicked while these MPBs were being opened.
         if let Some(how) = left {
             how.leave(polled.mpb());
         }
         PolledMpb { polled, waits }
     }
 
-    /// Wraps MPBs that are shared with other users, which alone are responsible for them.
+    /// Wraps MPBs that are shared with other users, which are responsible for leaving them.
     pub(super) fn shared(polled: &Arc<Polled>, waits: &Arc<Waits>) -> Self {
         let (polled, waits) = (Arc::clone(polled), Arc::clone(waits));
         PolledMpb { polled, waits }
@@ -111,7 +111,7 @@ impl PolledMpb {
     }
 }
 
-/// Everything except the waits is done when it is called.
+/// Everything except a wait is done by the time the method returns.
 impl AsMpb for PolledMpb {
     #[inline(always)]
     fn as_mpb(&self) -> &Mpb {

@@ -12,9 +12,9 @@ use mp_core::requests::{Operation, UnderWay, Watch};
 use mp_core::{Failed, Pending, Rank, Request, Result, Wait};
 use mp_delegate::threads::{Awaiting, Errands};
 
-/// Where the answer of an operation is left.
+/// The place where an operation leaves its answer.
 pub(super) struct Reply<B> {
-    /// Belongs to the operation's front; the rank waits here.
+    /// The place of the operation's front at which the rank waits.
     polled: Arc<Polled>,
     /// The operation's name.
     name: &'static str,
@@ -66,9 +66,9 @@ impl<B> Reply<B> {
 
 /// A pending collective operation. It owns the elements and returns them when it is done, even if it has failed.
 ///
-/// The request is done when this rank's part in the operation is done. It can't be cancelled. When a request is
-/// dropped, its operation continues, so that the other ranks are not kept waiting. Leaking it has no worse effect. Its
-/// errors are those of the operation's blocking form, [`OperationPanicked`](mp_core::ErrorKind::OperationPanicked) and
+/// The request is done when this rank's part in the operation is done. It can't be cancelled. When a request is dropped
+/// or leaked, its operation continues, so that the other ranks are not kept waiting. Its errors are those of the
+/// operation's blocking form, [`OperationPanicked`](mp_core::ErrorKind::OperationPanicked) and
 /// [`FailedBefore`](mp_core::ErrorKind::FailedBefore).
 pub type CollectiveRequest<B> = Request<CollectiveOperation<B>>;
 
@@ -76,7 +76,7 @@ pub type CollectiveRequest<B> = Request<CollectiveOperation<B>>;
 pub struct CollectiveOperation<B> {
     reply: Arc<Reply<B>>,
     errands: Errands,
-    /// When to check next whether the wait is in vain.
+    /// Decides when to check next whether the wait is in vain.
     next_look: Tick,
 }
 
@@ -137,8 +137,7 @@ impl<B> Operation for CollectiveOperation<B> {
 
     fn wait(mut self) -> Result<B, Failed<B>> {
         let mut backoff = Backoff::new();
-        // If the world is too broken to sleep in, this looks again and again, because every operation ends all the
-        // same.
+        // If the world is too broken to sleep in, this looks again and again, because every operation ends in any case.
         while !self.wait_within(Wait::forever()).is_ok_and(|done| done) && !self.reply.is_done() {
             backoff.pause();
         }
@@ -169,7 +168,7 @@ impl<B> Operation for CollectiveOperation<B> {
                 })
                 .set(task.waker());
             drop(state);
-            // No thread carries the operation on, so none will wake the task.
+            // If no thread carries the operation on, no thread will wake the task, so the task wakes itself.
             if self.errands.are_in_calls() || self.errands.are_left_to_rank() {
                 task.waker().wake_by_ref();
             }

@@ -12,21 +12,21 @@ use crate::rings;
 /// The number of segments of a long vector that may be pending at a time.
 pub(super) const SEGMENTS: usize = 2;
 
-/// Returns the number of lines in a block. The longer a block is, the less often ranks wait for each other, and the
-/// more of it has left the cache of the core that wrote it, from which it comes more slowly than from the shared one.
-/// The segment of all ranks' blocks should stay in a second-level cache. Each rank has two blocks for each rank; with
-/// many ranks, they have no more than [`LINES_OF_ALL_BLOCKS`] together.
+/// Returns the number of lines in a block. With longer blocks, ranks wait for each other less often. But more of a long
+/// block has left the cache of the core that wrote it, and comes more slowly than from the shared cache. The segment of
+/// all ranks' blocks should stay in a second-level cache. Each rank has two blocks for each rank, one for each of two
+/// segments. With many ranks, all blocks of one segment have no more than [`LINES_OF_ALL_BLOCKS`] together.
 pub(super) fn block_lines(ranks: usize) -> usize {
     chunk_lines(ranks).min((LINES_OF_ALL_BLOCKS / ranks.saturating_mul(ranks).max(1)).max(1))
 }
 
-/// Returns the number of lines in a chunk: as many as in a block. Each rank has a few chunks, however many ranks there
-/// are.
+/// Returns the number of lines in a chunk, which is that of a block for few ranks. Each rank has only a few chunks,
+/// however many ranks there are.
 pub(super) fn chunk_lines(ranks: usize) -> usize {
     (2048 / ranks).clamp(32, 1024)
 }
 
-/// The number of lines in the blocks of all ranks: 128 MiB, of which there are two.
+/// The number of lines in all ranks' blocks of one segment: 64 MiB. There are two such segments.
 const LINES_OF_ALL_BLOCKS: usize = 1 << 20;
 
 /// The way in which all ranks get the result.
@@ -109,7 +109,7 @@ fn in_chunks(machine: Machine, bytes: usize) -> By {
     in_buffers(bytes, chunk_lines(machine.ranks), rings::FEWEST_BUFFERS)
 }
 
-/// Returns segments of a block for each rank.
+/// Returns how a vector goes in segments of a block for each rank.
 fn in_blocks(machine: Machine, bytes: usize) -> By {
     in_buffers(bytes, block_lines(machine.ranks), SEGMENTS)
 }
@@ -205,7 +205,8 @@ impl ReduceScatter {
     }
 }
 
-/// For elements of `element` bytes, chunks instead of an algorithm by blocks of `block` bytes that are shorter.
+/// If elements have `element` bytes and are longer than a block of `block` bytes, chunks replace an algorithm by
+/// blocks.
 impl Choice<AllReduce> {
     #[inline]
     pub(super) fn for_elements(self, element: usize, block: usize) -> Self {
@@ -214,7 +215,7 @@ impl Choice<AllReduce> {
     }
 }
 
-/// The same.
+/// The same for a reduction to one rank.
 impl Choice<Reduce> {
     #[inline]
     pub(super) fn for_elements(self, element: usize, block: usize) -> Self {
@@ -223,7 +224,7 @@ impl Choice<Reduce> {
     }
 }
 
-/// The same.
+/// The same for a reduction of a block for each rank.
 impl Choice<ReduceScatter> {
     #[inline]
     pub(super) fn for_elements(self, element: usize, block: usize) -> Self {
@@ -232,18 +233,17 @@ impl Choice<ReduceScatter> {
     }
 }
 
-/// The number of bytes up to which a rank gets everything from all others.
+/// The number of received bytes up to which each rank gets everything from all others.
 const MOST_TO_ALL: usize = 16 << 10;
 
-/// Returns the greatest length of a vector that goes in lines, of which those for `room` bytes may be pending at a
-/// time.
+/// Returns the greatest length of a vector that goes in lines, if lines for `room` bytes may be pending at a time.
 #[inline]
 fn most_in_lines(machine: Machine, room: usize) -> usize {
     const SHORT: usize = 3;
     (SHORT * machine.payload).min(room)
 }
 
-/// Chooses the algorithm for a vector of `bytes` bytes, of which `room` can go in lines.
+/// Chooses the algorithm for a vector of `bytes` bytes, if lines for `room` bytes may be pending.
 #[inline]
 pub(crate) fn choose_all_reduce(
     machine: Machine,
@@ -254,7 +254,7 @@ pub(crate) fn choose_all_reduce(
 ) -> Choice<AllReduce> {
     Choice::new(forced, || {
         let most = most_in_lines(machine, room);
-        // Doubling takes up to three ranks one after the other.
+        // For up to three ranks, doubling combines in the order of ranks.
         let in_order = order == Order::Algorithm || machine.ranks <= 3;
         if bytes <= most {
             return match machine.crowded() && machine.ranks > 2 {
@@ -270,8 +270,8 @@ pub(crate) fn choose_all_reduce(
     })
 }
 
-/// Does the same for a reduction to one rank, with the [best](Trees::best) trees of the machine. Without trees, the
-/// order is that of ranks.
+/// Chooses the algorithm for a reduction to one rank, with the [best](Trees::best) trees of the machine. Without trees,
+/// elements are combined in the order of ranks.
 #[inline]
 pub(crate) fn choose_reduce(
     machine: Machine,
@@ -295,8 +295,8 @@ pub(crate) fn choose_reduce(
             Some(lambda) if bytes <= trees.most => {
                 (Reduce::ChunkTree { lambda }, Reason::Modelled(trees.origin))
             }
-            // With two the root has as much to do as the other; with three, twice as much, and what goes
-            // by parts is moved twice.
+            // With two ranks, the root has as much work as the other rank either way. With three, the root has twice as
+            // much work, but a vector that is combined in parts is moved twice.
             None if machine.ranks <= 3
                 || bytes.saturating_mul(machine.ranks - 1) <= MOST_TO_ALL =>
             {
@@ -307,7 +307,7 @@ pub(crate) fn choose_reduce(
     })
 }
 
-/// Does the same for a scan.
+/// Chooses the algorithm for a scan.
 #[inline]
 pub(crate) fn choose_scan(
     machine: Machine,
@@ -318,7 +318,7 @@ pub(crate) fn choose_scan(
 ) -> Choice<Scan> {
     Choice::new(forced, || {
         let most = most_in_lines(machine, room);
-        // Doubling takes up to two ranks one after the other, the chain any number.
+        // For up to two ranks, doubling combines in the order of ranks; the chain does so for any number.
         let in_order = order == Order::Algorithm || machine.ranks <= 2;
         if bytes > most {
             (Scan::Chain, Reason::Long { most })
@@ -332,7 +332,7 @@ pub(crate) fn choose_scan(
     })
 }
 
-/// Does the same for a reduction of a block for each rank, where the longest block has this many bytes.
+/// Chooses the algorithm for a reduction of a block for each rank, where the longest block has `bytes` bytes.
 #[inline]
 pub(crate) fn choose_reduce_scatter(
     machine: Machine,

@@ -55,8 +55,8 @@ pub struct Reductions<M = CheckedMpb> {
     lines: LineReduce,
     blocks: BlockReduce,
     chunks: ChunkReduce,
-    /// The number of bytes up to which two ranks exchange a line for an all-reduce, where there is nothing to choose
-    /// and nothing to report.
+    /// The number of bytes up to which two ranks exchange a line for an all-reduce. It is 0 for other numbers of
+    /// ranks, if the algorithm is forced, and if choices are reported.
     exchanged: usize,
 }
 
@@ -113,7 +113,7 @@ impl Reductions {
         let simple = ranks == 2 && !events.listened() && settings.all_reduce.is_none();
         let mut reductions = Reductions {
             machine,
-            // What goes straight to the root is combined in the order of ranks, as is each rank's part.
+            // A vector that goes straight to the root is combined in the order of ranks, as is each rank's part.
             trees: match settings.order {
                 Order::Algorithm => Trees::read(mpb.get_ref().agreed()),
                 Order::Ranks => Trees::NONE,
@@ -326,8 +326,8 @@ fn scan_mark<T>(count: usize, prefix: Prefix) -> Mark {
     Mark::new::<T>(kind, Some(count), None)
 }
 
-/// The asynchronous counterparts of the blocking forms. The blocking forms do not call these, because one more future
-/// around an algorithm has a noticeable cost for a short vector.
+/// The asynchronous counterparts of the blocking methods. The blocking methods do not call these, because one more
+/// future around an algorithm has a noticeable cost for a short vector.
 impl Reductions<CheckedMpb<PolledMpb>> {
     pub(crate) fn mpb(&self) -> &CheckedMpb<PolledMpb> {
         &self.mpb
@@ -478,7 +478,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever each rank knows of the machine.
+    /// This holds whatever each rank knows about the machine.
     #[test]
     fn all_take_the_trees_that_the_first_one_proposes() {
         for ranks in [4, 7] {

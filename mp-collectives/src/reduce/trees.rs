@@ -1,6 +1,6 @@
 //! The trees along which reductions to a root go: chosen by the cache-line-aware model, and the same at all ranks.
 //!
-//! The costs of a machine are known from a calibration, which each rank may or may not have. One rank therefore decides
+//! The costs of a machine are known from a calibration, which each rank may or may not have. Therefore one rank decides
 //! for all ranks, from its own calibration, and announces the decision in this word:
 //!
 //! ```text
@@ -33,7 +33,7 @@ pub struct Trees {
     pub origin: Origin,
 }
 
-/// The powers of two for which the model is asked which is better.
+/// The model compares both ways for vectors whose lengths are these powers of two.
 const LENGTHS: std::ops::RangeInclusive<u32> = 8..=20;
 
 impl Trees {
@@ -62,7 +62,7 @@ impl Trees {
             let lambda = best_lambda(&model, by).lambda;
             (lambda + 1 < machine.ranks).then_some(lambda)
         };
-        // With two chunks, one comes while the other one is taken.
+        // With two chunks, one arrives while the other one is copied.
         let chunks = better(by(2 * piece));
         let most = chunks.map_or(0, |lambda| {
             let along = |lines| {
@@ -87,8 +87,8 @@ impl Trees {
         lambda(self.lines) | lambda(self.chunks) << 16 | power << 32 | self.origin.bit() << 38
     }
 
-    /// Returns the trees that a word stands for. Words that [`word`](Self::word) never returns stand for some trees,
-    /// too.
+    /// Returns the trees that a word stands for. Words that [`word`](Self::word) never returns also stand for some
+    /// trees.
     pub(super) fn read(word: u64) -> Trees {
         let lambda = |bit: u32| Some((word >> bit & 0xffff) as usize).filter(|&lambda| lambda > 0);
         let power = (word >> 32 & 0x3f) as u32;

@@ -1,13 +1,13 @@
-//! A seat's share of a protected value: the algorithm, and how operations get to it from the seat's handle.
+//! A seat's share of a protected value: the algorithm, and how operations reach it from the seat's handle.
 //!
-//! The private state of a lock or a combiner lies in cells. That is safe because the thread's list of the sections that
-//! it is in (`nesting.rs`) refuses a second call before it gets there. A call is entered in the list before it waits,
-//! since the rank may advance something meanwhile that calls the handle again. The client of a server is behind a
-//! `RefCell` for the same reason.
+//! The private state of a lock or a combiner lies in cells. That is safe because each thread keeps a list of the
+//! sections that it is in (`nesting.rs`), and the list refuses a second call before the call reaches the cells. A call
+//! enters the list before it waits, since the rank may meanwhile advance other work that calls the handle again. The
+//! client of a server is behind a `RefCell` for the same reason.
 //!
 //! A request is passed from call to call in registers, and a guard is one pointer, because a value that is written in
-//! parts and then read as a whole costs as much as a locked instruction. So the client's side of a slot server and the
-//! locks are inlined into callers, and the rest is not.
+//! parts and then read as a whole costs as much as a locked instruction. Therefore the client's side of a slot server
+//! and the locks are inlined into callers, and the rest is not.
 
 use std::{
     cell::{Cell, RefCell, RefMut},
@@ -34,7 +34,7 @@ use super::{
     value::{Guard, Locked, Value, combined, combined_within},
 };
 
-/// Notes that requests of a handle have asked for a ring.
+/// Records that requests of a handle have asked for a ring of the doorbell.
 #[derive(Clone, Copy)]
 struct Raised {
     number: u32,
@@ -48,7 +48,7 @@ pub(super) struct Core<O: Object> {
     value: Value<O>,
     pub(super) me: Seat,
     pub(super) algorithm: Algorithm<O>,
-    /// The rank that was lost, if an operation was given up in the middle.
+    /// The rank that was lost while an operation was under way, if the operation was given up.
     broken: Cell<Option<usize>>,
     raised: Cell<Option<Raised>>,
 }
@@ -59,7 +59,7 @@ pub(super) enum Algorithm<O: Object> {
     Comb(HybComb),
     Slot(RefCell<slot::Client>),
     Mp(Box<RefCell<mp::Client<O::Ret>>>),
-    /// The rank is to serve, through these channels, and has none to itself.
+    /// The rank is to serve, through these channels. It has no channel to itself.
     Server(Option<mp::Served>),
 }
 
@@ -87,7 +87,7 @@ pub(super) enum Submitted<Ret> {
 }
 
 impl<O: Object> Core<O> {
-    /// Takes one of the rank's own seats that are free.
+    /// Takes one of the rank's own free seats.
     pub(super) fn sit(
         family: Arc<Family<O>>,
         place: Place,
@@ -124,7 +124,7 @@ impl<O: Object> Core<O> {
             let locked = Locked::new(value()?, place.clone(), me, lock).ok_or_else(misfit)?;
             Ok(Algorithm::Lock(Box::new(locked)))
         };
-        // Servers look at no more seats than were ever taken.
+        // Servers look only at seats that were ever taken, so the number of these seats is recorded.
         let seats = place.head(head::SEATS);
         let mut seen = seats.load();
         while seen <= me as u64 {
@@ -171,7 +171,7 @@ impl<O: Object> Core<O> {
             }
         };
         let value = value()?;
-        // Handles that share a seat are counted one by one.
+        // The handles that share a seat are counted one by one elsewhere: see `crowd.rs`.
         if me != place.shared_seat() {
             place.join();
         }
@@ -203,7 +203,7 @@ impl<O: Object> Core<O> {
         stopped(self.name(), stop)
     }
 
-    /// Returns the error for an operation that was not executed as it should have been.
+    /// Returns the error for an operation that was not executed properly.
     #[cold]
     fn failed(&self, fate: Fate) -> Error {
         failed(self.name(), fate, || self.place.message(self.me))
@@ -214,8 +214,8 @@ impl<O: Object> Core<O> {
         Error::from(ErrorKind::NestedOperation { object: self.name().into() })
     }
 
-    /// Returns a server's client, unless this thread is in the middle of another call of this handle: the rank's
-    /// pending work may call it while that call waits.
+    /// Returns a server's client, unless this thread is in the middle of another call of this handle. While that call
+    /// waits, the rank's pending work may call the handle.
     #[inline(always)]
     fn alone<'a, C>(&self, client: &'a RefCell<C>) -> Result<RefMut<'a, C>> {
         client.try_borrow_mut().map_err(|_| self.nested())
@@ -230,7 +230,7 @@ impl<O: Object> Core<O> {
         }
     }
 
-    /// Checks whether an operation can be asked for, in the middle of another or after a loss.
+    /// Checks whether an operation may be submitted: not inside another one that excludes it, and not after a loss.
     #[cold]
     fn check(&self, served: bool) -> Result<()> {
         if nesting::refuses(self.place.region.id(), served) {
@@ -252,7 +252,7 @@ impl<O: Object> Core<O> {
 
     /// Executes an operation if no other rank uses the object.
     pub(super) fn try_apply(&self, op: O::Op) -> Result<Option<O::Ret>> {
-        /// The time in which a server begins with an operation if it is at no other.
+        /// The time within which an idle server begins with an operation.
         const BEGINS: Duration = Duration::from_micros(100);
         if !self.family.section.scheme.needs_server() {
             return self.apply_within(op, None);
@@ -266,7 +266,7 @@ impl<O: Object> Core<O> {
         }
     }
 
-    /// Executes an operation unless others use the object, now or until the limit is over.
+    /// Executes an operation if no other handle uses the object, now or before the limit is over.
     pub(super) fn apply_within(&self, op: O::Op, limit: Option<&Limit>) -> Result<Option<O::Ret>> {
         self.check_all()?;
         let Self { place, value, me, algorithm, .. } = self;
@@ -300,13 +300,13 @@ impl<O: Object> Core<O> {
         };
         let guard = locked.acquire_within(limit).map_err(|stop| self.stopped(stop))?;
         match guard {
-            // This is checked with the lock, because the previous holder may have panicked.
+            // Poisoning is checked while the lock is held, because the previous holder may have panicked.
             Some(guard) if locked.is_poisoned() => Err(self.poisoned(guard)),
             guard => Ok(guard),
         }
     }
 
-    /// Takes back an operation that was handed over and not sent, if it was the last.
+    /// Takes back an operation that was submitted and not sent, if it was the last one.
     pub(super) fn cancel(&self, number: u64) -> Option<O::Op> {
         match &self.algorithm {
             Algorithm::Slot(client) => client.try_borrow_mut().ok()?.cancel(slot::Ticket(number)),
@@ -322,9 +322,9 @@ impl<O: Object> Core<O> {
         Ok(())
     }
 
-    /// Hands over an operation. The client of a slot server is inlined into the caller, so that its requests stay in
-    /// registers: one that goes through memory takes longer than everything else. Each of the others is a separate
-    /// call.
+    /// Submits an operation. The client of a slot server is inlined into the caller, so that its requests stay in
+    /// registers: passing a request through memory takes longer than everything else. The other algorithms are separate
+    /// calls.
     #[inline(always)]
     pub(super) fn submit(&self, op: O::Op) -> Result<Submitted<O::Ret>> {
         if nesting::is_deep() || self.broken.get().is_some() {
@@ -362,7 +362,7 @@ impl<O: Object> Core<O> {
         if fate == Fate::Done { Ok(ret) } else { Err(self.failed(fate)) }
     }
 
-    /// Waits for the result of an operation that was handed over.
+    /// Waits for the result of a submitted operation.
     #[inline(always)]
     pub(super) fn collect(&self, number: u64) -> Result<O::Ret> {
         let collected = match &self.algorithm {
@@ -385,8 +385,8 @@ impl<O: Object> Core<O> {
         Error::from(ErrorKind::ResultForgotten { object: self.name().into(), kept })
     }
 
-    /// Sends the operations that were handed over, as far as that needs no wait. Returns false if none can be sent any
-    /// more.
+    /// Sends the submitted operations, as far as that is possible without waiting. Returns false if no operation can be
+    /// sent any more.
     pub(super) fn bring_on(&self) -> bool {
         let brought = match &self.algorithm {
             Algorithm::Slot(client) => {
@@ -397,18 +397,18 @@ impl<O: Object> Core<O> {
                 .map(|mut client| client.bring_on::<_, O::Op>(&self.place).is_ok()),
             _ => Ok(false),
         };
-        // If the client is borrowed, the call that has it brings it on.
+        // If the client is borrowed, the call that holds it sends them.
         brought.unwrap_or(true)
     }
 
-    /// Returns whether the result of an operation is known, or never will be.
+    /// Returns whether the result of an operation is known, or will never be known.
     pub(super) fn is_done(&self, number: u64) -> bool {
         let done = match &self.algorithm {
             Algorithm::Slot(client) => client.try_borrow_mut().map(|mut client| {
                 let ticket = slot::Ticket(number);
                 let mut look = || client.is_done(&self.place, ticket);
                 match look() {
-                    // Responses from before the server's end are visible by now.
+                    // Responses that were written before the server's end are visible by now.
                     Ok(false) if self.place.unserved() => look().map(|_| true),
                     done => done,
                 }
@@ -418,12 +418,12 @@ impl<O: Object> Core<O> {
             }),
             _ => Ok(Ok(true)),
         };
-        // An error is returned by a wait.
+        // An error counts as done, because the wait for the result returns it.
         done.is_ok_and(|done| done.unwrap_or(true))
     }
 
     /// Asks for a ring of the rank's doorbell when there may be something to see. The call is for a request that has
-    /// not asked yet, or asks `again`.
+    /// not asked yet, or that asks `again`.
     pub(super) fn raise(&self, again: bool) {
         let Self { place: Place { region, .. }, me, algorithm, .. } = self;
         let raised = self.raised.get();
@@ -438,7 +438,7 @@ impl<O: Object> Core<O> {
         self.raised.set(Some(Raised { requests, ..raised }));
     }
 
-    /// Takes the ring back, for one request.
+    /// Withdraws one request's wish for a ring.
     pub(super) fn lower(&self) {
         let Some(Raised { number, requests }) = self.raised.take() else { return };
         if requests > 1 {
@@ -453,7 +453,7 @@ impl<O: Object> Core<O> {
         self.place.region.lower(self.me, number);
     }
 
-    /// Begins a wait of the handle without a limit for a first server, if no rank serves yet. It lasts until
+    /// Begins this handle's wait, without a limit, for a first server, if no rank serves yet. The wait lasts until
     /// [`end_wait`](Self::end_wait). Returns whether no rank serves yet.
     pub(super) fn begin_wait(&self) -> bool {
         matches!(self.algorithm, Algorithm::Slot(_)) && self.place.begin_wait()
@@ -467,12 +467,12 @@ impl<O: Object> Core<O> {
         &self.family.rank
     }
 
-    /// Returns the call that a wait is for, as a report tells it.
+    /// Returns the call that a wait belongs to, in the words of a report.
     pub(super) fn call(&self) -> Option<String> {
         self.place.region.call(None)
     }
 
-    /// Returns what a report says of a wait.
+    /// Returns what a report says about a wait.
     pub(super) fn awaits(&self) -> (Operation, Vec<u64>) {
         match &self.algorithm {
             Algorithm::Mp(client) => match client.try_borrow() {
@@ -501,14 +501,14 @@ impl<O: Object> Core<O> {
             return Err(self.bad("it is not protected by a lock"));
         };
         match locked.acquire() {
-            // This is checked with the lock, because the previous holder may have panicked.
+            // Poisoning is checked while the lock is held, because the previous holder may have panicked.
             Ok(guard) if locked.is_poisoned() => Err(self.poisoned(guard)),
             Ok(guard) => Ok(guard),
             Err(stop) => Err(self.stopped(stop)),
         }
     }
 
-    /// Gives up the lock, and returns the error for a value that an unfinished operation has poisoned.
+    /// Releases the lock, and returns the error for a value that an unfinished operation has poisoned.
     #[cold]
     #[inline(never)]
     fn poisoned(&self, guard: Guard<'_, O>) -> Error {
@@ -548,7 +548,7 @@ fn within_mp<Op: Plain, Ret: Plain>(
         if answered {
             let outcome = client.collect::<_, Op>(place, number)?;
             let is_unknown = outcome.is_some_and(|outcome| outcome.fate == Fate::Unknown);
-            // The server is gone, and had not begun with the operation, which goes to the successor.
+            // The server is gone and had not begun with the operation, so the operation goes to the successor.
             if is_unknown && client.take_back(place, number)? {
                 continue;
             }
@@ -574,12 +574,13 @@ fn by_combiner<O: Object>(
 
 impl<O: Object> Drop for Core<O> {
     fn drop(&mut self) {
-        // Operations that were submitted are executed if a rank serves; by a slot server, also if one serves later.
+        // Submitted operations are executed if a rank serves. A slot server executes them even if it begins to serve
+        // later.
         self.bring_on();
         if self.me != self.place.shared_seat() {
             self.place.part();
         }
-        // A seat that was left in the middle stays taken, because the algorithm may still expect its handle there.
+        // A seat whose operation was given up stays taken, because the algorithm may still expect its handle there.
         if self.broken.get().is_some() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Who serves an object, and who may yet: the words in which each rank counts its handles and servers.
+//! Which ranks serve an object, and which may still do so: the words in which each rank counts its handles and servers.
 
 use super::{
     place::{Place, head},
@@ -6,12 +6,12 @@ use super::{
 };
 
 impl Place {
-    /// Returns the word that counts the servers of this rank that serve the object, or stand by.
+    /// Returns the word that counts this rank's servers that serve the object or stand by.
     pub(super) fn serves(&self) -> &Word {
         &self.first_seat(self.region.rank())[seat::SERVES]
     }
 
-    /// Returns whether the rank serves the object, or will when its server is gone.
+    /// Returns whether the rank serves the object, or will do so when the present server is gone.
     pub(super) fn stands_by(&self, rank: usize) -> bool {
         self.first_seat(rank)[seat::SERVES].load() != 0
     }
@@ -25,10 +25,10 @@ impl Place {
         self.crew().fetch_add(seat::HANDLE);
     }
 
-    /// Notes that it is closed. A server of this rank may have waited for that. If no server has come yet, all ranks
-    /// that wait for the first one must see whether any handle is left that could serve.
+    /// Records that a handle of this rank is closed. A server of this rank may have waited for that. If no server has
+    /// come yet, all ranks that wait for the first one must see whether a handle is left that could serve.
     pub(super) fn part(&self) {
-        // A future that was leaked waits no longer.
+        // If a future of this handle was leaked, its wait ends here.
         let waits = u64::from(self.awaits_first.take() > 0);
         self.crew().fetch_add(seat::HANDLE.wrapping_neg().wrapping_sub(waits));
         self.region.fence();
@@ -38,19 +38,19 @@ impl Place {
         }
     }
 
-    /// Returns whether this rank has handles that ask.
+    /// Returns whether this rank has open handles that submit operations.
     pub(super) fn is_open(&self) -> bool {
         self.crew().load() >= seat::HANDLE
     }
 
-    /// Returns the rank that serves, if it is there.
+    /// Returns the rank that serves, if it is still there.
     pub(super) fn serving(&self) -> Option<usize> {
         let server = self.head(head::SERVER).load();
         let rank = (server & !head::LEFT).checked_sub(1)? as usize;
         (server & head::LEFT == 0 && !self.region.is_gone(rank)).then_some(rank)
     }
 
-    /// Notes that this handle waits for a server, and notifies the others.
+    /// Records that this handle waits for a server, and notifies the other ranks.
     #[cold]
     pub(super) fn wait_for_the_first(&self) -> bool {
         let waits = self.awaits_first.get();
@@ -63,7 +63,7 @@ impl Place {
         true
     }
 
-    /// Returns whether no rank serves, nor will, if `first` was to begin.
+    /// Returns whether no rank serves or will serve, where `first` was to be the first server.
     #[cold]
     pub(super) fn unserved_after(&self, first: usize) -> bool {
         match self.head(head::SERVER).load() {
@@ -81,18 +81,19 @@ impl Place {
         !(0..self.region.ranks()).any(|rank| here(rank) && self.stands_by(rank))
     }
 
-    /// Returns whether no rank has served yet, and none will. If so, this is recorded for all.
+    /// Returns whether no rank has served yet, and none will. If so, this is recorded for all ranks.
     #[cold]
     pub(super) fn nobody_comes(&self) -> bool {
         let ranks = || 0..self.region.ranks();
-        // Before the look who stands by: who was lost after it began to is taken for one that does.
+        // This comes before the check of which ranks stand by. A rank that was lost after it began to stand by counts
+        // here.
         let is_missing = ranks().any(|rank| {
             let first = self.first_seat(rank);
             let was_to_serve = || first[seat::SERVES].load() != 0;
             let may_have_served = || self.region.is_lost(rank) && first[seat::ASKED].load() == 0;
             self.region.is_gone(rank) && (was_to_serve() || may_have_served())
         });
-        // A handle that does not wait may be the one to serve, and so may one that waits for a time only.
+        // A handle that does not wait may still begin to serve, and so may a handle that waits with a limit.
         let all_wait = |rank: usize| {
             let crew = self.first_seat(rank)[seat::CREW].load();
             crew != 0 && crew / seat::HANDLE <= crew % seat::HANDLE

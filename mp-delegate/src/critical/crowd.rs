@@ -1,5 +1,5 @@
-//! Handles that share a seat, since there are more of them than seats. They wait for their turn at the seat's place, so
-//! that they advance what their thread has pending.
+//! Handles that share a seat, because a rank has more handles than seats. They wait for their turn at the seat's place,
+//! so that a wait advances the pending work of their thread.
 
 use std::{
     ops::Deref,
@@ -45,15 +45,15 @@ pub(super) struct Crowd<C> {
     /// Whether the object is served.
     is_served: bool,
     region: Region,
-    /// The seat. Handles that want a turn wait there, too.
+    /// The seat. Handles that want a turn also wait there.
     me: Seat,
-    /// Held while one of the handles executes an operation or waits for it. It can't be waited for in the middle of an
-    /// operation.
+    /// Held while one of the handles executes an operation or waits for its result. A thread in the middle of an
+    /// operation can't wait for it.
     core: Mutex<C>,
 }
 
 impl<C> Crowd<C> {
-    /// Creates the crowd of the place's shared seat, whose share of the object is `core`.
+    /// Creates the crowd of the place's shared seat. `core` is the seat's share of the object.
     pub(super) fn new(place: &Place, is_served: bool, core: C) -> Self {
         let (seats, me, region) = (place.seats, place.shared_seat(), place.region.clone());
         Self { seats, is_served, region, me, core: Mutex::new(core) }

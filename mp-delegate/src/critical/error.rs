@@ -54,7 +54,7 @@ pub(super) fn stopped(object: &str, stop: Stop) -> Error {
         Stop::Unserved | Stop::Unsure(_) => {
             ErrorKind::OutcomeUnknown { object: object.into() }.into()
         }
-        // Nobody else waits in a queue that is left.
+        // A queue that is void is left by its seats, so this is reported like a broken control word.
         Stop::Corrupt | Stop::Void => bad(object, "a control word in shared memory has no meaning"),
         Stop::World(error) => error,
     }

@@ -7,11 +7,11 @@ use bytemuck::Zeroable;
 #[repr(u8)]
 pub enum Fate {
     Done = 0,
-    /// It panicked; the message is beside the seat.
+    /// It panicked; the message is in the seat's words.
     Panicked = 1,
-    /// It was not executed: an earlier one had panicked.
+    /// It was not executed, because an earlier operation had panicked.
     Poisoned = 2,
-    /// The rank that executed it died meanwhile.
+    /// The rank that executed it died in the meantime.
     Unknown = 3,
 }
 
@@ -29,7 +29,7 @@ impl Fate {
 /// A result, which is valid only if the operation is done.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome<Ret> {
-    /// What became of the operation.
+    /// How the operation ended.
     pub fate: Fate,
     /// Its result.
     pub ret: Ret,

@@ -1,4 +1,4 @@
-//! What is protected, and how operations and results become words of shared memory.
+//! The protected values, and how operations and results become words of shared memory.
 
 use mp_core::{Message, Plain};
 
@@ -35,22 +35,22 @@ pub trait Object: 'static {
     /// Its result.
     type Ret: Plain;
 
-    /// Executes an operation in mutual exclusion, in any rank and any thread. It must do the same everywhere. The
-    /// shorter it is, the more delegation pays.
+    /// Executes an operation in mutual exclusion, in any rank and any thread. It must do the same everywhere.
+    /// Delegation gains more from shorter operations.
     fn apply(state: &mut Self::State, op: Self::Op) -> Self::Ret;
 
-    /// Repairs the value after a rank was killed that had it: one that had the lock, or combined, or served. The rank
-    /// that follows calls this before anything else is executed. Returns whether the value is good. If it is,
-    /// operations continue; otherwise the value is poisoned if its [section](super::Section::poison) says so. The
-    /// default is that nothing is repaired, and the value is not good.
+    /// Repairs the value after a rank was killed while it had the value: as the lock holder, the combiner, or the
+    /// server. The next rank that has the value calls this before anything else is executed. Returns whether the value
+    /// is good. If so, operations continue; otherwise the value is poisoned if its [section](super::Section::poison)
+    /// says so. The default repairs nothing and returns that the value is not good.
     ///
     /// The rank that had asked for the interrupted operation gets
     /// [`OutcomeUnknown`](mp_core::ErrorKind::OutcomeUnknown), unless the operation [is
     /// idempotent](Self::is_idempotent).
     ///
     /// This may be called on an intact value: the lock holder may be killed before it writes, or when it has written
-    /// everything. The rank that repairs can be killed as well. Then its successor calls this again, on whatever is
-    /// left.
+    /// everything. The rank that repairs the value can be killed as well. Then its successor calls this again, on
+    /// whatever state is left.
     fn repair(_state: &mut Self::State) -> bool {
         false
     }
@@ -69,8 +69,8 @@ pub trait Object: 'static {
         false
     }
 
-    /// The form in which [`apply`](Self::apply) is called: with the words that the object has in common with others,
-    /// which protect them together. Only objects of this library have such words.
+    /// The form in which [`apply`](Self::apply) is called: with the words that several objects have in common, which
+    /// protect these words together. Only objects of this library have such words.
     #[doc(hidden)]
     #[inline(always)]
     fn apply_beside(state: &mut Self::State, op: Self::Op, _common: &[Word]) -> Self::Ret {
@@ -86,7 +86,7 @@ pub trait Object: 'static {
 
 const WORD: usize = size_of::<u64>();
 
-/// Returns how many words a value takes, at least one.
+/// Returns the number of words that a value takes, at least one.
 pub(super) const fn words_of<T>() -> usize {
     let words = size_of::<T>().div_ceil(WORD);
     if words == 0 { 1 } else { words }

@@ -13,36 +13,37 @@ use super::{
 
 /// The head of a region.
 pub(super) mod head {
-    /// What the object was opened as.
+    /// The fingerprint with which the object was opened.
     pub(in super::super) const SPEC: usize = 0;
-    /// Whether the value is there: see `value.rs`.
+    /// Whether the value exists: see `value.rs`.
     pub(in super::super) const MADE: usize = 1;
     /// Not 0: an operation did not finish.
     pub(in super::super) const POISONED: usize = 2;
-    /// All seats that were ever taken are below this number.
+    /// An upper bound for the seats: every seat that was ever taken has a lower number.
     pub(in super::super) const SEATS: usize = 3;
-    /// The server: 0 if there was none yet, otherwise 1 + the rank, and [`LEFT`]; [`LEFT`] alone if none came.
+    /// The server: 0 if there was none yet, otherwise 1 + the rank, with [`LEFT`] if it has left; [`LEFT`] alone if
+    /// none will come.
     pub(in super::super) const SERVER: usize = 4;
     /// In [`SERVER`]: the rank does not serve any more.
     pub(in super::super) const LEFT: u64 = 1 << 63;
     /// 1 + the seat that heals a queue, and whether the queue is void: see `heal.rs`.
     pub(in super::super) const HEALER: usize = 5;
     pub(in super::super) const VOID: usize = 6;
-    /// Not 0: until when turns are taken because a seat waited for long; see `turns.rs`. This is in a line that is
-    /// rarely written.
+    /// If not 0, the time until which seats take turns, because one of them waited for long; see `turns.rs`. This word
+    /// is in a line that is rarely written.
     pub(in super::super) const TURNS: usize = 7;
-    /// 1 + the seat whose turn it is, where turns are taken; see `turns.rs`.
+    /// 1 + the seat whose turn it is, while turns are taken; see `turns.rs`.
     pub(in super::super) const TURN: usize = 8;
-    /// How long turns were taken the last time, in nanoseconds, and when that was over.
+    /// How long turns were taken the last time, in nanoseconds, and when that period ended.
     pub(in super::super) const TURNS_TIME: usize = 9;
     pub(in super::super) const TURNS_END: usize = 10;
     pub(in super::super) const WORDS: usize = 16;
 }
 
-/// The names of all kinds of objects. Two kinds with the same name are a mismatch.
+/// The names of all kinds of objects. Opening two kinds under the same name is a mismatch.
 pub const OBJECTS: Namespace = Namespace::new("objects");
 
-/// Opens a region. All ranks must want the same size.
+/// Opens a region. All ranks must ask for the same size.
 pub fn open_region(
     rank: &Rank,
     namespace: Namespace,
@@ -91,7 +92,7 @@ impl Place {
         seat / self.seats
     }
 
-    /// Returns where the algorithm's own words begin, for so many seats.
+    /// Returns the index at which the algorithm's own words begin, if there are `all_seats` seats.
     pub(super) fn own(all_seats: usize) -> usize {
         head::WORDS + all_seats * BLOCK
     }
@@ -123,7 +124,7 @@ impl Place {
         self.seat(rank * self.seats)
     }
 
-    /// Writes down why an operation of the seat panicked.
+    /// Records why an operation of the seat panicked.
     pub(super) fn set_message(&self, seat: Seat, message: &str) {
         let Some(words) = self.region.words().get(head::WORDS + seat * BLOCK..) else { return };
         let mut end = message.len().min(8 * seat::TEXT_WORDS);
@@ -149,7 +150,7 @@ impl Place {
 
 #[cfg(all(test, not(loom)))]
 impl Place {
-    /// Creates the place of the only rank of a world, with two seats and so many words for an algorithm.
+    /// Creates the place of the only rank of a world, with two seats and `words` words for an algorithm.
     pub(super) fn of_two(words: usize) -> Self {
         let rank = World::solo().unwrap();
         Self::new(open_region(&rank, OBJECTS, "two", Self::own(2) + words, 0).unwrap(), 2)

@@ -1,5 +1,5 @@
-//! What a section means for an object: what is possible, how much memory its algorithm needs, and what all ranks must
-//! have in common.
+//! What a section means for an object: what is possible, how much memory its algorithm needs, and what must be the same
+//! in all ranks.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -17,7 +17,7 @@ use super::{
     site::BLOCK,
 };
 
-/// Checks that an object can be opened like this.
+/// Checks that an object can be opened with this section.
 pub(super) fn check<O: Object>(rank: &Rank, name: &str, section: &Section) -> Result<()> {
     let bad = |reason: &str| Err(bad(name, reason));
     match section.scheme {
@@ -50,7 +50,7 @@ pub(super) fn check<O: Object>(rank: &Rank, name: &str, section: &Section) -> Re
     Ok(())
 }
 
-/// Returns how many words the algorithm needs for so many seats.
+/// Returns the number of words that the algorithm needs for `seats` seats.
 pub(super) fn own_words<O: Object>(section: &Section, seats: usize) -> usize {
     match section.scheme {
         Scheme::Tas => Tas::words(seats),
@@ -61,7 +61,7 @@ pub(super) fn own_words<O: Object>(section: &Section, seats: usize) -> usize {
         Scheme::HSynch => CcSynch::words::<O::Op, O::Ret>(seats, groups(section)),
         Scheme::HybComb => HybComb::words::<O::Op, O::Ret>(seats, section.max_ops),
         Scheme::SlotServer => slots::<O>(section, seats).words(),
-        // The words of its server: see `server.rs`.
+        // These are the words of its server: see `server.rs`.
         Scheme::MpServer(_) => BLOCK,
     }
 }
@@ -93,7 +93,7 @@ pub(super) fn fingerprint<O: Object>(section: &Section, identity: u64) -> u64 {
     fn of<T: ?Sized>() -> &'static str {
         std::any::type_name::<T>()
     }
-    // The same in all processes: its keys are fixed.
+    // This hasher gives the same result in all processes, because its keys are fixed.
     let mut hasher = DefaultHasher::new();
     (of::<O>(), of::<O::State>(), of::<O::Op>(), of::<O::Ret>()).hash(&mut hasher);
     (size_of::<O::Op>(), size_of::<O::Ret>(), section.scheme.number()).hash(&mut hasher);

@@ -63,7 +63,7 @@ pub struct Protected<O: Object>(Access<O>);
 
 enum Access<O: Object> {
     Own(Box<Core<O>>),
-    /// There are more handles than seats, so they take turns.
+    /// The handle shares a seat with others, because there are more handles than seats. They take turns.
     Shared(Arc<Family<O>>, Member<Core<O>>),
 }
 
@@ -100,7 +100,7 @@ impl<O: Object> Protected<O> {
         make: impl FnOnce(&mut O::State),
     ) -> Result<Self> {
         check::<O>(rank, name, &section)?;
-        // Each rank has its own seats, and one for the crowd.
+        // Each rank has its own seats, and one more for the handles that share a seat.
         let seats = section.seats + 1;
         let all_seats = seats * rank.size();
         let words = Place::own(all_seats) + own_words::<O>(&section, all_seats);
@@ -127,8 +127,8 @@ impl<O: Object> Protected<O> {
     }
 
     /// Opens another handle of the same rank, for another thread of it. If all [seats](Section::seats) of the rank are
-    /// taken, the handle shares one more seat with all further ones. Then one operation at a time is executed or in
-    /// flight for all of them.
+    /// taken, the handle shares one more seat with all further handles. They then execute one operation at a time, or
+    /// have one in flight.
     ///
     /// # Errors
     /// [`BadObject`](mp_core::ErrorKind::BadObject) with a [`Scheme::MpServer`], whose channels are between ranks.
@@ -175,8 +175,8 @@ impl<O: Object> Protected<O> {
     /// Executes an operation if no other handle uses the object, and returns the operation otherwise. It never waits in
     /// a queue.
     ///
-    /// - With a lock: it is executed if no seat has the lock or waits for it.
-    /// - With a combiner: it is executed if no seat combines or waits for that. Operations that arrive meanwhile are
+    /// - With a lock: the operation is executed if no seat has the lock or waits for it.
+    /// - With a combiner: it is executed if no seat combines or waits to combine. Operations that arrive meanwhile are
     ///   executed as well.
     /// - With a server: it is executed if a server serves, and begins with the operation within 100 µs; otherwise the
     ///   operation is taken back. So a server that sleeps and is slow to wake may seem busy.
@@ -222,8 +222,8 @@ impl<O: Object> Protected<O> {
     /// operation was begun in time, the call waits for its end, however long that takes.
     ///
     /// A call with a limit has no place in the queue of a lock or a combiner: it takes its turn when no other seat has
-    /// or wants it, and seats that queue up come before it. At a server it is one of all clients, and takes its request
-    /// back.
+    /// or wants it, and seats that queue up come before it. At a server it is a client like any other, and withdraws
+    /// its request when the limit is over.
     ///
     /// ```
     /// use std::time::Duration;
@@ -271,12 +271,12 @@ impl<O: Object> Protected<O> {
         })
     }
 
-    /// Hands over an operation without waiting for its result. With a server it is executed while this thread
+    /// Submits an operation without waiting for its result. With a server, the operation is executed while this thread
     /// continues. With the other schemes, and with a handle that [shares](Self::another) its seat, it is executed
     /// before the call returns.
     ///
     /// Operations of a handle are executed in their order. While some are in flight, further ones may be gathered. They
-    /// go to the server when a cache line is full, when a result is asked for, and with [`flush`](Self::flush).
+    /// go to the server when a cache line is full, when the handle waits for a result, and with [`flush`](Self::flush).
     ///
     /// Returns a [`Request`] like any other: its result can be waited for together with messages and collective
     /// operations of the rank, and it is a future. At least the last [`in_flight`](Section::in_flight) results are
@@ -316,7 +316,7 @@ impl<O: Object> Protected<O> {
         }
     }
 
-    /// Sends the operations to the server that were submitted and not sent yet.
+    /// Sends the submitted operations that have not been sent yet to the server.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
@@ -389,12 +389,12 @@ impl<O: Object> Protected<O> {
         }
     }
 
-    /// Returns whether an operation did not finish, so that others are refused.
+    /// Returns whether the value is poisoned: an operation did not finish, and further ones are refused.
     pub fn is_poisoned(&self) -> bool {
         self.region().words()[head::POISONED].load() != 0
     }
 
-    /// Lets operations continue after one did not finish. Call it when the value is known to be good.
+    /// Lets operations continue although an earlier one did not finish. Call it when the value is known to be good.
     pub fn clear_poison(&self) {
         self.region().words()[head::POISONED].store(0);
     }
@@ -404,7 +404,8 @@ impl<O: Object> Protected<O> {
         self.family().section
     }
 
-    /// Returns a key that tells the object from all others that are open in this process, if all ranks are in it.
+    /// Returns a key that distinguishes the object from all others that are open in this process, if all ranks are in
+    /// it.
     pub(super) fn key(&self) -> Option<u64> {
         let region = self.region();
         region.is_in_one_process().then(|| region.id())
@@ -415,7 +416,7 @@ impl<O: Object> Protected<O> {
         self.region().name().to_owned()
     }
 
-    /// Returns the error for an operation that would wait for the one that this thread is in the middle of.
+    /// Returns the error for an operation that would wait for the operation that this thread is in the middle of.
     #[cold]
     pub(super) fn nested(&self) -> Error {
         Error::from(ErrorKind::NestedOperation { object: self.name().into() })
@@ -439,7 +440,7 @@ impl<O: Object> Protected<O> {
         Place::new(self.region().clone(), self.family().section.seats + 1)
     }
 
-    /// Returns what a server needs, with the handle, whose seat is given up when it is dropped.
+    /// Returns what a server needs. The result holds this handle, whose seat becomes free when the handle is dropped.
     pub(super) fn into_served(mut self) -> Result<Served<O>> {
         let first = match &mut self.0 {
             Access::Own(core) => match &mut core.algorithm {
@@ -464,8 +465,8 @@ fn apply_among<O: Object>(crowd: &Crowd<Core<O>>, op: O::Op) -> Result<O::Ret> {
     crowd.turn()?.apply(op)
 }
 
-/// Submits an operation for one of them. The outer error means that the operation could not be asked for; the inner
-/// result is the operation's.
+/// Submits an operation for one of these handles. The outer error means that the operation could not be submitted; the
+/// inner result is the operation's.
 #[inline(never)]
 fn submit_among<O: Object>(crowd: &Crowd<Core<O>>, op: O::Op) -> Result<Result<O::Ret>> {
     let core = crowd.turn()?;
@@ -483,8 +484,8 @@ pub(super) struct Served<O: Object> {
     pub(super) value: Value<O>,
     /// The channels of the server that the scheme names.
     pub(super) first: Option<mp::Served>,
-    /// To be dropped once this rank is counted among those that serve. If it were dropped before, waiting clients would
-    /// find that no rank is left that could serve.
+    /// This handle is dropped once this rank is counted among those that serve. If it were dropped before, waiting
+    /// clients would find that no rank is left that could serve.
     pub(super) handle: Protected<O>,
 }
 

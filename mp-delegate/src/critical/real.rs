@@ -9,15 +9,16 @@ use super::{
     turns,
 };
 
-/// The shortest time between two looks at something that wakes no seat.
+/// The shortest time between two looks at a condition whose change wakes no seat.
 const SHORTEST_NAP: Duration = Duration::from_micros(50);
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
 impl Place {
     #[cold]
     fn missing(&self, ends: u32) -> Option<Stop> {
-        // A thread that outlives its rank's code may still begin something. First of all, since what follows looks what
-        // each rank has said last: one that says more and is released after that look is restless here.
+        // A thread that outlives its rank's code may still begin an operation. This comes first, because the following
+        // checks look at the last mark of each rank: a rank that writes another mark after them and is then released
+        // still counts as restless here.
         let restless = |rank: usize| self.region.is_gone(rank) && !self.region.is_released(rank);
         let is_restless = (0..self.region.ranks()).any(restless);
         if let Some(lost) = self.lost() {
@@ -26,14 +27,14 @@ impl Place {
         if self.is_stuck() || self.void().load() != 0 {
             return Some(Stop::Void);
         }
-        // The healer after those who are stuck: he is there before he lets go of them.
+        // The healer is read after the stuck seats, because a healer registers before it releases them.
         if !is_restless && self.healer().load() == 0 {
             self.whole.set(ends);
         }
         None
     }
 
-    /// Looks once. Calls `in_vain` if nothing was found. Returns why there will never be anything, if that is so.
+    /// Looks once, and calls `in_vain` if nothing was found. Returns the reason if nothing will ever come.
     #[inline(always)]
     fn poll<T>(
         &self,
@@ -45,7 +46,7 @@ impl Place {
         }
         in_vain();
         let broken = self.broken()?;
-        // If the lost seat had finished, that is visible by now.
+        // If the lost seat had finished before, its result is visible by now.
         Some(poll().ok_or(broken))
     }
 
@@ -90,12 +91,12 @@ impl Mortal for Place {
         self.region.is_dead(rank) || self.region.is_released(rank)
     }
 
-    /// Returns the loss of a rank that is a thread, and so does not die. A rank that has leaked a guard never gives up
-    /// the value, and no other rank can take it away. A thread of the rank may still come out. But a seat that learns
-    /// of the loss gives up its place, and all behind it would wait forever. So all seats that look afterwards learn of
-    /// it.
+    /// Returns the loss of a rank that is a thread, and so does not die. If the rank has leaked a guard, it never gives
+    /// up the value, and no other rank can take it away. Another thread of the rank may still leave the section. But a
+    /// seat that learns of the loss gives up its place, and all seats behind it would wait forever, so every seat that
+    /// looks afterwards learns of the loss.
     ///
-    /// A rank that is a process is dead soon after it is gone, or comes out.
+    /// A rank that is a process either dies soon after it is gone, or leaves the section.
     fn lost(&self) -> Option<Stop> {
         if let Some(rank) = self.region.given_up() {
             return Some(Stop::Lost(rank));
@@ -106,11 +107,11 @@ impl Mortal for Place {
         let first = |is_missing: &dyn Fn(usize) -> bool| {
             (0..self.all_seats())
                 .filter(|&seat| is_missing(self.rank_of(seat)))
-                // In this order: a mark that is read after that was the rank's last.
+                // The mark is read after the rank was found missing, so it is the rank's last mark.
                 .find(|&seat| seat::kind(self.mark(seat).load()) == seat::ENTERED)
                 .map(|seat| self.rank_of(seat))
         };
-        // Whoever has given up, because somebody was lost, may have left as well.
+        // A rank that gave up because another was lost may have left as well, so lost ranks are sought first.
         let lost = first(&|rank| self.region.is_lost(rank));
         let rank = lost.or_else(|| first(&|rank| self.region.is_gone(rank)))?;
         if let Err(error) = self.region.give_up(rank) {
@@ -199,7 +200,8 @@ impl Site for Place {
 
     #[inline(always)]
     fn begin(&self, me: Seat, request: u64) {
-        // Before what the operation writes, for those who find this rank dead.
+        // The mark comes before everything that the operation writes, so that others see it if they find this rank
+        // dead.
         self.seat(me)[seat::MARK].note(seat::entered(request));
     }
 
@@ -238,7 +240,7 @@ impl Site for Place {
 
     #[inline(always)]
     fn wake_server(&self) {
-        // Whoever begins to serve now sees the request, or is seen.
+        // A rank that begins to serve now either sees the request or is seen here.
         self.region.fence();
         let server = self.head(head::SERVER).load_relaxed();
         if server == 0 {
@@ -246,7 +248,7 @@ impl Site for Place {
         } else if server & head::LEFT == 0 {
             self.wake((server as usize - 1).saturating_mul(self.seats));
         }
-        // Whoever comes next looks by himself.
+        // Otherwise the server has left. A server that comes next looks for requests by itself.
     }
 
     #[inline(always)]

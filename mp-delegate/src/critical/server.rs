@@ -67,20 +67,20 @@ use super::{
 /// [repairs](Object::repair) the value. A value that can't be repaired is poisoned, unless [`Section::poison`] says
 /// otherwise.
 ///
-/// - Behind a [`Scheme::SlotServer`] it answers the requests that the other had not answered, for it knows of each
-///   operation whether it was executed. Only the operation in the middle of which the other was killed is
-///   [unknown](mp_core::ErrorKind::OutcomeUnknown).
-/// - Behind a [`Scheme::MpServer`] requests are lost with the channels that they were in. Every operation that the
-///   other was asked for and had not answered is unknown; later requests go to this server.
+/// - Behind a [`Scheme::SlotServer`], this server answers the requests that the other server had not answered, because
+///   the slots show for each operation whether it was executed. Only the operation in the middle of which the other
+///   server was killed is [unknown](mp_core::ErrorKind::OutcomeUnknown).
+/// - Behind a [`Scheme::MpServer`], requests are lost with the channels that they were in. Every operation that the
+///   other server had received or was to receive and had not answered is unknown; later requests go to this server.
 ///
-/// If no server stands by, clients are told at once, with [`OutcomeUnknown`](mp_core::ErrorKind::OutcomeUnknown).
-/// Clients do not wait forever for a first server, either. They are told so when a server that was [added](Self::add)
-/// is gone before it began, when a rank is lost that had the object open and had asked for nothing (it may have been
-/// the one to serve), and when all open handles wait without a limit: in a call, or as a future from its first poll
-/// until it is ready or dropped. A rank that waits with a limit may serve afterwards. A server that comes later still
-/// serves.
+/// If no server stands by, clients get [`OutcomeUnknown`](mp_core::ErrorKind::OutcomeUnknown) at once. Clients do not
+/// wait forever for a first server, either. They get this error when a server that was [added](Self::add) is gone
+/// before it began; when a rank is lost that had the object open and had submitted nothing, because it may have been
+/// the rank that was to serve; and when all open handles wait without a limit: in a call, or as a future from its first
+/// poll until it is ready or dropped. A rank that waits with a limit may serve afterwards. A server that comes later
+/// still serves.
 ///
-/// **Nested calls.** An operation that a server executes can't ask for an operation on any object that is served, by
+/// **Nested calls.** An operation that a server executes can't submit an operation on any object that is served, by
 /// this or another server: [`NestedOperation`](mp_core::ErrorKind::NestedOperation). It can use objects that are not
 /// served.
 ///
@@ -89,7 +89,7 @@ use super::{
 pub struct Server {
     objects: Vec<Box<dyn Serving>>,
     waker: Waker,
-    /// It executes operations in the thread that has it, so it has ended when that thread has.
+    /// The server executes operations in the thread that has it, so the server ends no later than that thread.
     _not_send: PhantomData<*const ()>,
 }
 
@@ -132,7 +132,7 @@ impl Server {
             object.place().serves().fetch_add(1);
             self.waker.places().push(object.place().clone());
         }
-        // Not before the rank is counted as one that serves.
+        // The handle is dropped only after this rank is counted as one that serves.
         drop(handle);
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Server {
     /// let rank = World::solo()?;
     /// let mut server = Server::new();
     /// let counter = Counter::open(&rank, "count", Scheme::SlotServer)?;
-    /// // It would keep the server from ending by itself.
+    /// // This handle would keep the server from ending by itself.
     /// let client = counter.another()?;
     /// server.add(counter)?;
     /// let (waker, (stop, stopped)) = (server.waker(), mpsc::channel());
@@ -201,8 +201,8 @@ impl Server {
         }
     }
 
-    /// Looks up to so many times at each client of each object, with a pause after each look. Returns whether a look
-    /// found anything; then that was executed.
+    /// Looks up to `times` times at each client of each object, with a pause after each look. Returns whether a look
+    /// found an operation, which was then executed.
     #[inline(always)]
     fn looks(&mut self, times: u32, pause: impl Fn()) -> Result<bool> {
         for _ in 0..times {
@@ -214,7 +214,7 @@ impl Server {
         Ok(false)
     }
 
-    /// Looks once at each client of each object, and executes what it finds. Returns whether there was anything.
+    /// Looks once at each client of each object, and executes what it finds. Returns whether there was any operation.
     ///
     /// # Errors
     /// As `serve`.
@@ -225,7 +225,7 @@ impl Server {
         worked
     }
 
-    /// Returns how many interrupted operations it has found when it took over from servers that were killed.
+    /// Returns how many interrupted operations the server found when it took over from servers that were killed.
     pub fn cut_short(&self) -> u64 {
         self.objects.iter().map(|object| object.cut_short()).sum()
     }
@@ -234,13 +234,15 @@ impl Server {
         self.objects.iter_mut().for_each(|object| object.push());
     }
 
-    /// Returns how often it looks in vain before it rests: first without a pause, then with a pause after each look.
+    /// Returns how often the server looks in vain before it rests: first without a pause, then with a pause after each
+    /// look.
     fn patience(&self) -> (u32, u32) {
-        /// A request may be about to arrive. With many clients this lasts longer: each turn looks at all of them.
+        /// A request may be about to arrive. With many clients this lasts longer, because each round looks at all of
+        /// them.
         const FIRST: Duration = Duration::from_nanos(1400);
-        /// About as long as a wake-up takes.
+        /// This is about as long as a wake-up takes.
         const SPIN: Duration = Duration::from_micros(20);
-        /// Where ranks share cores: about as long as a running client takes to come back.
+        /// Where ranks share cores, this is about as long as a running client takes until its next request.
         const LEAST: Duration = Duration::from_nanos(900);
         match self.objects.first() {
             None => (0, 0),
@@ -249,7 +251,7 @@ impl Server {
         }
     }
 
-    /// Waits until there is something to do. Returns false when there never will be.
+    /// Waits until there is something to do. Returns false if there never will be.
     fn rest(&mut self) -> Result<bool> {
         let places: Vec<Place> = self.objects.iter().map(|o| o.place().clone()).collect();
         let regions: Vec<(&Region, usize)> =
@@ -261,7 +263,7 @@ impl Server {
         Region::wait_for_any(&regions, None, None, Some("server"), || match round(objects) {
             Ok(false) if waker.was_called() => Some(Ok(true)),
             Ok(false) if !places.iter().all(is_over) => None,
-            // What was asked before the others went is there to be seen.
+            // What the other ranks had submitted before they left is visible by now.
             Ok(false) => match round(objects) {
                 Ok(false) => Some(Ok(false)),
                 worked => Some(worked),
@@ -279,7 +281,7 @@ fn round(objects: &mut [Box<dyn Serving>]) -> Result<bool> {
     Ok(worked)
 }
 
-/// Returns whether no rank is left that could ask for something.
+/// Returns whether no rank is left that could submit an operation.
 fn is_over(place: &Place) -> bool {
     let others = (0..place.region.ranks()).filter(|&rank| rank != place.region.rank());
     let is_out = |rank: usize| place.region.is_gone(rank) || place.stands_by(rank);
@@ -293,13 +295,13 @@ impl Drop for Server {
             let place = object.place();
             place.serves().fetch_add(1u64.wrapping_neg());
             let (server, me) = (place.head(head::SERVER), place.region.rank() as u64 + 1);
-            // From now on another may serve.
+            // From now on another server may serve.
             if object.is_serving() {
                 let _ = server.compare_exchange(me, me | head::LEFT);
             } else if object.may_begin() {
                 let _ = server.compare_exchange(0, head::LEFT);
             }
-            // It may have been the last that stood by.
+            // This server may have been the last one that stood by.
             place.region.wake_all();
         }
     }
@@ -330,11 +332,11 @@ impl Default for Waker {
 }
 
 impl Waker {
-    /// Wakes the server if it rests, and makes it check in any case.
+    /// Wakes the server if it rests. In any case the server checks whether to continue.
     pub fn wake(&self) {
         self.0.called.store(1);
         if let Some(place) = self.places().first() {
-            // Either the server sees the call before it sleeps, or it is seen sleeping.
+            // Either the server sees the call before it sleeps, or this thread sees that the server sleeps.
             place.region.fence();
             place.wake(place.region.rank() * place.seats);
         }
@@ -359,21 +361,21 @@ impl fmt::Debug for Waker {
 trait Serving {
     fn place(&self) -> &Place;
 
-    /// Returns whether it serves, and does not merely stand by.
+    /// Returns whether this rank serves the object, and does not merely stand by.
     fn is_serving(&self) -> bool;
 
-    /// Returns whether any rank can be the first to serve, so that no other server is known to come when this one
-    /// leaves before.
+    /// Returns whether any rank can be the first to serve. In that case, no other server is known to come if this one
+    /// leaves before it serves.
     fn may_begin(&self) -> bool {
         false
     }
 
-    /// Returns how many interrupted operations it has found.
+    /// Returns how many interrupted operations were found.
     fn cut_short(&self) -> u64;
 
     fn round(&mut self) -> Result<bool, Stop>;
 
-    /// Makes sure that answers arrive. Called before a rest of unknown length.
+    /// Makes sure that answers reach the clients. Called before a rest of unknown length.
     fn push(&mut self) {}
 
     fn name(&self) -> &str {
@@ -381,15 +383,15 @@ trait Serving {
     }
 }
 
-/// Makes this rank the server, if no rank serves or still finishes what it had begun as the server. Returns the word of
-/// the server before. It is 0 if there was none; then only a rank that `may_begin` takes over.
+/// Makes this rank the server, if no rank serves and the previous server has finished what it began. Returns the word
+/// of the previous server. The word is 0 if there was none; then only a rank that `may_begin` takes over.
 fn begin(place: &Place, may_begin: impl FnOnce() -> bool) -> Option<u64> {
     let server = place.head(head::SERVER);
     let seen = server.load();
     let is_free = match seen {
         0 => may_begin(),
         _ if seen & head::LEFT != 0 => true,
-        // Not merely gone: a thread of it may still be at work.
+        // It is not enough that the rank is gone, because one of its threads may still execute an operation.
         rank => place.region.is_dead(rank as usize - 1),
     };
     let me = place.region.rank() as u64 + 1;
@@ -401,12 +403,12 @@ struct Slots<O: Object, D> {
     slots: slot::Slots,
     place: Place,
     value: Value<O>,
-    /// `None` while it stands by.
+    /// `None` while this rank stands by.
     served: Option<slot::Served>,
     cut_short: u64,
 }
 
-/// Leaves the object to others after a failed take-over.
+/// Leaves the object to other servers after a failed take-over.
 #[cold]
 fn withdraw(place: &Place) {
     let me = place.region.rank() as u64 + 1;
@@ -423,7 +425,7 @@ impl<O: Object, D: slot::Order> Slots<O, D> {
         self.follow().inspect_err(|_| withdraw(&self.place))
     }
 
-    /// Finishes what the previous server was in the middle of. Returns whether there was anything.
+    /// Finishes what the previous server was in the middle of. Returns whether there was such an operation.
     fn follow(&mut self) -> Result<bool, Stop> {
         let place = &self.place;
         let (mut served, unfinished) = slot::Served::take_over(self.slots, place)?;
@@ -479,12 +481,12 @@ struct Messages<O: Object> {
     place: Place,
     value: Value<O>,
     turn: Turn,
-    /// `None` while it stands by.
+    /// `None` while this rank stands by.
     served: Option<mp::Served>,
     cut_short: u64,
 }
 
-/// Says when it is a server's turn.
+/// Decides when it is a server's turn.
 struct Turn {
     /// The rank that is to be the first server.
     named: usize,
@@ -504,12 +506,12 @@ impl<O: Object> Messages<O> {
         let may_begin = || rank.id() == turn.named || place.region.is_gone(turn.named);
         let Some(before) = begin(place, may_begin) else { return Ok(false) };
         self.follow(before).inspect_err(|_| withdraw(&self.place))?;
-        // Clients wait for somebody who follows.
+        // Clients wait for a server to follow.
         self.place.region.wake_all();
         Ok(false)
     }
 
-    /// Repairs what the server `before` was in the middle of, and opens channels.
+    /// Repairs the value if the server `before` was in the middle of an operation, and opens channels.
     fn follow(&mut self, before: u64) -> Result<(), Stop> {
         let Self { rank, in_flight, place, value, turn, .. } = self;
         let busy = Self::busy(place)?;
@@ -573,7 +575,7 @@ mod tests {
             server
         });
         let place = first.objects[0].place().clone();
-        // What a server before is said to have been in the middle of: nobody's operation.
+        // The words of the previous server name an operation of a seat that does not exist.
         let progress = place.word(Place::own(place.all_seats())).unwrap();
         progress.store(u64::MAX);
         let failed = first.round();

@@ -1,10 +1,10 @@
-//! An algorithm's view of the world: words, other seats, waiting. Models have another one than real ranks.
+//! An algorithm's view of the world: words, other seats, and waits. Models implement it differently than real ranks.
 //!
 //! A *seat* takes part in an algorithm. Each rank has some seats, and one more that all its further handles share, one
-//! at a time. A waiting seat is found by its rank's mark, as a rank that waits for a flag is, so the proofs and models
-//! for lost wake-ups are those of flags. Where the waker can't know which seat waits (CLH, and a seat that departs in
-//! HYBCOMB and CC-Synch), the waiter writes down its number before its last look, and the waker looks after
-//! [`Site::fence`].
+//! at a time. A waker finds a waiting seat by the mark of its rank, as it does for a rank that waits for a flag, so the
+//! proofs and models for lost wake-ups are those of flags. Where the waker can't know which seat waits (CLH, and a seat
+//! that departs in HYBCOMB and CC-Synch), the waiting seat writes down its number before its last look, and the waker
+//! reads it after [`Site::fence`].
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ pub const BLOCK: usize = if cfg!(loom) { 4 } else { 16 };
 /// A participant, which does one thing at a time.
 pub type Seat = usize;
 
-/// Returns 1 + a seat, as it is in a word; 0 means no seat.
+/// Returns 1 + the seat, the form in which a word holds a seat; 0 means no seat.
 #[inline(always)]
 pub(super) fn someone(seat: Seat) -> u64 {
     (seat as u64).wrapping_add(1)
@@ -78,7 +78,7 @@ impl AnyWord for Word {
     }
 }
 
-/// The most time that something is waited for, counted from when the limit was made.
+/// The longest time for a wait, counted from when the limit was made.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     wait: Wait,
@@ -116,14 +116,14 @@ pub trait Site {
     /// A word of the shared memory.
     type Word: AnyWord;
 
-    /// Returns word number `index`. An index that was read from shared memory may be any number.
+    /// Returns word number `index`. The index may be any number if it was read from shared memory.
     fn word(&self, index: usize) -> Result<&Self::Word, Stop>;
 
     /// Returns `count` words from `first` on.
     fn words(&self, first: usize, count: usize) -> Result<&[Self::Word], Stop>;
 
-    /// Waits as `me` until `poll` answers, or a rank is gone in the middle of something. `watched` is the word that
-    /// decides.
+    /// Waits as `me` until `poll` answers, or a rank is gone in the middle of an operation. `watched` is the word that
+    /// `poll` depends on.
     fn wait<T>(
         &self,
         me: Seat,
@@ -132,8 +132,7 @@ pub trait Site {
         poll: impl FnMut() -> Option<T>,
     ) -> Result<T, Stop>;
 
-    /// Waits as [`wait`](Self::wait) does until the limit is over; then returns `None`. In simulations there are no
-    /// limits.
+    /// Waits like [`wait`](Self::wait), but returns `None` when the limit is over. Simulations have no limits.
     fn wait_until<T>(
         &self,
         me: Seat,
@@ -144,13 +143,13 @@ pub trait Site {
         self.wait(me, None, watched, poll).map(Some)
     }
 
-    /// Pauses for so many of the processor's pauses.
+    /// Spins for this number of the processor's pauses.
     #[inline(always)]
     fn pause(&self, pauses: u32) {
         (0..pauses).for_each(|_| std::hint::spin_loop());
     }
 
-    /// Returns how many pauses take about so long.
+    /// Returns the number of pauses that take about this time.
     fn pauses(&self, time: Duration) -> u32 {
         pauses(time)
     }
@@ -161,22 +160,23 @@ pub trait Site {
         memory::settle();
     }
 
-    /// Says that the seat is in the code of a lock or a combiner, and does not have the value: if it dies, the value is
-    /// intact. From here to [`leave`](Self::leave) others may wait for this seat.
+    /// Declares that the seat is in the code of a lock or a combiner and does not have the value: if the seat dies, the
+    /// value is intact. From now to [`leave`](Self::leave) others may wait for this seat.
     fn approach(&self, me: Seat);
 
-    /// Says that it has the value, for an operation of its own.
+    /// Declares that the seat has the value, for an operation of its own.
     fn enter(&self, me: Seat) {
         self.begin(me, 0);
     }
 
-    /// Says that it has the value, and begins with a request of another seat: the algorithm's word for it, not 0.
+    /// Declares that the seat has the value, and begins with the request of another seat. `request` is the algorithm's
+    /// word for it, not 0.
     fn begin(&self, me: Seat, request: u64);
 
     /// Ends what [`approach`](Self::approach) began.
     fn leave(&self, me: Seat);
 
-    /// Returns why nothing more comes from a seat, if so.
+    /// Returns the reason if nothing more will come from a seat.
     fn gone(&self, seat: Seat) -> Option<Stop>;
 
     /// Called before an operation: see `turns.rs`. Models do without.
@@ -188,11 +188,11 @@ pub trait Site {
     /// Wakes the server, after a request was written.
     fn wake_server(&self);
 
-    /// Returns whether no rank serves, nor will.
+    /// Returns whether no rank serves or will serve.
     fn unserved(&self) -> bool;
 
-    /// Begins a handle's wait without a limit for a server, if no rank serves yet. It lasts until
-    /// [`end_wait`](Self::end_wait). Returns whether no rank serves: then the wait is to be ended.
+    /// Begins a handle's wait, without a limit, for a server, if no rank serves yet. The wait lasts until
+    /// [`end_wait`](Self::end_wait). Returns whether no rank serves: only then must the wait be ended.
     fn begin_wait(&self) -> bool {
         false
     }
@@ -209,8 +209,8 @@ pub trait Site {
     /// Wakes all seats that wait.
     fn wake_all(&self);
 
-    /// Orders a write for a seat that may just be starting to wait before the look which seat that is; see
-    /// [`Region::fence`](memory::Region::fence).
+    /// Orders the write of what a seat waits for before the look at which seat waits, in case that seat is just
+    /// starting to wait; see [`Region::fence`](memory::Region::fence).
     fn fence(&self);
 }
 
@@ -222,32 +222,33 @@ pub trait Mortal: Site {
     /// Returns the seat's mark: see [`seat`].
     fn mark(&self, seat: Seat) -> &Self::Word;
 
-    /// Says that the seat waits for the healer, and its request is still in the queue.
+    /// Declares that the seat waits for the healer, and that its request is still in the queue.
     fn park(&self, me: Seat) {
         self.mark(me).store(seat::PARKED);
     }
 
-    /// Does what [`approach`](Site::approach) does. Returns the seat's mark, for what it says next.
+    /// Does the same as [`approach`](Site::approach). Returns the seat's mark, so that the caller can write the next
+    /// state to it.
     #[inline(always)]
     fn come(&self, me: Seat) -> &Self::Word {
         self.approach(me);
         self.mark(me)
     }
 
-    /// Returns whether nothing of the seat's rank comes here any more, from any thread of it.
+    /// Returns whether the seat's rank can't act here any more, from any of its threads.
     fn is_dead(&self, seat: Seat) -> bool;
 
-    /// Returns a rank that is gone and that others can't wait for or skip, because it is not dead.
+    /// Returns a rank that is gone and that others can neither wait for nor skip, because it is not dead.
     fn lost(&self) -> Option<Stop>;
 
-    /// Returns the word that has 1 + the healer, and whether the queue is void.
+    /// Returns the word that holds 1 + the healer. The word of [`void`](Self::void) says whether the queue is void.
     fn healer(&self) -> &Self::Word;
     fn void(&self) -> &Self::Word;
 
-    /// Returns a rank that is gone in the middle of something, so that no seat is to wait for it.
+    /// Returns the reason if a rank is gone in the middle of an operation, so that seats must not wait for it.
     fn broken(&self) -> Option<Stop>;
 
-    /// Waits as [`linger`](Self::linger) does until the limit is over, or a rank is gone in the middle of something.
+    /// Waits like [`linger`](Self::linger), until the limit is over or a rank is gone in the middle of an operation.
     fn linger_until<T>(
         &self,
         me: Seat,
@@ -261,7 +262,7 @@ pub trait Mortal: Site {
         self.linger(me, Some(limit), look)?.transpose()
     }
 
-    /// Looks once, or until the limit is over.
+    /// Looks once if there is no limit, otherwise until the limit is over.
     fn attempt<T>(
         &self,
         me: Seat,
@@ -277,8 +278,8 @@ pub trait Mortal: Site {
         }
     }
 
-    /// Waits for something that wakes no seat, until the limit, if any, is over; then returns `None`. Makes progress on
-    /// the rank's pending requests: the seat that has the value may wait for them.
+    /// Waits for something that wakes no seat. Returns `None` when the limit, if any, is over. The wait makes progress
+    /// on the rank's pending requests, because the seat that has the value may wait for them.
     fn linger<T>(
         &self,
         me: Seat,
@@ -286,7 +287,7 @@ pub trait Mortal: Site {
         poll: impl FnMut() -> Option<T>,
     ) -> Result<Option<T>, Stop>;
 
-    /// Returns whether a rank died in the code.
+    /// Returns whether a rank died inside the code of the algorithm.
     fn is_stuck(&self) -> bool {
         (0..self.seats()).any(|seat| self.is_dead(seat) && self.mark(seat).load() != 0)
     }
@@ -294,8 +295,8 @@ pub trait Mortal: Site {
 
 /// The words of a seat that all algorithms have.
 pub(super) mod seat {
-    /// Not 0: the seat is in the code of a lock or a combiner. The lower bits say where. Above them, in [`ENTERED`], is
-    /// the [request] that is executed.
+    /// Not 0 while the seat is in the code of a lock or a combiner. The lower bits say where. Above them, with
+    /// [`ENTERED`], is the [request] that is executed.
     pub(in super::super) const MARK: usize = 0;
     const KIND_BITS: u64 = 2;
     /// In [`MARK`]: the seat has the value.
@@ -305,12 +306,12 @@ pub(super) mod seat {
     /// In [`MARK`]: the seat waits for the healer, and its request is still in the queue.
     pub(in super::super) const PARKED: u64 = 3;
 
-    /// Returns what a mark says.
+    /// Returns the state in a mark.
     pub(in super::super) const fn kind(mark: u64) -> u64 {
         mark & ((1 << KIND_BITS) - 1)
     }
 
-    /// Returns the request that a seat with [`ENTERED`] says it executes; 0 is its own.
+    /// Returns the request in a mark with [`ENTERED`]; 0 is the seat's own.
     pub(in super::super) const fn request(mark: u64) -> u64 {
         mark >> KIND_BITS
     }
@@ -319,18 +320,19 @@ pub(super) mod seat {
         ENTERED | request << KIND_BITS
     }
 
-    /// How many servers of the rank serve the object, or will when its server is gone. In the rank's first seat.
+    /// The number of the rank's servers that serve the object, or will do so when its server is gone. In the rank's
+    /// first seat.
     pub(in super::super) const SERVES: usize = 1;
-    /// How many handles of the rank are open, times [`HANDLE`], plus how many of them wait without a limit for a server
-    /// to come. In the rank's first seat.
+    /// The number of the rank's open handles, times [`HANDLE`], plus the number of its handles that wait, without a
+    /// limit, for a server to come. In the rank's first seat.
     pub(in super::super) const CREW: usize = 2;
     pub(in super::super) const HANDLE: u64 = 1 << 32;
-    /// Not 0: the rank asked for something before any rank served. In the rank's first seat.
+    /// Not 0 if the rank submitted a request before any rank served. In the rank's first seat.
     pub(in super::super) const ASKED: usize = 3;
-    /// The last panic's message: its length in bytes, then the bytes.
+    /// The message of the last panic: its length in bytes, then the bytes.
     pub(in super::super) const MESSAGE: usize = 4;
     pub(in super::super) const TEXT: usize = 5;
-    /// Words of it.
+    /// The number of words of the text.
     pub(in super::super) const TEXT_WORDS: usize = WISH - TEXT;
     /// For a client of a server behind channels: whether its last operation may be begun; see `mp.rs`.
     pub(in super::super) const WISH: usize = 15;

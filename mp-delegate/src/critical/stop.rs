@@ -18,7 +18,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Turns a loss into one of a wait for a rank that had already been asked.
+    /// Turns a loss into [`Unsure`](Self::Unsure), for a wait for a rank that already had the request.
     #[cold]
     pub(super) fn unsure(self) -> Self {
         match self {

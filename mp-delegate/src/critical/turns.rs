@@ -1,23 +1,24 @@
-//! Turns of ranks that share cores, with each other or with other programs: one of them has operations executed for a
+//! Turns of ranks that share cores, with each other or with other programs: one rank has its operations executed for a
 //! while, and the others let it.
 //!
-//! A rank that queued up beside it would be given the lock while it does not run, and would keep it from all others
-//! until it runs, at the price of two context switches for each operation. Two running ranks would take everything from
-//! each other all the time. So a rank that finds another's turn sleeps a little instead. It takes the turn when the
-//! other has no pending operation, and otherwise after some time in any case.
+//! A rank that queued up beside the running one would be given the lock while it does not run. It would then keep the
+//! lock from all others until it runs, at the price of two context switches for each operation. Two running ranks would
+//! take the lock and its cache lines from each other all the time. Therefore a rank that finds another rank's turn
+//! sleeps for a short time. It takes the turn when the other rank has no pending operation, and otherwise after some
+//! time in any case.
 //!
-//! Turns are taken where the world has more ranks than cores, and for a while after a wait that shows that others want
-//! the ranks' cores:
+//! Turns are taken where the world has more ranks than cores. Elsewhere they are taken for a while after a wait that
+//! shows that other threads use the ranks' cores:
 //! - The operating system has taken the core from the waiter.
-//! - It was a wait for a lock, and so much longer than is usual for this object that the seat it waited for can't have
-//!   been running. Each handle measures what is usual in some of its waits.
+//! - The wait was for a lock and took so much longer than is usual for this object that the seat it waited for can't
+//!   have been running. Each handle learns the usual time by measuring some of its waits.
 //!
-//! The length of this period follows from how long the wait took. It gets longer each time such a wait comes soon after
-//! the period was over. So other programs on the ranks' cores cost some long waits and no more, and where all ranks run
-//! at the same time again they soon queue up again.
+//! The length of this period follows from how long the wait took. The period gets longer each time such a wait comes
+//! soon after the last period. So other programs on the ranks' cores cost only a few long waits, and ranks that all run
+//! at the same time again soon queue up again.
 //!
-//! Turns affect only timing. That is why they are words that are written without much care, and why dead ranks can have
-//! them.
+//! Turns affect only timing. Therefore their words are written without synchronization, and a dead rank may have the
+//! turn.
 
 use std::{thread::yield_now, time::Duration};
 
@@ -29,36 +30,36 @@ use super::{
 };
 use crate::trace::now;
 
-/// The number of looks before the first nap. It applies where ranks share cores and others run between looks: the rank
-/// that has the turn may be about to end it. Beside another program that computes, each look would take as long as the
+/// The number of looks before the first nap. It applies where ranks share cores and other ranks run between looks: the
+/// rank that has the turn may be about to end it. If another program uses the core, each look would take as long as the
 /// operating system lets that program run.
 const LOOKS: u32 = 3;
-/// The naps between further looks, in microseconds: together some of the time slices of the operating system. The naps
-/// make no progress on the rank's pending requests, which wait no longer than this.
+/// The naps between further looks, in microseconds. Together they last a few time slices of the operating system. The
+/// naps make no progress on the rank's pending requests, which wait no longer than this.
 const NAPS: [u64; 6] = [50, 100, 200, 400, 400, 400];
 
 /// Turns are taken for this many times as long as the seat waited.
 const WHILE: u64 = 16;
-/// A long wait comes soon after turns if it is at most this many times as late as they took.
+/// A long wait comes soon after a period of turns if the time between them is at most this many times the period.
 const SOON: u64 = 4;
-/// The most nanoseconds for which turns are taken without another try.
+/// The most nanoseconds for which turns are taken before the ranks try again without turns.
 const MOST: u64 = 250_000_000;
 /// The number of operations between two looks at the clock.
 const OPERATIONS: u32 = 64;
 
-/// One wait, observed. Most waits cost a count.
+/// The observation of one wait. For most waits it only counts looks.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     looks: u32,
     measured: bool,
-    /// The time of the clock; 0 if it was not read.
+    /// The time when the clock was first read; 0 if it was not read.
     began: u64,
     /// How often the core had been taken from this thread after the first looks.
     preemptions: i64,
 }
 
 impl Observed {
-    /// Observes a look that ended nothing.
+    /// Observes a look that found nothing.
     #[inline(always)]
     pub(super) fn look(&mut self, place: &Place) {
         if self.looks == 0 {
@@ -85,7 +86,7 @@ impl Observed {
     fn judge(self, place: &Place, me: Seat) {
         let now = now();
         let took = now.saturating_sub(self.began);
-        // Who waits outside of operations waits for another one to come.
+        // A seat that waits outside of operations waits for another operation to come.
         let inside = place.seat(me)[seat::MARK].load_relaxed() != 0;
         let is_shared = || place.waits.is_long(took) || preemptions() > self.preemptions;
         if inside && self.looks > place.waits.few && is_shared() {
@@ -100,13 +101,13 @@ impl Observed {
 /// Returns how often the operating system has taken the core from this thread for another one.
 fn preemptions() -> i64 {
     if cfg!(miri) {
-        // It has no such call, and takes cores from nobody.
+        // Miri has no such call, and takes the core from no thread.
         return 0;
     }
     getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.involuntary_context_switches())
 }
 
-/// Makes seats take turns from now on, for a while.
+/// Makes seats take turns for a while from now on.
 fn go_over(place: &Place, now: u64, waited: u64) {
     let [until, time, end] =
         [head::TURNS, head::TURNS_TIME, head::TURNS_END].map(|at| place.head(at));
@@ -127,7 +128,7 @@ pub(super) fn are_taken(place: &Place, until: &Word) -> bool {
     until.load_relaxed() != 0 || !place.spins()
 }
 
-/// Checks whether turns are still taken.
+/// Ends the period of turns if its time is over.
 #[cold]
 #[inline(never)]
 fn look_at_the_clock(place: &Place) {
@@ -139,7 +140,7 @@ fn look_at_the_clock(place: &Place) {
     }
 }
 
-/// A turn, which lasts until this is dropped.
+/// A turn, which lasts until this value is dropped.
 pub(super) struct Turn<'a>(&'a Place, Seat);
 
 impl<'a> Turn<'a> {
@@ -177,8 +178,8 @@ pub(super) fn take(place: &Place, turn: &Word, me: Seat) {
 #[inline(always)]
 pub(super) fn end(place: &Place, turn: &Word, me: Seat) {
     place.waits.has_turn.set(false);
-    // Somebody may have taken it, and has to be left with it: two who take it from each other would
-    // both be in the middle of something ever after.
+    // If another seat has taken the turn, that seat keeps it. Otherwise two seats that take the turn from each other
+    // would run in the middle of each other's operations for ever.
     if turn.load_relaxed() == me as u64 + 1 {
         turn.store_relaxed(0);
     }
@@ -221,13 +222,14 @@ mod tests {
         are_taken(place, place.head(head::TURNS))
     }
 
-    /// Makes a wait of seat 0 that so many looks ended, and that began so many nanoseconds ago.
+    /// Judges a wait of seat 0 that ended after `looks` looks and began `ago` nanoseconds ago.
     fn wait(place: &Place, looks: u32, ago: u64) {
         let preemptions = preemptions();
         Observed { looks, measured: false, began: now() - ago, preemptions }.judge(place, 0);
     }
 
-    /// However long the waits of this object usually are, which nobody knows if all of them were such.
+    /// This holds however long the waits of this object usually are, because the usual time is unknown if every wait
+    /// was like this one.
     #[test]
     fn turns_are_taken_after_a_wait_in_which_the_core_was_taken() {
         let place = Place::of_two(0);
@@ -274,7 +276,7 @@ mod tests {
             place.end_turn(0);
         }
         assert!(now() >= place.head(head::TURNS_END).load_relaxed());
-        // As if at once, however long this thread did not run.
+        // This makes the next wait come soon after the period, however long this thread did not run.
         place.head(head::TURNS_END).store_relaxed(now());
         wait(&place, place.waits.few + 1, 100_000);
         assert!(place.head(head::TURNS_TIME).load_relaxed() >= 2 * first, "soon again");

@@ -1,22 +1,23 @@
-//! How long a handle usually waits, so that a wait for a rank that does not run is seen: see `turns.rs`.
+//! How long a handle usually waits, to detect a wait for a rank that does not run: see `turns.rs`.
 
 use std::{cell::Cell, time::Duration};
 
 use mp_core::waits::looks;
 
-/// A wait is long if it takes this many times as long as usual. Queues are shorter, and their operations more alike.
+/// A wait is long if it takes this many times as long as usual. Queues are shorter than this, and the operations in a
+/// queue differ less.
 const LONG: u64 = 256;
-/// A wait is not long either if it ends within as many looks as take this time: that is less than the operating system
-/// takes to let another thread run.
+/// A wait is never long if it ends within as many looks as take this time, which is less than the operating system
+/// needs to let another thread run.
 const SHORT: Duration = Duration::from_micros(1);
-/// One wait out of so many is measured, whatever its outcome.
+/// One out of this many waits is measured, whatever its outcome.
 const MEASURED: u32 = 32;
 
 /// What a handle knows about its waits.
 #[derive(Clone, Debug)]
 pub(super) struct Waits {
-    /// Whether they are waits for a lock in a queue. The length of a wait for a combiner does not show which seat runs:
-    /// the wait lasts as long as the combiner has others to serve.
+    /// Whether the handle waits for a lock in a queue. The length of a wait for a combiner does not show which seat
+    /// runs, because it lasts as long as the combiner has other seats to serve.
     pub(super) in_queue: bool,
     /// [`SHORT`], as a number of looks.
     pub(super) few: u32,
@@ -57,8 +58,9 @@ impl Waits {
         count.is_multiple_of(MEASURED)
     }
 
-    /// Notes that a wait took so many nanoseconds. The usual time moves towards it, faster down than up. Long waits
-    /// must not seem usual, however many there are; when operations become longer it takes some more waits.
+    /// Records that a wait took this number of nanoseconds. The usual time moves towards it, faster down than up, so
+    /// that long waits don't become usual, however many there are. When operations become longer, the usual time
+    /// follows after some more waits.
     pub(super) fn measured(&self, took: u64) {
         let (usual, took) = (self.usual.get(), took.max(1));
         self.usual.set(match usual {
@@ -88,7 +90,7 @@ mod tests {
         assert!(!waits.is_long(10_000) && waits.is_long(4_000_000));
         waits.measured(4_000_000);
         assert!(waits.is_long(4_000_000), "one that is long becomes usual");
-        // Longer operations make longer waits.
+        // Longer operations make waits longer.
         (0..100).for_each(|_| waits.measured(50_000));
         assert_eq!(waits.usual.get(), 50_000);
         assert!(!waits.is_long(4_000_000));

@@ -63,7 +63,7 @@ impl Errands {
         &self.home.rank
     }
 
-    /// Makes the rank's waits in this thread carry on what the rank must carry on itself.
+    /// Makes the rank's waits in this thread carry on the errands that the rank must carry on itself.
     pub fn join(&self) {
         Carrier::join(&self.home);
     }

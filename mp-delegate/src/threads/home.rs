@@ -5,8 +5,8 @@
 //! one of them is the next to lead. So ranks may call operations of several fronts in different orders, and nothing
 //! blocks, whichever thread runs them. A thread that is stopped gives its errands to another, or home.
 //!
-//! Every errand that waits marks its line in its MPBs, as a blocking wait does; then, after the fence, all flags are
-//! looked at once more. Nothing is advanced between marking and sleeping, because an errand that went on would wait for
+//! Every errand that waits marks its line in its MPBs, as a blocking wait does; after the fence, all flags are looked
+//! at once more. Nothing is advanced between marking and sleeping, because an errand that was advanced might wait for
 //! another line than the marked one. Setters ring the rank's doorbell. The rank sleeps on it, and a communication
 //! thread sleeps on its own bell and the doorbells of all ranks that it works for.
 
@@ -150,7 +150,7 @@ impl Carrier {
         }
     }
 
-    /// Checks from time to time whether what this thread carries on is in vain.
+    /// Checks from time to time whether the errands of this thread wait in vain.
     fn look(&self) {
         if self.tick.is_due(self.tick()) {
             self.each(Polled::look);

@@ -74,12 +74,12 @@ impl Builder {
         Self { recorders: recorders.into_iter().collect(), ..self }
     }
 
-    /// Sets what the threads have to run on, for [`Choice::Auto`](super::Choice::Auto). [`Spare::of`] reads this from a
-    /// plan. In worlds with more ranks than cores it is [`Spare::None`] in any case.
+    /// Sets which cores the threads have to run on, for [`Choice::Auto`](super::Choice::Auto). [`Spare::of`] reads this
+    /// from a plan. In worlds with more ranks than cores it is [`Spare::None`] in any case.
     ///
     /// Without this, cores are counted: the threads have the cores that the ranks of the sender's world leave over. If
-    /// there are none, nothing is delegated. If other threads that work for that world have them, nothing is delegated
-    /// while there is room in the channel.
+    /// there are none, nothing is delegated. If other threads that work for that world use those cores, nothing is
+    /// delegated while there is room in the channel.
     pub fn spare(self, spare: Spare) -> Self {
         Self { spare: Some(spare), ..self }
     }
@@ -97,7 +97,7 @@ impl Builder {
             })
             .collect();
         let (handles, turn) = (Mutex::default(), Mutex::default());
-        // From here on those that run end when this one is dropped.
+        // From here on, dropping this value ends the threads that were started.
         let inner = Inner { stations: Arc::clone(&stations), spare: self.spare, handles, turn };
         let threads = CommThreads { inner: Arc::new(inner) };
         let (started, ready) = mpsc::channel();
@@ -110,7 +110,7 @@ impl Builder {
                 .spawn(move || {
                     let bound = cpu.map_or(Ok(()), pin_current_thread);
                     let go = bound.is_ok();
-                    // Nobody listens any more where another thread could not be started.
+                    // If another thread could not be started, the receiver no longer exists.
                     let _ = started.send(bound);
                     drop(started);
                     if go {
@@ -146,7 +146,7 @@ impl CommThreads {
         Builder { threads, name, cpus, policy, recorders, spare }
     }
 
-    /// Returns what the threads have to run on, if that was set.
+    /// Returns which cores the threads have to run on, if that was set.
     pub fn spare(&self) -> Option<Spare> {
         self.inner.spare
     }
@@ -176,13 +176,13 @@ impl CommThreads {
             let station = &self.inner.stations[index];
             let lane = outgoing.add_lane(&station.bell, &station.gauge);
             let lane = SetLane { lane, set: Arc::clone(&set), details: details.get(at).cloned() };
-            // Dropped, where the thread was stopped: the sender sees that nobody serves it.
+            // If the thread was stopped, the lane is dropped, and the sender sees that no thread serves it.
             drop(station.take_over(lane));
         }
         (set.len(), details)
     }
 
-    /// Returns the threads' numbers one after another.
+    /// Returns the thread whose turn it is, and passes the turn to the next number.
     pub(super) fn turn(&self) -> usize {
         let mut turn = self.inner.turn.lock().unwrap_or_else(PoisonError::into_inner);
         *turn = turn.wrapping_add(1);
@@ -209,8 +209,8 @@ impl CommThreads {
         self.inner.stations.iter().for_each(|station| station.gauge.begin());
     }
 
-    /// Switches a thread off or on again. A thread that is off carries out what it was given, and gets nothing more.
-    /// Its senders choose another thread of their set, or send by themselves. The switch takes effect soon, but not at
+    /// Switches a thread off or on again. A thread that is off finishes the work that it has and gets no more. Its
+    /// senders choose another thread of their set, or send by themselves. The switch takes effect soon, but not at
     /// once.
     pub fn switch(&self, thread: usize, on: bool) {
         if let Some(station) = self.inner.stations.get(thread) {
@@ -249,7 +249,7 @@ impl Inner {
     }
 
     fn shutdown(&self) {
-        // All, before any of them looks for another one to hand its lanes to.
+        // All threads are closed first, so that none of them hands its lanes to another one.
         for station in &*self.stations {
             station.post().open = false;
         }
@@ -262,9 +262,9 @@ impl Inner {
     fn join(&self, thread: usize) {
         let handle = self.lock_handles().get_mut(thread).and_then(Option::take);
         if let Some(handle) = handle {
-            // The last handle may be dropped by one of the threads, with what it had sent.
+            // The last handle may be dropped by one of the threads, together with a message that it has sent.
             if handle.thread().id() != std::thread::current().id() {
-                // What panicked in it was the user's, and has been told to the requests.
+                // A panic of the thread came from the program's code, and its requests have reported it.
                 let _ = handle.join();
             }
         }

@@ -1,4 +1,4 @@
-//! Who carries on a rank's pending operations.
+//! What carries on a rank's pending operations.
 
 use std::sync::Arc;
 

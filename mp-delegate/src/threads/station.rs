@@ -1,4 +1,4 @@
-//! What other threads know of a communication thread, and what they ask it to do.
+//! What other threads know about a communication thread, and what they ask it to do.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::trace::Recorder;
 
-/// What other threads know of one thread.
+/// What other threads know about one thread.
 #[derive(Debug)]
 pub(super) struct Station {
     pub(super) name: String,
@@ -38,12 +38,12 @@ pub(super) struct Post {
 pub(super) struct SetLane {
     pub(super) lane: ServedLane,
     pub(super) set: Arc<[usize]>,
-    /// The details of what is in the lane, if anything is recorded.
+    /// The details of the lane's messages, if they are recorded.
     pub(super) details: Option<Details>,
 }
 
 impl Station {
-    /// Creates what is known of a thread that runs and is switched on.
+    /// Creates the station of a thread that runs and is switched on.
     pub(super) fn new(name: String, recorder: Recorder) -> Self {
         let post = Post { lanes: Vec::new(), errands: Vec::new(), on: true, open: true };
         let (bell, gauge) = (Arc::new(Bell::new()), Arc::new(Gauge::new()));

@@ -1,4 +1,4 @@
-//! What a communication thread carries on beside its lanes.
+//! The work that a communication thread carries on beside its lanes.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl Task {
         }
     }
 
-    /// Takes back the errand, which no thread has taken.
+    /// Takes the errand back from a task that no thread has taken.
     pub(super) fn taken_back(&mut self) -> Option<Box<dyn Errand>> {
         match &mut self.work {
             Work::Errand(errand, _) => errand.take(),

@@ -26,8 +26,8 @@ use super::{
 pub(super) fn run(stations: &[Station], index: usize, policy: WaitPolicy) {
     stations[index].bell.attend(&[], &[]);
     let mut crew = Crew { lanes: Vec::new(), about: Vec::new(), errands: Vec::new() };
-    // The user's code that a send runs is caught there; this is for what runs beside it, like a
-    // task's waker. The lanes are whole all the same.
+    // A panic of the program's code in a send is caught there. This catches the panics of other code, such as a task's
+    // waker. The lanes remain intact.
     discard(catch_unwind(AssertUnwindSafe(|| {
         serve(&stations[index], &mut crew, policy);
     })));
@@ -37,7 +37,7 @@ pub(super) fn run(stations: &[Station], index: usize, policy: WaitPolicy) {
 /// The lanes that a thread serves, and the errands that it carries on.
 struct Crew {
     lanes: Vec<ServedLane>,
-    /// For each lane, the threads that may serve it, and the details of what is in it.
+    /// For each lane, the threads that may serve it, and the details of its messages.
     about: Vec<(Arc<[usize]>, Option<Details>)>,
     errands: Vec<Task>,
 }
@@ -69,7 +69,7 @@ fn serve(station: &Station, crew: &mut Crew, policy: WaitPolicy) {
     }
 }
 
-/// Does what was asked for. Returns false when the thread is to end.
+/// Carries out what other threads have asked for. Returns false when the thread is to end.
 fn obey(station: &Station, crew: &mut Crew) -> bool {
     let mut post = station.post();
     for SetLane { mut lane, set, details } in post.lanes.drain(..) {
@@ -101,7 +101,7 @@ fn look(crew: &mut Crew, log: &Log) -> bool {
             Progress::Worked => worked = true,
             Progress::Idle | Progress::Blocked => {}
             Progress::Ended => {
-                // First it is ours no more: what is dropped with it is partly the user's.
+                // The lane is removed before it is dropped, because its destructor may run the program's code.
                 let lane = (crew.lanes.swap_remove(at), crew.about.swap_remove(at));
                 drop(lane);
                 worked = true;
@@ -138,7 +138,7 @@ fn hand_on(stations: &[Station], index: usize, mut crew: Crew) {
     }
     for (lane, (set, details)) in crew.lanes.into_iter().zip(crew.about) {
         let mut left = Some(SetLane { lane, set, details });
-        // Those after this one first, so that the lanes of a set spread.
+        // The threads after this one come first, so that the lanes of a set are spread.
         let set = left.iter().flat_map(|lane| lane.set.iter().copied()).collect::<Vec<_>>();
         let here = set.iter().position(|&other| other == index).unwrap_or(0);
         for step in 1..set.len() {
@@ -149,7 +149,7 @@ fn hand_on(stations: &[Station], index: usize, mut crew: Crew) {
                 left = stations[other].take_over(lane);
             }
         }
-        // Its destructor runs code of the user's.
+        // The destructor may run the program's code.
         discard(left);
     }
 }

@@ -1,9 +1,10 @@
-//! Agreement of all ranks of a communicator: for all calls that every rank must make.
+//! Agreement of all ranks of a communicator, for all calls that every rank must make.
 //!
-//! The ranks agree through rank 0, which hears from all before it answers any. Each rank's part says what the rank
-//! calls. Since every rank gets the parts of all, all ranks see if their calls differ, and only then do they tell each
-//! other in words. The context of a new communicator is the highest of the ranks' first unused numbers. The lowest bit
-//! of the context in a message tells the program's messages from those of joint operations.
+//! The ranks agree through rank 0, which receives from all ranks before it answers any. Each rank's part identifies its
+//! call. Since every rank gets the parts of all, each rank sees whether the calls differ. Only in that case do the
+//! ranks exchange descriptions of their calls. The context of a new communicator is the highest of the ranks' first
+//! unused numbers. The lowest bit of the context in a message distinguishes the program's messages from those of joint
+//! operations.
 
 use crate::communicator::{
     agreement::together::Together,
@@ -16,17 +17,17 @@ use mp_core::{Call, Calls, Error, ErrorKind, Result};
 
 /// The number of words that each rank contributes.
 pub(crate) const WORDS: usize = 3;
-/// Those words, the call, and the first unused context.
+/// The number of words in a row: those words, the call, and the first unused context.
 const ROW: usize = WORDS + 2;
 type Row = [u64; ROW];
 
-/// Used instead of a call: a rank is missing; the rank and the reason follow.
+/// Used instead of a call if a rank is missing. The rank and the reason follow.
 const MISSING: u64 = 0;
 const LOST: u64 = 0;
 const ENDED: u64 = 1;
 
 /// The first of the tags of these calls in the stream of joint operations. Each call has the next tag, so that a late
-/// message of a call that was given up is not taken for something else.
+/// message of a call that was given up is not taken for a message of another call.
 const TAGS: u32 = OWN_TAGS + (1 << 30);
 
 /// The result of an agreement, the same for every rank.
@@ -38,7 +39,7 @@ pub(crate) struct Agreed {
 }
 
 impl Communicator {
-    /// Tells every rank what all ranks contribute, and reserves a context for something new.
+    /// Gives every rank what all ranks contribute, and reserves a context for a new communicator.
     pub(crate) fn decide_together(&self, call: Together, mine: [u64; WORDS]) -> Result<Agreed> {
         self.joint().check_if_set(|| call.call())?;
         let _calling = self.members.title.calls(call.name());
@@ -47,13 +48,13 @@ impl Communicator {
         let told = call.call();
         let rows = self.exchange_rows(tag, row)?;
         let context = rows.iter().map(|row| row[1]).max().unwrap_or(0);
-        // Twice as many are told apart: see `Stream`.
+        // A context has one more bit in messages, which distinguishes the streams: see `Stream`.
         let Some(context) = u32::try_from(context).ok().filter(|&context| context < 1 << 31) else {
             return Err(bad_call(
                 "no numbers for further communicators are left in this world: drop or reuse communicators earlier",
             ));
         };
-        // Also where the calls differ: whatever a rank takes it for, it is not used.
+        // This happens also if the calls differ, so that no rank uses this number, whatever it was meant for.
         self.engine.work().next_context = context + 1;
         self.compare(tag, &rows, &told)?;
         Ok(Agreed { rows: rows.iter().map(|row| [row[2], row[3], row[4]]).collect(), context })
@@ -67,8 +68,8 @@ impl Communicator {
         (TAGS + number % (1 << 30), [call, u64::from(unused), 0, 0, 0])
     }
 
-    /// Exchanges all ranks' rows by way of rank 0, which hears from every rank before it answers any. So either all
-    /// ranks go on, or all learn which rank is missing.
+    /// Exchanges the rows of all ranks through rank 0, which receives from every rank before it answers any. So either
+    /// all ranks go on, or all learn which rank is missing.
     fn exchange_rows(&self, tag: u32, row: Row) -> Result<Vec<Row>> {
         if self.rank() == 0 { self.collect(tag, row) } else { self.contribute(tag, row) }
     }
@@ -93,11 +94,11 @@ impl Communicator {
             None => rows.clone(),
         };
         for rank in 1..self.size() {
-            // Each of them is one line: so that this opens no channel of chunks.
+            // Each row is sent as one line, so that this opens no channel of chunks.
             let mut rows = answer.iter();
             let sent = rows.try_for_each(|row| self.send_in(Stream::Together, row, rank, tag));
             match sent.map_err(Error::into_kind) {
-                // All others go on, and will hear of it when they need that rank.
+                // All other ranks go on, and find that this rank is missing when they need it.
                 Ok(()) | Err(ErrorKind::PeerLost { .. } | ErrorKind::PeerEnded { .. }) => {}
                 Err(error) => drop(failed.get_or_insert((rank, error.into()))),
             }
@@ -141,7 +142,7 @@ impl Communicator {
         Err(ErrorKind::CallsDiffer(Box::new(Calls::new(self.all_calls(tag, call)?))).into())
     }
 
-    /// Exchanges the calls of all ranks, in words.
+    /// Exchanges the descriptions of the calls of all ranks.
     fn all_calls(&self, tag: u32, mine: &Call) -> Result<Vec<Call>> {
         let unreadable = |error: postcard::Error| {
             Error::from(ErrorKind::PeerBroken { rank: 0, reason: error.to_string() })

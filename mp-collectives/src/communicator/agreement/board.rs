@@ -1,16 +1,16 @@
 //! The information that the ranks of a communicator share when some of them were lost: whether the communicator is
-//! revoked, and what they decide. It is in a region of theirs, in which no death ends a wait. The region is made by the
-//! first rank that needs it, or that drops the communicator while it has others.
+//! revoked, and what the ranks decide. It is in a region of these ranks, in which no death ends a wait. The region is
+//! made by the first rank that needs it, or that drops the communicator while the rank has other communicators.
 //!
 //! ```text
-//! 1   whether it is revoked        set by whoever revokes it
-//! 1   whether all were told        set by whoever has told them
+//! 1   whether it is revoked        set by the rank that revokes it
+//! 1   whether all were notified    set by the rank that has notified them
 //! *   the words of a Consensus
 //! ```
 //!
-//! A rank that drops a communicator opens the board and closes it, so that those that decide later see that it is gone.
-//! If it drops its last communicator of a set, it withdraws from the names of channels and then declines the board. A
-//! rank that opens the board looks at those names afterwards. So one of the two finds the other.
+//! A rank that drops a communicator opens the board and closes it, so that ranks that decide later see that this rank
+//! is gone. If a rank drops its last communicator of a set, it withdraws from the names of channels and then declines
+//! the board. A rank that opens the board looks at those names afterwards. So one of the two always sees the other.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -37,7 +37,7 @@ pub(crate) struct Board {
     region: Region,
     /// The prefix of the names of everything that belongs to the communicator.
     prefix: String,
-    /// Members that had dropped all their communicators of this set before this was opened.
+    /// Members that had dropped all their communicators of this set before this board was opened.
     absent: Vec<bool>,
     /// The number of decisions in which this rank has taken part.
     round: Mutex<u64>,
@@ -45,7 +45,7 @@ pub(crate) struct Board {
     proposal: usize,
 }
 
-/// Identifies a communicator. Those of one set have different contexts if they have a rank in common.
+/// Identifies a communicator. Communicators of one set have different contexts if they have a rank in common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Whose {
     pub(crate) serial: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Whose {
 }
 
 impl Whose {
-    /// Returns the common prefix of all names that its members open by
+    /// Returns the common prefix of all names that the communicator's members open by
     /// [`Joint::name`](crate::communicator::Joint::name).
     pub(crate) fn prefix(self) -> String {
         format!("communicator {}.{}: ", self.serial, self.context)
@@ -65,8 +65,8 @@ impl Whose {
 }
 
 impl Board {
-    /// Opens the board of these members, and of what reports tell of them, for contributions and proposals of the given
-    /// numbers of words.
+    /// Opens the board of these members. Reports describe its waits by the title. Contributions and proposals have the
+    /// given numbers of words.
     pub(crate) fn open(
         rank: &Rank,
         whose: Whose,
@@ -77,7 +77,7 @@ impl Board {
         let words = FIRST + Consensus::words(ranks.len(), contribution, proposal);
         let mut region = Region::open_of(rank, NAMES, &whose.board(), &ranks, words, 0)?;
         region.set_caller(Arc::clone(members.1) as Arc<dyn Caller>);
-        // Those that drop their communicators after this decline the region.
+        // Members that drop their communicators after this point decline the region.
         let [lines, _] = names(whose.serial);
         let absent = ranks.iter().map(|&member| rank.has_withdrawn(&lines, LINE_CHANNEL, member));
         let absent = absent.collect::<mp_core::Result<_>>()?;
@@ -85,15 +85,15 @@ impl Board {
         Ok(Self { rank, region, prefix, absent, round, contribution, proposal })
     }
 
-    /// Returns whether another member has opened the board, and this one has not.
+    /// Returns whether another member has opened the board. This rank has not opened it.
     pub(crate) fn is_there(rank: &Rank, whose: Whose) -> Result<bool> {
         Region::is_there(rank, NAMES, &whose.board())
     }
 
-    /// Declares that this rank, which has not opened the board, will not: the members that have opened it do not wait
-    /// for it.
+    /// Declares that this rank, which has not opened the board, will not open it, so that the members that have opened
+    /// it do not wait for this rank.
     pub(crate) fn decline(rank: &Rank, whose: Whose) {
-        // Where that fails, the world's memory is broken.
+        // If this fails, the world's memory is broken.
         let _ = rank.decline_mpb(&whose.board(), NAMES.mpbs(Mpbs::lines(1)));
     }
 
@@ -108,8 +108,8 @@ impl Board {
         Ok(())
     }
 
-    /// Returns whether the communicator is revoked. If the rank that revoked it was lost before it had told all others,
-    /// the ranks that find the unfinished revocation complete it.
+    /// Returns whether the communicator is revoked. If the rank that revoked it was lost before it had notified all
+    /// others, the ranks that find the unfinished revocation complete it.
     pub(crate) fn is_revoked(&self) -> Result<bool> {
         let words = self.region.words();
         let revoked = words[REVOKED].load() != 0;
@@ -119,13 +119,13 @@ impl Board {
         Ok(revoked)
     }
 
-    /// Returns whether the member takes no part in decisions any more.
+    /// Returns whether the member takes part in no more decisions.
     pub(crate) fn is_gone(&self, member: usize) -> bool {
         self.absent.get(member) != Some(&false) || self.region.is_gone(member)
     }
 
-    /// Makes the next decision together with all members that are there, which all call this. The proposal follows from
-    /// their contributions.
+    /// Makes the next decision together with all members that are not gone, all of which call this. `propose` makes the
+    /// proposal from their contributions.
     pub(crate) fn decide(
         &self,
         contribution: &[u64],

@@ -1,4 +1,4 @@
-//! What ranks exchange to compare their calls.
+//! The descriptions that ranks exchange to compare their calls.
 
 use std::borrow::Cow;
 

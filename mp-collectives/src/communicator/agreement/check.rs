@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-/// The environment variable that turns [checks](Check) on where it is set, and off where it is set to 0.
+/// The environment variable that turns [checks](Check) on if it is set, and off if it is set to 0.
 pub const CHECK_VARIABLE: &str = "ONCHIP_CHECK";
 
 /// The largest number of ranks that compare their calls by default. The cost grows with the square of their number.
 const RANKS: usize = 64;
 
-/// Whether all ranks say what they call before they do it, and compare the calls; this is for debugging. If the ranks
-/// call different collective operations, all of them get an error, which names the ranks and their calls, and no rank
-/// goes on. The comparison covers the operation, the root, the type and number of the elements, the operation that
+/// Whether all ranks publish each call before they carry it out, and compare the calls; this is for debugging. If the
+/// ranks call different collective operations, all of them get an error, which names the ranks and their calls, and no
+/// rank goes on. The comparison covers the operation, the root, the type and number of the elements, the operation that
 /// combines them, and the settings. It also covers the order of blocking and [nonblocking](crate::communicator::Ledger)
 /// operations together.
 ///
@@ -26,8 +26,8 @@ pub enum Check {
     Off,
     /// Checks are on. The ranks wait for a rank that never comes; `mprun report` shows which ranks wait for it.
     On,
-    /// Checks are on, and a rank that does not come within this time is an error, which names it. (The time limit of a
-    /// request is set when it is waited for; for requests, this is the same as [`On`](Self::On).)
+    /// Checks are on, and a rank that does not come within this time is an error, which names it. (The limit of a
+    /// request is set by the call that waits for it; for requests, this is the same as [`On`](Self::On).)
     Within(Duration),
 }
 
@@ -35,7 +35,7 @@ impl Check {
     /// Returns whether checks are on for this number of ranks.
     pub fn is_on(self, ranks: usize) -> bool {
         match self {
-            // There is nobody to compare with.
+            // There is no other rank to compare with.
             _ if ranks < 2 => false,
             Check::Environment => match std::env::var_os(CHECK_VARIABLE) {
                 Some(value) => !value.is_empty() && value != "0",

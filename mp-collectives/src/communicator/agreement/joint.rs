@@ -14,9 +14,9 @@ use crate::communicator::{
 };
 use crate::errors::bad_call;
 
-/// A communicator from the point of view of an operation that all its ranks call together. It has a stream of messages
-/// of its own, which is separate from the program's messages, a name for other things that the ranks share, and a place
-/// to keep them. It is for crates that add further such operations.
+/// A communicator from the point of view of an operation that all its ranks call together. It provides a stream of
+/// messages that is separate from the program's messages, names for other things that the ranks share, and a place to
+/// keep these things. It is for crates that add further such operations.
 ///
 /// ```
 /// use onchip::{Communicator, Result};
@@ -66,14 +66,14 @@ impl<'a> Joint<'a> {
         self.communicator
     }
 
-    /// Returns this rank of the world, to open channels and make buffers.
+    /// Returns this rank of the world, with which channels are opened and buffers made.
     pub fn rank(self) -> Rank {
         self.communicator.engine.rank.clone()
     }
 
     /// Returns [`Revoked`](mp_core::ErrorKind::Revoked) if the communicator was [revoked](Communicator::revoke). This
     /// is for operations that begin with something other than messages of this stream. Ranks that have opened message
-    /// passing buffers call it once more after that. A revocation ends whatever they wait for later.
+    /// passing buffers call this once more afterwards. A later revocation ends all waits in these buffers.
     ///
     /// # Errors
     /// [`Revoked`](mp_core::ErrorKind::Revoked).
@@ -82,7 +82,7 @@ impl<'a> Joint<'a> {
         self.communicator.check_revoked()
     }
 
-    /// Returns the world's numbers of the ranks.
+    /// Returns the ranks' numbers in the world.
     pub fn world_ranks(self) -> Vec<usize> {
         self.communicator.members.all().iter().map(|&rank| rank as usize).collect()
     }
@@ -95,7 +95,7 @@ impl<'a> Joint<'a> {
         format!("{}{what}", Whose { serial, context }.prefix())
     }
 
-    /// Returns what reports tell of the communicator.
+    /// Returns the title by which reports describe the communicator.
     pub(crate) fn title(self) -> Arc<Title> {
         Arc::clone(&self.communicator.members.title)
     }
@@ -123,16 +123,15 @@ impl<'a> Joint<'a> {
         }
     }
 
-    /// Stores a value, such as a setting, in the communicator for all communicators that are made from it from now on,
-    /// and for those made from them. It replaces a value of the same type.
+    /// Stores a value, such as a setting, in this communicator. Communicators that are made from this one from now on
+    /// inherit it, and so do those made from them. It replaces a value of the same type.
     pub fn hand_down<T: Any>(self, value: T) {
         let mut all = self.communicator.handed_down.borrow_mut();
         all.retain(|other| !other.is::<T>());
         all.push(Rc::new(value));
     }
 
-    /// Returns the value that was stored in this communicator, or in the one that it was made from at the time when it
-    /// was made.
+    /// Returns the value of this type that was stored in this communicator, or that it inherited when it was made.
     ///
     /// ```
     /// use onchip::Communicator;
@@ -153,12 +152,12 @@ impl<'a> Joint<'a> {
         all.iter().find_map(|value| Rc::clone(value).downcast().ok())
     }
 
-    /// Sets the helper that brings on the tagged messages of this rank between its calls: those of all communicators
-    /// made from the same [`world`](Communicator::world). With `None` they make progress only during its calls, which
-    /// is the initial state.
+    /// Sets the helper that advances the tagged messages of this rank between its calls: those of all communicators
+    /// made from the same [`world`](Communicator::world). With `None`, which is the initial state, they make progress
+    /// only during the rank's calls.
     ///
-    /// A call that ends with pending operations lends them to the helper, and the next call takes them back. It waits
-    /// at most until the helper has moved what there is to move at that moment.
+    /// A call that ends with pending operations lends them to the helper, and the next call takes them back. That call
+    /// waits at most until the helper has moved what can be moved at that moment.
     pub fn lend_messages_to(self, helper: Option<Box<dyn Helper>>) {
         self.communicator.engine.lend_to(helper);
     }

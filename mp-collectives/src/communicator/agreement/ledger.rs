@@ -1,8 +1,8 @@
 //! A ledger in which the ranks of a communicator compare their collective calls, in the order of the calls.
 //!
-//! Every rank enters each of its calls in a ledger that all ranks can read, and goes on when all have entered the same
-//! call. Entering a call does not wait for other ranks, so a call that only begins an operation can do it. The
-//! comparison is done by any thread that needs the result, always of the oldest entry first.
+//! Every rank enters each of its calls in a ledger that all ranks can read, and goes on when all ranks have entered the
+//! same call. Entering a call does not wait for other ranks, so a call that only begins an operation can enter itself,
+//! too. The comparison is done by any thread that needs the result, always of the oldest entry first.
 //!
 //! The lines of each rank's MPB:
 //!
@@ -13,15 +13,15 @@
 //! R · T   the own last R entries in words                                   read by all, where they differ
 //! ```
 //!
-//! 1. An entry is written in words into the rank's own MPB. Then its number and digest are written into those of the
-//!    other ranks. An entry replaces the one R before it, when all have compared that one. Until then it waits in
-//!    private memory.
-//! 2. A rank compares an entry when all ranks have written theirs. If the digests differ, it reads the words of every
-//!    rank. All ranks find the same difference, because each of them compares all entries.
-//! 3. It publishes how many entries it has compared.
+//! 1. A rank writes the description of an entry into its own MPB. Then it writes the entry's number and digest into the
+//!    MPBs of the other ranks. An entry replaces the one R before it, once all ranks have compared that one. Until then
+//!    the new entry waits in private memory.
+//! 2. A rank compares an entry when all ranks have written theirs. If the digests differ, the rank reads the
+//!    descriptions of all ranks. All ranks find the same difference, because each of them compares all entries.
+//! 3. The rank publishes how many entries it has compared.
 //!
 //! A rank that has waited too long publishes which entries it has given up. A rank that comes later sees that, and
-//! gives up, too. A rank that comes at just that moment may miss it, and then wait in the operation itself for the
+//! gives up as well. A rank that comes at just that moment may miss it, and then waits in the operation itself for the
 //! ranks that have given up.
 
 use std::{
@@ -43,13 +43,13 @@ use crate::communicator::{
     point_to_point::Communicator,
 };
 
-/// R.
+/// The number of entries: R in the table above.
 const ENTRIES: usize = 32;
-/// T: an entry is in words as far as there is room.
+/// The number of lines for the description of an entry: T in the table above. Longer descriptions are shortened.
 const TEXT_LINES: usize = 16;
 const TEXT: usize = TEXT_LINES * 64 - size_of::<u64>();
 
-/// How long a thread waits before it looks again after a rank that has not opened the ledger.
+/// The time after which a thread looks again whether a rank has opened the ledger.
 const SLICE: Duration = Duration::from_millis(1);
 
 /// One rank's view of the collective calls of a communicator: see [`Joint::ledger`]. Clones refer to the same ledger,
@@ -69,15 +69,15 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Numbers of entries that were entered, that the others can see, and that were compared.
+    /// The numbers of entries that were entered, that the other ranks can see, and that were compared.
     entered: u64,
     posted: u64,
     compared: u64,
-    /// This rank's calls that were not yet compared.
+    /// This rank's calls that have not been compared yet.
     calls: VecDeque<Call>,
-    /// The results of entries that were not all the same, until they are asked for.
+    /// The results of entries that differ or could not be compared, until they are asked for.
     verdicts: HashMap<u64, Verdict>,
-    /// The first and the last of those given up in a row.
+    /// The first and the last entry of the latest sequence that was given up.
     given_up: Option<(u64, u64)>,
 }
 
@@ -96,7 +96,7 @@ pub struct Entered {
     call: Call,
 }
 
-/// The flag that must be set before an entry can be compared.
+/// The flag that must be set before more entries can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// The rank of the communicator that sets it.
@@ -108,7 +108,7 @@ pub struct Missing {
 }
 
 impl Ledger {
-    /// Opens the ledger. All ranks of the communicator open it; none waits for the others to do so.
+    /// Opens the ledger. All ranks of the communicator open it, without waiting for each other.
     pub(crate) fn open(joint: Joint<'_>) -> Result<Self> {
         let ranks = joint.communicator().size();
         let mpbs = Mpbs::lines(ranks * ENTRIES + 2 * ranks + ENTRIES * TEXT_LINES);
@@ -177,7 +177,7 @@ impl Shared {
         self.ranks() * (ENTRIES + 2) + Self::place(number) * TEXT_LINES
     }
 
-    /// Makes the entries for which there is room visible to the others.
+    /// Makes the entries for which there is room visible to the other ranks.
     fn post(&self, state: &mut State) -> Result<()> {
         let mpb = self.polled.mpb();
         while let Some(call) = state.calls.get((state.posted - state.compared) as usize)
@@ -199,7 +199,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns the flag of a rank that has to compare an older entry before this one can be posted.
+    /// Returns the flag of a rank that must compare an older entry before this one can be posted.
     fn no_room(&self, number: u64) -> Result<Option<Missing>> {
         let value = (number + 1).saturating_sub(ENTRIES as u64);
         self.first_below(value, |rank| self.compared_line(rank))
@@ -215,8 +215,8 @@ impl Shared {
         Ok(None)
     }
 
-    /// Posts and compares as much as possible. Returns what has to come before more can be done, or `None` if nothing
-    /// is left.
+    /// Posts and compares as many entries as possible. Returns the flag that must be set before more can be done, or
+    /// `None` if nothing is left to do.
     fn advance(&self, state: &mut State) -> Result<Option<Missing>> {
         loop {
             self.post(state)?;
@@ -290,7 +290,7 @@ impl Shared {
         Ok(Ok(calls))
     }
 
-    /// Records that this rank no longer waits for `missing` to come to this entry.
+    /// Records that this rank no longer waits for `missing` to make this entry.
     fn give_up(&self, number: u64, missing: usize) -> Result<()> {
         let mut state = self.lock();
         let from = match state.given_up {
@@ -307,8 +307,8 @@ impl Shared {
     }
 }
 
-/// Encodes it in one word: 40 bits for 1 + the last entry, 8 bits for the number of entries before it, and 16 bits for
-/// the missing rank.
+/// Encodes the entries that were given up in one word: 40 bits for 1 + the last entry, 8 bits for the number of entries
+/// before it, and 16 bits for the missing rank.
 fn given_up(from: u64, last: u64, missing: usize) -> u64 {
     (last + 1) << 24 | (last - from).min(0xff) << 16 | (missing as u64 & 0xffff)
 }
@@ -320,7 +320,7 @@ fn read_given_up(word: u64, number: u64) -> Option<usize> {
     (last.saturating_sub(before)..=last).contains(&number).then_some((word & 0xffff) as usize)
 }
 
-/// Returns the call in words, as far as there is room: long settings and names are truncated.
+/// Returns the encoded description of the call. Long settings and names are truncated to the available room.
 fn in_words(call: &Call) -> Vec<u8> {
     let mut call = call.clone();
     loop {
@@ -332,8 +332,8 @@ fn in_words(call: &Call) -> Vec<u8> {
 }
 
 impl Entered {
-    /// Returns what has to come before this entry can be compared, or `None` when all ranks have entered the same call.
-    /// Does not wait. If the result does not matter any more, there is no need to call this.
+    /// Returns the flag that must be set before this entry can be compared, or `None` when all ranks have entered the
+    /// same call. Does not wait. A caller that does not need the result need not call this.
     ///
     /// # Errors
     /// [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), [`RankMissing`](mp_core::ErrorKind::RankMissing) if another
@@ -367,7 +367,7 @@ impl Entered {
         Error::from(ErrorKind::RankMissing { rank, call: Box::new(self.call.clone()), limit })
     }
 
-    /// Waits until the entry is compared. The communicator's pending operations make progress meanwhile.
+    /// Waits until the entry is compared. Meanwhile the communicator's pending operations make progress.
     pub(crate) fn wait(&self, of: &Communicator) -> Result<()> {
         let (began, limit) = (Instant::now(), self.ledger.limit);
         let shared = &self.ledger.shared;
@@ -378,10 +378,10 @@ impl Entered {
                 shared.give_up(self.number, missing.rank)?;
                 return Err(self.not_come(missing.rank));
             }
-            // A rank that dropped its communicators before its first call never opens the ledger.
+            // A rank that dropped its communicators before its first call will never open the ledger.
             let there = shared.polled.mpb().has_opened(missing.rank);
             if !there && let Err(ended) = of.still_there(missing.rank) {
-                // It may have come, and gone, since it was missing.
+                // The rank may have made its entry and left since it was found missing.
                 match self.look()? {
                     Some(still) if still.rank == missing.rank => return Err(ended),
                     _ => continue,
@@ -412,8 +412,8 @@ impl Entered {
 }
 
 impl Joint<'_> {
-    /// Returns the ledger in which ranks compare their collective calls, for calls that only begin an operation. `None`
-    /// if they do not compare them, or if there is only one rank.
+    /// Returns the ledger in which ranks compare their collective calls, for calls that only begin an operation.
+    /// Returns `None` if the ranks do not compare their calls, or if there is only one rank.
     ///
     /// # Errors
     /// [`Segment`](mp_core::ErrorKind::Segment) for lack of memory.
@@ -440,7 +440,7 @@ impl Joint<'_> {
     /// ranks must make this check before the same calls. They wait for each other in it, even before operations that
     /// would not wait for all ranks by themselves.
     ///
-    /// With a limit, a rank that has not come in time is named in the error. It gets that error, too, when it comes.
+    /// With a limit, the error names a rank that has not come in time. When that rank comes, it gets the error, too.
     ///
     /// ```
     /// use onchip::communicator::{Call, Communicator};

@@ -1,24 +1,24 @@
 //! What the surviving ranks of a communicator do about lost ranks (User Level Failure Mitigation).
 //!
-//! **Revoking.** The rank sets a word on the board (`board.rs`). Then it changes the world's news and marks all MPBs
-//! whose names have the communicator's prefix, so that waits for their flags end as they do after a death. A rank that
-//! opens such MPBs looks at the news afterwards: either it opened them before they were marked, or it sees the news.
-//! All waits of communicators end when the news changes, so a revocation reaches ranks that no channel leads to.
-//! A rank that finds that a communicator is revoked and that not all ranks were told tells them, because the rank that
-//! revoked it may be dead. Each rank fails what it has pending there. The rest of a message that is partly sent is
-//! copied into the engine, because messages of other communicators follow it. The receiver drops what arrives. If the
-//! message has a number, the receiver answers with an `ACK` that says so, since the sender may have dropped the
-//! communicator. The number of a send that was revoked is given to no other send, because its receiver may still answer
-//! it.
-//!
+//! **Revoking.** The rank that revokes sets a word on the board (`board.rs`). Then it changes the world's news and
+//! marks all MPBs whose names have the communicator's prefix, so that waits for their flags end as they do after a
+//! death. A rank that opens such MPBs looks at the news afterwards: either it opened them before they were marked, or
+//! it sees the news. All waits of communicators end when the news changes, so a revocation also reaches ranks to which
+//! no channel leads. The rank that revoked may die before it has notified all ranks; a rank that finds such a
+//! revocation completes it. Each rank fails its pending operations in that communicator. The rest of a message that is
+//! partly sent is copied into the engine, because messages of other communicators follow it. The receiver drops what
+//! arrives. If the message has a number, the receiver answers with an `ACK` that says so, since the sender may have
+//! dropped the communicator. The number of a send that was revoked is not used again, because its receiver may still
+//! answer it.
 //! **Deciding.** `agree` and `shrink` are one decision each (`mp_core::memory::Consensus`): on the flags and the
 //! acknowledged deaths, or on the group and an unused context. A rank is gone if it was lost, has ended, or has dropped
 //! the communicator. A shrunk communicator uses the same channels, and its collective operations open MPBs of their
 //! own.
 //!
 //! **Not implemented** is the replacement of a lost rank (MPI's spawning). The survivors would have to open new
-//! channels of a name with a rank number that has ended, which names and rolls of channels count as gone. A generation
-//! in the rank's number would provide that; the burial, the pairing of names and the contexts need no change.
+//! channels of a name with the number of a rank that has ended, and names and rolls of channels count that number as
+//! gone. A generation in the rank's number would solve that; the burial, the pairing of names and the contexts need no
+//! change.
 
 use mp_core::{Call, Callers, Calls, ErrorKind, Rank, Result};
 
@@ -39,15 +39,15 @@ pub struct Agreement {
     pub unacknowledged: Vec<usize>,
 }
 
-/// What ranks call that decide something.
+/// The calls by which ranks decide something.
 const AGREE: u64 = 1;
 const SHRINK: u64 = 2;
 
-/// What was decided.
+/// The result of a decision.
 struct Decision {
     flag: u64,
     context: u64,
-    /// The members that had contributed and were there.
+    /// The members that had contributed and were not gone.
     group: Vec<usize>,
     unacknowledged: Vec<usize>,
 }
@@ -105,7 +105,7 @@ impl Communicator {
     ///             let first = world.receive::<u8>(ANY_SOURCE, 1).unwrap_err();
     ///             assert!(matches!(first.kind(), ErrorKind::PeerLost { rank: 2, .. }));
     ///             assert_eq!(world.acknowledge(), [2]);
-    ///             // So that rank 1 does not send before.
+    ///             // Rank 1 must not send before the loss is acknowledged.
     ///             world.send(&[0u8], 1, 0)?;
     ///             assert_eq!(world.receive::<u8>(ANY_SOURCE, 1)?.0, 7);
     ///         }
@@ -138,7 +138,7 @@ impl Communicator {
     /// operations fail, too. A receive whose message has begun to arrive still gets it. Messages that were not received
     /// are dropped. `shrink` and [`agree`](Self::agree) continue to work.
     ///
-    /// When this returns, all ranks have been told, whatever happens to this rank afterwards.
+    /// When this returns, all ranks have been notified, whatever happens to this rank afterwards.
     ///
     /// ```
     /// use onchip::{Communicator, ErrorKind};
@@ -148,11 +148,11 @@ impl Communicator {
     ///     if world.rank() == 2 {
     ///         world.revoke()?;
     ///     }
-    ///     // Nobody sends anything.
+    ///     // No rank sends anything.
     ///     let failed = world.receive::<u8>((rank.id() + 1) % 3, 1).unwrap_err();
     ///     assert!(matches!(failed.kind(), ErrorKind::Revoked { .. }));
     ///     assert!(world.is_revoked());
-    ///     // All are still there.
+    ///     // All ranks are still there.
     ///     let again = world.shrink()?;
     ///     assert_eq!(again.size(), 3);
     ///     Ok(())
@@ -190,13 +190,13 @@ impl Communicator {
     ///     if world.rank() == 1 {
     ///         panic!("on purpose");
     ///     }
-    ///     // A ring, until somebody finds a neighbour lost.
+    ///     // The ranks send around a ring until one of them finds a neighbour lost.
     ///     let (left, right) = ((rank.id() + 3) % 4, (rank.id() + 1) % 4);
     ///     let went = world.send(&[rank.id()], right, 0).and_then(|()| world.receive::<usize>(left, 0));
     ///     if went.is_err() {
     ///         world.revoke()?;
     ///     }
-    ///     // Whoever was not concerned joins the others here.
+    ///     // Ranks without a lost neighbour join the others here.
     ///     let survivors = world.shrink()?;
     ///     assert_eq!(survivors.size(), 3);
     ///     assert_eq!(survivors.world_rank(1)?, 2);
@@ -211,7 +211,7 @@ impl Communicator {
     /// [`Segment`](mp_core::ErrorKind::Segment) for lack of memory, or when the world's memory is broken.
     pub fn shrink(&self) -> Result<Self> {
         let Decision { context, group, .. } = self.decide(SHRINK, u64::MAX)?;
-        // Twice as many are told apart: see `Stream`.
+        // A context has one more bit in messages, which distinguishes the streams: see `Stream`.
         let Some(context) = u32::try_from(context).ok().filter(|&context| context < 1 << 31) else {
             return Err(bad_call(
                 "no numbers for further communicators are left in this world: drop or reuse communicators earlier",
@@ -234,7 +234,7 @@ impl Communicator {
     ///     if world.rank() == 2 {
     ///         panic!("on purpose");
     ///     }
-    ///     // Whether all have got so far.
+    ///     // The flag says whether all ranks have come so far.
     ///     let agreed = world.agree(u64::from(world.rank() == 0))?;
     ///     assert_eq!((agreed.flag, agreed.unacknowledged), (0, vec![2]));
     ///     world.acknowledge();

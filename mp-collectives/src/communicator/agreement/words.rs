@@ -1,8 +1,8 @@
-//! The words in which ranks say what they contribute to a decision, and what they propose.
+//! The words in which ranks contribute to a decision and propose its result.
 
-/// A contribution consists of the call, the flag, the first unused context, and the set of acknowledged ranks. A
-/// proposal consists of the flag, the context, and the sets of the ranks that go on, of those among them that called
-/// `shrink`, and of those that are lost and not acknowledged.
+/// Returns the numbers of words in a contribution and in a proposal. A contribution consists of the call, the flag, the
+/// first unused context, and the set of acknowledged ranks. A proposal consists of the flag, the context, and the sets
+/// of the ranks that go on, of those among them that called `shrink`, and of those that are lost and not acknowledged.
 pub(crate) fn words_of(members: usize) -> (usize, usize) {
     let set = set_words(members);
     (3 + set, 2 + 3 * set)

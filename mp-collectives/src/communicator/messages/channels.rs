@@ -4,7 +4,7 @@ use mp_core::{Channel, Rank, Result, names::Namespace};
 
 use crate::communicator::messages::wire::{CHUNK, LINES, chunks};
 
-/// Returns the names of the channel of lines and of that of chunks, for one set of communicators.
+/// Returns the names of the two channels, of lines and of chunks, of one set of communicators.
 pub(crate) fn names(serial: u64) -> [String; 2] {
     ["lines", "chunks"].map(|channel| format!("communicator {serial}: {channel}"))
 }

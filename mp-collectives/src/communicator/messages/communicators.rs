@@ -1,11 +1,11 @@
-//! What messages are for, as reports tell it. The texts are made only when a wait is recorded.
+//! Descriptions of messages for reports. The texts are made only when a wait is recorded.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::communicator::{members::Members, messages::store::Pattern};
 
-/// The communicators of an engine, by context, as far as they are not dropped. Those who wait in a channel of the
-/// engine find here what their messages are for.
+/// The communicators of an engine that are not dropped, by context. Threads that wait in a channel of the engine look
+/// up here what their messages are for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Communicators(Arc<Mutex<ByContext>>);
 
@@ -23,7 +23,7 @@ impl Communicators {
         all.iter().find(|(other, _)| *other == context)?.1.upgrade()
     }
 
-    /// Returns the text of a receive, or of another call that `verb` names.
+    /// Returns the description of a receive, or of another call named by `verb`.
     pub(crate) fn receive(&self, verb: &str, pattern: Pattern) -> Option<String> {
         let members = self.members(pattern.context() >> 1)?;
         let tag = pattern.tag().map_or("any tag".to_owned(), |tag| format!("tag {tag}"));
@@ -31,7 +31,7 @@ impl Communicators {
         Some(told(&members, pattern.context(), format!("{verb} of {tag} from {from}")))
     }
 
-    /// Returns the text of a send to a rank of the world, whose tag may not be known.
+    /// Returns the description of a send to a rank of the world. The tag may be unknown.
     pub(crate) fn send(&self, context: u32, tag: Option<u32>, to: u32) -> Option<String> {
         let members = self.members(context >> 1)?;
         let tag = tag.map_or(String::new(), |tag| format!(" of tag {tag}"));
@@ -39,11 +39,11 @@ impl Communicators {
     }
 }
 
-/// In a message's context: it is one of a joint operation.
+/// The bit in a message's context that marks messages of a joint operation.
 const TOGETHER: u32 = 1;
 
-/// Returns the text of a call in the communicator of these members. What is known of a joint operation stands in place
-/// of its messages.
+/// Returns the description of a call in the communicator of these members. For messages of a joint operation, it
+/// describes the operation instead, if that is known.
 fn told(members: &Members, context: u32, call: String) -> String {
     let title = &members.title;
     if context & TOGETHER == 0 {

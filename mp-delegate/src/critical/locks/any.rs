@@ -12,7 +12,7 @@ use crate::critical::{
     stop::Stop,
 };
 
-/// Does something with a lock of any kind.
+/// Evaluates an expression with a lock of any kind.
 macro_rules! with_lock {
     ($any:expr, $lock:ident => $what:expr) => {
         match $any {

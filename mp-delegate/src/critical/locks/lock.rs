@@ -1,4 +1,4 @@
-//! What all locks do, and how a seat takes one and gives it up where ranks may die.
+//! The operations of all locks, and how a seat takes a lock and gives it up where ranks may die.
 
 use crate::critical::{
     heal::{Ward, heal},
@@ -135,8 +135,8 @@ fn given_up<S: Mortal>(site: &S, me: Seat, stop: Stop) -> Stop {
     stop
 }
 
-/// Gives up a lock that [`go`] could not give up. Does not report a broken lock: the next seat that takes it finds
-/// that.
+/// Gives up a lock that [`go`] could not give up. Does not report a broken lock, because the next seat that takes it
+/// will find that.
 #[cold]
 #[inline(never)]
 pub(in crate::critical) fn hand_over<S: Mortal, L: Lock>(lock: &L, site: &S, me: Seat) {

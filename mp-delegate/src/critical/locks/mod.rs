@@ -1,8 +1,8 @@
-//! Locks: each rank executes the operations that it asks for, one rank after another.
+//! Locks: each rank executes its own operations, one rank after another.
 //!
 //! A try takes the last place of an empty queue by a compare-and-swap, and otherwise no place. A wait with a limit
-//! tries again and again: it leaves nothing behind when it gives up, but others overtake it. Words that name nodes also
-//! number the nodes' uses, so that a node that has come back is not taken for one that was never gone.
+//! tries again and again: it leaves nothing behind when it gives up, but other seats overtake it. Words that name nodes
+//! also number the nodes' uses, so that a node that has been used again is not taken for its earlier use.
 
 mod any;
 pub(super) mod clh;

@@ -23,7 +23,7 @@ pub(in crate::critical) fn held(own: &impl AnyWord, me: Seat) -> u64 {
 /// Returns the word of a seat that takes over a node, whose previous use was `named` in the tail.
 #[inline(always)]
 pub(in crate::critical) fn taken_over(named: u64) -> u64 {
-    // The node does not fill its bits, and the number wraps at the word's end: nothing carries.
+    // The node is less than its bits can hold, and the number wraps at the end of the word, so nothing carries.
     named.wrapping_add(USE) + 1
 }
 
@@ -38,8 +38,8 @@ mod tests {
     use super::*;
     use crate::critical::heal::CLOSED;
 
-    /// A node goes from seat to seat and is used as often as there are numbers. No two of the words for it in the tail
-    /// are equal, and none is that of another node.
+    /// A node is used once for each number, by different seats. No two of the words for it in the tail are equal, and
+    /// none is that of another node.
     #[test]
     fn each_use_of_a_node_has_its_own_word() {
         for node in [0, 1, MOST_SEATS - 1, MOST_SEATS] {
