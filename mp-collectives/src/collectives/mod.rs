@@ -207,7 +207,7 @@ impl Communicator {
     /// other rank is its own block.
     ///
     /// # Errors
-    /// See [above](crate::collectives#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is
+    /// See [above](crate::collectives#errors). [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank) when there is
     /// no such root. Also fails when the blocks do not fit the buffers.
     #[inline]
     pub fn gather<T: Plain>(
@@ -233,7 +233,7 @@ impl Communicator {
     /// and the buffer of any other rank receives its own block.
     ///
     /// # Errors
-    /// See [above](crate::collectives#errors). [`NoSuchRank`](crate::communicator::ErrorKind::NoSuchRank) when there is
+    /// See [above](crate::collectives#errors). [`NoSuchRank`](mp_core::ErrorKind::NoSuchRank) when there is
     /// no such root. Also fails when the blocks do not fit the buffers.
     #[inline]
     pub fn scatter<T: Plain, A>(
