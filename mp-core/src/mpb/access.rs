@@ -1,4 +1,4 @@
-//! What an algorithm sees of MPBs: of those of a world, and of those that a simulator has.
+//! The interface through which an algorithm uses MPBs: those of a world, or those of a simulator.
 
 use std::{
     future::Future,
@@ -10,7 +10,7 @@ use std::{
 use super::Line;
 use crate::plain::Plain;
 
-/// The bit of a flag beside which there is something new: see [`MpbAccess::announce_news`].
+/// The bit of a flag which says that there is something new beside the flag: see [`MpbAccess::announce_news`].
 pub const NEWS: u64 = 1 << 63;
 
 /// The number of bytes of a flag.
@@ -164,8 +164,8 @@ pub trait MpbAccess {
         }
     }
 
-    /// Returns a mark of the call that the rank is in, in the upper 31 bits, where ranks compare their calls. The mark
-    /// is to be in the value of flags whose numbers have 32 bits.
+    /// Returns a mark, in the upper 31 bits, of the call that the rank is in. The mark is 0 where ranks don't compare
+    /// their calls. Algorithms add it to the values of flags that need only the lower 32 bits.
     fn mark(&self) -> u64 {
         0
     }
@@ -176,8 +176,8 @@ pub trait MpbAccess {
         Ok(())
     }
 
-    /// Does what [`set_flag`](Self::set_flag) does, for a flag that also shows what the rank calls, where ranks compare
-    /// their calls.
+    /// Does what [`set_flag`](Self::set_flag) does. Where ranks compare their calls, the flag also shows what this rank
+    /// calls.
     fn announce(
         &mut self,
         flag: Line,
@@ -186,8 +186,8 @@ pub trait MpbAccess {
         self.set_flag(flag, value)
     }
 
-    /// Does what [`announce`](Self::announce) does, with a value below [`NEWS`]. That bit is added when the rank shows
-    /// something that it had not shown with its last flags: the rank that sees the flag then compares.
+    /// Does what [`announce`](Self::announce) does, with a value below [`NEWS`]. The `NEWS` bit is added if the rank
+    /// shows something that its last flags did not show. The rank that sees the bit then compares the calls.
     fn announce_news(
         &mut self,
         flag: Line,
@@ -206,8 +206,8 @@ pub trait MpbAccess {
     /// Reads a flag of the own MPB.
     fn flag(&mut self, line: usize) -> impl Future<Output = Result<u64, Self::Error>>;
 
-    /// Waits until a flag of the own MPB has a value for which `reached` is true, and returns it. Values that are
-    /// overwritten before they are looked at are not seen.
+    /// Waits until a flag of the own MPB has a value for which `reached` is true, and returns that value. The call does
+    /// not see values that are overwritten before it looks at them.
     fn wait_flag(
         &mut self,
         line: usize,
@@ -226,8 +226,8 @@ pub trait MpbAccess {
         self.wait_flag(line, reached)
     }
 
-    /// Sets the flag in this line of every other MPB. This is for ranks that are released at the same time, where
-    /// waking them is the main cost.
+    /// Sets the flag in this line of every other MPB. Use this for ranks that are released at the same time, because
+    /// waking them one by one would be the main cost.
     fn set_flags(
         &mut self,
         line: usize,
@@ -299,30 +299,30 @@ pub trait MpbAccess {
 }
 
 /// Interrupting other ranks, and seeing which ranks have interrupted this one, as the SCC's global interrupt controller
-/// does (thesis, sections 2.3 and 3.2.1). Neither waits.
+/// does (thesis, sections 2.3 and 3.2.1). No method waits.
 ///
-/// Waiting for interrupts is not part of it, because an algorithm must not decide how its rank waits: a simulated core
-/// waits in its only thread, and a rank of a world has an [`Attendant`](super::Attendant) for it.
+/// Waiting for interrupts is not part of this trait, because an algorithm must not decide how its rank waits: a
+/// simulated core waits in its only thread, and a rank of a world has an [`Attendant`](super::Attendant) for it.
 pub trait Interrupts: MpbAccess {
     /// Interrupts ranks, all at once where the machine can. A rank that takes the interrupt sees everything that this
-    /// one had put before. It may be this rank itself.
+    /// rank had put before. A rank may interrupt itself.
     ///
     /// # Errors
-    /// If there is no such rank; then none is interrupted.
+    /// If one of the ranks does not exist. Then no rank is interrupted.
     fn interrupt(
         &mut self,
         ranks: impl Iterator<Item = usize> + Clone,
     ) -> impl Future<Output = Result<(), Self::Error>>;
 
-    /// Takes the interrupts that have come, and adds the ranks that they are from to `sources`. Several from one rank
-    /// that were not taken yet are one, as in the controller's status register.
+    /// Takes the interrupts that have come, and adds the ranks that sent them to `sources`. Several interrupts from one
+    /// rank that were not taken yet count as one, as in the controller's status register.
     fn take_interrupts(
         &mut self,
         sources: &mut Vec<usize>,
     ) -> impl Future<Output = Result<(), Self::Error>>;
 
-    /// Sets a flag whose owner may be waiting for it while it waits for interrupts as well. Where that owner looks
-    /// again and again, this is just [`set_flag`](MpbAccess::set_flag).
+    /// Sets a flag whose owner may be waiting for both this flag and interrupts. If owners poll, this is the same as
+    /// [`set_flag`](MpbAccess::set_flag).
     fn answer(&mut self, flag: Line, value: u64) -> impl Future<Output = Result<(), Self::Error>> {
         self.set_flag(flag, value)
     }
@@ -331,7 +331,7 @@ pub trait Interrupts: MpbAccess {
 /// Runs an algorithm whose operations block inside `poll`, in the calling thread. On an [`Mpb`](super::Mpb) a single
 /// `poll` runs it from beginning to end, without a waker, an allocation or dynamic dispatch.
 ///
-/// A future that is not ready after all is polled again and again; that is right, but keeps the core busy.
+/// If the future is not ready, it is polled again and again. This is correct, but keeps the core busy.
 #[inline(always)]
 pub fn complete<F: Future>(algorithm: F) -> F::Output {
     let mut algorithm = pin!(algorithm);

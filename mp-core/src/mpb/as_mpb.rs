@@ -1,8 +1,8 @@
 //! [`MpbAccess`] of the MPBs of a world.
 //!
-//! An operation is done when it is called, and its future is ready at once. An error is one word, kept off the hot
-//! path. With futures that did their work when they were polled, and errors of a hundred bytes, the same code took 55
-//! ns for 8 bytes instead of 17.
+//! An operation is done when it is called, and its future is ready at once. An error is one word. With futures that
+//! did their work when they were polled, and errors of a hundred bytes, the same code took 55 ns for 8 bytes instead of
+//! 17.
 
 use std::future::{Future, ready};
 
@@ -18,8 +18,8 @@ pub trait AsMpb {
     /// Returns the MPBs.
     fn as_mpb(&self) -> &Mpb;
 
-    /// Waits for a flag that only rank `setter` sets, if there is one; `together` if it is set by
-    /// [`Mpb::set_flags`]. By default, the call blocks.
+    /// Waits for a flag. `setter` is the only rank that sets the flag, if there is one. `together` is true if the flag
+    /// is set by [`Mpb::set_flags`]. By default, the call blocks.
     #[inline(always)]
     fn wait(
         &self,
@@ -31,8 +31,8 @@ pub trait AsMpb {
         ready(self.as_mpb().wait_in(None, setter, line, reached, together))
     }
 
-    /// Waits for a flag that only rank `setter` sets, after `before`, and returns the result of `then` of its value.
-    /// By default, the call blocks.
+    /// Waits for a flag that only rank `setter` sets, unless `before` is an error. Returns the result of `then`, which
+    /// gets the flag's value. By default, the call blocks.
     #[inline(always)]
     fn wait_between(
         &self,
@@ -101,7 +101,7 @@ impl AsMpb for Mpb {
     }
 }
 
-/// For threads that use the same MPBs at the same time.
+/// Lets several threads use the same MPBs at the same time.
 impl AsMpb for &Mpb {
     #[inline(always)]
     fn as_mpb(&self) -> &Mpb {

@@ -4,34 +4,34 @@
 //! The words, which are all zeros at first:
 //!
 //! ```text
-//! 1            which round was decided last, and by whom       set by whoever is first
-//! for each member, for even rounds and for odd ones:
-//!   1 + C      the round, and what the member contributes      set by the member
-//!   P          what it proposes as the decision                set by the member
+//! 1            the last decided round, and the decider         set by the first proposer for each member, for even
+//! rounds and for odd rounds: 1 + C      the round, and the member's contribution        set by the member P
+//! the decision that the member proposes           set by the member
 //! ```
 //!
-//! 1. A member writes its contribution, then the round before it.
-//! 2. When every member has contributed or is gone, it proposes what follows from the contributions. It tries to make
-//!    that the decision by a compare-and-swap of the first word. There is one decision: the proposal of the member that
-//!    was first. The other members may have seen other contributions and deaths.
-//! 3. All members read the proposal of that member. The proposal stays in place, even if the member is dead by now.
+//! 1. A member writes its contribution, and after that the round's number in front of it.
+//! 2. When every member has contributed or is gone, the member writes a proposal that follows from the contributions.
+//!    It tries to make the proposal the decision by a compare-and-swap of the first word. There is one decision: that
+//!    of the first member to succeed. Other proposals may differ, because other members may have seen other
+//!    contributions and deaths.
+//! 3. All members read the proposal of the first member. It stays in place, even if that member is dead by now.
 //!
-//! There is no leader, so no leader has to be replaced. A member that dies before step 2 has decided nothing, and one
-//! that dies after it has decided for all.
+//! There is no leader, so no leader has to be replaced. A member that dies before its compare-and-swap has decided
+//! nothing. A member that dies after a successful one has decided for all.
 //!
-//! The words of a round are overwritten two rounds later. By then the round between has been decided. All members that
-//! were not gone have contributed to that round, which they do only after they have read the earlier decision.
+//! The words of a round are overwritten two rounds later. By then, the next round has been decided. All members that
+//! were not gone have contributed to that next round, and they do so only after they have read the earlier decision.
 
 use crate::word::Word;
 
-/// A round's number, from 1, stands above the place of the member that decided it.
+/// The width of the deciding member's number in the first word. The round's number, from 1, is above it.
 const PLACE_BITS: u32 = 16;
 
 /// Decisions that the members of a [region](super::region::Region) make together, round by round, even if some of them
-/// die meanwhile. This is one member's view of the words that it takes.
+/// die meanwhile. This type is one member's view of the words that the decisions need.
 ///
 /// Each member contributes to a round. A member that finds that all others have contributed, or are gone, proposes what
-/// follows from the contributions. The first proposal is the decision, at all members that live to see it.
+/// follows from the contributions. The first proposal is the decision for all members that live to see it.
 ///
 /// ```
 /// use onchip::World;
@@ -56,9 +56,9 @@ pub struct Consensus<'a> {
     words: &'a [Word],
     members: usize,
     me: usize,
-    /// Words of a contribution.
+    /// The number of words of a contribution.
     contribution: usize,
-    /// Words of a proposal.
+    /// The number of words of a proposal.
     proposal: usize,
 }
 
@@ -69,7 +69,8 @@ impl<'a> Consensus<'a> {
         1 + members * 2 * (1 + contribution + proposal)
     }
 
-    /// Makes the view of member `me`, over as many words as [`words`](Self::words) returns. `None` if there are fewer.
+    /// Makes the view of member `me` of at least as many words as [`words`](Self::words) returns. Returns `None` if
+    /// there are fewer words, or if there is no such member.
     pub fn new(
         words: &'a [Word],
         (members, me): (usize, usize),
@@ -86,27 +87,27 @@ impl<'a> Consensus<'a> {
         &self.words[first..first + length]
     }
 
-    /// Contributes to a round, once. Rounds begin with 1. Each member contributes to each round in order, after it has
-    /// seen the decision of the round before.
+    /// Contributes to a round. Rounds begin with 1. Each member must contribute exactly once to each round, in order,
+    /// and only after it has seen the decision of the round before.
     pub fn contribute(&self, round: u64, contribution: &[u64]) {
         let area = self.area(self.me, round);
         for (word, &value) in area[1..=self.contribution].iter().zip(contribution) {
             word.store_relaxed(value);
         }
-        // After the contribution: pairs with the `load` in `contribution_of`.
+        // This store comes after those of the contribution: it pairs with the `load` in `contribution_of`.
         area[0].store(round);
     }
 
     fn contribution_of(&self, member: usize, round: u64) -> Option<Vec<u64>> {
         let area = self.area(member, round);
-        // Sees the contribution: pairs with the `store` in `contribute`.
+        // A member that sees the round also sees the contribution: this pairs with the `store` in `contribute`.
         (area[0].load() == round)
             .then(|| area[1..=self.contribution].iter().map(Word::load_relaxed).collect())
     }
 
-    /// Returns what was decided in a round, if it was.
+    /// Returns the decision of a round, if it was the last to be decided.
     pub fn decision(&self, round: u64) -> Option<Vec<u64>> {
-        // Sees the proposal: pairs with the `exchange` in `decide`.
+        // A member that sees the decision also sees the proposal: this pairs with the `exchange` in `decide`.
         let decided = self.words[0].load();
         let by = (decided & ((1 << PLACE_BITS) - 1)) as usize;
         if decided >> PLACE_BITS != round || by >= self.members {
@@ -117,15 +118,15 @@ impl<'a> Consensus<'a> {
     }
 
     /// Returns the decision of a round to which this member has contributed, or `None` while contributions are missing
-    /// from members that are not gone. `propose` returns what follows from the members' contributions, where `None`
-    /// stands for a member that is gone.
+    /// from members that are not gone. `propose` returns what follows from the members' contributions, among which
+    /// `None` stands for a member that is gone.
     pub fn decide(
         &self,
         round: u64,
         gone: impl Fn(usize) -> bool,
         propose: impl FnOnce(&[Option<Vec<u64>>]) -> Vec<u64>,
     ) -> Option<Vec<u64>> {
-        // First of all: if another one decides meanwhile, the exchange below fails.
+        // Load this first, so that the exchange below fails if another member decides meanwhile.
         let before = self.words[0].load();
         if let Some(decision) = self.decision(round) {
             return Some(decision);
@@ -142,7 +143,8 @@ impl<'a> Consensus<'a> {
         for (word, value) in area.iter().zip(propose(&contributions)) {
             word.store_relaxed(value);
         }
-        // After the proposal: pairs with the `load` in `decision`. Where another one was first, this fails.
+        // The exchange comes after the stores of the proposal: it pairs with the `load` in `decision`. It fails if
+        // another member was first.
         let _ = self.words[0].compare_exchange(before, round << PLACE_BITS | self.me as u64);
         self.decision(round)
     }
@@ -171,7 +173,7 @@ mod tests {
             of(0).contribute(round, &[round]);
             of(1).contribute(round, &[10 * round]);
             assert_eq!(of(0).decide(round, nobody, sum), None);
-            // Member 1 takes member 2 for gone, which is not heard of by the others.
+            // Member 1 considers member 2 gone, but the others do not.
             assert_eq!(of(1).decide(round, |member| member == 2, sum), Some(vec![11 * round, 2]));
             of(2).contribute(round, &[100]);
             assert_eq!(of(2).decide(round, nobody, sum), Some(vec![11 * round, 2]));
@@ -206,7 +208,7 @@ mod model {
         explore(2, move || {
             let words: Rc<Vec<Word>> =
                 Rc::new((0..Consensus::words(members, 1, 1)).map(|_| Word::new(0)).collect());
-            // By who buries it, and where all sleep.
+            // The first word says that member 0 is dead. All members sleep on the second.
             let dead = Rc::new((AtomicU32::new(0), Futex::new()));
             let run = move |me: usize, words: &[Word], (dead, bell): &(AtomicU32, Futex)| {
                 let of = Consensus::new(words, (members, me), 1, 1).unwrap();
@@ -226,7 +228,7 @@ mod model {
                         }
                     };
                     bell.advance_and_wake();
-                    // All who live were heard.
+                    // The decision includes the contributions of all living members.
                     let living = (1 << members) - 2;
                     assert_eq!(decision & living, living, "{decision:b}");
                     assert!(decision & 1 << me != 0 && decision >> members == 0, "{decision:b}");
@@ -257,7 +259,7 @@ mod model {
         });
     }
 
-    /// Two stores for each contribution, one for a proposal, one to decide.
+    /// Each round has four stores: two for the contribution, one for the proposal, and one to decide.
     #[test]
     fn model_two_decide_alike_whenever_one_dies() {
         for stores in 0..=8 {

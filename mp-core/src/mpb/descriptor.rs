@@ -1,11 +1,11 @@
 //! The MPBs of one name in the segment.
 //!
 //! The MPBs that several ranks open by one name are one block of the heap: a [`Descriptor`], a [`Side`] for each
-//! member, and the buffers. They are a [named](crate::named) object. If they [grow](super::Mpbs::growing_from), this
-//! block has only the first lines, and the [others](super::lines) are a second block.
+//! member, and the buffers. They are a [named](crate::named) object. If the MPBs [grow](super::Mpbs::growing_from),
+//! this block has only the near lines, and the [far lines](super::lines) lie in a second block.
 //!
-//! Members are numbered by their places in the list that all of them name. The sets in the descriptor are of the
-//! world's ranks.
+//! A member's number is its place in the list of ranks that all members name. The sets in the descriptor contain
+//! numbers of ranks in the world.
 
 use std::ptr::NonNull;
 
@@ -32,24 +32,25 @@ use crate::{
 pub(crate) struct Descriptor {
     title: Title,
     lines: AtomicU64,
-    /// The number of lines that are in this block.
+    /// The number of each rank's lines in this block.
     near: AtomicU64,
-    /// The word proposed by the rank that made them.
+    /// The word proposed by the rank that made the MPBs.
     pub(super) agreed: AtomicU64,
-    /// What a rank with different settings asked for; 0 for none.
+    /// The number of lines that a rank with different settings asked for; 0 if there is no such rank.
     other: AtomicU64,
     other_near: AtomicU64,
-    /// The members that that rank named.
+    /// The members that the rank with different settings named.
     others: RankSet,
     pub(super) members: Members,
-    /// Members that will not send any more interrupts that a rank waits for: they may go.
+    /// Members that will send no interrupt any more that a rank waits for. They may close their MPBs.
     pub(super) farewells: RankSet,
-    /// 1 + the member for whose loss the others have given up the contents, or that has revoked them; 0 for none.
+    /// 1 + the member because of whose loss the other members have given up the contents, or the member that has
+    /// revoked the MPBs; 0 if there is none.
     given_up: AtomicU32,
-    /// What a waiting rank must know: the number of members that are gone, [`LOST`], [`MISMATCH`], [`GIVEN_UP`]. It is
-    /// hardly ever written, so looking at it costs a hit in the first-level cache.
+    /// What a waiting rank must know: the number of members that are gone, and the bits [`LOST`], [`MISMATCH`] and
+    /// [`GIVEN_UP`]. It is hardly ever written, so a look at it usually hits the first-level cache.
     ends: CachePadded<AtomicU32>,
-    /// The bell of all members that sleep until they are released together. Its value means nothing.
+    /// The common bell, on which members sleep that are released together. Its value has no meaning.
     pub(super) bell: CachePadded<Futex>,
 }
 
@@ -60,7 +61,7 @@ unsafe impl Shared for Descriptor {}
 pub(super) const LOST: u32 = 1 << 31;
 /// In `ends`: a rank wanted different MPBs.
 pub(super) const MISMATCH: u32 = 1 << 30;
-/// In `ends`: they are given up.
+/// In `ends`: the contents are given up.
 pub(super) const GIVEN_UP: u32 = 1 << 29;
 
 /// The structure in front of the buffers for each member.
@@ -75,7 +76,7 @@ pub(super) struct Side {
 #[repr(C)]
 pub(super) struct Seat {
     pub(super) mark: Mark,
-    /// Its number in the world.
+    /// The member's number in the world.
     rank: AtomicU32,
 }
 
@@ -83,7 +84,7 @@ pub(super) struct Seat {
 #[derive(Clone, Debug)]
 pub(crate) struct Outline {
     pub(crate) name: String,
-    /// The members that have not closed them and have not ended, as ranks of the world.
+    /// The members that have neither closed the MPBs nor ended, as ranks of the world.
     pub(crate) present: Vec<u32>,
 }
 
@@ -93,7 +94,7 @@ impl Descriptor {
         Outline { name: self.title.name(), present: self.members.present() }
     }
 
-    /// Returns whether every rank is there and wants the same.
+    /// Returns whether no member is gone, all members want the same, and the contents are not given up.
     #[inline(always)]
     pub(super) fn all_there(&self) -> bool {
         self.ends() == 0
@@ -102,22 +103,22 @@ impl Descriptor {
     /// Returns a word that changes whenever a rank leaves.
     #[inline(always)]
     pub(super) fn ends(&self) -> u32 {
-        // Acquire: pairs with the Release in `tell_ends`, so that a look after this one sees the
-        // flags that a rank had set before it went.
+        // Acquire: pairs with the Release in `tell_ends`, so that a later look at a flag sees what a rank had set
+        // before it left.
         self.ends.load(Ordering::Acquire)
     }
 
-    /// Updates `ends`. Must be called after a change, under the heap's lock.
+    /// Updates `ends` after a change of the other fields. Must be called under the heap's lock.
     fn tell_ends(&self) {
         let lost = if self.members.lost.first().is_some() { LOST } else { 0 };
         let mismatch = if self.other.load(Ordering::Relaxed) != 0 { MISMATCH } else { 0 };
         let given_up = if self.given_up().is_some() { GIVEN_UP } else { 0 };
-        // Release: pairs with the Acquire in `ends`: what a rank did before it went, and the
-        // sets that tell of it.
+        // Release: pairs with the Acquire in `ends`: a rank that sees the change also sees what the rank that left had
+        // done, and the changed sets.
         self.ends.store(self.members.gone.len() | lost | mismatch | given_up, Ordering::Release);
     }
 
-    /// Notes that the contents are given up because of this member. Returns whether it is the first one.
+    /// Notes that the contents are given up because of this member. Returns false if they were given up already.
     pub(super) fn give_up(&self, rank: u32) -> bool {
         let first = self.given_up().is_none();
         if first {
@@ -127,20 +128,20 @@ impl Descriptor {
         first
     }
 
-    /// Returns the rank because of which they are given up. A thread that saw [`ends`](Self::ends) change for that
-    /// reason sees it.
+    /// Returns the rank because of which the contents are given up. A thread that saw [`ends`](Self::ends) change for
+    /// that reason also sees the rank.
     pub(super) fn given_up(&self) -> Option<u32> {
         self.given_up.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// Notes what a rank with different settings asks for. That it does shows when the rank leaves.
+    /// Notes what a rank with different settings asks for. The bit [`MISMATCH`] is set when that rank leaves.
     pub(super) fn note_other(&self, other: &Wanted) {
         self.others.assign(&other.members);
         self.other_near.store(other.near as u64, Ordering::Relaxed);
         self.other.store(other.lines as u64, Ordering::Relaxed);
     }
 
-    /// Returns what that rank asked for.
+    /// Returns what the rank with different settings asked for.
     pub(super) fn other(&self) -> Wanted {
         Wanted {
             lines: self.other.load(Ordering::Relaxed) as usize,
@@ -157,13 +158,13 @@ pub(crate) fn layout() -> u64 {
 
 const SIDES: u64 = size_of::<Descriptor>() as u64;
 
-/// Returns the layout of the block with the first lines.
+/// Returns the layout of the block with the near lines.
 pub(super) fn geometry(ranks: usize, near: usize) -> Geometry {
     Geometry::new(ranks, near, size_of::<Descriptor>() + ranks * size_of::<Side>())
 }
 
 impl Object<'_, Descriptor> {
-    /// Writes new MPBs.
+    /// Initializes new MPBs.
     pub(super) fn write(
         &self,
         wanted: &Wanted,
@@ -175,8 +176,8 @@ impl Object<'_, Descriptor> {
         self.near.store(wanted.near as u64, Ordering::Relaxed);
         self.agreed.store(proposal, Ordering::Relaxed);
         let (made, lines) = self.parts(geometry)?;
-        // SAFETY: the block is new and known to nobody else; the places are in its range and aligned,
-        // and zeros are sides of ranks that do nothing, and lines.
+        // SAFETY: `parts` has checked that the places are in the segment, and they are aligned. No other rank knows the
+        // new block. Zeros are valid lines, and valid sides of ranks that do nothing yet.
         unsafe {
             made.write_bytes(0, geometry.ranks);
             lines.write_bytes(0, geometry.stride() * geometry.ranks);
@@ -194,7 +195,7 @@ impl Object<'_, Descriptor> {
         Ok(Wanted { lines, near: self.near.load(Ordering::Relaxed) as usize, members })
     }
 
-    /// Returns the members, in order, and their interrupts.
+    /// Returns the members, in order, each with the status of its interrupts.
     fn seats(&self) -> Result<impl Iterator<Item = (u32, &Status)>, SegmentError> {
         let sides = self.members_sides(self.members.all.len() as usize)?;
         Ok(sides.iter().map(|side| (side.seat.rank.load(Ordering::Relaxed), &side.status)))
@@ -204,8 +205,9 @@ impl Object<'_, Descriptor> {
     fn members_sides(&self, ranks: usize) -> Result<&[Side], SegmentError> {
         let (first, length) = (self.key.payload() + SIDES, (ranks * size_of::<Side>()) as u64);
         let sides = self.context.segment.range(first, length, "MPBs")?;
-        // SAFETY: in the segment, which `context` keeps mapped, and aligned as the payload is; a side is
-        // made of atomics. Callers hold the heap's lock, so that the block is not freed meanwhile.
+        // SAFETY: `range` has checked that the sides are in the segment, which `context` keeps mapped. They are aligned
+        // because the payload is, and consist of atomics. Callers hold the heap's lock, so the block is not freed
+        // meanwhile.
         Ok(unsafe { std::slice::from_raw_parts(sides.cast::<Side>().as_ptr(), ranks) })
     }
 
@@ -241,7 +243,7 @@ impl Named for Descriptor {
         Ok(())
     }
 
-    /// Frees the further lines.
+    /// Frees the far lines.
     fn clear(
         mpbs: &Object<'_, Self>,
         heap: &mut LockedHeap<'_>,
@@ -275,11 +277,11 @@ pub(super) fn is_there(context: &Context, text: &str, namespace: Namespace) -> R
     Ok(of(context, &heap, Name::new(namespace, text))?.is_some())
 }
 
-/// Revokes all MPBs, of any namespace, whose names begin with `prefix` and that this rank is a member of. Tells the
-/// world's ranks that there is news.
+/// Revokes all MPBs, in any namespace, whose names begin with `prefix` and that this rank is a member of. Tells all
+/// ranks of the world that there is news.
 pub(super) fn revoke(context: &Context, prefix: &str) -> Result<(), SegmentError> {
     let heap = context.lock_heap()?;
-    // Before the lock is given back: who opens further ones after this sees that there are news.
+    // Tell the news before the lock is released, so that a rank that opens MPBs afterwards sees the news.
     context.world()?.tell_news();
     for block in heap.blocks()?.iter().filter(|b| b.kind == BlockKind::Mpbs && b.settled) {
         let mpbs = Object::<Descriptor>::at(context, block.key)?;

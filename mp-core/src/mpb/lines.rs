@@ -1,7 +1,7 @@
 //! How the lines of MPBs lie in blocks of the segment.
 //!
-//! The first lines lie behind the descriptor. The others come later, when a rank uses the first of them. They are a
-//! block of their own, which is found by the number of the block with the first lines, and freed with it.
+//! The near lines lie behind the descriptor. The far lines lie in a second block, which is made when a rank first uses
+//! one of them. That block is found by the key of the block with the near lines, and freed with it.
 
 use std::ptr::NonNull;
 
@@ -12,7 +12,7 @@ use crate::{
     segment::{BlockKey, BlockKind, LockedHeap, PAGE, SegmentError, Shared},
 };
 
-/// The layout of a block: the lines of so many ranks behind so many bytes.
+/// The layout of a block: `before` bytes, followed by `lines` lines for each of `ranks` ranks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
     pub(super) ranks: usize,
@@ -21,13 +21,13 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    /// Returns the layout of lines for so many ranks, behind so many bytes.
+    /// Returns the layout of lines for this many ranks, behind `before` bytes.
     pub(super) fn new(ranks: usize, lines: usize, before: usize) -> Self {
         Self { ranks, lines, before }
     }
 
-    /// Returns the alignment of each rank's lines in bytes: a page, or for few lines the pair of lines that goes from
-    /// core to core together.
+    /// Returns the alignment of each rank's lines in bytes: a page or, for less than a page of lines, a pair of lines,
+    /// which processors transfer together.
     fn grain(self) -> usize {
         if self.lines * LINE_BYTES < PAGE as usize { 2 * LINE_BYTES } else { PAGE as usize }
     }
@@ -37,7 +37,8 @@ impl Geometry {
         (self.lines * LINE_BYTES).next_multiple_of(self.grain()) / LINE_BYTES
     }
 
-    /// Returns the distance from the start of a block's payload that lies at this place in the segment.
+    /// Returns the distance of the first line from the start of the block's payload. `payload` is the payload's place
+    /// in the segment.
     pub(super) fn first_line(self, payload: u64) -> u64 {
         (payload + self.before as u64).next_multiple_of(self.grain() as u64) - payload
     }
@@ -46,21 +47,21 @@ impl Geometry {
         (self.stride() * LINE_BYTES * self.ranks) as u64
     }
 
-    /// Returns the size of the block, wherever it lies.
+    /// Returns a size that suffices for the block, wherever it lies.
     pub(super) fn block(self) -> u64 {
         self.first_line(0) + self.grain() as u64 + self.buffers()
     }
 }
 
-/// The further lines of MPBs, wherever they begin in their block.
+/// The block of far lines. The lines begin at an aligned place in it.
 #[derive(Debug)]
 #[repr(C)]
 struct Far;
 
-// SAFETY: no bytes at all.
+// SAFETY: the type has no bytes.
 unsafe impl Shared for Far {}
 
-/// Returns the first member's first further line of the MPBs in this block. Makes the lines if no rank has.
+/// Returns the first member's first far line of the MPBs in this block. Makes the lines if no rank has done so.
 pub(super) fn open_far(
     context: &Context,
     block: BlockKey,
@@ -75,8 +76,8 @@ pub(super) fn open_far(
     };
     let make = || {
         let far = Object::at(context, context.allocate(BlockKind::Lines, geometry.block())?)?;
-        // SAFETY: the block is new and known to nobody else; the place is in its range and aligned, and zeros are
-        // lines.
+        // SAFETY: `lines` has checked that the lines are in the segment, and they are aligned. No other rank knows the
+        // new block, and zeros are valid lines.
         unsafe { lines(&far)?.write_bytes(0, geometry.stride() * geometry.ranks) };
         Ok(far)
     };
@@ -91,7 +92,7 @@ pub(super) fn open_far(
     lines(&far)
 }
 
-/// Frees the further lines of the MPBs in this block, if they were made.
+/// Frees the far lines of the MPBs in this block, if they were made.
 pub(super) fn free_far(heap: &mut LockedHeap<'_>, block: BlockKey) -> Result<(), SegmentError> {
     far_of(heap, block)?.try_for_each(|far| heap.free(far))
 }

@@ -1,7 +1,7 @@
-//! The flag for which a rank sleeps: one word for each rank, which is read by the setters of its flags.
+//! The mark of a rank: a word that tells the setters of its flags which flag the rank sleeps for.
 //!
-//! The word has lines of its own and changes only when a rank goes to sleep or is woken, so looking at it costs a hit
-//! in the first-level cache.
+//! The mark has lines of its own and changes only when the rank goes to sleep or is woken. Therefore, a look at it
+//! usually hits the first-level cache.
 //!
 //! | word | meaning for a rank that has set a flag |
 //! |---|---|
@@ -10,10 +10,10 @@
 //! | the same with its highest bit | the same, or ring the bell of all ranks that are released together |
 //! | `ANY` | ring: several threads of the rank sleep |
 //!
-//! Between setting a flag and looking at the mark, a setter passes the light side of the asymmetric fence
-//! (`wait/barrier.rs`). A setter of the flags of all ranks wakes those that wait together by one ring of a bell that
-//! belongs to all; such a sleeper sleeps on this bell and on its doorbell. Where the system can't sleep on two words,
-//! it is woken by its doorbell alone.
+//! Between setting a flag and looking at the mark, a setter executes the light side of the asymmetric fence
+//! (`wait/barrier.rs`). A setter of the flags of all ranks wakes the ranks that wait together by one ring of a common
+//! bell. Such a rank sleeps on this bell and on its doorbell. Where the system can't sleep on two words, the rank
+//! sleeps on its doorbell alone.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::{
 };
 
 const ANY: u64 = u64::MAX;
-/// The sleeper also listens to the bell of all ranks.
+/// The sleeper also listens to the common bell.
 const TOGETHER: u64 = 1 << 63;
 
 /// The largest number of lines of an MPB.
@@ -40,7 +40,7 @@ impl Mark {
         Self(AtomicU64::new(0))
     }
 
-    /// After a flag in this line was set, rings if its owner sleeps until then.
+    /// Rings if the owner sleeps until the flag in this line is set. Must be called after the flag was set.
     #[inline(always)]
     pub(super) fn attend(&self, asymmetry: Asymmetry, line: usize, ring: impl FnOnce()) {
         asymmetry.light();
@@ -49,9 +49,9 @@ impl Mark {
         }
     }
 
-    /// Does the same after flags of several ranks in this line were set, between the [light fence](Asymmetry::light)
-    /// and a ring of the bell of all. Returns whether that ring will wake the owner. If not, `ring` does, if the owner
-    /// sleeps.
+    /// Does the same for a setter that has set this flag of several ranks. The setter must have executed the [light
+    /// fence](Asymmetry::light), and rings the common bell afterwards if a call has returned true: that ring wakes the
+    /// owner. An owner that sleeps on its doorbell alone is woken by `ring`.
     #[inline(always)]
     pub(super) fn attend_together(&self, line: usize, ring: impl FnOnce()) -> bool {
         if self.quiet() {
@@ -73,7 +73,7 @@ impl Mark {
         self.0.load(Ordering::Relaxed) == 0
     }
 
-    /// Clears the mark if it is set for this line; then the rank must be rung.
+    /// Clears the mark if it is set for this line. Returns whether it was: then the caller must ring.
     #[cold]
     fn take(&self, line: usize) -> bool {
         self.take_seen(line).is_some()
@@ -106,9 +106,9 @@ fn of(line: usize) -> u32 {
 pub(super) struct Sleeper<'a> {
     mark: &'a Mark,
     word: u64,
-    /// As a rank of the world.
+    /// The only rank that sets the flag, as a rank of the world.
     setter: Option<usize>,
-    /// The bell of all ranks.
+    /// The common bell, if the sleeper listens to it.
     bell: Option<&'a Futex>,
     /// How often to check whether there is something to wait for.
     tick: Option<Duration>,
@@ -116,13 +116,13 @@ pub(super) struct Sleeper<'a> {
 }
 
 impl<'a> Sleeper<'a> {
-    /// Makes a wait. `number` distinguishes it from the other waits of the rank.
+    /// Makes a wait. `number` distinguishes this wait from the rank's other waits.
     pub(super) fn new(mark: &'a Mark, line: usize, number: u32, setter: Option<usize>) -> Self {
         let word = (u64::from(number) << 32 | u64::from(of(line))) & !TOGETHER;
         Self { mark, word, setter, bell: None, tick: None, caller: None }
     }
 
-    /// Makes the wait look again after every sleep of that length.
+    /// Makes the wait look again at these intervals, even if nothing wakes it.
     pub(super) fn ticking(self, tick: Option<Duration>) -> Self {
         Self { tick, ..self }
     }
@@ -132,7 +132,7 @@ impl<'a> Sleeper<'a> {
         Self { caller, ..self }
     }
 
-    /// Makes the wait also wake at the bell of all ranks.
+    /// Makes the wait also listen to the common bell.
     pub(super) fn together(self, bell: &'a Futex) -> Self {
         Self { word: self.word | TOGETHER, bell: Some(bell), ..self }
     }
@@ -152,7 +152,7 @@ impl Flag for Sleeper<'_> {
     }
 
     fn lower(&self) {
-        // What is up for other threads as well stays up: one needless ring.
+        // If other threads of the rank sleep, too, the mark is `ANY` and stays. The only effect is a needless ring.
         let _ = self.mark.change(self.word, 0);
     }
 
@@ -218,7 +218,7 @@ mod tests {
             (attend(4), attend(3), attend(3)),
             ((false, false), (true, false), (false, false))
         );
-        // By its own flag it is woken as others are; and with others it is rung.
+        // A flag that is set alone rings its doorbell, and so does `attend_together` if another thread sleeps as well.
         together.raise();
         assert!(mark.take(3) && mark.quiet());
         together.raise();
@@ -238,7 +238,7 @@ mod tests {
             first.raise();
             second.raise();
             first.raise();
-            // Whoever gives up leaves it up for the other.
+            // A sleeper that gives up leaves the mark for the other sleeper.
             second.lower();
             assert!(mark.take(77) && mark.quiet());
         }

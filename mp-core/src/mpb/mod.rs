@@ -96,8 +96,8 @@ use crate::{
 /// The largest number of bytes that a line holds beside a flag: 56.
 pub const PAYLOAD_BYTES: usize = PAYLOAD;
 
-/// A rank does not time its first long puts; their number is one for each so many bytes of an MPB. The first write to
-/// memory takes longer, because the system has to provide it.
+/// A rank does not time its first long puts: one put for each 32 KiB of an MPB. The first write to memory takes longer
+/// than later ones, because the system has to provide the memory.
 const UNTIMED: usize = 32 << 10;
 
 /// A line of some rank's MPB.
@@ -123,17 +123,18 @@ impl Line {
 /// ([`NoSuchLines`](crate::ErrorKind::NoSuchLines)). No memory is touched then. If a length in bytes is not a multiple
 /// of a line, only the beginning of the last line is used. What a put leaves in the rest of that line is unspecified.
 ///
-/// Several threads of the rank may use it at the same time. Dropping it closes it: the rank will set no flag any more.
+/// Several threads of the rank may use an `Mpb` at the same time. Dropping it closes it: the rank will set no flag any
+/// more.
 pub struct Mpb {
     opened: Opened,
     asymmetry: Asymmetry,
     wait: Wait,
     watch: Option<Arc<dyn Watch>>,
     caller: Option<Arc<dyn Caller>>,
-    /// How many times to look at a flag before the actual wait. It is 0 in a crowded world, where the setter may need
-    /// this very core.
+    /// How many times a call looks at a flag before the actual wait. The number is 0 in a crowded world, where the
+    /// setter may need this core.
     looks: AtomicU32,
-    /// Distinguishes the rank's waits.
+    /// The number of the next wait. It distinguishes the rank's waits.
     waits: AtomicU32,
     seats: Seats,
     /// Chooses the method of long puts, for all target ranks.
@@ -146,10 +147,10 @@ pub trait Watch: Send + Sync {
     /// Returns how long a wait lasts before the first look, and from each look to the next.
     fn interval(&self) -> Duration;
 
-    /// Looks, and returns why the wait is in vain, if it is.
+    /// Checks whether the wait is in vain, and returns the reason if it is.
     fn look(&self) -> Option<Error>;
 
-    /// Returns what a look has found, in any thread. Takes a few nanoseconds.
+    /// Returns what a look in any thread has found. Takes a few nanoseconds.
     fn found(&self) -> Option<Error>;
 }
 
@@ -220,8 +221,8 @@ impl Mpb {
         self.opened.loss()
     }
 
-    /// Returns a number that distinguishes these MPBs from all others that the world has or had. It is the same in all
-    /// ranks. It is for names that belong to these MPBs.
+    /// Returns a number that distinguishes these MPBs from all others that the world has or had. The number is the same
+    /// in all ranks. Programs can use it to form names that belong to these MPBs.
     pub fn serial(&self) -> u64 {
         self.opened.serial()
     }
@@ -240,8 +241,8 @@ impl Mpb {
         self.opened.lines
     }
 
-    /// Returns the word that was [proposed](Mpbs::proposing) by the rank that opened them first. It is the same for all
-    /// ranks.
+    /// Returns the word that was [proposed](Mpbs::proposing) by the rank that opened these MPBs first. All ranks get
+    /// the same word.
     #[inline]
     pub fn agreed(&self) -> u64 {
         self.opened.agreed
@@ -286,7 +287,8 @@ impl Mpb {
 
     #[inline(never)]
     fn put_long(&self, source: &[u8], to: &[line::Line]) {
-        // While another thread of the rank copies, this one does not wait for it: it copies through the caches.
+        // While another thread of the rank uses the copier, this thread does not wait for it, but copies through the
+        // caches.
         let Ok(mut copier) = self.copier.try_lock() else { return line::put(source, to) };
         copier.copy(source.len(), |way| match way {
             Way::Through => line::put(source, to),
@@ -317,7 +319,7 @@ impl Mpb {
     }
 
     /// Combines elements in an MPB with private ones. Each element of `target` is replaced by `combine` of itself and
-    /// of the corresponding element from line `from` on. As [`get`](Self::get), without an intermediate copy.
+    /// of the corresponding element from line `from` on. Reads like [`get`](Self::get), without an intermediate copy.
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
@@ -334,8 +336,8 @@ impl Mpb {
     }
 
     /// Works like [`get_with`](Self::get_with), followed by a [`put`](Self::put) of the result to the lines from `to`
-    /// on, which is done while the elements are combined. The target lines may be the source lines. If they overlap
-    /// only some of those, what is got is unspecified.
+    /// on. Both are done in one pass. The target lines may be the source lines. If the target lines overlap only some
+    /// of the source lines, the result is unspecified.
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
@@ -372,8 +374,8 @@ impl Mpb {
         Ok(())
     }
 
-    /// Sets a flag in an MPB, and wakes its owner if it sleeps until then. Flags are 0 at first. Writing to a flag's
-    /// line in any other way wakes no rank.
+    /// Sets a flag in an MPB, and wakes the owner of the MPB if the owner sleeps until this flag is set. Flags are 0 at
+    /// first. Writing to a flag's line in any other way wakes no rank.
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
@@ -409,7 +411,7 @@ impl Mpb {
     pub fn set_flags_with(&self, first: Line, value: u64, payload: &[u8]) -> Result<()> {
         let count = payload.len().div_ceil(PAYLOAD);
         let lines = self.opened.lines(first.rank, first.line, count)?;
-        // Not the first, which its owner may be looking at, and would at once take back.
+        // The first line is not prefetched: its owner may be polling it, and would take it back at once.
         for line in lines.iter().skip(1) {
             prefetch_to_write(std::ptr::from_ref(line).cast());
         }
@@ -421,9 +423,9 @@ impl Mpb {
         Ok(())
     }
 
-    /// Sets the flag in this line of every other MPB, and wakes the owners that sleep until then. One system call wakes
-    /// all owners that wait by [`wait_flag_together`](Self::wait_flag_together). This is for ranks that are released at
-    /// the same time, where waking them is the main cost.
+    /// Sets the flag in this line of every other MPB, and wakes the owners that sleep until this flag is set. One
+    /// system call wakes all owners that wait by [`wait_flag_together`](Self::wait_flag_together). Use this for ranks
+    /// that are released at the same time, because waking them one by one would be the main cost.
     ///
     /// # Errors
     /// [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
@@ -494,8 +496,8 @@ impl Mpb {
         Ok(())
     }
 
-    /// Waits until a flag of the own MPB has a value for which `reached` is true, and returns it. Values that are
-    /// overwritten before they are looked at are not seen.
+    /// Waits until a flag of the own MPB has a value for which `reached` is true, and returns that value. The call does
+    /// not see values that are overwritten before it looks at them.
     ///
     /// # Errors
     /// [`PeerLost`](crate::ErrorKind::PeerLost) when a rank was lost, and
@@ -596,13 +598,13 @@ impl Mpb {
         let (opened, context) = (&self.opened, &self.opened.context);
         let by = setter.map(|setter| self.world_rank(setter)).transpose()?;
         let flag = opened.line(self.rank(), line)?;
-        // The fast looks were in vain. Their number is adapted now, for the next call.
+        // The fast looks have found nothing. This is the time to update their number, for the next call.
         self.looks.store(context.looks(), Ordering::Relaxed);
         let number = self.waits.fetch_add(1, Ordering::Relaxed);
         let interval = self.watch.as_ref().map(|watch| watch.interval());
         let sleeper = Sleeper::new(opened.mark(self.rank()), line, number, by);
         let mut sleeper = sleeper.ticking(interval).called_by(self.caller.as_deref());
-        // A sleep on two words can have no limit here.
+        // A sleep on two words does not support a time limit here.
         if together && wait.limit.is_none() && Futex::can_sleep_on_any() {
             sleeper = sleeper.together(opened.bell());
         }
@@ -617,7 +619,7 @@ impl Mpb {
         let waited = context.wait(wait.or_failure(), doing, watched, &sleeper, || {
             look().or_else(|| {
                 let over = opened.over(setter).or_else(&in_vain)?;
-                // What was set before the end is visible by now.
+                // Look again, because a flag that was set before the setter's end is visible by now.
                 look().or(Some(Err(over)))
             })
         })?;

@@ -21,7 +21,7 @@ struct Buffers {
     lines: [[Line; FLAGS + 1]; RANKS],
     marks: [Mark; RANKS],
     bells: [Futex; RANKS],
-    /// As in the descriptor.
+    /// Not 0 when a rank is gone, as `ends` of the descriptor.
     ends: AtomicU32,
     bell: Futex,
 }
@@ -37,7 +37,7 @@ impl Buffers {
         })
     }
 
-    /// As `Mpb::set_flag_with` does.
+    /// Sets a flag as `Mpb::set_flag_with` does.
     fn set(&self, rank: usize, flag: usize, value: u64, payload: &[u8]) {
         let line = &self.lines[rank][flag];
         line.set_payload(payload);
@@ -46,7 +46,7 @@ impl Buffers {
         self.marks[rank].attend(Asymmetry::ORDINARY, flag, ring);
     }
 
-    /// As `Mpb::set_flags` does, by rank 0.
+    /// Sets the flags of ranks 1 and 2 as `Mpb::set_flags` does when rank 0 calls it.
     fn set_all(&self, flag: usize, value: u64) {
         for rank in 1..RANKS {
             self.lines[rank][flag].set_flag(value);
@@ -62,12 +62,12 @@ impl Buffers {
         }
     }
 
-    /// As `Mpb::wait_slowly` does, in wait number `number` of the rank.
+    /// Waits as `Mpb::wait_slowly` does. `number` is the number of the wait.
     fn wait(&self, rank: usize, flag: usize, number: u32, value: u64) -> Result<(), Over> {
         self.sleep(rank, flag, value, Sleeper::new(&self.marks[rank], flag, number, None))
     }
 
-    /// Waits as `Mpb::wait_flag_together` does. In the model, only the bell of all wakes it.
+    /// Waits as `Mpb::wait_flag_together` does. In the model, only the common bell wakes the rank.
     fn wait_together(&self, rank: usize, flag: usize, number: u32, value: u64) {
         let sleeper = Sleeper::new(&self.marks[rank], flag, number, None);
         self.sleep(rank, flag, value, sleeper.together(&self.bell)).unwrap();
@@ -89,7 +89,7 @@ impl Buffers {
         })
     }
 
-    /// A rank is gone, as in the directory's `leave`.
+    /// Tells all ranks that a rank is gone, as the descriptor's `tell` does.
     fn leave(&self) {
         self.ends.store(1, Ordering::Release);
         for bell in &self.bells {
@@ -116,8 +116,8 @@ fn rank(buffers: &Rc<Buffers>, code: impl FnOnce(&Buffers) + 'static) -> thread:
     thread::spawn(move || code(&buffers))
 }
 
-/// Rank 0 waits for one flag and then for the other. It must not sleep through either: the flag that it does not wait
-/// for yet, or the one that it waits for.
+/// Rank 0 waits for one flag and then for the other. It must miss neither the awaited flag nor the flag that it does
+/// not await yet.
 #[test]
 fn one_waits_for_the_flags_of_two() {
     explore(3, || {
@@ -158,14 +158,14 @@ fn a_chain_of_three() {
         buffers.put(0, 1);
         buffers.set(1, NOTIFY, 1, &[]);
         buffers.wait(0, DONE, 0, 1).unwrap();
-        // Not before the middle one has got it.
+        // Rank 1 has got the chunk, so rank 0 may overwrite it.
         buffers.put(0, 2);
         middle.join().unwrap();
         last.join().unwrap();
     });
 }
 
-/// One rank notifies two that sleep, with the message beside the flag.
+/// One rank notifies two sleeping ranks, with a message beside each flag.
 #[test]
 fn one_wakes_two() {
     explore(2, || {
@@ -185,8 +185,8 @@ fn one_wakes_two() {
     });
 }
 
-/// One rank releases two by one ring, whether either of them sleeps, is about to, or has woken for nothing. It does so
-/// once more, when one of them may still be on its way out of the first sleep.
+/// One rank releases two by one ring, whether either of them sleeps, is about to, or has woken for nothing. It releases
+/// them once more while one of them may still be waking from the first sleep.
 #[test]
 fn one_lets_two_go_together() {
     explore(2, || {
@@ -205,7 +205,7 @@ fn one_lets_two_go_together() {
     });
 }
 
-/// The same, where one of them listens only to its own doorbell.
+/// One rank releases two, of which only one listens to the common bell. The other listens only to its own doorbell.
 #[test]
 fn one_lets_go_who_sleeps_together_and_who_sleeps_alone() {
     explore(3, || {
@@ -218,7 +218,7 @@ fn one_lets_go_who_sleeps_together_and_who_sleeps_alone() {
     });
 }
 
-/// A central barrier of two ranks and the one that counts them.
+/// A central barrier: two ranks arrive, and the third counts and releases them.
 #[test]
 fn a_central_barrier() {
     explore(2, || {
@@ -239,7 +239,7 @@ fn a_central_barrier() {
     });
 }
 
-/// Two threads of a rank sleep on flags of theirs, which the third sets.
+/// Two threads of a rank sleep on one flag each. A third thread sets both flags.
 #[test]
 fn two_threads_of_one_rank_sleep() {
     explore(3, || {
@@ -252,7 +252,7 @@ fn two_threads_of_one_rank_sleep() {
     });
 }
 
-/// Both of two waits of one rank.
+/// Two waits of one rank, as one.
 struct Both<'a>([Sleeper<'a>; 2]);
 
 impl Flag for Both<'_> {
@@ -269,7 +269,7 @@ impl Flag for Both<'_> {
 #[test]
 fn one_waits_for_flags_of_two_groups() {
     explore(3, || {
-        // Both with the bells of the first.
+        // Both groups use the bells of the first group.
         let groups = [Buffers::new(), Buffers::new()];
         let setters = [0, 1].map(|group| {
             let groups = groups.clone();
@@ -294,8 +294,8 @@ fn one_waits_for_flags_of_two_groups() {
     });
 }
 
-/// A thread carries out an operation for a rank, and rings when it is done, whether the rank sleeps or not. The flag
-/// also wakes the thread by the rank's own bell.
+/// A thread carries out an operation for a rank, and rings the rank's bell when it is done, whether the rank sleeps or
+/// not. The flag that the thread waits for wakes it by the same bell.
 #[test]
 fn one_waits_for_what_another_thread_does() {
     explore(3, || {

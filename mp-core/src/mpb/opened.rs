@@ -1,7 +1,7 @@
 //! A rank's access to MPBs, and how it opens and closes them.
 //!
-//! Members mostly open MPBs at the same time. One of them makes them, alone but without the heap's lock
-//! (`Context::make_alone`), and the others sleep until they find them.
+//! Members mostly open MPBs at the same time. One member makes the MPBs without the heap's lock, while it is the only
+//! one to do so (`Context::make_alone`). The other members sleep until they find the MPBs.
 
 use std::{ptr::NonNull, sync::Arc};
 
@@ -32,12 +32,12 @@ pub(super) struct Opened {
     pub(super) me: usize,
     pub(super) ranks: usize,
     pub(super) lines: usize,
-    /// The number of lines that `first` leads to.
+    /// The number of lines of each rank in the block of `first`.
     near: usize,
-    /// The first member's first line of the others, once this rank has used one.
+    /// The first member's first line of those that are not near. Null until this rank has used such a line.
     far: AtomicPtr<Line>,
     pub(super) agreed: u64,
-    /// By their numbers in the world.
+    /// The members' numbers in the world.
     members: Box<[u32]>,
     block: BlockKey,
     descriptor: NonNull<Descriptor>,
@@ -46,13 +46,13 @@ pub(super) struct Opened {
     stride: usize,
 }
 
-// SAFETY: the pointers lead into the segment that `context` keeps mapped, to atomics.
+// SAFETY: the pointers lead to atomics in the segment, which `context` keeps mapped, whichever thread uses them.
 unsafe impl Send for Opened {}
-// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+// SAFETY: as for `Send`. Several threads may use atomics at the same time, and the other fields are `Sync`.
 unsafe impl Sync for Opened {}
 
 impl Opened {
-    /// Opens this rank's access to the MPBs of these ranks of the world, and makes them if no other rank has.
+    /// Opens this rank's access to the MPBs of these ranks of the world. Makes the MPBs if no other rank has done so.
     pub(super) fn open(
         context: Arc<Context>,
         name: &str,
@@ -69,7 +69,7 @@ impl Opened {
             Ok(members) => members,
             Err(reason) => return bad(reason),
         };
-        // So many that no sum of lengths overflows.
+        // This limit is so low that no sum of lengths overflows.
         let most = MOST_LINES.min((usize::MAX >> 16) / LINE_BYTES / members.world.len());
         if lines == 0 || lines > most {
             return bad(format!(
@@ -83,7 +83,7 @@ impl Opened {
             new.write(&ours, geometry, proposal)?;
             Ok(new)
         };
-        // All members come at the same time, and what they want is large.
+        // The MPBs are made `alone`, because all members come at the same time and the block is large.
         let (mut heap, descriptor, _) = find_or_make(
             &context,
             true,
@@ -133,14 +133,14 @@ impl Opened {
         self.context.ring(self.members[rank]);
     }
 
-    /// Returns the bell on which ranks sleep that are released together.
+    /// Returns the common bell, on which ranks sleep that are released together.
     pub(super) fn bell(&self) -> &Futex {
         &self.descriptor().bell
     }
 
     fn descriptor(&self) -> &Descriptor {
-        // SAFETY: placed by `open` in the segment that `context` keeps mapped; the block is this
-        // rank's at least until `drop`.
+        // SAFETY: `open` found the descriptor in the segment, which `context` keeps mapped. The block is not freed
+        // before this rank leaves in `drop`.
         unsafe { self.descriptor.as_ref() }
     }
 
@@ -159,7 +159,8 @@ impl Opened {
         if rank >= self.ranks || first > self.near || count > self.near - first {
             return self.far_lines(rank, first, count);
         }
-        // SAFETY: checked just now, and by `parts`: the MPB has these lines; they are atomics.
+        // SAFETY: the rank and the lines were checked above, and `parts` has checked that all lines are in the segment.
+        // Lines are atomics, so they may be shared.
         Ok(unsafe {
             let start = self.first.add(rank * self.stride + first);
             std::slice::from_raw_parts(start.as_ptr(), count)
@@ -175,7 +176,7 @@ impl Opened {
         Ok(unsafe { self.first.add(rank * self.stride + line).as_ref() })
     }
 
-    /// Works like [`lines`](Self::lines), for lines that are not near, if there are any.
+    /// Works like [`lines`](Self::lines), for lines that are not near.
     #[inline(never)]
     fn far_lines(&self, rank: usize, first: usize, count: usize) -> Result<&[Line], Error> {
         if rank >= self.ranks || first > self.lines || count > self.lines - first {
@@ -188,14 +189,15 @@ impl Opened {
             );
             return Err(ErrorKind::BadMpbs { mpbs: self.name.clone(), reason }.into());
         }
-        // Acquire: pairs with the Release in `grow`, of another thread of the rank.
+        // Acquire: pairs with the Release in `grow`, which another thread of the rank may have called.
         let far = match NonNull::new(self.far.load(Ordering::Acquire)) {
             Some(far) => far,
             None => self.grow()?,
         };
         let stride = self.far_geometry().stride();
-        // SAFETY: checked just now, and by `open_far`: there are these lines; they are atomics, and their block is
-        // freed with that of this rank.
+        // SAFETY: the rank and the lines were checked above, and `open_far` has checked that all lines are in the
+        // segment. Lines are atomics. Their block is freed together with the descriptor's, which this rank keeps until
+        // `drop`.
         Ok(unsafe {
             let start = far.add(rank * stride + first - self.near);
             std::slice::from_raw_parts(start.as_ptr(), count)
@@ -206,7 +208,7 @@ impl Opened {
         Geometry::new(self.ranks, self.lines - self.near, 0)
     }
 
-    /// Finds the lines that are not near, or makes them.
+    /// Finds the block of the lines that are not near, or makes it.
     #[cold]
     fn grow(&self) -> Result<NonNull<Line>, Error> {
         let far = open_far(&self.context, self.block, self.far_geometry())?;
@@ -235,7 +237,7 @@ impl Opened {
         ErrorKind::PeerLost { rank, world_rank: rank, place: self.flag_wait() }.into()
     }
 
-    /// Returns the error of a member that was lost, even if these MPBs have not been told of it yet.
+    /// Returns the error of a member that was lost, even if the descriptor does not show the loss yet.
     pub(super) fn loss(&self) -> Option<Error> {
         let state = |rank| self.context.rank(rank).map(RankControl::state);
         let lost = |&&rank: &&u32| matches!(state(rank), Ok(RankState::Lost));
@@ -294,7 +296,7 @@ impl Opened {
     #[inline(always)]
     fn side(&self, rank: usize) -> &Side {
         debug_assert!(rank < self.ranks);
-        // SAFETY: there is one for each member (`parts`), and callers have checked the rank.
+        // SAFETY: `parts` has checked that the segment has a side for each member, and callers have checked the rank.
         unsafe { self.sides.add(rank).as_ref() }
     }
 
@@ -303,7 +305,7 @@ impl Opened {
         self.descriptor().farewells.insert(self.context.me);
     }
 
-    /// Returns why an interrupt that is waited for may never come: a rank is gone that had not said so.
+    /// Returns why an awaited interrupt may never come: a member was lost, or is gone without a farewell.
     pub(super) fn over_for_interrupts(&self) -> Option<Error> {
         let descriptor = self.descriptor();
         if descriptor.all_there() {
@@ -337,7 +339,7 @@ impl Opened {
         mpbs.take_out(&mut heap, (0, self.context.me), leaving, None).map(drop)
     }
 
-    /// Tells all members that the contents are given up because of this member. The first call counts.
+    /// Tells all members that the contents are given up because of this member. Only the first call has an effect.
     #[cold]
     pub(super) fn give_up(&self, rank: u32) -> Result<(), SegmentError> {
         let _heap = self.context.lock_heap()?;
@@ -348,13 +350,13 @@ impl Opened {
         Ok(())
     }
 
-    /// Returns the rank because of which they are given up. A thread that saw [`ends`](Self::ends) change for that
-    /// reason sees it.
+    /// Returns the rank because of which the contents are given up. A thread that saw [`ends`](Self::ends) change for
+    /// that reason also sees the rank.
     pub(super) fn given_up(&self) -> Option<u32> {
         self.descriptor().given_up()
     }
 
-    /// Returns why no flag will be set any more or, if `setter` is known, no flag that only `setter` sets.
+    /// Returns why no flag will be set any more. If `setter` is given, returns why `setter` will set no flag any more.
     pub(super) fn over(&self, setter: Option<usize>) -> Option<Error> {
         let descriptor = self.descriptor();
         if descriptor.all_there() {
@@ -381,7 +383,7 @@ impl Opened {
         disconnected.then(|| Error::from(ErrorKind::Disconnected { channel: self.name.clone() }))
     }
 
-    /// Returns the error of a member that wanted different MPBs or was lost, or of their revocation.
+    /// Returns the error of a revocation, of a member that wanted different MPBs, or of a member that was lost.
     #[cold]
     fn failed(&self, descriptor: &Descriptor) -> Option<Error> {
         let name = self.name.clone();
@@ -404,7 +406,7 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // A heap too broken for that is found by the next who allocates.
+        // If the heap is too broken for this, the next allocation reports it.
         let _ = self.leave(Leaving::by_drop(false));
     }
 }

@@ -1,5 +1,5 @@
 //! Waits for flags that leave the thread free for other work meanwhile. A thread with several pending operations polls
-//! each flag, and sleeps when none is set, until any of them may be.
+//! the flag of each operation. If no flag is set, the thread sleeps until one of them may be.
 
 use std::{sync::Arc, task::Poll, time::Duration};
 
@@ -14,8 +14,7 @@ use crate::{
 
 /// MPBs, and the flag of this rank's own MPB that an operation on them waits for, if it waits.
 ///
-/// Only one operation at a time can use it, in any thread. It can wait only for flags that are polled one after the
-/// other.
+/// Only one operation at a time can use a `Polled`, in any thread. The operation waits for one flag after another.
 ///
 /// ```
 /// use std::task::Poll;
@@ -39,20 +38,20 @@ use crate::{
 #[derive(Debug)]
 pub struct Polled {
     mpb: Mpb,
-    /// 1 + the line of the flag that is waited for; 0 if none is.
+    /// 1 + the line of the awaited flag; 0 if no flag is awaited.
     line: AtomicU64,
     /// The flag's value when it was polled.
     seen: AtomicU64,
-    /// 1 + the only rank that sets it; 0 for any rank.
+    /// 1 + the only rank that sets the flag; 0 if any rank may set it.
     setter: AtomicU64,
-    /// Distinguishes this wait from the others of the rank.
+    /// The number of this wait. It distinguishes the rank's waits.
     number: AtomicU32,
-    /// MPBs of the same members, which all members opened before these.
+    /// MPBs of the same members, which each member opened before these: see [`after`](Self::after).
     first: Option<Arc<Self>>,
 }
 
 impl Polled {
-    /// Makes it from MPBs, with no flag to wait for yet.
+    /// Makes a `Polled` of these MPBs, which awaits no flag yet.
     pub fn new(mpb: Mpb) -> Self {
         let (line, seen, setter) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         Self { mpb, line, seen, setter, number: AtomicU32::new(0), first: None }
@@ -71,9 +70,8 @@ impl Polled {
         &self.mpb
     }
 
-    /// Returns the value of a flag of the own MPB, if `reached` is true of it. `reached` must depend on the value
-    /// alone. If it is false, this flag is waited for from now on. `setter` is the only rank that sets the flag, if
-    /// there is one.
+    /// Returns the value of a flag of the own MPB, if `reached` is true for it. Otherwise, this flag is awaited from
+    /// now on. `reached` must depend on the value alone. `setter` is the only rank that sets the flag, if there is one.
     ///
     /// # Errors
     /// As [`Mpb::wait_flag_from`].
@@ -106,7 +104,7 @@ impl Polled {
             return Poll::Ready(Err(error));
         }
         if let Some(over) = self.over(setter) {
-            // What was set before the end is visible by now.
+            // Look again, because a flag that was set before the setter's end is visible by now.
             return Poll::Ready(self.mpb.flag(line).and_then(|value| match reached(value) {
                 true => Ok(value),
                 false => Err(over),
@@ -119,14 +117,14 @@ impl Polled {
         Poll::Pending
     }
 
-    /// Returns the flag that is waited for, and the only rank that sets it.
+    /// Returns the line of the awaited flag, and the only rank that sets the flag, if there is one.
     fn awaited(&self) -> Option<(usize, Option<usize>)> {
         let line = self.line.load(Ordering::Relaxed).checked_sub(1)?;
         let setter = self.setter.load(Ordering::Relaxed).checked_sub(1);
         Some((line as usize, setter.map(|rank| rank as usize)))
     }
 
-    /// Returns whether it is worth polling again: the flag has changed or never will, or none is waited for.
+    /// Returns whether polling again makes sense: the awaited flag has changed or never will, or no flag is awaited.
     #[inline]
     pub fn is_ready(&self) -> bool {
         let Some((line, setter)) = self.awaited() else { return true };
@@ -134,7 +132,7 @@ impl Polled {
         self.mpb.flag(line).map_or(true, |value| value != seen) || self.over(setter).is_some()
     }
 
-    /// Returns why the flag that is waited for will not be set any more.
+    /// Returns why the awaited flag will not be set any more.
     fn over(&self, setter: Option<usize>) -> Option<Error> {
         if let Some(found) = self.mpb.watch.as_ref().and_then(|watch| watch.found()) {
             return Some(found);
@@ -142,11 +140,11 @@ impl Polled {
         let opened = &self.mpb.opened;
         let Some(first) = &self.first else { return opened.over(setter) };
         let first = &first.mpb.opened;
-        // A loss comes first: others leave these MPBs because of it, and it can have come before the lost
-        // rank opened them.
+        // Check `first` for a loss before anything else. Other members may leave `mpb` because of the loss, and the
+        // rank may have been lost before it opened `mpb`.
         first.failure().or_else(|| opened.over(setter)).or_else(|| {
             let left = first.over(Some(setter?))?;
-            // Looked at after that: a member opens these before it leaves.
+            // Check this only after `left`, because a member opens `mpb` before it leaves `first`.
             (!opened.was_opened(setter?)).then_some(left)
         })
     }
@@ -156,8 +154,8 @@ impl Polled {
         self.context().ring(self.context().me);
     }
 
-    /// States that a thread is or will be at work for the rank, as long as the result lives. A wait of the rank then
-    /// does not mean that the rank is stuck.
+    /// States that a thread is or will be at work for the rank, as long as the result lives. Reports then do not
+    /// consider the rank stuck while it waits.
     pub fn delegate(&self) -> Delegation {
         Delegation::begin(self.context())
     }
@@ -172,8 +170,7 @@ impl Polled {
         Some(Sleeper::new(mark, line, self.number.load(Ordering::Relaxed), None))
     }
 
-    /// Requests that the rank's doorbell is rung when the flag that is waited for changes, for a
-    /// [`Part`](crate::progress::Part).
+    /// Requests that the rank's doorbell is rung when the awaited flag changes, for a [`Part`](crate::progress::Part).
     pub fn raise(&self) {
         self.sleeper().iter().for_each(Flag::raise);
     }
@@ -183,44 +180,43 @@ impl Polled {
         self.sleeper().iter().for_each(Flag::lower);
     }
 
-    /// Returns what is waited for, for [`Part::awaits`](crate::progress::Part::awaits).
+    /// Returns what the operation waits for, as [`Part::awaits`](crate::progress::Part::awaits) returns it.
     pub fn awaits(&self) -> u64 {
         let setter = self.awaited().and_then(|(_, setter)| self.mpb.world_rank(setter?).ok());
         beside(self.mpb.opened.place(), setter)
     }
 
-    /// Returns what a report shows of a wait for something that other threads or ranks bring about, a flag of these
-    /// MPBs. `here` is true if it comes from the [parts](crate::progress) of the rank, which report themselves what
-    /// they wait for.
+    /// Returns what a report shows of a wait for the completion of this operation. `here` is true if the
+    /// [parts](crate::progress) of the rank complete the operation. The parts themselves report what they wait for.
     pub fn waited(&self, here: bool) -> (Operation, Vec<u64>) {
         let line = self.awaited().map_or(0, |(line, _)| line as u64);
         (Operation::Flag, vec![self.mpb.opened.place(), line, by(here)])
     }
 
-    /// Returns the call that waits here, in the program's words, if the MPBs have a [caller](Mpb::set_caller).
-    /// `operation` is the name of its operation.
+    /// Returns the program's name for the call that waits here, if the MPBs have a [caller](Mpb::set_caller).
+    /// `operation` is the name of the call's operation.
     #[doc(hidden)]
     pub fn call(&self, operation: Option<&str>) -> Option<String> {
         self.mpb.caller.as_ref()?.call(operation)
     }
 
-    /// Returns how often [`look`](Self::look) is to be called during a long wait, if it is.
+    /// Returns the interval at which [`look`](Self::look) must be called during a long wait, if there is a watch.
     pub fn interval(&self) -> Option<Duration> {
         self.mpb.watch.as_ref().map(|watch| watch.interval())
     }
 
-    /// Checks whether the operation is in vain, as its [watch](super::Watch) determines. If it is, rings the rank's
-    /// doorbell: another thread may carry the operation on.
+    /// Asks the [watch](super::Watch) whether the operation is in vain. If it is, rings the rank's doorbell, because
+    /// the operation may run in another thread of the rank.
     pub fn look(&self) {
         if self.mpb.watch.as_ref().is_some_and(|watch| watch.look().is_some()) {
             self.ring();
         }
     }
 
-    /// Waits until `done` is true at some time after a call of [`ring`](Self::ring). `done` becomes true by the
-    /// [parts](crate::progress) of the rank if the operation goes on `here`, or else by another thread of the rank.
-    /// Returns false if the limit of `wait` passed before. A report shows it as a wait for the flag that is waited for
-    /// here, in the `operation` that is named.
+    /// Waits until `done` is true at some time after a call of [`ring`](Self::ring). If `here` is true, the
+    /// [parts](crate::progress) of the rank make `done` true, otherwise another thread of the rank does. Returns false
+    /// if the limit of `wait` passed before. A report shows this as a wait of the named `operation` for the awaited
+    /// flag.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment).
@@ -260,7 +256,7 @@ impl Delegation {
         Self { context: Arc::clone(context) }
     }
 
-    /// Works like [`Polled::delegate`], for what a rank has lent to a thread.
+    /// Works like [`Polled::delegate`], for a thread to which a rank has lent something.
     pub fn of(rank: &Rank) -> Self {
         Self::begin(rank.context())
     }
@@ -274,13 +270,13 @@ impl Drop for Delegation {
     }
 }
 
-/// Returns the setter of the flag, for a record. A thread goes on to other flags without recording that: only those
-/// MPBs tell which rank it waits for.
+/// Returns the setter of the flag, for the record of a wait: nobody if the rank's parts complete the operation, and
+/// otherwise any rank. The setter itself can't be recorded, because the operation may go on to other flags meanwhile.
 fn by(here: bool) -> u64 {
     if here { NOBODY } else { 0 }
 }
 
-/// A wait that ends with a ring of the doorbell.
+/// A wait that ends with a ring of the doorbell, so that it needs no mark.
 struct Rung<'a> {
     line: u64,
     by: u64,

@@ -1,6 +1,6 @@
-//! The MPBs of all ranks, or of some, by one name as one piece of memory that belongs to no rank: words, followed by
-//! plain data. The protected values of `mp-delegate` and the decisions of a communicator's ranks lie in regions. In
-//! this module, a rank's number is its place among the ranks of the region.
+//! Regions: the MPBs of one name, used as one piece of memory that belongs to no rank. A region consists of words,
+//! followed by plain data. The protected values of `mp-delegate` and the decisions of a communicator's ranks lie in
+//! regions. In this module, a rank's number is its place among the ranks of the region.
 //!
 //! A thread waits for a word at a *place*. This is a number that the writer of the word must know: see [`Region::wait`]
 //! and [`Region::wake`].
@@ -19,44 +19,44 @@ use crate::{
     world::Rank,
 };
 
-/// The value begins at a multiple of this.
+/// The alignment of the bytes behind the words.
 const GRAIN: usize = 128;
-/// How long to look before a wait that may sleep, where ranks share cores. A rank that runs may be about to do what is
-/// waited for, and a switch to another rank and back takes as long.
+/// How long to poll before a wait that may sleep, where ranks share cores. A rank on another core may be about to write
+/// the awaited word, and a switch to another rank and back takes as long as this.
 const LEAST: Duration = Duration::from_micros(1);
 
-/// One piece of memory of all ranks by one name: words that start as zeros, followed by bytes. A clone is the same
-/// region, opened once.
+/// One piece of memory that several ranks open by one name: words that start as zeros, followed by bytes. A clone is
+/// another handle of the same region, and does not open it again.
 #[derive(Clone)]
 pub struct Region {
     opened: Arc<Opened>,
-    /// Of the opened one's: at hand, since it is wanted again and again.
+    /// The first word of `opened`. It is copied here because calls use it often.
     first: NonNull<Word>,
     asymmetry: Asymmetry,
     words: usize,
     bytes: usize,
     looks: Arc<AtomicU32>,
-    /// [`LEAST`], in looks.
+    /// [`LEAST`], as a number of looks.
     least: u32,
     waits: Arc<AtomicU32>,
     caller: Option<Arc<dyn Caller>>,
 }
 
-// SAFETY: the pointer leads to atomics that the opened MPBs keep mapped.
+// SAFETY: the pointer leads to atomics, which `opened` keeps mapped, whichever thread uses them.
 unsafe impl Send for Region {}
-// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+// SAFETY: shared references give access to the words, which are atomics, and to the bare address of the bytes.
 unsafe impl Sync for Region {}
 
-/// A word of a [`Region`], found once. It keeps the region open.
+/// A word of a [`Region`], found once for repeated use. It keeps the region open.
 #[derive(Clone)]
 pub struct KeptWord {
     word: NonNull<Word>,
     _opened: Arc<Opened>,
 }
 
-// SAFETY: the pointer leads to an atomic that the opened MPBs keep mapped.
+// SAFETY: the pointer leads to an atomic, which `_opened` keeps mapped, whichever thread uses it.
 unsafe impl Send for KeptWord {}
-// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+// SAFETY: shared references give access to the word only, which is an atomic.
 unsafe impl Sync for KeptWord {}
 
 impl Deref for KeptWord {
@@ -64,7 +64,7 @@ impl Deref for KeptWord {
 
     #[inline(always)]
     fn deref(&self) -> &Word {
-        // SAFETY: `Region::keep` found it among the region's words, which stay where they are while it is open.
+        // SAFETY: `Region::keep` found the word in the region. It stays valid because `_opened` keeps the region open.
         unsafe { self.word.as_ref() }
     }
 }
@@ -80,8 +80,8 @@ impl Region {
     /// ranks pair up as for [`Rank::mpb`].
     ///
     /// # Errors
-    /// As [`Rank::mpb`]; [`MpbMismatch`](crate::ErrorKind::MpbMismatch) only where lengths differ by so much that
-    /// the number of lines does.
+    /// As [`Rank::mpb`]. Different lengths are an [`MpbMismatch`](crate::ErrorKind::MpbMismatch) only if the numbers of
+    /// lines differ, too.
     pub fn open(
         rank: &Rank,
         namespace: Namespace,
@@ -121,7 +121,7 @@ impl Region {
         Ok(Self { opened, first, asymmetry, words, bytes, looks, least, waits, caller: None })
     }
 
-    /// Makes reports tell, of waits in this region and in its later clones, which call waits.
+    /// Makes reports tell which call waits, for waits in this region and in clones that are made later.
     pub fn set_caller(&mut self, caller: Arc<dyn Caller>) {
         self.caller = Some(caller);
     }
@@ -137,11 +137,12 @@ impl Region {
     /// Returns the words of the region.
     #[inline(always)]
     pub fn words(&self) -> &[Word] {
-        // SAFETY: `open` made it of so many lines; lines are atomic words, as these are.
+        // SAFETY: `open_of` asked for enough lines for these words. A line consists of words, and zeros are valid
+        // words.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.words) }
     }
 
-    /// Finds a word for repeated use. `None` if there is no word of this number.
+    /// Finds a word for repeated use. Returns `None` if there is no word of this number.
     pub fn keep(&self, index: usize) -> Option<KeptWord> {
         let word = NonNull::from(self.words().get(index)?);
         Some(KeptWord { word, _opened: Arc::clone(&self.opened) })
@@ -152,7 +153,7 @@ impl Region {
     #[inline(always)]
     pub fn bytes(&self) -> (NonNull<u8>, usize) {
         let before = (self.words * size_of::<Word>()).next_multiple_of(GRAIN);
-        // SAFETY: `open` made it of so many lines.
+        // SAFETY: `open_of` asked for enough lines for `before` and the bytes, so the sum is within the region.
         (unsafe { self.first.cast::<u8>().add(before) }, self.bytes)
     }
 
@@ -198,8 +199,8 @@ impl Region {
         self.opened.ends()
     }
 
-    /// Tells all ranks that the region's contents are given up because of a rank: [`ends`](Self::ends) changes. The
-    /// first call counts.
+    /// Tells all ranks that the region's contents are given up because of a rank. As a result, [`ends`](Self::ends)
+    /// changes. Only the first call has an effect.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) for a broken segment.
@@ -222,8 +223,8 @@ impl Region {
         self.world_rank(rank).is_some_and(|rank| self.opened.is_lost(rank))
     }
 
-    /// Returns whether nothing of the rank can touch the region any more. A rank that is merely gone may have threads
-    /// that do.
+    /// Returns whether no thread of the rank can access the region any more. A rank that is merely gone may still have
+    /// threads that do.
     pub fn is_released(&self, rank: usize) -> bool {
         self.world_rank(rank).is_some_and(|rank| self.opened.is_released(rank))
     }
@@ -246,8 +247,8 @@ impl Region {
         mark.attend(self.asymmetry, place, || self.opened.ring(rank));
     }
 
-    /// Orders the store before it and the load after it as [`wait`](Self::wait) does once, between its sign of sleep
-    /// and its last look: at least one of the two sides sees the other.
+    /// Orders the store before the call and the load after it. A thread in [`wait`](Self::wait) does the same between
+    /// the mark that it sleeps and its last look. Therefore, at least one of the two threads sees the other's store.
     #[inline(always)]
     pub fn fence(&self) {
         self.asymmetry.light();
@@ -260,22 +261,22 @@ impl Region {
         }
     }
 
-    /// Returns the number of looks before a wait that may sleep, where each rank has a core. It is 0 in a crowded
-    /// world.
+    /// Returns how many times to poll before a wait that may sleep. The number is 0 in a crowded world, where ranks
+    /// share cores.
     #[inline(always)]
     pub fn looks(&self) -> u32 {
         self.looks.load(Ordering::Relaxed)
     }
 
-    /// Gives up the core for a while, regardless of what happens meanwhile. This lets another rank go on that is not
-    /// waited for.
+    /// Gives up the core for this time, whatever happens meanwhile. This lets a rank run for which this rank does not
+    /// wait.
     pub fn nap(&self, time: Duration) {
         nap(time);
     }
 
-    /// Waits until `poll` answers, at the place where [`wake`](Self::wake) wakes it. `on` is the rank that it waits
-    /// for, as shown to other ranks. The wait wakes when a rank leaves: `poll` looks at everything that can end the
-    /// wait. `watched` is the word that is waited for, if there is one.
+    /// Waits until `poll` returns something, at the place that [`wake`](Self::wake) names. `on` is the rank that this
+    /// rank waits for, for reports. The call also polls when a rank leaves, so `poll` must check everything that can
+    /// end the wait. `watched` is the awaited word, if there is one.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) for a broken segment.
@@ -298,8 +299,8 @@ impl Region {
         self.waits.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Requests that the rank's doorbell is rung when this place is [woken](Self::wake), for a wait of this number that
-    /// is not the region's own.
+    /// Requests that the rank's doorbell is rung when this place is [woken](Self::wake). `number` is that of a wait
+    /// that the caller performs itself.
     pub fn raise(&self, place: usize, number: u32) {
         self.sleeper(place, number).raise();
     }
@@ -309,14 +310,14 @@ impl Region {
         self.sleeper(place, number).lower();
     }
 
-    /// Returns what a report shows of such a wait.
+    /// Returns what a report shows of a wait that the caller performs itself.
     pub fn awaits(&self, place: usize) -> (Operation, Vec<u64>) {
         let further = self.sleeper(place, 0).further();
         (Operation::Flag, [vec![self.opened.place()], further].concat())
     }
 
-    /// Returns the call that such a wait is for, in the program's words, if the region has a
-    /// [caller](Self::set_caller). `operation` is what the caller is told.
+    /// Returns the program's name for the call that waits, if the region has a [caller](Self::set_caller). `operation`
+    /// is passed to the caller.
     pub fn call(&self, operation: Option<&str>) -> Option<String> {
         self.caller.as_ref()?.call(operation)
     }
@@ -326,7 +327,7 @@ impl Region {
     }
 
     /// Works like [`wait`](Self::wait), for as long as `wait` says. Returns `None` on timeout. Failures of the rank's
-    /// other pending operations do not end it when it [fails](Wait::or_failure).
+    /// other pending operations never end this wait, even if `wait` has [`or_failure`](Wait::or_failure).
     ///
     /// # Errors
     /// As `wait`.
@@ -344,7 +345,7 @@ impl Region {
     }
 
     /// Works like [`wait`](Self::wait), at a place in each of several regions of the same rank. There must be at least
-    /// one region. `operation` is what the [caller](Self::set_caller) of the first one is told, for reports.
+    /// one region. `operation` is passed to the [caller](Self::set_caller) of the first region, for reports.
     ///
     /// # Errors
     /// As `wait`.
@@ -448,7 +449,7 @@ mod tests {
             assert_eq!((first.addr().get() % GRAIN, len), (0, bytes));
             let behind = region.words().as_ptr_range().end as usize;
             assert!((behind..behind + GRAIN).contains(&first.addr().get()));
-            // SAFETY: the bytes are the region's, and nobody else has them.
+            // SAFETY: the bytes belong to the region, and no other thread uses the region.
             unsafe { first.write_bytes(0xee, len) };
             assert!(region.words().iter().all(|word| word.load_relaxed() == 0));
             assert_eq!(region.name(), "region");
@@ -456,14 +457,14 @@ mod tests {
         for (words, bytes) in [(usize::MAX, 0), (1 << 61, 0), (8, usize::MAX)] {
             assert!(Region::open(&rank, NAMES, "region", words, bytes).is_err());
         }
-        // Not the same as MPBs of that name.
+        // A region and MPBs of the same name are different objects.
         let region = Region::open(&rank, NAMES, "name", 1, 0).unwrap();
         let mpb = rank.mpb("name", Mpbs::lines(2)).unwrap();
         region.words()[0].store(7);
         assert_eq!(mpb.flag(0).unwrap(), 0);
     }
 
-    /// Two ranks tell each other to go on, at two places, and see each other leave.
+    /// Two ranks wake each other in turns, each at its own place, and rank 0 sees rank 1 leave.
     #[test]
     fn who_waits_is_woken_at_its_place() {
         let ran = World::threads(2).wait(WaitPolicy::Park).run(|rank| {

@@ -21,16 +21,16 @@ impl Mpbs {
         Self { lines, near: lines, proposal: 0, namespace: Namespace::PROGRAM }
     }
 
-    /// Gives memory from the beginning only to the first `near` lines of each rank. The others get theirs when a rank
-    /// uses the first of them. No call may access lines of both kinds.
+    /// Gives memory from the beginning only to the first `near` lines of each rank. The other lines get their memory
+    /// when a rank first uses one of them. No call may access lines of both kinds.
     pub const fn growing_from(self, near: usize) -> Self {
         let near = if near < self.lines { near } else { self.lines };
         Self { near, ..self }
     }
 
-    /// Proposes a word that may differ from rank to rank. All ranks get the word of the rank that opens the MPBs first,
-    /// by [`Mpb::agreed`](super::Mpb::agreed). This is for decisions that all ranks must make alike, although each may
-    /// know different things about them.
+    /// Proposes a word that may differ from rank to rank. On all ranks, [`Mpb::agreed`](super::Mpb::agreed) returns the
+    /// word of the rank that opens the MPBs first. Use this for decisions that all ranks must make alike, although the
+    /// ranks may have different information.
     pub const fn proposing(self, word: u64) -> Self {
         Self { proposal: word, ..self }
     }

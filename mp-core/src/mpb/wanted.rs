@@ -5,14 +5,14 @@ use std::sync::Arc;
 use super::spec::Mpbs;
 use crate::{ErrorKind, context::Context, error::Error};
 
-/// A list of ranks of the world, checked.
+/// A checked list of ranks of the world.
 pub(super) struct Members {
     pub(super) world: Box<[u32]>,
-    /// This rank's place.
+    /// This rank's place in the list.
     pub(super) me: usize,
 }
 
-/// Returns the reason if these ranks can't be members.
+/// Returns the members, or the reason why these ranks can't be members.
 pub(super) fn check(context: &Context, named: &[usize]) -> Result<Result<Members, String>, Error> {
     let mut world = Vec::with_capacity(named.len());
     let mut known = vec![false; context.size()];
@@ -36,9 +36,9 @@ pub(super) fn check(context: &Context, named: &[usize]) -> Result<Result<Members
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) lines: usize,
-    /// The number of lines that are there at once.
+    /// The number of lines that have memory from the beginning.
     pub(super) near: usize,
-    /// By their numbers in the world.
+    /// The members' numbers in the world.
     pub(super) members: Box<[u32]>,
 }
 

@@ -1,13 +1,13 @@
-//! Interrupts between ranks: one call makes threads of many other ranks do something. These threads sleep until then
+//! Interrupts between ranks: one call makes threads of many other ranks do something. Until then, these threads sleep
 //! (thesis, sections 2.3 and 3.2).
 //!
 //! The SCC has an interrupt controller off its chip. Here, a [`Status`] for each rank, in the block of the MPBs, and a
 //! way to wake threads take its place. A rank has one or two threads for its interrupts. Each takes a seat
 //! ([`Mpb::attendant`]) and chooses how it is woken ([`Notifier`]):
 //!
-//! - **by a futex**: there is one word for the whole world, and each rank has one of 32 bits, by which the kernel finds
-//!   the sleepers to wake. A single system call wakes all ranks that are to be interrupted. Ranks that share the bit
-//!   wake for nothing, look and sleep again.
+//! - **by a futex**: for each seat, there is one word for the whole world. Each rank has one of 32 bits, by which the
+//!   kernel finds the sleepers to wake. A single system call wakes the threads in a seat of all interrupted ranks.
+//!   Other ranks that share a bit wake for nothing, look, and sleep again.
 //! - **by a signal**: one system call for each rank. The signal is sent to this thread alone, which has it blocked and
 //!   fetches it (sigwaitinfo). So no code runs in a signal handler, and no other thread's mask is touched. Each sleep
 //!   is ended by exactly one signal, so that no more than one is ever queued.
@@ -53,8 +53,8 @@ fn bit(rank: usize) -> u32 {
 
 impl Mpb {
     /// Interrupts ranks: a thread of each rank that [attends](Self::attendant) will notice it. That thread sees
-    /// everything that this rank had put before. A single system call wakes all threads that must be woken by the
-    /// futex. If no thread sleeps, there is no system call.
+    /// everything that this rank had put before. One system call for each seat wakes all threads in this seat that must
+    /// be woken by the futex. If no thread sleeps, there is no system call.
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), and then no rank is interrupted; [`Os`](crate::ErrorKind::Os) when
@@ -86,8 +86,8 @@ impl Mpb {
     }
 
     /// Makes the next [answer](Self::answer) of this rank wake an attendant, as an interrupt does. An answer that came
-    /// earlier does not: look at the flag after this call. Only the answer of one rank, the last one named, is expected
-    /// at a time. Returns false if it was this rank's already.
+    /// earlier wakes no attendant, so look at the flag after this call. Only one rank's answer is expected at a time:
+    /// that of the rank in the last call. Returns false if this rank's answer was expected already.
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank).
@@ -96,8 +96,8 @@ impl Mpb {
         Ok(self.opened.status(self.rank()).expect_answer(rank))
     }
 
-    /// Takes the interrupts that have come, and adds the ranks that they are from to `sources`, in order and each once.
-    /// Must be called by the thread that attends.
+    /// Takes the interrupts that have come, and adds the ranks that sent them to `sources`, each once and in ascending
+    /// order. Must be called by the thread that attends.
     pub fn take_interrupts(&self, sources: &mut Vec<usize>) {
         self.opened.status(self.rank()).take(sources);
     }
@@ -154,8 +154,8 @@ impl Mpb {
         waited.unwrap_or(Ok(()))
     }
 
-    /// States that no rank waits for an interrupt that is yet to come from this rank when it closes its MPB. The
-    /// closing is then no reason for other ranks to stop waiting.
+    /// States that no rank waits for an interrupt from this rank any more. When this rank closes its MPB, other ranks
+    /// then continue to wait for interrupts.
     pub fn say_farewell(&self) {
         self.opened.say_farewell();
     }
@@ -178,7 +178,7 @@ impl Mpb {
         Ok(self.opened.depart()?)
     }
 
-    /// Makes an attendant of this rank itself look, as if something had come.
+    /// Makes an attendant of this rank look, as if an interrupt had come.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) when a signal could not be sent.
@@ -189,8 +189,8 @@ impl Mpb {
         waking.finish(&self.opened.context)
     }
 
-    /// Makes this rank's waiting threads look again. Threads that wait for flags look at their condition; threads that
-    /// attend check whether they are to stop.
+    /// Makes this rank's waiting threads look again. Threads that wait for flags check their conditions; attendants
+    /// that sleep check whether they must stop.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment).
@@ -206,7 +206,7 @@ impl Mpb {
     }
 }
 
-/// A wait that no setter of a flag looks for.
+/// A wait that sets no mark, so that setters of flags do not end it.
 struct Unmarked {
     line: usize,
 }
@@ -216,7 +216,7 @@ impl Flag for Unmarked {
 
     fn lower(&self) {}
 
-    /// Returns the line, and no particular rank.
+    /// Returns the line, and 0 because any rank may set the flag.
     fn further(&self) -> Vec<u64> {
         vec![self.line as u64, 0]
     }
@@ -252,10 +252,10 @@ impl Waking {
 
 /// A thread that waits for a rank's interrupts: see [`Mpb::attendant`].
 ///
-/// At any time, at most one of a rank's attendants *attends*: from the time when [`wait`](Self::wait) has said so until
-/// its next call of that or of [`hand_over`](Self::hand_over). This attendant takes the interrupts.
+/// At any time, at most one of a rank's attendants *attends*: from the time when [`wait`](Self::wait) has returned true
+/// until its next call of `wait` or [`hand_over`](Self::hand_over). This attendant takes the interrupts.
 ///
-/// It stays in the thread that took the seat, because signals are sent to that thread.
+/// An attendant stays in the thread that took the seat, because signals are sent to that thread.
 ///
 /// ```compile_fail,E0277
 /// fn can_move<T: Send>() {}
@@ -267,7 +267,7 @@ pub struct Attendant<'a> {
     seat: usize,
     notifier: Notifier,
     attending: bool,
-    /// Neither `Send` nor `Sync`.
+    /// Makes the type neither `Send` nor `Sync`.
     here: PhantomData<*const ()>,
 }
 
@@ -276,7 +276,7 @@ impl Attendant<'_> {
         self.mpb.opened.status(self.mpb.rank())
     }
 
-    /// Changes what is recorded of the rank's threads at work: these decide whether it is stuck while it waits.
+    /// Changes the record of the rank's threads at work. A waiting rank with a thread at work is not stuck.
     fn tell(&self, change: impl Fn(&Delegations)) {
         let context = &self.mpb.opened.context;
         if let Ok(rank) = context.rank(context.me) {
@@ -323,7 +323,8 @@ impl Attendant<'_> {
         })
     }
 
-    /// Looks for about as long as a wake-up takes before it sleeps, if the world has a core for such a thread.
+    /// Polls for about as long as a wake-up takes, before the thread sleeps. Does nothing unless there are spare cores
+    /// for such threads of all ranks.
     fn look(&self) {
         let waiting = self.mpb.opened.context.waiting;
         let idle_cores = waiting.spare >= self.mpb.ranks() as i64;
@@ -336,7 +337,7 @@ impl Attendant<'_> {
         }
     }
 
-    /// Returns whether more has come, at which this thread must look before it does anything else.
+    /// Returns whether something has come meanwhile. The thread must look at it before it does anything else.
     pub fn look_again(&mut self) -> bool {
         self.attending && self.status().is_rung() && {
             self.status().take_ring();
@@ -362,11 +363,12 @@ impl Attendant<'_> {
 
 impl Drop for Attendant<'_> {
     fn drop(&mut self) {
-        // An error leaves the other thread asleep, which is to leave as well.
+        // After an error, the rank's other attendant sleeps on. This is acceptable because it must stop as well.
         let _ = self.hand_over();
         self.tell(Delegations::end);
         {
-            // Who signals all threads does it under this lock. Others signal only who sleeps.
+            // `wake_by_signals` holds this lock while it signals threads. All other callers signal only a thread that
+            // sleeps, which this one does not.
             let _leaving = self.mpb.opened.context.lock_heap();
             self.status().threads[self.seat].store(0, Ordering::Relaxed);
         }

@@ -1,5 +1,5 @@
 //! Interrupts and answers of three ranks under a model checker: no rank sleeps while there is something to look at, and
-//! what was put before an interrupt is seen.
+//! a rank that takes an interrupt sees what the sender had put before.
 
 use std::rc::Rc;
 
@@ -20,7 +20,7 @@ struct World {
     /// The data that each rank puts before it interrupts others.
     puts: [RaceMarker; RANKS],
     flags: [[Line; RANKS]; RANKS],
-    /// As in the descriptor.
+    /// Not 0 when the world has ended, as `ends` of the descriptor.
     ends: AtomicU32,
 }
 
@@ -49,13 +49,13 @@ impl World {
         }
     }
 
-    /// As `Mpb::interrupt` does.
+    /// Interrupts a rank as `Mpb::interrupt` does.
     fn interrupt(&self, from: usize, to: usize) {
         self.statuses[to].send(from);
         self.wake(self.statuses[to].ring());
     }
 
-    /// As `Mpb::answer` does.
+    /// Answers a rank as `Mpb::answer` does.
     fn answer(&self, from: usize, to: usize) {
         self.flags[to][from].set_flag(1);
         self.wake(self.statuses[to].answered(from));
@@ -65,7 +65,7 @@ impl World {
         Attendant { world: self, rank, seat, attending: self.statuses[rank].begin() }
     }
 
-    /// As the directory's `leave` does, or `Mpb::look_again`.
+    /// Wakes all attendants, as the descriptor's `tell` and `Mpb::look_again` do.
     fn end(&self) {
         self.ends.store(1, Ordering::Release);
         self.words.iter().for_each(|word| word.advance_and_wake_bits(u32::MAX));
@@ -73,7 +73,7 @@ impl World {
 }
 
 impl Attendant<'_> {
-    /// As the real one. Returns false when the world has ended.
+    /// Waits as the real attendant does. Returns false when the world has ended.
     fn wait(&mut self) -> bool {
         let status = &self.world.statuses[self.rank];
         if !status.rest(self.seat, self.attending) {
@@ -143,8 +143,8 @@ fn the_other_attends_while_one_handles() {
                         let more = attendant.take().len() as u32;
                         let all = taken.fetch_add(more, Ordering::Relaxed) + more;
                         if (all, more) == (1, 1) {
-                            // A handler begins that ends when all is over: who else but the other
-                            // attendant can take the second?
+                            // Run a handler that returns only at the end, so that only the other attendant can take the
+                            // second interrupt.
                             attendant.hand_over();
                             while world.ends.load(Ordering::Acquire) == 0 {
                                 let heard = world.words[seat].value();
@@ -164,7 +164,7 @@ fn the_other_attends_while_one_handles() {
         };
         let other = thread::spawn(serve(1));
         let first = thread::spawn(serve(0));
-        // Two interrupts, one after the other, by ranks 1 and 2.
+        // Ranks 1 and 2 send an interrupt each, one after the other.
         for rank in [1, 2] {
             world.puts[rank].writing();
             world.interrupt(rank, 0);

@@ -1,5 +1,5 @@
-//! Real-time signals to single threads, which wait for them and have no handler (thesis, section 3.2.4, without the
-//! actions that are not allowed in a handler).
+//! Real-time signals to single threads. The threads wait for them, so there is no handler. This follows section 3.2.4
+//! of the thesis, but avoids its actions that are not allowed in a signal handler.
 
 use crate::error::Error;
 
@@ -7,7 +7,7 @@ use crate::error::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Thread(pub(super) u64);
 
-/// Returns the signal: near the end of those that are free to programs, where few programs look for theirs.
+/// Returns the number of the signal. It is near the end of the real-time signals, which few other programs use.
 #[cfg(not(miri))]
 fn number() -> i32 {
     nix::libc::SIGRTMAX() - 3
@@ -15,8 +15,8 @@ fn number() -> i32 {
 
 #[cfg(not(miri))]
 fn own_set() -> nix::libc::sigset_t {
-    // SAFETY: zeros are a set; sigemptyset and sigaddset write into it, and the number is one of a
-    // signal.
+    // SAFETY: zeros are a valid set. sigemptyset and sigaddset write to this set only, and the signal's number is
+    // valid.
     unsafe {
         let mut set = std::mem::zeroed();
         nix::libc::sigemptyset(&raw mut set);
@@ -26,11 +26,12 @@ fn own_set() -> nix::libc::sigset_t {
 }
 
 impl Thread {
-    /// Returns the calling thread, and blocks the signal in it from now on: it would end the process.
+    /// Returns the calling thread. Blocks the signal in it permanently, because an unblocked signal would end the
+    /// process.
     #[cfg(not(miri))]
     pub(super) fn current() -> Result<Self, Error> {
         let set = own_set();
-        // SAFETY: the set is alive for the call; the old one is not asked for.
+        // SAFETY: the set is valid during the call, and a null pointer means that the old set is not returned.
         let failed = unsafe {
             nix::libc::pthread_sigmask(nix::libc::SIG_BLOCK, &raw const set, std::ptr::null_mut())
         };
@@ -41,11 +42,11 @@ impl Thread {
         Ok(Self(process << 32 | nix::unistd::gettid().as_raw() as u64))
     }
 
-    /// Sends the signal. A thread that no longer exists needs none.
+    /// Sends the signal. Succeeds if the thread does not exist any more.
     #[cfg(not(miri))]
     pub(super) fn signal(self) -> Result<(), Error> {
         let (process, thread) = ((self.0 >> 32) as i32, self.0 as u32 as i32);
-        // SAFETY: zeros are a siginfo_t. The kernel reads the whole of it, and writes nothing.
+        // SAFETY: zeros are a valid siginfo_t. The kernel only reads it, and it is valid during the call.
         let sent = unsafe {
             let mut info: nix::libc::siginfo_t = std::mem::zeroed();
             info.si_signo = number();
@@ -65,11 +66,11 @@ impl Thread {
         }
     }
 
-    /// Sleeps until the signal has come; may return early for no reason.
+    /// Sleeps until the signal has come. May return early without a reason.
     #[cfg(not(miri))]
     pub(super) fn sleep() {
         let set = own_set();
-        // SAFETY: the set is alive for the call; nothing else is asked for.
+        // SAFETY: the set is valid during the call, and a null pointer means that no details are returned.
         unsafe { nix::libc::sigwaitinfo(&raw const set, std::ptr::null_mut()) };
     }
 

@@ -1,10 +1,10 @@
-//! The status of a rank's interrupts: which ranks have sent some, and which of the rank's threads must be woken. The
-//! SCC has this in its interrupt controller.
+//! The status of a rank's interrupts: which ranks have sent an interrupt, and which of the rank's threads must be
+//! woken. The SCC has this in its interrupt controller.
 //!
 //! A rank has up to [`SEATS`] threads for its interrupts. At any time, at most one of them **attends**: it looks at
 //! what has come, or will do so before it does anything else. The others sleep, or do something that takes long. A rank
-//! that has sent something **rings**. While a thread attends, ringing sets one bit. Otherwise it makes one of the
-//! sleepers the attendant and wakes only that one.
+//! that has sent something **rings**. While a thread attends, ringing sets one bit. Otherwise, the ring makes one of
+//! the sleeping threads the attendant, and only that thread is woken.
 //!
 //! | bits of the state | |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! | 2.. | the thread in this seat sleeps, or is about to |
 //! | 32.. | 1 + the rank whose answer is to ring |
 //!
-//! All changes are read-modify-write. Therefore, if one change rings and another goes to sleep, either the first sees
-//! the sleeper or the second sees the ring.
+//! All changes are read-modify-write operations. Therefore, if one rank rings while a thread goes to sleep, either the
+//! rank sees the sleeper or the thread sees the ring.
 
 use crate::{
     context::{MAX_RANKS, SEATS},
@@ -34,7 +34,7 @@ pub(in crate::mpb) struct Seats(Mutex<[bool; SEATS]>);
 
 impl Seats {
     pub(super) fn change(&self, taken: bool, which: impl Fn(usize) -> bool) -> Option<usize> {
-        // A thread that panicked has left a whole table.
+        // A thread that panicked with the lock has left a complete table.
         let mut seats = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let seat = (0..SEATS).find(|&seat| seats[seat] != taken && which(seat))?;
         seats[seat] = taken;
@@ -65,11 +65,12 @@ impl Status {
         }
     }
 
-    /// Changes the state, if `new` says how, and returns what it was.
+    /// Changes the state to the result of `new`, unless that is `None`. Returns the old state.
     fn change(&self, new: impl Fn(u64) -> Option<u64>) -> u64 {
         let mut old = self.state.load(Ordering::Relaxed);
-        // Also where nothing changes, so that it is the newest state: Release and Acquire pair with
-        // those of the other changes. What was sent before a ring is seen by who takes the ring.
+        // The exchange is needed even if `new` returns the old state, because only an exchange reads the newest state.
+        // Release and Acquire pair with those of the other changes: a thread that takes a ring sees what was sent
+        // before it.
         while let Some(new) = new(old) {
             match self.state.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => break,
@@ -81,7 +82,7 @@ impl Status {
 
     /// Sends an interrupt by this rank. Must be followed by [`ring`](Self::ring).
     pub(super) fn send(&self, from: usize) {
-        // Release: pairs with the Acquire in `take`, which may come before this one's ring.
+        // Release: pairs with the Acquire in `take`, which may take this interrupt before the sender has rung.
         self.sent[from / 64].fetch_or(1 << (from % 64), Ordering::Release);
     }
 
@@ -91,7 +92,8 @@ impl Status {
         seat_woken(self.change(|old| Some(rung(old))))
     }
 
-    /// Notes that this rank has set a flag here. As `ring`, if that was what is waited for.
+    /// Notes that rank `by` has set a flag here. If the answer of `by` is expected, rings and returns what
+    /// [`ring`](Self::ring) returns.
     #[must_use]
     pub(super) fn answered(&self, by: usize) -> Option<usize> {
         let expected = |old: u64| old >> EXPECTED == 1 + by as u64;
@@ -100,7 +102,7 @@ impl Status {
         if expected(old) { seat_woken(old) } else { None }
     }
 
-    /// Makes a rank's answer ring, from the next one on. Returns false if it does already.
+    /// Makes the rank's next answer ring. Returns false if its answer is expected already.
     pub(super) fn expect_answer(&self, rank: usize) -> bool {
         let of = (1 + rank as u64) << EXPECTED;
         let old = self.change(|old| {
@@ -109,7 +111,7 @@ impl Status {
         old >> EXPECTED << EXPECTED != of
     }
 
-    /// Takes what was sent, for the attendant. It must have taken the ring before.
+    /// Takes the interrupts that were sent. Only the attendant may call this, after it has taken the ring.
     pub(super) fn take(&self, sources: &mut Vec<usize>) {
         for (index, word) in self.sent.iter().enumerate() {
             if word.load(Ordering::Relaxed) == 0 {
@@ -124,14 +126,14 @@ impl Status {
         }
     }
 
-    /// Makes the thread in this seat attend, if none does.
+    /// Makes the calling thread attend, if no thread does. Returns whether the calling thread attends now.
     pub(super) fn begin(&self) -> bool {
         let old = self.change(|old| (old & ATTENDED == 0).then_some(old | ATTENDED));
         old & ATTENDED == 0
     }
 
-    /// Puts the thread in this seat to rest. If there is something to look at and no other thread attends, it becomes
-    /// the attendant instead.
+    /// Marks the thread in this seat as asleep. If there is something to look at and no other thread attends, makes it
+    /// the attendant instead, and returns false.
     pub(super) fn rest(&self, seat: usize, attending: bool) -> bool {
         let old = self.change(|old| {
             if !attending && old & ATTENDED != 0 {
@@ -145,8 +147,8 @@ impl Status {
         !attending && old & ATTENDED != 0 || old & RUNG == 0
     }
 
-    /// Ends the attendant's turn because it does something else. Returns the seat of the thread that must be woken in
-    /// its place, because there is something to look at.
+    /// Ends the attendant's turn because it will do something else. If there is something to look at, returns the seat
+    /// of the thread that must be woken in its place.
     pub(super) fn hand_over(&self) -> Option<usize> {
         let next = |old: u64| if old & RUNG != 0 { rung(old & !ATTENDED) } else { old & !ATTENDED };
         let old = self.change(|old| Some(next(old)));
@@ -158,20 +160,20 @@ impl Status {
         self.state.load(Ordering::Relaxed) & RUNG != 0
     }
 
-    /// Returns whether the thread in this seat sleeps, as far as others know.
+    /// Returns whether the thread in this seat is marked as asleep.
     fn sleeps(&self, seat: usize) -> bool {
         // Acquire: pairs with the Release in `ring`.
         self.state.load(Ordering::Acquire) & SLEEPS << seat != 0
     }
 
-    /// Stops the sleep of the thread in this seat. Returns false if it has been made the attendant.
+    /// Withdraws the mark that the thread in this seat sleeps. Returns false if the thread has been made the attendant.
     fn withdraw(&self, seat: usize) -> bool {
         let bit = SLEEPS << seat;
         self.change(|old| (old & bit != 0).then_some(old & !bit)) & bit != 0
     }
 
-    /// Sleeps until this thread, which is at rest, is the attendant (`None`), or until `over` says that it must not
-    /// sleep any longer. `word` has advanced whenever that may be the case.
+    /// Sleeps until this thread, which is marked as asleep, is made the attendant (then returns `None`), or until
+    /// `over` returns something. `word` advances whenever either may be the case.
     pub(super) fn sleep<T>(
         &self,
         seat: usize,
@@ -186,7 +188,7 @@ impl Status {
                 return None;
             }
             if let Some(over) = over() {
-                // Who has rung and gone has rung before.
+                // A rank that rang and then left may have made this thread the attendant. The ring takes precedence.
                 if self.withdraw(seat) {
                     return Some(over);
                 }
@@ -231,13 +233,13 @@ mod tests {
     fn one_attends_and_one_is_woken() {
         let status = Status::new();
         assert!(status.begin() && !status.begin());
-        // Somebody attends.
+        // A thread attends, so the ring wakes none.
         status.send(3);
         assert_eq!(status.ring(), None);
         assert!(!status.rest(0, true), "rung");
         assert_eq!(taken(&status), [3]);
         assert!(status.rest(1, false) && status.rest(0, true));
-        // The first of two sleepers, and for two rings once.
+        // The first ring wakes the first of two sleepers, and the second ring wakes no thread.
         status.send(1);
         assert_eq!(status.ring(), Some(0));
         status.send(1023);
@@ -245,7 +247,7 @@ mod tests {
         assert_eq!(status.ring(), None);
         status.take_ring();
         assert_eq!(taken(&status), [1, 1023]);
-        // While it does something else, the other.
+        // While the first thread does something else, a ring wakes the other thread.
         assert_eq!(status.hand_over(), None);
         assert_eq!(status.ring(), Some(1));
         assert!(status.rest(0, false), "the other attends");
@@ -259,7 +261,7 @@ mod tests {
         assert!(status.begin() && status.rest(1, false));
         assert_eq!(status.ring(), None);
         assert_eq!(status.hand_over(), Some(1));
-        // With nobody to hand over to, it is found later.
+        // If no thread sleeps to take over, the ring stays until a thread rests.
         assert_eq!(status.ring(), None);
         assert_eq!(status.hand_over(), None);
         assert!(!status.rest(1, false));
