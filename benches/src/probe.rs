@@ -12,7 +12,7 @@ use crate::stats::median;
 
 /// Cores are near each other if half of a round trip takes less than this.
 const NEAR_BELOW_NS: f64 = 100.0;
-/// If one probe took so many times as long as another, the cores were moved, or other programs ran on them.
+/// If one probe took this many times as long as another, the cores were moved, or other programs ran on them.
 const MOVED: f64 = 1.6;
 /// No cores are that far from each other: other programs were running on them.
 const BUSY_ABOVE_NS: f64 = 1000.0;

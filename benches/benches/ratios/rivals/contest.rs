@@ -10,7 +10,7 @@ use crate::stats::median;
 
 /// The number of tries of each entrant before one is chosen, so that a lucky single run does not decide.
 const TRIES: usize = 3;
-/// An entrant that took so many times as long as the best one is not tried again.
+/// An entrant is not tried again if it took this many times as long as the best one.
 const HOPELESS: f64 = 2.0;
 
 /// The result of an entrant in one run.

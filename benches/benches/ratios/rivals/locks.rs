@@ -81,7 +81,8 @@ impl Lock {
         }
     }
 
-    /// Returns a side that applies `figure` to so many threads. They are pinned if each has its own CPU.
+    /// Returns a side that runs `threads` threads, and whose value is `figure` of what they have done. The threads are
+    /// pinned if each has its own CPU.
     pub fn side(
         self,
         threads: usize,

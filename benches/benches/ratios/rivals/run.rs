@@ -81,7 +81,7 @@ pub fn compile<'a>(
     Ok(())
 }
 
-/// Finds the line that the programs in `benches/peers` print, with so many values on it, followed by the probes.
+/// Finds the line that the programs in `benches/peers` print, which has this number of values, followed by the probes.
 /// Launchers may print other lines around it.
 pub fn figures(output: &str, values: usize) -> Result<Shown, Trouble> {
     let line = output.lines().find_map(|line| {

@@ -44,7 +44,7 @@ impl Barrier {
     }
 }
 
-/// So many threads on the two CPUs, back to back.
+/// Returns a contest of barriers among `threads` threads on the two CPUs, with no work between barriers.
 pub fn barriers(threads: usize, plan: Collective) -> Contest {
     Contest::new("spin, then yield", "adaptive", false, move || {
         let entrant = |(setting, spins)| {

@@ -20,9 +20,9 @@ use crate::stats::median;
 /// A way for threads with their own vectors. The fastest way depends on the distance, so all are tried.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// Each thread copies the half that the other adds into so many boxes, in which it later finds the sums.
+    /// Each thread copies one half of its vector into `boxes` boxes. The other thread adds there, and leaves the sums.
     Halves { boxes: usize },
-    /// Thread 1 copies its whole vector into so many boxes, one after the other, and thread 0 adds from them.
+    /// Thread 1 copies its whole vectors into `boxes` boxes, one after the other. Thread 0 adds from the boxes.
     FirstAlone { boxes: usize },
 }
 
