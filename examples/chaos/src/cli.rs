@@ -8,6 +8,7 @@ use crate::campaign::Campaign;
 use crate::launcher;
 use crate::parent;
 use crate::plan::Plan;
+use crate::record;
 use crate::report::{Report, Summary};
 
 /// A campaign against worlds of processes: in each run two to eight ranks do a mix of everything
@@ -58,6 +59,10 @@ impl Options {
     pub fn run(self) -> ExitCode {
         let first = self.seed.unwrap_or_else(moment);
         let campaign = Campaign { first, runs: self.runs, stride: self.stride };
+        if let Err(error) = record::keep_standard_error() {
+            eprintln!("chaos: the standard error can't be duplicated: {error}");
+            return ExitCode::FAILURE;
+        }
         match self.part {
             Some(Part::Parent) => return parent::main(&Plan::new(first)),
             Some(Part::Launcher) => return launcher::main(&Plan::new(first)),

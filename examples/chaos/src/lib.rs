@@ -5,7 +5,6 @@
 //! how and when. Afterwards the campaign judges the reports of all processes: the survivors finished or got an error
 //! that names the dead, no message was torn, came twice or is missing before one that came, and no process, file,
 //! descriptor or memory is left.
-//! twice or is missing before one that came, and no process, file, descriptor or memory is left.
 //!
 //! ```text
 //! campaign            starts the parent, collects what all say, judges, counts

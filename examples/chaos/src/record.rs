@@ -1,7 +1,10 @@
 //! What processes tell the campaign: lines on standard error, which all of them have inherited.
 //! What else comes there was said by the library, or by a panic.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::sync::OnceLock;
 
 use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -163,12 +166,26 @@ pub fn now() -> u64 {
         .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
+/// Where records go: the standard error that the process was started with. The library discards what most ranks of a
+/// launched world write to standard error after a failure.
+static LINES: OnceLock<File> = OnceLock::new();
+
+/// Keeps the standard error of this process for its records. Is called at the start of `main`.
+///
+/// # Errors
+/// The descriptor can't be duplicated.
+pub fn keep_standard_error() -> io::Result<()> {
+    let kept = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+    LINES.get_or_init(|| kept);
+    Ok(())
+}
+
 impl Record {
     /// Tells the record. A line is written at once, so that lines of several processes do not mix.
     pub fn tell(&self) {
-        if let Ok(json) = serde_json::to_string(self) {
+        if let (Some(mut lines), Ok(json)) = (LINES.get(), serde_json::to_string(self)) {
             // If this fails, there is no other place to report it.
-            let _ = std::io::stderr().write_all(format!("{MARK}{json}\n").as_bytes());
+            let _ = lines.write_all(format!("{MARK}{json}\n").as_bytes());
         }
     }
 }
