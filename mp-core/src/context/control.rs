@@ -1,4 +1,4 @@
-//! The control blocks of a world in its segment: what ranks let each other know.
+//! The control blocks of a world in its segment. They hold what ranks tell each other about their states.
 
 use crossbeam_utils::CachePadded;
 
@@ -17,7 +17,7 @@ pub(crate) const SEATS: usize = 2;
 /// The number of tables of held buffers that a rank can have, each twice as long as the one before.
 pub(crate) const TABLES: usize = 24;
 
-/// What is known of a rank.
+/// The state of a rank, as all ranks see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum RankState {
@@ -47,7 +47,7 @@ impl RankState {
     }
 }
 
-/// The world's own block; the ranks' blocks follow it.
+/// The world's own block. The ranks' blocks follow it.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct WorldControl {
@@ -59,27 +59,26 @@ pub(crate) struct WorldControl {
     pub(crate) threads: AtomicU32,
     /// The process that made the world.
     pub(crate) launcher: AtomicU32,
-    /// The number of communication threads at work, that is, not asleep. Each counts in the ranks' `Delegations`, too.
+    /// The number of communication threads that are awake. Each is also counted in the `Delegations` of its rank.
     pub(crate) helpers: CachePadded<AtomicU32>,
     /// When the world was made, in CLOCK_MONOTONIC.
     pub(crate) since_ns: AtomicU64,
-    /// The bytes of cache for which rings are made, as all ranks see it. See
-    /// [`Rank::cache_for_rings`](crate::Rank::cache_for_rings). 0 until one rank has asked.
+    /// The number of bytes of cache for which rings are made, the same for all ranks: see
+    /// [`Rank::cache_for_rings`](crate::Rank::cache_for_rings). 0 until a rank has asked for it.
     pub(crate) cache: AtomicU64,
-    /// The number of channels and MPBs made so far. Changed under the heap's lock.
+    /// The number of channels and MPBs made so far. It changes only under the heap's lock.
     pub(crate) channels: AtomicU64,
-    /// The lock held by the one rank that makes MPBs.
+    /// The lock of the one rank that makes MPBs: see [`Context::make_alone`](super::Context::make_alone).
     pub(crate) making: CachePadded<RobustLock>,
-    /// 1 + the rank whose code was the first to fail in this round; 0 for none. [`OVER`] is set
-    /// between two rounds.
+    /// 1 + the rank whose code was the first to fail in this round; 0 for none. [`OVER`] is set between two rounds.
     first_failed: AtomicU32,
-    /// Changes when a rank was lost and when MPBs were revoked. See [`News`](crate::waits::News).
+    /// A number that changes when a rank was lost and when MPBs were revoked. See [`News`](crate::waits::News).
     pub(crate) news: CachePadded<AtomicU32>,
     /// The number of calls of `run` that every rank has left, in a launched world.
     pub(crate) rounds: AtomicU32,
-    /// The number of ranks whose results are in, and that have not left the round yet.
+    /// The number of ranks that have posted their results and have not left the round yet.
     pub(crate) outcomes: CachePadded<AtomicU32>,
-    /// Where threads of all ranks that wait for interrupts sleep: a word for each seat.
+    /// The futexes on which threads of all ranks sleep while they wait for interrupts: one for each seat.
     pub(crate) interrupts: [CachePadded<Futex>; SEATS],
     pub(crate) name: Text<{ NAME / 8 }>,
 }
@@ -87,17 +86,17 @@ pub(crate) struct WorldControl {
 // SAFETY: the type consists of atomics only, and is `repr(C)`.
 unsafe impl Shared for WorldControl {}
 
-/// A bit in `first_failed`: its value belongs to a round that is over.
+/// A bit in `first_failed`: the rest of the word belongs to a round that is over.
 const OVER: u32 = 1 << 31;
 
 impl WorldControl {
-    /// Tells the news that a rank was lost, or that MPBs were revoked. All sleepers must be rung after this.
+    /// Announces that a rank was lost, or that MPBs were revoked. The caller must ring all sleepers afterwards.
     pub(crate) fn tell_news(&self) {
         // Release: pairs with the Acquire in `News::number` and `Context::wait`.
         self.news.fetch_add(1, Ordering::Release);
     }
 
-    /// Begins a round for a rank. The first rank clears the failure of the round before.
+    /// Begins a round for a rank. The first rank to do so clears the failure of the previous round.
     pub(crate) fn begin_round(&self) {
         let word = self.first_failed.load(Ordering::Relaxed);
         if word & OVER != 0 {
@@ -111,14 +110,15 @@ impl WorldControl {
         self.first_failed.fetch_or(OVER, Ordering::Relaxed);
     }
 
-    /// Records the rank as the first whose code failed, if it is. Must be called before others can learn of the failure
-    /// and fail in turn.
+    /// Records that the rank's code failed, unless that of another rank failed before. Must be called before other
+    /// ranks can learn of the failure and fail in turn.
     pub(crate) fn note_failure(&self, rank: u32) {
         let first = &self.first_failed;
         let _ = first.compare_exchange(0, rank + 1, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Returns a round, and the first rank whose code failed in it, as long as the round is not over.
+    /// Returns the round, and the first rank whose code failed in it. Returns `None` if none has failed or the round is
+    /// over.
     pub(crate) fn failing(&self) -> Option<(u32, u32)> {
         let round = self.rounds.load(Ordering::Relaxed);
         let word = self.first_failed.load(Ordering::Relaxed);
@@ -136,50 +136,50 @@ impl WorldControl {
 #[repr(C)]
 pub(crate) struct RankControl {
     state: CachePadded<AtomicU32>,
-    /// Whether nothing of the rank runs any more.
+    /// 1 if the rank's process has ended.
     dead: AtomicU32,
     /// The number of rounds that the rank has left.
     pub(crate) left: AtomicU32,
-    /// How its process ended, as an `Ending`'s word. Set before `dead`.
+    /// How the rank's process ended, as an `Ending`'s word. It is stored before `dead`.
     pub(crate) ending: AtomicU32,
-    /// The process that was started as this rank and has detected that; 0 if there is none yet.
+    /// The id of the process that was started as this rank and has detected this; 0 if there is none yet.
     pub(crate) claimed: AtomicU32,
-    /// The process that has entered as this rank; for a thread, the process of all ranks.
+    /// The id of the process that has entered the world as this rank. For a thread, this is the process of all ranks.
     pub(crate) pid: AtomicU32,
     /// The last-level cache and the package of the CPU that the rank is bound to, each plus 1; 0 if it is not bound.
     /// Written before any rank is started.
     seat: [AtomicU32; 2],
-    /// Where the rank sleeps.
+    /// The futex on which the rank sleeps.
     pub(crate) doorbell: CachePadded<Futex>,
-    /// What it waits for.
+    /// What the rank waits for.
     pub(crate) record: CachePadded<WaitRecord>,
-    /// What other threads send for it.
+    /// The sends that other threads do for the rank.
     pub(crate) delegations: CachePadded<Delegations>,
-    /// The rank's result, as a block's key and a length in bytes.
+    /// The block of the rank's result, by its key, and the result's length in bytes.
     pub(crate) outcome: AtomicU64,
     pub(crate) outcome_len: AtomicU64,
-    /// The rank's tables of held buffers, as keys of blocks.
+    /// The rank's tables of held buffers, by the keys of their blocks.
     pub(crate) tables: [AtomicU64; TABLES],
 }
 
 // SAFETY: the type consists of atomics only, and is `repr(C)`.
 unsafe impl Shared for RankControl {}
 
-/// The most channels of a rank's blocked delegated sends that are recorded.
+/// The largest number of channels that are recorded for a rank's blocked delegated sends.
 const BLOCKED: usize = 12;
 
-/// A rank's delegated sends, as far as others need to know of them. Written when lanes are made and when the threads
-/// that serve them go to sleep, never on the path of a message. The threads that attend to its interrupts count as
-/// lanes.
+/// The state of a rank's delegated sends, as far as other ranks need to know it. It is written when lanes are made and
+/// when the threads that serve them go to sleep, never on the path of a message. The threads that attend to the rank's
+/// interrupts count as lanes.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Delegations {
     lanes: AtomicU32,
     /// The number of lanes whose thread sleeps.
     resting: AtomicU32,
-    /// The number of threads at work that the world counts for this rank.
+    /// The number of awake threads that the world counts for this rank.
     pub(crate) helpers: AtomicU32,
-    /// Where the descriptors are of channels in which such a thread waits for room; 0 for none.
+    /// The channels in which a lane's thread waits for room, by the places of their descriptors; 0 for none.
     blocked: [AtomicU64; BLOCKED],
 }
 
@@ -192,7 +192,7 @@ impl Delegations {
         self.lanes.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Records that a lane's thread goes to sleep, without work, or because the channel `blocked` is full.
+    /// Records that a lane's thread goes to sleep, either without work or because the channel `blocked` is full.
     pub(crate) fn rest(&self, blocked: Option<u64>) {
         if let Some(channel) = blocked {
             let free = |place: &&AtomicU64| {
@@ -203,7 +203,7 @@ impl Delegations {
         self.resting.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records that it wakes again.
+    /// Records that a lane's thread wakes again. `blocked` is the same as in the call of `rest`.
     pub(crate) fn wake(&self, blocked: Option<u64>) {
         self.resting.fetch_sub(1, Ordering::Relaxed);
         if let Some(channel) = blocked {
@@ -214,7 +214,7 @@ impl Delegations {
         }
     }
 
-    /// Returns whether a thread is at work, or may be.
+    /// Returns whether a lane's thread may be at work.
     pub(crate) fn at_work(&self) -> bool {
         self.lanes.load(Ordering::Relaxed) > self.resting.load(Ordering::Relaxed)
     }
@@ -227,7 +227,7 @@ impl Delegations {
 }
 
 impl RankControl {
-    /// Records where the rank is bound.
+    /// Records the CPU to which the rank is bound, or that it is not bound.
     pub(crate) fn set_seat(&self, seat: Option<Seat>) {
         let numbers =
             seat.map_or([0; 2], |Seat { cache, package }| [cache, package].map(|at| at as u32 + 1));
@@ -236,7 +236,7 @@ impl RankControl {
         }
     }
 
-    /// Returns where the rank is bound.
+    /// Returns where the rank is bound, if it is.
     pub(crate) fn seat(&self) -> Option<Seat> {
         let [cache, package] =
             [0, 1].map(|at: usize| self.seat[at].load(Ordering::Relaxed).checked_sub(1));
@@ -249,26 +249,29 @@ impl RankControl {
     }
 
     pub(crate) fn set_state(&self, state: RankState) {
-        // Release: pairs with the Acquire in `state`: all that the rank did comes before.
+        // Release: pairs with the Acquire in `state`: a rank that sees the state also sees all that this rank did
+        // before.
         self.state.store(state as u32, Ordering::Release);
     }
 
-    /// Returns whether nothing of the rank runs any more, so that nothing it has begun continues.
+    /// Returns whether the rank's process has ended, so that nothing that the rank has begun continues.
     pub(crate) fn is_dead(&self) -> bool {
-        // Acquire: pairs with the Release in `set_dead`: what the rank stored is all seen.
+        // Acquire: pairs with the Release in `set_dead`: all stores of the dead rank are visible.
         self.dead.load(Ordering::Acquire) != 0
     }
 
-    /// Marks the rank as dead. Must be called when the kernel has said so, and before a look at the state. See `renew`.
+    /// Marks the rank as dead. Must be called after the kernel has reported the end of the process, and before a look
+    /// at the rank's state: see `renew`.
     pub(crate) fn set_dead(&self) {
         // Release: pairs with the Acquire in `is_dead`.
         self.dead.store(1, Ordering::Release);
-        // The store before the coming load: pairs with the fence in `renew`.
+        // The fence orders the store before the caller's load of the state. It pairs with the fence in `renew`.
         fence(Ordering::SeqCst);
     }
 
-    /// Makes an ended rank one that is expected again. Returns false when its process will never come. If the process
-    /// ends at this very moment, either the burial sees the rank expected and marks it as lost, or this sees it dead.
+    /// Changes an ended rank's state back to `Expected`. Returns false if the rank is dead, so that it will never come.
+    /// If the rank's process ends at this moment, either the burial sees the state `Expected` and marks the rank as
+    /// lost, or this call sees that the rank is dead.
     pub(crate) fn renew(&self) -> bool {
         self.set_state(RankState::Expected);
         fence(Ordering::SeqCst);

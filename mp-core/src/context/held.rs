@@ -1,11 +1,12 @@
-//! The shared buffers that a rank holds, recorded where others find them when the rank is dead.
+//! A record of the shared buffers that a rank holds, where other ranks find them when the rank is dead.
 //!
-//! A buffer that moves is written into the channel's slot, removed from the sender's table, and only then published.
-//! The receiver writes it into its own table before it returns the slot. So at every instant a dead rank's buffers are
-//! in its table, or in a slot that was not published or not received (the channel's `stranded` finds those). No line of
-//! the buffer itself changes hands for this: each rank writes only its own table.
+//! A sender that moves a buffer writes the buffer's key into the channel's slot, removes the buffer from its own table,
+//! and only then publishes the slot. The receiver enters the buffer into its own table before it gives the slot back.
+//! So at every instant, a dead rank's buffers are in its table, or in a slot that was not published or not received
+//! (the channel's `stranded` finds those). No cache line of the buffer itself is transferred for this, because each
+//! rank writes only its own table.
 //!
-//! A buffer's owner is not recorded in the buffer's header, because a word there would change hands with every move and
+//! The owner of a buffer is not recorded in the buffer's header, because each move would have to write that word and
 //! cost a second line transfer. A buffer is entered in these places:
 //!
 //! | moment | where it is entered |
@@ -15,10 +16,11 @@
 //! | its key was written into a slot | in the table and the slot, which is not published yet |
 //! | taken off the table | in the slot |
 //! | published | in the slot |
-//! | received | in the slot and the receiver's table, until the slot is given back |
-//! | dropped | the block is freed, then taken off the table |
+//! | received | in the slot and in the receiver's table, until the slot is given back |
+//! | dropped | in the table, until the block has been freed |
 //!
-//! A key that is entered in two places does no harm: the second free finds another generation of the block.
+//! A key that is entered in two places does no harm: the second free of the block finds another generation, and does
+//! nothing.
 
 use std::{ptr::NonNull, sync::PoisonError};
 
@@ -35,34 +37,34 @@ use crate::{
 /// The number of entries of the first table.
 const FIRST: usize = 512;
 
-/// Where a held buffer is in its rank's tables: the entry, in this process's mapping.
+/// The place of a held buffer in its rank's tables: the entry, in this process's mapping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldAt {
     entry: NonNull<Entry>,
 }
 
-// SAFETY: the entry is one atomic word.
+// SAFETY: the pointer leads to one atomic word, which any thread may use.
 unsafe impl Send for HeldAt {}
-// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+// SAFETY: a shared `HeldAt` gives access only to its pointer, which leads to one atomic word.
 unsafe impl Sync for HeldAt {}
 
-/// An entry that is reserved for a buffer that is yet to come.
+/// An entry that is reserved for a buffer that does not exist yet.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     entry: NonNull<Entry>,
 }
 
-// SAFETY: the entry is one atomic word.
+// SAFETY: the pointer leads to one atomic word, which any thread may use.
 unsafe impl Send for Reserved {}
 
 impl Reserved {
     /// Records in the rank's tables that it holds the buffer.
     #[inline]
     pub(crate) fn hold(self, key: BlockKey) -> HeldAt {
-        // SAFETY: an entry of a table in the segment, which stays mapped as long as there is a
-        // context, as `Context::reserve` asks.
+        // SAFETY: the pointer leads to an entry of a table in the segment. The segment stays mapped, because the caller
+        // of `Context::reserve` keeps the context.
         let entry = unsafe { self.entry.as_ref() };
-        // Release: as in `take`.
+        // Release: pairs with the Acquire in `held_by`.
         entry.0.store(key.word(), Ordering::Release);
         HeldAt { entry: self.entry }
     }
@@ -92,8 +94,8 @@ impl Context {
         self.take_entry(key.word()).map(|entry| HeldAt { entry })
     }
 
-    /// Reserves an entry of this rank's tables, to be given back by `let_go`. The entry may be used only while the
-    /// context is kept.
+    /// Reserves an entry of this rank's tables. The caller must give it back by `unreserve`, or turn it into that of a
+    /// buffer by `hold`, and must use it only while it keeps the context.
     pub(crate) fn reserve(&self) -> Result<Reserved, SegmentError> {
         self.take_entry(RESERVED).map(|entry| Reserved { entry })
     }
@@ -105,9 +107,9 @@ impl Context {
 
     #[inline]
     fn take_entry(&self, word: u64) -> Result<NonNull<Entry>, SegmentError> {
-        // The entry that was free last is mostly free again.
+        // The entry that was given back last is usually still free.
         if let Some(entry) = NonNull::new(self.free_entry.load(Ordering::Relaxed)) {
-            // SAFETY: an entry of a table in the segment that this context keeps mapped.
+            // SAFETY: the pointer leads to an entry of a table in the segment, which this context keeps mapped.
             let found = unsafe { entry.as_ref() };
             if found.0.load(Ordering::Relaxed) == 0 && take(found, word) {
                 return Ok(entry);
@@ -118,7 +120,7 @@ impl Context {
 
     #[cold]
     fn take_any_entry(&self, word: u64) -> Result<NonNull<Entry>, SegmentError> {
-        // A panic in here leaves a sweep that goes on all the same.
+        // A panic under this lock leaves a usable sweep, so a poisoned lock does no harm.
         let mut sweep = self.sweep.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let place = self.rank(self.me)?.tables.get(sweep.table);
@@ -153,7 +155,8 @@ impl Context {
             self.entry(block, index)?.0.store(0, Ordering::Relaxed);
         }
         let place = &self.rank(self.me)?.tables[table];
-        // AcqRel: the table is zeroed for whoever finds it; or we find another thread's.
+        // AcqRel: a rank that finds the table sees that its entries are zero. If another thread has added a table
+        // meanwhile, this thread sees the zeros of that table.
         match place.compare_exchange(0, block.word(), Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
                 self.segment.heap().settle(block)?;
@@ -171,14 +174,14 @@ impl Context {
     #[inline]
     pub(crate) fn let_go(&self, held: HeldAt) {
         self.free_entry.store(held.entry.as_ptr(), Ordering::Relaxed);
-        // SAFETY: an entry of a table in the segment that this context keeps mapped.
+        // SAFETY: the pointer leads to an entry of a table in the segment, which this context keeps mapped.
         let entry = unsafe { held.entry.as_ref() };
-        // Release: whoever sees the entry empty sees what was written before, namely the
-        // channel's slot.
+        // Release: pairs with the Acquire in `held_by`: a rank that sees the entry empty also sees what was written
+        // before, namely the channel's slot.
         entry.0.store(0, Ordering::Release);
     }
 
-    /// Returns the buffers in the tables of `rank`, and the tables.
+    /// Returns the buffers in the tables of `rank`, and the blocks of the tables themselves.
     pub(crate) fn held_by(&self, rank: u32) -> Result<Vec<BlockKey>, SegmentError> {
         let mut keys = Vec::new();
         for (table, place) in self.rank(rank)?.tables.iter().enumerate() {
@@ -233,7 +236,7 @@ mod tests {
             held.push(context.hold(key(number)).unwrap());
         }
         assert!(LOOKS.get() - before < 4 * most as u64, "{} looks", LOOKS.get() - before);
-        // As many are held all the while.
+        // From here on, the number of held buffers stays the same.
         let before = LOOKS.get();
         for number in 0..most {
             for _ in 0..2 {

@@ -1,6 +1,6 @@
-//! One rank's view of its world: the segment, its number, and how it waits.
+//! One rank's view of its world: the segment, the rank's number, and how the rank waits.
 //!
-//! Channels and buffers are built on this. Launching and ending worlds is above it, in `world`.
+//! Channels and buffers are built on this module. The module that launches and ends worlds, `world`, is above it.
 
 mod control;
 mod held;
@@ -44,7 +44,7 @@ use crate::{
 /// The most ranks a world can have.
 pub(crate) const MAX_RANKS: usize = 1024;
 
-/// Returns a number that changes when the structures here change.
+/// Returns a fingerprint that changes when the structures here change.
 pub(crate) fn layout() -> u64 {
     fingerprint([size_of::<WorldControl>(), size_of::<RankControl>(), MAX_RANKS])
 }
@@ -59,12 +59,12 @@ pub(crate) struct Context {
     pub(crate) waiting: Waiting,
     /// An entry of this rank's tables of buffers that was free recently, or null.
     free_entry: AtomicPtr<Entry>,
-    /// Where the rank looks for a free entry otherwise.
+    /// The state of the search for a free entry, which the rank continues if that entry is taken.
     sweep: Mutex<Sweep>,
     /// See [`Rank::ordinal`](crate::Rank::ordinal).
     pub(crate) ordinals: AtomicU64,
     kept: Kept,
-    /// What the ranks lend each other, if they are threads.
+    /// The loans between the ranks, if they are threads.
     pub(crate) loans: Option<Arc<Loans>>,
 }
 
@@ -72,8 +72,8 @@ pub(crate) struct Context {
 type Kept = Mutex<HashMap<TypeId, Weak<dyn Any + Send + Sync>>>;
 
 impl Context {
-    /// Makes the control blocks of a world of `size` ranks in a fresh segment. The process that makes it counts as one
-    /// more rank, numbered `size`, that can hold the heap's lock.
+    /// Makes the control blocks of a world of `size` ranks in a fresh segment. The calling process counts as one more
+    /// rank, numbered `size`, because it can also hold the heap's lock.
     pub(crate) fn create(
         segment: Arc<Segment>,
         size: u32,
@@ -155,7 +155,7 @@ impl Context {
         &self,
         make: impl FnOnce() -> Result<T, Error>,
     ) -> Result<Arc<T>, Error> {
-        // Whoever panicked in `make` has left the table as it was.
+        // A panic in `make` leaves the table as it was, so a poisoned lock does no harm.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let there = kept.get(&TypeId::of::<T>()).and_then(Weak::upgrade);
         if let Some(there) = there.and_then(|there| there.downcast().ok()) {
@@ -181,15 +181,14 @@ impl Context {
         self.segment.at(Offset::new(offset))
     }
 
-    /// Returns whether nothing of the rank runs any more, so that what it held can be taken away from it. That is more
-    /// than being lost: a rank that panicked is lost, but its process still runs. Ranks that are threads never die
-    /// without their whole world.
+    /// Returns whether the rank's process has ended, so that others may take what the rank held. A rank can be lost and
+    /// not dead: if it panicked, its process still runs. Ranks that are threads never die without their whole world.
     pub(crate) fn dead(&self, rank: u32) -> bool {
         rank < self.size && self.rank(rank).is_ok_and(RankControl::is_dead)
     }
 
-    /// Returns whether the holder of the heap's lock is dead, or is not a rank at all. A launcher must check for
-    /// itself, because the process that would tell it is the launcher itself.
+    /// Returns whether the holder of the heap's lock is dead, or is not a rank at all. The launcher also looks whether
+    /// the holder's process has ended, because no other process would mark the holder as dead.
     fn holder_dead(&self, holder: u32) -> bool {
         holder > self.size
             || self.dead(holder)
@@ -207,9 +206,9 @@ impl Context {
             && !cfg!(miri)
             && match waitid(Id::Pid(pid), flags) {
                 Ok(status) => status != WaitStatus::StillAlive,
-                // Killed by a signal that nix has no name for.
+                // The process was killed by a signal that `nix` has no name for.
                 Err(Errno::EINVAL) => pid.as_raw() > 0,
-                // Started by the child, or nobody any more.
+                // The process is not a child of this one (a child may have started it), or it does not exist any more.
                 Err(_) => pid.as_raw() > 0 && has_ended(pid),
             }
     }
@@ -223,7 +222,7 @@ impl Context {
         }
     }
 
-    /// Wakes everything that sleeps in the rank.
+    /// Wakes every thread that sleeps on the rank's doorbell.
     pub(crate) fn ring(&self, rank: u32) {
         if let Ok(rank) = self.rank(rank) {
             rank.doorbell.advance_and_wake();
@@ -242,7 +241,8 @@ impl Context {
         })
     }
 
-    /// Waits as [`Waiting::wait`] does, on this rank's doorbell.
+    /// Looks once, and then waits as [`Waiting::wait_slowly`] does, on this rank's doorbell. Returns `None` if the
+    /// limit has expired, the news have ended the wait, or a part has failed.
     #[inline]
     pub(crate) fn wait<T>(
         &self,
@@ -317,7 +317,7 @@ impl Context {
                 if moved && let Some(answer) = poll() {
                     return Ok(Some(answer));
                 }
-                // Parts can go on for as long as other ranks send.
+                // Parts can move for as long as other ranks send, so the limit is checked here, too.
                 if moved && wait.since(began).is_over()
                     || wait.failing == Some(true) && parts.fail()
                 {
@@ -328,12 +328,12 @@ impl Context {
                 }
             }
             let flags = Beside { flags, parts: &parts };
-            // `Some(None)` when a part can go on.
+            // Answers `Some(None)` when a part can continue.
             let mut poll = || match poll() {
                 Some(answer) => Some(Some(answer)),
                 None => parts.is_ready().then_some(None),
             };
-            // There is no single line that a waker is expected to write.
+            // No single line is awaited, because a waker may write the line of the wait or that of a part.
             let (wait, line) = (wait.since(began), std::ptr::null());
             match self.waiting.wait_slowly(wait, sleeper, doing, line, &flags, &mut poll) {
                 Some(None) => {}
@@ -343,39 +343,40 @@ impl Context {
         }
     }
 
-    /// Returns where this rank sleeps, and the record of its wait.
+    /// Returns the futex on which this rank sleeps, the record of its wait, and the number of the world's helpers.
     fn sleeper(&self) -> Result<(&Futex, &WaitRecord, &AtomicU32), SegmentError> {
         let me = self.rank(self.me)?;
         Ok((&me.doorbell, &me.record, &self.world()?.helpers))
     }
 
-    /// Returns what distinguishes this rank's [parts](progress::Part) from those of others.
+    /// Returns the identity that distinguishes this rank's [parts](progress::Part) from those of other ranks.
     pub(crate) fn whose(&self) -> progress::Whose {
         progress::Whose { segment: Arc::as_ptr(&self.segment) as usize, rank: self.me }
     }
 
-    /// Returns whether more threads of the world are at work than there are cores for them.
+    /// Returns whether the world has more working threads than cores.
     pub(crate) fn crowded(&self) -> bool {
         self.world().is_ok_and(|world| self.waiting.crowded(&world.helpers))
     }
 
-    /// Returns how often to look, without a pause, at what is just on its way, before the wait proper. Returns 0 if the
-    /// sender may need this very core.
+    /// Returns how often to look without a pause at something that is about to arrive, before the actual wait begins.
+    /// Returns 0 if the sender may need this core.
     pub(crate) fn looks(&self) -> u32 {
         if self.crowded() { 0 } else { costs::looks(UNDER_WAY) }
     }
 
-    /// Notes that a thread begins to work for ranks of this world, including this one.
+    /// Counts a thread that begins to work for ranks of this world, including this one.
     pub(crate) fn helper_begins(&self) {
         if let (Ok(world), Ok(me)) = (self.world(), self.rank(self.me)) {
-            // Relaxed: for the choice how to wait. In this order, and the other way round at the
-            // end: a death in between leaves one too many, never fewer than none.
+            // Relaxed: the counts only influence how threads wait. The world's count is raised first here and lowered
+            // last in `helper_ends`, so a rank that dies in between leaves the count too high, and it never falls below
+            // zero.
             world.helpers.fetch_add(1, Ordering::Relaxed);
             me.delegations.helpers.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Notes that the thread sleeps, or ends.
+    /// Stops counting such a thread, which goes to sleep or ends.
     pub(crate) fn helper_ends(&self) {
         if let (Ok(world), Ok(me)) = (self.world(), self.rank(self.me)) {
             me.delegations.helpers.fetch_sub(1, Ordering::Relaxed);
@@ -383,7 +384,7 @@ impl Context {
         }
     }
 
-    /// Removes the helpers of a dead rank from the world's count.
+    /// Subtracts the helpers of a dead rank from the world's count.
     pub(crate) fn bury_helpers(&self, rank: u32) -> Result<(), SegmentError> {
         let dead = self.rank(rank)?.delegations.helpers.swap(0, Ordering::Relaxed);
         self.world()?.helpers.fetch_sub(dead, Ordering::Relaxed);
@@ -398,16 +399,16 @@ impl Context {
         self.segment.heap().lock(self.me, |rank| self.holder_dead(rank))
     }
 
-    /// Waits until no other rank makes something that all ranks come to at the same time, and keeps it so until the
-    /// returned value is dropped. Otherwise each rank would make it for itself, and all but one in vain.
+    /// Waits until no other rank makes an object that all ranks need at the same time, and locks other ranks out until
+    /// the returned value is dropped. Otherwise each rank would make the object, and all but one in vain.
     pub(crate) fn make_alone(&self) -> Result<Alone<'_>, SegmentError> {
         let making = &*self.world()?.making;
-        // A rank that died in the middle has left nothing that others can find.
+        // If the last holder died, it left nothing that others can find, so nothing has to be repaired.
         making.acquire(self.me, |rank| self.holder_dead(rank));
         Ok(Alone(making))
     }
 
-    /// Frees a block. If the heap is too broken for that, the next allocation reports it.
+    /// Frees a block. If the heap is broken, this call ignores it, and the next allocation reports it.
     pub(crate) fn free(&self, key: BlockKey) {
         if let Ok(mut heap) = self.lock_heap() {
             let _ = heap.free(key);
@@ -415,7 +416,7 @@ impl Context {
     }
 }
 
-/// The flags of a wait, and those of what goes on meanwhile.
+/// The flags of a wait, together with those of the parts that are advanced meanwhile.
 struct Beside<'a> {
     flags: &'a dyn Flag,
     parts: &'a progress::Parts,
@@ -462,12 +463,12 @@ impl Drop for Alone<'_> {
     }
 }
 
-/// Returns whether nothing of a process runs any more.
+/// Returns whether a process has ended. A process that nobody has waited for yet counts as ended.
 fn has_ended(pid: Pid) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-        // The state stands behind the name, which may have any characters.
+        // The state follows the name, which stands in parentheses and may contain any characters.
         Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X'])),
-        // There may be no `/proc`, or one of other processes.
+        // `/proc` may be missing, or may be that of another PID namespace.
         Err(_) => kill(pid, None) == Err(Errno::ESRCH),
     }
 }

@@ -1,8 +1,8 @@
-//! Names in shared memory, the namespaces they are in, and the hashes by which named objects are found.
+//! Names in shared memory, the namespaces that they belong to, and the hashes by which named objects are found.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Text of up to eight bytes for each word. Longer text is cut.
+/// Text of up to eight bytes for each word. Longer text is cut off.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Text<const WORDS: usize>([AtomicU64; WORDS]);
@@ -29,8 +29,8 @@ impl<const WORDS: usize> Text<WORDS> {
     }
 }
 
-/// A set of names. What is opened by a name is found only by ranks that open it in the same namespace. So nothing that
-/// a program opens is ever taken for what the library opens for itself.
+/// A set of names. An object is found only by ranks that open its name in the same namespace. So an object of the
+/// program is never mistaken for one that the library opens for itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Namespace(u64);
 
@@ -56,7 +56,7 @@ impl Namespace {
     }
 }
 
-/// Hashes words with FNV-1a, over words instead of bytes, with the upper bits mixed in.
+/// Hashes words with FNV-1a. The hash goes over words instead of bytes, and mixes in the upper bits.
 pub(crate) fn hash(words: impl Iterator<Item = u64>) -> u64 {
     words.fold(0xcbf2_9ce4_8422_2325, |hash, word| {
         let mixed = (hash ^ word).wrapping_mul(0x0100_0000_01b3);
