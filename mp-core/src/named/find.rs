@@ -9,7 +9,7 @@ use crate::{
     segment::{LockedHeap, SegmentError},
 };
 
-/// Returns the oldest object of this name that suits this rank, whatever the order of the heap's lists.
+/// Returns the oldest object of this name that suits this rank. The order of the heap's lists does not matter.
 pub(crate) fn find<'a, T: Named>(
     context: &'a Context,
     heap: &LockedHeap<'_>,
@@ -30,9 +30,10 @@ pub(crate) fn find<'a, T: Named>(
 /// What [`find_or_make`] returns: the locked heap, the object, and whether it was made just now.
 type FoundOrMade<'a, T> = (LockedHeap<'a>, Object<'a, T>, bool);
 
-/// Returns what `find` finds under the heap's lock, which is then held. Otherwise returns what `make` makes, which runs
-/// without the lock because the pages of a large block take long; `publish` then lets others find it. If all ranks make
-/// it at the same time and it is large, one makes it `alone`, and the others sleep until they find it.
+/// Returns the object that `find` finds, or else the object that `make` makes. In both cases, the heap's lock is held
+/// at the end. `make` runs without the lock, because filling the pages of a large block takes long; `publish` then lets
+/// other ranks find the object. With `alone`, one rank makes the object while the others sleep until they find it. This
+/// is for large objects that all ranks need at the same time.
 pub(crate) fn find_or_make<'a, T>(
     context: &'a Context,
     alone: bool,
@@ -53,7 +54,7 @@ pub(crate) fn find_or_make<'a, T>(
     let mut heap = context.lock_heap()?;
     match find(&heap) {
         Ok(None) => publish(&mut heap, &made)?,
-        // Another rank was faster, or the heap makes no sense.
+        // Another rank was faster, or the heap is broken.
         other => {
             heap.free(made.key)?;
             if let Some(found) = other? {

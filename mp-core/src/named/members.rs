@@ -2,7 +2,7 @@
 
 use super::ranks::RankSet;
 
-/// The ranks that may open an object, or one end of it. For each of them there are four facts:
+/// The ranks that may open an object, or one end of it. Four facts describe each rank:
 ///
 /// | fact | meaning |
 /// |---|---|
@@ -11,8 +11,8 @@ use super::ranks::RankSet;
 /// | lost | gone because it died or panicked: the others get `PeerLost` and not `Disconnected` |
 /// | released | nothing of the rank can touch the object's memory any more |
 ///
-/// A rank is gone before it is released if its code has ended and its process still runs: a thread of it may still
-/// write.
+/// If a rank's code has ended and its process still runs, the rank is gone, but not released: one of its threads may
+/// still write.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Members {
@@ -46,7 +46,7 @@ impl Members {
 
     /// Notes that a rank has left.
     pub(super) fn leave(&self, rank: u32, leaving: Leaving) {
-        // Only what it had not closed itself before it died.
+        // A rank that had closed its end before it died does not count as lost.
         if leaving.lost && !self.gone.contains(rank) {
             self.lost.insert(rank);
         }
@@ -68,8 +68,8 @@ impl Leaving {
     /// The rank has closed the object, or will not open it.
     pub(crate) const CLOSED: Self = Self { lost: false, released: true };
 
-    /// Returns how a rank leaves an object that it drops now. What a panic drops was not closed: others may wait for
-    /// what would have come.
+    /// Returns how a rank leaves an object that it drops now. If a panic drops the object, the rank counts as lost and
+    /// not as one that has closed it, because others may wait for what the rank would have sent.
     pub(crate) fn by_drop(broken_off: bool) -> Self {
         Self { lost: broken_off || std::thread::panicking(), ..Self::CLOSED }
     }

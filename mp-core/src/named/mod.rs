@@ -7,8 +7,8 @@
 //! **released** when nothing of it can touch the object's memory any more. The block is freed when every member is gone
 //! and all that have opened it are released.
 //!
-//! All of this happens under the heap's lock, so that a rank can die at any store. A rank that dies while it makes an
-//! object leaves a block that nobody can find, and that is freed with everything else that the rank held.
+//! All of this happens under the heap's lock, and a rank may die at any store. A rank that dies while it makes an
+//! object leaves a block that nobody can find. This block is freed with everything else that the rank held.
 
 mod find;
 mod members;

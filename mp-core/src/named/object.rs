@@ -15,22 +15,22 @@ use crate::{
 /// The structure at the start of a named object's block.
 pub(crate) trait Named: Shared + Sized {
     const KIND: BlockKind;
-    /// What a rank that has the object open knows about it, whatever the segment says by now.
+    /// What a rank that has opened the object knows about it, even if the object's words were overwritten since.
     type Known;
 
     fn title(&self) -> &Title;
 
-    /// Returns the members, separately for each end if there are two.
+    /// Returns the members, separately for each end if the object has two.
     fn sides(&self) -> &[Members] {
         &[]
     }
 
-    /// Tells the other members that a rank has left this side.
+    /// Tells the other members that a rank has left this side of the object.
     fn tell(_: &Object<'_, Self>, _side: usize) -> Result<(), SegmentError> {
         Ok(())
     }
 
-    /// Frees what belongs to the object besides its own block, when no rank uses it any more.
+    /// Frees what belongs to the object besides its own block. Called when no rank uses the object any more.
     fn clear(
         _: &Object<'_, Self>,
         _: &mut LockedHeap<'_>,
@@ -39,7 +39,7 @@ pub(crate) trait Named: Shared + Sized {
         Ok(())
     }
 
-    /// Takes a rank that has ended out of the object in this block.
+    /// Removes a rank that has ended from the object in this block.
     fn retire(
         context: &Context,
         heap: &mut LockedHeap<'_>,
@@ -49,7 +49,7 @@ pub(crate) trait Named: Shared + Sized {
     ) -> Result<(), SegmentError> {
         let object = Object::<Self>::at(context, key)?;
         for (side, members) in object.sides().iter().enumerate() {
-            // Who never opened it holds nothing of it.
+            // A rank that never opened the object holds nothing of it.
             let released = ended.released || !members.opened.contains(rank);
             let leaving = Leaving { released, ..ended };
             if members.all.contains(rank) && object.take_out(heap, (side, rank), leaving, None)? {
@@ -84,7 +84,7 @@ impl<'a, T: Shared> Object<'a, T> {
 }
 
 impl<'a, T: Named> Object<'a, T> {
-    /// Makes an object that no other rank can find yet. Its structure is all zeros, except for its title.
+    /// Makes an object that no other rank can find yet. Its structure is zeroed, except for its title.
     pub(crate) fn new(
         context: &'a Context,
         name: Name<'_>,
@@ -93,15 +93,16 @@ impl<'a, T: Named> Object<'a, T> {
         let key = context.allocate(T::KIND, len)?;
         let bytes = size_of::<T>();
         let start = context.segment.range(key.payload(), bytes as u64, "a new object")?;
-        // SAFETY: in range; the block is new and known to nobody else, and `T` is made of atomics.
+        // SAFETY: the bytes are in range, nobody else knows the new block, and zeros are valid for the atomics of `T`.
         unsafe { start.write_bytes(0, bytes) };
         let new = Self::at(context, key)?;
         new.title().write(name);
         Ok(new)
     }
 
-    /// Puts a new object where the other ranks find it. First takes the members out that have ended, or that stay away:
-    /// they will never open it. A maker that dies before leaves no object that waits for them.
+    /// Puts a new object where the other ranks find it. First removes the members that have ended or stay away, because
+    /// they will never open it. If the maker dies in between, nobody finds an object that still waits for these
+    /// members.
     pub(crate) fn publish(
         &self,
         heap: &mut LockedHeap<'_>,
@@ -134,8 +135,9 @@ impl<'a, T: Named> Object<'a, T> {
         self.context.segment.corrupt(what, self.key.payload(), size_of::<T>() as u64)
     }
 
-    /// Takes a rank out of one side, tells the others, and frees the object if it was the last. Returns whether it was.
-    /// What this rank knows takes precedence over what the segment says.
+    /// Removes a rank from one side, tells the others, and frees the object if the rank was the last member. Returns
+    /// whether it was. If this rank knows the object (`known`), its knowledge is used instead of the words in the
+    /// segment.
     pub(crate) fn take_out(
         &self,
         heap: &mut LockedHeap<'_>,

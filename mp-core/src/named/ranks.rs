@@ -7,8 +7,8 @@ use crate::{
 
 const WORDS: usize = MAX_RANKS / 64;
 
-/// A set of ranks. It is changed under the heap's lock and read at any time. A reader that sees a rank in it sees what
-/// was done before it was inserted.
+/// A set of ranks. It is changed under the heap's lock and read at any time. A reader that sees a rank in the set also
+/// sees everything that was done before the rank was inserted.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RankSet([AtomicU64; WORDS]);
@@ -57,7 +57,7 @@ impl RankSet {
             .all(|(a, b)| a.load(Ordering::Relaxed) & !b.load(Ordering::Relaxed) == 0)
     }
 
-    /// Returns whether it is the set of these ranks.
+    /// Returns whether the set consists of exactly these ranks.
     pub(crate) fn equals(&self, ranks: &[u32]) -> bool {
         let same = |(word, bits): (&AtomicU64, u64)| word.load(Ordering::Acquire) == bits;
         self.0.iter().zip(Self::bits(ranks)).all(same)

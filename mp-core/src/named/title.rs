@@ -22,12 +22,13 @@ impl<'a> Name<'a> {
         Self { namespace, text, hash: hash(words) }
     }
 
-    /// Returns the same name with a hash of its own, for objects that are not distinguished by their names alone.
+    /// Returns the same name with a hash that also covers `words`, for objects that their names alone don't
+    /// distinguish.
     pub(crate) fn of(self, words: impl Iterator<Item = u64>) -> Self {
         Self { hash: hash(std::iter::once(self.hash).chain(words)), ..self }
     }
 
-    /// Returns whether it has 1 to [`NAME`] bytes, none of them zero.
+    /// Returns whether the name has 1 to [`NAME`] bytes, none of them zero.
     pub(crate) fn is_valid(self) -> bool {
         (1..=NAME).contains(&self.text.len()) && !self.text.contains('\0')
     }
