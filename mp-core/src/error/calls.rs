@@ -1,4 +1,4 @@
-//! The calls of ranks that must all call the same, and the ways in which they can differ.
+//! The calls of ranks that must all make the same call, and descriptions of how their calls differ.
 
 use std::{borrow::Cow, fmt};
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::ElementType;
 use crate::Plain;
 
-/// A call that all ranks of a communicator must make together, with everything that must be the same.
-/// `Joint::check` of communicators compares these.
+/// A call that all ranks of a communicator must make together, with everything that must be the same. `Joint::check` of
+/// communicators compares these calls.
 ///
 /// ```
 /// use onchip::communicator::Call;
@@ -76,7 +76,7 @@ impl Call {
         self
     }
 
-    /// Sets the settings of the operation. They are shown only where calls differ in nothing else.
+    /// Sets the settings of the operation. They are shown only if calls differ in nothing else.
     pub fn settings(mut self, settings: impl Into<Cow<'static, str>>) -> Self {
         self.settings = settings.into();
         self
@@ -121,20 +121,20 @@ pub struct Callers {
     pub ranks: Vec<usize>,
 }
 
-/// The calls of the ranks of a communicator, where they were not the same.
+/// The calls of the ranks of a communicator, if they were not the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Calls {
-    /// The largest first; of groups of the same size, the one with the lowest rank.
+    /// The groups, the largest first. Groups of the same size are in the order of their lowest ranks.
     groups: Vec<Callers>,
 }
 
 impl Calls {
-    /// Makes it from groups of ranks and their calls, as far as they are known.
+    /// Makes the calls from groups of ranks, as far as their calls are known. The caller puts the largest group first.
     pub fn of(groups: Vec<Callers>) -> Self {
         Self { groups }
     }
 
-    /// Makes it from the call of each rank.
+    /// Makes the calls from the call of each rank.
     pub fn new(calls: Vec<Call>) -> Self {
         let mut groups: Vec<Callers> = Vec::new();
         for (rank, call) in calls.into_iter().enumerate() {
@@ -143,7 +143,7 @@ impl Calls {
                 None => groups.push(Callers { call, ranks: vec![rank] }),
             }
         }
-        // Stable: those of a lower rank stay in front.
+        // The sort is stable, so among groups of the same size, the one with the lowest rank stays in front.
         groups.sort_by_key(|group| std::cmp::Reverse(group.ranks.len()));
         Self { groups }
     }
@@ -153,8 +153,8 @@ impl Calls {
         &self.groups
     }
 
-    /// Returns the groups whose call differs from that of more than half of the ranks. Empty if no call was made by so
-    /// many.
+    /// Returns the groups whose call differs from that of more than half of the ranks. Returns none if no call was made
+    /// by more than half of them.
     pub fn odd(&self) -> &[Callers] {
         let ranks: usize = self.groups.iter().map(|group| group.ranks.len()).sum();
         match self.groups.split_first() {

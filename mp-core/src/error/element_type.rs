@@ -4,8 +4,8 @@ use std::{any::type_name, fmt};
 
 use crate::Plain;
 
-/// The type of elements, as two ranks compare it: what [`WrongElements`](crate::ErrorKind::WrongElements) shows of
-/// both.
+/// A description of the type of elements. Ranks compare their descriptions, and
+/// [`WrongElements`](crate::ErrorKind::WrongElements) shows those of both ranks.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct ElementType {
@@ -17,7 +17,7 @@ pub struct ElementType {
     pub align: usize,
 }
 
-/// Bytes of a type's name that are kept.
+/// The number of bytes that are kept of a type's name.
 const NAME: usize = 104;
 
 impl ElementType {

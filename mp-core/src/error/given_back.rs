@@ -1,4 +1,4 @@
-//! Errors that give back what the failed call was given.
+//! Errors that give back the message or the buffer of the failed call.
 
 use std::fmt;
 

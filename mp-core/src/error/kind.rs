@@ -1,20 +1,20 @@
-//! What can go wrong.
+//! The kinds of errors.
 
 use std::{io, sync::Arc, time::Duration};
 
 use super::{Call, Calls, ElementType, Place, RanksFailed, Recipient, place};
 use crate::{channel::ChannelSpec, mpb::spec::Mpbs, segment::SegmentError, topology};
 
-/// What can go wrong: see [`Error::kind`](super::Error::kind).
+/// What went wrong: see [`Error::kind`](super::Error::kind).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A rank panicked or died. What it had sent before was delivered. When a flag was waited for, it can be any rank
-    /// of the MPBs. In a critical section, the operation was not executed: the rank held the section, or had to make
-    /// its value.
+    /// A rank panicked or died. What it had sent before was delivered. If the call waited for a flag, the rank can be
+    /// any rank of the MPBs. In a critical section, the operation was not executed, because the rank held the section
+    /// or was to make the object's value.
     #[error("{}", place::lost(*rank, *world_rank, place))]
     PeerLost {
-        /// The lost rank, by its number in the communicator of the call; otherwise by its number in the world.
+        /// The lost rank: its number in the communicator of the call, or in the world if the call has no communicator.
         rank: usize,
         /// Its number in the world.
         world_rank: usize,
@@ -57,13 +57,13 @@ pub enum ErrorKind {
     /// sent or received any more, and no collective operation can be called, except `shrink` and `agree`.
     #[error("{}", place::revoked(place))]
     Revoked {
-        /// Which MPBs, or that it was the communicator.
+        /// The MPBs or the communicator that was revoked.
         place: Place,
     },
     /// The time limit of the call has expired. An operation of a critical section was not executed, and never will be.
     #[error("{}", place::timeout(place, *limit))]
     Timeout {
-        /// What took too long.
+        /// The call that took too long.
         place: Place,
         /// The limit.
         limit: Duration,
@@ -142,16 +142,17 @@ pub enum ErrorKind {
         /// The type of the sending call.
         theirs: Box<ElementType>,
     },
-    /// A send that went on in the background has failed: a communication thread did not send what was delegated to it,
-    /// or a nonblocking or buffered send failed for a reason that lies in this rank, usually for lack of memory.
+    /// A send that continued in the background has failed. Either a communication thread did not send what was
+    /// delegated to it, or a nonblocking or buffered send failed for a reason that lies in this rank, usually for lack
+    /// of memory.
     ///
-    /// The request of the send returns this error. If no request has, the next call of this rank that waits returns it,
-    /// because it would perhaps wait for an answer to that message. It can be any call of the library, including one
-    /// for a channel, a flag or a collective operation. Exceptions are the wait of a critical section, and
-    /// [`wait`](crate::Request::wait) of a collective request, whose operation owns its buffer.
+    /// The request of the send returns this error. If no request has returned it, the next call of this rank that waits
+    /// does, because this call may be waiting for an answer to that message. It can be any call of the library,
+    /// including one for a channel, a flag or a collective operation. Exceptions are the wait of a critical section,
+    /// and [`wait`](crate::Request::wait) of a collective request, whose operation owns its buffer.
     #[error("a message {to} was not sent: {reason}")]
     NotSent {
-        /// Where it was to go.
+        /// The channel or the rank to which the message was to be sent.
         to: Recipient,
         /// The reason.
         reason: String,
@@ -198,8 +199,8 @@ pub enum ErrorKind {
         mpbs: Arc<str>,
         /// The ranks that this rank named, by their numbers in the world.
         ours: Box<[usize]>,
-        /// The ranks that another rank named. They are in that rank's order only for the rank that came later; where
-        /// both named the same ranks, it is the order that differs.
+        /// The ranks that another rank named. They are in the order of that rank only for the rank that opened the MPBs
+        /// later. If both lists have the same ranks, these ranks were named in different orders.
         theirs: Box<[usize]>,
     },
     /// Message passing buffers can't be made with these parameters.
@@ -280,7 +281,7 @@ pub enum ErrorKind {
         reason: String,
     },
     /// Code of the program panicked in an operation: an operation on an object, the function of a reduction, or the
-    /// handler of asynchronous broadcasts. An object is as the operation had left it until then.
+    /// handler of asynchronous broadcasts. An object keeps the changes that the operation had made until then.
     #[error("code of the program panicked in {place}: {message}")]
     OperationPanicked {
         /// Which operation.
@@ -288,8 +289,8 @@ pub enum ErrorKind {
         /// The beginning of the panic's message.
         message: String,
     },
-    /// The operation was not executed, because an earlier one panicked, or the rank that executed it died in the middle
-    /// of it.
+    /// The operation was not executed, because an earlier one panicked, or because the rank that executed an earlier
+    /// one died in the middle of it.
     #[error(
         "object {object:?} is poisoned: an operation on it did not come to its end; repair the value, and clear the \
          poison"
@@ -298,8 +299,8 @@ pub enum ErrorKind {
         /// The object's name.
         object: Arc<str>,
     },
-    /// The operation was not executed, because it was asked for in the middle of one that excludes it: it would wait
-    /// for itself.
+    /// The operation was not executed, because it was requested in the middle of an operation that excludes it, and
+    /// would wait for itself.
     #[error(
         "an operation on object {object:?} was asked for in the middle of one that it would wait for: ask for it after \
          that one"
@@ -308,8 +309,8 @@ pub enum ErrorKind {
         /// The object's name.
         object: Arc<str>,
     },
-    /// The rank that executed the operation died in the middle of it, or left; or a server is gone, and with it the
-    /// requests that were on their way to it. It is unknown whether the operation was executed: once, or not at all.
+    /// The rank that executed the operation died in the middle of it, or left. Or a server is gone, with the requests
+    /// that were on their way to it. The operation was executed once or not at all, and it is unknown which.
     #[error(
         "an operation on object {object:?} may have been executed, or not: the rank that was to execute it is gone; look \
          at the object before you repeat it"
@@ -318,7 +319,7 @@ pub enum ErrorKind {
         /// The object's name.
         object: Arc<str>,
     },
-    /// The result was not asked for in time: since then as many operations were submitted as results are kept.
+    /// The result was requested too late: since the operation, as many others were submitted as results are kept.
     #[error(
         "the result of an operation on object {object:?} is no longer kept: only the last {kept} are; wait for it \
          earlier"
@@ -346,7 +347,7 @@ pub enum ErrorKind {
         /// What is wrong.
         reason: String,
     },
-    /// There is no room in an object for what was to be put in.
+    /// An object has no room for the value that was to be put in.
     #[error("an object is full: {reason}; open it with more room, or take something out before")]
     ObjectFull {
         /// What there is no room for.
@@ -357,7 +358,7 @@ pub enum ErrorKind {
         "other ranks are using the object, and the operation was not executed: try again, or call apply, which waits"
     )]
     ObjectBusy,
-    /// This process has no memory for a message that comes in.
+    /// This process has no memory for an arriving message.
     #[error("there is no memory for a message of {bytes} bytes: free some, or receive it in parts")]
     OutOfMemory {
         /// The message's length.

@@ -1,4 +1,4 @@
-//! The library's error, with the facts of the case.
+//! The library's error, with the facts about what went wrong.
 //!
 //! Errors are boxed, and hot paths construct none when a call succeeds. `Result<Guard, Error>` once had 104 bytes. A
 //! `?` wrote it to the stack in words and read it back in wider loads, which a processor can't forward: a receive took
@@ -52,7 +52,7 @@ impl Error {
         &self.0
     }
 
-    /// Takes out what went wrong.
+    /// Returns what went wrong, by value.
     pub fn into_kind(self) -> ErrorKind {
         *self.0
     }

@@ -36,13 +36,13 @@ impl fmt::Display for Place {
     }
 }
 
-/// Where a message was to go that was not sent.
+/// The destination of a message that was not sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recipient {
-    /// To the channel of this name, by a communication thread.
+    /// The channel of this name. A communication thread was to send the message.
     Channel(Arc<str>),
-    /// To this rank of the communicator of the call, or of the world where the call has no communicator.
+    /// This rank of the communicator of the call, or of the world if the call has no communicator.
     Rank(usize),
 }
 

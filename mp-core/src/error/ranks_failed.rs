@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-/// The ranks of a world that failed, in the order of their numbers. It is displayed with one line for each of them,
-/// also by `Debug`. [`World::run_each`](crate::World::run_each) returns what the other ranks returned instead of this
-/// error.
+/// The ranks of a world that failed, in the order of their numbers. `Display` and `Debug` write one line for each of
+/// them. Use [`World::run_each`](crate::World::run_each) to get what the other ranks returned instead of this error.
 #[derive(Clone, thiserror::Error)]
 pub struct RanksFailed {
     /// The failures, one for each failed rank.

@@ -1,4 +1,4 @@
-//! What errors say.
+//! Tests of the errors' texts.
 
 use std::{sync::Arc, time::Duration};
 
@@ -48,7 +48,8 @@ fn errors_say_what_is_wrong_where_and_what_to_do() {
     }
 }
 
-/// Makes the table of an example of each kind, with what its text must name. A kind without an example doesn't compile.
+/// Makes a table with an example of each kind, and the facts that its text must name. A kind without an example doesn't
+/// compile.
 macro_rules! examples {
     ($($kind:ident $facts:tt names $named:expr;)+) => {
         fn examples() -> Vec<(ErrorKind, &'static [&'static str])> {
