@@ -1,4 +1,4 @@
-//! What both ends state about a channel.
+//! The parameters of a channel, on which both ends must agree.
 
 use std::{alloc::Layout, sync::Arc};
 
@@ -27,7 +27,7 @@ impl End {
     }
 }
 
-/// What both ends state about a channel.
+/// The parameters of a channel, as one end states them.
 #[derive(Clone, Debug)]
 pub(crate) struct Agreement {
     pub(crate) namespace: Namespace,
@@ -40,7 +40,7 @@ pub(crate) struct Agreement {
 }
 
 impl Agreement {
-    /// Returns an agreement by which to find the channels of this name between two ranks, whatever they carry.
+    /// Returns an agreement that finds the channels of this name between two ranks, whatever their specification.
     pub(super) fn between(namespace: Namespace, name: &str, sender: u32, receiver: u32) -> Self {
         let spec = ChannelSpec {
             type_name: String::new(),
@@ -66,7 +66,7 @@ impl Agreement {
         Name::new(self.namespace, &self.name)
     }
 
-    /// Returns the name by which the channel is found.
+    /// Returns the name by which the channel is found. Its hash also covers the ranks at both ends.
     pub(super) fn full_name(&self) -> Name<'_> {
         let ranks = self.senders.iter().chain(&[u32::MAX]).chain(&self.receivers);
         self.name().of(ranks.map(|&rank| rank.into()))
@@ -94,7 +94,7 @@ impl Agreement {
             bad("its slots are larger than any memory: lower its degree or Channel::max_len"
                 .to_owned())
         })?;
-        // Sequence words are compared modulo 2³².
+        // Sequence words are compared modulo 2³², so the degree must be less than 2³¹.
         if self.spec.degree > i32::MAX as u64 {
             return Err(bad(format!(
                 "its degree is {}, and {} is the most",

@@ -2,9 +2,9 @@
 //!
 //! A receiver that takes messages from any rank would need a channel from each of them. If all ranks did so, there
 //! would be as many channels as there are pairs of ranks. Instead, the receiver opens its [`Callers`] of the name. This
-//! is a block of the heap, its [roll](super::roll), which lists each rank that makes a channel of this name to the
-//! receiver, and each rank that has ended or [withdrawn](crate::Rank::withdraw). The receiver opens the channels of the
-//! ranks that have called, and no others.
+//! is a block of the heap, the receiver's [roll](super::roll). It lists each rank that makes a channel of this name to
+//! the receiver, and each rank that has ended or [withdrawn](crate::Rank::withdraw). The receiver opens only the
+//! channels of the ranks that have called.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -22,13 +22,12 @@ use crate::{
     segment::{BlockKey, LockedHeap, SegmentError},
 };
 
-/// The ranks that open channels of one name to this rank. Opened by
-/// [`Rank::callers`](crate::Rank::callers).
+/// The ranks that open channels of one name to this rank. Opened by [`Rank::callers`](crate::Rank::callers).
 pub struct Callers {
     context: Arc<Context>,
     key: BlockKey,
     name: Box<str>,
-    /// The news at the last look.
+    /// The number of the news at the last look.
     heard: Cell<u32>,
 }
 
@@ -73,7 +72,7 @@ impl Callers {
         Object::at(&self.context, self.key).ok()
     }
 
-    /// Returns the roll, and the rank's number if there is such a rank.
+    /// Returns the roll and the rank's number, or `None` if there is no such rank.
     fn of(&self, rank: usize) -> Option<(Object<'_, Roll>, u32)> {
         Some((self.roll()?, self.context.check_rank(rank).ok()?))
     }
@@ -108,7 +107,7 @@ impl Callers {
     }
 }
 
-/// Enters the ranks that have called before and the ranks that have gone, and puts the roll where the other ranks find
+/// Enters the ranks that have already called and the ranks that are gone, and puts the roll where the other ranks find
 /// it.
 fn publish(
     heap: &mut LockedHeap<'_>,
@@ -136,7 +135,7 @@ impl Selectable for Callers {
         self.news() != self.heard.get()
     }
 
-    // It is rung whether it sleeps or not.
+    // No flag is needed, because the receiver is rung even if it does not sleep.
     fn raise(&self) {}
 
     fn lower(&self) {}
@@ -152,7 +151,7 @@ impl Selectable for Callers {
 
 impl Drop for Callers {
     fn drop(&mut self) {
-        // If the heap is too broken for that, the next allocation reports it.
+        // If the heap is broken, the next allocation reports it.
         self.context.free(self.key);
     }
 }

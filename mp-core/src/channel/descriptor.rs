@@ -2,8 +2,8 @@
 //!
 //! A channel is one block of the heap: a [`Descriptor`], the control words of all kinds of channels ([`Middle`]), and
 //! the slots. It is a [named](crate::named) object whose members are at two ends. The signal that an end is gone is
-//! raised after the last message, so what was published before is still received. In a shared channel, slots that a
-//! rank had claimed or taken pass to the others when it has released its end.
+//! raised after the last message, so messages that were published before are still received. In a shared channel, the
+//! slots that a rank had claimed or taken pass to the other ranks when the rank has released its end.
 
 use std::ptr::NonNull;
 
@@ -30,10 +30,10 @@ use crate::{
 pub(crate) struct Descriptor {
     title: Title,
     pub(super) spec: SpecWords,
-    /// What the end that was opened second asked for, if it was something else.
+    /// The specification that the end opened second asked for, if it differs from `spec`.
     pub(super) other: SpecWords,
     shared: AtomicU32,
-    /// The senders and the receivers.
+    /// The members at the two ends: the senders and the receivers.
     sides: [Members; 2],
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Ends {
 }
 
 impl Descriptor {
-    /// Writes what both ends state into a new descriptor.
+    /// Writes the parameters of a channel into a new descriptor.
     pub(super) fn write(&self, agreement: &Agreement) {
         End::BOTH.iter().for_each(|&end| self.side(end).all.assign(agreement.side(end)));
         self.spec.write(&agreement.spec);
@@ -72,8 +72,8 @@ impl Descriptor {
         self.shared.load(Ordering::Relaxed) != 0
     }
 
-    /// Returns the channel as a reader outside the world sees it: its name, the ranks at either end, and which of them
-    /// are still there.
+    /// Returns the channel as a reader outside the world sees it: its name, the ranks at each end, and which of them
+    /// are still present.
     pub(crate) fn outline(&self) -> Outline {
         let of = |end| {
             let side = self.side(end);
@@ -84,7 +84,7 @@ impl Descriptor {
     }
 }
 
-/// Returns the outline of the channel whose descriptor is said to be here.
+/// Returns the outline of the channel whose descriptor is said to be at this place in the segment.
 pub(crate) fn outline_of(context: &Context, channel: u64) -> Result<Outline, SegmentError> {
     let segment = &context.segment;
     let payload = segment.heap().payload_of(channel, BlockKind::Channel)?;
@@ -129,7 +129,7 @@ const SLOTS: u64 = MIDDLE + (size_of::<Middle>() as u64).next_multiple_of(128);
 
 /// Returns the length of the block of a channel.
 pub(super) fn block_len(geometry: &Geometry) -> u64 {
-    // More than there is can't be allocated.
+    // If the sum overflows, it is larger than any segment, so that the allocation fails.
     SLOTS.saturating_add(geometry.bytes() as u64)
 }
 
@@ -153,7 +153,7 @@ impl Object<'_, Descriptor> {
         self.check_len(block_len(geometry), "a channel's length")
     }
 
-    /// Returns what the maker of the channel asked for.
+    /// Returns the specification that the maker of the channel asked for.
     pub(super) fn whole_spec(&self) -> Result<ChannelSpec, SegmentError> {
         self.spec.read_whole().ok_or_else(|| self.corrupt("a channel's specification"))
     }
@@ -173,12 +173,12 @@ impl Named for Descriptor {
 
     fn tell(channel: &Object<'_, Self>, side: usize) -> Result<(), SegmentError> {
         let end = End::BOTH[side];
-        // SAFETY: in range, aligned, formatted when the channel was made.
+        // SAFETY: the control words are in range and aligned, and were formatted when the channel was made.
         let middle = unsafe { channel.middle()?.as_ref() };
         if channel.side(end).are_gone() {
             middle.signal_for(end.other()).raise_gone();
         }
-        // The rank itself, too: threads of one rank can be at both ends.
+        // The rank itself is rung, too, because threads of one rank can be at both ends.
         channel.side(end.other()).all.iter().for_each(|peer| channel.context.ring(peer));
         Ok(())
     }
@@ -200,8 +200,8 @@ impl Named for Descriptor {
         let geometry = geometry.ok_or_else(|| channel.corrupt("a channel's slots"))?;
         channel.check_room(&geometry)?;
         let (middle, first) = (channel.middle()?, channel.slots(&geometry)?);
-        // SAFETY: formatted when the channel was made with this specification, in range, and
-        // freed only after this.
+        // SAFETY: the control words and slots are in range. They were formatted when the channel was made with this
+        // specification, and are freed only after this.
         let keys = unsafe {
             let middle = middle.as_ref();
             if shared {

@@ -1,9 +1,9 @@
-//! Names under which ranks open no more ends.
+//! Names of whose channels ranks open no more ends.
 //!
-//! A rank that [withdraws](withdraw) from a name is gone from every channel of that name between it and another rank
-//! whose end it has not opened. It is gone at once from the channels that the other rank has already made. When the
-//! other rank makes a channel later, it finds the withdrawal here. There is a block of the heap for each such name. Its
-//! members are all ranks, and those that have withdrawn or ended are gone.
+//! A rank that [withdraws](withdraw) from a name opens no more ends of channels of that name between it and another
+//! rank. It leaves at once those channels that the other rank has already made and whose end it has not opened itself.
+//! When the other rank makes a channel later, it finds the withdrawal here. There is a block of the heap for each such
+//! name. Its members are all ranks, and those that have withdrawn or ended are gone.
 
 use super::{
     agreement::{Agreement, End},
@@ -55,7 +55,7 @@ pub(super) fn of<'a>(
     find(context, heap, name, |_| true)
 }
 
-/// Returns the farewell of this name, which is made if there is none. The heap is then locked.
+/// Returns the farewell of this name, with the heap locked. Makes the farewell if there is none.
 pub(super) fn open<'a>(
     context: &'a Context,
     name: Name<'_>,

@@ -1,7 +1,7 @@
 //! An open end of a channel.
 //!
-//! The end that is opened first makes the channel. The other end finds it, and both state what they ask for: if that is
-//! not the same, both report what each asked for.
+//! The end that is opened first makes the channel, and the other end finds it. Each end states its specification. If
+//! the two differ, both ends report both specifications.
 
 use std::{ptr::NonNull, sync::Arc};
 
@@ -36,12 +36,12 @@ pub(crate) struct Opened {
     middle: NonNull<Middle>,
     slots: NonNull<u8>,
     geometry: Geometry,
-    /// 1 when a panic has left this end, whichever thread drops it.
+    /// 1 if the thread that sent through this end has panicked. Another thread may drop the end.
     broken_off: AtomicU32,
 }
 
-// SAFETY: the pointers lead into the segment that `context` keeps mapped; what is behind them is
-// atomic or handed over by the ring's protocol.
+// SAFETY: the pointers lead into the segment, which `context` keeps mapped. The memory behind them is atomic, or is
+// handed over by the ring's protocol.
 unsafe impl Send for Opened {}
 
 impl Opened {
@@ -68,7 +68,7 @@ impl Opened {
         let theirs = channel.whole_spec()?;
         if agreement.spec != theirs {
             channel.other.write(&agreement.spec);
-            // SAFETY: in range, aligned, formatted when the channel was made.
+            // SAFETY: the control words are in range and aligned, and were formatted when the channel was made.
             let signals = unsafe { &middle.as_ref().signals };
             signals.for_sender.raise_mismatch();
             signals.for_receiver.raise_mismatch();
@@ -90,7 +90,7 @@ impl Opened {
     }
 
     fn middle(&self) -> &Middle {
-        // SAFETY: placed by `open` in the segment that `context` keeps mapped.
+        // SAFETY: `open` has placed the control words in the segment, which `context` keeps mapped.
         unsafe { self.middle.as_ref() }
     }
 
@@ -102,17 +102,17 @@ impl Opened {
         self.middle().signal_for(end)
     }
 
-    /// Returns what this end looks at after each message.
+    /// Returns the word at which this end looks after each message.
     ///
     /// # Safety
-    /// `self` is kept as long as the value is used.
+    /// The caller keeps `self` as long as it uses the value.
     pub(crate) unsafe fn glance(&self, end: End) -> Glance {
         // SAFETY: the signal lies in the segment, which `self` keeps mapped.
         unsafe { Glance::at(self.signal_for(end), self.context.waiting.asymmetry) }
     }
 
-    /// Wakes the other end if it sleeps. This end must call it after each of its moves, unless a [`Glance`] has shown
-    /// that it need not.
+    /// Wakes the other end if it sleeps. Each end must call this after each of its moves, unless its [`Glance`] is
+    /// quiet.
     pub(crate) fn attend(&self, end: End) {
         self.context.waiting.asymmetry.light();
         let signal = self.signal_for(end);
@@ -127,8 +127,8 @@ impl Opened {
 
     /// Returns the ring between two ranks.
     pub(crate) fn ring(&self) -> Ring {
-        // SAFETY: both places are formatted, and valid as long as `self` is kept, which the ends
-        // do.
+        // SAFETY: the control words and the slots are formatted, and stay valid as long as `self` is kept. The ends
+        // keep `self` as long as they use the ring.
         unsafe {
             let slots = Slots::new(self.slots, self.geometry);
             Ring::new(NonNull::from(&self.middle().ring), slots)
@@ -137,7 +137,7 @@ impl Opened {
 
     /// Returns a ring without slots, for a channel that does not use the ring between two ranks.
     pub(crate) fn no_ring(&self) -> Ring {
-        // SAFETY: as in `ring`; the blank slot stays for ever.
+        // SAFETY: as in `ring`, and the blank slot is never freed.
         unsafe { Ring::new(NonNull::from(&self.middle().ring), Slots::blank()) }
     }
 
@@ -163,21 +163,21 @@ impl Opened {
         self.agreement.side(self.end.other())
     }
 
-    /// Returns the error for an impossible value in a control word of the shared ring.
+    /// Returns the error for an impossible position in a control word of the shared ring.
     #[cold]
     pub(crate) fn corrupt_position(&self, position: u64) -> Error {
         let offset = self.descriptor_offset().bytes();
         self.context.segment.corrupt("a shared channel's position", offset, position).into()
     }
 
-    /// Returns whether nothing of the rank can touch this channel at that end any more, because the rank has closed the
-    /// end or its process is gone. (A rank that is merely lost may be a thread that still unwinds, or may have left
-    /// others behind.) The slots of a shared channel that it held then belong to the other ranks.
+    /// Returns whether the rank can't touch this channel at that end any more, because it has closed the end or its
+    /// process has ended. (A rank that is merely lost may be a thread that still unwinds, or may have left other
+    /// threads behind.) The slots of a shared channel that the rank held then belong to the other ranks.
     pub(crate) fn released(&self, end: End, rank: u32) -> bool {
         self.descriptor().is_ok_and(|descriptor| descriptor.side(end).released.contains(rank))
     }
 
-    /// Wakes the other end's ranks.
+    /// Wakes the ranks at the other end.
     #[cold]
     pub(crate) fn ring_peers(&self) {
         for &rank in self.peers() {
@@ -208,7 +208,7 @@ impl Opened {
         }
     }
 
-    /// Notes that a panic has left this end. Another thread may be the one that drops it.
+    /// Notes that the thread that sent through this end has panicked. Another thread may drop the end.
     pub(crate) fn break_off(&self) {
         self.broken_off.store(1, Ordering::Relaxed);
     }
@@ -219,12 +219,12 @@ impl Drop for Opened {
         let closed = || -> Result<bool, SegmentError> {
             let mut heap = self.context.lock_heap()?;
             let channel = Object::<Descriptor>::at(&self.context, self.block)?;
-            // Relaxed: the threads that share the end have met at its last reference.
+            // Relaxed: the drop of the last reference was synchronized with the other threads that shared the end.
             let leaving = Leaving::by_drop(self.broken_off.load(Ordering::Relaxed) == 1);
             let place = (self.end as usize, self.context.me);
             channel.take_out(&mut heap, place, leaving, Some(&self.agreement))
         };
-        // A heap too broken for that is found by the next who allocates.
+        // If the heap is broken, the next allocation reports it.
         let _ = closed();
     }
 }
@@ -238,10 +238,11 @@ fn make<'a>(
     let new = Object::<Descriptor>::new(context, agreement.full_name(), block_len(&geometry))?;
     new.write(agreement);
     let (middle, first) = (new.middle()?, new.slots(&geometry)?);
-    // SAFETY: the block is new and known to nobody else; the places are in its range and
-    // aligned. Zeros are control words of a channel in which nothing has happened.
+    // SAFETY: nobody else knows the new block, and the places are in its range and aligned. Zeros are the control words
+    // of a channel in which nothing has happened yet.
     unsafe {
-        // Not a value, whose padding would be no bytes at all for the next buffer here.
+        // This writes zeros and not a value, because the padding of a value would be uninitialized bytes for a buffer
+        // that later takes this place.
         middle.write_bytes(0, 1);
         if agreement.shared {
             Slots::new(first, geometry).format(SharedSlotHeader::new);
@@ -252,7 +253,7 @@ fn make<'a>(
     Ok(new)
 }
 
-/// Puts a new channel where the other ranks find it, and tells a receiver that listens to all.
+/// Puts a new channel where the other ranks find it. Also enters it in the receiver's roll, if there is one.
 fn publish(
     heap: &mut LockedHeap<'_>,
     new: &Object<'_, Descriptor>,

@@ -1,8 +1,8 @@
-//! The ranks that have made channels of a name to a rank, in the segment.
+//! The roll of a receiver: a list, in the segment, of the ranks that have made channels of a name to it.
 //!
-//! All changes happen under the heap's lock. The receiver looks without the lock at one word that tells whether there
-//! is news. A rank that makes news rings the receiver's doorbell afterwards, whether the receiver sleeps or not, since
-//! that happens once for each pair.
+//! All changes happen under the heap's lock. Without the lock, the receiver looks at one word that tells whether there
+//! is news. A rank that changes the roll rings the receiver's doorbell afterwards, even if the receiver does not sleep,
+//! because this happens only once for each pair of ranks.
 
 use crossbeam_utils::CachePadded;
 
@@ -13,16 +13,16 @@ use crate::{
     sync::{AtomicU32, Ordering},
 };
 
-/// The news for a receiver, in the segment.
+/// The roll of one receiver, in the segment.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Roll {
     title: Title,
-    /// Changes when anything below does.
+    /// Changes when `called` or `gone` changes.
     news: CachePadded<AtomicU32>,
-    /// The rank that owns the roll.
+    /// The receiver, which owns the roll.
     rank: AtomicU32,
-    /// Ranks that the receiver waits for, as reports show them.
+    /// The ranks that the receiver waits for. Only reports read this.
     pub(super) awaited: RankSet,
     /// Ranks that have made a channel.
     called: RankSet,
@@ -51,7 +51,7 @@ impl Roll {
 
     /// Begins the roll of a rank.
     pub(super) fn begin(&self, rank: u32) {
-        // Not what was heard of last.
+        // The news begin at 1 because a receiver begins with 0: so its first look finds news.
         self.news.store(1, Ordering::Relaxed);
         self.rank.store(rank, Ordering::Relaxed);
     }
@@ -64,7 +64,7 @@ impl Roll {
 
     /// Notes that a rank makes no more channels. The receiver must be rung afterwards.
     pub(super) fn leave(&self, rank: u32, lost: bool) {
-        // Only what had not withdrawn before it was lost.
+        // A rank that withdrew before it was lost does not count as lost.
         if lost && !self.gone.contains(rank) {
             self.lost.insert(rank);
         }
@@ -89,7 +89,8 @@ impl Roll {
     /// Returns whether the rank was lost, if there is no channel from it and there will be none. Otherwise returns
     /// `None`.
     pub(super) fn absent(&self, rank: u32) -> Option<bool> {
-        // In this order: a rank calls before it goes.
+        // `gone` is read first. A rank calls before it goes, so a reader that sees it in `gone` also sees it in
+        // `called`.
         (self.gone.contains(rank) && !self.called.contains(rank)).then(|| self.lost.contains(rank))
     }
 
@@ -111,7 +112,7 @@ impl Named for Roll {
         &self.title
     }
 
-    /// The rank makes no more channels. Its own roll is of no use when it is released.
+    /// Notes that the rank makes no more channels. Frees the rank's own roll when the rank is released.
     fn retire(
         context: &Context,
         heap: &mut LockedHeap<'_>,

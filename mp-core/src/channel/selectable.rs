@@ -1,10 +1,9 @@
-//! What can be waited for together with others.
+//! Ends of channels that a rank can wait for together with other ends.
 
 use crate::context::Context;
 
-/// An end that can be waited for together with others. [`Receiver`](crate::Receiver), [`Sender`](crate::Sender) and
-/// [`Callers`](crate::channel::Callers) implement it. It is sealed in effect, because its methods can't be called or
-/// written outside.
+/// An end that can be waited for together with other ends. [`Receiver`](crate::Receiver), [`Sender`](crate::Sender) and
+/// [`Callers`](crate::channel::Callers) implement it.
 pub(crate) trait Selectable {
     /// Returns whether a receive call would find a message or a send call would find room, or whether neither can ever
     /// happen.

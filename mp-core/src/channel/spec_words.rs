@@ -1,4 +1,4 @@
-//! How the specification of a channel lies in the segment.
+//! The form of a channel's specification in the segment.
 
 use super::spec::ChannelSpec;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     sync::{AtomicU64, Ordering},
 };
 
-/// Number of bytes that are kept of a type's name.
+/// The number of bytes that are kept of a type's name.
 const TYPE_NAME: usize = 104;
 
 /// A [`ChannelSpec`] in the segment.
@@ -14,15 +14,15 @@ const TYPE_NAME: usize = 104;
 #[repr(C)]
 pub(super) struct SpecWords {
     type_name: Text<{ TYPE_NAME / 8 }>,
-    /// The other fields, in order.
+    /// The other fields of the specification, in order.
     numbers: [AtomicU64; 5],
-    /// A hash of the numbers. It shows whether one of them was overwritten.
+    /// A hash of the numbers, which shows if one of them was overwritten.
     sum: AtomicU64,
 }
 
 impl SpecWords {
-    /// Cuts the type's name to what the segment keeps of it, between two characters. Both ends must do so: otherwise
-    /// the same type would differ from itself.
+    /// Cuts the type's name, at the end of a character, to the length that is kept in the segment. Both ends must do
+    /// so, because otherwise a type with a long name would differ from itself.
     pub(super) fn cut(spec: &mut ChannelSpec) {
         let name = &mut spec.type_name;
         let cut = (0..=TYPE_NAME).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
@@ -40,7 +40,7 @@ impl SpecWords {
         self.sum.store(hash(numbers.into_iter()), Ordering::Relaxed);
     }
 
-    /// Returns the specification that was written, unless a number has changed since.
+    /// Returns the specification that was written, or `None` if a number was overwritten since.
     pub(super) fn read_whole(&self) -> Option<ChannelSpec> {
         let numbers = self.numbers();
         let whole = self.sum.load(Ordering::Relaxed) == hash(numbers.into_iter());
@@ -81,11 +81,11 @@ mod tests {
         world::{Rank, bury},
     };
 
-    /// An overwritten number in a specification is an error for a rank that opens the other end and for a rank that
-    /// buries another one. An end that is already open knows what it asked for.
+    /// An overwritten number in a specification is an error for a rank that opens the other end, and for a rank that
+    /// buries another rank. An end that is already open uses its own copy of the specification.
     #[test]
     fn a_specification_that_was_overwritten_places_no_slot() {
-        // Alignments, a size, a degree, a length, and that it is not of slices.
+        // Two alignments, a size, a degree, a length, and that the messages are not slices.
         let spoils = [(1, 12), (1, 4096), (0, 3), (3, 2), (4, 1 << 40), (2, 0)];
         for (word, value) in spoils {
             let waiting = Waiting {
@@ -108,7 +108,7 @@ mod tests {
             let error = ranks[1].receiver::<[u32]>("x", 0, channel).unwrap_err();
             let corrupt = matches!(error.kind(), ErrorKind::Segment(SegmentError::Corrupt { .. }));
             assert!(corrupt, "{error}");
-            // Frees the buffer with the channel.
+            // This frees the buffer together with the channel.
             bury(&world, 1).unwrap();
             drop(to);
             let kinds: Vec<_> = world.lock_heap().unwrap().blocks().unwrap();
