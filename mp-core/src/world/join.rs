@@ -3,13 +3,13 @@
 //! Such a process executes `main` with its standard output muted, because all ranks would print the program's output
 //! before `run`. At each call of `run` it compares the call with the call in the briefing (`site.rs`):
 //!
-//! | the call is | what this process does |
+//! | the call | what this process does |
 //! |---|---|
-//! | the intended one | enters the world, gets its output back, runs the rank's code, posts its outcome, exits |
-//! | an earlier one | returns what it returned to the caller |
-//! | an earlier one of threads, whose results were not kept | runs the world again |
-//! | one of processes, by another thread | waits for the process's end; after a minute without that call, an error |
-//! | another one of processes | returns an error: the program took another path |
+//! | the intended call | enters the world, gets its output back, runs the rank's code, posts its outcome, exits |
+//! | an earlier call | returns what that call returned to the caller |
+//! | an earlier call of threads, whose results were not kept | runs the world again |
+//! | a call of processes by another thread | waits for the process's end; an error if no intended call in a minute |
+//! | another call of processes | returns an error, because the program took another path |
 //!
 //! Under `mprun` there is no intended call: every `run` joins the world, and returns the results of all ranks in every
 //! rank. A rank whose code fails rings the launcher's bell, because its process then waits in `run` for the other
@@ -159,7 +159,7 @@ pub(crate) enum Part {
 }
 
 impl Assignment {
-    /// Returns whether this process's calls return to the user. Under a launcher, rank 0's do.
+    /// Returns whether this process's calls of `run` return to the user. Under a launcher, those of rank 0 do.
     pub(crate) fn speaks(&self) -> bool {
         self.is_launched() && self.rank == 0
     }
@@ -205,7 +205,7 @@ impl Assignment {
             return Ok(Part::Own);
         }
         if self.briefing.test && meant.origin.thread != call.origin.thread {
-            // The caller refuses such a call, too.
+            // The process that made the world refuses such a call, too.
             return Err(harness::away_from_test(&call.origin.thread));
         }
         // This call is made by another thread of the program, beside the intended call, and does not concern this rank.
@@ -408,7 +408,7 @@ impl Assignment {
         self.depart(&context)?;
         let results = results?;
         if one_report {
-            // All ranks choose the same one: the first that has posted an outcome, so that its process goes on.
+            // All ranks let the same rank report: the first that has posted an outcome, because its process continues.
             let gone = |outcome: &outcome::Outcome<T>| {
                 matches!(outcome, Err(Cause::Exit(_) | Cause::Signal(_) | Cause::Vanished))
             };

@@ -1,4 +1,4 @@
-//! What lies in a segment above its heap.
+//! The structures that other modules keep in a segment's heap.
 
 use crate::{channel, context, mpb};
 

@@ -12,11 +12,12 @@ use crate::wait::progress::Advanced;
 /// [`raise`](Self::raise) and looks once more, and afterwards it calls [`lower`](Self::lower). The rank may take the
 /// work back at any moment.
 pub trait Lent: Send + Sync {
-    /// Returns the rank that lends it.
+    /// Returns the rank that lends the work.
     fn rank(&self) -> &Rank;
 
     /// Continues as far as it can without waiting. [`Advanced::Over`] means that the rank has taken the work back, or
-    /// that there is nothing more to do. The thread then drops this, and may get it again by [`Helper::carry_on`].
+    /// that there is nothing more to do. The thread then drops its reference, and may get the work again by
+    /// [`Helper::carry_on`].
     fn advance(&self) -> Advanced;
 
     /// Returns whether [`advance`](Self::advance) may move something, or would return that it is over.

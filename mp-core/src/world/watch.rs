@@ -403,8 +403,8 @@ impl Watch {
         Ok(buried?)
     }
 
-    /// Kills the process that became the rank, if it still runs and is not the process that the launcher started, but
-    /// one that this process started. A rank must be buried only when no code of it runs.
+    /// Kills the process that became the rank, if it still runs. It may be another process than the one that the
+    /// launcher started: one that this process has started in turn. A rank must be buried only when no code of it runs.
     fn end_claimer(&self, rank: usize) -> Result<()> {
         let pid = self.context.rank(rank as u32)?.claimed.load(Ordering::Relaxed);
         let pid = Pid::from_raw(pid as i32);
@@ -412,7 +412,7 @@ impl Watch {
         if pid.as_raw() <= 0 || pid == Pid::this() || self.pids.contains(&pid) {
             return Ok(());
         }
-        // The process is killed by pidfd, so that it is the process that was checked.
+        // A pidfd makes sure that the process that is killed is the one that was checked.
         let Ok(pidfd) = pidfd_open(pid) else { return Ok(()) };
         if self.has_world(pid) {
             send_signal(pidfd.as_fd(), Signal::SIGKILL as i32);

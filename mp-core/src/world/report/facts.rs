@@ -1,4 +1,4 @@
-//! What is known of a world that is seen from outside.
+//! The facts about a world that its report contains.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ pub struct WorldReport {
     pub program: String,
     /// The process that made the world.
     pub launcher: u32,
-    /// What its ranks are.
+    /// What the world's ranks are.
     pub kind: RankKind,
-    /// How long it has existed.
+    /// How long the world has existed.
     #[serde(rename = "age_seconds", serialize_with = "seconds")]
     pub age: Duration,
-    /// What it uses of its memory.
+    /// How much of its memory the world uses.
     pub memory: MemoryUse,
-    /// Bytes of memory that the system has given to it.
+    /// The number of bytes of memory that the system has given to the world.
     pub resident: u64,
     /// The ranks, by number.
     pub ranks: Vec<RankReport>,
-    /// Cycles of ranks that can never continue: each rank waits for the next, and the last for the first. Where a rank
-    /// waits for any of several, all of those are stuck, and one of them is named here. One cycle is named for each
-    /// group of ranks that wait for each other.
+    /// Cycles of ranks that can never continue: each rank waits for the next, and the last for the first. If a rank
+    /// waits for any of several ranks, all of these are stuck, and the cycle names one of them. There is one cycle for
+    /// each group of ranks that wait for each other.
     pub cycles: Vec<Vec<usize>>,
 }
 
@@ -44,11 +44,11 @@ pub enum RankKind {
 pub enum RankStage {
     /// The rank has not reached its code yet.
     Expected,
-    /// Its code runs, or waits.
+    /// The rank's code runs, or waits.
     Running,
-    /// Its code returned.
+    /// The rank's code returned.
     Finished,
-    /// It panicked or died.
+    /// The rank panicked or died.
     Lost,
 }
 
@@ -62,20 +62,21 @@ impl RankStage {
 /// One rank.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct RankReport {
-    /// Its number.
+    /// The rank's number.
     pub rank: usize,
-    /// Its process, once that is known. If the ranks are threads, this is the process of all ranks.
+    /// The rank's process, once it is known. If the ranks are threads, this is the process of all ranks.
     pub pid: Option<u32>,
-    /// How far it is.
+    /// How far the rank has come.
     pub stage: RankStage,
-    /// What it waits for. A rank whose code runs several threads may wait for more than this.
+    /// What the rank waits for. A rank whose code runs several threads may wait for more than this.
     pub wait: Option<WaitReport>,
-    /// Channels in which sends that it has delegated wait for room.
+    /// The channels in which sends that the rank has delegated wait for room.
     pub blocked_sends: Vec<ChannelReport>,
-    /// A thread that sends what the rank has delegated is at work. Then the thread may bring about what the rank waits
-    /// for.
+    /// Whether a thread that does the rank's delegated sends is at work. The thread may then bring about what the rank
+    /// waits for.
     pub helped: bool,
-    /// The rank waits without a time limit, and every rank that could end the wait has ended or is stuck as well.
+    /// Whether the rank waits without a time limit, and every rank that could end the wait has ended or is stuck as
+    /// well.
     pub stuck: bool,
 }
 
@@ -84,21 +85,21 @@ pub struct RankReport {
 pub struct WaitReport {
     /// The operation that the rank waits in.
     pub operation: Operation,
-    /// The call that waits, in the program's words: `receive of tag 7 from rank 2 on "world"`. Ranks in it are those of
-    /// the communicator that it names. `None` for calls of channels and MPBs, which the other fields describe.
+    /// The call that waits, in the program's words: `receive of tag 7 from rank 2 on "world"`. It numbers ranks as the
+    /// communicator that it names does. `None` for calls of channels and MPBs, which the other fields describe.
     pub call: Option<String>,
-    /// The channels it waits on: several for a select, none for a wait for results or for a flag.
+    /// The channels for which the rank waits: several for a select, none for a wait for results or for a flag.
     pub channels: Vec<ChannelReport>,
-    /// The flag it waits for.
+    /// The flag for which the rank waits.
     pub flag: Option<FlagReport>,
-    /// Further channels, of which nothing is known: a rank records only the first 64.
+    /// The number of further channels, about which nothing is known: a rank records only the first 64.
     pub further_channels: u64,
-    /// The ranks that can end the wait, any one of them. For results, the ranks that must all end.
+    /// The ranks of which each can end the wait. For results, the ranks that must all end.
     pub peers: Vec<usize>,
     /// How long the wait has lasted.
     #[serde(rename = "since_seconds", serialize_with = "seconds")]
     pub since: Duration,
-    /// When the wait will give up by itself.
+    /// How much time is left until the wait gives up by itself.
     #[serde(rename = "gives_up_in_seconds", serialize_with = "maybe_seconds")]
     pub gives_up_in: Option<Duration>,
     /// Distinguishes this wait from the rank's next one.
@@ -106,10 +107,10 @@ pub struct WaitReport {
     pub(super) version: u32,
 }
 
-/// A channel that is waited for.
+/// A channel for which a rank waits.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ChannelReport {
-    /// Its name, as the program gave it.
+    /// The channel's name, as the program gave it.
     pub name: String,
     /// The ranks that may send.
     pub senders: Vec<usize>,
@@ -117,10 +118,10 @@ pub struct ChannelReport {
     pub receivers: Vec<usize>,
 }
 
-/// A flag that is waited for.
+/// A flag for which a rank waits.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct FlagReport {
-    /// The name of its MPBs, as the program gave it.
+    /// The name of the flag's MPBs, as the program gave it.
     pub mpbs: String,
     /// The flag's line in the MPB of the rank that waits.
     pub line: usize,

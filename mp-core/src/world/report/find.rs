@@ -1,4 +1,4 @@
-//! The worlds of this machine. Every process of a world holds its memory open, and /proc shows that.
+//! The worlds of this machine. Every process of a world holds the world's memory open, which `/proc` shows.
 //!
 //! A process looks at a world through `/proc/PID/fd`, and not over a socket. So the kernel checks the user, and the
 //! world needs no thread that answers.
@@ -22,9 +22,10 @@ use crate::{
 /// A world that was found.
 #[derive(Debug)]
 pub struct Found {
-    /// The processes that hold it open, in ascending order.
+    /// The processes that hold the world open, in ascending order.
     pub pids: Vec<u32>,
-    /// The world's report, or why there is none, as for a world of another version of the library.
+    /// The world's report, or the reason why there is none, for instance because the world is of another version of the
+    /// library.
     pub report: Result<WorldReport>,
 }
 
@@ -60,7 +61,8 @@ pub fn worlds_of(pid: u32) -> Result<Vec<Found>> {
     find(|identity| its.contains(identity), |_| true)
 }
 
-/// Finds the wanted segments that the wanted processes hold open.
+/// Finds the worlds in segments for which `segment` is true, among those that processes for which `process` is true
+/// hold open.
 fn find(segment: impl Fn(&Identity) -> bool, process: impl Fn(u32) -> bool) -> Result<Vec<Found>> {
     let mut holders: BTreeMap<Identity, (Vec<PathBuf>, BTreeSet<u32>)> = BTreeMap::new();
     let no_proc = |source| Error::from(ErrorKind::Os { call: "reading /proc", source });
@@ -71,7 +73,7 @@ fn find(segment: impl Fn(&Identity) -> bool, process: impl Fn(u32) -> bool) -> R
         if !process(pid) {
             continue;
         }
-        // Processes come and go, and some of one's own can't be looked into.
+        // A process may have ended meanwhile, and some processes of the same user can't be looked into.
         for (identity, path) in segments(pid).unwrap_or_default() {
             if segment(&identity) {
                 let (paths, pids) = holders.entry(identity).or_default();
@@ -83,7 +85,7 @@ fn find(segment: impl Fn(&Identity) -> bool, process: impl Fn(u32) -> bool) -> R
     let mut found: Vec<Found> = holders
         .into_values()
         .filter_map(|(paths, pids)| {
-            // Whoever ended meanwhile took his descriptor along.
+            // The descriptors of a process that has ended meanwhile can't be opened any more.
             let file = paths.iter().find_map(|path| fs::File::open(path).ok())?;
             let report = report(file.into());
             if report.as_ref().is_err_and(is_unfinished) {
@@ -96,8 +98,8 @@ fn find(segment: impl Fn(&Identity) -> bool, process: impl Fn(u32) -> bool) -> R
     Ok(found)
 }
 
-/// Returns the segments that a process holds open. It leaves out those that are open for reading only: such a process
-/// is not part of the world, but looks at it as this one does.
+/// Returns the segments that a process holds open. Leaves out those that are open for reading only, because a process
+/// that holds a segment in this way is not part of the world, but only looks at it, as this process does.
 fn segments(pid: u32) -> io::Result<Vec<(Identity, PathBuf)>> {
     let mark = format!("/memfd:{MEMFD_NAME}");
     let is_segment = |path: &Path| {
@@ -189,7 +191,7 @@ mod tests {
 
     fn content(context: &Context) -> Vec<u8> {
         let file = fs::File::from(context.segment.fd().unwrap().try_clone_to_owned().unwrap());
-        // Past everything that these tests put there.
+        // This is more than all that these tests store in a segment.
         let mut bytes = vec![0; 128 << 10];
         file.read_exact_at(&mut bytes, FRONT).unwrap();
         bytes
@@ -216,7 +218,7 @@ mod tests {
             }
             let mut bytes = content(&context);
             for (word, value) in garbage {
-                // The mark, version, layout and size decide alone whether anything is read.
+                // The mark, the version, the layout and the size alone decide whether anything else is read.
                 if word >= 4 {
                     bytes[8 * word..][..8].copy_from_slice(&value.to_ne_bytes());
                 }
@@ -242,7 +244,7 @@ mod tests {
         let report = report(copy(&context, &content(&context)).into()).unwrap();
         assert_eq!(report.cycles, [[0, 1, 2]]);
         assert_eq!(report.ranks[2].wait.as_ref().unwrap().channels[0].name, "next");
-        // Memory for reading only.
+        // The segment is mapped for reading only.
         let attached = attach(copy(&context, &content(&context)).into()).unwrap();
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
         let base = attached.segment.range(0, 0, "").unwrap().addr().get();
@@ -256,7 +258,7 @@ mod tests {
         assert!(line.contains(" r--s "), "{line}");
     }
 
-    /// A receiver that listens to callers waits for those that can still call.
+    /// Checks that a receiver that listens to callers waits for those that can still call.
     #[test]
     fn who_listens_to_callers_waits_for_those_that_are_there() {
         let (context, ranks) = blocked_world();
@@ -284,7 +286,7 @@ mod tests {
         assert_eq!(waits(&look()).peers, [1]);
     }
 
-    /// Otherwise the holders of its file would be said to hold a world that can't be read.
+    /// Otherwise a world that can't be read would be reported for the holders of the file.
     #[test]
     fn a_world_that_is_still_being_made_is_not_listed() {
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;

@@ -1,16 +1,16 @@
 //! Worlds seen from outside: which worlds there are on this machine, which ranks wait for which in them, and whether
 //! they can ever continue.
 //!
-//! Before a rank sleeps, it writes down what it waits for; the reader needs nothing else. The reader maps the world's
-//! memory read-only, takes no lock, and checks everything it reads. So a world that is changing or broken cannot harm
-//! the reader, and the reader harms no world.
+//! Before a rank sleeps, it records what it waits for, and the reader needs nothing else. The reader maps the world's
+//! memory for reading only, takes no lock, and checks everything that it reads. So a world that is changing or broken
+//! can't harm the reader, and the reader can't harm the world.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `facts` | what is known of a world |
+//! | `facts` | the facts about a world that a report contains |
 //! | `find` | the worlds of this machine |
 //! | `read` | one look at a world |
-//! | `stuck` | which ranks can never continue, and the cycles of waits behind that |
+//! | `stuck` | which ranks can never continue, and the cycles of waits that are the reason |
 
 mod facts;
 mod find;

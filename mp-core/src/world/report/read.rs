@@ -1,4 +1,4 @@
-//! One look at a world, through memory that may change meanwhile and may contain anything.
+//! One look at a world, through memory that may change during the look and may contain anything.
 
 use std::{fs, time::Duration};
 
@@ -27,7 +27,7 @@ pub(super) fn look(context: &Context) -> Result<WorldReport, SegmentError> {
     for rank in 0..context.size() {
         ranks.push(rank_report(context, rank)?);
     }
-    // Whom a wait for results is for shows only when all ranks are known.
+    // The peers of a wait for results are known only when all ranks have been read.
     let unended: Vec<usize> = ranks.iter().filter(|r| !r.stage.ended()).map(|r| r.rank).collect();
     for report in &mut ranks {
         if let Some(wait) = &mut report.wait
@@ -55,7 +55,7 @@ fn rank_report(context: &Context, rank: usize) -> Result<RankReport, SegmentErro
     let waited = control.record.read().filter(|_| stage != RankStage::Lost);
     let wait = waited.map(|waited| wait_report(context, rank, waited));
     let blocked = if stage == RankStage::Lost { Vec::new() } else { control.delegations.blocked() };
-    // A channel that can't be read was freed just now.
+    // A channel that can't be read was probably freed just now.
     let blocked_sends = blocked.into_iter().filter_map(|channel| {
         outline_of(context, channel).ok().map(|outline| channel_report(context, &outline))
     });
@@ -69,17 +69,17 @@ fn stage(control: &RankControl, pid: Option<u32>) -> RankStage {
         RankState::Expected => RankStage::Expected,
         RankState::Finished => RankStage::Finished,
         RankState::Lost => RankStage::Lost,
-        // A launcher that is stopped does not bury.
+        // A launcher that is stopped does not bury ranks.
         RankState::Running if pid.is_some_and(is_zombie) => RankStage::Lost,
         RankState::Running => RankStage::Running,
     }
 }
 
-/// Returns whether the process has ended and waits for its parent to notice. A process that does not exist at all
-/// proves nothing: it may be in another namespace.
+/// Returns whether the process has ended and its parent has not waited for it yet. A process that does not exist proves
+/// nothing, because it may be in another namespace.
 fn is_zombie(pid: u32) -> bool {
     let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The state follows the name, which stands in parentheses and may contain some.
+    // The state follows the name, which stands in parentheses and may contain parentheses.
     let name_end = stat.iter().rposition(|&b| b == b')').unwrap_or(stat.len());
     stat.get(name_end + 2).is_some_and(|state| b"ZX".contains(state))
 }
@@ -100,13 +100,13 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
         version: waited.version,
     };
     if waited.operation == Operation::Flag {
-        // Unreadable as below.
+        // This counts the MPBs as unknown, unless they can be read below.
         report.further_channels += 1;
         if let [mpbs, line, setter] = waited.channels[..]
             && let Ok(outline) = mpb_outline(context, mpbs)
         {
             let setters = |&other: &usize| match setter {
-                // Another thread of the rank brings it about.
+                // Another thread of the rank completes the operation, and may wait for any other rank.
                 NOBODY if waited.beside.is_empty() => other != rank,
                 0 => other != rank,
                 setter => 1 + other as u64 == setter,
@@ -132,13 +132,13 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
             report.channels.push(ChannelReport { name, senders, receivers });
             continue;
         }
-        // A channel that can't be read may be one that was freed just now.
+        // A channel that can't be read was probably freed just now.
         let Ok(outline) = outline_of(context, channel) else {
             report.further_channels += 1;
             continue;
         };
         let (senders, receivers) = (&outline.senders, &outline.receivers);
-        // Among the channels of a select there can be some with room to wait for.
+        // A select can contain ends that wait for room.
         let sends = match waited.operation {
             Operation::Send => true,
             Operation::Select => !receivers.members.contains(&(rank as u32)),
@@ -150,14 +150,14 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
     }
     report.peers.sort_unstable();
     report.peers.dedup();
-    // A rank that is at both ends of a shared channel is blocked at the other one, too.
+    // A rank that is at both ends of a shared channel can't free itself, because it is blocked at the other end, too.
     if report.peers.len() > 1 {
         report.peers.retain(|&peer| peer != rank);
     }
     report
 }
 
-/// Adds the ranks that can advance what goes on beside the wait, since they may end the wait as well.
+/// Adds the ranks that can advance this operation beside the wait, because it may end the wait as well.
 fn add_beside(context: &Context, rank: usize, word: u64, report: &mut WaitReport) {
     let (place, setter) = beside_parts(word);
     if let Ok(outline) = mpb_outline(context, place) {
@@ -170,7 +170,7 @@ fn add_beside(context: &Context, rank: usize, word: u64, report: &mut WaitReport
         let others = if sends { &outline.receivers } else { &outline.senders };
         report.peers.extend(ranks(context, &others.present));
     } else {
-        // One that was freed just now.
+        // A channel or MPBs that can't be read were probably freed just now.
         report.further_channels += 1;
     }
 }

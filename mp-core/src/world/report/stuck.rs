@@ -2,15 +2,15 @@
 //!
 //! A rank that waits for any of several peers is stuck when *all* of them are stuck or have ended. A cycle in the graph
 //! of waits alone proves nothing. So the stuck ranks are the largest set of waiting ranks in which no rank has a peer
-//! outside the set that is still running. It is found by taking ranks out until nothing changes. A rank that waits for
-//! the results of all ranks is stuck when *any* of those is.
+//! outside the set that still runs. The set is found by removing ranks until nothing changes. A rank that waits for the
+//! results of all ranks is stuck when *any* of those ranks is stuck.
 
 use std::collections::VecDeque;
 
 use super::facts::{RankReport, WorldReport};
 use crate::wait::Operation;
 
-/// Marks the stuck ranks and names the cycles. Only waits for which `counts` holds are taken as lasting. Returns
+/// Marks the stuck ranks and names the cycles. Only waits for which `counts` returns true are taken as lasting. Returns
 /// whether any rank is stuck.
 pub(super) fn judge(report: &mut WorldReport, counts: impl Fn(&RankReport) -> bool) -> bool {
     let ranks = &mut report.ranks;
@@ -29,7 +29,7 @@ pub(super) fn judge(report: &mut WorldReport, counts: impl Fn(&RankReport) -> bo
             let mut peers = wait.peers.iter();
             match wait.operation {
                 Operation::Results => !peers.any(|&peer| stuck[peer]),
-                // A rank whose code has ended may be waiting for results; it frees nobody.
+                // A rank whose code has ended may be waiting for results. It frees no other rank.
                 _ => peers.any(|&peer| !stuck[peer] && !ended[peer]),
             }
         });
@@ -73,7 +73,7 @@ fn cycles(ranks: &[RankReport], ended: &[bool]) -> Vec<Vec<usize>> {
         (0..edges.len())
             .filter(|&r| there[r].is_some() && from[r].is_some())
             .for_each(|r| named[r] = true);
-        // Backwards along the shortest way that led to itself.
+        // This follows the shortest path from `rank` to itself backwards.
         let mut cycle = vec![rank];
         let mut at = there[rank];
         while let Some(before) = at.filter(|&before| before != rank) {
@@ -86,7 +86,8 @@ fn cycles(ranks: &[RankReport], ended: &[bool]) -> Vec<Vec<usize>> {
     found
 }
 
-/// Returns for each rank from which rank it is reached first, over at least one edge, starting at `start`.
+/// Returns, for each rank that can be reached from `start` over at least one edge, the rank before it on a shortest
+/// path.
 fn reach(edges: &[Vec<usize>], start: usize) -> Vec<Option<usize>> {
     let mut from = vec![None; edges.len()];
     let mut queue = VecDeque::from([start]);
@@ -115,13 +116,13 @@ mod tests {
     };
     use crate::world::MemoryUse;
 
-    /// A rank's part in a test: running, ended, or waiting for these ranks.
+    /// What a rank does in a test. The fields are the ranks for which it waits.
     #[derive(Clone, Debug)]
     enum Part {
         Runs,
         Ended,
         Receives(Vec<usize>),
-        /// Waits while a thread beside it sends for it.
+        /// The rank waits while a thread beside it sends for it.
         Helped(Vec<usize>),
         ForAWhile(Vec<usize>),
         Results,
@@ -196,16 +197,16 @@ mod tests {
 
     #[test]
     fn nobody_is_stuck_while_an_alternative_runs() {
-        // 0 and 1 wait for each other, but 0 would take something from 2 as well.
+        // 0 and 1 wait for each other, but a message from 2 would free 0 as well.
         assert_eq!(
             judged(&[Receives(vec![1, 2]), Receives(vec![0]), Runs]),
             (vec![], Vec::<Vec<usize>>::new())
         );
-        // Now 2 waits for 1: nobody is left to begin.
+        // Now 2 waits for 1, so no rank is left that could free another.
         let (stuck, cycles) = judged(&[Receives(vec![1, 2]), Receives(vec![0]), Receives(vec![1])]);
         assert_eq!(stuck, [0, 1, 2]);
         assert_eq!(cycles, [vec![0, 1]]);
-        // An alternative that has ended is none.
+        // A peer that has ended is no alternative.
         assert_eq!(judged(&[Receives(vec![1, 2]), Receives(vec![0]), Ended]).0, [0, 1]);
     }
 
@@ -231,7 +232,7 @@ mod tests {
         assert_eq!(judged(&[Results, Receives(vec![2]), Receives(vec![1]), Runs]).0, [0, 1, 2]);
         assert!(judged(&[Results, Runs, Results]).0.is_empty());
         assert!(judged(&[Results, Results]).0.is_empty());
-        // Who waits for results sends nothing more.
+        // A rank that waits for results sends nothing more.
         assert_eq!(judged(&[Results, Receives(vec![0])]).0, [0, 1]);
     }
 
@@ -245,7 +246,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Compares with the definition: a rank that can be freed by a running rank runs, too, and the rest is stuck.
+        /// Compares the result with the definition: a rank that a running rank can free runs, too, and all other ranks
+        /// are stuck.
         #[test]
         fn the_stuck_are_those_whom_no_running_rank_can_free_in_the_end(
             graph in prop::collection::vec((0u8..10, prop::collection::vec(0usize..7, 0..4)), 7)
@@ -278,7 +280,8 @@ mod tests {
                     prop_assert!(matches!(&parts[*rank], Receives(peers) if peers.contains(&next)));
                 }
             }
-            // No cycle, no mutual wait: then some stuck rank has only ended peers, or none.
+            // If there is no cycle, no ranks wait for each other. Then a stuck rank has only peers that have ended, or
+            // no peers.
             if !stuck.is_empty() && cycles.is_empty() {
                 prop_assert!(stuck.iter().any(|&rank| matches!(&parts[rank], Receives(peers)
                     if peers.iter().all(|&peer| matches!(parts[peer], Ended)))));
