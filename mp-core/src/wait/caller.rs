@@ -1,22 +1,22 @@
-//! Which call of the program waits, in the program's words, for reports.
+//! The calls of the program that wait, in the program's words, for reports.
 
 use std::time::Duration;
 
 use super::Flag;
 use crate::sync::Futex;
 
-/// Knows which call of the program waits in an object of the library. It is asked when a wait has lasted for so long
-/// that it is recorded for reports, so that calls that wait only briefly pay nothing for it.
+/// Tells which call of the program waits in an object of the library. It is asked only when a wait has lasted so long
+/// that it is recorded for reports, so that short waits cost nothing more.
 pub trait Caller: std::fmt::Debug + Send + Sync {
-    /// Returns the call in the program's words, as `all_reduce of 4 f64 on "world"`. `operation` is the operation's
-    /// name if the asker knows it.
+    /// Returns the call in the program's words, as `all_reduce of 4 f64 on "world"`. `operation` is the name of the
+    /// operation if it is known.
     fn call(&self, operation: Option<&str>) -> Option<String>;
 }
 
-/// Returns the call that waits, as a [`Caller`] does, where who waits knows it.
+/// Returns the call that waits, as a [`Caller`] does. `None` if the waiting code does not know the call.
 pub(crate) type Call<'a> = Option<&'a dyn Fn() -> Option<String>>;
 
-/// The flag of a wait whose call is known.
+/// The flag of a wait, together with the call that waits.
 pub(crate) struct Called<'a> {
     pub(crate) flag: &'a dyn Flag,
     pub(crate) call: Call<'a>,

@@ -1,7 +1,7 @@
-//! The record that a blocked rank writes about its wait, for a reader in another process.
+//! The record of a blocked rank's wait, which the rank writes for readers in other processes.
 //!
-//! It is a sequence lock: the version is odd while the fields change, and a reader that sees two different versions
-//! looks again.
+//! The record is a sequence lock: the version is odd while the fields change, and a reader that sees two different
+//! versions reads again.
 
 use std::borrow::Cow;
 
@@ -53,29 +53,30 @@ impl std::fmt::Display for Operation {
     }
 }
 
-/// What one wait is about.
+/// The operation of one wait, and the object that it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Doing {
     pub(crate) operation: Operation,
-    /// Where the descriptor of the channel or the MPBs is in the segment; 0 for none.
+    /// The place of the channel's or the MPBs' descriptor in the segment; 0 for none.
     pub(crate) channel: u64,
 }
 
-/// The most channels of one wait that are recorded.
+/// The largest number of channels that are recorded for one wait.
 const CHANNELS: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// The number of words, and of bytes, for the text of a call.
 const TEXT_WORDS: usize = if cfg!(loom) { 1 } else { 32 };
 const TEXT: usize = TEXT_WORDS * size_of::<u64>();
 
-/// Stands in place of the rank that sets a flag: what is waited for results from what goes on beside the wait.
+/// Stands in place of the rank that sets a flag, if the rank's own operations beside the wait complete the awaited one.
 pub(crate) const NOBODY: u64 = u64::MAX;
 
-/// In a word of what goes on beside a wait, the shift at which MPBs' place has 1 + the rank that alone sets the flag.
+/// In the word of an operation beside a wait, the shift of 1 + the only rank that sets the flag. The place of the MPBs
+/// is below it.
 const SETTER: u32 = 48;
 
-/// Returns the word for what goes on beside a wait and waits for MPBs at this place, whose flag this rank alone sets,
-/// if any does.
+/// Returns the word of an operation beside a wait that waits for a flag of the MPBs at this place. `setter` is the only
+/// rank that sets the flag, if there is one.
 pub(crate) fn beside(place: u64, setter: Option<usize>) -> u64 {
     place | setter.map_or(0, |setter| 1 + setter as u64) << SETTER
 }
@@ -85,7 +86,7 @@ pub(crate) fn beside_parts(word: u64) -> (u64, Option<usize>) {
     (word & ((1 << SETTER) - 1), (word >> SETTER).checked_sub(1).map(|setter| setter as usize))
 }
 
-/// How often a record that keeps changing is looked at again.
+/// How often a reader looks at a record that keeps changing.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 100 };
 
 /// One rank's current wait, in its control block.
@@ -97,10 +98,10 @@ pub(crate) struct WaitRecord {
     since_ns: AtomicU64,
     /// When the wait gives up; 0 for never.
     until_ns: AtomicU64,
-    /// The number of channels waited for, including those that have no place below. For a flag: the MPBs, the line, and
-    /// 1 + the rank that is to set it, 0 for any, or [`NOBODY`].
+    /// The number of words that were to be recorded, including those that have no place in `channels`. A flag has three
+    /// words: the place of the MPBs, the line, and 1 + the rank that is to set the flag, 0 for any rank, or [`NOBODY`].
     count: AtomicU64,
-    /// How many of them are waited for by what goes on beside the waiting call.
+    /// How many of these words, at the end, are those of operations beside the waiting call.
     beside: AtomicU64,
     channels: [AtomicU64; CHANNELS],
     /// The length of the text in bytes, and the text: the call that waits, in the program's words.
@@ -114,9 +115,9 @@ pub(crate) struct Waited {
     /// Distinguishes one wait of the rank from the next.
     pub(crate) version: u32,
     pub(crate) operation: Operation,
-    /// Where the channels' descriptors are said to be. For a flag, as in [`WaitRecord`].
+    /// The places where the channels' descriptors are said to be. For a flag, its words as in [`WaitRecord`].
     pub(crate) channels: Vec<u64>,
-    /// What the work that goes on beside the call waits for.
+    /// The words of the operations beside the waiting call.
     pub(crate) beside: Vec<u64>,
     /// The number of further channels that had no place in the record.
     pub(crate) unnamed: u64,
@@ -153,16 +154,16 @@ impl WaitRecord {
         {
             return;
         }
-        // Release fence: a reader that sees a new field also sees the odd version; pairs with
-        // the Acquire fence in `read`.
+        // Release fence: a reader that sees a new field also sees the odd version; pairs with the Acquire fence in
+        // `read`.
         fence(Ordering::Release);
         fields();
         // Release: pairs with the first Acquire load in `read`.
         self.version.store(version.wrapping_add(2), Ordering::Release);
     }
 
-    /// Records that a wait begins: for the channel in `doing`, and `further` ones. What goes on meanwhile waits for
-    /// those `beside`. `call` is the call that waits, in the program's words.
+    /// Records that a wait begins for the channel in `doing` and for the `further` ones. `beside` has the words of the
+    /// operations that continue during the wait. `call` is the call that waits, in the program's words.
     pub(crate) fn begin(
         &self,
         doing: Doing,
@@ -242,7 +243,7 @@ impl WaitRecord {
     }
 }
 
-/// Returns the text, or as much of it as there is room for, with a sign that there is more.
+/// Returns the text, or as much of it as there is room for, with dots after it.
 fn shortened(text: &str) -> Cow<'_, str> {
     const MORE: &str = "...";
     if text.len() <= TEXT {
