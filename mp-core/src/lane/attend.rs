@@ -1,7 +1,7 @@
 //! How a serving thread works for its lanes, and sleeps when it can do nothing.
 //!
-//! It sleeps on its own futex, and on the doorbells of the ranks whose channels are full or for which it waits for a
-//! flag.
+//! The thread sleeps on its own futex, and on the doorbells of the ranks whose channels are full or for which it waits
+//! for a flag.
 
 use std::{
     cell::Cell,
@@ -38,7 +38,7 @@ const CROWDED: Duration = Duration::from_nanos(110);
 
 impl Bell {
     /// Notes that the calling thread serves these lanes and `awaited` from now on. So the thread must not wait for
-    /// them, and their worlds have one more thread that needs a core.
+    /// them, and each of their worlds has one more thread that needs a core.
     pub fn attend(&self, lanes: &[ServedLane], awaited: &[Awaited]) {
         SERVES.set(true);
         let mut works_for = self.works_for();
@@ -102,8 +102,8 @@ impl Bell {
             let mut sure = self.asymmetry.heavy();
             let asymmetries = lanes.iter().flat_map(ServedLane::asymmetries);
             for asymmetry in asymmetries.chain(awaited.iter().map(Awaited::asymmetry)) {
-                // Mostly this is the same kind of fence as the bell's. It differs if a sandbox was set up between the
-                // creation of the two.
+                // Usually this is the same kind of fence as the bell's. It differs if a sandbox was set up after one of
+                // the two was created and before the other.
                 sure &= asymmetry == self.asymmetry || asymmetry.heavy();
             }
             let done = self.is_called() || serve_all(lanes) || any_ready(awaited);
@@ -134,14 +134,14 @@ impl Bell {
     }
 }
 
-/// Adds a word to sleep on, with its value when it was read. If several have read it, the first value counts.
+/// Adds a word to sleep on, with the value that was read from it. If it was read several times, the first value counts.
 fn add<'a>(words: &mut Vec<(&'a Futex, u32)>, word: &'a Futex, heard: u32) {
     if !words.iter().any(|&(other, _)| std::ptr::eq(other, word)) {
         words.push((word, heard));
     }
 }
 
-/// Returns whether anything that is awaited is ready.
+/// Returns whether any of `awaited` is ready.
 fn any_ready(awaited: &[Awaited]) -> bool {
     awaited.iter().any(Awaited::is_ready)
 }

@@ -1,4 +1,4 @@
-//! How values of the user's code are dropped.
+//! Dropping values that came from the user's code.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

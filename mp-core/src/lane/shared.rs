@@ -1,4 +1,4 @@
-//! What the two ends of a lane share.
+//! The state that the two ends of a lane share.
 
 use std::{
     collections::HashMap,
@@ -24,7 +24,7 @@ pub(super) const GONE: u32 = 4;
 
 /// The submitter submits nothing more.
 pub(super) const CLOSED: u32 = 1;
-/// The server must not send what it has not sent yet.
+/// The server must not send the submissions that it has not sent yet.
 pub(super) const CANCELLED: u32 = 2;
 
 /// The range of positions that a lane's nodes can express: see [`FAR`](super::node::FAR).
@@ -43,14 +43,14 @@ pub(super) struct Shared {
     /// writes this word, and then reads the node's wish. At least one of the two sees the other's store, because of the
     /// fences of [`Asymmetry`]. So a send needs no locked instruction.
     pub(super) serving: CachePadded<AtomicU32>,
-    /// The position of the last node that was marked with [`FAR`](node::FAR).
+    /// The position of the last node that was marked with [`FAR`](super::node::FAR).
     pub(super) far: AtomicU64,
     /// Not 0 once every submission is answered and no thread will serve the lane any more.
     pub(super) ended: AtomicU32,
     pub(super) pool: Pool,
     /// The context of the sending end's rank, which waits for requests at its doorbell.
     pub(super) context: Arc<Context>,
-    /// The channel, for reports.
+    /// The place of the channel's descriptor, for reports.
     pub(super) channel: u64,
     /// The kind of fence between the server and the submitter. It does not change while the lane exists.
     pub(super) asymmetry: Asymmetry,
