@@ -253,7 +253,7 @@ fn make<'a>(
     Ok(new)
 }
 
-/// Puts a new channel where the other ranks find it. Also enters it in the receiver's roll, if there is one.
+/// Puts a new channel where the other ranks find it. Also enters this rank in the receiver's roll, if there is one.
 fn publish(
     heap: &mut LockedHeap<'_>,
     new: &Object<'_, Descriptor>,

@@ -1,4 +1,4 @@
-//! What is pending, and what advances it.
+//! Pending operations, and what advances them.
 
 use std::{cell::Cell, time::Duration};
 
@@ -10,8 +10,8 @@ use crate::{
     world::Rank,
 };
 
-/// Something that is pending or done. Functions that wait for several requests, of different types if necessary, take
-/// it as `&mut dyn Pending`. [`Request`](super::Request) and persistent requests implement it.
+/// A request that is pending or done. Functions that wait for several requests, of different types if necessary, take
+/// each as `&mut dyn Pending`. [`Request`](super::Request) and persistent requests implement it.
 pub trait Pending {
     /// Returns whether the request was started. A persistent request that was not started can't become done.
     #[doc(hidden)]
@@ -107,11 +107,11 @@ pub trait Driver {
         None
     }
 
-    /// Works until `enough` returns true or the limit of `wait` is over; returns false in the latter case. Puts data
-    /// that arrive for a handle into the landing of this handle.
+    /// Works until `enough` returns true or the limit of `wait` has expired. Returns false in the latter case. Puts
+    /// data that arrive for a handle into the landing of this handle.
     ///
     /// # Errors
-    /// When the wait must end early.
+    /// The error because of which the wait must end early.
     fn drive(
         &self,
         handles: &[usize],
@@ -128,7 +128,7 @@ pub trait Driven {
     fn is_done(&mut self, handle: usize) -> bool;
 }
 
-/// The requests for which a call waits besides those of the engine that is driven.
+/// The requests for which a call waits besides those of the driven engine.
 #[doc(hidden)]
 pub struct Beside<'a> {
     pub(super) rank: &'a Rank,
@@ -146,8 +146,8 @@ impl Beside<'_> {
             && self.driven.iter().all(|(place, ..)| self.settled[*place].get())
     }
 
-    /// Returns the call that waits, in the program's words, if those of all requests are known: of these `calls`, and
-    /// of what else is waited for.
+    /// Returns the call that waits, in the program's words, or `None` if that of a pending request is unknown. `calls`
+    /// are those of the driven engine's requests.
     pub fn call(&self, mut calls: Vec<String>) -> Option<String> {
         let watched = self.watched.iter().map(|(place, watch)| (place, watch.call()));
         let driven =
@@ -159,7 +159,7 @@ impl Beside<'_> {
         called(&calls, self.until)
     }
 
-    /// Returns whether a request is done that was not settled before.
+    /// Returns whether a request is done that had not been settled before.
     pub(super) fn has_news(&self) -> bool {
         self.watched.iter().any(|(place, watch)| !self.settled[*place].get() && watch.is_done())
             || self.driven.iter().any(|(place, driver, handle)| {
@@ -168,7 +168,8 @@ impl Beside<'_> {
     }
 
     /// Waits until any end of the select is ready, or any other operation is done. Returns false if the limit of `wait`
-    /// was over before. `calls` returns the calls that wait for the select's ends, in the program's words, for reports.
+    /// has expired before. `calls` returns the calls that wait for the select's ends, in the program's words, for
+    /// reports.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) when the world's memory is broken; the
@@ -191,11 +192,11 @@ impl Beside<'_> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
     All,
-    /// One, if there is any to wait for.
+    /// One request, if there is any to wait for.
     Any,
 }
 
-/// The most requests that a report tells of one call.
+/// The largest number of requests that a report names for one call.
 const TOLD: usize = 3;
 
 /// Returns a call that waits until all of these calls are done, in the program's words.
@@ -269,9 +270,10 @@ impl Flag for Watches<'_> {
 }
 
 impl Watches<'_> {
-    /// Returns the words that reports show as the wait itself, and then all other operations. If there are no `flags`,
-    /// the wait itself is the first watched operation, with all other sends if it is a send, because a record has room
-    /// for the channels of several sends or for one flag. If there are `flags`, these are the wait itself.
+    /// Returns the words that reports show as the wait itself, and then all other operations. If there are `flags`, the
+    /// wait itself is that of the `flags`, and all watched operations are others. If there are none, the wait itself is
+    /// the first watched operation. If this is a send, all other sends belong to it, because a record has room for the
+    /// channels of several sends or for one flag.
     pub(super) fn told(&self) -> (Vec<u64>, Vec<(Operation, Vec<u64>)>) {
         let mut first = None;
         let (told, others): (Vec<_>, Vec<_>) =
