@@ -1,4 +1,4 @@
-//! Names of whose channels ranks open no more ends.
+//! Withdrawals: the names for which ranks open no more ends of channels.
 //!
 //! A rank that [withdraws](withdraw) from a name opens no more ends of channels of that name between it and another
 //! rank. It leaves at once those channels that the other rank has already made and whose end it has not opened itself.

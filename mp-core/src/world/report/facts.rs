@@ -94,7 +94,7 @@ pub struct WaitReport {
     pub flag: Option<FlagReport>,
     /// The number of further channels, about which nothing is known: a rank records only the first 64.
     pub further_channels: u64,
-    /// The ranks of which each can end the wait. For results, the ranks that must all end.
+    /// The ranks, each of which can end the wait. For results, the ranks that must all end.
     pub peers: Vec<usize>,
     /// How long the wait has lasted.
     #[serde(rename = "since_seconds", serialize_with = "seconds")]

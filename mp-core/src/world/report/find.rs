@@ -61,8 +61,7 @@ pub fn worlds_of(pid: u32) -> Result<Vec<Found>> {
     find(|identity| its.contains(identity), |_| true)
 }
 
-/// Finds the worlds in segments for which `segment` is true, among those that processes for which `process` is true
-/// hold open.
+/// Finds the worlds whose segments `segment` accepts, among those that are open in processes that `process` accepts.
 fn find(segment: impl Fn(&Identity) -> bool, process: impl Fn(u32) -> bool) -> Result<Vec<Found>> {
     let mut holders: BTreeMap<Identity, (Vec<PathBuf>, BTreeSet<u32>)> = BTreeMap::new();
     let no_proc = |source| Error::from(ErrorKind::Os { call: "reading /proc", source });
@@ -286,7 +285,7 @@ mod tests {
         assert_eq!(waits(&look()).peers, [1]);
     }
 
-    /// Otherwise a world that can't be read would be reported for the holders of the file.
+    /// Otherwise, the list would show a world that can't be read, with the holders of the file.
     #[test]
     fn a_world_that_is_still_being_made_is_not_listed() {
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
