@@ -49,7 +49,7 @@ pub struct Settings {
     pub exchange: Option<Way>,
     /// Forces this way for all-gathers.
     pub all_gather: Option<WayToAll>,
-    /// Forces this tree for broadcasts. Any shape is a valid tree for any number of ranks.
+    /// Forces this tree for broadcasts. A shape is a tree for any number of ranks, but its degrees must not be 0.
     pub tree: Option<Shape>,
     /// Which ranks are near each other, for barriers. By default these are the ranks that the world has bound to CPUs
     /// of one last-level cache.

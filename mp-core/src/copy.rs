@@ -71,7 +71,7 @@ pub(crate) unsafe fn copy_bytes(from: NonNull<u8>, to: NonNull<u8>, bytes: usize
         // SAFETY: the caller guarantees that both ranges are valid and do not overlap.
         return unsafe { copy_long(from, to, bytes) };
     }
-    // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+    // SAFETY: the caller guarantees that both ranges are valid and do not overlap.
     unsafe { to.copy_from_nonoverlapping(from, bytes) };
 }
 

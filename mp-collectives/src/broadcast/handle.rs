@@ -21,6 +21,9 @@ use crate::rings;
 use crate::settings::Settings;
 use mp_core::mpb::{MpbAccess, complete};
 
+const NO_CHILDREN: &str =
+    "a tree whose ranks have no children: set degrees or λs of at least 1, or no tree";
+
 /// One rank's part in the broadcasts of its world, or of [some ranks](Members).
 ///
 /// ```
@@ -69,6 +72,7 @@ impl Broadcasts {
         let (ranks, places) = (members.count(), Places::of(members));
         let machine = Machine { ranks, cores: members.cores(), payload: PAYLOAD_BYTES };
         let trees = match settings.tree {
+            Some(shape) if !shape.reaches_all() => return Err(bad_settings(NO_CHILDREN)),
             Some(shape) => Trees::both(shape, Reason::Forced),
             None => {
                 let chunk_lines = settings.chunk_lines.unwrap_or(CHUNK_LINES);

@@ -23,7 +23,8 @@ use crate::near::{Near, Places};
 /// The number of lines in a chunk, unless the settings say otherwise.
 pub(crate) const CHUNK_LINES: usize = 1024;
 
-/// The shape of a tree, independent of the root.
+/// The shape of a tree, independent of the root and of the number of ranks. With a degree or λ that is larger than the
+/// number of other ranks, all of them are children of the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// How ranks are grouped.
@@ -54,9 +55,15 @@ const MOST_READERS: usize = 7;
 const NUMBER: u32 = 11;
 
 impl Shape {
-    /// Returns a tree of one group in which a rank has this many children.
+    /// Returns a tree of one group in which a rank has this many children, at least 1.
     pub const fn of_degree(degree: usize) -> Shape {
         Shape { near: Near::All, between: Fan::Degree(1), within: Fan::Degree(degree) }
+    }
+
+    /// Returns whether a rank may have children in this tree. If it may not, the message can't leave the root.
+    pub(super) fn reaches_all(self) -> bool {
+        let may_have_children = |fan| !matches!(fan, Fan::Degree(0) | Fan::Lambda(0));
+        may_have_children(self.between) && may_have_children(self.within)
     }
 
     /// Returns the tree for each root, if these are the places of the ranks.

@@ -63,7 +63,8 @@ fn all_roots_and_lengths() {
 fn forced_algorithms_and_degrees() {
     on_all(4, |rank| {
         for algorithm in [Broadcast::Lines, Broadcast::OcBcast] {
-            for degree in 1..4 {
+            // Five children are more than there are ranks.
+            for degree in [1, 2, 3, 5] {
                 let settings = Settings {
                     broadcast: Some(algorithm),
                     tree: Some(Shape::of_degree(degree)),
@@ -178,6 +179,11 @@ fn settings_that_make_no_sense_are_refused() {
             Settings { chunk_lines: Some(0), ..small() },
             Settings { buffers: Some(0), ..small() },
             Settings { slots: Some(0), ..small() },
+            Settings { tree: Some(Shape::of_degree(0)), ..small() },
+            Settings {
+                tree: Some(Shape { between: Fan::Lambda(0), ..Shape::of_degree(1) }),
+                ..small()
+            },
             Settings { slots: Some(usize::MAX), ..small() },
             Settings { chunk_lines: Some(usize::MAX / 2), ..small() },
         ] {

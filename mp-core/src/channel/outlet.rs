@@ -190,7 +190,7 @@ enum Way {
 // that has its position (see `Position`), and only at the position's turn if positions share a slot. All other state is
 // atomic, under a lock, or never changes.
 unsafe impl<M: Message + ?Sized> Send for Outlet<M> {}
-// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+// SAFETY: as for `Send`: the argument also holds for several threads at the same time.
 unsafe impl<M: Message + ?Sized> Sync for Outlet<M> {}
 
 /// A slot that the thread with this position may write.
@@ -594,7 +594,7 @@ mod tests {
         // it.
         let ring = || unsafe { Ring::new(memory.control, Slots::new(memory.slots(), geometry)) };
         let (sending, receiver) = (ring(), RingReceiver::new(ring()));
-        // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+        // SAFETY: the memory is formatted once, before any other use of the slots.
         unsafe { sending.slots.format(|_| SlotHeader::new()) };
         (sending, receiver, memory)
     }

@@ -651,8 +651,7 @@ impl<M: Message + ?Sized> Receiver<M> {
             // SAFETY: the caller guarantees that this is a received message that was not given back. It lies in a slot,
             // because it is not one of the moved buffers.
             Kind::Shared(ring) => At::Shared(unsafe { ring.taken_at(payload) }),
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
-            // time.
+            // SAFETY: the caller guarantees that this is a received message that was not given back. It lies in a slot of the only ring.
             _ => At::Own(unsafe { self.pair_ring().received_at(payload) }),
         });
     }

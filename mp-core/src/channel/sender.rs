@@ -495,7 +495,7 @@ unsafe fn copy_in_long(copier: &mut Copier, from: NonNull<u8>, to: NonNull<u8>, 
     copier.copy(bytes, |way| match way {
         // SAFETY: the caller guarantees that both ranges are valid and do not overlap.
         Way::Through => unsafe { copy_bytes(from, to, bytes) },
-        // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+        // SAFETY: the caller guarantees that both ranges are valid and do not overlap.
         Way::Past => unsafe { copy_past_caches(from, to, bytes) },
     });
 }

@@ -337,7 +337,7 @@ pub(super) struct Pool {
 // SAFETY: the state of a node says which thread may access its other fields. Cargo may go to another thread, because
 // only `Send` cargo is submitted.
 unsafe impl Send for Pool {}
-// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+// SAFETY: as for `Send`. The chunks are set once, by `OnceLock`, and a node's state lets in one thread at a time.
 unsafe impl Sync for Pool {}
 
 impl Pool {

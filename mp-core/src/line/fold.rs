@@ -134,8 +134,7 @@ mod vectors {
             // SAFETY: the processor has the features, which was just checked.
             unsafe { fold_512(from, target, combine, to) }
         } else if has!("avx2") {
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
-            // time.
+            // SAFETY: the processor has the feature, which was just checked.
             unsafe { fold_256(from, target, combine, to) }
         } else {
             fold_128(from, target, combine, to);
@@ -182,23 +181,19 @@ mod vectors {
     ) {
         let load = |line: &Line| {
             let [low, high]: [__m256i; 2];
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
-            // time.
+            // SAFETY: a line has as many bytes as the instructions read. Their effect is that of relaxed loads of atomic words.
             unsafe {
                 asm!("vmovdqu {}, [{line}]", "vmovdqu {}, [{line} + 32]",
                     out(ymm_reg) low, lateout(ymm_reg) high, line = in(reg) from_ref(line),
                     options(nostack, preserves_flags, readonly));
             }
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
-            // time.
+            // SAFETY: both types have the same size, and any bits are valid for both.
             unsafe { std::mem::transmute::<[__m256i; 2], Bytes>([low, high]) }
         };
         let store = |line: &Line, bytes: Bytes| {
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
-            // time.
+            // SAFETY: both types have the same size, and any bits are valid for both.
             let [low, high] = unsafe { std::mem::transmute::<Bytes, [__m256i; 2]>(bytes) };
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
-            // time.
+            // SAFETY: a line has as many bytes as the instructions write, and consists of atomic words. The effect is that of relaxed stores to them.
             unsafe {
                 asm!("vmovdqu [{line}], {}", "vmovdqu [{line} + 32], {}",
                     in(ymm_reg) low, in(ymm_reg) high, line = in(reg) from_ref(line),
@@ -224,16 +219,13 @@ mod vectors {
                     out(xmm_reg) a, out(xmm_reg) b, out(xmm_reg) c, out(xmm_reg) d,
                     line = in(reg) from_ref(line), options(nostack, preserves_flags, readonly));
             }
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
-            // time.
+            // SAFETY: both types have the same size, and any bits are valid for both.
             unsafe { std::mem::transmute::<[__m128i; 4], Bytes>([a, b, c, d]) }
         };
         let store = |line: &Line, bytes: Bytes| {
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
-            // time.
+            // SAFETY: both types have the same size, and any bits are valid for both.
             let [a, b, c, d] = unsafe { std::mem::transmute::<Bytes, [__m128i; 4]>(bytes) };
-            // SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a
-            // time.
+            // SAFETY: a line has as many bytes as the instructions write, and consists of atomic words. The effect is that of relaxed stores to them.
             unsafe {
                 asm!("movdqu [{line}], {}", "movdqu [{line} + 16], {}",
                     "movdqu [{line} + 32], {}", "movdqu [{line} + 48], {}",

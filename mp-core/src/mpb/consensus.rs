@@ -4,9 +4,10 @@
 //! The words, which are all zeros at first:
 //!
 //! ```text
-//! 1            the last decided round, and the decider         set by the first proposer for each member, for even
-//! rounds and for odd rounds: 1 + C      the round, and the member's contribution        set by the member P
-//! the decision that the member proposes           set by the member
+//! 1            the last decided round, and the decider          set by the first proposer
+//! for each member, for even rounds and for odd rounds:
+//!   1 + C      the round, and the member's contribution         set by the member
+//!   P          the decision that the member proposes            set by the member
 //! ```
 //!
 //! 1. A member writes its contribution, and after that the round's number in front of it.

@@ -44,8 +44,8 @@ pub(crate) struct Descriptor {
     pub(super) members: Members,
     /// Members that will send no interrupt any more that a rank waits for. They may close their MPBs.
     pub(super) farewells: RankSet,
-    /// 1 + the member because of whose loss the other members have given up the contents, or the member that has
-    /// revoked the MPBs; 0 if there is none.
+    /// 1 + the rank of the world because of whose loss the members have given up the contents, or that has revoked the
+    /// MPBs; 0 if there is none.
     given_up: AtomicU32,
     /// What a waiting rank must know: the number of members that are gone, and the bits [`LOST`], [`MISMATCH`] and
     /// [`GIVEN_UP`]. It is hardly ever written, so a look at it usually hits the first-level cache.
@@ -118,7 +118,7 @@ impl Descriptor {
         self.ends.store(self.members.gone.len() | lost | mismatch | given_up, Ordering::Release);
     }
 
-    /// Notes that the contents are given up because of this member. Returns false if they were given up already.
+    /// Notes that the contents are given up because of this rank of the world. Returns false if they were given up already.
     pub(super) fn give_up(&self, rank: u32) -> bool {
         let first = self.given_up().is_none();
         if first {
@@ -128,7 +128,7 @@ impl Descriptor {
         first
     }
 
-    /// Returns the rank because of which the contents are given up. A thread that saw [`ends`](Self::ends) change for
+    /// Returns the rank of the world because of which the contents are given up. A thread that saw [`ends`](Self::ends) change for
     /// that reason also sees the rank.
     pub(super) fn given_up(&self) -> Option<u32> {
         self.given_up.load(Ordering::Relaxed).checked_sub(1)

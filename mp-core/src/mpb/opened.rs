@@ -128,6 +128,11 @@ impl Opened {
         self.members.get(rank).copied().ok_or_else(no_such)
     }
 
+    /// Returns the place of a rank of the world among the members.
+    pub(super) fn member(&self, world_rank: u32) -> Option<usize> {
+        self.members.iter().position(|&member| member == world_rank)
+    }
+
     /// Wakes a member that exists.
     pub(super) fn ring(&self, rank: usize) {
         self.context.ring(self.members[rank]);
@@ -339,7 +344,7 @@ impl Opened {
         mpbs.take_out(&mut heap, (0, self.context.me), leaving, None).map(drop)
     }
 
-    /// Tells all members that the contents are given up because of this member. Only the first call has an effect.
+    /// Tells all members that the contents are given up because of this rank of the world. Only the first call has an effect.
     #[cold]
     pub(super) fn give_up(&self, rank: u32) -> Result<(), SegmentError> {
         let _heap = self.context.lock_heap()?;
@@ -350,7 +355,7 @@ impl Opened {
         Ok(())
     }
 
-    /// Returns the rank because of which the contents are given up. A thread that saw [`ends`](Self::ends) change for
+    /// Returns the rank of the world because of which the contents are given up. A thread that saw [`ends`](Self::ends) change for
     /// that reason also sees the rank.
     pub(super) fn given_up(&self) -> Option<u32> {
         self.descriptor().given_up()

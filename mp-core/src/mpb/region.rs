@@ -203,14 +203,14 @@ impl Region {
     /// changes. Only the first call has an effect.
     ///
     /// # Errors
-    /// [`Segment`](crate::ErrorKind::Segment) for a broken segment.
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), and [`Segment`](crate::ErrorKind::Segment) for a broken segment.
     pub fn give_up(&self, rank: usize) -> Result<()> {
-        Ok(self.opened.give_up(rank as u32)?)
+        Ok(self.opened.give_up(self.opened.world_rank(rank)?)?)
     }
 
     /// Returns the rank because of which the region is given up.
     pub fn given_up(&self) -> Option<usize> {
-        self.opened.given_up().map(|rank| rank as usize)
+        self.opened.member(self.opened.given_up()?)
     }
 
     /// Returns whether the rank has closed the region, or ended.
@@ -378,6 +378,7 @@ impl Region {
             || Error::from(ErrorKind::BadCall { reason: "a wait in no region".to_owned() });
         let (first, _) = regions.first().ok_or_else(nothing)?;
         let context = &first.opened.context;
+        let on = on.and_then(|rank| first.world_rank(rank));
         let sleepers: Vec<_> = regions
             .iter()
             .map(|(region, place)| {
@@ -462,6 +463,40 @@ mod tests {
         let mpb = rank.mpb("name", Mpbs::lines(2)).unwrap();
         region.words()[0].store(7);
         assert_eq!(mpb.flag(0).unwrap(), 0);
+    }
+
+    /// The region's own numbers are places among its ranks. Reports show numbers of the world.
+    #[test]
+    fn a_region_of_some_ranks_is_given_up_and_waited_for_by_place() {
+        let ran = World::threads(3).run(|rank| {
+            if rank.id() == 0 {
+                return Ok(());
+            }
+            let region = Region::open_of(rank, NAMES, "region", &[1, 2], 1, 0)?;
+            assert_eq!(region.rank(), rank.id() - 1);
+            if rank.id() == 2 {
+                let over = || region.given_up().or_else(|| region.is_gone(0).then_some(usize::MAX));
+                assert_eq!(region.wait(7, Some(0), None, over)?, 1);
+                return Ok(());
+            }
+            let record = &rank.context().rank(2)?.record;
+            let seen = loop {
+                match record.read() {
+                    Some(wait) if wait.operation == Operation::Flag => break wait.channels,
+                    _ => nap(Duration::from_micros(10)),
+                }
+            };
+            assert_eq!(
+                seen[1..],
+                [7, 1 + 1],
+                "the place of the wait, and 1 + the rank of the world"
+            );
+            assert!(region.give_up(2).is_err() && region.given_up().is_none());
+            region.give_up(1)?;
+            region.give_up(0)?;
+            region.wait(0, None, None, || region.is_gone(1).then_some(()))
+        });
+        ran.unwrap();
     }
 
     /// Two ranks wake each other in turns, each at its own place, and rank 0 sees rank 1 leave.

@@ -127,7 +127,7 @@ pub(crate) struct Segment {
 // SAFETY: the mapping is plain memory that stays until the segment is dropped. All that several threads access in it is
 // atomic, or is handed over by Release and Acquire.
 unsafe impl Send for Segment {}
-// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+// SAFETY: as for `Send`. The other fields are atomics or never change.
 unsafe impl Sync for Segment {}
 
 impl Segment {

@@ -20,7 +20,7 @@ pub struct News {
 
 // SAFETY: the pointer leads to an atomic in the segment that the context keeps mapped.
 unsafe impl Send for News {}
-// SAFETY: a shared `Value` gives access to its pointer only, and the algorithms let in one thread at a time.
+// SAFETY: shared references give access to the word only, which is an atomic.
 unsafe impl Sync for News {}
 
 impl News {
