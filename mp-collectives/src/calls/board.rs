@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use mp_core::Rank;
 use mp_core::mpb::{Line, Mpb, Mpbs, Watch};
 use mp_core::waits::Caller;
+use mp_core::{ErrorKind, Rank};
 
 use super::history::{Difference, History, REMEMBERED};
 use crate::communicator::Title;
@@ -79,13 +79,16 @@ impl Board {
         self.history.found().map(|found| found.error(self.members.len()))
     }
 
-    /// Handles a call that failed with this error. If a difference is the reason, returns the error for the difference
-    /// instead, and this rank makes no more calls.
+    /// Handles a call that failed with this error, and returns the error for the caller. If a difference is the reason,
+    /// this is the error for the difference, and this rank makes no more calls. If a rank has left, the error names the
+    /// communicator, not its message passing buffers.
     #[cold]
     pub(crate) fn after(&self, error: mp_core::Error) -> mp_core::Error {
         let error = match error.kind() {
             // A rank that found a difference has closed its buffers.
-            mp_core::ErrorKind::Disconnected { .. } => self.found_by_others().unwrap_or(error),
+            ErrorKind::Disconnected { .. } => self
+                .found_by_others()
+                .unwrap_or_else(|| ErrorKind::Disconnected { channel: self.title.name() }.into()),
             _ => error,
         };
         if self.history.found().is_some() {

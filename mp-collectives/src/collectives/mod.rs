@@ -45,8 +45,8 @@
 //!
 //! # Errors
 //! All methods can return the following. [`PeerLost`](mp_core::ErrorKind::PeerLost) when a rank of the communicator was
-//! lost that the others could have waited for. [`Disconnected`](mp_core::ErrorKind::Disconnected) when such a rank has
-//! ended. [`Timeout`](mp_core::ErrorKind::Timeout) where a [limit](Settings::wait) was set.
+//! lost that the others could have waited for. [`Disconnected`](mp_core::ErrorKind::Disconnected), or
+//! [`PeerEnded`](mp_core::ErrorKind::PeerEnded) with the rank, when such a rank has ended. [`Timeout`](mp_core::ErrorKind::Timeout) where a [limit](Settings::wait) was set.
 //! [`NotSent`](mp_core::ErrorKind::NotSent) when a message of this rank could not be sent and no other call has
 //! reported it. After these errors this rank is out of step with the others, and the communicator can be used for
 //! tagged messages only; the remaining ranks can continue in a [smaller

@@ -72,6 +72,33 @@ fn a_lost_rank_is_the_same_kind_of_error_everywhere() {
     mortal::is_killed(4, VICTIM, "a kill", one_dies);
 }
 
+/// Blocking and nonblocking calls that wait for a rank that has returned name the communicator.
+#[test]
+fn a_rank_that_has_returned_ends_the_calls_of_its_communicator() {
+    on_all(3, |rank| {
+        let world = Communicator::world(rank);
+        world.set_name("grid");
+        world.all_reduce(&mut [1], Sum)?;
+        let mut nonblocking = world.nonblocking()?;
+        nonblocking.all_reduce([1], Sum).wait()?;
+        if rank.id() != 0 {
+            return Ok(());
+        }
+        let pending = nonblocking.all_reduce([1], Sum);
+        let blocking = world.all_reduce(&mut [1], Sum);
+        for ended in [blocking, pending.wait().map(drop).map_err(Into::into)] {
+            let is_named = match ended.as_ref().map_err(Error::kind) {
+                Err(ErrorKind::Disconnected { channel }) => &**channel == "grid",
+                // The ranks compare their calls, and this rank waits for the entry of another one.
+                Err(ErrorKind::PeerEnded { rank: 1 | 2 }) => true,
+                _ => false,
+            };
+            ensure!(is_named, "{ended:?}");
+        }
+        Ok(())
+    });
+}
+
 /// The sum of even numbers.
 struct Even;
 

@@ -363,8 +363,7 @@ impl<M: Message + ?Sized> Sender<M> {
     }
 
     #[cold]
-    fn corrupt(&self, CorruptHead { head, tail }: CorruptHead) -> Error {
-        let _ = tail;
+    fn corrupt(&self, CorruptHead { head, .. }: CorruptHead) -> Error {
         let offset = self.opened.descriptor_offset().bytes();
         let segment = &self.opened.context.segment;
         segment.corrupt("a channel's count of slots given back", offset, head).into()

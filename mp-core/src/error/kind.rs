@@ -39,13 +39,14 @@ pub enum ErrorKind {
         /// What is wrong.
         reason: String,
     },
-    /// The other end was closed and all its messages were received, or no rank is left that could set a flag.
+    /// The other end was closed and all its messages were received, or no rank is left that could set a flag. For
+    /// collective operations, a rank that is waited for has returned, or has closed the communicator.
     #[error(
         "nobody is left at the other end of {channel:?}: the other rank has dropped its end or has returned, so that \
          nothing more will be sent or received there"
     )]
     Disconnected {
-        /// The name of the channel or the MPBs.
+        /// The name of the channel, the MPBs or the communicator.
         channel: Arc<str>,
     },
     /// A receive from any source failed because every possible source has ended, or was lost and acknowledged.

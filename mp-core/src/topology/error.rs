@@ -18,7 +18,10 @@ pub enum Error {
         content: String,
     },
     /// Neither `/sys` nor `/proc` below the root names any CPU.
-    #[error("no CPU found: {} tells of none in sys/devices/system/cpu or proc/self/status", root.display())]
+    #[error(
+        "no CPU found: {} names none in sys/devices/system/cpu or proc/self/status; mount /sys or /proc there",
+        root.display()
+    )]
     NoCpu {
         /// The directory read in place of `/`.
         root: PathBuf,
@@ -49,7 +52,7 @@ pub enum Error {
     },
     /// A list of CPUs to bind to contains some that cannot be used.
     #[error(
-        "cannot bind to {} (usable: {usable})",
+        "cannot bind to {}; choose among the usable CPUs {usable}",
         unavailable([
             (missing, "which the machine does not have"),
             (offline, "offline"),
@@ -98,7 +101,7 @@ pub enum Error {
     /// More communication threads were asked for than any machine has CPUs.
     #[error("{kts} communication threads are more than any machine has CPUs: ask for fewer")]
     TooManyKts {
-        /// The requested number of lines.
+        /// How many communication threads are asked for.
         kts: usize,
     },
     /// A number of communication threads was given for a placement that determines the number itself.
@@ -109,8 +112,8 @@ pub enum Error {
     },
     /// A placement for farms was used for ranks that are not a farm.
     #[error(
-        "{placement} is for an emitter, workers and a collector, not for {emitters} + {workers} + \
-         {collectors} of them"
+        "{placement} is for one emitter, at least one worker and one collector, not for {emitters} + {workers} + \
+         {collectors} of them; choose kt-w, skt or auto for other ranks"
     )]
     Roles {
         /// The placement.
@@ -124,7 +127,7 @@ pub enum Error {
     },
     /// Some ranks have no spare hardware thread on their core, where each rank must have one.
     #[error(
-        "kt-w needs a spare hardware thread on each rank's core; rank{} {} of {of} {} none",
+        "kt-w needs a spare hardware thread on each rank's core; rank{} {} of {of} {} none; choose skt or auto",
         if ranks.len() == 1 { "" } else { "s" },
         ranks.iter().copied().collect::<CpuSet>(),
         if ranks.len() == 1 { "has" } else { "have" },
@@ -138,7 +141,7 @@ pub enum Error {
     /// There are fewer hardware threads than ranks and communication threads.
     #[error(
         "{placement} needs {} hardware threads, for {ranks} rank{} and {kts} communication \
-         thread{}; usable: {cpus}{}",
+         thread{}; usable: {cpus}{}; ask for fewer, or choose auto",
         ranks + kts,
         if *ranks == 1 { "" } else { "s" },
         if *kts == 1 { "" } else { "s" },
@@ -159,11 +162,11 @@ pub enum Error {
     /// The workers don't fit on the cores that emitter and collector leave.
     #[error(
         "kt-specialized keeps a core for the emitter and one for the collector, which leaves \
-         {cpus} hardware threads for {workers} worker{}",
+         {cpus} hardware threads for {workers} worker{}; ask for fewer workers, or choose auto",
         if *workers == 1 { "" } else { "s" },
     )]
     NoDedicatedCores {
-        /// Returns the number of workers.
+        /// How many workers there are.
         workers: usize,
         /// How many usable CPUs the other cores have.
         cpus: usize,

@@ -53,17 +53,20 @@ fn kt_w_is_beside_its_rank() {
     assert_shape(&plan(&laptop, &workers(3), KtPlacement::KtW), "0 1 2 | 4:0 5:1 6:2");
     assert_eq!(
         refused(&laptop, &workers(5), KtPlacement::KtW),
-        "kt-w needs 10 hardware threads, for 5 ranks and 5 communication threads; usable: 8"
+        "kt-w needs 10 hardware threads, for 5 ranks and 5 communication threads; usable: 8; ask for fewer, \
+         or choose auto"
     );
     let hybrid = hybrid().read();
     assert_shape(&plan(&hybrid, &workers(2), KtPlacement::KtW), "0 2 | 1:0 3:1");
     assert_eq!(
         refused(&hybrid, &workers(8), KtPlacement::KtW),
-        "kt-w needs a spare hardware thread on each rank's core; ranks 6-7 of 8 have none"
+        "kt-w needs a spare hardware thread on each rank's core; ranks 6-7 of 8 have none; \
+         choose skt or auto"
     );
     assert_eq!(
         refused(&one_offline().read(), &workers(1), KtPlacement::KtW),
-        "kt-w needs a spare hardware thread on each rank's core; rank 0 of 1 has none"
+        "kt-w needs a spare hardware thread on each rank's core; rank 0 of 1 has none; \
+         choose skt or auto"
     );
     let server = plan(&two_socket_server().read(), &workers(10), KtPlacement::KtW);
     let kts: Vec<_> = server.kts().iter().map(|kt| kt.cpu.unwrap()).collect();
@@ -140,12 +143,12 @@ fn specialized_keeps_cores_for_emitter_and_collector() {
     assert_eq!(
         refused(&laptop, &Role::farm(5), KtPlacement::SPECIALIZED),
         "kt-specialized keeps a core for the emitter and one for the collector, which leaves 4 \
-         hardware threads for 5 workers"
+         hardware threads for 5 workers; ask for fewer workers, or choose auto"
     );
     assert_eq!(
         refused(&two_socket_server().read(), &Role::farm(27), KtPlacement::SPECIALIZED),
         "kt-specialized needs 36 hardware threads, for 29 ranks and 7 communication threads; \
-         usable: 32"
+         usable: 32; ask for fewer, or choose auto"
     );
     let hybrid = hybrid().read();
     let farm = plan(&hybrid, &Role::farm(5), KtPlacement::SPECIALIZED);
@@ -188,7 +191,8 @@ fn specialized_is_for_farms() {
     }
     assert_eq!(
         refused(&topology, &Role::farm(0), KtPlacement::SPECIALIZED),
-        "kt-specialized is for an emitter, workers and a collector, not for 1 + 0 + 1 of them"
+        "kt-specialized is for one emitter, at least one worker and one collector, not for 1 + 0 + 1 of them; choose \
+         kt-w, skt or auto for other ranks"
     );
 }
 
@@ -293,7 +297,7 @@ fn a_quota_counts_as_fewer_threads() {
     assert_eq!(
         refused(&topology, &workers(1), KtPlacement::KtW),
         "kt-w needs 2 hardware threads, for 1 rank and 1 communication thread; usable: 8, with a \
-         quota of 1.5 CPUs"
+         quota of 1.5 CPUs; ask for fewer, or choose auto"
     );
     assert!(refused(&topology, &workers(1), GENERALIZED).contains("quota of 1.5"));
     machine.file("sys/fs/cgroup/box/cpu.max", "490000 100000\n");
@@ -311,7 +315,8 @@ fn small_machines_refuse_what_does_not_fit() {
     for placement in [KtPlacement::KtW, KtPlacement::SKT, GENERALIZED] {
         let error = refused(&one_core().read(), &workers(1), placement);
         let wanted = format!(
-            "{placement} needs 2 hardware threads, for 1 rank and 1 communication thread; usable: 1"
+            "{placement} needs 2 hardware threads, for 1 rank and 1 communication thread; usable: 1; \
+             ask for fewer, or choose auto"
         );
         assert_eq!(error, wanted);
         let cpuset = cpuset_of_two().read();
@@ -320,7 +325,7 @@ fn small_machines_refuse_what_does_not_fit() {
     assert_eq!(
         refused(&one_core().read(), &Role::farm(1), KtPlacement::SPECIALIZED),
         "kt-specialized keeps a core for the emitter and one for the collector, which leaves 0 \
-         hardware threads for 1 worker"
+         hardware threads for 1 worker; ask for fewer workers, or choose auto"
     );
     assert_shape(&plan(&cpuset_of_two().read(), &workers(1), KtPlacement::SKT), "2 | 3:0");
 }

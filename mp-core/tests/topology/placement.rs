@@ -183,7 +183,7 @@ fn a_list_that_cannot_be_taken_names_what_is_wrong() {
     assert_eq!(
         error.to_string(),
         "cannot bind to CPUs 7,9, which the machine does not have; CPU 2, offline; \
-         CPU 3, outside the affinity mask (usable: 0-1)"
+         CPU 3, outside the affinity mask; choose among the usable CPUs 0-1"
     );
     let error = list(&topology, 2, &[0, 1, 1]).unwrap_err();
     assert_eq!(
