@@ -133,7 +133,12 @@ impl Algorithms {
     async fn compared(&mut self, entered: &Entered) -> Result<()> {
         let mut mpb = PolledMpb::shared(entered.polled(), &self.waits);
         while let Some(Missing { rank, line, value }) = entered.look()? {
-            mpb.wait_flag_from(rank, line, |seen| seen >= value).await?;
+            mpb.wait_flag_from(rank, line, |seen| seen >= value).await.map_err(
+                |error| match error.kind() {
+                    ErrorKind::Disconnected { .. } => ErrorKind::PeerEnded { rank }.into(),
+                    _ => error,
+                },
+            )?;
         }
         Ok(())
     }

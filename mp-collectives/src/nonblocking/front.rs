@@ -189,7 +189,9 @@ where
                 }
             };
             let left = match outcome.as_ref().map_err(Error::kind) {
-                Err(error @ ErrorKind::Disconnected { .. }) => Some(error.to_string().into()),
+                Err(error @ (ErrorKind::Disconnected { .. } | ErrorKind::PeerEnded { .. })) => {
+                    Some(error.to_string().into())
+                }
                 _ => None,
             };
             let broken = outcome.as_ref().err().and_then(Broken::of);
