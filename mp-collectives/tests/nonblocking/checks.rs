@@ -281,7 +281,11 @@ fn without_one(rank: &Rank, by: By, end: impl Fn()) -> Result<()> {
     }
     let ended = right(&world);
     match ended.as_ref().map_err(Error::kind) {
-        Err(ErrorKind::PeerLost { rank: 1, .. } | ErrorKind::Disconnected { .. }) => Ok(()),
+        Err(
+            ErrorKind::PeerLost { rank: 1, .. }
+            | ErrorKind::PeerEnded { rank: 1 }
+            | ErrorKind::Disconnected { .. },
+        ) => Ok(()),
         _ => Err(Error::other(format!("{by:?}: {ended:?}"))),
     }
 }

@@ -240,7 +240,10 @@ fn topo_places_communication_threads() {
         (&["topo", "--placement", "near"][..], "\"near\" is no placement"),
         (&["topo", "--placement", "skt", "--kts", "0"], "at least one communication thread"),
         (&["topo", "--placement", "kt-w", "--kts", "2"], "fixes the number"),
-        (&["topo", "-n", "2", "--placement", "kt-specialized"], "an emitter, workers and"),
+        (
+            &["topo", "-n", "2", "--placement", "kt-specialized"],
+            "one emitter, at least one worker and",
+        ),
         (&["topo", "--kts", "2"], "--placement"),
         (&["topo", "-n", "99999999"], "99999999"),
         (&["topo", "--force"], "--placement"),
