@@ -12,6 +12,7 @@
 //! - [mprun, reports and limits](page_10_mprun)
 //! - [Papers and algorithms](page_11_papers)
 #![forbid(unsafe_code)]
+#![doc(test(attr(deny(warnings))))]
 
 #[doc = include_str!("guide/01-first-program.md")]
 pub mod page_01_first_program {}
