@@ -18,6 +18,8 @@ use mp_model::cla::program::{Access, Kind, Line, Program};
 use mp_model::cla::{Invalidation, Machine};
 use thiserror::Error;
 
+use super::link::Crossings;
+
 /// How a program is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -89,13 +91,30 @@ pub enum RunError {
 /// # Errors
 /// [`RunError`].
 pub fn run(program: &Program, machine: &Machine, options: Options) -> Result<Run, RunError> {
+    run_from(program, machine, options, &vec![Time::ZERO; program.ranks()])
+}
+
+/// Does the same with ranks that come at different times.
+///
+/// # Errors
+/// [`RunError`].
+///
+/// # Panics
+/// If there is not one time for each rank.
+pub fn run_from(
+    program: &Program,
+    machine: &Machine,
+    options: Options,
+    come: &[Time],
+) -> Result<Run, RunError> {
     let (ranks, there) = (program.ranks(), machine.ranks());
     if ranks != there {
         return Err(RunError::Ranks { program: ranks, machine: there });
     }
     let mut engine = Engine::new(program, machine, options);
-    for rank in 0..ranks {
-        engine.plan(Time::ZERO, Event::Go(rank));
+    assert_eq!(come.len(), ranks, "a time for each rank");
+    for (rank, &come) in come.iter().enumerate() {
+        engine.plan(come, Event::Go(rank));
     }
     while let Some(Reverse(planned)) = engine.events.pop() {
         engine.now = planned.time;
@@ -103,7 +122,6 @@ pub fn run(program: &Program, machine: &Machine, options: Options) -> Result<Run
             Event::Go(rank) => engine.go(rank),
             Event::Done { rank, access, served } => engine.done(rank, access, served),
             Event::Serve(line) => engine.serve(line),
-            Event::Crossed(line) => engine.crossed(line),
         }
     }
     let waiting: Vec<usize> = (0..ranks).filter(|&rank| engine.finished[rank].is_none()).collect();
@@ -122,8 +140,6 @@ enum Event {
     Done { rank: usize, access: Access, served: bool },
     /// Looks which rank is next at a line.
     Serve(Line),
-    /// A transfer between groups is over.
-    Crossed(Line),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,8 +171,6 @@ struct LineState {
     holders: BTreeSet<usize>,
     /// The rank that had it last for itself, and is asked for it (rule 4 of section 2.4).
     owner: Option<usize>,
-    /// Reads under way that cross between groups.
-    crossing: u64,
     writing: bool,
     reading: u64,
     /// Whether the line's last access was a read.
@@ -178,7 +192,7 @@ struct Engine<'a> {
     events: BinaryHeap<Reverse<Planned>>,
     planned: u64,
     now: Time,
-    crossing: u64,
+    crossings: Crossings,
     transfers: u64,
     chance: Chance,
 }
@@ -206,7 +220,7 @@ impl<'a> Engine<'a> {
             events: BinaryHeap::new(),
             planned: 0,
             now: Time::ZERO,
-            crossing: 0,
+            crossings: Crossings::default(),
             transfers: 0,
             program,
             machine,
@@ -354,29 +368,25 @@ impl<'a> Engine<'a> {
             return (shape.lines * p.near.memory + ahead, true);
         }
         let near = state.owner.is_none_or(|owner| self.machine.near(owner, rank, shape.home));
-        // A line that several ranks read at the same time crosses once.
-        let crossing = self.crossing + u64::from(!near && state.crossing == 0);
-        let cost = match kind {
-            _ if shape.lines == 1 && self.options.congestion && !near => {
-                p.far.transfer + crossing.saturating_sub(1) * p.far.lines.congestion
-            }
-            _ if shape.lines == 1 => p.link(near).transfer,
-            Kind::Load { combine: false } if p.contention.is_some() => p.copy(near, 1, shape.lines),
-            _ => p.link(near).lines.cost(crossing.max(1), shape.lines),
+        let single = shape.lines == 1;
+        let between = match near {
+            true => 0,
+            false => self.crossings.between(line, shape.lines, self.now),
         };
+        let hindered = match single && !self.options.congestion {
+            true => Time::ZERO,
+            false => between * p.far.lines.congestion,
+        };
+        let alone = match kind {
+            _ if single => p.link(near).transfer,
+            Kind::Load { combine: false } if p.contention.is_some() => p.copy(near, 1, shape.lines),
+            _ => p.link(near).lines.cost(1, shape.lines),
+        };
+        let cost = alone + hindered;
         if !near {
-            let crossing = &mut self.lines[line.index()].crossing;
-            self.crossing += u64::from(*crossing == 0);
-            *crossing += 1;
-            self.plan(self.now + cost, Event::Crossed(line));
+            self.crossings.begin(line, shape.lines, self.now, self.now + cost);
         }
         (cost + ahead, true)
-    }
-
-    fn crossed(&mut self, line: Line) {
-        let crossing = &mut self.lines[line.index()].crossing;
-        *crossing -= 1;
-        self.crossing -= u64::from(*crossing == 0);
     }
 
     fn done(&mut self, rank: usize, access: Access, served: bool) {

@@ -3,6 +3,7 @@
 
 mod against_equations;
 mod against_runs;
+mod limits;
 #[path = "../../../mp-model/src/cla/tests/machines.rs"]
 mod machines;
 mod schedules;
