@@ -1,9 +1,10 @@
 //! Barriers on simulated machines: no rank goes on before the last one has come.
 
-use mp_collectives::barrier::{Barrier, Central, Dissemination, Placement};
+use mp_collectives::barrier::{Barrier, BarrierError, Central, Dissemination, Placement};
 use mp_core::mpb::MpbAccess;
 use mp_model::Time;
-use mp_model::cla::barrier::Exchange;
+use mp_model::cla::barrier::{Exchange, Round};
+use mp_model::cla::chance::Chance;
 use onchip_research::sim::{Core, Layout, Machine, run};
 
 fn machine(cores: usize) -> Machine {
@@ -123,4 +124,62 @@ fn two_ranks_exchange_flags() {
         run.unwrap().outputs
     };
     assert_eq!(times(true), times(false));
+}
+
+/// Returns what each rank does not know after these rounds: the first rank that lacks one, and the first that it lacks.
+fn unaware(rounds: &[Vec<Round>]) -> Option<BarrierError> {
+    let ranks = rounds.len();
+    let mut known: Vec<Vec<bool>> =
+        (0..ranks).map(|me| (0..ranks).map(|of| of == me).collect()).collect();
+    for number in 0..rounds.iter().map(Vec::len).max()? {
+        let before = known.clone();
+        for (known, rounds) in known.iter_mut().zip(rounds) {
+            for &setter in rounds.get(number).map_or(&[][..], |round| &round.reads) {
+                known.iter_mut().zip(&before[setter]).for_each(|(known, theirs)| *known |= theirs);
+            }
+        }
+    }
+    let lacks = |known: &Vec<bool>| known.iter().position(|known| !known);
+    let (rank, of) =
+        known.iter().enumerate().find_map(|(rank, known)| Some((rank, lacks(known)?)))?;
+    Some(BarrierError::Unaware { rank, of })
+}
+
+/// Rounds at random: some are barriers, and most are not.
+#[test]
+fn rounds_after_which_a_rank_does_not_know_all_are_refused() {
+    let (mut chance, mut barriers) = (Chance::new(1), 0);
+    for case in 0..400 {
+        let ranks = 2 + case % 7;
+        let mut round = || {
+            let mut reads: Vec<usize> = (0..chance.draw(4)).map(|_| chance.draw(ranks)).collect();
+            reads.sort_unstable();
+            reads.dedup();
+            Round { writes: true, reads }
+        };
+        let rounds: Vec<Vec<Round>> =
+            (0..ranks).map(|_| (0..4).map(|_| round()).collect()).collect();
+        let run = run(machine(ranks), async |core| {
+            Dissemination::with_rounds(core, &rounds, 0).map(|_| ())
+        });
+        let expected = unaware(&rounds).map_or(Ok(()), Err);
+        barriers += usize::from(expected.is_ok());
+        assert!(run.unwrap().outputs.iter().all(|got| *got == expected), "{rounds:?}");
+    }
+    assert!((40..360).contains(&barriers), "{barriers}");
+}
+
+#[test]
+fn rounds_for_other_ranks_are_refused() {
+    let round = |reads| vec![Round { writes: true, reads }];
+    for (rounds, given) in [
+        (vec![round(vec![1])], 1),
+        (vec![round(vec![1]), round(vec![0]), round(vec![0])], 3),
+        (vec![round(vec![1]), round(vec![7])], 8),
+    ] {
+        let run =
+            run(machine(2), async |core| Dissemination::with_rounds(core, &rounds, 0).map(|_| ()));
+        let expected = Err(BarrierError::Ranks { given, ranks: 2 });
+        assert_eq!(run.unwrap().outputs, [expected; 2]);
+    }
 }

@@ -260,24 +260,37 @@ pub(crate) fn rounds(
 }
 
 /// Checks that after all rounds every rank knows that all ranks have arrived.
+///
+/// For each rank, it follows the reads from the last round back to the first. In a barrier that hardly tells a rank
+/// anything twice, that is as many reads as there are ranks.
 fn check(rounds: &[Vec<Round>], ranks: usize) -> Result<(), BarrierError> {
     let wrong = |given| BarrierError::Ranks { given, ranks };
     if rounds.len() != ranks {
         return Err(wrong(rounds.len()));
     }
-    let mut known: Vec<Vec<bool>> =
-        (0..ranks).map(|me| (0..ranks).map(|r| r == me).collect()).collect();
-    for round in 0..rounds.iter().map(Vec::len).max().unwrap_or(0) {
-        let before = known.clone();
-        for (known, rounds) in known.iter_mut().zip(rounds) {
-            for &setter in rounds.get(round).map_or(&[][..], |round| &round.reads) {
-                let theirs = before.get(setter).ok_or(wrong(setter.saturating_add(1)))?;
-                known.iter_mut().zip(theirs).for_each(|(known, &theirs)| *known |= theirs);
+    let mut reads = rounds.iter().flatten().flat_map(|round| &round.reads);
+    if let Some(&setter) = reads.find(|&&setter| setter >= ranks) {
+        return Err(wrong(setter.saturating_add(1)));
+    }
+    let most = rounds.iter().map(Vec::len).max().unwrap_or(0);
+    // By rank: the last rank that was found to know of it. And all that the present rank knows of.
+    let (mut known_to, mut known) = (vec![ranks; ranks], Vec::with_capacity(ranks));
+    for rank in 0..ranks {
+        known.clear();
+        known.push(rank);
+        known_to[rank] = rank;
+        for number in (0..most).rev() {
+            for index in 0..known.len() {
+                let Some(round) = rounds[known[index]].get(number) else { continue };
+                for &setter in &round.reads {
+                    if known_to[setter] != rank {
+                        known_to[setter] = rank;
+                        known.push(setter);
+                    }
+                }
             }
         }
-    }
-    for (rank, known) in known.iter().enumerate() {
-        if let Some(of) = known.iter().position(|&known| !known) {
+        if let Some(of) = known_to.iter().position(|&to| to != rank) {
             return Err(BarrierError::Unaware { rank, of });
         }
     }
