@@ -143,9 +143,9 @@ pub fn broadcast_between_barriers(
 pub fn accumulation(placement: &Placement, root: usize) -> Program {
     let ranks = placement.ranks();
     let mut program = Program::new(ranks);
+    let data: Vec<Line> = (0..ranks).map(|rank| program.data(rank, 1)).collect();
     let (sum, counter) = (program.buffer(root, root, 1), program.flag(root));
-    for rank in 0..ranks {
-        let data = program.data(rank, 1);
+    for (rank, &data) in data.iter().enumerate() {
         program.combine(rank, data, sum);
         if rank != root {
             program.add(rank, counter);
@@ -163,16 +163,16 @@ pub fn accumulation(placement: &Placement, root: usize) -> Program {
 pub fn locked_accumulation(placement: &Placement, root: usize) -> Program {
     let ranks = placement.ranks();
     let mut program = Program::new(ranks);
+    let data: Vec<Line> = (0..ranks).map(|rank| program.data(rank, 1)).collect();
     let sum = program.buffer(root, root, 1);
     let turns: Vec<Line> = (0..ranks).map(|rank| program.flag(rank)).collect();
     // The root is last, so that it has the sum.
     let queue: Vec<usize> = (1..=ranks).map(|after| (root + after) % ranks).collect();
     for (at, &rank) in queue.iter().enumerate() {
-        let data = program.data(rank, 1);
         if at > 0 {
             program.wait(rank, turns[rank], 1);
         }
-        program.combine(rank, data, sum);
+        program.combine(rank, data[rank], sum);
         if let Some(&next) = queue.get(at + 1) {
             program.write(rank, turns[next], 1);
         }

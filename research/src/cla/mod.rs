@@ -7,7 +7,10 @@
 //! | file | section | what |
 //! |---|---|---|
 //! | `run.rs` | 2.3 | programs in virtual time: lines with owners, stolen by those who poll |
+//! | `words.rs` | 2.4 | the contents of lines, and what primitives do to them |
+//! | `lines.rs` | 2.4 | programs on real lines, between threads or processes |
 //! | `link.rs` | 2.2.3 | lines that cross between groups at the same time |
+//! | `directory.rs` | 2.2.4 | where a line's directory is on a ring |
 //! | `graph.rs` | 2.4 | edges and critical paths of graphs, and bounds that hold in all cases |
 //! | `equations.rs` | 2.2, 3–5 | the equations as printed, and where they disagree with each other |
 //! | `patterns.rs` | 3, 5.2 | further algorithms as programs |
@@ -28,14 +31,19 @@
 //!   ranks on Sandy Bridge, and from 19 on Xeon Phi. If a lock is needed, as for a line of several elements, buffers win
 //!   from 4 ranks on.
 //! - **Trees for many lines** (section 4.2). Each child acknowledges, one after the other. On Xeon Phi that takes longer
-//!   than a barrier from 23 ranks on. On Sandy Bridge the tree wins for all numbers of ranks, by up to 1.23.
+//!   than a barrier from 23 ranks on. On Sandy Bridge the tree wins for all numbers of ranks, by up to 1.23. With trees
+//!   of their own for notifications and for acknowledgements ([`patterns::pulled_broadcast`]), it wins on Xeon Phi, too.
 
 pub mod baselines;
+pub mod directory;
 pub mod equations;
 pub mod graph;
+#[cfg(not(loom))]
+pub mod lines;
 mod link;
 pub mod patterns;
 pub mod run;
+pub mod words;
 
 pub use graph::certain;
 pub use run::run;

@@ -19,6 +19,7 @@ use mp_model::cla::{Invalidation, Machine};
 use thiserror::Error;
 
 use super::link::Crossings;
+use super::words::{Simulated, perform};
 
 /// How a program is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,12 +60,37 @@ pub struct Run {
     pub finished: Vec<Time>,
     /// The number of lines that moved, from memory or another cache.
     pub transfers: u64,
+    /// By [`Line`]: its contents in the end ([`words`](crate::cla::words)).
+    pub words: Vec<Vec<u64>>,
+}
+
+/// How a run begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Begin {
+    /// The time at which each rank begins. What is missing is 0.
+    pub come: Vec<Time>,
+    /// By [`Line`]: its contents. What is missing is 0.
+    pub words: Vec<Vec<u64>>,
 }
 
 impl Run {
     /// Returns when the last rank was done.
     pub fn end(&self) -> Time {
         self.finished.iter().copied().max().unwrap_or_default()
+    }
+}
+
+impl Begin {
+    /// Returns a beginning in which each rank comes at a random time, none later than `within`.
+    pub fn at_random(ranks: usize, within: Time, seed: u64) -> Begin {
+        let mut chance = Chance::new(seed);
+        let mut time = || Time::from_picos(chance.draw(within.as_picos() as usize + 1) as u64);
+        Begin { come: (0..ranks).map(|_| time()).collect(), ..Begin::default() }
+    }
+
+    /// Returns the time at which the last rank comes.
+    pub fn last(&self) -> Time {
+        self.come.iter().copied().max().unwrap_or_default()
     }
 }
 
@@ -91,30 +117,26 @@ pub enum RunError {
 /// # Errors
 /// [`RunError`].
 pub fn run(program: &Program, machine: &Machine, options: Options) -> Result<Run, RunError> {
-    run_from(program, machine, options, &vec![Time::ZERO; program.ranks()])
+    run_from(program, machine, options, &Begin::default())
 }
 
-/// Does the same with ranks that come at different times.
+/// Does the same from a given beginning.
 ///
 /// # Errors
 /// [`RunError`].
-///
-/// # Panics
-/// If there is not one time for each rank.
 pub fn run_from(
     program: &Program,
     machine: &Machine,
     options: Options,
-    come: &[Time],
+    begin: &Begin,
 ) -> Result<Run, RunError> {
     let (ranks, there) = (program.ranks(), machine.ranks());
     if ranks != there {
         return Err(RunError::Ranks { program: ranks, machine: there });
     }
-    let mut engine = Engine::new(program, machine, options);
-    assert_eq!(come.len(), ranks, "a time for each rank");
-    for (rank, &come) in come.iter().enumerate() {
-        engine.plan(come, Event::Go(rank));
+    let mut engine = Engine::new(program, machine, options, begin);
+    for rank in 0..ranks {
+        engine.plan(begin.come.get(rank).copied().unwrap_or_default(), Event::Go(rank));
     }
     while let Some(Reverse(planned)) = engine.events.pop() {
         engine.now = planned.time;
@@ -129,7 +151,7 @@ pub fn run_from(
         return Err(RunError::Deadlock(waiting));
     }
     let finished = engine.finished.into_iter().flatten().collect();
-    Ok(Run { finished, transfers: engine.transfers })
+    Ok(Run { finished, transfers: engine.transfers, words: engine.words.into_words() })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,9 +206,13 @@ struct Engine<'a> {
     program: &'a Program,
     machine: &'a Machine,
     options: Options,
-    accesses: Vec<Vec<Access>>,
+    /// By rank: the step and what it does there.
+    accesses: Vec<Vec<(usize, Access)>>,
     /// By rank: its next access.
     next: Vec<usize>,
+    /// By rank: the number of steps whose effect is in `words`.
+    performed: Vec<usize>,
+    words: Simulated,
     finished: Vec<Option<Time>>,
     lines: Vec<LineState>,
     events: BinaryHeap<Reverse<Planned>>,
@@ -198,12 +224,19 @@ struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    fn new(program: &'a Program, machine: &'a Machine, options: Options) -> Engine<'a> {
-        let accesses: Vec<Vec<Access>> = program
-            .accesses()
-            .into_iter()
-            .map(|steps| steps.into_iter().flatten().collect())
-            .collect();
+    fn new(
+        program: &'a Program,
+        machine: &'a Machine,
+        options: Options,
+        begin: &Begin,
+    ) -> Engine<'a> {
+        let of_rank = |steps: Vec<Vec<Access>>| {
+            let steps = steps.into_iter().enumerate();
+            steps
+                .flat_map(|(step, all)| all.into_iter().map(move |access| (step, access)))
+                .collect()
+        };
+        let accesses: Vec<Vec<_>> = program.accesses().into_iter().map(of_rank).collect();
         let line = |index| LineState {
             holders: program.shape(Line::at(index)).cached.into_iter().collect(),
             owner: program.shape(Line::at(index)).cached,
@@ -215,6 +248,8 @@ impl<'a> Engine<'a> {
         };
         Engine {
             next: vec![0; accesses.len()],
+            performed: vec![0; accesses.len()],
+            words: Simulated::new(program, &begin.words),
             finished: vec![None; accesses.len()],
             lines: (0..program.line_count()).map(line).collect(),
             events: BinaryHeap::new(),
@@ -238,7 +273,12 @@ impl<'a> Engine<'a> {
 
     /// A rank comes to its next access.
     fn go(&mut self, rank: usize) {
-        let Some(&access) = self.accesses[rank].get(self.next[rank]) else {
+        let next = self.accesses[rank].get(self.next[rank]).copied();
+        let steps = self.program.steps(rank);
+        let done = next.map_or(steps.len(), |(step, _)| step);
+        steps[self.performed[rank]..done].iter().for_each(|&step| perform(step, &self.words));
+        self.performed[rank] = done;
+        let Some((_, access)) = next else {
             self.finished[rank] = Some(self.now);
             return;
         };
