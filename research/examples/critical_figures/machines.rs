@@ -1,7 +1,7 @@
 //! The simulated machines, and the experiments on them.
 
 use mp_delegate::critical::{Scheme, Section};
-use onchip_research::critical::{Chip, Experiment, Prefetcher, Task, Time, Way};
+use onchip_research::critical::{Chip, Experiment, Task, Time, Way};
 
 use crate::figure::Result;
 
@@ -15,7 +15,7 @@ pub fn tiles() -> Result<Chip> {
 
 /// Returns the machine of T 7.2.1, with eight sockets of ten cores.
 pub fn sockets() -> Result<Chip> {
-    Ok(Chip::sockets(80, 8)?.with_prefetcher(Prefetcher::default()))
+    Ok(Chip::xeon(80)?)
 }
 
 /// Returns a table of the costs of lines on each machine.

@@ -95,7 +95,10 @@ impl Shared<'_> {
         let Layout { state: first, elements, .. } = self.layout;
         let place = Place { core, first, elements, increment: self.experiment.increment };
         move |_, op| {
-            let execute = || self.experiment.task.execute(&place, op);
+            let execute = || {
+                core.engine.compute(core.engine.operation());
+                self.experiment.task.execute(&place, op)
+            };
             Outcome::done(self.watches[section].operation(&core, execute))
         }
     }
@@ -271,6 +274,8 @@ impl<'e> Handle<'e> {
             Self::Lock(lock) => {
                 lock.acquire(core)?;
                 let outcome = run(me, op);
+                // With a weak memory model, a fence is always necessary here (T 6.2.2).
+                core.fence();
                 lock.release(core)?;
                 outcome
             }
@@ -495,7 +500,7 @@ fn run(experiment: &Experiment) -> Result<Measured, ExperimentError> {
     Ok(Measured { time: experiment.time - from, operations, waited: notes.waited, sections })
 }
 
-/// Prepares memory: declares the words that are messages, and sets the words that are not 0 at first.
+/// Prepares memory: declares the words that are messages, and those whose home is the server's socket.
 fn prepare(shared: &Shared<'_>, engine: &Engine) {
     let experiment = shared.experiment;
     let Some(section) = experiment.scheme() else { return };
@@ -519,7 +524,13 @@ fn prepare(shared: &Shared<'_>, engine: &Engine) {
                     tell.pass_messages(engine, servers + seat);
                 }
             }
-            _ => {}
+            // The slots are homed at the server's socket (T 7.2.1).
+            Scheme::SlotServer => {
+                let slots = experiment.slots(section, first);
+                engine.place(first..first + slots.words(), server);
+            }
+            // The thesis' threads have their nodes in pools of their own (T 7.2.1).
+            _ => engine.scatter(first..first + experiment.own_words()),
         }
     }
 }
