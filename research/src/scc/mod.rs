@@ -6,7 +6,6 @@
 //! | `primitives.rs` | 4.1–4.12 | read, write, put, get |
 //! | `two_sided.rs` | section 4.2 | RCCE's send and receive |
 //! | `broadcast.rs` | 4.13–4.24 | latency and throughput of broadcasts |
-//! | `figures.rs` | figure 4.5, table 4.2 | the published curves and numbers |
 //!
 //! Sizes are in cache lines of [`LINE_BYTES`], distances in routers passed (`hops`: 1 is the
 //! core's own tile, 9 the farthest), times are [`Time`](mp_model::Time). L stands for latency (when
@@ -23,7 +22,6 @@
 //! measurements.
 
 mod broadcast;
-pub mod figures;
 mod parameters;
 mod primitives;
 mod two_sided;
