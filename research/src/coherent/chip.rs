@@ -26,6 +26,9 @@ pub struct Chip {
     pub stores: Stores,
     /// The cost of taking a line away from several cores. `None` is what Ramos and Hoefler say about their machines.
     pub taking: Option<Taking>,
+    /// Whether a socket's own cache answers for all lines that its cores have. Otherwise the line's home is always asked
+    /// (rule 4 of section 2.4 of Ramos and Hoefler; T 7.2.1).
+    pub inclusive: bool,
     /// Tiles that are the homes of lines.
     pub mesh: Option<Mesh>,
     /// Hardware that passes messages.
@@ -175,6 +178,7 @@ impl Chip {
             machine,
             stores: Stores::Waited,
             taking: None,
+            inclusive: false,
             mesh: None,
             messages: None,
             prefetcher: None,
@@ -217,6 +221,7 @@ impl Chip {
             stores: Stores::InOrder,
             taking: Some(Taking { near, far }),
             prefetcher: Some(Prefetcher::default()),
+            inclusive: true,
             obstruction: 3,
             home_busy: XEON.cycles(HOME_BUSY),
             operation: XEON.cycles(OPERATION) / 10,

@@ -43,7 +43,7 @@ pub use self::counts::Counts;
 pub use self::prefetch::Prefetcher;
 use self::{chip::STORE_BUFFER, core_set::CoreSet, prefetch::Streams};
 use mp_model::Time;
-use mp_model::cla::Invalidation;
+use mp_model::cla::{Invalidation, Parameters};
 
 /// The course of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,13 @@ impl Memory {
         chip.check()?;
         let cores = vec![Core::default(); chip.cores()];
         let homes = vec![Time::ZERO; cores.len()];
-        Ok(Memory { chip, lines: vec![Line::default(); lines], cores, homes, woken: Vec::new() })
+        let mut lines = vec![Line::default(); lines];
+        if let Some(mesh) = &chip.mesh {
+            for (at, line) in lines.iter_mut().enumerate() {
+                line.home = Some(mesh.home(at, homes.len()) as u8);
+            }
+        }
+        Ok(Memory { chip, lines, cores, homes, woken: Vec::new() })
     }
 
     /// Returns the chip of this memory.
@@ -143,7 +149,8 @@ impl Memory {
         }
     }
 
-    /// Makes a core's socket the home of a line. Without this, the first core that uses the line decides.
+    /// Makes a core's socket or tile the home of a line. Without this, the first core that uses the line decides, or the
+    /// line's address.
     ///
     /// # Panics
     /// If there is no such line.
@@ -324,16 +331,37 @@ impl Memory {
         found.map_or(Time::ZERO, |at| coming.swap_remove(at).1)
     }
 
+    /// Returns whether a line goes from one core to another without leaving a socket.
+    fn near(&self, from: usize, to: usize, home: usize) -> bool {
+        let machine = &self.chip.machine;
+        machine.near(from, to, home) || self.chip.inclusive && machine.placement.near(from, to)
+    }
+
+    fn transfer(&self, from: usize, to: usize, home: usize) -> Time {
+        let Parameters { near, far, .. } = self.chip.machine.parameters;
+        if self.near(from, to, home) { near.transfer } else { far.transfer }
+    }
+
+    /// Returns whether the core's socket answers for the line itself.
+    fn has_in_socket(&self, core: usize, line: usize) -> bool {
+        let holders = self.lines[line].holders;
+        let placement = &self.chip.machine.placement;
+        let mut others = holders.without(core);
+        self.chip.inclusive
+            && !holders.is_empty()
+            && others.all(|other| placement.near(other, core))
+    }
+
     /// Asks a line's home. Returns when it begins to answer, which is at `from` at the earliest, and what the way there
     /// and back adds.
     fn ask(&mut self, core: usize, line: usize, now: Time, from: Time) -> (Time, Time) {
-        let first = *self.lines[line].home.get_or_insert(core as u8);
+        let first = usize::from(*self.lines[line].home.get_or_insert(core as u8));
+        if self.has_in_socket(core, line) {
+            return (now.max(from), Time::ZERO);
+        }
         let (home, way) = match &self.chip.mesh {
-            Some(mesh) => {
-                let home = mesh.home(line, self.homes.len());
-                (home, mesh.way(core, home))
-            }
-            None => (self.chip.machine.placement.group(first.into()), Time::ZERO),
+            Some(mesh) => (first, mesh.way(core, first)),
+            None => (self.chip.machine.placement.group(first), Time::ZERO),
         };
         let free = self.homes[home].max(now);
         self.homes[home] = free + self.chip.home_busy;
@@ -343,8 +371,7 @@ impl Memory {
     /// Gets a copy. Returns when it is there.
     fn bring(&mut self, core: usize, line: usize, now: Time) -> Time {
         let (now, way) = self.ask(core, line, now, now);
-        let Chip { machine, .. } = &self.chip;
-        let p = &machine.parameters;
+        let p = self.chip.machine.parameters;
         let state = &mut self.lines[line];
         let home = usize::from(state.home.unwrap_or(core as u8));
         let start = now.max(state.written);
@@ -356,9 +383,10 @@ impl Memory {
         let cost = match state.owner {
             _ if state.at_home => p.near.transfer,
             _ if state.holders.is_empty() => p.near.memory,
-            Some(owner) => machine.transfer(usize::from(owner), core, home),
+            Some(owner) => self.transfer(usize::from(owner), core, home),
             None => p.near.transfer,
         };
+        let state = &mut self.lines[line];
         let done = start + cost + way + ahead;
         if p.contention.is_some() {
             state.reads.push(done);
@@ -394,6 +422,10 @@ impl Memory {
             None => transfer,
         };
         self.take_away(line, now + taken_back + busy);
+        // The home's cache can't execute another one meanwhile (T 6.2.4).
+        if let (Some(_), Some(home)) = (&self.chip.mesh, self.lines[line].home) {
+            self.homes[usize::from(home)] += taken_back;
+        }
         let state = &mut self.lines[line];
         (state.holders, state.owner, state.at_home) = (CoreSet::default(), None, true);
         now + taken_back + busy + transfer + way
@@ -402,8 +434,7 @@ impl Memory {
     /// Returns the cost of getting a line alone, as in [`run`](crate::cla::run()) unless the chip says what
     /// [taking](Chip::taking) it from several cores costs.
     fn price(&self, core: usize, line: usize) -> Time {
-        let Chip { machine, .. } = &self.chip;
-        let p = &machine.parameters;
+        let p = &self.chip.machine.parameters;
         let state = &self.lines[line];
         let home = usize::from(state.home.unwrap_or(core as u8));
         if state.holders.is_empty() {
@@ -413,10 +444,10 @@ impl Memory {
         if let Some(Taking { near, far }) = self.chip.taking
             && (state.holders.has(core) || others().nth(1).is_some())
         {
-            let is_near = others().all(|other| machine.near(other, core, home));
+            let is_near = others().all(|other| self.near(other, core, home));
             return if is_near { near } else { far };
         }
-        let dearest = others().map(|other| machine.transfer(other, core, home)).max();
+        let dearest = others().map(|other| self.transfer(other, core, home)).max();
         let dearest = dearest.unwrap_or(p.local);
         match p.invalidation {
             Invalidation::Once => dearest,

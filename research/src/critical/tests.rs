@@ -58,9 +58,13 @@ fn operations_exclude_each_other() {
                 }
             }
         }
-        for (way, task) in
-            [(Way::FetchAdd, Task::Counter), (Way::Treiber, Task::Stack), (Way::Rings, Task::Queue)]
-        {
+        for (way, task) in [
+            (Way::FetchAdd, Task::Counter),
+            (Way::Treiber, Task::Stack),
+            (Way::Rings, Task::Queue),
+            (Way::Lcrq, Task::Queue),
+            (Way::LcrqInGroups(micros(2)), Task::Queue),
+        ] {
             let run = Experiment::new(chip.clone(), way, 15).task(task).run();
             assert!(run.is_ok_and(|run| run.operations() > 100), "{way:?}");
         }
@@ -205,7 +209,11 @@ fn what_makes_no_sense_is_refused() {
     assert!(run(counter(3).window(2)).contains("window"));
     assert!(run(Experiment::new(sandy(), Way::FetchAdd, 1).task(Task::Stack)).contains("counter"));
     assert!(run(Experiment::new(sandy(), Way::Treiber, 1)).contains("Treiber"));
-    assert!(run(Experiment::new(sandy(), Way::Rings, 1)).contains("rings"));
+    for way in [Way::Rings, Way::Lcrq, Way::LcrqInGroups(micros(1))] {
+        assert!(run(Experiment::new(sandy(), way, 1)).contains("rings"));
+    }
+    let many = Experiment::new(Chip::xeon(255).unwrap(), Way::Lcrq, 255).task(Task::Queue);
+    assert!(run(many).contains("32 bits"));
     let none = Chip { write_buffers: 0, ..sandy() };
     assert!(run(Experiment::new(none, Scheme::Mcs, 1)).contains("streaming stores"));
 }

@@ -236,8 +236,7 @@ pub(super) fn figure_6_6() -> Result<Figure> {
                 jump(&few[0])
             ),
             jump(&few[0]) > 2.0 && jump(&few[1]) > 2.0,
-        )
-        .limit("HYBCOMB's rate grows gradually"),
+        ),
         Check::statement(
             "in high concurrency levels CC-SYNCH reaches the desired combining rate, whereas HYBCOMB is slightly below it",
             format!("{:.0} and {:.0} of 200, 35 threads", rates[1], rates[0]),

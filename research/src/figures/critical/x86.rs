@@ -46,7 +46,8 @@ pub const OPTERON: X86 = X86 {
 };
 
 impl X86 {
-    fn cycles(&self, cycles: u64) -> Time {
+    /// Returns how long so many cycles take.
+    pub fn cycles(&self, cycles: u64) -> Time {
         Time::from_picos(cycles * 1_000_000 / self.mhz)
     }
 
