@@ -277,3 +277,29 @@ fn a_home_answers_one_after_another() {
     let loads = [(0, 0, Load, 0), (1, 1, Load, 0), (2, 2, Load, 0)];
     assert_eq!(take(&mut memory, &loads), [70.0, 80.0, 70.0]);
 }
+
+/// A socket whose cache has the line answers, wherever the line's memory is.
+#[test]
+fn an_inclusive_cache_answers_within_its_socket() {
+    for (inclusive, expected) in [(true, 35.0), (false, 94.0)] {
+        let chip = Chip { inclusive, home_busy: ns(500), ..Chip::sandy_bridge(16).unwrap() };
+        let mut memory = Memory::new(chip, 2).unwrap();
+        memory.place(0, 8);
+        take(&mut memory, &[(0, 0, Store, 0)]);
+        assert_eq!(take(&mut memory, &[(1, 0, Load, 1000)]), [expected]);
+        // The home is busy only if it was asked.
+        memory.place(1, 8);
+        let waits = if inclusive { 0.0 } else { 500.0 - 1.0 };
+        assert_eq!(take(&mut memory, &[(9, 1, Load, 1001)]), [waits + 70.0]);
+    }
+}
+
+#[test]
+fn scattered_lines_are_not_fetched_ahead() {
+    let chip = Chip::sandy_bridge(1).unwrap().with_prefetcher(Prefetcher { ahead: 1, reach: 8 });
+    let mut memory = Memory::new(chip, 8).unwrap();
+    memory.scatter(3);
+    take(&mut memory, &[(0, 0, Load, 0), (0, 1, Load, 100), (0, 2, Load, 200)]);
+    assert_eq!(memory.counts(0).fetched, 0);
+    assert_eq!(take(&mut memory, &[(0, 3, Load, 300), (0, 4, Load, 500)]), [70.0, 2.3]);
+}

@@ -385,6 +385,43 @@ mod tests {
         assert_eq!((waits, word.load()), (5, 2));
     }
 
+    /// Values of each putter come in order, and each once. Rings are short, so they are closed and used again.
+    #[test]
+    fn threads_lose_no_value() {
+        const THREADS: u32 = 3;
+        const EACH: u32 = 5000;
+        let list = RingList::new(2, 8, THREADS as usize);
+        let words = zeros(&list);
+        let work = &|thread: u32| {
+            let seat = thread as usize;
+            assert!(list.come(&words, seat));
+            let mut taken = Vec::new();
+            for number in 0..EACH {
+                while list.enqueue(&words, seat, thread << 24 | number, |_| ()).unwrap().is_err() {
+                    taken.extend(list.dequeue(&words, seat, |_| ()).unwrap());
+                }
+                taken.extend(list.dequeue(&words, seat, |_| ()).unwrap());
+            }
+            taken
+        };
+        let mut all = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        all.push(std::iter::from_fn(|| list.dequeue(&words, 0, |_| ()).unwrap()).collect());
+        for taken in &all {
+            for putter in 0..THREADS {
+                let own = taken.iter().filter(|&&value| value >> 24 == putter);
+                assert!(own.is_sorted(), "values of {putter} overtook each other");
+            }
+        }
+        let mut all = all.concat();
+        all.sort_unstable();
+        let put = (0..THREADS).flat_map(|thread| (0..EACH).map(move |n| thread << 24 | n));
+        assert!(all.into_iter().eq(put));
+    }
+
     #[test]
     fn words_that_have_no_meaning_are_told_of() {
         let list = RingList::new(1, 2, 1);
