@@ -14,7 +14,7 @@ use mp_model::tree::TreeError;
 use thiserror::Error;
 
 use super::oc_bcast::BroadcastError;
-use super::routes::{Above, Route, Routes, k_ary};
+use super::routes::{Above, Route, Routes, Trees, k_ary};
 use crate::pairs::{Numbered, Pairs, is_line, marked};
 
 /// Options of the algorithm. All ranks must choose the same.
@@ -84,8 +84,8 @@ impl LineBcast {
     /// # Errors
     /// [`LineOptionsError`].
     pub fn new<M: MpbAccess>(mpb: &M, options: LineOptions) -> Result<LineBcast, LineOptionsError> {
-        let tree = k_ary(mpb.ranks(), options.degree)?;
-        LineBcast::along(mpb, options, tree)
+        let trees = k_ary(mpb.ranks(), options.degree)?;
+        LineBcast::of_trees(mpb, options, trees)
     }
 
     /// Does what [`new`](Self::new) does, along another tree than the k-ary one. The degree in the options is ignored.
@@ -101,9 +101,17 @@ impl LineBcast {
         tree: Outward,
     ) -> Result<LineBcast, LineOptionsError> {
         assert_eq!(tree.ranks(), mpb.ranks(), "the ranks of the tree and of the buffers");
+        LineBcast::of_trees(mpb, options, Trees::Along(tree))
+    }
+
+    fn of_trees<M: MpbAccess>(
+        mpb: &M,
+        options: LineOptions,
+        trees: Trees,
+    ) -> Result<LineBcast, LineOptionsError> {
         let LineOptions { slots, first_line, .. } = options;
         let pairs = Pairs::new(mpb, slots, first_line)?;
-        Ok(LineBcast { routes: Routes::new(tree, mpb.rank()), pairs })
+        Ok(LineBcast { routes: Routes::new(trees, mpb.rank()), pairs })
     }
 
     /// Broadcasts the root's message. All ranks call this with the same root and length, and have the message when it

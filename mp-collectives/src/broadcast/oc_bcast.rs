@@ -44,7 +44,7 @@ use mp_model::cla::outward::Outward;
 use mp_model::tree::TreeError;
 use thiserror::Error;
 
-use super::routes::{Above, Route, Routes, k_ary};
+use super::routes::{Above, Route, Routes, Trees, k_ary};
 use crate::errors::{bad_call, bad_settings};
 use crate::stamp::Stamp;
 
@@ -234,8 +234,8 @@ impl OcBcast {
         options: Options,
         before: u32,
     ) -> Result<OcBcast, OptionsError> {
-        let tree = k_ary(mpb.ranks(), options.degree)?;
-        OcBcast::of_tree(mpb, options, tree, before)
+        let trees = k_ary(mpb.ranks(), options.degree)?;
+        OcBcast::of_tree(mpb, options, trees, before)
     }
 
     /// Does what [`new`](OcBcast::new) does, but along another tree than the k-ary one. The options' degree is the
@@ -256,13 +256,13 @@ impl OcBcast {
         if degree.saturating_add(1) < ranks {
             return Err(TreeError::Degree { degree, ranks }.into());
         }
-        OcBcast::of_tree(mpb, options, tree, 0)
+        OcBcast::of_tree(mpb, options, Trees::Along(tree), 0)
     }
 
     fn of_tree<M: MpbAccess>(
         mpb: &M,
         options: Options,
-        tree: Outward,
+        trees: Trees,
         before: u32,
     ) -> Result<OcBcast, OptionsError> {
         let (ranks, lines) = (mpb.ranks(), mpb.lines());
@@ -290,7 +290,7 @@ impl OcBcast {
             last_root: None,
             barriers: 0,
         };
-        Ok(OcBcast { routes: Routes::new(tree, mpb.rank()), flow })
+        Ok(OcBcast { routes: Routes::new(trees, mpb.rank()), flow })
     }
 
     /// Broadcasts the root's message. All ranks call this with the same root and length, and have the message when it

@@ -131,6 +131,12 @@ impl Check {
         Check { paper: format!("“{quote}”"), outcome, limit: None }
     }
 
+    /// Returns the check of a statement in our words: a part of the paper's for which it holds here, or a consequence.
+    pub fn here(what: impl Into<String>, ours: impl Into<String>, holds: bool) -> Check {
+        let outcome = Outcome::Statement { ours: ours.into(), holds };
+        Check { paper: what.into(), outcome, limit: None }
+    }
+
     /// Says where the paper is not reproduced, and why.
     pub fn limit(self, limit: impl Into<String>) -> Check {
         Check { limit: Some(limit.into()), ..self }
