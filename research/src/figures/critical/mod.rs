@@ -6,6 +6,7 @@ mod locks;
 mod objects;
 mod optimizations;
 mod structures;
+mod turning_points;
 mod x86;
 
 use super::{Check, Entry, Group};
@@ -38,6 +39,7 @@ pub const GROUP: Group = Group {
         Entry { id: "Thesis 7.9", make: structures::figure_7_9 },
         Entry { id: "Thesis 7.10", make: structures::figure_7_10 },
         Entry { id: "Thesis 7.11", make: structures::figure_7_11 },
+        Entry { id: "Guide 8", make: turning_points::turning_points },
     ],
 };
 
