@@ -23,8 +23,11 @@ use onchip::{Bind, Rank, World};
 
 use crate::{calibrate, shown::Shown};
 
-/// The most ranks. The time of the search for trees grows with the ranks: more ranks would take seconds.
-const MOST_RANKS: i64 = 256;
+/// The most ranks: what all of them send to all fits into some 500 MB of memory.
+const MOST_RANKS: i64 = 4096;
+/// The most ranks for which the paper's shapes are searched, beside the library's. The time of the search grows with the
+/// ranks: more ranks would take seconds.
+const MOST_SEARCHED: usize = 256;
 /// The longest message. Every rank has memory for it.
 const MOST_BYTES: u64 = 1 << 30;
 /// The most ranks that are started to measure.
@@ -120,7 +123,13 @@ fn chosen(
                 let reads = if reads.is_empty() { "nobody".into() } else { reads.join(", then ") };
                 writeln!(text, "  {rank} waits for {reads}")?;
             }
-            if !crowded {
+            if machine.ranks() > MOST_SEARCHED {
+                let few = MOST_SEARCHED;
+                writeln!(
+                    text,
+                    "with flags that several ranks read: not searched, for more than {few} ranks"
+                )?;
+            } else if !crowded {
                 let best = best_barrier_on(machine, choice.machine.cores);
                 let barrier = best.barrier;
                 writeln!(text, "with flags that several ranks read, as in the paper: {barrier}")?;
@@ -160,6 +169,11 @@ fn tree(
     pattern: Pattern,
     crowded: bool,
 ) -> Result<(), Error> {
+    if machine.ranks() > MOST_SEARCHED {
+        let few = MOST_SEARCHED;
+        writeln!(text, "the model's best tree: not searched, for more than {few} ranks")?;
+        return Ok(());
+    }
     let choice = best_tree(machine, 0, pattern)?;
     let crowd = if crowded { ", had each rank a core" } else { "" };
     let _ = writeln!(text, "the model's best tree with acknowledgements{crowd}:");
@@ -190,24 +204,32 @@ fn pieces(text: &mut String, schedule: &Schedule) -> std::fmt::Result {
 
 /// Draws one line if all send to one rank, and otherwise a line for each rank that sends.
 fn draw_round(text: &mut String, messages: &[(usize, usize)]) {
-    let list =
-        |ranks: Vec<usize>| ranks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let Some(&(_, first)) = messages.first() else {
         let _ = writeln!(text, "  nobody sends anything");
         return;
     };
-    let from = |rank| messages.iter().filter(move |message| message.0 == rank);
     if messages.len() > 1 && messages.iter().all(|&(_, to)| to == first) {
-        let senders = messages.iter().map(|&(from, _)| from).collect();
+        let senders = messages.iter().map(|&(from, _)| from);
         let _ = writeln!(text, "  {} → {first}", list(senders));
         return;
     }
-    let mut senders: Vec<usize> = messages.iter().map(|&(from, _)| from).collect();
-    senders.sort_unstable();
-    senders.dedup();
-    for rank in senders {
-        let _ = writeln!(text, "  {rank} → {}", list(from(rank).map(|&(_, to)| to).collect()));
+    let mut messages = messages.to_vec();
+    messages.sort_by_key(|&(from, _)| from);
+    for of_one in messages.chunk_by(|one, next| one.0 == next.0) {
+        let targets = of_one.iter().map(|&(_, to)| to);
+        let _ = writeln!(text, "  {} → {}", of_one[0].0, list(targets));
     }
+}
+
+/// Returns the ranks in this order, separated by commas. Of four or more in a row, the first and the last.
+fn list(ranks: impl Iterator<Item = usize>) -> String {
+    let ranks: Vec<usize> = ranks.collect();
+    let runs = ranks.chunk_by(|one, next| one + 1 == *next);
+    let written = runs.map(|run| match run {
+        [first, _, _, .., last] if run.len() > 3 => format!("{first} to {last}"),
+        _ => run.iter().map(usize::to_string).collect::<Vec<_>>().join(", "),
+    });
+    written.collect::<Vec<_>>().join(", ")
 }
 
 type Error = Box<dyn std::error::Error>;
@@ -398,6 +420,42 @@ mod tests {
         let mut text = String::new();
         draw(&mut text, &Tree::new(0, waves).unwrap());
         assert_eq!(text, "  0\n  ├─ 2\n  │  ├─ 3\n  │  └─ 4\n  └─ 1\n");
+    }
+
+    #[test]
+    fn ranks_in_a_row_are_written_by_the_first_and_the_last() {
+        let written = |ranks: &[usize]| list(ranks.iter().copied());
+        assert_eq!(written(&[1, 2, 3]), "1, 2, 3");
+        assert_eq!(written(&[7, 8, 9, 10, 0, 1, 5]), "7 to 10, 0, 1, 5");
+        assert_eq!(written(&[3, 2, 1, 0]), "3, 2, 1, 0");
+        assert_eq!(written(&[]), "");
+        let mut text = String::new();
+        let all = (0..4096).flat_map(|from| (1..4096).map(move |far| (from, (from + far) % 4096)));
+        draw_round(&mut text, &all.collect::<Vec<_>>());
+        assert!(
+            text.starts_with("  0 → 1 to 4095\n  1 → 2 to 4095, 0\n")
+                && text.ends_with("  4095 → 0 to 4094\n")
+        );
+    }
+
+    /// Of 4,096 ranks on as many cores, in eight groups, every rank is drawn.
+    #[test]
+    fn all_of_4096_ranks_are_drawn() {
+        let groups: Vec<usize> = (0..4096).map(|rank| rank / 512).collect();
+        let seats = groups.iter().map(|&group| Some(Seat { cache: group, package: group }));
+        let places = Places::of_seats(&seats.collect::<Vec<_>>());
+        let parameters = Parameters::SANDY_BRIDGE.with_cached_flags();
+        let machine = Machine { parameters, placement: places.finest() };
+        for (of, last) in [
+            (Collective::Barrier, "  4095 waits for ["),
+            (Collective::Broadcast, "─ 4095\n"),
+            (Collective::Reduce, "─ 4095\n"),
+            (Collective::Scan, "  4094 → 4095\n"),
+        ] {
+            let text = explained(of, 8, (&machine, &places), &Settings::default());
+            assert!(text.contains(last), "{of:?}: {text}");
+            assert!(of == Collective::Scan || text.contains("not searched"), "{of:?}");
+        }
     }
 
     fn explained(

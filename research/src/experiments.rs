@@ -4,12 +4,15 @@
 //! As in the thesis, core 0 is the source, every message is from a different part of memory, which no cache holds, and
 //! a latency is the time from the source's call to the last core's return (section 3.3.1).
 
+use std::cell::RefCell;
+
 use crate::scc::{RCCE_BUFFER_LINES, megabytes_per_second};
 use crate::served::Served;
 use crate::sim::{Core, Machine, Misfit, SimError, run};
 use crate::two_sided::{NoRoom, TwoSided, binomial, scatter_allgather};
 use mp_core::mpb::MpbAccess;
 use mp_model::Time;
+use mp_model::tree::Shape;
 use thiserror::Error;
 
 use mp_collectives::broadcast::asynchronous::{AsyncError, AsyncOptions, AsyncOptionsError};
@@ -32,6 +35,9 @@ pub enum ExperimentError {
     /// The simulation has no result.
     #[error(transparent)]
     Sim(#[from] SimError),
+    /// An operation does not fit the machine.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
     /// OC-Bcast does not fit the machine.
     #[error(transparent)]
     Options(#[from] OptionsError),
@@ -55,7 +61,7 @@ pub fn scc_with_rcce(scc: Machine) -> Machine {
     Machine { lines: 2 * scc.cores() + RCCE_BUFFER_LINES as usize, ..scc }
 }
 
-/// Returns the mean latency of a broadcast of this many lines.
+/// Returns the mean latency of a broadcast of this many lines, in sixteen rounds.
 ///
 /// The other cores are already waiting when the source calls, and it calls at many points of their polling.
 ///
@@ -66,29 +72,41 @@ pub fn latency(
     algorithm: Algorithm,
     lines: usize,
 ) -> Result<Time, ExperimentError> {
+    latency_of(machine, algorithm, lines, ROUNDS)
+}
+
+/// Returns the mean latency in this many rounds.
+///
+/// # Errors
+/// [`ExperimentError`].
+pub fn latency_of(
+    machine: &Machine,
+    algorithm: Algorithm,
+    lines: usize,
+    rounds: usize,
+) -> Result<Time, ExperimentError> {
     // Longer than any broadcast here takes, and not a multiple of the time for reading a flag.
     let interval = Time::from_nanos(2_000_037);
     let run = run(machine.clone(), async |core| {
         let mut running = Running::new(core, algorithm)?;
-        let bytes = lines * machine.line_bytes;
-        let mut memory = vec![0; ROUNDS * bytes];
-        let mut took = [Time::ZERO; ROUNDS];
+        let mut memory = vec![0; rounds * lines * machine.line_bytes];
+        let mut took = Vec::new();
         let mut rest = &mut memory[..];
-        for (round, took) in took.iter_mut().enumerate() {
-            let (message, after) = rest.split_at_mut(bytes);
+        for round in 0..rounds {
+            let (message, after) = rest.split_at_mut(lines * machine.line_bytes);
             rest = after;
             let call = (round as u64 + 1) * interval;
             if core.rank() == SOURCE {
                 core.sleep_until(call);
             }
             running.broadcast(core, message).await?;
-            *took = core.now().saturating_sub(call);
+            took.push(core.now().saturating_sub(call));
         }
         Ok::<_, ExperimentError>(took)
     })?;
     let took = run.outputs.into_iter().collect::<Result<Vec<_>, _>>()?;
     let last = |round: usize| took.iter().map(|core| core[round]).max().unwrap_or_default();
-    Ok((0..ROUNDS).map(last).sum::<Time>() / ROUNDS as u64)
+    Ok((0..rounds).map(last).sum::<Time>() / rounds as u64)
 }
 
 /// Returns the throughput of this many broadcasts in a row, in MB/s.
@@ -132,20 +150,24 @@ pub fn async_latency(
     let run = run(machine.clone(), async |core| {
         let mut served = Served::new(core, options)?;
         let bytes = lines * machine.line_bytes;
-        let memory = vec![0; ROUNDS * bytes];
-        let mut took = Vec::new();
+        let took = RefCell::new(Vec::new());
         let mut handler = async |core: &mut Core, _: usize, _: &[u8]| {
-            took.push(core.now().saturating_sub(call(took.len())));
+            let mut took = took.borrow_mut();
+            let late = core.now().saturating_sub(call(took.len()));
+            took.push(late);
         };
         if core.rank() == SOURCE {
+            let memory = vec![0; ROUNDS * bytes];
             for round in 0..ROUNDS {
-                idle_until(core, &mut served, &mut handler, call(round)).await?;
+                serve_until(core, &mut served, &mut handler, || true).await?;
+                core.sleep_until(call(round));
                 let message = &memory[round * bytes..(round + 1) * bytes];
                 served.broadcast(core, message, &mut handler).await?;
             }
+        } else {
+            serve_until(core, &mut served, &mut handler, || took.borrow().len() == ROUNDS).await?;
         }
-        served.finish(core, &mut handler).await?;
-        Ok::<_, ExperimentError>(took)
+        Ok::<_, ExperimentError>(took.take())
     })?;
     let took = run.outputs.into_iter().collect::<Result<Vec<_>, _>>()?;
     let last = |round: usize| took.iter().filter_map(|core| core.get(round)).max();
@@ -153,23 +175,32 @@ pub fn async_latency(
     Ok(sum / ROUNDS as u64)
 }
 
-/// Waits until `time`, until all children have answered, and nothing is left to do.
-async fn idle_until(
+/// Serves the others until `enough`, and until this core has passed on all that it got and its children have taken it.
+///
+/// Then nothing is left to do, because no rank says farewell here: farewells would compete with the messages that are
+/// measured.
+async fn serve_until(
     core: &mut Core,
     served: &mut Served,
     handler: &mut impl AsyncFnMut(&mut Core, usize, &[u8]),
-    time: Time,
+    enough: impl Fn() -> bool,
 ) -> Result<(), ExperimentError> {
-    while served.member().awaited().is_some() {
+    let is_busy = |served: &Served| {
+        let member = served.member();
+        member.awaited().is_some() || member.is_queued()
+    };
+    while !enough() || is_busy(served) {
         served.serve_next(core, handler).await?;
     }
-    core.sleep_until(time);
     Ok(())
 }
 
 /// Returns the throughput, in MB/s, of this many cores that each broadcast this many messages of this many lines in a
-/// row: all data that is broadcast, divided by the time until the last core has the last of it (section 3.3.4). The
-/// sources are spread over the ranks.
+/// row (section 3.3.4): all data, divided by the time until the last core has the last of it. The sources are spread
+/// over the ranks.
+///
+/// The time begins when that core has its first message. The time before, in which the tree is filled, is discarded,
+/// as the thesis discards its first results.
 ///
 /// # Errors
 /// [`ExperimentError`].
@@ -184,21 +215,54 @@ pub fn async_mb_per_s(
     let sources = sources.min(cores);
     let run = run(machine.clone(), async |core| {
         let mut served = Served::new(core, options)?;
-        let bytes = lines * machine.line_bytes;
-        let mut end = Time::ZERO;
-        let mut handler = async |core: &mut Core, _: usize, _: &[u8]| end = core.now();
+        let arrivals = RefCell::new(Vec::new());
+        let mut handler = async |core: &mut Core, _: usize, _: &[u8]| {
+            arrivals.borrow_mut().push(core.now());
+        };
+        let mut others = sources;
         if (0..sources).any(|source| source * cores / sources == core.rank()) {
+            others -= 1;
+            let bytes = lines * machine.line_bytes;
             let memory = vec![0; times * bytes];
             for message in memory.chunks(bytes.max(1)) {
                 served.broadcast(core, message, &mut handler).await?;
             }
         }
-        served.finish(core, &mut handler).await?;
-        Ok::<_, ExperimentError>(end)
+        let all = others * times;
+        serve_until(core, &mut served, &mut handler, || arrivals.borrow().len() == all).await?;
+        Ok::<_, ExperimentError>(arrivals.take())
     })?;
-    let ends = run.outputs.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let end = ends.into_iter().max().unwrap_or_default();
-    Ok(megabytes_per_second((sources * times * lines) as u64, end))
+    let arrivals = run.outputs.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let slowest = arrivals.iter().max_by_key(|arrivals| arrivals.last());
+    let Some([first, rest @ .., last]) = slowest.map(Vec::as_slice) else { return Ok(0.0) };
+    Ok(megabytes_per_second(((rest.len() + 1) * lines) as u64, *last - *first))
+}
+
+/// Returns the mean time of an operation that the first `cores` cores repeat at the same time, for each of them
+/// (section 4.1.3). They do not begin in step, which real cores don't either.
+///
+/// # Errors
+/// [`ExperimentError`].
+pub fn repeated(
+    machine: &Machine,
+    cores: usize,
+    operation: impl AsyncFn(&mut Core) -> Result<(), Misfit>,
+) -> Result<Vec<Time>, ExperimentError> {
+    let end = Time::from_nanos(2_000_000);
+    let run = run(machine.clone(), async |core| {
+        if core.rank() >= cores {
+            return Ok::<_, Misfit>(None);
+        }
+        core.spend(Time::from_picos(core.rank() as u64 * 17_333));
+        let (start, mut times) = (core.now(), 0);
+        while core.now() < end {
+            operation(core).await?;
+            times += 1;
+        }
+        Ok(Some((core.now() - start) / times))
+    })?;
+    let times = run.outputs.into_iter().collect::<Result<Vec<_>, Misfit>>()?;
+    Ok(times.into_iter().flatten().collect())
 }
 
 const SOURCE: usize = 0;
@@ -206,7 +270,13 @@ const SOURCE: usize = 0;
 const ROUNDS: usize = 16;
 
 /// One core's part in an algorithm.
-enum Running {
+struct Running {
+    part: Part,
+    /// The time that the software takes at the beginning of each call.
+    call: Time,
+}
+
+enum Part {
     OcBcast(OcBcast),
     Binomial(TwoSided),
     ScatterAllgather(TwoSided),
@@ -215,11 +285,20 @@ enum Running {
 impl Running {
     fn new(core: &Core, algorithm: Algorithm) -> Result<Running, ExperimentError> {
         let two_sided = || TwoSided::new(core, 0, RCCE_BUFFER_LINES as usize);
-        Ok(match algorithm {
-            Algorithm::OcBcast(options) => Running::OcBcast(OcBcast::new(core, options)?),
-            Algorithm::Binomial => Running::Binomial(two_sided()?),
-            Algorithm::ScatterAllgather => Running::ScatterAllgather(two_sided()?),
-        })
+        let (ranks, rank) = (core.ranks(), core.rank());
+        // As often as the ranks can be halved, a rank of a binomial tree has a neighbour.
+        let halvings = u64::from(usize::BITS - (ranks - 1).leading_zeros());
+        let (part, neighbours) = match algorithm {
+            Algorithm::OcBcast(options) => {
+                let part = Part::OcBcast(OcBcast::new(core, options)?);
+                let tree = Shape::new(ranks, options.degree).and_then(|shape| shape.rooted(SOURCE));
+                (part, tree.and_then(|tree| tree.node(rank)).map_or(0, |node| node.degree() as u64))
+            }
+            Algorithm::Binomial => (Part::Binomial(two_sided()?), halvings),
+            Algorithm::ScatterAllgather => (Part::ScatterAllgather(two_sided()?), halvings),
+        };
+        let costs = core.costs();
+        Ok(Running { part, call: costs.call + neighbours * costs.call_neighbour })
     }
 
     async fn broadcast(
@@ -227,10 +306,11 @@ impl Running {
         core: &mut Core,
         message: &mut [u8],
     ) -> Result<(), BroadcastError<Misfit>> {
-        match self {
-            Running::OcBcast(oc_bcast) => oc_bcast.broadcast(core, message, SOURCE).await,
-            Running::Binomial(messages) => Ok(binomial(messages, core, message, SOURCE).await?),
-            Running::ScatterAllgather(messages) => {
+        core.spend(self.call);
+        match &mut self.part {
+            Part::OcBcast(oc_bcast) => oc_bcast.broadcast(core, message, SOURCE).await,
+            Part::Binomial(messages) => Ok(binomial(messages, core, message, SOURCE).await?),
+            Part::ScatterAllgather(messages) => {
                 Ok(scatter_allgather(messages, core, message, SOURCE).await?)
             }
         }

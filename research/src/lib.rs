@@ -6,6 +6,7 @@
 //! | [`sim`] | cores, mesh and message passing buffers in virtual time, with the library's algorithms on them | thesis, section 4.1 |
 //! | [`scc`] | the analytical model of the Intel SCC and of broadcasts on it | thesis, chapter 4 |
 //! | `experiments` | the thesis' experiments with broadcasts, on simulated machines | thesis, chapters 3 and 4 |
+//! | `figures` | the papers' figures, published and simulated | all five papers |
 //! | [`two_sided`] | send and receive over MPBs, and the broadcasts on them | thesis, sections 3.3.2 and 4.2 |
 //! | [`served`] | asynchronous broadcasts of a rank that has a single thread | thesis, section 3.2 |
 //! | [`cla`] | cache-line-aware design: programs in virtual time, the printed equations, and baselines | Ramos and Hoefler |
@@ -21,6 +22,8 @@ pub mod coherent;
 pub mod critical;
 #[cfg(not(loom))]
 pub mod experiments;
+#[cfg(not(loom))]
+pub mod figures;
 pub mod nonblocking;
 pub mod scc;
 #[cfg(not(loom))]

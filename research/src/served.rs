@@ -79,9 +79,13 @@ impl Served {
             if self.sources.is_empty() {
                 break;
             }
-            for parent in self.sources.drain(..) {
-                self.member.receive(mpb, parent).await?;
+            for index in 0..self.sources.len() {
+                self.member.receive(mpb, self.sources[index]).await?;
+                // Delivers at once, as in algorithm 2, line 30. Otherwise a stream of interrupts would hold up all
+                // handlers until the window is full.
+                self.handle(mpb, handler).await?;
             }
+            self.sources.clear();
         }
         self.handle(mpb, handler).await
     }

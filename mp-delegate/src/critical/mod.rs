@@ -30,10 +30,10 @@
 //!
 //! With more cores (simulated ones of Sandy Bridge and Xeon Phi), a server or a combiner overtakes the best queue lock
 //! as soon as the value is a cache line, which the lock would move: a server with 2 clients that ask for one operation
-//! after the other, a combiner with 3 or 4. With an empty critical section neither does, because a lock is handed over
+//! after the other, a combiner with 2 or 3. With an empty critical section neither does, because a lock is handed over
 //! with two transfers, and a request takes two on the side that executes it. On Sandy Bridge a server overtakes the
 //! lock even then, with 12 clients if responses are streamed, and with 2 clients that have 32 requests in flight.
-//! `cargo run --release --example critical_figures` says more.
+//! `cargo run --release -p onchip-research -- figures critical` says more.
 //!
 //! **More ranks than cores.** Locks and combiners leave an object to one rank for a while and let the others sleep,
 //! since every hand-over to a rank that does not run would take a context switch. So a rank may wait for some

@@ -90,7 +90,12 @@ fn collectives_are_explained() {
         ("all-reduce", "2", "8", &["doubling", "0 → 1", "1 → 0", &within, "rounds on threads"]),
         ("all-reduce", "2", "4096", &["everything to all", &within, "rounds on threads"]),
         ("all-reduce", "2", "40000", &["all-gather", "round 2", &within, "rounds on threads"]),
-        ("all-reduce", "100", "8", &["rank 0", "round 2", "0 → 1, 2", "share cores", "not, for"]),
+        (
+            "all-reduce",
+            "100",
+            "8",
+            &["rank 0", "round 2", "0 → 1 to 99", "share cores", "not, for"],
+        ),
         ("scan", "2", "8", &["lines by doubling", "0 → 1", &within, "rounds on threads"]),
         ("scan", "3", "500001", &["next", "in 12 pieces", "1 → 2", "rounds on threads"]),
         ("reduce-scatter", "2", "8", &["straight to each", "1 → 0", &within, "rounds on threads"]),
@@ -101,7 +106,9 @@ fn collectives_are_explained() {
         ("all-gather", "2", "8", &["lines", "0 → 1", "1 → 0", &within, "rounds on threads"]),
         ("all-gather", "3", "2000", &["0 → 1, 2", "2 → 0, 1", "rounds on threads"]),
         ("all-to-all", "2", "8", &["lines", "1 → 0", &within, "rounds on threads"]),
-        ("all-to-all", "256", "1000", &["0 → 1, 2", "not, for more than 64"]),
+        ("all-to-all", "256", "1000", &["0 → 1 to 255\n", "not, for more than 64"]),
+        ("all-gather", "300", "8", &["1 → 2 to 299, 0\n", "not, for more than 64"]),
+        ("gather", "4096", "8", &["1 to 4095 → 0\n", "not, for more than 64"]),
         ("all-to-all", "1", "8", &["nobody sends", &within, "rounds on threads"]),
     ] {
         let done = here.mprun(&["explain", collective, "--ranks", ranks, "--bytes", bytes]);
@@ -116,6 +123,7 @@ fn nonsense_is_refused() {
     let here = Here::new();
     for args in [
         &["explain", "barrier", "--ranks", "0"][..],
+        &["explain", "barrier", "--ranks", "4097"],
         &["explain", "barrier"],
         &["explain", "gossip", "--ranks", "2"],
         &["explain", "broadcast", "--ranks", "2", "--bytes", "-1"],

@@ -136,22 +136,47 @@ pub fn broadcast_between_barriers(
 }
 
 /// Returns a reduction in which all ranks add to one place, and then count up one flag, which the root waits for. This
-/// is how a reduction with an atomic variable works.
+/// is how a reduction with an atomic variable works: it is right only for what one instruction can add, as a word.
 ///
 /// # Panics
 /// If there is no such root.
 pub fn accumulation(placement: &Placement, root: usize) -> Program {
     let ranks = placement.ranks();
     let mut program = Program::new(ranks);
+    let data: Vec<Line> = (0..ranks).map(|rank| program.data(rank, 1)).collect();
     let (sum, counter) = (program.buffer(root, root, 1), program.flag(root));
-    for rank in 0..ranks {
-        let data = program.data(rank, 1);
+    for (rank, &data) in data.iter().enumerate() {
         program.combine(rank, data, sum);
         if rank != root {
             program.add(rank, counter);
         }
     }
     program.wait(root, counter, ranks as u64 - 1);
+    program
+}
+
+/// Returns a reduction in which all ranks add to one place under a lock, as they must if no instruction adds a whole
+/// line. The lock has a queue: each rank waits on a flag of its own, which the rank before it sets.
+///
+/// # Panics
+/// If there is no such root.
+pub fn locked_accumulation(placement: &Placement, root: usize) -> Program {
+    let ranks = placement.ranks();
+    let mut program = Program::new(ranks);
+    let data: Vec<Line> = (0..ranks).map(|rank| program.data(rank, 1)).collect();
+    let sum = program.buffer(root, root, 1);
+    let turns: Vec<Line> = (0..ranks).map(|rank| program.flag(rank)).collect();
+    // The root is last, so that it has the sum.
+    let queue: Vec<usize> = (1..=ranks).map(|after| (root + after) % ranks).collect();
+    for (at, &rank) in queue.iter().enumerate() {
+        if at > 0 {
+            program.wait(rank, turns[rank], 1);
+        }
+        program.combine(rank, data[rank], sum);
+        if let Some(&next) = queue.get(at + 1) {
+            program.write(rank, turns[next], 1);
+        }
+    }
     program
 }
 

@@ -1,7 +1,7 @@
-//! The paper's algorithms that this library does not run, as programs (sections 3.1, 3.2 and 5.2).
+//! The paper's algorithms that this library does not run, as programs (sections 3.1, 3.2, 4.2 and 5.2).
 
 pub use mp_model::cla::patterns::*;
-use mp_model::cla::{Line, Placement, Program};
+use mp_model::cla::{Line, Placement, Program, Tree};
 
 /// The lines that notifications go over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,6 +65,50 @@ fn split(placement: &Placement, one: usize, flags: Flags) -> Vec<Vec<usize>> {
             others.chunk_by(|&a, &b| placement.near(a, b)).map(<[_]>::to_vec).collect()
         }
     }
+}
+
+/// A broadcast of several lines that all ranks copy from where the root has it (section 4.2), with one tree by which
+/// they are notified (section 3.2) and another by which they acknowledge (section 3.1). In the paper's own, both are the
+/// tree along which the data goes.
+///
+/// # Panics
+/// If the trees have different ranks or roots.
+pub fn pulled_broadcast(
+    told: &Tree,
+    gathered: &Tree,
+    placement: &Placement,
+    lines: u64,
+) -> Program {
+    let (ranks, root) = (told.ranks(), told.root());
+    assert_eq!((ranks, root), (gathered.ranks(), gathered.root()), "trees of different ranks");
+    let mut program = Program::new(ranks);
+    let data: Vec<Line> = (0..ranks).map(|rank| program.data(rank, lines)).collect();
+    let mut told_by = vec![None; ranks];
+    let mut tells = vec![Vec::new(); ranks];
+    let mut added_to = vec![None; ranks];
+    let mut gathers = vec![Vec::new(); ranks];
+    for rank in 0..ranks {
+        for wave in told.waves(rank) {
+            let flag = program.flag(wave[0]);
+            tells[rank].push(flag);
+            wave.iter().for_each(|&child| told_by[child] = Some(flag));
+        }
+        for children in gathered.acknowledging(rank, placement) {
+            let line = program.flag(children[0]);
+            gathers[rank].push((line, children.len() as u64));
+            children.iter().for_each(|&child| added_to[child] = Some(line));
+        }
+    }
+    for rank in 0..ranks {
+        told_by[rank].into_iter().for_each(|flag| program.wait(rank, flag, 1));
+        tells[rank].iter().for_each(|&flag| program.write(rank, flag, 1));
+        if rank != root {
+            program.copy(rank, data[root], data[rank]);
+        }
+        gathers[rank].iter().for_each(|&(line, count)| program.wait(rank, line, count));
+        added_to[rank].into_iter().for_each(|line| program.add(rank, line));
+    }
+    program
 }
 
 /// A reduction of several lines in stages (section 5.2). In each stage, a rank says that its data is ready, and its

@@ -18,6 +18,9 @@ use mp_model::cla::program::{Access, Kind, Line, Program};
 use mp_model::cla::{Invalidation, Machine};
 use thiserror::Error;
 
+use super::link::Crossings;
+use super::words::{Simulated, perform};
+
 /// How a program is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -57,12 +60,37 @@ pub struct Run {
     pub finished: Vec<Time>,
     /// The number of lines that moved, from memory or another cache.
     pub transfers: u64,
+    /// By [`Line`]: its contents in the end ([`words`](crate::cla::words)).
+    pub words: Vec<Vec<u64>>,
+}
+
+/// How a run begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Begin {
+    /// The time at which each rank begins. What is missing is 0.
+    pub come: Vec<Time>,
+    /// By [`Line`]: its contents. What is missing is 0.
+    pub words: Vec<Vec<u64>>,
 }
 
 impl Run {
     /// Returns when the last rank was done.
     pub fn end(&self) -> Time {
         self.finished.iter().copied().max().unwrap_or_default()
+    }
+}
+
+impl Begin {
+    /// Returns a beginning in which each rank comes at a random time, none later than `within`.
+    pub fn at_random(ranks: usize, within: Time, seed: u64) -> Begin {
+        let mut chance = Chance::new(seed);
+        let mut time = || Time::from_picos(chance.draw(within.as_picos() as usize + 1) as u64);
+        Begin { come: (0..ranks).map(|_| time()).collect(), ..Begin::default() }
+    }
+
+    /// Returns the time at which the last rank comes.
+    pub fn last(&self) -> Time {
+        self.come.iter().copied().max().unwrap_or_default()
     }
 }
 
@@ -89,13 +117,26 @@ pub enum RunError {
 /// # Errors
 /// [`RunError`].
 pub fn run(program: &Program, machine: &Machine, options: Options) -> Result<Run, RunError> {
+    run_from(program, machine, options, &Begin::default())
+}
+
+/// Does the same from a given beginning.
+///
+/// # Errors
+/// [`RunError`].
+pub fn run_from(
+    program: &Program,
+    machine: &Machine,
+    options: Options,
+    begin: &Begin,
+) -> Result<Run, RunError> {
     let (ranks, there) = (program.ranks(), machine.ranks());
     if ranks != there {
         return Err(RunError::Ranks { program: ranks, machine: there });
     }
-    let mut engine = Engine::new(program, machine, options);
+    let mut engine = Engine::new(program, machine, options, begin);
     for rank in 0..ranks {
-        engine.plan(Time::ZERO, Event::Go(rank));
+        engine.plan(begin.come.get(rank).copied().unwrap_or_default(), Event::Go(rank));
     }
     while let Some(Reverse(planned)) = engine.events.pop() {
         engine.now = planned.time;
@@ -103,7 +144,6 @@ pub fn run(program: &Program, machine: &Machine, options: Options) -> Result<Run
             Event::Go(rank) => engine.go(rank),
             Event::Done { rank, access, served } => engine.done(rank, access, served),
             Event::Serve(line) => engine.serve(line),
-            Event::Crossed(line) => engine.crossed(line),
         }
     }
     let waiting: Vec<usize> = (0..ranks).filter(|&rank| engine.finished[rank].is_none()).collect();
@@ -111,7 +151,7 @@ pub fn run(program: &Program, machine: &Machine, options: Options) -> Result<Run
         return Err(RunError::Deadlock(waiting));
     }
     let finished = engine.finished.into_iter().flatten().collect();
-    Ok(Run { finished, transfers: engine.transfers })
+    Ok(Run { finished, transfers: engine.transfers, words: engine.words.into_words() })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,8 +162,6 @@ enum Event {
     Done { rank: usize, access: Access, served: bool },
     /// Looks which rank is next at a line.
     Serve(Line),
-    /// A transfer between groups is over.
-    Crossed(Line),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,8 +193,6 @@ struct LineState {
     holders: BTreeSet<usize>,
     /// The rank that had it last for itself, and is asked for it (rule 4 of section 2.4).
     owner: Option<usize>,
-    /// Reads under way that cross between groups.
-    crossing: u64,
     writing: bool,
     reading: u64,
     /// Whether the line's last access was a read.
@@ -170,26 +206,37 @@ struct Engine<'a> {
     program: &'a Program,
     machine: &'a Machine,
     options: Options,
-    accesses: Vec<Vec<Access>>,
+    /// By rank: the step and what it does there.
+    accesses: Vec<Vec<(usize, Access)>>,
     /// By rank: its next access.
     next: Vec<usize>,
+    /// By rank: the number of steps whose effect is in `words`.
+    performed: Vec<usize>,
+    words: Simulated,
     finished: Vec<Option<Time>>,
     lines: Vec<LineState>,
     events: BinaryHeap<Reverse<Planned>>,
     planned: u64,
     now: Time,
-    crossing: u64,
+    crossings: Crossings,
     transfers: u64,
     chance: Chance,
 }
 
 impl<'a> Engine<'a> {
-    fn new(program: &'a Program, machine: &'a Machine, options: Options) -> Engine<'a> {
-        let accesses: Vec<Vec<Access>> = program
-            .accesses()
-            .into_iter()
-            .map(|steps| steps.into_iter().flatten().collect())
-            .collect();
+    fn new(
+        program: &'a Program,
+        machine: &'a Machine,
+        options: Options,
+        begin: &Begin,
+    ) -> Engine<'a> {
+        let of_rank = |steps: Vec<Vec<Access>>| {
+            let steps = steps.into_iter().enumerate();
+            steps
+                .flat_map(|(step, all)| all.into_iter().map(move |access| (step, access)))
+                .collect()
+        };
+        let accesses: Vec<Vec<_>> = program.accesses().into_iter().map(of_rank).collect();
         let line = |index| LineState {
             holders: program.shape(Line::at(index)).cached.into_iter().collect(),
             owner: program.shape(Line::at(index)).cached,
@@ -201,12 +248,14 @@ impl<'a> Engine<'a> {
         };
         Engine {
             next: vec![0; accesses.len()],
+            performed: vec![0; accesses.len()],
+            words: Simulated::new(program, &begin.words),
             finished: vec![None; accesses.len()],
             lines: (0..program.line_count()).map(line).collect(),
             events: BinaryHeap::new(),
             planned: 0,
             now: Time::ZERO,
-            crossing: 0,
+            crossings: Crossings::default(),
             transfers: 0,
             program,
             machine,
@@ -224,7 +273,12 @@ impl<'a> Engine<'a> {
 
     /// A rank comes to its next access.
     fn go(&mut self, rank: usize) {
-        let Some(&access) = self.accesses[rank].get(self.next[rank]) else {
+        let next = self.accesses[rank].get(self.next[rank]).copied();
+        let steps = self.program.steps(rank);
+        let done = next.map_or(steps.len(), |(step, _)| step);
+        steps[self.performed[rank]..done].iter().for_each(|&step| perform(step, &self.words));
+        self.performed[rank] = done;
+        let Some((_, access)) = next else {
             self.finished[rank] = Some(self.now);
             return;
         };
@@ -354,29 +408,25 @@ impl<'a> Engine<'a> {
             return (shape.lines * p.near.memory + ahead, true);
         }
         let near = state.owner.is_none_or(|owner| self.machine.near(owner, rank, shape.home));
-        // A line that several ranks read at the same time crosses once.
-        let crossing = self.crossing + u64::from(!near && state.crossing == 0);
-        let cost = match kind {
-            _ if shape.lines == 1 && self.options.congestion && !near => {
-                p.far.transfer + crossing.saturating_sub(1) * p.far.lines.congestion
-            }
-            _ if shape.lines == 1 => p.link(near).transfer,
-            Kind::Load { combine: false } if p.contention.is_some() => p.copy(near, 1, shape.lines),
-            _ => p.link(near).lines.cost(crossing.max(1), shape.lines),
+        let single = shape.lines == 1;
+        let between = match near {
+            true => 0,
+            false => self.crossings.between(line, shape.lines, self.now),
         };
+        let hindered = match single && !self.options.congestion {
+            true => Time::ZERO,
+            false => between * p.far.lines.congestion,
+        };
+        let alone = match kind {
+            _ if single => p.link(near).transfer,
+            Kind::Load { combine: false } if p.contention.is_some() => p.copy(near, 1, shape.lines),
+            _ => p.link(near).lines.cost(1, shape.lines),
+        };
+        let cost = alone + hindered;
         if !near {
-            let crossing = &mut self.lines[line.index()].crossing;
-            self.crossing += u64::from(*crossing == 0);
-            *crossing += 1;
-            self.plan(self.now + cost, Event::Crossed(line));
+            self.crossings.begin(line, shape.lines, self.now, self.now + cost);
         }
         (cost + ahead, true)
-    }
-
-    fn crossed(&mut self, line: Line) {
-        let crossing = &mut self.lines[line.index()].crossing;
-        *crossing -= 1;
-        self.crossing -= u64::from(*crossing == 0);
     }
 
     fn done(&mut self, rank: usize, access: Access, served: bool) {

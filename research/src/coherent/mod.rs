@@ -3,173 +3,47 @@
 //!
 //! The cost of each access depends on the state of its line: R_L if the core has it in the state that it needs, R_I
 //! from memory, R_R or R_Q from another core, and the costs that readers and sharers of a line cause each other, all as
-//! in `run`. A line serves one write, or several reads, at a time, and later accesses wait until that is done. Memory
-//! is sequentially consistent, and every access is waited for, as in Petrović's model (T 5.2). An access to the line of
-//! the previous access costs nothing more (rule 3 of section 2.4). Nothing is ever evicted. A line's home is where it
-//! is used first.
+//! in `run`. A line serves one write, or several reads, at a time, and later accesses wait until that is done. The
+//! values of memory are sequentially consistent. An access to the line of the previous access costs nothing more (rule
+//! 3 of section 2.4). Nothing is ever evicted. A line's home is where it is used first.
 //!
 //! The values of memory are kept elsewhere. This module computes how long accesses take and which copies they end, and
 //! counts what Petrović calls remote memory references.
 //!
-//! Four features are not in the descriptions of the paper's machines. Each exists only if a [`Chip`] has it:
+//! On the machines of Ramos and Hoefler every access is waited for, as in Petrović's model (T 5.2). His own machines
+//! have more, and each of these features exists only if a [`Chip`] has it:
 //!
+//! - a store buffer: a core goes on while its [`Stores`] are done, in order or in any order. A load is always waited
+//!   for.
+//! - homes: a line's socket, or a tile of a [`Mesh`], answers one request [after another](Chip::home_busy).
 //! - [`Messages`]: lines that are written into other cores' message queues, as on a chip with message passing hardware
 //!   (T 6.2.1). A sender goes on at once, and the message arrives later. Its reader has it locally.
 //! - a [`Prefetcher`], which predicts from the distances of accesses what its core will access next (T 7.1.3). The
 //!   method of real prefetchers is not published. This one recognizes three accesses of a kind at equal distances.
-//! - streaming stores, which go to memory while the core goes on (T 7.1.3).
-//! - atomic instructions that are [executed at the line's home](Chip::atomics_at_home), as on that chip (T 6.2.3). The
-//!   core waits as long as for the line, but the line is busy only for a moment.
+//! - streaming stores, which go to memory while the core goes on (T 7.1.3), and [take longer](Chip::obstruction) if
+//!   another core polls the line.
+//! - atomic instructions that are [executed at the line's home](Chip::atomics_at_home) (T 6.2.3). The core waits as
+//!   long as for the line, but the line is busy only for a moment.
 //!
-//! Left out on purpose: caches that are too small, the work of a processor while it waits (it may have ten misses under
-//! way, and stores in a buffer), the cost of atomic instructions in addition to their line, and the load on the link
-//! between groups.
+//! Left out on purpose: caches that are too small, loads that a processor executes out of order, two threads that share
+//! a core's caches, and the load on the links between sockets and between tiles.
 
 mod access;
+mod chip;
+mod core_set;
+mod counts;
 mod prefetch;
 #[cfg(test)]
 mod tests;
 
-use thiserror::Error;
-
 pub use self::access::Access;
+pub use self::chip::{Chip, ChipError, Mesh, Messages, Stores, Taking};
+pub use self::core_set::MOST_CORES;
+pub use self::counts::Counts;
 pub use self::prefetch::Prefetcher;
-use self::prefetch::Streams;
+use self::{chip::STORE_BUFFER, core_set::CoreSet, prefetch::Streams};
 use mp_model::Time;
-use mp_model::cla::{Implausible, Invalidation, Parameters};
-use mp_model::cla::{Machine, Placement, PlacementError};
-
-/// The most cores of a [`Chip`].
-pub const MOST_CORES: usize = 128;
-/// The most streaming stores that a core has under way unless a chip says otherwise: the number of fill buffers of the
-/// paper's Sandy Bridge.
-const WRITE_BUFFERS: usize = 10;
-
-/// A machine, and what its cores have in addition to caches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chip {
-    /// The costs, and the places of the cores.
-    pub machine: Machine,
-    /// Hardware that passes messages.
-    pub messages: Option<Messages>,
-    /// Hardware that fetches lines ahead.
-    pub prefetcher: Option<Prefetcher>,
-    /// The most streaming stores of a core that can be under way. A core waits with the next one.
-    pub write_buffers: usize,
-    /// For atomic instructions that are executed at the line's home: for how long each keeps the line busy. With `None`
-    /// the line is brought to the core instead.
-    pub atomics_at_home: Option<Time>,
-}
-
-/// The costs of messages that hardware passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Messages {
-    /// The time until the sender goes on.
-    pub send: Time,
-    /// The time from then until the message has arrived.
-    pub delivery: Time,
-}
-
-/// The reason why a chip can't be simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum ChipError {
-    /// Too many cores.
-    #[error("{cores} cores: there can be {MOST_CORES}")]
-    Cores {
-        /// The number of cores.
-        cores: usize,
-    },
-    /// Implausible costs.
-    #[error(transparent)]
-    Costs(#[from] Implausible),
-    /// An invalid placement.
-    #[error(transparent)]
-    Placement(#[from] PlacementError),
-    /// There are no write buffers, so streaming stores are impossible.
-    #[error("no buffer for streaming stores")]
-    WriteBuffers,
-}
-
-impl Chip {
-    /// Creates a chip with caches and nothing else, as the paper's machines and others.
-    pub fn new(machine: Machine) -> Chip {
-        let write_buffers = WRITE_BUFFERS;
-        Chip { machine, messages: None, prefetcher: None, write_buffers, atomics_at_home: None }
-    }
-
-    /// Creates a chip with so many of the 16 cores of [`Machine::sandy_bridge`].
-    ///
-    /// # Errors
-    /// [`PlacementError`].
-    pub fn sandy_bridge(cores: usize) -> Result<Chip, PlacementError> {
-        Machine::sandy_bridge(cores).map(Chip::new)
-    }
-
-    /// Creates a chip with so many of the 60 cores of [`Machine::xeon_phi`].
-    ///
-    /// # Errors
-    /// [`PlacementError`].
-    pub fn xeon_phi(cores: usize) -> Result<Chip, PlacementError> {
-        Machine::xeon_phi(cores).map(Chip::new)
-    }
-
-    /// Creates a chip whose cores are dealt out to the sockets one after another, as T 7.2.1 does with its threads.
-    /// Lines cost as much as on Sandy Bridge, because nobody has measured the thesis' machines like this.
-    ///
-    /// # Errors
-    /// [`PlacementError`].
-    pub fn sockets(cores: usize, sockets: usize) -> Result<Chip, PlacementError> {
-        let groups: Vec<usize> = (0..cores).map(|core| core % sockets.max(1)).collect();
-        let placement = Placement::new(groups)?;
-        Ok(Chip::new(Machine { parameters: Parameters::SANDY_BRIDGE, placement }))
-    }
-
-    /// Creates a chip of so many tiles, like the one of T 6.2.1: one group, a directory, atomic instructions at home,
-    /// and messages in hardware. The costs of its lines were never measured. Here they are those within a socket of
-    /// Sandy Bridge.
-    ///
-    /// # Errors
-    /// [`PlacementError`].
-    pub fn tiles(cores: usize) -> Result<Chip, PlacementError> {
-        let placement = Placement::one_group(cores)?;
-        let parameters =
-            Parameters { invalidation: Invalidation::Once, ..Parameters::SANDY_BRIDGE };
-        let chip = Chip::new(Machine { parameters, placement }).with_messages();
-        Ok(Chip { atomics_at_home: Some(2 * parameters.local), ..chip })
-    }
-
-    /// Adds hardware for messages: a message takes as long as a line, R_R, and costs its sender R_L.
-    #[must_use]
-    pub fn with_messages(self) -> Chip {
-        let Parameters { local, near, .. } = self.machine.parameters;
-        Chip { messages: Some(Messages { send: local, delivery: near.transfer }), ..self }
-    }
-
-    /// Adds hardware that fetches lines ahead.
-    #[must_use]
-    pub fn with_prefetcher(self, prefetcher: Prefetcher) -> Chip {
-        Chip { prefetcher: Some(prefetcher), ..self }
-    }
-
-    /// Returns the number of cores.
-    pub fn cores(&self) -> usize {
-        self.machine.ranks()
-    }
-
-    /// Checks whether the chip can be simulated.
-    ///
-    /// # Errors
-    /// The first problem that is found.
-    pub fn check(&self) -> Result<(), ChipError> {
-        if self.cores() > MOST_CORES {
-            return Err(ChipError::Cores { cores: self.cores() });
-        }
-        if self.write_buffers == 0 {
-            return Err(ChipError::WriteBuffers);
-        }
-        Ok(self.machine.parameters.check()?)
-    }
-}
+use mp_model::cla::{Invalidation, Parameters};
 
 /// The course of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,66 +59,9 @@ pub struct Done {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy(pub Time);
 
-/// The counts of a core's accesses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Remote memory references by loads: the core had no copy, and waited for one.
-    pub loads: u64,
-    /// Remote memory references by stores: the core was not the only one with the line, and waited for that.
-    pub stores: u64,
-    /// Waits for lines that had been fetched ahead, and were not there yet.
-    pub late: u64,
-    /// Lines fetched ahead.
-    pub fetched: u64,
-    /// Streaming stores.
-    pub streamed: u64,
-    /// Words of messages.
-    pub sent: u64,
-    /// The time that the core waited for all of these. Waits of R_L are not included.
-    pub stalled: Time,
-}
-
-impl Counts {
-    /// Returns the number of remote memory references (T 5.2).
-    pub fn remote(&self) -> u64 {
-        self.loads + self.stores
-    }
-}
-
-impl std::ops::Sub for Counts {
-    type Output = Counts;
-    /// Returns what was done since `earlier`.
-    fn sub(self, earlier: Counts) -> Counts {
-        Counts {
-            loads: self.loads - earlier.loads,
-            stores: self.stores - earlier.stores,
-            late: self.late - earlier.late,
-            fetched: self.fetched - earlier.fetched,
-            streamed: self.streamed - earlier.streamed,
-            sent: self.sent - earlier.sent,
-            stalled: self.stalled - earlier.stalled,
-        }
-    }
-}
-
-impl std::ops::AddAssign for Counts {
-    fn add_assign(&mut self, other: Counts) {
-        self.loads += other.loads;
-        self.stores += other.stores;
-        self.late += other.late;
-        self.fetched += other.fetched;
-        self.streamed += other.streamed;
-        self.sent += other.sent;
-        self.stalled += other.stalled;
-    }
-}
-
-/// A set of cores, as bits.
-type Cores = u128;
-
 #[derive(Clone, Debug, Default)]
 struct Line {
-    holders: Cores,
+    holders: CoreSet,
     /// The core that last had the line alone. Other cores get their copies from it.
     owner: Option<u8>,
     /// The core that used the line first. The line's memory is in its socket.
@@ -264,6 +81,8 @@ struct Line {
     /// How often copies were taken away, or messages arrived.
     version: u64,
     message: Option<Queue>,
+    /// Whether prefetchers pass over the line.
+    scattered: bool,
 }
 
 /// A line that contains message queues.
@@ -280,6 +99,8 @@ struct Core {
     streams: Streams,
     /// The times at which its streaming stores end.
     streaming: Vec<Time>,
+    /// The times at which the stores in its store buffer end, the latest store last.
+    storing: Vec<Time>,
     counts: Counts,
 }
 
@@ -289,11 +110,9 @@ pub struct Memory {
     chip: Chip,
     lines: Vec<Line>,
     cores: Vec<Core>,
+    /// For each tile, or each socket: until when it is busy.
+    homes: Vec<Time>,
     woken: Vec<(usize, Time)>,
-}
-
-fn bit(core: usize) -> Cores {
-    1 << core
 }
 
 impl Memory {
@@ -304,7 +123,14 @@ impl Memory {
     pub fn new(chip: Chip, lines: usize) -> Result<Memory, ChipError> {
         chip.check()?;
         let cores = vec![Core::default(); chip.cores()];
-        Ok(Memory { chip, lines: vec![Line::default(); lines], cores, woken: Vec::new() })
+        let homes = vec![Time::ZERO; cores.len()];
+        let mut lines = vec![Line::default(); lines];
+        if let Some(mesh) = &chip.mesh {
+            for (at, line) in lines.iter_mut().enumerate() {
+                line.home = Some(mesh.home(at, homes.len()) as u8);
+            }
+        }
+        Ok(Memory { chip, lines, cores, homes, woken: Vec::new() })
     }
 
     /// Returns the chip of this memory.
@@ -321,6 +147,23 @@ impl Memory {
         if self.chip.messages.is_some() {
             self.lines[line].message = Some(Queue { owner });
         }
+    }
+
+    /// Makes a core's socket or tile the home of a line. Without this, the first core that uses the line decides, or the
+    /// line's address.
+    ///
+    /// # Panics
+    /// If there is no such line.
+    pub fn place(&mut self, line: usize, core: usize) {
+        self.lines[line].home = Some(core as u8);
+    }
+
+    /// Makes prefetchers pass over a line, because it lies on a page of its own.
+    ///
+    /// # Panics
+    /// If there is no such line.
+    pub fn scatter(&mut self, line: usize) {
+        self.lines[line].scattered = true;
     }
 
     /// Makes a core access a line. Accesses must be made in order of their times. The core has wanted this one since
@@ -344,29 +187,40 @@ impl Memory {
         let local = if again { Time::ZERO } else { self.chip.machine.parameters.local };
         if let (Some(queue), Some(costs)) = (self.lines[line].message, self.chip.messages) {
             self.cores[core].line = Some(line);
-            if access == Access::Load || queue.owner == Some(core) {
+            if access == Access::Load {
                 return Ok(Done { at: now + local, arrives: None });
+            }
+            // The hardware frees a place when its message is read.
+            if queue.owner == Some(core) {
+                return Ok(Done { at: now, arrives: None });
             }
             self.cores[core].counts.sent += 1;
             let at = if again { now } else { now + costs.send };
             return Ok(Done { at, arrives: Some(at + costs.delivery) });
         }
         let has = self.has(core, line, access);
+        if access == Access::Store && self.chip.stores != Stores::Waited {
+            return Ok(Done { at: self.post(core, line, has, now) + local, arrives: None });
+        }
         let state = &self.lines[line];
-        let free = match access {
+        let mut free = match access {
+            _ if has => now,
             Access::Load => state.written,
             Access::Store | Access::Change => state.written.max(state.read),
             Access::Stream => now,
         };
-        if !has && free > now {
+        if access == Access::Change && self.chip.stores == Stores::InOrder {
+            free = free.max(self.stored(core));
+        }
+        if free > now {
             return Err(Busy(free));
         }
         self.cores[core].line = Some(line);
         let at = match (access, self.chip.atomics_at_home) {
             _ if has => self.at_hand(core, line, now) + local,
             (Access::Load, _) => self.bring(core, line, now),
-            (Access::Change, Some(busy)) => self.change_at_home(line, now, busy),
-            (Access::Store | Access::Change, _) => self.own(core, line, now),
+            (Access::Change, Some(busy)) => self.change_at_home(core, line, now, busy),
+            (Access::Store | Access::Change, _) => self.own(core, line, now, now),
             (Access::Stream, _) => self.stream(core, line, now) + local,
         };
         if access != Access::Stream {
@@ -381,13 +235,66 @@ impl Memory {
         Ok(Done { at, arrives: None })
     }
 
+    /// Puts a store into the core's store buffer. Returns when the core goes on.
+    fn post(&mut self, core: usize, line: usize, has: bool, now: Time) -> Time {
+        let storing = &mut self.cores[core].storing;
+        storing.retain(|&done| done > now);
+        let mut at = now;
+        if storing.len() >= STORE_BUFFER {
+            let (first, _) =
+                storing.iter().enumerate().min_by_key(|&(_, &done)| done).unwrap_or((0, &now));
+            at = storing.remove(first);
+        }
+        let before = match self.chip.stores {
+            Stores::InOrder => storing.last().map_or(at, |&last| last.max(at)),
+            Stores::Waited | Stores::AnyOrder => at,
+        };
+        let again = self.cores[core].line.replace(line) == Some(line);
+        let done = match self.chip.mesh {
+            _ if !has => self.own(core, line, now, before),
+            Some(Mesh { through, .. }) => {
+                let (start, way) = self.ask(core, line, now, before);
+                start + through + way
+            }
+            None => self.there(core, line).max(before),
+        };
+        let state = &mut self.cores[core];
+        if done > at {
+            state.storing.push(done);
+        }
+        state.counts.stores += u64::from(!has);
+        state.counts.stalled += at - now;
+        if !again {
+            self.fetch_ahead(core, line, Access::Store, now);
+        }
+        at
+    }
+
+    /// Returns when all of the core's stores are done.
+    fn stored(&self, core: usize) -> Time {
+        self.cores[core].storing.iter().copied().max().unwrap_or_default()
+    }
+
+    /// Makes a core wait until all of its stores are done, where stores are seen in any order. Returns when it goes on.
+    ///
+    /// # Panics
+    /// If there is no such core.
+    pub fn fence(&mut self, core: usize, now: Time) -> Time {
+        if self.chip.stores != Stores::AnyOrder {
+            return now;
+        }
+        let at = self.stored(core).max(now);
+        self.cores[core].counts.stalled += at - now;
+        at
+    }
+
     /// Returns whether the core has the line in the state that the access needs, or has fetched it ahead.
     fn has(&self, core: usize, line: usize, access: Access) -> bool {
         let state = &self.lines[line];
         match access {
-            Access::Load => state.holders & bit(core) != 0,
-            Access::Store => state.holders == bit(core),
-            Access::Change => state.holders == bit(core) && self.chip.atomics_at_home.is_none(),
+            Access::Load => state.holders.has(core),
+            Access::Store => state.holders.is_only(core),
+            Access::Change => state.holders.is_only(core) && self.chip.atomics_at_home.is_none(),
             // A streaming store always waits in a buffer.
             Access::Stream => false,
         }
@@ -408,9 +315,7 @@ impl Memory {
 
     /// Accesses a line that the core has, or that is on its way to it. Returns when the line is there.
     fn at_hand(&mut self, core: usize, line: usize, now: Time) -> Time {
-        let coming = &mut self.lines[line].coming;
-        let found = coming.iter().position(|&(who, _)| usize::from(who) == core);
-        let there = found.map_or(now, |at| coming.swap_remove(at).1);
+        let there = self.there(core, line);
         if there > now {
             let counts = &mut self.cores[core].counts;
             counts.late += 1;
@@ -419,12 +324,56 @@ impl Memory {
         there.max(now)
     }
 
+    /// Returns when a line that the core has fetched ahead is there.
+    fn there(&mut self, core: usize, line: usize) -> Time {
+        let coming = &mut self.lines[line].coming;
+        let found = coming.iter().position(|&(who, _)| usize::from(who) == core);
+        found.map_or(Time::ZERO, |at| coming.swap_remove(at).1)
+    }
+
+    /// Returns whether a line goes from one core to another without leaving a socket.
+    fn near(&self, from: usize, to: usize, home: usize) -> bool {
+        let machine = &self.chip.machine;
+        machine.near(from, to, home) || self.chip.inclusive && machine.placement.near(from, to)
+    }
+
+    fn transfer(&self, from: usize, to: usize, home: usize) -> Time {
+        let Parameters { near, far, .. } = self.chip.machine.parameters;
+        if self.near(from, to, home) { near.transfer } else { far.transfer }
+    }
+
+    /// Returns whether the core's socket answers for the line itself.
+    fn has_in_socket(&self, core: usize, line: usize) -> bool {
+        let holders = self.lines[line].holders;
+        let placement = &self.chip.machine.placement;
+        let mut others = holders.without(core);
+        self.chip.inclusive
+            && !holders.is_empty()
+            && others.all(|other| placement.near(other, core))
+    }
+
+    /// Asks a line's home. Returns when it begins to answer, which is at `from` at the earliest, and what the way there
+    /// and back adds.
+    fn ask(&mut self, core: usize, line: usize, now: Time, from: Time) -> (Time, Time) {
+        let first = usize::from(*self.lines[line].home.get_or_insert(core as u8));
+        if self.has_in_socket(core, line) {
+            return (now.max(from), Time::ZERO);
+        }
+        let (home, way) = match &self.chip.mesh {
+            Some(mesh) => (first, mesh.way(core, first)),
+            None => (self.chip.machine.placement.group(first), Time::ZERO),
+        };
+        let free = self.homes[home].max(now);
+        self.homes[home] = free + self.chip.home_busy;
+        (free.max(from), way)
+    }
+
     /// Gets a copy. Returns when it is there.
     fn bring(&mut self, core: usize, line: usize, now: Time) -> Time {
-        let Chip { machine, .. } = &self.chip;
-        let p = &machine.parameters;
+        let (now, way) = self.ask(core, line, now, now);
+        let p = self.chip.machine.parameters;
         let state = &mut self.lines[line];
-        let home = usize::from(*state.home.get_or_insert(core as u8));
+        let home = usize::from(state.home.unwrap_or(core as u8));
         let start = now.max(state.written);
         state.reads.retain(|&done| done > start);
         let ahead = match &p.contention {
@@ -433,54 +382,72 @@ impl Memory {
         };
         let cost = match state.owner {
             _ if state.at_home => p.near.transfer,
-            _ if state.holders == 0 => p.near.memory,
-            Some(owner) => machine.transfer(usize::from(owner), core, home),
+            _ if state.holders.is_empty() => p.near.memory,
+            Some(owner) => self.transfer(usize::from(owner), core, home),
             None => p.near.transfer,
         };
-        let done = start + cost + ahead;
+        let state = &mut self.lines[line];
+        let done = start + cost + way + ahead;
         if p.contention.is_some() {
             state.reads.push(done);
         }
-        state.read = state.read.max(done);
-        state.holders |= bit(core);
+        // A home goes on as soon as it has sent a copy. Elsewhere a write waits until the reader has it.
+        let served = self.chip.mesh.map_or(done, |_| start + self.chip.home_busy);
+        state.read = state.read.max(served);
+        state.holders.insert(core);
         done
     }
 
-    /// Takes the line away from all other cores. Returns when that is done.
-    fn own(&mut self, core: usize, line: usize, now: Time) -> Time {
-        let state = &mut self.lines[line];
-        state.home.get_or_insert(core as u8);
-        let start = now.max(state.written).max(state.read);
-        let done = start + self.price(core, line);
+    /// Takes the line away from all other cores, from `from` on. Returns when that is done.
+    fn own(&mut self, core: usize, line: usize, now: Time, from: Time) -> Time {
+        let (asked, way) = self.ask(core, line, now, from);
+        let state = &self.lines[line];
+        let start = asked.max(state.written).max(state.read);
+        let done = start + self.price(core, line) + way;
         self.take_away(line, done);
         let state = &mut self.lines[line];
-        state.holders = bit(core);
+        state.holders = CoreSet::only(core);
         state.owner = Some(core as u8);
         state.at_home = false;
         done
     }
 
     /// Executes an atomic instruction at the line's home. Returns when its result is there.
-    fn change_at_home(&mut self, line: usize, now: Time, busy: Time) -> Time {
+    fn change_at_home(&mut self, core: usize, line: usize, now: Time, busy: Time) -> Time {
+        let (now, way) = self.ask(core, line, now, now);
         let transfer = self.chip.machine.parameters.near.transfer;
-        let taken_back = if self.lines[line].holders == 0 { Time::ZERO } else { transfer };
+        let taken_back = match self.chip.taking {
+            _ if self.lines[line].holders.is_empty() => Time::ZERO,
+            Some(Taking { near, .. }) => near.saturating_sub(transfer),
+            None => transfer,
+        };
         self.take_away(line, now + taken_back + busy);
+        // The home's cache can't execute another one meanwhile (T 6.2.4).
+        if let (Some(_), Some(home)) = (&self.chip.mesh, self.lines[line].home) {
+            self.homes[usize::from(home)] += taken_back;
+        }
         let state = &mut self.lines[line];
-        (state.holders, state.owner, state.at_home) = (0, None, true);
-        now + taken_back + busy + transfer
+        (state.holders, state.owner, state.at_home) = (CoreSet::default(), None, true);
+        now + taken_back + busy + transfer + way
     }
 
-    /// Returns the cost of getting a line alone, as in [`run`](crate::cla::run()).
+    /// Returns the cost of getting a line alone, as in [`run`](crate::cla::run()) unless the chip says what
+    /// [taking](Chip::taking) it from several cores costs.
     fn price(&self, core: usize, line: usize) -> Time {
-        let Chip { machine, .. } = &self.chip;
-        let p = &machine.parameters;
+        let p = &self.chip.machine.parameters;
         let state = &self.lines[line];
         let home = usize::from(state.home.unwrap_or(core as u8));
-        if state.holders == 0 {
+        if state.holders.is_empty() {
             return if state.at_home { p.near.transfer } else { p.near.memory };
         }
-        let others = || holders(state.holders & !bit(core));
-        let dearest = others().map(|other| machine.transfer(other, core, home)).max();
+        let others = || state.holders.without(core);
+        if let Some(Taking { near, far }) = self.chip.taking
+            && (state.holders.has(core) || others().nth(1).is_some())
+        {
+            let is_near = others().all(|other| self.near(other, core, home));
+            return if is_near { near } else { far };
+        }
+        let dearest = others().map(|other| self.transfer(other, core, home)).max();
         let dearest = dearest.unwrap_or(p.local);
         match p.invalidation {
             Invalidation::Once => dearest,
@@ -509,14 +476,17 @@ impl Memory {
             streaming.sort_unstable();
             at = streaming.remove(0);
         }
+        let (asked, way) = self.ask(core, line, now, at);
         let state = &self.lines[line];
-        let start = at.max(state.written).max(state.read);
-        let cost = self.price(core, line).max(self.chip.machine.parameters.near.memory);
-        let done = start + cost;
+        let start = asked.max(state.written).max(state.read);
+        let mut cost = self.price(core, line).max(self.chip.machine.parameters.near.memory);
+        if state.watchers.iter().any(|&watcher| usize::from(watcher) != core) {
+            cost = self.chip.obstruction * cost;
+        }
+        let done = start + cost + way;
         self.take_away(line, done);
         let state = &mut self.lines[line];
-        state.home.get_or_insert(core as u8);
-        (state.holders, state.owner, state.at_home) = (0, None, false);
+        (state.holders, state.owner, state.at_home) = (CoreSet::default(), None, false);
         let core = &mut self.cores[core];
         core.streaming.push(done);
         core.counts.streamed += 1;
@@ -529,12 +499,13 @@ impl Memory {
         let mut streams = std::mem::take(&mut self.cores[core].streams);
         for ahead in streams.follow(line, access, prefetcher) {
             let Some(state) = self.lines.get(ahead) else { break };
-            let (has, writes) = (state.holders & bit(core) != 0, access != Access::Load);
-            if state.message.is_some() || has && !(writes && state.holders != bit(core)) {
+            let writes = access != Access::Load;
+            let has = if writes { state.holders.is_only(core) } else { state.holders.has(core) };
+            if state.message.is_some() || state.scattered || has {
                 continue;
             }
             let done =
-                if writes { self.own(core, ahead, now) } else { self.bring(core, ahead, now) };
+                if writes { self.own(core, ahead, now, now) } else { self.bring(core, ahead, now) };
             self.lines[ahead].coming.push((core as u8, done));
             self.cores[core].counts.fetched += 1;
         }
@@ -592,12 +563,4 @@ impl Memory {
     pub fn counts(&self, core: usize) -> Counts {
         self.cores[core].counts
     }
-}
-
-fn holders(mut cores: Cores) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let first = cores.trailing_zeros() as usize;
-        cores &= cores.checked_sub(1)?;
-        Some(first)
-    })
 }

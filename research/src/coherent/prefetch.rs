@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::access::Access;
 
 /// Fetches lines ahead. After three loads, or three stores, of lines at equal distances it fetches the lines that would
-/// come next; after stores, it fetches them for writing.
+/// come next, each once; after stores, it fetches them for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetcher {
     /// The number of lines that it fetches ahead.
@@ -58,25 +58,32 @@ impl Streams {
         prefetcher: Prefetcher,
     ) -> impl Iterator<Item = usize> + use<> {
         let seen = if access == Access::Load { &mut self.loads } else { &mut self.stores };
-        let distance = seen.follow(line, prefetcher.reach as isize);
+        let stream = seen.follow(line, prefetcher);
         let ahead = 1..=prefetcher.ahead as isize;
-        let lines = distance.map(|distance| {
-            ahead.map_while(move |times| line.checked_add_signed(times * distance))
+        let lines = stream.map(|(distance, fetched)| {
+            let from = fetched.max(0) + 1;
+            ahead
+                .skip_while(move |&times| times < from)
+                .map_while(move |times| line.checked_add_signed(times * distance))
         });
         lines.into_iter().flatten()
     }
 }
 
 impl Seen {
-    fn follow(&mut self, line: usize, reach: isize) -> Option<isize> {
+    /// Returns the distance of the stream that the line belongs to, and how many lines ahead were fetched before.
+    fn follow(&mut self, line: usize, prefetcher: Prefetcher) -> Option<(isize, isize)> {
         let goes_on = |stream: &Stream| {
             let since = line as isize - stream.last as isize;
             since % stream.distance == 0 && (1..=GAP).contains(&(since / stream.distance))
         };
         let known = self.streams.iter().position(goes_on);
-        let distance = match known.and_then(|at| self.streams.remove(at)) {
-            Some(stream) => Some(stream.distance),
-            None => self.begins(line, reach),
+        let (distance, fetched) = match known.and_then(|at| self.streams.remove(at)) {
+            Some(Stream { last, distance }) => {
+                let steps = (line as isize - last as isize) / distance;
+                (Some(distance), prefetcher.ahead as isize - steps)
+            }
+            None => (self.begins(line, prefetcher.reach as isize), 0),
         };
         if let Some(distance) = distance {
             self.streams.push_front(Stream { last: line, distance });
@@ -85,7 +92,7 @@ impl Seen {
         self.lines.retain(|&seen| seen != line);
         self.lines.push_front(line);
         self.lines.truncate(HISTORY);
-        distance
+        distance.map(|distance| (distance, fetched))
     }
 
     /// Returns the distance if the line is the third of three at equal distances.
@@ -117,7 +124,8 @@ mod tests {
             (104, vec![]),
             (7, vec![]),
             (108, vec![112, 116]),
-            (112, vec![116, 120]),
+            // One of the next two lines was fetched before.
+            (112, vec![120]),
             // The stream has left out one line.
             (120, vec![124, 128]),
             // This line is too far away.

@@ -19,11 +19,11 @@ use mp_model::Time;
 use super::{
     Experiment, ExperimentError, Measured, Task, Way,
     channel::{Into, OutOf, Ring},
-    cores::{Core, Deadlock, Engine},
+    cores::{Core, Deadlock, Engine, SimulatedWord},
     objects::{Place, TAKE},
     watch::{Sections, Watch},
 };
-use crate::nonblocking::{Nodes, Rings};
+use crate::nonblocking::{Nodes, RingList, Rings, take_turn};
 
 /// The memory layout.
 struct Layout {
@@ -49,6 +49,11 @@ impl Layout {
             Way::Rings => {
                 let (queue, words) = (experiment.rings(self.elements), words());
                 std::iter::from_fn(|| queue.dequeue(&words).transpose()).collect()
+            }
+            Way::Lcrq | Way::LcrqInGroups(_) => {
+                let (queue, words) = (experiment.ring_list(), words());
+                let take = || queue.dequeue(&words, 0, |_| ()).transpose();
+                std::iter::from_fn(take).map(|value| value.map(u64::from)).collect()
             }
             Way::Section(_) | Way::FetchAdd => {
                 Ok(experiment.task.content(|word| engine.value(self.state + word)))
@@ -95,7 +100,10 @@ impl Shared<'_> {
         let Layout { state: first, elements, .. } = self.layout;
         let place = Place { core, first, elements, increment: self.experiment.increment };
         move |_, op| {
-            let execute = || self.experiment.task.execute(&place, op);
+            let execute = || {
+                core.engine.compute(core.engine.operation());
+                self.experiment.task.execute(&place, op)
+            };
             Outcome::done(self.watches[section].operation(&core, execute))
         }
     }
@@ -105,7 +113,7 @@ impl Experiment {
     fn scheme(&self) -> Option<Parameters> {
         match self.way {
             Way::Section(section) => Some(section.into()),
-            Way::FetchAdd | Way::Treiber | Way::Rings => None,
+            Way::FetchAdd | Way::Treiber | Way::Rings | Way::Lcrq | Way::LcrqInGroups(_) => None,
         }
     }
 
@@ -136,8 +144,11 @@ impl Experiment {
             Way::Treiber if self.task != Task::Stack => {
                 return senseless("Treiber's stack is a stack");
             }
-            Way::Rings if self.task != Task::Queue => {
+            Way::Rings | Way::Lcrq | Way::LcrqInGroups(_) if self.task != Task::Queue => {
                 return senseless("rings are a queue");
+            }
+            Way::Lcrq | Way::LcrqInGroups(_) if self.clients > MOST_SHORT => {
+                return senseless("the queue's values have 32 bits");
             }
             Way::Section(section) => {
                 let section = Parameters::from(section);
@@ -145,7 +156,7 @@ impl Experiment {
                     return senseless("max_ops is 0, or the window larger than in_flight");
                 }
             }
-            Way::FetchAdd | Way::Treiber | Way::Rings => {}
+            Way::FetchAdd | Way::Treiber | Way::Rings | Way::Lcrq | Way::LcrqInGroups(_) => {}
         }
         Ok(())
     }
@@ -182,6 +193,7 @@ impl Experiment {
         let words = match self.way {
             Way::Treiber => Nodes::words(elements + self.clients),
             Way::Rings => self.rings(elements).words(),
+            Way::Lcrq | Way::LcrqInGroups(_) => self.ring_list().words(),
             Way::Section(_) | Way::FetchAdd => self.task.words(elements),
         };
         Layout { sections, state, words: state + words, elements }
@@ -195,7 +207,17 @@ impl Experiment {
     fn rings(&self, elements: usize) -> Rings {
         Rings::new(elements + self.clients - 1)
     }
+
+    /// Returns some rings in addition to those at which clients look. They are shorter than the thesis', and still much
+    /// longer than the queue ever becomes.
+    fn ring_list(&self) -> RingList {
+        const ORDER: u32 = 10;
+        RingList::new(ORDER, self.clients + 4, self.clients)
+    }
 }
+
+/// The most clients whose values have 32 bits.
+const MOST_SHORT: usize = 254;
 
 /// One client's access to one critical section.
 enum Handle<'e> {
@@ -208,6 +230,8 @@ enum Handle<'e> {
     FetchAdd,
     Treiber(Nodes),
     Rings(Rings),
+    /// With groups: how long a client waits for its group's turn.
+    Lcrq(RingList, Option<Time>),
 }
 
 enum InFlight {
@@ -219,7 +243,8 @@ enum InFlight {
 impl<'e> Handle<'e> {
     fn new(
         experiment: &Experiment,
-        (first, elements): (usize, usize),
+        first: usize,
+        &Layout { state, elements, .. }: &Layout,
         core: Core<'e>,
         me: Seat,
     ) -> Result<Self, Stop> {
@@ -228,6 +253,15 @@ impl<'e> Handle<'e> {
             Way::FetchAdd => return Ok(Self::FetchAdd),
             Way::Treiber => return Ok(Self::Treiber(experiment.nodes(elements))),
             Way::Rings => return Ok(Self::Rings(experiment.rings(elements))),
+            Way::Lcrq | Way::LcrqInGroups(_) => {
+                let queue = experiment.ring_list();
+                queue.come(core.words(state, queue.words())?, me);
+                let wait = match experiment.way {
+                    Way::LcrqInGroups(wait) => Some(wait),
+                    _ => None,
+                };
+                return Ok(Self::Lcrq(queue, wait));
+            }
         };
         let max_ops = section.max_ops;
         Ok(match section.scheme {
@@ -271,6 +305,8 @@ impl<'e> Handle<'e> {
             Self::Lock(lock) => {
                 lock.acquire(core)?;
                 let outcome = run(me, op);
+                // With a weak memory model, a fence is always necessary here (T 6.2.2).
+                core.fence();
                 lock.release(core)?;
                 outcome
             }
@@ -284,6 +320,23 @@ impl<'e> Handle<'e> {
                 Outcome::done(match op {
                     TAKE => stack.pop(words)?.unwrap_or(0),
                     value => stack.push(words, value)?.map_or(0, |()| 0),
+                })
+            }
+            Self::Lcrq(queue, wait) => {
+                let words = core.words(first, shared.layout.words - first)?;
+                let group = shared.experiment.chip.machine.placement.group(core.number);
+                let turn = |word: &SimulatedWord<'_>| {
+                    if let Some(wait) = *wait {
+                        let began = core.now();
+                        take_turn(word, group as u64 + 1, || {
+                            core.pause(10);
+                            core.now().saturating_sub(began) < wait
+                        });
+                    }
+                };
+                Outcome::done(match op {
+                    TAKE => queue.dequeue(words, me, turn)?.map_or(0, u64::from),
+                    value => queue.enqueue(words, me, value as u32, turn)?.map_or(0, |()| 0),
                 })
             }
             Self::Rings(queue) => {
@@ -339,7 +392,7 @@ fn client(shared: &Shared<'_>, core: Core<'_>, me: Seat) -> Result<(), Stop> {
     let sections = &shared.layout.sections;
     let mut handles = sections
         .iter()
-        .map(|&first| Handle::new(experiment, (first, shared.layout.elements), core, me))
+        .map(|&first| Handle::new(experiment, first, &shared.layout, core, me))
         .collect::<Result<Vec<_>, Stop>>()?;
     let mut chance = Chance(experiment.seed << 32 | me as u64);
     let mut in_flight = VecDeque::new();
@@ -495,9 +548,12 @@ fn run(experiment: &Experiment) -> Result<Measured, ExperimentError> {
     Ok(Measured { time: experiment.time - from, operations, waited: notes.waited, sections })
 }
 
-/// Prepares memory: declares the words that are messages, and sets the words that are not 0 at first.
+/// Prepares memory: declares the words that are messages, and those whose home is the server's socket.
 fn prepare(shared: &Shared<'_>, engine: &Engine) {
     let experiment = shared.experiment;
+    if experiment.one_home {
+        engine.place(shared.layout.state..shared.layout.words, 0);
+    }
     let Some(section) = experiment.scheme() else { return };
     let (clients, servers) = (experiment.clients, shared.servers());
     for (server, &first) in shared.layout.sections.iter().enumerate() {
@@ -519,7 +575,13 @@ fn prepare(shared: &Shared<'_>, engine: &Engine) {
                     tell.pass_messages(engine, servers + seat);
                 }
             }
-            _ => {}
+            // The slots are homed at the server's socket (T 7.2.1).
+            Scheme::SlotServer => {
+                let slots = experiment.slots(section, first);
+                engine.place(first..first + slots.words(), server);
+            }
+            // The thesis' threads have their nodes in pools of their own (T 7.2.1).
+            _ => engine.scatter(first..first + experiment.own_words()),
         }
     }
 }

@@ -123,6 +123,19 @@ impl Engine {
         }
     }
 
+    /// Makes a core's socket the home of these words before a run.
+    pub(super) fn place(&self, words: std::ops::Range<usize>, core: usize) {
+        let mut state = self.state();
+        (words.start / LINE..words.end.div_ceil(LINE))
+            .for_each(|line| state.memory.place(line, core));
+    }
+
+    /// Makes prefetchers pass over these words.
+    pub(super) fn scatter(&self, words: std::ops::Range<usize>) {
+        let mut state = self.state();
+        (words.start / LINE..words.end.div_ceil(LINE)).for_each(|line| state.memory.scatter(line));
+    }
+
     pub(super) fn counts(&self, core: usize) -> Counts {
         self.state().memory.counts(core)
     }
@@ -190,12 +203,25 @@ impl Engine {
         }
     }
 
+    /// Returns what the instructions of an operation take.
+    pub(super) fn operation(&self) -> Time {
+        self.state().memory.chip().operation
+    }
+
     /// Makes the running core compute for so long.
     pub(super) fn compute(&self, time: Time) {
         let mut state = self.state();
         let core = state.current;
         state.cores[core].settle();
         state.cores[core].clock += time;
+    }
+
+    /// Makes the running core wait for its stores.
+    pub(super) fn fence(&self) {
+        let mut state = self.state();
+        let core = state.current;
+        let now = state.cores[core].settle();
+        state.cores[core].clock = state.memory.fence(core, now);
     }
 
     /// Calls `look` until it returns an answer.
@@ -384,11 +410,11 @@ impl AnyWord for SimulatedWord<'_> {
 }
 
 impl SimulatedWord<'_> {
-    /// Reads the word and writes it back increased by `by`. The core must have the word alone, so this is one access,
-    /// by rule 3 of C 2.4.
+    /// Reads the word and writes it back increased by `by`. No other core may write it meanwhile.
     pub(super) fn increase(&self, by: u64) -> u64 {
-        let add = |old: &mut u64| std::mem::replace(old, old.wrapping_add(by));
-        self.engine.access(self.index as usize, Access::Store, add)
+        let value = self.load();
+        self.store(value.wrapping_add(by));
+        value
     }
 }
 
@@ -476,5 +502,8 @@ impl<'e> Site for Core<'e> {
 
     fn wake_all(&self) {}
 
-    fn fence(&self) {}
+    /// Combiners call this when they hand over (T 6.2.2).
+    fn fence(&self) {
+        self.engine.fence();
+    }
 }

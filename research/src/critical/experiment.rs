@@ -16,8 +16,12 @@ pub enum Way {
     FetchAdd,
     /// [`TreiberStack`](crate::nonblocking::TreiberStack), for a stack.
     Treiber,
-    /// [`RingQueue`](crate::nonblocking::RingQueue), for a queue: LCRQ's kind.
+    /// [`RingQueue`](crate::nonblocking::RingQueue), for a queue.
     Rings,
+    /// [`Lcrq`](crate::nonblocking::Lcrq), for a queue.
+    Lcrq,
+    /// The same with groups (LCRQ+H). Clients wait for so long before they take the turn from another group.
+    LcrqInGroups(Time),
 }
 
 impl From<Section> for Way {
@@ -49,6 +53,7 @@ pub struct Experiment {
     pub(super) seed: u64,
     pub(super) pause: Time,
     pub(super) increment: Time,
+    pub(super) one_home: bool,
 }
 
 /// Why an experiment has no result.
@@ -138,6 +143,7 @@ impl Experiment {
             seed: 1,
             pause: Time::from_nanos(5),
             increment: Time::from_nanos(1),
+            one_home: false,
         }
     }
 
@@ -171,6 +177,11 @@ impl Experiment {
     /// about as long as Sandy Bridge's instruction takes.
     pub fn pause(self, pause: Time) -> Self {
         Self { pause, ..self }
+    }
+
+    /// Makes the first core's socket or tile the home of the whole object.
+    pub fn one_home(self) -> Self {
+        Self { one_home: true, ..self }
     }
 
     /// Sets what an increment of [`Task::Counters`] takes beside its line. The default is 1 ns.

@@ -2,11 +2,11 @@
 //! that does not exist.
 //!
 //! This is the code that ranks run (except for the channels of [`MpServer`](mp_delegate::critical::Scheme::MpServer),
-//! which are simulated), on words of a memory in virtual time. [`crate::coherent`] determines how long an access takes,
-//! by the costs of cache lines that Ramos and Hoefler measured, and counts remote memory references (RMRs). Actions
-//! that move no line take no time, except the clients' pauses between operations and the additional cost of an
-//! increment. Only the lengths of pauses are random, and they come from a seed, so the same [`Experiment`] gives the
-//! same result everywhere.
+//! which are simulated), on words of a memory in virtual time. [`crate::coherent`] determines how long an access takes
+//! on a [`Chip`], and counts remote memory references (RMRs). Actions that move no line take no time, except the
+//! clients' pauses between operations, the instructions of an operation and the additional cost of an increment. Only
+//! the lengths of pauses are random, and they come from a seed, so the same [`Experiment`] gives the same result
+//! everywhere.
 //!
 //! ```
 //! use onchip::critical::Scheme;

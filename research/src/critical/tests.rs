@@ -58,9 +58,13 @@ fn operations_exclude_each_other() {
                 }
             }
         }
-        for (way, task) in
-            [(Way::FetchAdd, Task::Counter), (Way::Treiber, Task::Stack), (Way::Rings, Task::Queue)]
-        {
+        for (way, task) in [
+            (Way::FetchAdd, Task::Counter),
+            (Way::Treiber, Task::Stack),
+            (Way::Rings, Task::Queue),
+            (Way::Lcrq, Task::Queue),
+            (Way::LcrqInGroups(micros(2)), Task::Queue),
+        ] {
             let run = Experiment::new(chip.clone(), way, 15).task(task).run();
             assert!(run.is_ok_and(|run| run.operations() > 100), "{way:?}");
         }
@@ -205,7 +209,11 @@ fn what_makes_no_sense_is_refused() {
     assert!(run(counter(3).window(2)).contains("window"));
     assert!(run(Experiment::new(sandy(), Way::FetchAdd, 1).task(Task::Stack)).contains("counter"));
     assert!(run(Experiment::new(sandy(), Way::Treiber, 1)).contains("Treiber"));
-    assert!(run(Experiment::new(sandy(), Way::Rings, 1)).contains("rings"));
+    for way in [Way::Rings, Way::Lcrq, Way::LcrqInGroups(micros(1))] {
+        assert!(run(Experiment::new(sandy(), way, 1)).contains("rings"));
+    }
+    let many = Experiment::new(Chip::xeon(255).unwrap(), Way::Lcrq, 255).task(Task::Queue);
+    assert!(run(many).contains("32 bits"));
     let none = Chip { write_buffers: 0, ..sandy() };
     assert!(run(Experiment::new(none, Scheme::Mcs, 1)).contains("streaming stores"));
 }
@@ -236,7 +244,8 @@ fn hyblock_hands_over_with_two_transfers_less_than_queue_locks() {
 /// T 5.3.2, 7.1.2: one RMR to read a request, one to write the response.
 #[test]
 fn a_request_takes_two_transfers_on_the_executing_side() {
-    for chip in [sandy(), Chip::xeon_phi(60).unwrap(), Chip::sockets(80, 8).unwrap()] {
+    let xeon = Chip { prefetcher: None, ..Chip::xeon(80).unwrap() };
+    for chip in [sandy(), Chip::xeon_phi(60).unwrap(), xeon] {
         let clients = chip.cores() - 1;
         let serving = |scheme| {
             let run = Experiment::new(chip.clone(), scheme, clients).time(micros(1000)).run();
@@ -246,10 +255,10 @@ fn a_request_takes_two_transfers_on_the_executing_side() {
             let sections = serving(scheme);
             near(sections.serving.remote(), 2.0, 0.1);
             // The value stays in the cache of the executing core.
-            assert!(sections.inside.remote() < 0.05, "{scheme}: {sections:?}");
+            assert!(sections.inside.remote() < 0.06, "{scheme}: {sections:?}");
         }
-        // A lock moves the value as well.
-        near(serving(Scheme::Mcs).inside.remote(), 1.0, 0.01);
+        // A lock moves the value as well: it is read, and then written.
+        near(serving(Scheme::Mcs).inside.remote(), 2.0, 0.01);
     }
 }
 
@@ -270,7 +279,7 @@ fn messages_leave_no_transfer_on_the_executing_side() {
 /// not waited for. A prefetcher alone fetches the requests, which have separate lines here, so one RMR is left.
 #[test]
 fn backoff_and_streaming_remove_transfers() {
-    let chip = fetching(Chip::sockets(80, 8).unwrap());
+    let chip = Chip::xeon(80).unwrap();
     let server = |section| measured(chip.clone(), Way::Section(section), 79);
     let base = server(slot_server());
     near(base.sections.serving.remote(), 1.0, 0.25);
@@ -284,7 +293,7 @@ fn backoff_and_streaming_remove_transfers() {
         assert!(run.rate() > 1.5 * base.rate(), "{better:?}: {} {}", run.rate(), base.rate());
     }
     // Streaming removes the response's RMR without a prefetcher.
-    let chip = Chip::sockets(80, 8).unwrap();
+    let chip = Chip { prefetcher: None, ..Chip::xeon(80).unwrap() };
     let run = measured(chip, Way::Section(slot_server().streaming(true)), 79);
     near(run.sections.serving.remote(), 1.0, 0.05);
 }
@@ -293,7 +302,7 @@ fn backoff_and_streaming_remove_transfers() {
 /// it, because some lines are at equal distances by chance.
 #[test]
 fn shuffled_lines_are_seldom_fetched_ahead() {
-    let chip = fetching(Chip::sockets(80, 8).unwrap());
+    let chip = Chip::xeon(80).unwrap();
     let server = |section| measured(chip.clone(), Way::Section(section), 79);
     let backoff = slot_server().backoff(Backoff::Fixed(400));
     let (in_order, shuffled) = (server(backoff), server(backoff.shuffled(true)));
@@ -320,7 +329,7 @@ fn a_combiner_with_more_operations_is_faster() {
     let gain = |scheme| {
         let [few, some, many] = [1, 16, 200].map(|max_ops| run(scheme, max_ops));
         near(few.sections.in_a_row(), 2.0, 0.1);
-        near(some.sections.in_a_row(), 17.0, 1.0);
+        near(some.sections.in_a_row(), 16.0, 1.5);
         assert!(few.rate() < some.rate() && some.rate() < many.rate());
         many.rate() / few.rate()
     };
@@ -332,7 +341,7 @@ fn a_combiner_with_more_operations_is_faster() {
 #[test]
 fn h_synch_keeps_to_a_group() {
     let run = |scheme| {
-        let run = Experiment::new(Chip::sockets(80, 8).unwrap(), scheme, 80).time(micros(1000));
+        let run = Experiment::new(Chip::xeon(80).unwrap(), scheme, 80).time(micros(1000));
         run.run().unwrap().rate()
     };
     assert!(run(Scheme::HSynch) > 1.3 * run(Scheme::CcSynch));

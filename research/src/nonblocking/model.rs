@@ -8,6 +8,8 @@ use mp_core::memory::{Word, interleavings};
 use mp_delegate::critical::objects::Full;
 
 use super::{
+    closing_ring::ClosingRing,
+    lcrq::RingList,
     ring::{HEAD, Ring},
     ring_queue::Rings,
     treiber_stack::{Nodes, USED},
@@ -218,5 +220,66 @@ fn values_go_out_as_they_came_in() {
         }
         // There is always room for the first value.
         assert_eq!((put.first(), taken), (Some(&1), put.clone()));
+    });
+}
+
+/// The ring has one entry, so values that come at the same time close it.
+#[test]
+fn a_closing_ring_loses_no_value() {
+    explore(4, || {
+        let (ring, words) = (ClosingRing::new(0, 0), zeros(ClosingRing::words(0)));
+        let put = move |words: &[Word]| {
+            (1..=2).filter(|&value| ring.put(words, value)).collect::<Vec<u32>>()
+        };
+        let take = move |words: &[Word]| (0..2).filter_map(|_| ring.take(words)).collect();
+        let [put, mut taken]: [Vec<u32>; 2] = both(&words, put, take);
+        taken.extend((0..3).map_while(|_| ring.take(&words)));
+        assert_eq!(taken, put);
+        assert!(!put.contains(&2) || put.contains(&1), "a closed ring was opened again");
+    });
+}
+
+fn ring_list(order: u32, rings: usize) -> (RingList, Arc<Vec<Word>>) {
+    let list = RingList::new(order, rings, 2);
+    let words = zeros(list.words());
+    (0..2).for_each(|seat| assert!(list.come(&words, seat)));
+    (list, words)
+}
+
+#[test]
+fn a_list_of_rings_has_what_was_put_into_it() {
+    explore(3, || {
+        let (list, words) = ring_list(1, 4);
+        let in_and_out = move |seat: usize| {
+            move |words: &[Word]| {
+                list.enqueue(words, seat, seat as u32, |_| ()).unwrap().unwrap();
+                list.dequeue(words, seat, |_| ()).unwrap().unwrap()
+            }
+        };
+        let mut taken = both(&words, in_and_out(0), in_and_out(1));
+        taken.sort_unstable();
+        assert_eq!((taken, list.dequeue(&words, 0, |_| ()).unwrap()), ([0, 1], None));
+    });
+}
+
+/// Rings have one entry, so there is a new ring for nearly each value, and rings are used again.
+#[test]
+fn values_go_through_a_list_of_rings_as_they_came_in() {
+    explore(3, || {
+        let (list, words) = ring_list(0, 3);
+        for value in 7..=8 {
+            list.enqueue(&words, 0, value, |_| ()).unwrap().unwrap();
+        }
+        assert_eq!(list.dequeue(&words, 0, |_| ()).unwrap(), Some(7));
+        let put = move |words: &[Word]| {
+            let put = |&value: &u32| list.enqueue(words, 0, value, |_| ()).unwrap().is_ok();
+            (1..=2).filter(put).collect::<Vec<u32>>()
+        };
+        let take = move |words: &[Word]| {
+            (0..2).filter_map(|_| list.dequeue(words, 1, |_| ()).unwrap()).collect()
+        };
+        let [put, mut taken]: [Vec<u32>; 2] = both(&words, put, take);
+        taken.extend((0..4).map_while(|_| list.dequeue(&words, 1, |_| ()).unwrap()));
+        assert_eq!(taken, [&[8], &put[..]].concat());
     });
 }

@@ -77,14 +77,14 @@ impl Parameters {
         self.flag_read + self.mpb_read(OWN)
     }
 
-    /// The time to set a flag in an MPB: C_mpb_put(1, d), and the software's cost.
+    /// The time to set a flag in an MPB: C_mpb_put(1, d).
     pub fn set_flag(&self, hops: u64) -> Time {
-        self.flag_set + self.put_from_mpb(1, hops)
+        self.put_from_mpb(1, hops)
     }
 
-    /// The time until a flag that is being set can be seen: L_mpb_put(1, d), and the software's cost.
+    /// The time until a flag that is being set can be seen: L_mpb_put(1, d).
     pub fn set_flag_latency(&self, hops: u64) -> Time {
-        self.flag_set + self.put_from_mpb_latency(1, hops)
+        self.put_from_mpb_latency(1, hops)
     }
 
     fn without_last_acknowledgment(&self, lines: u64, hops: u64, completion: Time) -> Time {

@@ -27,8 +27,8 @@ impl Parameters {
     }
 
     fn receive_chunk(&self, lines: u64) -> Time {
-        let set = self.flag_set + self.mpb_write_latency(OWN);
-        let reset = self.flag_set + self.mpb_write(OWN);
+        let set = self.mpb_write_latency(OWN);
+        let reset = self.mpb_write(OWN);
         self.get_to_mem(lines, OWN, NEAR_MEMORY) + 2 * (set + self.read_flag() + reset)
     }
 }

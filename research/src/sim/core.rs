@@ -56,6 +56,11 @@ impl Core {
         self.clock += time;
     }
 
+    /// Returns what accesses and the software cost on this machine.
+    pub fn costs(&self) -> &Parameters {
+        &self.costs
+    }
+
     /// Waits until `time`, unless it has passed.
     pub fn sleep_until(&mut self, time: Time) {
         self.clock = self.clock.max(time);
@@ -103,10 +108,15 @@ impl Core {
         self.clock = turn + hops * self.costs.hop;
     }
 
+    /// Waits for a turn at the port of an MPB. Returns when that is.
     async fn turn(&self, owner: usize, service: Time) -> Time {
-        let turn = self.engine.borrow_mut().take_port(owner, service);
-        self.reach(turn).await;
-        turn
+        self.engine.borrow_mut().take_port(owner, self.rank, service);
+        future::poll_fn(|_| match self.engine.borrow().is_queued(self.rank) {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        })
+        .await;
+        self.engine.borrow().now()
     }
 
     /// Waits for the interrupt controller, and for its work. Returns the instant at which that work began.
@@ -249,7 +259,7 @@ impl MpbAccess for Core {
         Ok(())
     }
 
-    /// A put of one line from the own MPB, as in section 4.3 (formula 4.7), and the software's cost.
+    /// A put of one line from the own MPB, as in section 4.3 (formula 4.7).
     async fn set_flag(&mut self, flag: Line, value: u64) -> Result<(), Misfit> {
         self.set_flag_with(flag, value, &[]).await
     }
@@ -264,7 +274,7 @@ impl MpbAccess for Core {
         self.check(flag, 1)?;
         check_payload(payload.len(), self.line_bytes)?;
         let (own, hops) = (self.own_hops(), self.hops(flag.rank));
-        self.clock += self.costs.flag_set + self.costs.mpb_put + self.costs.mpb_read(own);
+        self.clock += self.costs.mpb_put + self.costs.mpb_read(own);
         let line = [&value.to_le_bytes(), payload].concat();
         self.write_line(flag.rank, hops, flag.line, &line).await;
         Ok(())

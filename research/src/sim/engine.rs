@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::machine::Machine;
+use super::port::Turns;
 use mp_model::Time;
 
 /// The common state of all simulated cores.
@@ -13,7 +14,7 @@ pub(super) struct Engine {
     now: Time,
     /// The times at which cores go on. The number makes events of one instant happen in the order in which they were
     /// planned, so that a run is the same every time.
-    events: BinaryHeap<Reverse<(Time, u64, usize)>>,
+    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     planned: u64,
     buffers: Vec<Buffer>,
     /// The time at which the interrupt controller has finished its work.
@@ -21,9 +22,20 @@ pub(super) struct Engine {
     statuses: Vec<Status>,
 }
 
-/// The interrupt controller's state for one core.
+/// What goes on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The algorithm on a core.
+    Core(usize),
+    /// The queue at the port of this core's MPB.
+    Port(usize),
+}
+
+/// What a core waits for.
 #[derive(Default)]
 struct Status {
+    /// Whether its access waits for a turn at a port.
+    queued: bool,
     /// Interrupts that the core has not taken: their times of arrival, and their senders.
     sent: Vec<(Time, usize)>,
     /// Whether the core sleeps until an interrupt arrives.
@@ -33,8 +45,7 @@ struct Status {
 /// One core's MPB.
 struct Buffer {
     bytes: Vec<u8>,
-    /// The time at which its port has finished its work.
-    busy: Time,
+    turns: Turns,
     /// The flag that its owner polls while it sleeps.
     watch: Option<Watch>,
 }
@@ -63,7 +74,7 @@ impl Watch {
 impl Engine {
     pub(super) fn new(machine: Machine) -> Engine {
         let bytes = machine.lines * machine.line_bytes;
-        let buffer = || Buffer { bytes: vec![0; bytes], busy: Time::ZERO, watch: None };
+        let buffer = || Buffer { bytes: vec![0; bytes], turns: Turns::default(), watch: None };
         let buffers = (0..machine.cores()).map(|_| buffer()).collect();
         let statuses = (0..machine.cores()).map(|_| Status::default()).collect();
         Engine {
@@ -78,15 +89,29 @@ impl Engine {
     }
 
     pub(super) fn plan(&mut self, time: Time, core: usize) {
+        self.plan_event(time, Event::Core(core));
+    }
+
+    fn plan_event(&mut self, time: Time, event: Event) {
         self.planned += 1;
-        self.events.push(Reverse((time, self.planned, core)));
+        self.events.push(Reverse((time, self.planned, event)));
     }
 
     /// Goes on to the next event. Returns its core.
     pub(super) fn advance(&mut self) -> Option<usize> {
-        let Reverse((time, _, core)) = self.events.pop()?;
+        let Reverse((time, _, event)) = self.events.pop()?;
         self.now = time;
-        Some(core)
+        match event {
+            Event::Core(core) => Some(core),
+            Event::Port(owner) => {
+                let (core, next) = self.buffers[owner].turns.next(self.machine.port)?;
+                if let Some(next) = next {
+                    self.plan_event(next, event);
+                }
+                self.statuses[core].queued = false;
+                Some(core)
+            }
+        }
     }
 
     pub(super) fn now(&self) -> Time {
@@ -107,12 +132,22 @@ impl Engine {
         free
     }
 
-    /// Takes the port of an MPB at the current instant. Returns when the access gets its turn.
-    pub(super) fn take_port(&mut self, owner: usize, service: Time) -> Time {
-        let buffer = &mut self.buffers[owner];
-        let turn = buffer.busy.saturating_sub(self.machine.port.slack).max(self.now);
-        buffer.busy = buffer.busy.max(self.now) + service;
-        turn
+    /// Takes the port of an MPB at the current instant, or queues the core's access there.
+    pub(super) fn take_port(&mut self, owner: usize, core: usize, service: Time) {
+        let (port, now) = (self.machine.port, self.now);
+        if self.buffers[owner].turns.take(port, now, service) {
+            return;
+        }
+        self.statuses[core].queued = true;
+        let input = self.machine.input(core, owner);
+        if let Some(next) = self.buffers[owner].turns.wait(port, input, core, service) {
+            self.plan_event(next, Event::Port(owner));
+        }
+    }
+
+    /// Returns whether the core's access still waits for its turn at a port.
+    pub(super) fn is_queued(&self, core: usize) -> bool {
+        self.statuses[core].queued
     }
 
     pub(super) fn read(&self, owner: usize, line: usize, target: &mut [u8]) {

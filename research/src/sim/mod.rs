@@ -27,14 +27,15 @@
 //!
 //! **What costs time.** Reads and writes of lines by formulas 4.1–4.6, put and get by 4.7–4.12, with
 //! each core's own distances; one transaction at a time. An MPB's port serves one line after another
-//! ([`Port`]), which is what slows down many accesses to one MPB (section 4.1.3). The mesh and the
+//! ([`Port`]), and takes waiting accesses from the inputs of its router in turn, which is what slows
+//! down many accesses to one MPB, and some cores more than others (section 4.1.3). The mesh and the
 //! memory controllers do not: the thesis measured that they are no bottleneck. A put from memory that
 //! is in the core's cache reads for nothing (section 4.2). Waiting for a flag is looking at it again
 //! and again, so that up to a whole look passes until it is seen. Interrupts take a latency and
 //! accesses to the registers of one controller ([`InterruptCosts`], section 3.3.4).
 //!
-//! **What is simplified.** The port is fair; on the SCC, with more than 24 cores at one MPB, some
-//! cores were slowed down twice as much as others. Looks that see nothing do not burden the port.
+//! **What is simplified.** Accesses wait at the MPB alone; routers farther away have room for all
+//! packets. Looks that see nothing do not burden the port.
 //! A core takes an interrupt where its algorithm asks or waits for one, not in the middle of a put.
 
 mod cache;
@@ -43,6 +44,7 @@ mod engine;
 mod interrupts;
 mod machine;
 mod misfit;
+mod port;
 
 use std::cell::RefCell;
 use std::future::Future;

@@ -229,58 +229,6 @@ fn foreign_futures_and_machines_are_errors() {
     assert_eq!(short.unwrap_err(), MachineError::LineTooShort { line_bytes: 4 }.into());
 }
 
-/// Returns the mean time of one of many operations that cores 0 to n − 1 execute at the same time, relative to the
-/// formula.
-fn slowdown(
-    cores: usize,
-    operation: impl AsyncFn(&mut Core),
-    formula: impl Fn(u64, u64) -> Time,
-) -> f64 {
-    const TIMES: u64 = 20;
-    let scc = Machine::scc();
-    let run = run(scc.clone(), async |core| {
-        if core.rank() < cores {
-            // The cores do not run in step, which real cores don't either.
-            core.spend(Time::from_picos(core.rank() as u64 * 17_333));
-            for _ in 0..TIMES {
-                operation(core).await;
-            }
-            core.now() - Time::from_picos(core.rank() as u64 * 17_333)
-        } else {
-            Time::ZERO
-        }
-    })
-    .unwrap();
-    let ratio = |core: usize| {
-        let free = TIMES * formula(scc.hops(core, 0), scc.memory_hops(core));
-        run.outputs[core].as_nanos() / free.as_nanos()
-    };
-    (0..cores).map(ratio).sum::<f64>() / cores as f64
-}
-
-fn slowdown_of_gets(cores: usize) -> f64 {
-    let get = async |core: &mut Core| core.get_own(at(0, 0), 128, 128).await.unwrap();
-    slowdown(cores, get, |hops, _| COSTS.get_to_mpb(128, hops))
-}
-
-fn slowdown_of_puts(cores: usize) -> f64 {
-    let put = async |core: &mut Core| core.put_own(200, 1, at(0, core.rank())).await.unwrap();
-    slowdown(cores, put, |hops, _| COSTS.put_from_mpb(1, hops))
-}
-
-#[test]
-fn figure_4_3_contention_begins_past_24_cores() {
-    for slowdown in [slowdown_of_gets, slowdown_of_puts] {
-        for cores in [1, 2, 12, 20, 24] {
-            let slowdown = slowdown(cores);
-            assert!((1.0..1.01).contains(&slowdown), "{cores} cores: {slowdown}");
-        }
-        let (some, more, all) = (slowdown(30), slowdown(36), slowdown(48));
-        assert!(1.1 < some && some < more && more < all, "{some}, {more}, {all}");
-        assert!((1.6..2.2).contains(&all), "{all}");
-    }
-}
-
 #[test]
 fn without_ports_there_is_no_contention() {
     let machine = Machine { port: Port::UNLIMITED, ..Machine::scc() };

@@ -3,8 +3,10 @@
 
 mod against_equations;
 mod against_runs;
+mod limits;
 #[path = "../../../mp-model/src/cla/tests/machines.rs"]
 mod machines;
+mod on_lines;
 mod schedules;
 mod shapes;
 mod statements;

@@ -1,0 +1,147 @@
+//! Curves and points as SVG.
+
+use plotters::prelude::*;
+
+use super::{Entry, Result};
+
+/// Colours that people with any kind of colour vision tell apart (Okabe and Ito).
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(0, 158, 115),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 0, 0),
+    RGBColor(204, 121, 167),
+    RGBColor(213, 94, 0),
+    RGBColor(86, 180, 233),
+];
+
+/// A picture: series over a common axis.
+#[derive(Clone, Debug, Default)]
+pub struct Plot {
+    /// What tells this plot from others of the figure: `a`. Empty if there is only one.
+    pub part: &'static str,
+    /// The heading.
+    pub caption: String,
+    /// The meaning of the horizontal axis.
+    pub across: &'static str,
+    /// The unit of the values.
+    pub unit: &'static str,
+    /// Whether the horizontal axis is logarithmic.
+    pub logarithmic: bool,
+    /// Up to seven names. Series of the same name have the same colour.
+    pub series: Vec<Series>,
+}
+
+/// A curve, or a set of points.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// The name in the legend.
+    pub name: String,
+    /// Whether each point is a circle. Otherwise a line joins them.
+    pub dots: bool,
+    /// Places and values.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Series {
+    /// Returns a line through these points.
+    pub fn line(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
+        Series { name: name.into(), dots: false, points: points.into_iter().collect() }
+    }
+
+    /// Returns a circle for each point.
+    pub fn dots(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
+        Series { dots: true, ..Series::line(name, points) }
+    }
+}
+
+impl Plot {
+    /// Returns the name of the picture's file.
+    pub fn file(&self, entry: &Entry) -> String {
+        format!("{}{}.svg", entry.name(), self.part)
+    }
+
+    /// Returns the picture.
+    ///
+    /// # Errors
+    /// If it cannot be drawn.
+    pub fn svg(&self, entry: &Entry) -> Result<String> {
+        let x = |at: f64| if self.logarithmic { at.log2() } else { at };
+        let place = |x: f64| if self.logarithmic { x.exp2().round() } else { x };
+        let points = || self.series.iter().flat_map(|series| series.points.iter().copied());
+        let left = if self.logarithmic {
+            points().map(|(at, _)| x(at)).fold(f64::MAX, f64::min)
+        } else {
+            0.0
+        };
+        let right = points().map(|(at, _)| x(at)).fold(left, f64::max);
+        let top = points().map(|(_, value)| value).fold(0.0, f64::max);
+        let mut names: Vec<&str> = Vec::new();
+        for series in &self.series {
+            if !names.contains(&series.name.as_str()) {
+                names.push(&series.name);
+            }
+        }
+        let mut text = String::new();
+        let area = SVGBackend::with_string(&mut text, (860, 480)).into_drawing_area();
+        area.fill(&WHITE)?;
+        // The legend has its own place beside the curves.
+        let (drawing, legend) = area.split_horizontally(680);
+        let mut chart = ChartBuilder::on(&drawing)
+            .caption(format!("{}{}: {}", entry.id, self.part, self.caption), ("sans-serif", 18))
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(64)
+            .build_cartesian_2d(left..right + 0.02 * (right - left), 0.0..1.05 * top)?;
+        chart
+            .configure_mesh()
+            .x_desc(self.across)
+            .y_desc(self.unit)
+            .x_label_formatter(&|&x| place(x).to_string())
+            .y_label_formatter(&|y| y.to_string())
+            .draw()?;
+        for series in &self.series {
+            let colour = COLOURS
+                [names.iter().position(|name| *name == series.name).unwrap_or(0) % COLOURS.len()];
+            let points = series.points.iter().map(|&(at, value)| (x(at), value));
+            if series.dots {
+                chart.draw_series(
+                    points.map(|point| Circle::new(point, 3, colour.stroke_width(1))),
+                )?;
+            } else {
+                chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
+            }
+        }
+        for (place, (name, colour)) in names.iter().zip(COLOURS).enumerate() {
+            let y = 48 + 22 * place as i32;
+            legend.draw(&Rectangle::new([(0, y - 2), (18, y + 2)], colour.filled()))?;
+            legend.draw(&Text::new((*name).to_owned(), (24, y - 7), ("sans-serif", 13)))?;
+        }
+        area.present()?;
+        drop((chart, drawing, legend, area));
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_dots_are_drawn() {
+        let entry = Entry { id: "Paper 1", make: || Ok(super::super::Figure::default()) };
+        let points = [(1.0, 2.0), (4.0, 3.0)];
+        let series = vec![Series::line("both", points), Series::dots("both", points)];
+        let plot = Plot { part: "a", caption: "It <rises>".to_owned(), series, ..Plot::default() };
+        for logarithmic in [false, true] {
+            let svg = Plot { logarithmic, ..plot.clone() }.svg(&entry).unwrap();
+            assert!(svg.contains("Paper 1a: It &lt;rises&gt;") && svg.contains("</svg>"), "{svg}");
+            assert_eq!(
+                (svg.matches("<circle").count(), svg.matches("\nboth\n").count()),
+                (2, 1),
+                "{svg}"
+            );
+        }
+        assert_eq!(plot.file(&entry), "paper-1a.svg");
+    }
+}
