@@ -1,7 +1,7 @@
 //! Cores with several hardware threads, in virtual time, and programs that pass messages through channels on them.
 //!
-//! A thread that works asks for its core's issue in a part u of the cycles, at random. The core serves one of those that
-//! ask. So each of n threads that work on a core has the speed
+//! A thread that works asks for its core's issue in a part u of the cycles, at random. The core serves one of those
+//! that ask. So each of n threads that work on a core has the speed
 //!
 //! ```text
 //! (1 − (1 − u)ⁿ) / (n·u)

@@ -97,7 +97,13 @@ impl<'a> Run<'a> {
 
     /// Lets all threads go until each works or waits, and then time until one has done its work.
     fn go_on(&mut self) -> Result<(), Stuck> {
-        while (0..self.work.len()).fold(false, |any, thread| self.advance(thread) || any) {}
+        let mut any = true;
+        while any {
+            any = false;
+            for thread in 0..self.work.len() {
+                any |= self.advance(thread);
+            }
+        }
         let speeds: Vec<f64> =
             self.working.iter().map(|&working| self.sharing.speed(working.max(1))).collect();
         let speed = |run: &Self, thread| speeds[run.core(thread)];

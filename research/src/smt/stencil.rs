@@ -1,4 +1,4 @@
-//! The five-point stencil: workers exchange the border rows of their parts of a matrix (Buono et al., V.B, algorithm 1).
+//! The five-point stencil: workers exchange border rows of their parts of a matrix (Buono et al., V.B, algorithm 1).
 
 use super::{ChannelId, Micros, Program, Sharing, Step, Stuck, run};
 

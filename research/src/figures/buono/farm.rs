@@ -31,20 +31,24 @@ fn most_specialized(per_core: usize) -> usize {
 fn curve(
     workers: impl Iterator<Item = usize>,
     version: impl Fn(usize) -> Version,
-) -> Result<Vec<(f64, Micros)>> {
+) -> Result<Times> {
     workers.map(|workers| Ok((workers as f64, time(workers, 1, version(workers))?))).collect()
 }
 
-fn plot(caption: &str, series: &[(&str, &[(f64, f64)], &[(f64, f64)])]) -> Plot {
-    let both = |&(name, line, dots): &(&str, &[(f64, f64)], &[(f64, f64)])| {
-        [Series::line(name, line.iter().copied()), Series::dots(name, dots.iter().copied())]
-    };
+/// Times by number of workers.
+type Times = Vec<(f64, Micros)>;
+
+/// A version: its name, its times here, and the paper's.
+type Curve = (&'static str, Times, Times);
+
+fn plot(caption: &str, curves: impl IntoIterator<Item = Curve>) -> Plot {
+    let both = |(name, line, dots): Curve| [Series::line(name, line), Series::dots(name, dots)];
     Plot {
         caption: caption.to_owned(),
         across: WORKERS,
         unit: "µs between two images",
         logarithmic: true,
-        series: series.iter().flat_map(both).collect(),
+        series: curves.into_iter().flat_map(both).collect(),
         ..Plot::default()
     }
 }
@@ -66,9 +70,6 @@ pub(super) fn table_1() -> Result<Figure> {
         .map(|&(_, version)| curve(1..=58, |_| version))
         .collect::<Result<Vec<_>>>()?;
     let at = |version: usize, workers: usize| curves[version][workers - 1].1;
-    let dots: Vec<Vec<(f64, f64)>> = (0..3)
-        .map(|version| PUBLISHED.map(|(n, times)| (n as f64, times[version])).to_vec())
-        .collect();
     let mut checks = Vec::new();
     // Row 1 is given.
     for (workers, times) in &PUBLISHED[1..] {
@@ -118,14 +119,16 @@ pub(super) fn table_1() -> Result<Figure> {
         format!("KT-W, 8 workers: {degree_1:.0} µs with degree 1, {:.0} with 2", at(2, 8)),
         degree_1 > 1.04 * at(2, 8),
     ));
-    let series: Vec<_> =
-        (0..3).map(|v| (VERSIONS[v].0, curves[v].as_slice(), dots[v].as_slice())).collect();
+    let series = curves.into_iter().enumerate().map(|(version, curve)| {
+        let dots = PUBLISHED.map(|(n, times)| (n as f64, times[version]));
+        (VERSIONS[version].0, curve, dots.to_vec())
+    });
     Ok(Figure {
         title: "service time of the task farm, with figure 4".to_owned(),
-        about: "Images of 1000 × 1000 pixels. Emitter and collector have a core each, and each worker has one. Dots are \
-                the paper's."
+        about: "Images of 1000 × 1000 pixels. Emitter and collector have a core each, and each worker has one. Dots \
+                are the paper's."
             .to_owned(),
-        plots: vec![plot("communication threads beside workers", &series)],
+        plots: vec![plot("communication threads beside workers", series)],
         checks,
     })
 }
@@ -140,7 +143,7 @@ struct Point {
     check: Check,
 }
 
-/// Returns the points of a version: how many workers are on a core, how many there are, the published time, and a limit.
+/// Returns the points of a version. A row has the workers on a core, all workers, the published time, and a limit.
 fn points(
     name: &str,
     version: impl Fn(usize) -> Version,
@@ -248,10 +251,10 @@ pub(super) fn table_2() -> Result<Figure> {
             (10..=11).contains(&keeps_up),
         ),
     ];
-    let dots = |points: &[Point]| -> Vec<_> {
+    let dots = |points: &[Point]| -> Times {
         points.iter().map(|point| (point.workers as f64, point.published)).collect()
     };
-    let line = |mut line: Vec<(f64, f64)>, points: &[Point]| {
+    let line = |mut line: Times, points: &[Point]| {
         let last = line.len();
         let further = points.iter().filter(|point| point.workers > last);
         line.extend(further.map(|point| (point.workers as f64, point.ours)));
@@ -262,17 +265,16 @@ pub(super) fn table_2() -> Result<Figure> {
         ("KT-specialized", line(specials, &special), dots(&special)),
         ("KT-generalized", line(generals, &general), dots(&general)),
     ];
-    let series: Vec<_> = series.iter().map(|(n, a, b)| (*n, a.as_slice(), b.as_slice())).collect();
     let points = shared.into_iter().chain(special).chain(general);
     Ok(Figure {
         title: "communication threads for the emitter, with figure 5".to_owned(),
         about: "The numbers of communication threads are the paper's: ⌈n/12⌉ for the emitter and one for 10 workers \
                 (specialized), or one per core (generalized). With several workers per core, as many communication \
                 threads share a core of their own. Specialized farms have as many workers as then fit on 60 cores. In \
-                the paper, workers disturb each other more, the more there are: with 58, Sh-Mem needs 5% more than 1/58 \
-                of the time of one. Here they do not. Dots are the paper's."
+                the paper, workers disturb each other more, the more there are: with 58, Sh-Mem needs 5% more than \
+                1/58 of the time of one. Here they do not. Dots are the paper's."
             .to_owned(),
-        plots: vec![plot("policies of communication threads", &series)],
+        plots: vec![plot("policies of communication threads", series)],
         checks: points.map(|point| point.check).chain(statements).collect(),
     })
 }

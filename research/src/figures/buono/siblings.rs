@@ -5,8 +5,8 @@ use super::stencil::{BANDWIDTH, LARGE, Matrix, SMALL};
 use crate::figures::{Check, Figure, Plot, Result, Series};
 use crate::smt::stencil::Version;
 
-/// Returns what part of the time is saved with so many cores, in percent: by communication threads, and by twice as many
-/// workers.
+/// Returns what part of the time is saved with so many cores, in percent: by communication threads, and by twice as
+/// many workers.
 fn gains(matrix: Matrix, cores: usize) -> Result<(f64, f64)> {
     let without = matrix.time(cores, cores, Version::NoKt)?;
     let gain = |time: f64| 100.0 * (1.0 - time / without);

@@ -189,11 +189,10 @@ pub(super) fn table_3() -> Result<Figure> {
     Ok(Figure {
         title: "stencil on 1080 × 1080 elements, with figure 6".to_owned(),
         about: "100 iterations. Workers of one core are not neighbours. The communication threads of SKT are on the \
-                hardware threads that workers leave, and fetch and write both rows from other cores; the paper does not \
-                say how many there are, so the best number is taken. Scalabilities follow from the times. In \
-                the paper, three or four threads of a core that wait for each other slow it down, and with communication \
-                threads among four nearly stop it. Dots are the \
-                paper's."
+                hardware threads that workers leave, and fetch and write both rows from other cores; the paper does \
+                not say how many there are, so the best number is taken. Scalabilities follow from the times. In the \
+                paper, three or four threads of a core that wait for each other slow it down, and with communication \
+                threads among four nearly stop it. Dots are the paper's."
             .to_owned(),
         plots: vec![plot("five-point stencil, 1080 × 1080", "ms", series)],
         checks,
@@ -221,11 +220,11 @@ pub(super) fn table_4() -> Result<Figure> {
     ));
     Ok(Figure {
         title: "stencil on 8640 × 8640 elements, with figure 7".to_owned(),
-        about: "As before. From 16 workers on, the table prints ten times the seconds that its scalabilities mean (58.6 s / \
-                15.9 is 3.69 s, where it says 36.9), so a tenth is compared. With many workers, the paper's \
-                machine is at the end of its memory's bandwidth: 100 iterations read two values and write one for each \
-                element, which is 179 GB, and in 1.31 s 137 GB/s. More threads take longer there. Nothing stands for this \
-                here."
+        about: "As before. From 16 workers on, the table prints ten times the seconds that its scalabilities mean \
+                (58.6 s / 15.9 is 3.69 s, where it says 36.9), so a tenth is compared. With many workers, the paper's \
+                machine is at the end of its memory's bandwidth: 100 iterations read two values and write one for \
+                each element, which is 179 GB, and in 1.31 s 137 GB/s. More threads take longer there. Nothing stands \
+                for this here."
             .to_owned(),
         plots: vec![plot("five-point stencil, 8640 × 8640", "s", series)],
         checks,
