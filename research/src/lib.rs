@@ -12,6 +12,7 @@
 //! | [`cla`] | cache-line-aware design: programs in virtual time, the printed equations, and baselines | Ramos and Hoefler |
 //! | [`coherent`] | cache-coherent memory in virtual time, access by access | thesis, chapter 6; Ramos and Hoefler, section 2.3 |
 //! | `critical` | the library's critical sections on simulated machines | thesis, chapters 6 and 7 |
+//! | [`smt`] | cores with several hardware threads in virtual time, and programs with communication threads on them | Buono et al., section V |
 //! | [`nonblocking`] | lock-free structures, as rivals of critical sections | Treiber; Morrison and Afek |
 #![forbid(unsafe_code)]
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
@@ -29,4 +30,5 @@ pub mod scc;
 #[cfg(not(loom))]
 pub mod served;
 pub mod sim;
+pub mod smt;
 pub mod two_sided;
