@@ -34,7 +34,7 @@ pub fn write(folder: &Path, names: &[String]) -> Result<Vec<String>> {
             eprintln!("{}", entry.id);
             let figure = (entry.make)()?;
             for plot in &figure.plots {
-                fs::write(folder.join(plot.file(entry)), plot.svg(entry)?)?;
+                fs::write(folder.join(plot.file(&entry.name())), plot.svg(entry.id)?)?;
             }
             text += &section(entry, &figure);
             let failed = figure.checks.iter().filter_map(Check::failure);
@@ -76,7 +76,7 @@ fn old_section<'a>(page: &'a str, entry: &Entry) -> Option<&'a str> {
 fn section(entry: &Entry, figure: &Figure) -> String {
     let mut text = format!("{}{}\n\n{}\n", heading(entry), figure.title, figure.about);
     for plot in &figure.plots {
-        text += &format!("\n![{}]({})\n", plot.caption, plot.file(entry));
+        text += &format!("\n![{}]({})\n", plot.caption, plot.file(&entry.name()));
     }
     if !figure.checks.is_empty() {
         text += "\n| the paper | published | here | deviation |\n|---|---|---|---|\n";

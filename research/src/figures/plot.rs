@@ -1,8 +1,8 @@
 //! Curves and points as SVG.
 
-use plotters::prelude::*;
+use std::error::Error;
 
-use super::{Entry, Result};
+use plotters::prelude::*;
 
 /// Colours that people with any kind of colour vision tell apart (Okabe and Ito).
 const COLOURS: [RGBColor; 7] = [
@@ -56,16 +56,16 @@ impl Series {
 }
 
 impl Plot {
-    /// Returns the name of the picture's file.
-    pub fn file(&self, entry: &Entry) -> String {
-        format!("{}{}.svg", entry.name(), self.part)
+    /// Returns the name of the picture's file, for a figure of this [name](super::Entry::name).
+    pub fn file(&self, figure: &str) -> String {
+        format!("{figure}{}.svg", self.part)
     }
 
-    /// Returns the picture.
+    /// Returns the picture, for the figure with this [id](super::Entry::id).
     ///
     /// # Errors
     /// If it cannot be drawn.
-    pub fn svg(&self, entry: &Entry) -> Result<String> {
+    pub fn svg(&self, id: &str) -> Result<String, Box<dyn Error>> {
         let x = |at: f64| if self.logarithmic { at.log2() } else { at };
         let place = |x: f64| if self.logarithmic { x.exp2().round() } else { x };
         let points = || self.series.iter().flat_map(|series| series.points.iter().copied());
@@ -88,7 +88,7 @@ impl Plot {
         // The legend has its own place beside the curves.
         let (drawing, legend) = area.split_horizontally(680);
         let mut chart = ChartBuilder::on(&drawing)
-            .caption(format!("{}{}: {}", entry.id, self.part, self.caption), ("sans-serif", 18))
+            .caption(format!("{}{}: {}", id, self.part, self.caption), ("sans-serif", 18))
             .margin(12)
             .x_label_area_size(44)
             .y_label_area_size(64)
@@ -129,12 +129,11 @@ mod tests {
 
     #[test]
     fn lines_and_dots_are_drawn() {
-        let entry = Entry { id: "Paper 1", make: || Ok(super::super::Figure::default()) };
         let points = [(1.0, 2.0), (4.0, 3.0)];
         let series = vec![Series::line("both", points), Series::dots("both", points)];
         let plot = Plot { part: "a", caption: "It <rises>".to_owned(), series, ..Plot::default() };
         for logarithmic in [false, true] {
-            let svg = Plot { logarithmic, ..plot.clone() }.svg(&entry).unwrap();
+            let svg = Plot { logarithmic, ..plot.clone() }.svg("Paper 1").unwrap();
             assert!(svg.contains("Paper 1a: It &lt;rises&gt;") && svg.contains("</svg>"), "{svg}");
             assert_eq!(
                 (svg.matches("<circle").count(), svg.matches("\nboth\n").count()),
@@ -142,6 +141,6 @@ mod tests {
                 "{svg}"
             );
         }
-        assert_eq!(plot.file(&entry), "paper-1a.svg");
+        assert_eq!(plot.file("paper-1"), "paper-1a.svg");
     }
 }

@@ -1,6 +1,6 @@
 //! The task farm: tables I and II, figures 4 and 5.
 
-use super::{COPY, CORES, SH_MEM, limited, sharing};
+use super::given::{COPY, CORES, SH_MEM, limited, sharing};
 use crate::figures::{Check, Figure, Plot, Result, Series};
 use crate::smt::Micros;
 use crate::smt::farm::{Farm, Version};

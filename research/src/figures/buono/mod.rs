@@ -2,11 +2,11 @@
 //! Message-Passing on Multicore Architectures using Hardware Multi-Threading*.
 
 mod farm;
+mod given;
 mod siblings;
 mod stencil;
 
-use super::{Check, Entry, Group};
-use crate::smt::{Micros, Sharing};
+use super::{Entry, Group};
 
 /// The figures of this paper.
 pub const GROUP: Group = Group {
@@ -32,26 +32,6 @@ pub const GROUP: Group = Group {
         Entry { id: "Buono 8", make: siblings::figure_8 },
     ],
 };
-
-/// Table I, row 1.
-const SH_MEM: Micros = 13_614.0;
-const NO_KT: Micros = 14_789.0;
-const KT_W: Micros = 14_022.0;
-
-/// The copy of an image.
-const COPY: Micros = NO_KT - SH_MEM;
-
-const CORES: usize = 60;
-
-/// Returns how threads share a core, by table I, row 1.
-fn sharing() -> Sharing {
-    Sharing::fitted(SH_MEM, COPY, KT_W)
-}
-
-/// Returns a check with a limit, if there is one.
-fn limited(check: Check, limit: &'static str) -> Check {
-    if limit.is_empty() { check } else { check.limit(limit) }
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! What a second thread on each core is best used for: figure 8.
 
-use super::limited;
+use super::given::limited;
 use super::stencil::{BANDWIDTH, LARGE, Matrix, SMALL};
 use crate::figures::{Check, Figure, Plot, Result, Series};
 use crate::smt::stencil::Version;

@@ -2,7 +2,7 @@
 
 use mp_model::cla::Parameters;
 
-use super::{CORES, limited, sharing};
+use super::given::{CORES, limited, sharing};
 use crate::figures::{Check, Figure, Plot, Result, Series};
 use crate::smt::Micros;
 use crate::smt::stencil::{Stencil, Version};

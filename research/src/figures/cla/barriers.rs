@@ -3,7 +3,7 @@
 use mp_model::cla::barrier::{Exchange, best_mixed_ways, best_ways};
 use mp_model::cla::{Barrier, Machine};
 
-use super::{
+use super::curve::{
     Curve, PHI, RANKS, SANDY, chosen_barrier, greatest, least, mean, phi, sandy, where_true,
 };
 use crate::cla::baselines;

@@ -3,7 +3,7 @@
 use mp_model::cla::{Machine, Pattern, Tree, best_barrier, best_tree};
 
 use super::barriers::SOFTWARE;
-use super::{Curve, PHI, RANKS, SANDY, greatest, phi, sandy, where_true};
+use super::curve::{Curve, PHI, RANKS, SANDY, greatest, phi, sandy, where_true};
 use crate::cla::{baselines, patterns};
 use crate::figures::{Check, Figure, Plot, Result, Series};
 

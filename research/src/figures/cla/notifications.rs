@@ -2,7 +2,7 @@
 
 use mp_model::cla::{Machine, Parameters, Pattern, best_tree};
 
-use super::{Curve, PHI, RANKS, SANDY, greatest, phi, sandy, where_true};
+use super::curve::{Curve, PHI, RANKS, SANDY, greatest, phi, sandy, where_true};
 use crate::cla::patterns::{self, Flags};
 use crate::figures::{Check, Figure, Plot, Result, Series};
 

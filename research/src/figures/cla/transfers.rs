@@ -2,7 +2,7 @@
 
 use mp_model::cla::{Line, Machine, Parameters, Placement, Program};
 
-use super::here;
+use super::curve::here;
 use crate::cla::directory::Ring;
 use crate::cla::equations;
 use crate::figures::{Check, Figure, Plot, Result, Series};

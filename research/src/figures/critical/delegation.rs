@@ -1,8 +1,10 @@
 //! Servers and combiners (section 6.2.3).
 
 use super::curve::{Curve, latency, rate, series};
+use super::experiments::{
+    CLIENTS, INCREMENTS, MOPS, NANOS, ON_TILES, combiner, everywhere, on_tiles, slots,
+};
 use super::locks::LOCKS;
-use super::{CLIENTS, INCREMENTS, MOPS, NANOS, ON_TILES, combiner, everywhere, on_tiles, slots};
 use crate::critical::{Measured, Task};
 use crate::figures::{Check, Figure, Plot, Result};
 use mp_delegate::critical::{Scheme, Section};

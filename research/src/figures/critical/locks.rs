@@ -1,7 +1,7 @@
 //! Classic locks (section 6.2.3).
 
 use super::curve::{Curve, latency, rate, series};
-use super::{CLIENTS, INCREMENTS, MOPS, NANOS, ON_TILES, everywhere, on_tiles};
+use super::experiments::{CLIENTS, INCREMENTS, MOPS, NANOS, ON_TILES, everywhere, on_tiles};
 use crate::critical::Task;
 use crate::figures::{Check, Figure, Plot, Result};
 use mp_delegate::critical::Scheme;

@@ -2,6 +2,7 @@
 
 mod curve;
 mod delegation;
+mod experiments;
 mod locks;
 mod objects;
 mod optimizations;
@@ -9,10 +10,7 @@ mod structures;
 mod turning_points;
 mod x86;
 
-use super::{Check, Entry, Group};
-use crate::critical::{Chip, Experiment, Task, Way};
-use mp_delegate::critical::{Scheme, Section};
-use mp_model::Time;
+use super::{Entry, Group};
 
 /// The figures of these chapters.
 pub const GROUP: Group = Group {
@@ -42,41 +40,6 @@ pub const GROUP: Group = Group {
         Entry { id: "Guide 8", make: turning_points::turning_points },
     ],
 };
-
-const MOPS: &str = "Mops/s";
-const NANOS: &str = "ns";
-const CLIENTS: &str = "threads that ask for operations";
-const INCREMENTS: &str = "increments in the critical section";
-
-/// The most operations of a combiner (T 6.2.2).
-const MAX_OPS: usize = 200;
-/// Up to 50 empty iterations at 1.2 GHz (T 6.2.2).
-const PAUSE: Time = Time::from_nanos(42);
-const ON_TILES: [usize; 16] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 35];
-
-/// Returns an experiment on the TILE-Gx.
-fn on_tiles(way: impl Into<Way>, clients: usize, task: Task) -> super::Result<Experiment> {
-    let experiment = Experiment::new(Chip::tiles(36)?, way, clients).task(task).between(PAUSE);
-    Ok(experiment.time(Time::from_nanos(300_000)))
-}
-
-/// Returns SHM-SERVER, and srv-base of chapter 7: the slot server with a line for each client.
-fn slots() -> Section {
-    Section::new(Scheme::SlotServer).in_flight(1)
-}
-
-fn combiner(scheme: Scheme) -> Section {
-    Section::new(scheme).max_ops(MAX_OPS)
-}
-
-/// Returns the check of a statement, and says where it does not hold if there are such places.
-fn everywhere(quote: &str, all: &str, exceptions: &[String]) -> Check {
-    let ours = match exceptions {
-        [] => all.to_owned(),
-        some => format!("not with {}", some.join(", ")),
-    };
-    Check::statement(quote, ours, exceptions.is_empty())
-}
 
 #[cfg(test)]
 mod tests {

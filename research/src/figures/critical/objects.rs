@@ -1,7 +1,7 @@
 //! Queues and stacks on the TILE-Gx (section 6.2.4).
 
 use super::curve::{Curve, rate, series};
-use super::{CLIENTS, MOPS, ON_TILES, combiner, everywhere, on_tiles, slots};
+use super::experiments::{CLIENTS, MOPS, ON_TILES, combiner, everywhere, on_tiles, slots};
 use crate::critical::{Task, Way};
 use crate::figures::{Check, Figure, Plot, Result};
 use mp_delegate::critical::{Scheme, Section};

@@ -1,8 +1,8 @@
 //! Backoff and streaming stores (section 7.2.2).
 
 use super::curve::{Curve, latency, rate, series};
+use super::experiments::{CLIENTS, INCREMENTS, MOPS, NANOS, everywhere, slots};
 use super::x86::{OPTERON, X86, XEON, backoff};
-use super::{CLIENTS, INCREMENTS, MOPS, NANOS, everywhere, slots};
 use crate::critical::Task;
 use crate::figures::{Check, Figure, Plot, Result};
 

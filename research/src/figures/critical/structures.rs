@@ -1,9 +1,9 @@
 //! Concurrent objects on x86 (section 7.2.3).
 
 use super::curve::{Curve, rate, series};
+use super::experiments::{CLIENTS, MOPS, combiner};
 use super::optimizations::ahead;
 use super::x86::{OPTERON, X86, XEON};
-use super::{CLIENTS, MOPS, combiner};
 use crate::critical::{Measured, Task, Way};
 use crate::figures::{Check, Figure, Plot, Result};
 use mp_delegate::critical::Scheme;

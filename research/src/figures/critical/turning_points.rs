@@ -1,6 +1,6 @@
 //! From how many clients on delegation beats locks, which the guide tells (page 8).
 
-use super::{combiner, slots};
+use super::experiments::{combiner, slots};
 use crate::critical::{Chip, Experiment, Task, Time, Way};
 use crate::figures::{Check, Figure, Result};
 use mp_delegate::critical::{Scheme, Section};

@@ -1,7 +1,7 @@
 //! The two machines of chapter 7.
 
 use super::curve::Curve;
-use super::slots;
+use super::experiments::slots;
 use crate::critical::{Chip, Experiment, Task, Way};
 use crate::figures::Result;
 use mp_delegate::critical::{Backoff, Section};

@@ -1,6 +1,6 @@
 //! Asynchronous OC-Bcast, simulated (section 3.3.4).
 
-use super::{oc_bcast, scc};
+use super::machine::{oc_bcast, scc};
 use crate::experiments;
 use crate::figures::{Check, Figure, Plot, Result, Series};
 use crate::scc::Parameters;

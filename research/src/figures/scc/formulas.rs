@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{DEGREES, LINES, name, oc_bcast};
+use super::machine::{DEGREES, LINES, name, oc_bcast};
 use crate::experiments::Algorithm;
 use crate::figures::{Check, Figure, Plot, Result, Series};
 use crate::scc::{CHUNK_LINES, CORES, Parameters};

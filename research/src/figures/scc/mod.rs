@@ -5,14 +5,11 @@
 mod asynchronous;
 mod formulas;
 mod hardware;
+mod machine;
 mod scale;
 mod synchronous;
 
 use super::{Entry, Group};
-use crate::experiments::{Algorithm, scc_with_rcce};
-use crate::scc::Parameters;
-use crate::sim::{InterruptCosts, Machine};
-use mp_collectives::broadcast::Options;
 
 /// The figures of these chapters.
 pub const GROUP: Group = Group {
@@ -38,35 +35,3 @@ pub const GROUP: Group = Group {
         Entry { id: "Thesis 4.3.2", make: scale::many_cores },
     ],
 };
-
-/// The degrees that the thesis shows: the least with any parallelism, the least with a depth of two, and one with all
-/// ranks as children of the root (section 3.3.1).
-const DEGREES: [usize; 3] = [2, 7, 47];
-
-const LINES: &str = "message size (cache lines)";
-
-/// Returns the SCC with the fitted costs of software.
-fn scc() -> Machine {
-    let interrupts = InterruptCosts::FITTED;
-    Machine { costs: Parameters::FITTED, interrupts, ..Machine::scc() }
-}
-
-fn oc_bcast(degree: usize) -> Algorithm {
-    Algorithm::OcBcast(Options::scc(degree))
-}
-
-/// Returns the SCC as an algorithm needs it.
-fn machine(algorithm: Algorithm) -> Machine {
-    match algorithm {
-        Algorithm::OcBcast(_) => scc(),
-        Algorithm::Binomial | Algorithm::ScatterAllgather => scc_with_rcce(scc()),
-    }
-}
-
-fn name(algorithm: Algorithm) -> String {
-    match algorithm {
-        Algorithm::OcBcast(options) => format!("k = {}", options.degree),
-        Algorithm::Binomial => "binomial".to_owned(),
-        Algorithm::ScatterAllgather => "scatter-allgather".to_owned(),
-    }
-}

@@ -1,6 +1,6 @@
 //! OC-Bcast on meshes of many more cores than the SCC has.
 
-use super::{name, oc_bcast, scc};
+use super::machine::{name, oc_bcast, scc};
 use crate::experiments::{self, Algorithm};
 use crate::figures::{Check, Figure, Plot, Result, Series};
 use crate::scc::megabytes_per_second;

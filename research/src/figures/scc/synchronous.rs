@@ -1,6 +1,6 @@
 //! OC-Bcast and two-sided broadcasts, simulated (section 3.3.3).
 
-use super::{DEGREES, LINES, machine, name, oc_bcast, scc};
+use super::machine::{DEGREES, LINES, machine, name, oc_bcast, scc};
 use crate::experiments::{self, Algorithm, ExperimentError};
 use crate::figures::{Check, Figure, Plot, Result, Series};
 use crate::scc::{CHUNK_LINES, CORES};
