@@ -8,7 +8,7 @@ use crate::communicator::{agreement::board::Board, title::Title};
 /// The world's numbers of the communicator's ranks, and the communicator's numbers of the world's ranks.
 pub(crate) struct Members {
     world: Vec<u32>,
-    /// The rank in the communicator, indexed by world rank. It is `NOBODY` for ranks that are not members.
+    /// The number in the communicator of each rank of the world, or `NOBODY` for a rank that is not a member.
     local: Vec<u32>,
     /// Ranks below this one have the same number in the world, so that no table is read for them.
     alike: usize,

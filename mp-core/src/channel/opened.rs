@@ -238,7 +238,7 @@ fn make<'a>(
     let new = Object::<Descriptor>::new(context, agreement.full_name(), block_len(&geometry))?;
     new.write(agreement);
     let (middle, first) = (new.middle()?, new.slots(&geometry)?);
-    // SAFETY: nobody else knows the new block, and the places are in its range and aligned. Zeros are the control words
+    // SAFETY: no other thread knows the new block, and the places are in its range and aligned. Zeros are the control words
     // of a channel in which nothing has happened yet.
     unsafe {
         // This writes zeros and not a value, because the padding of a value would be uninitialized bytes for a buffer

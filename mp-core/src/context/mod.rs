@@ -463,7 +463,7 @@ impl Drop for Alone<'_> {
     }
 }
 
-/// Returns whether a process has ended. A process that nobody has waited for yet counts as ended.
+/// Returns whether a process has ended. A process whose parent has not reaped it yet counts as ended.
 fn has_ended(pid: Pid) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         // The state follows the name, which stands in parentheses and may contain any characters.

@@ -270,8 +270,8 @@ impl Drop for Delegation {
     }
 }
 
-/// Returns the setter of the flag, for the record of a wait: nobody if the rank's parts complete the operation, and
-/// otherwise any rank. The setter itself can't be recorded, because the operation may go on to other flags meanwhile.
+/// Returns what the record of a wait says about the setter of the flag: [`NOBODY`] if the rank itself completes the
+/// operation, and 0 if any rank may set the flag. The setter itself can't be recorded, because the operation may go on to other flags meanwhile.
 fn by(here: bool) -> u64 {
     if here { NOBODY } else { 0 }
 }

@@ -8,7 +8,7 @@
 //! and all that have opened it are released.
 //!
 //! All of this happens under the heap's lock, and a rank may die at any store. A rank that dies while it makes an
-//! object leaves a block that nobody can find. This block is freed with everything else that the rank held.
+//! object leaves a block that no other rank can find. The block is freed with everything else that the rank held.
 
 mod find;
 mod members;

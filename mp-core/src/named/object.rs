@@ -93,7 +93,7 @@ impl<'a, T: Named> Object<'a, T> {
         let key = context.allocate(T::KIND, len)?;
         let bytes = size_of::<T>();
         let start = context.segment.range(key.payload(), bytes as u64, "a new object")?;
-        // SAFETY: the bytes are in range, nobody else knows the new block, and zeros are valid for the atomics of `T`.
+        // SAFETY: the bytes are in range, no other thread knows the new block, and zeros are valid for the atomics of `T`.
         unsafe { start.write_bytes(0, bytes) };
         let new = Self::at(context, key)?;
         new.title().write(name);

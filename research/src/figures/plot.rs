@@ -56,6 +56,17 @@ impl Series {
 }
 
 impl Plot {
+    /// Returns a picture with a linear axis.
+    pub fn new(
+        part: &'static str,
+        caption: impl Into<String>,
+        across: &'static str,
+        unit: &'static str,
+        series: Vec<Series>,
+    ) -> Plot {
+        Plot { part, caption: caption.into(), across, unit, logarithmic: false, series }
+    }
+
     /// Returns the name of the picture's file, for a figure of this [name](super::Entry::name).
     pub fn file(&self, figure: &str) -> String {
         format!("{figure}{}.svg", self.part)

@@ -4,7 +4,7 @@ use mp_model::cla::barrier::{Exchange, best_mixed_ways, best_ways};
 use mp_model::cla::{Barrier, Machine};
 
 use super::curve::{
-    Curve, PHI, RANKS, SANDY, chosen_barrier, greatest, least, mean, phi, sandy, where_true,
+    Curve, PHI, SANDY, chosen_barrier, greatest, least, mean, over_ranks, phi, sandy, where_true,
 };
 use crate::cla::baselines;
 use crate::cla::run::{Begin, Options, run_from};
@@ -35,11 +35,6 @@ impl Others {
     fn series(&self) -> Vec<Series> {
         [&self.plain, &self.central, &self.tournament].map(Curve::series).to_vec()
     }
-}
-
-fn plot(part: &'static str, caption: &str, series: Vec<Series>) -> Plot {
-    let caption = caption.to_owned();
-    Plot { part, caption, across: RANKS, unit: "ns", series, ..Plot::default() }
 }
 
 /// Returns the m-way dissemination with the best m.
@@ -113,15 +108,17 @@ pub(super) fn figure_11() -> Result<Figure> {
                 paper does not have, shows when that matters."
             .to_owned(),
         plots: vec![
-            plot("a", "the chosen barrier, Sandy Bridge", first),
-            plot("b", "barriers for two sockets, Sandy Bridge", second),
-            plot("c", "dissemination, Xeon Phi", third),
-            plot("d", "multi-m dissemination, Xeon Phi", fourth),
-            Plot {
-                across: "threads come within so many R_R",
-                unit: "times as long",
-                ..plot("e", "flags used again, to flags of single use, m = 1", again_by_spread()?)
-            },
+            over_ranks("a", "the chosen barrier, Sandy Bridge", first),
+            over_ranks("b", "barriers for two sockets, Sandy Bridge", second),
+            over_ranks("c", "dissemination, Xeon Phi", third),
+            over_ranks("d", "multi-m dissemination, Xeon Phi", fourth),
+            Plot::new(
+                "e",
+                "flags used again, to flags of single use, m = 1",
+                "threads come within so many R_R",
+                "times as long",
+                again_by_spread()?,
+            ),
         ],
         checks,
     })

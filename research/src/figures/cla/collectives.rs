@@ -3,7 +3,7 @@
 use mp_model::cla::{Machine, Pattern, Tree, best_barrier, best_tree};
 
 use super::barriers::SOFTWARE;
-use super::curve::{Curve, PHI, RANKS, SANDY, greatest, phi, sandy, where_true};
+use super::curve::{Curve, PHI, SANDY, greatest, over_ranks, phi, sandy, where_true};
 use crate::cla::{baselines, patterns};
 use crate::figures::{Check, Figure, Plot, Result, Series};
 
@@ -71,8 +71,7 @@ impl Part {
     fn plot(&self, part: &'static str, caption: &str) -> Plot {
         let mut series: Vec<Series> = [self.ours.with_dots(), self.ours.model()].concat();
         series.extend(self.others.iter().map(Curve::series));
-        let caption = caption.to_owned();
-        Plot { part, caption, across: RANKS, unit: "ns", series, ..Plot::default() }
+        over_ranks(part, caption, series)
     }
 
     /// Returns how many times as long one of the others takes.

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use mp_model::cla::{Bounds, Graph, Machine, Program, best_barrier};
 
 use crate::cla::run::{Options, Order, run};
-use crate::figures::{Result, Series};
+use crate::figures::{Plot, Result, Series};
 
 pub(super) const RANKS: &str = "threads";
 pub(super) const SANDY: RangeInclusive<usize> = 2..=16;
@@ -100,6 +100,11 @@ impl Curve {
         let both = self.points.iter().zip(&other.points);
         both.map(|(one, other)| (one.0 as usize, other.1 / one.1)).collect()
     }
+}
+
+/// Returns the picture of times by the number of ranks.
+pub(super) fn over_ranks(part: &'static str, caption: &str, series: Vec<Series>) -> Plot {
+    Plot::new(part, caption, RANKS, "ns", series)
 }
 
 /// Returns the greatest value, and its number of ranks.

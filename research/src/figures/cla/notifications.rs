@@ -2,7 +2,7 @@
 
 use mp_model::cla::{Machine, Parameters, Pattern, best_tree};
 
-use super::curve::{Curve, PHI, RANKS, SANDY, greatest, phi, sandy, where_true};
+use super::curve::{Curve, PHI, SANDY, greatest, over_ranks, phi, sandy, where_true};
 use crate::cla::patterns::{self, Flags};
 use crate::figures::{Check, Figure, Plot, Result, Series};
 
@@ -40,13 +40,8 @@ impl Notified {
         let mut series = [self.same.with_dots(), self.different.with_dots()].concat();
         series.extend(named(&self.same).chain(named(&self.different)));
         series.extend(further);
-        plot(part, caption, series)
+        over_ranks(part, caption, series)
     }
-}
-
-fn plot(part: &'static str, caption: &str, series: Vec<Series>) -> Plot {
-    let caption = caption.to_owned();
-    Plot { part, caption, across: RANKS, unit: "ns", series, ..Plot::default() }
 }
 
 fn last(curve: &Curve) -> f64 {
@@ -116,7 +111,7 @@ pub(super) fn figure_6() -> Result<Figure> {
         plots: vec![
             to_one.plot("a", "many to one", vec![fetched]),
             to_many.plot("b", "one to many", Vec::new()),
-            plot(
+            over_ranks(
                 "c",
                 "many to one: a line for each socket",
                 [per_socket.with_dots(), per_socket.model(), vec![to_one.different.series()]]
@@ -189,9 +184,9 @@ pub(super) fn figure_7() -> Result<Figure> {
             .to_owned(),
         plots: vec![
             to_one.plot("a", "many to one", Vec::new()),
-            plot("b", "many to one, along a tree", [gathered.with_dots(), gathered.model()].concat()),
+            over_ranks("b", "many to one, along a tree", [gathered.with_dots(), gathered.model()].concat()),
             to_many.plot("c", "one to many", Vec::new()),
-            plot("d", "one to many, along a tree", [told.with_dots(), told.model()].concat()),
+            over_ranks("d", "one to many, along a tree", [told.with_dots(), told.model()].concat()),
         ],
         checks,
     })

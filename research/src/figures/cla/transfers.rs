@@ -103,13 +103,8 @@ pub(super) fn figure_2() -> Result<Figure> {
         Check::value("128 lines, T_m(1, 128), same socket", "ns", last(&sandy_lines[0]), last(&sandy_lines[2]), 0.001),
         Check::value("128 lines, T_m(1, 128), other socket", "ns", last(&sandy_lines[1]), last(&sandy_lines[3]), 0.001),
     ];
-    let plot = |part, caption: &str, across, series: &[Series]| Plot {
-        part,
-        caption: caption.to_owned(),
-        across,
-        unit: "ns",
-        series: series.to_vec(),
-        ..Plot::default()
+    let plot = |part, caption: &str, across, series: &[Series]| {
+        Plot::new(part, caption, across, "ns", series.to_vec())
     };
     Ok(Figure {
         title: "contention, congestion and transfers of several lines".to_owned(),

@@ -53,19 +53,11 @@ pub(super) fn figure_6_5() -> Result<Figure> {
     };
     let longer = schemes().into_iter().map(long).collect::<Result<Vec<_>>>()?;
     let lock = Curve::new("HYBLOCK", &[35], |n| on_tiles(Scheme::HybLock, n, Task::Counter))?;
-    let plot = |part, caption: &str, across, unit, series| Plot {
-        part,
-        caption: caption.to_owned(),
-        across,
-        unit,
-        series,
-        ..Plot::default()
-    };
     let [a, c] = [&all, &longer].map(|curves| curves.iter().collect::<Vec<_>>());
     let plots = vec![
-        plot("a", "throughput of a counter", CLIENTS, MOPS, series(&a, rate)),
-        plot("b", "latency of a counter", CLIENTS, NANOS, series(&a, latency)),
-        plot("c", "longer critical sections", INCREMENTS, MOPS, series(&c, rate)),
+        Plot::new("a", "throughput of a counter", CLIENTS, MOPS, series(&a, rate)),
+        Plot::new("b", "latency of a counter", CLIENTS, NANOS, series(&a, latency)),
+        Plot::new("c", "longer critical sections", INCREMENTS, MOPS, series(&c, rate)),
     ];
     let [server, hyb, shm, cc] = a[..] else { return Ok(Figure::default()) };
     let over = |a: &Curve, b: &Curve| a.at(35, rate) / b.at(35, rate);
@@ -302,13 +294,8 @@ pub(super) fn figure_6_7() -> Result<Figure> {
         ),
     ];
     let all: Vec<&Curve> = delegation.iter().chain(&locks).collect();
-    let plot = |part, caption: &str, curves: &[&Curve]| Plot {
-        part,
-        caption: caption.to_owned(),
-        across: CLIENTS,
-        unit: NANOS,
-        series: series(curves, latency),
-        ..Plot::default()
+    let plot = |part, caption: &str, curves: &[&Curve]| {
+        Plot::new(part, caption, CLIENTS, NANOS, series(curves, latency))
     };
     Ok(Figure {
         title: "latency with few threads on the TILE-Gx".to_owned(),

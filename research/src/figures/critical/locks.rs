@@ -23,21 +23,13 @@ pub(super) fn figure_6_4() -> Result<Figure> {
     let counters = LOCKS.into_iter().map(counter).collect::<Result<Vec<_>>>()?;
     let longer = LOCKS.into_iter().map(long).collect::<Result<Vec<_>>>()?;
     let [a, c] = [&counters, &longer].map(|curves| curves.iter().collect::<Vec<_>>());
-    let plot = |part, caption: &str, across, unit, series| Plot {
-        part,
-        caption: caption.to_owned(),
-        across,
-        unit,
-        series,
-        ..Plot::default()
-    };
     Ok(Figure {
         title: "classic locks on the TILE-Gx".to_owned(),
         about: "A counter with 1 to 35 threads, and an array of counters with 36.".to_owned(),
         plots: vec![
-            plot("a", "throughput of a counter", CLIENTS, MOPS, series(&a, rate)),
-            plot("b", "latency of a counter", CLIENTS, NANOS, series(&a, latency)),
-            plot("c", "longer critical sections", INCREMENTS, MOPS, series(&c, rate)),
+            Plot::new("a", "throughput of a counter", CLIENTS, MOPS, series(&a, rate)),
+            Plot::new("b", "latency of a counter", CLIENTS, NANOS, series(&a, latency)),
+            Plot::new("c", "longer critical sections", INCREMENTS, MOPS, series(&c, rate)),
         ],
         checks: checks(&counters, &longer),
     })

@@ -40,13 +40,9 @@ pub(super) fn figure_6_8() -> Result<Figure> {
         Ok(on_tiles(Way::Lcrq, clients, Task::Queue)?.one_home())
     })?;
     let one_lock = object("HYBLOCK-1", Scheme::HybLock, Task::Queue)?;
-    let plot = |part, caption: &str, curves: &[Curve]| Plot {
-        part,
-        caption: caption.to_owned(),
-        across: CLIENTS,
-        unit: MOPS,
-        series: series(&curves.iter().collect::<Vec<_>>(), rate),
-        ..Plot::default()
+    let plot = |part, caption: &str, curves: &[Curve]| {
+        let curves: Vec<&Curve> = curves.iter().collect();
+        Plot::new(part, caption, CLIENTS, MOPS, series(&curves, rate))
     };
     let plots = vec![plot("a", "queues", &queues), plot("b", "stacks", &stacks)];
     let mut checks = queue_checks(&queues, &one_lock, &homed);

@@ -4,12 +4,7 @@ use super::curve::{Curve, latency, rate, series};
 use super::experiments::{CLIENTS, INCREMENTS, MOPS, NANOS, everywhere, slots};
 use super::x86::{OPTERON, X86, XEON, backoff};
 use crate::critical::Task;
-use crate::figures::{Check, Figure, Plot, Result};
-
-fn plot(machine: &X86, what: &str, across: &'static str, unit: &'static str) -> Plot {
-    let caption = format!("{what}, {}", machine.name);
-    Plot { part: machine.part, caption, across, unit, ..Plot::default() }
-}
+use crate::figures::{Check, Figure, Result};
 
 fn gain(better: &Curve, base: &Curve) -> f64 {
     better.most_over(base, rate)
@@ -76,10 +71,7 @@ pub(super) fn figure_7_5() -> Result<Figure> {
         let mut curves = vec![&base, &shuffled];
         curves.extend(&backoffs);
         curves.push(&best_shuffled);
-        plots.push(Plot {
-            series: series(&curves, rate),
-            ..plot(machine, "throughput with backoff", CLIENTS, MOPS)
-        });
+        plots.push(machine.plot("throughput with backoff", CLIENTS, MOPS, series(&curves, rate)));
     }
     Ok(Figure {
         title: "the impact of backoff on a server's throughput".to_owned(),
@@ -128,10 +120,12 @@ pub(super) fn figure_7_6() -> Result<Figure> {
         }
         let mut curves = vec![&base, &streaming];
         curves.extend(&both);
-        plots.push(Plot {
-            series: series(&curves, rate),
-            ..plot(machine, "throughput with streaming stores (SS)", CLIENTS, MOPS)
-        });
+        plots.push(machine.plot(
+            "throughput with streaming stores (SS)",
+            CLIENTS,
+            MOPS,
+            series(&curves, rate),
+        ));
     }
     Ok(Figure {
         title: "the impact of streaming stores on a server's throughput".to_owned(),
@@ -179,10 +173,7 @@ pub(super) fn figure_7_7() -> Result<Figure> {
                     backoff"),
         );
         let curves: Vec<&Curve> = curves.iter().collect();
-        plots.push(Plot {
-            series: series(&curves, latency),
-            ..plot(machine, "latency", CLIENTS, NANOS)
-        });
+        plots.push(machine.plot("latency", CLIENTS, NANOS, series(&curves, latency)));
     }
     Ok(Figure {
         title: "latency with backoff and streaming stores".to_owned(),
@@ -229,10 +220,12 @@ pub(super) fn figure_7_8() -> Result<Figure> {
             format!("{name}: {first:.2?} times the throughput without increments, {last:.2?} with 200"),
             last.iter().zip(first).all(|(&last, first)| last < first),
         ));
-        plots.push(Plot {
-            series: series(&curves.iter().collect::<Vec<_>>(), rate),
-            ..plot(machine, "throughput", INCREMENTS, MOPS)
-        });
+        plots.push(machine.plot(
+            "throughput",
+            INCREMENTS,
+            MOPS,
+            series(&curves.iter().collect::<Vec<_>>(), rate),
+        ));
     }
     Ok(Figure {
         title: "throughput with long critical sections".to_owned(),

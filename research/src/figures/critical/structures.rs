@@ -5,19 +5,8 @@ use super::experiments::{CLIENTS, MOPS, combiner};
 use super::optimizations::ahead;
 use super::x86::{OPTERON, X86, XEON};
 use crate::critical::{Measured, Task, Way};
-use crate::figures::{Check, Figure, Plot, Result};
+use crate::figures::{Check, Figure, Result};
 use mp_delegate::critical::Scheme;
-
-fn plot(machine: &X86, what: &str, curves: &[&Curve]) -> Plot {
-    Plot {
-        part: machine.part,
-        caption: format!("{what}, {}", machine.name),
-        across: CLIENTS,
-        unit: MOPS,
-        series: series(curves, rate),
-        ..Plot::default()
-    }
-}
 
 /// Returns the curves of the three servers and the two combiners.
 fn sections(machine: &X86, task: Task) -> Result<Vec<Curve>> {
@@ -83,7 +72,7 @@ pub(super) fn figure_7_9() -> Result<Figure> {
         let mut curves: Vec<&Curve> =
             all.iter().take(if machine.part == "a" { 5 } else { 4 }).collect();
         curves.push(&add);
-        plots.push(plot(machine, "counters", &curves));
+        plots.push(machine.plot("counters", CLIENTS, MOPS, series(&curves, rate)));
     }
     Ok(Figure {
         title: "counters on x86".to_owned(),
@@ -125,7 +114,7 @@ pub(super) fn figure_7_10() -> Result<Figure> {
         ]);
         let mut curves: Vec<&Curve> = all.iter().take(shown).collect();
         curves.push(&treiber);
-        plots.push(plot(machine, "stacks", &curves));
+        plots.push(machine.plot("stacks", CLIENTS, MOPS, series(&curves, rate)));
     }
     Ok(Figure {
         title: "stacks on x86".to_owned(),
@@ -243,7 +232,7 @@ pub(super) fn figure_7_11() -> Result<Figure> {
         });
         let mut curves = vec![&two[0], &one[1], &two[1], &one[2], &two[2], &lcrq];
         curves.push(if machine.part == "a" { &lcrq_h } else { &one[0] });
-        plots.push(plot(machine, "queues", &curves));
+        plots.push(machine.plot("queues", CLIENTS, MOPS, series(&curves, rate)));
     }
     Ok(Figure {
         title: "queues on x86".to_owned(),

@@ -3,7 +3,7 @@
 use super::curve::Curve;
 use super::experiments::slots;
 use crate::critical::{Chip, Experiment, Task, Way};
-use crate::figures::Result;
+use crate::figures::{Plot, Result, Series};
 use mp_delegate::critical::{Backoff, Section};
 use mp_model::Time;
 
@@ -46,6 +46,17 @@ pub const OPTERON: X86 = X86 {
 };
 
 impl X86 {
+    /// Returns a picture of what was measured on this machine.
+    pub fn plot(
+        &self,
+        what: &str,
+        across: &'static str,
+        unit: &'static str,
+        series: Vec<Series>,
+    ) -> Plot {
+        Plot::new(self.part, format!("{what}, {}", self.name), across, unit, series)
+    }
+
     /// Returns how long so many cycles take.
     pub fn cycles(&self, cycles: u64) -> Time {
         Time::from_picos(cycles * 1_000_000 / self.mhz)

@@ -63,8 +63,7 @@ pub(super) fn figure_3_3() -> Result<Figure> {
     let plot = |part, caption: &str, place: usize| {
         let points = all.iter().enumerate().map(|(core, times)| (core as f64, times[place]));
         let series = vec![Series::dots("a core", points)];
-        let caption = caption.to_owned();
-        Plot { part, caption, across: "core", unit: "core cycles", series, ..Plot::default() }
+        Plot::new(part, caption, "core", "core cycles", series)
     };
     let ends = |times: &[[f64; 2]], place: usize| {
         let times = times.iter().map(|times| times[place]);
@@ -143,8 +142,7 @@ pub(super) fn figure_4_2() -> Result<Figure> {
             series.extend([Series::line(&*name, line), Series::dots(&*name, dots)]);
         }
         let caption = format!("{caption}; circles simulated, lines by formula");
-        let (across, unit) = ("distance (routers)", "µs");
-        plots.push(Plot { part, caption, across, unit, series, ..Plot::default() });
+        plots.push(Plot::new(part, caption, "distance (routers)", "µs", series));
     }
     let farthest = simulated(0, 128, 9)? / simulated(0, 128, 1)? - 1.0;
     Ok(Figure {
