@@ -1,9 +1,15 @@
 //! The ranks of the world that belong to a communicator, in their order, and which of them are known to be lost.
 
-use mp_core::Result;
+use mp_core::{Rank, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::communicator::{agreement::board::Board, title::Title};
+use crate::communicator::{
+    agreement::{
+        board::{Board, Whose},
+        words::words_of,
+    },
+    title::Title,
+};
 
 /// The world's numbers of the communicator's ranks, and the communicator's numbers of the world's ranks.
 pub(crate) struct Members {
@@ -78,17 +84,28 @@ impl Members {
     }
 
     /// Returns the board, which is opened first if it is not open.
-    pub(crate) fn board(&self, open: impl FnOnce() -> Result<Board>) -> Result<Arc<Board>> {
+    pub(crate) fn board(&self, rank: &Rank, whose: Whose) -> Result<Arc<Board>> {
         let board = &mut self.known().board;
         Ok(Arc::clone(match board {
             Some(board) => board,
-            None => board.insert(Arc::new(open()?)),
+            None => board.insert(Arc::new(self.open_board(rank, whose)?)),
         }))
     }
 
-    /// Returns the board if this rank has opened it.
-    pub(crate) fn open_board(&self) -> Option<Arc<Board>> {
-        self.known().board.clone()
+    /// Opens the board.
+    pub(crate) fn open_board(&self, rank: &Rank, whose: Whose) -> Result<Board> {
+        Board::open(rank, whose, (&self.world, &self.title), words_of(self.len()))
+    }
+
+    /// Returns whether any member has revoked the communicator.
+    pub(crate) fn looks_revoked(&self, rank: &Rank, whose: Whose) -> Result<bool> {
+        let open = self.known().board.clone();
+        let board = match open {
+            Some(board) => board,
+            None if Board::is_there(rank, whose)? => self.board(rank, whose)?,
+            None => return Ok(false),
+        };
+        board.is_revoked()
     }
 
     /// Returns the board, if it is open, for the caller to close it.

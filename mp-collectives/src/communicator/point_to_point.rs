@@ -16,7 +16,7 @@ use mp_core::{
 use crate::communicator::{
     agreement::check::Check,
     agreement::together::Together,
-    error::{localized, revoked},
+    error::revoked,
     group::Group,
     members::Members,
     messages::background,
@@ -104,7 +104,11 @@ impl Communicator {
         let of = Self {
             heard: Cell::new(news.number().wrapping_sub(1)),
             news,
-            home: Rc::new(Home { engine: Rc::clone(&engine), members: Arc::clone(&members) }),
+            home: Rc::new(Home {
+                engine: Rc::clone(&engine),
+                members: Arc::clone(&members),
+                context,
+            }),
             engine,
             members,
             alike,
@@ -804,9 +808,9 @@ impl Communicator {
         there.map_err(|error| self.localized(error))
     }
 
-    /// Returns the error with the communicator's numbers instead of the world's.
+    /// See [`Home::localized`].
     pub(crate) fn localized(&self, error: Error) -> Error {
-        localized(&self.members, error)
+        self.home.localized(error)
     }
 }
 
@@ -843,7 +847,7 @@ impl std::fmt::Debug for Communicator {
 
 #[cfg(test)]
 mod tests {
-    use mp_core::World;
+    use mp_core::{Place, World};
 
     use super::*;
 
@@ -875,5 +879,32 @@ mod tests {
         let mut engine = copy.engine.work();
         assert!(engine.envelope(context, 0, &[1u8]).is_err());
         assert!(engine.matching.receives.len() == 0 && engine.matching.sends.is_empty());
+    }
+
+    /// A channel may report that a rank is gone before the engine has heard of the rank's revocation.
+    #[test]
+    fn the_end_of_a_rank_that_had_revoked_is_reported_as_a_revocation() {
+        let revoked_by_then = std::sync::Barrier::new(2);
+        let ran = World::threads(2).run(|rank| {
+            let world = Communicator::world(rank);
+            let copy = world.duplicate()?;
+            if rank.id() == 0 {
+                copy.revoke()?;
+                revoked_by_then.wait();
+                return Ok(());
+            }
+            revoked_by_then.wait();
+            let lost =
+                || ErrorKind::PeerLost { rank: 0, world_rank: 0, place: Place::Communicator };
+            let ended = || ErrorKind::PeerEnded { rank: 0 };
+            for end in [&lost as &dyn Fn() -> ErrorKind, &ended] {
+                let error = copy.localized(end().into());
+                assert!(matches!(error.kind(), ErrorKind::Revoked { .. }), "{error:?}");
+                let elsewhere = world.localized(end().into());
+                assert!(!matches!(elsewhere.kind(), ErrorKind::Revoked { .. }), "{elsewhere:?}");
+            }
+            Ok(())
+        });
+        ran.unwrap();
     }
 }

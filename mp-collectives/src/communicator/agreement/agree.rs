@@ -117,10 +117,10 @@ impl Communicator {
             if row[0] == MISSING {
                 let rank = row[1] as usize;
                 let world_rank = self.to_world(rank)? as usize;
-                return Err(match row[2] {
+                return Err(self.localized(match row[2] {
                     LOST => lost(rank, world_rank),
-                    _ => ErrorKind::PeerEnded { rank }.into(),
-                });
+                    _ => ErrorKind::PeerEnded { rank: world_rank }.into(),
+                }));
             }
             rows.push(row);
         }

@@ -402,7 +402,8 @@ impl Entered {
             {
                 Ok(_) | Err(ErrorKind::Timeout { .. }) => {}
                 Err(ErrorKind::Disconnected { .. }) => {
-                    return Err(ErrorKind::PeerEnded { rank: missing.rank }.into());
+                    let rank = of.to_world(missing.rank)? as usize;
+                    return Err(of.localized(ErrorKind::PeerEnded { rank }.into()));
                 }
                 Err(kind) => return Err(of.localized(kind.into())),
             }

@@ -19,7 +19,6 @@ use mp_core::{
 
 use crate::communicator::{
     agreement::board::{Board, Whose},
-    agreement::words::words_of,
     error::{not_sent, reason_in_this_rank, revoked},
     members::Members,
     messages::channels::{LINE_CHANNEL, names},
@@ -971,7 +970,8 @@ impl Engine {
             let (context, members) = &self.live[place];
             let (context, Some(members)) = (*context, members.upgrade()) else { continue };
             // An error means that the segment is broken, which every other call reports.
-            if !members.is_revoked() && self.looks_revoked(context, &members).unwrap_or(false) {
+            let looks_revoked = || members.looks_revoked(&self.rank, self.whose(context));
+            if !members.is_revoked() && looks_revoked().unwrap_or(false) {
                 members.set_revoked();
                 self.revoke(context);
             }
@@ -982,26 +982,9 @@ impl Engine {
         Whose { serial: self.serial, context }
     }
 
-    /// Returns whether any member has revoked the communicator.
-    fn looks_revoked(&self, context: u32, members: &Members) -> Result<bool> {
-        let board = match members.open_board() {
-            Some(board) => board,
-            None if Board::is_there(&self.rank, self.whose(context))? => {
-                self.board(context, members)?
-            }
-            None => return Ok(false),
-        };
-        board.is_revoked()
-    }
-
     /// Returns the communicator's board, and opens it if it is not open.
     pub(crate) fn board(&self, context: u32, members: &Members) -> Result<Arc<Board>> {
-        members.board(|| self.open_board(context, members))
-    }
-
-    fn open_board(&self, context: u32, members: &Members) -> Result<Board> {
-        let words = words_of(members.len());
-        Board::open(&self.rank, self.whose(context), (members.all(), &members.title), words)
+        members.board(&self.rank, self.whose(context))
     }
 
     /// Fails all pending operations of a communicator.
@@ -1040,8 +1023,9 @@ impl Engine {
         // Opening the board and closing it shows that this rank has gone to members that decide something later. If
         // there is no memory for the board, they wait until this rank's engine ends. After the last communicator, it
         // ends soon.
-        if self.communicators == 0 || self.open_board(context, members).is_err() {
-            Board::decline(&self.rank, self.whose(context));
+        let whose = self.whose(context);
+        if self.communicators == 0 || members.open_board(&self.rank, whose).is_err() {
+            Board::decline(&self.rank, whose);
             self.dropped.push(context);
         }
     }

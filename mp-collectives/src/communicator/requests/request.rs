@@ -12,7 +12,6 @@ use mp_core::{
 };
 
 use crate::communicator::{
-    error::localized,
     messages::engine::{Engine, Handle},
     messages::matching::Sending,
     messages::send_queue::{Cargo, Course, Kept, Step},
@@ -410,8 +409,8 @@ impl<B: Buffer + 'static> SendOperation<B> {
             ticket.forget();
         }
         let Some(sending) = sending else { return };
-        let localized = |error| localized(&home.members, error);
-        self.outcome = Some(sending.failed.map_or(Ok(()), |error| Err(localized(error))));
+        let outcome = sending.failed.map_or(Ok(()), |error| Err(home.localized(error)));
+        self.outcome = Some(outcome);
         if let Some(back) = sending.back.and_then(|back| back.downcast::<B>().ok()) {
             self.buffer = Some(*back);
         }
@@ -562,7 +561,7 @@ fn settled(Place { home, handle }: &Place, landing: &mut dyn Landing) -> Option<
     });
     Some(match landed?? {
         Ok(envelope) => Ok(status(&home.members, &envelope)),
-        Err(error) => Err(localized(&home.members, error)),
+        Err(error) => Err(home.localized(error)),
     })
 }
 
