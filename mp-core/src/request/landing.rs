@@ -32,7 +32,7 @@ pub trait BufferMut: Buffer {
     fn elements_mut(&mut self) -> &mut [Self::Element];
 }
 
-mod sealed {
+pub(super) mod sealed {
     use super::{Plain, SharedBuffer};
 
     pub trait Sealed {}
