@@ -30,7 +30,7 @@ use std::{
 
 pub use self::{
     landing::{Buffer, BufferMut, Landing},
-    raw_buffer::RawBuffer,
+    raw_buffer::{CutBuffer, RawBuffer},
     several::{test_all, test_any, test_some, wait_all, wait_any, wait_some},
     under_way::{Beside, Driven, Driver, Pending, UnderWay, Watch, all_of},
 };
