@@ -146,6 +146,12 @@ impl Meant {
     }
 }
 
+/// Makes the error for rank code that joins a world.
+pub(crate) fn inside() -> Error {
+    let reason = "a rank's code can't join a world, because it is a rank already: leave the first one before";
+    ErrorKind::BadWorld(reason.to_owned()).into()
+}
+
 /// This rank's part in a call of `run` of all ranks.
 struct Round<'a> {
     _turn: MutexGuard<'a, ()>,
@@ -456,7 +462,7 @@ impl Assignment {
     /// Enters the launcher's world without a closure.
     pub(crate) fn join(&'static self, own: WaitPolicy) -> Result<Membership> {
         if self.runs_rank_code() {
-            return Err(super::joined::inside());
+            return Err(inside());
         }
         self.check_process()?;
         if !self.is_launched() {

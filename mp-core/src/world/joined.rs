@@ -10,7 +10,7 @@ use super::{
     site::{self, Within},
 };
 use crate::{
-    error::{Cause, Error, ErrorKind, Result},
+    error::{Cause, Result},
     wait::WaitPolicy,
 };
 
@@ -64,12 +64,6 @@ impl World {
     }
 }
 
-/// Makes the error for rank code that joins a world.
-pub(crate) fn inside() -> Error {
-    let reason = "a rank's code can't join a world, because it is a rank already: leave the first one before";
-    ErrorKind::BadWorld(reason.to_owned()).into()
-}
-
 impl Joined {
     fn member(membership: Membership) -> Result<Self> {
         let rank = Rank::new(Arc::clone(membership.context()));
@@ -79,7 +73,7 @@ impl Joined {
     fn alone(policy: WaitPolicy) -> Result<Self> {
         match site::within() {
             Within::Program => Ok(Self::new(World::threads(1).wait(policy).alone()?, None)),
-            _ => Err(inside()),
+            _ => Err(join::inside()),
         }
     }
 
