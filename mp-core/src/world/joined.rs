@@ -53,7 +53,7 @@ impl World {
     /// ```
     ///
     /// # Errors
-    /// [`BadWorld`](ErrorKind::BadWorld) inside of rank code, in a process that `World::processes` has started, and in
+    /// [`BadWorld`](crate::ErrorKind::BadWorld) inside of rank code, in a process that `World::processes` has started, and in
     /// a process that was forked from a rank; the errors of `run` in entering a world.
     pub fn join() -> Result<Joined> {
         let policy = Self::threads(1).policy()?;
@@ -92,7 +92,7 @@ impl Joined {
     /// ended.
     ///
     /// # Errors
-    /// [`RanksFailed`](ErrorKind::RanksFailed) if other ranks have failed or were lost.
+    /// [`RanksFailed`](crate::ErrorKind::RanksFailed) if other ranks have failed or were lost.
     pub fn leave(mut self) -> Result<()> {
         let ended = self.end(|running| {
             outcome::outcome_of(|| {
