@@ -8,5 +8,17 @@
 //! | [`types`] | C's types and the constants |
 //! | [`calls`] | the functions that C programs call, a file for each chapter of the standard |
 
+mod blocks;
 pub mod calls;
+mod comm;
+pub mod constants;
+mod datatype;
+mod errhandler;
+pub mod error;
+mod group;
+pub mod ints;
+mod op;
+mod reduce;
+mod request;
+mod state;
 pub mod types;

@@ -2,11 +2,7 @@
 
 use std::ops::Range;
 
-use super::{
-    Datatype, Made, TypeRef,
-    constructors::Measure,
-    pieces::Pieces,
-};
+use super::{Datatype, Made, TypeRef, constructors::Measure, pieces::Pieces};
 use crate::{
     constants::{
         MPI_COMBINER_DARRAY, MPI_COMBINER_SUBARRAY, MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC,

@@ -224,11 +224,7 @@ pub(crate) fn hindexed(lengths: &[i64], offsets: &[i64], of: &TypeRef) -> Result
     scattered(&pairs(lengths, offsets), of, made)
 }
 
-pub(crate) fn indexed_block(
-    length: i64,
-    displacements: &[i64],
-    of: &TypeRef,
-) -> Result<Datatype> {
+pub(crate) fn indexed_block(length: i64, displacements: &[i64], of: &TypeRef) -> Result<Datatype> {
     check_lengths(&[length])?;
     let mut integers = vec![displacements.len() as i64, length];
     integers.extend(displacements);
@@ -244,11 +240,7 @@ pub(crate) fn hindexed_block(length: i64, offsets: &[i64], of: &TypeRef) -> Resu
     scattered(&pairs(&vec![length; offsets.len()], offsets), of, made)
 }
 
-pub(crate) fn structure(
-    lengths: &[i64],
-    offsets: &[i64],
-    types: &[TypeRef],
-) -> Result<Datatype> {
+pub(crate) fn structure(lengths: &[i64], offsets: &[i64], types: &[TypeRef]) -> Result<Datatype> {
     check_lengths(lengths)?;
     let blocks = || types.iter().zip(lengths).zip(offsets);
     let mut measure = Measure::default();

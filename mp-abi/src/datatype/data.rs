@@ -9,7 +9,7 @@ use std::{
     sync::atomic::Ordering,
 };
 
-use super::{Datatype, look, pieces::Piece};
+use super::{Datatype, TypeRef, byte, look, pieces::Piece};
 use crate::{
     error::{Class, Error},
     types::{Count, Handle},
@@ -59,12 +59,25 @@ impl<'a> Data<'a> {
         self.bytes() > 0 && self.datatype.is_predefined
     }
 
-    /// Returns the same memory as other elements, `offset` bytes further.
+    /// Names the elements at an address.
     ///
     /// # Safety
     /// As for [`new`](Self::new).
-    pub unsafe fn at(self, offset: i64, count: usize) -> Self {
-        Self { address: self.address.wrapping_add_signed(offset as isize), count, ..self }
+    pub unsafe fn at_address(address: usize, count: usize, datatype: &'a Datatype) -> Self {
+        Self { address, count, datatype, memory: PhantomData }
+    }
+
+    /// Returns `count` elements of the same type, from `offset` bytes on.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new).
+    pub unsafe fn part(&self, offset: i64, count: usize) -> Self {
+        Self { address: self.address.wrapping_add_signed(offset as isize), count, ..*self }
+    }
+
+    /// Takes over the data of other elements of the same types.
+    pub fn copy_from(&self, other: Data<'_>) {
+        self.unpack(&other.packed());
     }
 
     pub fn datatype(&self) -> &'a Datatype {
@@ -75,8 +88,9 @@ impl<'a> Data<'a> {
         self.count
     }
 
-    pub fn address(&self) -> usize {
-        self.address
+    /// Returns the address of the first element, as functions of programs get it.
+    pub fn pointer(&self) -> *mut c_void {
+        with_exposed_provenance_mut(self.address)
     }
 
     /// Returns the number of bytes of data.
@@ -87,7 +101,7 @@ impl<'a> Data<'a> {
 
     /// Returns the address of the data, if it lies in one piece.
     #[inline]
-    fn start(&self) -> Option<usize> {
+    pub fn start(&self) -> Option<usize> {
         let datatype = self.datatype;
         let is_plain = datatype.is_dense() || (self.count == 1 && datatype.is_one_run());
         is_plain.then(|| self.address.wrapping_add_signed(datatype.true_lower as isize))
@@ -116,6 +130,15 @@ impl<'a> Data<'a> {
         }
         // SAFETY: these bytes are the data, and all of it; see `new`. The caller has no other reference to it.
         Some(unsafe { slice::from_raw_parts_mut(with_exposed_provenance_mut(start), bytes) })
+    }
+
+    /// Returns memory that elements fill.
+    ///
+    /// # Safety
+    /// All of it is data that may be written to, and nothing else uses it during `'a`.
+    pub unsafe fn memory(address: usize, bytes: usize) -> &'a mut [u8] {
+        // SAFETY: the caller says so.
+        unsafe { slice::from_raw_parts_mut(with_exposed_provenance_mut(address), bytes) }
     }
 
     /// Returns the data, one element after the other, without gaps.
@@ -171,7 +194,8 @@ impl<'a> Data<'a> {
             unsafe { scatter(address, now.as_ptr(), piece) };
             rest = later;
         });
-        let element = self.address.wrapping_add_signed(self.datatype.extent as isize * whole as isize);
+        let element =
+            self.address.wrapping_add_signed(self.datatype.extent as isize * whole as isize);
         self.unpack_part(rest, element);
     }
 
@@ -289,5 +313,64 @@ unsafe fn long_runs(
         }
         to = to.wrapping_add_signed(to_stride as isize);
         from = from.wrapping_add_signed(from_stride as isize);
+    }
+}
+
+/// Elements in the program's memory, with their type, for requests.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    address: usize,
+    count: usize,
+    datatype: TypeRef,
+}
+
+impl Kept {
+    /// Names elements that are used until a request is complete.
+    ///
+    /// # Safety
+    /// As for [`Data::new`], until the request is complete. The handle of the datatype may be freed before.
+    pub unsafe fn new(
+        buffer: *const c_void,
+        count: Count,
+        datatype: Handle,
+    ) -> Result<Self, Error> {
+        // SAFETY: the caller says so.
+        let (data, datatype) =
+            unsafe { (Data::new(buffer, count, datatype)?, TypeRef::keep(datatype)?) };
+        Ok(Self { address: data.address, count: data.count, datatype })
+    }
+
+    pub fn data(&self) -> Data<'_> {
+        let &Self { address, count, ref datatype } = self;
+        Data { address, count, datatype, memory: PhantomData }
+    }
+}
+
+impl<'a> Data<'a> {
+    /// Names bytes.
+    pub fn of_bytes(bytes: &'a mut [u8]) -> Self {
+        Self {
+            address: bytes.as_mut_ptr().expose_provenance(),
+            count: bytes.len(),
+            datatype: byte(),
+            memory: PhantomData,
+        }
+    }
+}
+
+impl Data<'_> {
+    /// Has a call write the data: to the program's memory, or to a copy that is then unpacked.
+    ///
+    /// # Safety
+    /// Nothing else uses this memory during the call.
+    pub unsafe fn fill<T, E>(&self, call: impl FnOnce(&mut [u8]) -> Result<T, E>) -> Result<T, E> {
+        // SAFETY: the caller says so.
+        if let Some(plain) = unsafe { self.plain_mut() } {
+            return call(plain);
+        }
+        let mut copy = vec![0; self.bytes()];
+        let answer = call(&mut copy)?;
+        self.unpack(&copy);
+        Ok(answer)
     }
 }

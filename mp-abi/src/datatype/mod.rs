@@ -6,6 +6,7 @@
 //! | `constructors.rs`, `arrays.rs` | types that are made from others |
 //! | `pieces.rs` | where the data of an element lies |
 //! | `data.rs` | elements in the program's memory, and how they are packed and unpacked |
+//! | `vector.rs` | memory for elements of any type |
 
 pub(crate) mod arrays;
 pub(crate) mod constructors;
@@ -14,6 +15,7 @@ mod pieces;
 mod predefined;
 #[cfg(test)]
 mod tests;
+pub(crate) mod vector;
 
 use std::{
     borrow::Cow,
@@ -62,6 +64,16 @@ pub(crate) struct Made {
     pub integers: Vec<i64>,
     pub addresses: Vec<i64>,
     pub types: Vec<TypeRef>,
+}
+
+impl Made {
+    /// Returns the integers, and the large counts: one of them is empty.
+    pub fn counts(&self) -> (&[i64], &[i64]) {
+        match self.integers.iter().all(|&number| c_int::try_from(number).is_ok()) {
+            true => (&self.integers, &[]),
+            false => (&[], &self.integers),
+        }
+    }
 }
 
 impl Datatype {
@@ -114,6 +126,22 @@ impl Datatype {
         rest > 0
     }
 
+    /// Returns the number of bytes that this many basic elements have, from the first one on.
+    pub fn bytes_of_elements(&self, count: i64) -> i64 {
+        let whole = count.checked_div(self.elements).unwrap_or(0);
+        let mut rest = count - whole * self.elements;
+        let mut bytes = whole * self.size;
+        for (part, count) in self.parts() {
+            let fits = rest.checked_div(part.elements).unwrap_or(count).min(count);
+            bytes += fits * part.size;
+            rest -= fits * part.elements;
+            if fits < count {
+                return bytes + part.bytes_of_elements(rest);
+            }
+        }
+        bytes
+    }
+
     /// Returns the types of which an element consists, in the order of its data, with their numbers.
     fn parts(&self) -> impl Iterator<Item = (&Datatype, i64)> {
         let made = self.made.as_ref();
@@ -121,9 +149,9 @@ impl Datatype {
         parts.iter().enumerate().map(move |(index, part)| {
             let count = match made {
                 // The block lengths of a structure follow their number.
-                Some(Made { combiner: crate::constants::MPI_COMBINER_STRUCT, integers, .. }) => {
-                    integers[index + 1]
-                }
+                Some(Made {
+                    combiner: crate::constants::MPI_COMBINER_STRUCT, integers, ..
+                }) => integers[index + 1],
                 _ => self.size.checked_div(part.size).unwrap_or(0),
             };
             (&**part, count)
@@ -214,4 +242,12 @@ pub(crate) unsafe fn look<'a>(handle: Handle) -> Result<&'a Datatype, Error> {
 #[cold]
 fn no_type() -> Error {
     Error::new(Class::Type, "the handle is not one of a datatype")
+}
+
+/// Returns `MPI_BYTE`.
+pub(crate) fn byte() -> &'static Datatype {
+    match predefined(0x247) {
+        Some(datatype) => datatype,
+        None => unreachable!("MPI_BYTE is predefined"),
+    }
 }

@@ -64,11 +64,12 @@ impl Map {
                 let (low, up) = all.bounds.unwrap_or((i64::MAX, i64::MIN));
                 all.bounds = Some((low.min(at + lower), up.max(at + upper)));
             }
-            let marker = |mine: Option<i64>, theirs: Option<i64>, pick: fn(i64, i64) -> i64| {
-                match (mine, theirs.map(|marker| at + marker)) {
-                    (Some(mine), Some(theirs)) => Some(pick(mine, theirs)),
-                    (mine, theirs) => mine.or(theirs),
-                }
+            let marker = |mine: Option<i64>, theirs: Option<i64>, pick: fn(i64, i64) -> i64| match (
+                mine,
+                theirs.map(|marker| at + marker),
+            ) {
+                (Some(mine), Some(theirs)) => Some(pick(mine, theirs)),
+                (mine, theirs) => mine.or(theirs),
             };
             all.lower = marker(all.lower, part.lower, i64::min);
             all.upper = marker(all.upper, part.upper, i64::max);

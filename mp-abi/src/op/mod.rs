@@ -14,7 +14,7 @@ pub(crate) use self::kernels::{Kernel, Max, Min, Product, Rule, Sum};
 use crate::{
     datatype::Datatype,
     error::{Class, Error},
-    types::{Count, Handle},
+    types::{Count, Handle, LargeUserFunction, UserFunction},
 };
 
 pub(crate) const SUM: usize = 0x21;
@@ -31,13 +31,6 @@ pub(crate) const MINLOC: usize = 0x38;
 pub(crate) const MAXLOC: usize = 0x39;
 pub(crate) const REPLACE: usize = 0x3c;
 pub(crate) const NO_OP: usize = 0x3d;
-
-/// `MPI_User_function`.
-pub type UserFunction =
-    unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut Handle);
-/// `MPI_User_function_c`.
-pub type LargeUserFunction =
-    unsafe extern "C" fn(*mut c_void, *mut c_void, *mut Count, *mut Handle);
 
 /// The function of a program's operation.
 #[derive(Clone, Copy, Debug)]
@@ -89,9 +82,13 @@ impl Op {
     /// The handle is one of an operation that was not freed, or any number below 4096.
     pub unsafe fn keep(handle: Handle) -> Result<Self, Error> {
         match handle.addr() {
-            number @ (SUM..=PROD | BAND..=BXOR | LAND..=LXOR | MINLOC | MAXLOC | REPLACE | NO_OP) => {
-                Ok(Self::Predefined(number))
-            }
+            number @ (SUM..=PROD
+            | BAND..=BXOR
+            | LAND..=LXOR
+            | MINLOC
+            | MAXLOC
+            | REPLACE
+            | NO_OP) => Ok(Self::Predefined(number)),
             ..4096 => Err(Error::new(Class::Op, "the handle is not one of an operation")),
             _ => {
                 let pointer = handle.cast_const().cast::<UserOp>();
@@ -134,6 +131,19 @@ pub(crate) enum Combine {
 }
 
 impl Combine {
+    /// Returns an error if the program's function can't be told the count.
+    pub fn check(&self, count: usize) -> Result<(), Error> {
+        match self {
+            Self::User { op, .. }
+                if matches!(op.function, Function::Small(_)) && c_int::try_from(count).is_err() =>
+            {
+                let text = format!("the operation's function can't be told a count of {count}");
+                Err(Error::new(Class::Count, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Combines elements: those at `upper` get the results.
     ///
     /// # Safety
@@ -153,7 +163,7 @@ impl Combine {
                     }
                     Function::Small(function) => {
                         let mut count = count.min(c_int::MAX as usize) as c_int;
-                        // SAFETY: as above. (The calls have refused counts that are no `int`.)
+                        // SAFETY: as above. (See `check` for counts that are no `int`.)
                         unsafe { function(lower, upper, &mut count, &mut datatype) };
                     }
                 }
