@@ -60,11 +60,11 @@ pub use mp_collectives::communicator::{self, ANY_SOURCE, ANY_TAG, Communicator};
 pub use mp_collectives::{CHOICE_TARGET, Members, calibration, collectives, near};
 pub use mp_core::{
     Bind, Buffer, BufferMut, Cause, Channel, ChannelSpec, Endpoints, Error, ErrorKind, Failed,
-    Guard, MemoryUse, Message, Messages, Operation, Pending, Place, Plain, Rank, RankFailure,
-    RanksFailed, Receiver, Receivers, Recipient, Request, Result, SegmentError, Select, SendError,
-    Sender, SharedBuffer, Slot, Transferable, UnknownWaitPolicy, WAIT_VARIABLE, Wait, WaitPolicy,
-    World, caller, launch, launched, mpb, report, test_all, test_any, test_some, topology,
-    wait_all, wait_any, wait_some,
+    Guard, Joined, MemoryUse, Message, Messages, Operation, Pending, Place, Plain, Rank,
+    RankFailure, RanksFailed, Receiver, Receivers, Recipient, Request, Result, SegmentError,
+    Select, SendError, Sender, SharedBuffer, Slot, Transferable, UnknownWaitPolicy, WAIT_VARIABLE,
+    Wait, WaitPolicy, World, caller, launch, launched, mpb, report, test_all, test_any, test_some,
+    topology, wait_all, wait_any, wait_some,
 };
 pub use mp_delegate::{critical, overlap, threads, trace};
 

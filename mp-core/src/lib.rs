@@ -29,7 +29,7 @@ mod world;
 
 /// Programs launched as the ranks of a world; `mprun` is built on this. Begins with [`World::launch`].
 pub mod launch {
-    pub use crate::world::{Ending, Launched, Piece, RanksOutput, Stream, see_children};
+    pub use crate::world::{Ending, Launched, Piece, RanksOutput, Stream, see_children, unmute};
 }
 
 /// Sends delegated to other threads of the process; communication threads are built on this.
@@ -101,7 +101,9 @@ pub mod progress {
 
 /// The parts that [requests](Request) are built from. Not for programs, so the `onchip` crate does not export it.
 pub mod requests {
-    pub use crate::request::{Beside, Driven, Driver, Landing, Operation, UnderWay, Watch, all_of};
+    pub use crate::request::{
+        Beside, CutBuffer, Driven, Driver, Landing, Operation, RawBuffer, UnderWay, Watch, all_of,
+    };
 }
 
 pub use buffer::SharedBuffer;
@@ -122,7 +124,7 @@ pub use segment::SegmentError;
 pub use topology::Bind;
 pub use wait::{Operation, UnknownWaitPolicy, Wait, WaitPolicy};
 pub use world::report;
-pub use world::{Endpoints, MemoryUse, Rank, WAIT_VARIABLE, World, caller, launched};
+pub use world::{Endpoints, Joined, MemoryUse, Rank, WAIT_VARIABLE, World, caller, launched};
 
 /// Compiles and runs the README's examples.
 #[cfg(doctest)]

@@ -21,7 +21,7 @@ use crate::communicator::{
     members::Members,
     messages::background,
     messages::eager::Unexpected,
-    messages::elements::{Grown, Taken},
+    messages::elements::{Grown, Prefix, Taken},
     messages::engine::{Handle, OWN, Waited},
     messages::owner::{Owner, Shared, Working},
     messages::send_queue::{Cargo, Course, Kept, Step},
@@ -601,6 +601,54 @@ impl Communicator {
         }
         let room = Some(into.len());
         self.receive_slowly::<T>(pattern, room, exact, &mut into, None)
+    }
+
+    /// Works like [`receive_into`](Self::receive_into), but takes a message that is longer as well: only as many
+    /// elements as fit are kept. The status tells how many the message had.
+    ///
+    /// ```
+    /// use onchip::Communicator;
+    ///
+    /// onchip::World::threads(2).run(|rank| {
+    ///     let world = Communicator::world(rank);
+    ///     if world.rank() == 0 {
+    ///         return world.send(&[1, 2, 3, 4], 1, 7);
+    ///     }
+    ///     let mut first = [0; 2];
+    ///     let status = world.receive_prefix(&mut first, 0, 7)?;
+    ///     assert_eq!((first, status.count), ([1, 2], 4));
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), onchip::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As `receive_into`, without [`Truncated`](mp_core::ErrorKind::Truncated);
+    /// [`OutOfMemory`](mp_core::ErrorKind::OutOfMemory) for a longer message.
+    pub fn receive_prefix<T: Plain>(
+        &self,
+        into: &mut [T],
+        source: impl Into<Source>,
+        tag: impl Into<Tag>,
+    ) -> Result<Status> {
+        let (source, tag) = (source.into(), tag.into());
+        let pattern = self.pattern(Stream::Program, source, tag)?;
+        if let Source::Rank(source) = source {
+            let mut engine = self.engine.here();
+            let received = match engine.receive_at_once(pattern, false, true, into) {
+                Some(received) => Some(Ok(received)),
+                None => engine.receive_directly(pattern, false, into),
+            };
+            drop(engine);
+            if let Some(received) = received {
+                let (tag, count) = received.map_err(|error| self.localized(error))?;
+                return Ok(Status { source, tag, count, bytes: count * size_of::<T>() });
+            }
+        }
+        let mut prefix = Prefix::new(into);
+        let status = self.receive_slowly::<T>(pattern, None, false, &mut prefix, None)?;
+        prefix.cut();
+        Ok(status)
     }
 
     /// Works like [`receive_in`](Self::receive_in), but waits at most for the given time.

@@ -57,6 +57,46 @@ fn messages_of_every_length_and_type() {
     });
 }
 
+/// A receive of a prefix takes each message whole, in the order of sending, whatever its length and the room are.
+/// Messages come directly, while another receive is pending, and from the store.
+#[test]
+fn a_prefix_is_what_fits() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        if world.rank() == 0 {
+            for (tag, len) in (0..).zip(LENGTHS) {
+                for _ in 0..3 {
+                    world.send(&numbers(len, 5), 1, tag)?;
+                    world.send_buffer(rank.buffer_from(&numbers(len, 6))?, 1, tag)?;
+                }
+            }
+            return world.send(&[1u8], 1, 99);
+        }
+        for (tag, len) in (0..).zip(LENGTHS) {
+            for room in [0, len / 2, len + 1] {
+                for (seed, any) in [(5, false), (6, true)] {
+                    let pending =
+                        (room == len / 2).then(|| world.nonblocking_receive([0u8], 0, 99));
+                    let mut into = vec![7u64; room];
+                    let status = match any {
+                        true => world.receive_prefix(&mut into, ANY_SOURCE, tag)?,
+                        false => world.receive_prefix(&mut into, 0, tag)?,
+                    };
+                    ensure!(
+                        (status.source, status.tag, status.count) == (0, tag, len),
+                        "{status:?}"
+                    );
+                    let fits = room.min(len);
+                    ensure!(into[..fits] == numbers(len, seed)[..fits], "{len} into {room}");
+                    ensure!(into[fits..].iter().all(|&number| number == 7), "{len} into {room}");
+                    drop(pending);
+                }
+            }
+        }
+        world.receive::<u8>(0, 99).map(drop)
+    });
+}
+
 /// A message that is sent in one way can be received in every way.
 #[test]
 fn moved_and_copied_messages_are_alike() {

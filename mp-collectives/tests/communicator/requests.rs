@@ -424,3 +424,31 @@ fn inactive_requests_are_passed_over() {
         Ok(())
     });
 }
+
+/// Requests in the stream of joint operations get no messages of the program, and leave it none.
+#[test]
+fn joint_requests_have_a_stream_of_their_own() {
+    for len in [1, 100, 100_000] {
+        on_all(3, |rank| {
+            let world = Communicator::world(rank);
+            let (me, size) = (world.rank(), world.size());
+            let (next, previous) = ((me + 1) % size, (me + size - 1) % size);
+            let joint = world.joint();
+            let own = world.nonblocking_send(numbers(len, 1), next, 3);
+            let joined = joint.nonblocking_send(numbers(len, 2), next, 3)?;
+            let got = joint.nonblocking_receive(vec![0u64; len], previous, 3)?;
+            let (got, status) = got.wait()?;
+            ensure!(got == numbers(len, 2), "{status:?}");
+            let (got, status) = world.receive_vec::<u64>(ANY_SOURCE, ANY_TAG)?;
+            ensure!(got == numbers(len, 1) && status.source == previous, "{status:?}");
+            own.wait()?;
+            joined.wait()?;
+            ensure!(joint.nonblocking_send([1u8], next, 1 << 31).is_err(), "a tag of the library");
+            ensure!(
+                joint.nonblocking_receive([1u8], next, 1 << 31).is_err(),
+                "a tag of the library"
+            );
+            Ok(())
+        });
+    }
+}

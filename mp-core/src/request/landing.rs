@@ -30,9 +30,21 @@ pub trait Buffer: sealed::Sealed + Send {
 pub trait BufferMut: Buffer {
     /// Returns the elements.
     fn elements_mut(&mut self) -> &mut [Self::Element];
+
+    /// Returns how many elements a message may have; `None` if it may have any number.
+    #[doc(hidden)]
+    fn room(&self) -> Option<usize> {
+        Some(self.elements().len())
+    }
+
+    /// Makes room for a message of `count` elements, which is allowed by [`room`](Self::room).
+    #[doc(hidden)]
+    fn make_room(&mut self, _count: usize) -> Result<()> {
+        Ok(())
+    }
 }
 
-mod sealed {
+pub(super) mod sealed {
     use super::{Plain, SharedBuffer};
 
     pub trait Sealed {}
@@ -98,8 +110,8 @@ pub trait Landing {
 }
 
 impl<B: BufferMut> Landing for B {
-    fn begin(&mut self, _count: usize) -> Result<()> {
-        Ok(())
+    fn begin(&mut self, count: usize) -> Result<()> {
+        self.make_room(count)
     }
 
     fn bytes(&mut self) -> &mut [u8] {

@@ -18,6 +18,7 @@
 
 mod delegated;
 mod landing;
+mod raw_buffer;
 mod several;
 mod under_way;
 
@@ -29,6 +30,7 @@ use std::{
 
 pub use self::{
     landing::{Buffer, BufferMut, Landing},
+    raw_buffer::{CutBuffer, RawBuffer},
     several::{test_all, test_any, test_some, wait_all, wait_any, wait_some},
     under_way::{Beside, Driven, Driver, Pending, UnderWay, Watch, all_of},
 };

@@ -19,25 +19,43 @@ thread_local! {
     static LEFT: RefCell<Option<Left>> = const { RefCell::new(None) };
 }
 
-/// Runs rank code, and then the work it has left. Work left by code that fails or panics is dropped.
-pub(crate) fn run<T>(context: &Arc<Context>, code: impl FnOnce() -> Result<T>) -> Result<T> {
-    /// Restores the work that the thread had before, and drops the work that is left.
-    struct Restore(Option<Left>, Whose);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            // The work is dropped outside the borrow, because its destructor may call `leave`.
-            drop(LEFT.replace(self.0.take()));
-            progress::remove_all(self.1);
+/// Rank code that runs in this thread, until this is dropped. The work that is still left then is dropped, too.
+#[must_use = "the code ends when this is dropped"]
+pub(crate) struct Running {
+    /// The work that the thread had before.
+    before: Option<Left>,
+    whose: Whose,
+}
+
+impl Running {
+    /// Begins the rank's code.
+    pub(crate) fn begin(context: &Arc<Context>) -> Self {
+        let left = Left { rank: Arc::as_ptr(context), work: Vec::new() };
+        Self { before: LEFT.replace(Some(left)), whose: context.whose() }
+    }
+
+    /// Does the work that the code has left. The code has succeeded.
+    pub(crate) fn finish(self) {
+        let next = || LEFT.with_borrow_mut(|left| left.as_mut()?.work.pop());
+        while let Some(work) = next() {
+            work();
         }
     }
-    let left = Left { rank: Arc::as_ptr(context), work: Vec::new() };
-    let restore = Restore(LEFT.replace(Some(left)), context.whose());
-    let value = code()?;
-    let next = || LEFT.with_borrow_mut(|left| left.as_mut()?.work.pop());
-    while let Some(work) = next() {
-        work();
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // The work is dropped outside the borrow, because its destructor may call `leave`.
+        drop(LEFT.replace(self.before.take()));
+        progress::remove_all(self.whose);
     }
-    drop(restore);
+}
+
+/// Runs rank code, and then the work it has left. Work left by code that fails or panics is dropped.
+pub(crate) fn run<T>(context: &Arc<Context>, code: impl FnOnce() -> Result<T>) -> Result<T> {
+    let running = Running::begin(context);
+    let value = code()?;
+    running.finish();
     Ok(value)
 }
 

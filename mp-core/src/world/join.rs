@@ -21,7 +21,7 @@ use std::{
     io::Write,
     os::fd::{AsFd, OwnedFd},
     sync::{
-        Arc, Condvar, Mutex, OnceLock, PoisonError, TryLockError,
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError,
         atomic::{AtomicBool, AtomicU32, Ordering as StdOrdering},
     },
     thread::ThreadId,
@@ -146,6 +146,43 @@ impl Meant {
     }
 }
 
+/// Makes the error for rank code that joins a world.
+pub(crate) fn inside() -> Error {
+    let reason = "a rank's code can't join a world, because it is a rank already: leave the first one before";
+    ErrorKind::BadWorld(reason.to_owned()).into()
+}
+
+/// This rank's part in a call of `run` of all ranks.
+struct Round<'a> {
+    _turn: MutexGuard<'a, ()>,
+    context: Arc<Context>,
+    /// What takes the place of the rank's standard output between the calls.
+    muted: Option<OwnedFd>,
+}
+
+/// The part of a process that has entered its launcher's world without a closure.
+pub(crate) struct Membership {
+    assignment: &'static Assignment,
+    round: Round<'static>,
+}
+
+impl Membership {
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.round.context
+    }
+
+    /// Tells the world how the rank's code has ended.
+    pub(crate) fn end(&self, outcome: outcome::Outcome<Vec<u8>>) -> outcome::Outcome<()> {
+        self.assignment.inside.store(false, StdOrdering::Relaxed);
+        self.assignment.end(self.context(), outcome)
+    }
+
+    /// Waits until the code of all ranks has ended, and returns how it ended.
+    pub(crate) fn leave(self) -> Result<Vec<outcome::Outcome<()>>> {
+        self.assignment.end_round(self.round)
+    }
+}
+
 /// The meaning of a call of `run` in this process.
 pub(crate) enum Part {
     /// The call runs a world of this process's own.
@@ -169,11 +206,28 @@ impl Assignment {
         self.briefing.call.is_none()
     }
 
+    /// Returns whether rank code runs in this thread, or under a launcher in this process.
+    fn runs_rank_code(&self) -> bool {
+        let in_rank_code = matches!(site::within(), Within::Process);
+        in_rank_code || self.is_launched() && self.inside.load(StdOrdering::Relaxed)
+    }
+
+    /// Returns an error in a process that was forked from the rank.
+    fn check_process(&self) -> Result<()> {
+        if std::process::id() == self.process {
+            return Ok(());
+        }
+        Err(ErrorKind::BadWorld(format!(
+            "this process was forked from rank {}, which alone can enter its world: start a \
+             program instead of a fork",
+            self.rank
+        ))
+        .into())
+    }
+
     /// Returns the meaning of this call.
     pub(crate) fn part(&'static self, call: &Call, processes: bool) -> Result<Part> {
-        let launched = self.briefing.call.is_none();
-        let in_rank_code = matches!(site::within(), Within::Process);
-        if in_rank_code || launched && self.inside.load(StdOrdering::Relaxed) {
+        if self.runs_rank_code() {
             return if processes {
                 Err(ErrorKind::BadWorld(
                     "a rank's code can't make a world of processes: make one of \
@@ -185,14 +239,7 @@ impl Assignment {
                 Ok(Part::Own)
             };
         }
-        if std::process::id() != self.process {
-            return Err(ErrorKind::BadWorld(format!(
-                "this process was forked from rank {}, which alone can enter its world: start a \
-                 program instead of a fork",
-                self.rank
-            ))
-            .into());
-        }
+        self.check_process()?;
         let Some(meant) = &self.briefing.call else { return Ok(Part::Member) };
         let any = self.briefing.any_call && meant.origin.site == call.origin.site;
         if (any || meant == call) && self.meant.take() {
@@ -322,6 +369,11 @@ impl Assignment {
         {
             outcome = Err(Cause::Error(meant.origin.ambiguous().to_string()));
         }
+        self.end(context, outcome)
+    }
+
+    /// Tells the world how the rank's code has ended.
+    fn end(&self, context: &Context, outcome: outcome::Outcome<Vec<u8>>) -> outcome::Outcome<()> {
         // The output is flushed before the end is announced, because a reader may rely on having all lines then.
         let _ = std::io::stdout().flush();
         let posted = outcome::post(context, &outcome);
@@ -374,16 +426,10 @@ impl Assignment {
         std::process::exit(status)
     }
 
-    /// Runs the rank's code, and returns the outcomes of all ranks. With `one_report`, the standard error of all ranks
-    /// but one is discarded from a failure to the next call.
-    pub(crate) fn run_as_member<T: Serialize + DeserializeOwned>(
-        &self,
-        own: WaitPolicy,
-        one_report: bool,
-        code: impl FnOnce(&Rank) -> Result<T>,
-    ) -> Result<Vec<outcome::Outcome<T>>> {
-        let _round = match self.round.try_lock() {
-            Ok(round) => round,
+    /// Takes part in the next call of `run` of all ranks.
+    fn begin_round(&self, own: WaitPolicy) -> Result<Round<'_>> {
+        let turn = match self.round.try_lock() {
+            Ok(turn) => turn,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {
                 return Err(ErrorKind::BadWorld(
@@ -400,13 +446,50 @@ impl Assignment {
             .then(|| nix::unistd::dup(std::io::stdout()).map_err(Error::os("dup")))
             .transpose()?;
         self.speak()?;
-        let _ = self.perform(&context, code);
-        if let Some(muted) = muted {
+        Ok(Round { _turn: turn, context, muted })
+    }
+
+    /// Waits until the code of all ranks has ended, and returns the outcomes.
+    fn end_round<T: DeserializeOwned>(&self, round: Round<'_>) -> Result<Vec<outcome::Outcome<T>>> {
+        if let Some(muted) = round.muted {
             dup2_stdout(&muted).map_err(Error::os("dup2"))?;
         }
-        let results = self.gather(&context);
-        self.depart(&context)?;
-        let results = results?;
+        let results = self.gather(&round.context);
+        self.depart(&round.context)?;
+        results
+    }
+
+    /// Enters the launcher's world without a closure.
+    pub(crate) fn join(&'static self, own: WaitPolicy) -> Result<Membership> {
+        if self.runs_rank_code() {
+            return Err(inside());
+        }
+        self.check_process()?;
+        if !self.is_launched() {
+            return Err(ErrorKind::BadWorld(
+                "this process is a rank of `World::run`, and enters its world there: `World::join` is for programs \
+                 that a launcher starts"
+                    .to_owned(),
+            )
+            .into());
+        }
+        self.admit(None, None)?;
+        let round = self.begin_round(own)?;
+        self.inside.store(true, StdOrdering::Relaxed);
+        Ok(Membership { assignment: self, round })
+    }
+
+    /// Runs the rank's code, and returns the outcomes of all ranks. With `one_report`, the standard error of all ranks
+    /// but one is discarded from a failure to the next call.
+    pub(crate) fn run_as_member<T: Serialize + DeserializeOwned>(
+        &self,
+        own: WaitPolicy,
+        one_report: bool,
+        code: impl FnOnce(&Rank) -> Result<T>,
+    ) -> Result<Vec<outcome::Outcome<T>>> {
+        let round = self.begin_round(own)?;
+        let _ = self.perform(&round.context, code);
+        let results = self.end_round(round)?;
         if one_report {
             // All ranks let the same rank report: the first that has posted an outcome, because its process continues.
             let gone = |outcome: &outcome::Outcome<T>| {

@@ -9,7 +9,7 @@
 //! code that runs between fork and exec, in a process that may have threads.
 
 use std::{
-    ffi::{CString, OsString},
+    ffi::{CString, OsStr, OsString},
     io,
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
@@ -172,8 +172,9 @@ pub(crate) struct Program {
     pub(crate) args: Vec<OsString>,
     /// Whether standard error goes through the launcher, too.
     pub(crate) capture_errors: bool,
-    /// Whether rank 0's standard output is captured from the start, not only inside `run`.
-    pub(crate) first_speaks: bool,
+    /// Whether the program is any program, as a launcher's is: its standard output is captured from the start, and the
+    /// environment has the names by which programs for MPI find their rank.
+    pub(crate) any_program: bool,
 }
 
 /// A pipe between a launcher and its ranks, each of which opens the reading end for itself. When the launcher ends, for
@@ -240,7 +241,7 @@ pub(crate) fn spawn(
     if rank != 0 {
         act(actions.add_open(0, null, OFlag::O_RDONLY, Mode::empty()))?;
     }
-    if rank == 0 && program.first_speaks {
+    if program.any_program {
         act(actions.add_dup2(out_write.as_raw_fd(), 1))?;
     } else {
         act(actions.add_open(1, null, OFlag::O_WRONLY, Mode::empty()))?;
@@ -258,7 +259,7 @@ pub(crate) fn spawn(
     default.add(Signal::SIGPIPE);
     act(attributes.set_sigdefault(&default))?;
 
-    let text = |s: &std::ffi::OsStr| {
+    let text = |s: &OsStr| {
         CString::new(s.as_bytes()).map_err(|_| {
             Error::from(ErrorKind::BadWorld(format!(
                 "{} has a zero byte, and can't be an argument or a variable of a process",
@@ -271,7 +272,10 @@ pub(crate) fn spawn(
         args.push(text(arg)?);
     }
     let mut environment = Vec::new();
-    for (name, value) in std::env::vars_os().filter(|(name, _)| name != VARIABLE) {
+    let ours = |name: &OsStr| {
+        name == VARIABLE || program.any_program && MPI_VARIABLES.iter().any(|other| name == *other)
+    };
+    for (name, value) in std::env::vars_os().filter(|(name, _)| !ours(name)) {
         let mut pair = name;
         pair.push("=");
         pair.push(value);
@@ -279,6 +283,12 @@ pub(crate) fn spawn(
     }
     let assignment = format!("{VARIABLE}={rank}:{}:{}", std::process::id(), descriptors.segment());
     environment.push(text(assignment.as_ref())?);
+    if program.any_program {
+        let size = context.size();
+        for (name, value) in MPI_VARIABLES.into_iter().zip([rank, size, rank, size]) {
+            environment.push(text(format!("{name}={value}").as_ref())?);
+        }
+    }
     let path = text(program.path.as_os_str())?;
     let pid = posix_spawnp(&path, &actions, &attributes, &args, &environment).map_err(|errno| {
         let source = io::Error::from(errno);
@@ -298,6 +308,10 @@ pub(crate) fn spawn(
     };
     Ok(Spawned { pid, pidfd, out: out_read, err: errors.map(|(read, _)| read) })
 }
+
+/// What scripts and programs for MPI look for before they call the library: the rank and the number of ranks, in the
+/// world and on this machine.
+const MPI_VARIABLES: [&str; 4] = ["PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"];
 
 const HEAP_ONLY: &str = "processes can't share a world on the heap: make it by World::processes";
 

@@ -16,12 +16,12 @@ use crate::{
 };
 
 impl World {
-    /// Starts `program` once for every rank, in a world of this size. Each call of [`run`](Self::run) in the program
-    /// joins this world. The caller itself is not part of it.
+    /// Starts `program` once for every rank, in a world of this size. Each call of [`run`](Self::run) or
+    /// [`join`](Self::join) in the program enters this world. The caller itself is not part of it.
     ///
     /// The program is looked for in `PATH` if its name has no slash, and gets the arguments of [`args`](Self::args).
-    /// The standard output of the ranks is captured while they run rank code, and that of rank 0 always: take it by
-    /// [`Launched::take_output`]. Standard error is the caller's, unless `capture_errors` assembles it line by line as
+    /// The standard output of the ranks is captured: take it by [`Launched::take_output`]. A program with this library
+    /// discards what it prints outside of rank code in all ranks but rank 0. Standard error is the caller's, unless `capture_errors` assembles it line by line as
     /// well. Ranks wait as [`wait`](Self::wait) says, or as their own program and
     /// [`WAIT_VARIABLE`](super::WAIT_VARIABLE) say. They are bound as [`bind`](Self::bind) says.
     ///
@@ -55,7 +55,7 @@ impl World {
             open_files: limits::make_room_for(context.size())?,
         };
         briefing.post(&context)?;
-        let program = Program { path, name, args, capture_errors, first_speaks: true };
+        let program = Program { path, name, args, capture_errors, any_program: true };
         let (to_out, out) = pump::output();
         let (to_err, err) = pump::output();
         let processes = Processes::start(context, program, to_out, to_err, None)?;

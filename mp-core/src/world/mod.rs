@@ -7,6 +7,7 @@
 //! | `processes`, `launch`, `watch` | ranks as processes: starting them, watching and burying them |
 //! | `pump`, `output` | the output of processes, line by line |
 //! | `summons`, `join`, `site`, `harness` | being such a process; finding the intended `run`; calls in tests |
+//! | `joined` | being a rank from a call to another one, without a closure |
 //! | `at_end` | work that rank code leaves to be done when it has returned |
 //! | `burial` | the steps when a rank ends |
 //! | `dumps` | ranks that crash, before their cores are written |
@@ -23,6 +24,7 @@ mod dumps;
 mod harness;
 mod input;
 mod join;
+mod joined;
 mod launch;
 mod launched;
 mod layout;
@@ -44,11 +46,13 @@ use std::{ffi::OsString, panic::Location, sync::Arc};
 #[cfg(all(test, not(loom), not(miri)))]
 pub(crate) use burial::bury;
 use input::Input;
+pub use joined::Joined;
 pub use launch::{Ending, Stream, see_children};
 pub use launched::Launched;
 pub(crate) use layout::parts;
 pub use pump::{Piece, RanksOutput};
 pub use rank::{Endpoints, MemoryUse, Rank};
+pub use summons::unmute;
 
 use crate::{
     context::{Context, MAX_RANKS},
@@ -181,10 +185,14 @@ impl World {
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) when there is no memory for it.
     pub fn solo() -> Result<Rank> {
-        let world = Self::threads(1);
-        let policy = world.policy()?;
+        Self::threads(1).alone()
+    }
+
+    /// Enters this world, of one rank, as that rank.
+    fn alone(&self) -> Result<Rank> {
+        let policy = self.policy()?;
         let cores = Allowance::read()?.parallelism();
-        let context = world.create(policy, cores)?.as_rank(0);
+        let context = self.create(policy, cores)?.as_rank(0);
         context.rank(0)?.claim();
         Ok(Rank::new(Arc::new(context)))
     }

@@ -60,7 +60,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
             None => own.collect(),
         }),
         capture_errors: test.is_some(),
-        first_speaks: false,
+        any_program: false,
     };
     let size = context.size();
     let (to, pieces) = pump::output();

@@ -21,6 +21,7 @@
 
 use std::{
     ffi::CString,
+    fs::File,
     io::Write,
     os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd},
     sync::OnceLock,
@@ -36,7 +37,7 @@ use nix::{
         signal::{Signal, kill},
         stat::{SFlag, fstat},
     },
-    unistd::Pid,
+    unistd::{Pid, dup2_stdout},
 };
 
 use crate::segment::MEMFD_NAME;
@@ -180,8 +181,29 @@ fn take() -> Summons {
     }
     // SAFETY: before `main`, there are no other threads that could read the environment.
     unsafe { std::env::set_var(VARIABLE, format!("{rank}:{launcher}:{TAKEN}")) };
+    if rank != 0 {
+        mute();
+    }
     be_named(rank);
     Summons::Rank(rank, descriptors)
+}
+
+/// Discards what this process prints, until it runs rank code: all ranks print the same up to there.
+fn mute() {
+    // Without `/dev/null`, the output of all ranks is heard.
+    if let Ok(null) = File::options().write(true).open("/dev/null") {
+        let _ = dup2_stdout(null);
+    }
+}
+
+/// Makes the standard output of a rank heard all the time, not only while it runs rank code. Libraries call this whose
+/// programs do something of their own in each rank, and not the same up to a call of `run`.
+#[doc(hidden)]
+pub fn unmute() {
+    if let Summons::Rank(_, descriptors) = summons() {
+        // SAFETY: the rank keeps the descriptor open as long as it runs.
+        let _ = dup2_stdout(unsafe { BorrowedFd::borrow_raw(descriptors.output()) });
+    }
 }
 
 /// Shows which rank of which program this process is. The system otherwise names the process `exe`, after the file that

@@ -8,6 +8,7 @@ mod calibrating;
 mod ending;
 mod hanging;
 mod harness;
+mod joining;
 mod launching;
 mod programs;
 mod tracing;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     let trials = [
         launching::tests(),
         ending::tests(),
+        joining::tests(),
         watching::tests(),
         hanging::tests(),
         tracing::tests(),

@@ -26,6 +26,10 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
         "early" => early(),
         "churn" => churn(),
         "memory" => memory(),
+        "joined" => joined(number(0)),
+        "joined_end" => joined_end(&args[0]),
+        "joined_twice" => joined_twice(),
+        "joined_in_run" => world_of("threads", 2).run(|_| twice()).map(drop),
         "end" => end(&args[0], number(1)),
         "among" => among(&args[0], &args[1], number(2)),
         "mended" => mended(),
@@ -244,6 +248,71 @@ fn early() -> onchip::Result<()> {
         }
     });
     println!("{}", outcome.unwrap_err());
+    Ok(())
+}
+
+/// Joins the world several times, and sends a message around a ring each time.
+fn joined(rounds: usize) -> onchip::Result<()> {
+    for round in 0..rounds {
+        let joined = World::join()?;
+        let (me, size) = (joined.rank().id(), joined.rank().size());
+        let world = Communicator::world(joined.rank());
+        let to = world.nonblocking_send(vec![me as u64], (me + 1) % size, 1);
+        let (before, _) = world.receive::<u64>((me + size - 1) % size, 1)?;
+        to.wait()?;
+        world.barrier()?;
+        println!("round {round}: rank {me} after {before}");
+        drop(world);
+        joined.leave()?;
+        println!("rank {me} left round {round}");
+    }
+    Ok(())
+}
+
+/// Rank 1 ends in some way between joining and leaving, while the others wait for it.
+fn joined_end(how: &str) -> onchip::Result<()> {
+    let joined = World::join()?;
+    let (me, world) = (joined.rank().id(), Communicator::world(joined.rank()));
+    if me != 1 {
+        let waited = world.receive::<u64>(1, 1);
+        let lost = matches!(
+            waited.as_ref().map_err(Error::kind),
+            Err(ErrorKind::PeerLost { .. } | ErrorKind::PeerEnded { .. })
+        );
+        drop(world);
+        let left = joined.leave();
+        // One call, so that the lines of two ranks do not mix.
+        let line = format!("rank {me} waited in vain: {lost}, and left: {left:?}\n");
+        return Ok(std::io::stderr().write_all(line.as_bytes())?);
+    }
+    drop(world);
+    match how {
+        "fail" => {
+            joined.fail("it has had enough");
+            std::process::exit(9)
+        }
+        "exit" => std::process::exit(5),
+        "succeed" => std::process::exit(0),
+        "drop" => {
+            drop(joined);
+            std::process::exit(4)
+        }
+        _ => Ok(Command::new("sh")
+            .args(["-c", &format!("kill -KILL {}", std::process::id())])
+            .status()
+            .map(drop)?),
+    }
+}
+
+fn joined_twice() -> onchip::Result<()> {
+    let joined = World::join()?;
+    twice()?;
+    joined.leave()
+}
+
+/// Joins in rank code, which is an error.
+fn twice() -> onchip::Result<()> {
+    println!("{}", World::join().unwrap_err());
     Ok(())
 }
 

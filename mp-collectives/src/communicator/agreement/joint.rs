@@ -2,13 +2,16 @@
 
 use std::{any::Any, rc::Rc, sync::Arc};
 
-use mp_core::{Plain, Rank, Result, progress::Helper};
+use mp_core::{Buffer, BufferMut, Plain, Rank, Result, progress::Helper};
 
 use crate::communicator::{
     agreement::board::Whose,
     agreement::check::Check,
     point_to_point::{Communicator, OWN_TAGS, Stream},
-    requests::exchange::Exchange,
+    requests::{
+        exchange::Exchange,
+        request::{ReceiveRequest, SendRequest},
+    },
     status::{Source, Status, Tag},
     title::Title,
 };
@@ -194,6 +197,36 @@ impl<'a> Joint<'a> {
         self.check_tag(tag)?;
         let (source, tag) = (Source::Rank(source), Tag::Is(tag));
         self.communicator.receive_in(Stream::Together, into, source, tag, false)
+    }
+
+    /// Works like [`Communicator::nonblocking_send`], in the stream of joint operations.
+    ///
+    /// # Errors
+    /// [`BadCall`](mp_core::ErrorKind::BadCall) for tags from 2³¹ on. The request returns all other errors.
+    pub fn nonblocking_send<B: Buffer + 'static>(
+        self,
+        buffer: B,
+        to: usize,
+        tag: u32,
+    ) -> Result<SendRequest<B>> {
+        self.check_tag(tag)?;
+        Ok(self.communicator.send_meanwhile(Stream::Together, buffer, to, tag, false))
+    }
+
+    /// Works like [`Communicator::nonblocking_receive`], in the stream of joint operations. A message that it refuses is
+    /// dropped, so the next operation does not find it.
+    ///
+    /// # Errors
+    /// [`BadCall`](mp_core::ErrorKind::BadCall) for tags from 2³¹ on. The request returns all other errors.
+    pub fn nonblocking_receive<B: BufferMut>(
+        self,
+        buffer: B,
+        source: usize,
+        tag: u32,
+    ) -> Result<ReceiveRequest<B>> {
+        self.check_tag(tag)?;
+        let (source, tag) = (Source::Rank(source), Tag::Is(tag));
+        Ok(self.communicator.receive_meanwhile(Stream::Together, buffer, source, tag))
     }
 
     /// Works like [`Communicator::exchange`], in the stream of joint operations.

@@ -146,7 +146,7 @@ impl Communicator {
                 return Request::new(SendOperation { ticket: None, outcome, buffer: Some(buffer) });
             }
         }
-        self.send_meanwhile(buffer, to, tag, false)
+        self.send_meanwhile(Stream::Program, buffer, to, tag, false)
     }
 
     /// Works like [`nonblocking_send`](Self::nonblocking_send), but the request is done when the receiver has a receive
@@ -157,21 +157,22 @@ impl Communicator {
         to: usize,
         tag: u32,
     ) -> SendRequest<B> {
-        self.send_meanwhile(buffer, to, tag, true)
+        self.send_meanwhile(Stream::Program, buffer, to, tag, true)
     }
 
     /// Begins a send, and builds its request in the caller from values that are in registers. A request that is written
     /// field by field and then copied would wait for all earlier stores, also for that of the message to its line.
     #[inline(always)]
-    fn send_meanwhile<B: Buffer + 'static>(
+    pub(crate) fn send_meanwhile<B: Buffer + 'static>(
         &self,
+        stream: Stream,
         buffer: B,
         to: usize,
         tag: u32,
         synchronous: bool,
     ) -> SendRequest<B> {
         let mut kept = Some(buffer);
-        let (ticket, outcome) = match self.begin_send(&mut kept, to, tag, synchronous) {
+        let (ticket, outcome) = match self.begin_send(stream, &mut kept, to, tag, synchronous) {
             Ok(None) => (None, Some(Ok(()))),
             Ok(Some(place)) => (Some(self.ticket(Handle::Send(place))), None),
             Err(error) => (None, Some(Err(self.localized(error)))),
@@ -184,6 +185,7 @@ impl Communicator {
     #[inline(never)]
     fn begin_send<B: Buffer + 'static>(
         &self,
+        stream: Stream,
         kept: &mut Option<B>,
         to: usize,
         tag: u32,
@@ -193,7 +195,7 @@ impl Communicator {
         let Some(buffer) = kept else { return Ok(None) };
         let mut engine = self.engine.work();
         let elements = buffer.elements();
-        let mut envelope = engine.envelope(self.context_of(Stream::Program), tag, elements)?;
+        let mut envelope = engine.envelope(self.context_of(stream), tag, elements)?;
         let element = ElementType::of::<B::Element>;
         let begun = (|| {
             engine.announce(to, envelope.fingerprint, element)?;
@@ -257,10 +259,20 @@ impl Communicator {
         source: impl Into<Source>,
         tag: impl Into<Tag>,
     ) -> ReceiveRequest<B> {
-        // The request is made in one piece where the caller has it, because a copy would wait for the stores that made
-        // it.
-        let mut buffer = buffer;
-        let (ticket, outcome) = match self.begin_receive(&mut buffer, source.into(), tag.into()) {
+        self.receive_meanwhile(Stream::Program, buffer, source.into(), tag.into())
+    }
+
+    /// Begins a receive. The request is made in one piece where the caller has it, because a copy would wait for the
+    /// stores that made it.
+    #[inline(always)]
+    pub(crate) fn receive_meanwhile<B: BufferMut>(
+        &self,
+        stream: Stream,
+        mut buffer: B,
+        source: Source,
+        tag: Tag,
+    ) -> ReceiveRequest<B> {
+        let (ticket, outcome) = match self.begin_receive(stream, &mut buffer, source, tag) {
             Begun::Posted(place) => (Some(self.ticket(Handle::Receive(place))), None),
             Begun::Line { source, tag, count } => {
                 let source = self.members.local(source).unwrap_or(source as usize);
@@ -273,9 +285,15 @@ impl Communicator {
         Request::new(ReceiveOperation { ticket, outcome, buffer: Some(buffer) })
     }
 
-    fn begin_receive<B: BufferMut>(&self, buffer: &mut B, source: Source, tag: Tag) -> Begun {
+    fn begin_receive<B: BufferMut>(
+        &self,
+        stream: Stream,
+        buffer: &mut B,
+        source: Source,
+        tag: Tag,
+    ) -> Begun {
         let ended = |outcome| Begun::Ended(Box::new(outcome));
-        let pattern = match self.pattern(Stream::Program, source, tag) {
+        let pattern = match self.pattern(stream, source, tag) {
             Ok(pattern) => pattern,
             Err(error) => return ended(Err(error)),
         };
@@ -288,7 +306,7 @@ impl Communicator {
             return Begun::Line { source, tag, count: count as u32 };
         }
         let mut engine = self.engine.work_with(engine);
-        let want = engine.want::<B::Element>(Some(buffer.elements().len()), false);
+        let want = engine.want::<B::Element>(buffer.room(), false);
         let place = match engine.post(pattern, want, &self.members) {
             Ok(place) => place,
             Err(error) => return ended(Err(self.localized(error))),

@@ -1,0 +1,151 @@
+//! Memory for which the caller of a request answers, as in C.
+
+use std::ptr::NonNull;
+
+use super::landing::{Buffer, BufferMut, sealed::Sealed};
+use crate::{
+    error::{ErrorKind, Result},
+    plain::Plain,
+};
+
+/// Elements at an address, as a buffer of a request. The request does not own them: who makes this value promises that
+/// they stay there. This is for interfaces to languages whose buffers have no owner.
+#[derive(Debug)]
+pub struct RawBuffer<T> {
+    start: NonNull<T>,
+    len: usize,
+}
+
+// SAFETY: the value is a reference to elements that may be used from any thread, and whoever made it has promised that
+// nobody else uses them in a way that would be a race.
+unsafe impl<T: Plain> Send for RawBuffer<T> {}
+
+impl<T: Plain> RawBuffer<T> {
+    /// Makes a buffer of the `len` elements at `start`, or an empty one if `start` is null.
+    ///
+    /// # Safety
+    /// Until the value is dropped, the elements are valid for reads, and nothing writes to them. If a message is
+    /// received into the buffer, they are also valid for writes, and nothing else reads them. `start` is aligned for
+    /// `T`.
+    pub unsafe fn new(start: *mut T, len: usize) -> Self {
+        match NonNull::new(start) {
+            Some(start) => Self { start, len },
+            None => Self { start: NonNull::dangling(), len: 0 },
+        }
+    }
+}
+
+impl<T: Plain> Sealed for RawBuffer<T> {}
+
+impl<T: Plain> Buffer for RawBuffer<T> {
+    type Element = T;
+
+    fn elements(&self) -> &[T] {
+        self.as_ref()
+    }
+}
+
+impl<T: Plain> BufferMut for RawBuffer<T> {
+    fn elements_mut(&mut self) -> &mut [T] {
+        self.as_mut()
+    }
+}
+
+impl<T: Plain> AsRef<[T]> for RawBuffer<T> {
+    fn as_ref(&self) -> &[T] {
+        // SAFETY: the elements are valid for reads, and nothing writes to them, as `new` demands.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Plain> AsMut<[T]> for RawBuffer<T> {
+    fn as_mut(&mut self) -> &mut [T] {
+        // SAFETY: only a call that receives into the buffer asks for this. For such a call the elements are valid for
+        // writes, and nothing else uses them, as `new` demands.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+/// A raw buffer for a message that may be longer. What does not fit is dropped by [`cut`](Self::cut).
+#[derive(Debug)]
+pub struct CutBuffer<T> {
+    buffer: RawBuffer<T>,
+    /// The whole message, if it is longer than the buffer.
+    whole: Vec<T>,
+}
+
+impl<T: Plain> CutBuffer<T> {
+    /// Makes a buffer for the first elements of a message.
+    pub fn new(buffer: RawBuffer<T>) -> Self {
+        Self { buffer, whole: Vec::new() }
+    }
+
+    /// Copies the first elements of a message that is longer than the buffer to the buffer.
+    pub fn cut(&mut self) {
+        if let Some(fits) = self.whole.get(..self.buffer.len) {
+            self.buffer.as_mut().copy_from_slice(fits);
+        }
+    }
+}
+
+impl<T: Plain> Sealed for CutBuffer<T> {}
+
+impl<T: Plain> Buffer for CutBuffer<T> {
+    type Element = T;
+
+    fn elements(&self) -> &[T] {
+        if self.whole.is_empty() { self.buffer.as_ref() } else { &self.whole }
+    }
+}
+
+impl<T: Plain> BufferMut for CutBuffer<T> {
+    fn elements_mut(&mut self) -> &mut [T] {
+        if self.whole.is_empty() { self.buffer.as_mut() } else { &mut self.whole }
+    }
+
+    fn room(&self) -> Option<usize> {
+        None
+    }
+
+    fn make_room(&mut self, count: usize) -> Result<()> {
+        if count > self.buffer.len {
+            let no_memory =
+                |_| ErrorKind::OutOfMemory { bytes: count.saturating_mul(size_of::<T>()) };
+            self.whole.try_reserve_exact(count).map_err(no_memory)?;
+            self.whole.resize(count, T::zeroed());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_raw_buffer_is_the_memory_that_it_was_made_of() {
+        let mut numbers = [1u32, 2, 3];
+        // SAFETY: the numbers outlive the buffer, and nothing else uses them as long as it exists.
+        let mut buffer = unsafe { RawBuffer::new(numbers.as_mut_ptr(), 3) };
+        assert_eq!(buffer.elements(), [1, 2, 3]);
+        buffer.elements_mut()[1] = 7;
+        assert_eq!(numbers, [1, 7, 3]);
+        // SAFETY: there are no elements.
+        let mut none = unsafe { RawBuffer::<u64>::new(std::ptr::null_mut(), 5) };
+        assert!(none.elements().is_empty() && none.elements_mut().is_empty());
+    }
+    #[test]
+    fn what_does_not_fit_is_cut() {
+        for count in [2, 3, 5] {
+            let mut numbers = [0u32; 3];
+            // SAFETY: the numbers outlive the buffer, and nothing else uses them as long as it exists.
+            let mut buffer = CutBuffer::new(unsafe { RawBuffer::new(numbers.as_mut_ptr(), 3) });
+            assert_eq!(buffer.room(), None);
+            buffer.make_room(count).unwrap();
+            let message = &[1, 2, 3, 4, 5][..count];
+            buffer.elements_mut()[..count].copy_from_slice(message);
+            buffer.cut();
+            assert_eq!(numbers, [1, 2, if count > 2 { 3 } else { 0 }]);
+        }
+    }
+}
