@@ -5,8 +5,15 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`types`] | C's types and the constants |
+//! | [`types`], [`constants`], [`ints`] | C's types and the constants; arrays of two forms |
 //! | [`calls`] | the functions that C programs call, a file for each chapter of the standard |
+//! | [`error`], `errhandler` | the classes of errors; what becomes of an error of a call |
+//! | `state` | what there is once in a process |
 
 pub mod calls;
+pub mod constants;
+mod errhandler;
+pub mod error;
+pub mod ints;
+mod state;
 pub mod types;
