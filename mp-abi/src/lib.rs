@@ -5,8 +5,14 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`types`] | C's types and the constants |
+//! | [`types`], [`constants`], [`ints`] | C's types and the constants; arrays of two forms |
 //! | [`calls`] | the functions that C programs call, a file for each chapter of the standard |
+//! | [`error`], `errhandler` | the classes of errors; what becomes of an error of a call |
+//! | `state` | what there is once in a process |
+//! | `datatype`, `op` | datatypes, and operations of reductions |
+//! | `comm`, `group` | communicators and groups |
+//! | `request` | requests, and the statuses of what is done |
+//! | `blocks`, `reduce` | the buffers of collective operations; reductions |
 
 mod blocks;
 pub mod calls;

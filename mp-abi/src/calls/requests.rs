@@ -178,7 +178,7 @@ unsafe fn finish_all(
                 (0..place).for_each(|before| unsafe { set_error(statuses, before, MPI_SUCCESS) });
             }
             // SAFETY: as above.
-            unsafe { set_error(statuses, place, error.code) };
+            unsafe { set_error(statuses, place, error.code()) };
             first.get_or_insert(error);
         } else if first.is_some() {
             // SAFETY: as above.
@@ -405,7 +405,7 @@ unsafe fn finish_some(
             let code = match finish(requests.add(place), at(statuses, entry)) {
                 Ok(()) => MPI_SUCCESS,
                 Err(error) => {
-                    let code = error.code;
+                    let code = error.code();
                     (0..entry)
                         .filter(|_| first.is_none())
                         .for_each(|before| set_error(statuses, before, MPI_SUCCESS));

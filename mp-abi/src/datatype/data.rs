@@ -9,7 +9,7 @@ use std::{
     sync::atomic::Ordering,
 };
 
-use super::{Datatype, TypeRef, byte, look, pieces::Piece};
+use super::{Datatype, TypeRef, look, pieces::Piece};
 use crate::{
     error::{Class, Error},
     types::{Count, Handle},
@@ -343,18 +343,6 @@ impl Kept {
     pub fn data(&self) -> Data<'_> {
         let &Self { address, count, ref datatype } = self;
         Data { address, count, datatype, memory: PhantomData }
-    }
-}
-
-impl<'a> Data<'a> {
-    /// Names bytes.
-    pub fn of_bytes(bytes: &'a mut [u8]) -> Self {
-        Self {
-            address: bytes.as_mut_ptr().expose_provenance(),
-            count: bytes.len(),
-            datatype: byte(),
-            memory: PhantomData,
-        }
     }
 }
 

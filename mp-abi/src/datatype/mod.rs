@@ -243,11 +243,3 @@ pub(crate) unsafe fn look<'a>(handle: Handle) -> Result<&'a Datatype, Error> {
 fn no_type() -> Error {
     Error::new(Class::Type, "the handle is not one of a datatype")
 }
-
-/// Returns `MPI_BYTE`.
-pub(crate) fn byte() -> &'static Datatype {
-    match predefined(0x247) {
-        Some(datatype) => datatype,
-        None => unreachable!("MPI_BYTE is predefined"),
-    }
-}
