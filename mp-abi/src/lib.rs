@@ -27,4 +27,6 @@ mod op;
 mod reduce;
 mod request;
 mod state;
+#[cfg(test)]
+mod tests;
 pub mod types;

@@ -1,12 +1,6 @@
 //! Requests: operations that a program waits for later, and the statuses of what is done.
 
-use std::{
-    cell::RefCell,
-    ffi::{c_int, c_void},
-    mem,
-    ptr::without_provenance_mut,
-    rc::Rc,
-};
+use std::{cell::RefCell, ffi::c_int, mem, rc::Rc};
 
 use mp_collectives::communicator::{
     Pending, ReceiveRequest, SendRequest, Source, Tag, test_some, wait_all,

@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_char, c_int};
 use crate::{
     comm::{Comm, array, plainly, put, within},
     constants::{MPI_COMM_NULL, MPI_MAX_OBJECT_NAME, MPI_UNDEFINED},
+    errhandler::{Handler, Kind, Object},
     error::{Class, Error},
     group::Group,
     types::Handle,
@@ -156,5 +157,26 @@ pub(crate) unsafe fn put_text(
         put(to, 0)?;
         to.copy_from_nonoverlapping(name.as_ptr().cast(), end);
         put(to.add(end), 0)
+    }
+}
+
+/// `MPI_Comm_set_errhandler`.
+pub unsafe fn comm_set_errhandler(comm: Handle, errhandler: Handle) -> c_int {
+    // SAFETY: the program gives two valid handles.
+    unsafe {
+        within(comm, "MPI_Comm_set_errhandler", |comm| {
+            comm.errhandler().set(Handler::keep(errhandler, Kind::Comm)?);
+            Ok(())
+        })
+    }
+}
+
+/// `MPI_Comm_get_errhandler`.
+pub unsafe fn comm_get_errhandler(comm: Handle, errhandler: *mut Handle) -> c_int {
+    // SAFETY: the program gives a valid handle, and a place for the answer.
+    unsafe {
+        within(comm, "MPI_Comm_get_errhandler", |comm| {
+            put(errhandler, comm.errhandler().get().into_handle())
+        })
     }
 }

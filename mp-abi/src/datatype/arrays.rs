@@ -1,6 +1,6 @@
 //! Types of parts of arrays: a block of each dimension, or the blocks that a distribution gives to a rank.
 
-use std::ops::Range;
+use std::{iter, ops::Range};
 
 use super::{Datatype, Made, TypeRef, constructors::Measure, pieces::Pieces};
 use crate::{
@@ -72,7 +72,7 @@ pub(crate) fn subarray(
     let dimensions = sizes.iter().zip(subsizes).zip(starts).map(|((&length, &sub), &start)| {
         let fits = length >= 1 && sub >= 1 && start >= 0 && sub <= length && start <= length - sub;
         match fits {
-            true => Ok(Dimension { length, taken: vec![start..start + sub] }),
+            true => Ok(Dimension { length, taken: iter::once(start..start + sub).collect() }),
             false => Err(bad(format!(
                 "{sub} elements from {start} on are no part of a dimension of {length}"
             ))),
@@ -163,7 +163,7 @@ fn taken(
         _ => return Err(bad(format!("distribution {kind} with argument {argument}"))),
     };
     let step = block.saturating_mul(processes).min(i64::MAX / 2);
-    let starts = std::iter::successors(Some(block.saturating_mul(place)), |at| Some(at + step));
+    let starts = iter::successors(Some(block.saturating_mul(place)), |at| Some(at + step));
     let within = starts.take_while(|&start| start < length);
     Ok(within.map(|start| start..length.min(start.saturating_add(block))).collect())
 }

@@ -71,7 +71,7 @@ fn what_is_not_defined() {
     assert!(!defined(SUM, 0x207) && !defined(SUM, 0x218) && defined(LAND, 0x218));
     // SAFETY: the number is below 4096.
     assert!(unsafe { Op::keep(without_provenance_mut(0x20)) }.is_err());
-    assert_eq!(kernels::find(SUM, Kind::None).is_some(), false);
+    assert!(kernels::find(SUM, Kind::None).is_none());
 }
 
 #[test]
