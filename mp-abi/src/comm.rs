@@ -228,29 +228,6 @@ pub(crate) unsafe fn within(
     }
 }
 
-/// Returns the result of a function without a communicator as MPI does.
-#[inline]
-pub(crate) fn plainly(function: &'static str, call: impl FnOnce() -> Result<(), Error>) -> c_int {
-    match call() {
-        Ok(()) => 0,
-        Err(error) => error.raise(function, None),
-    }
-}
-
-/// Writes a result of a call where the program wants it.
-///
-/// # Safety
-/// The address is null, or can be written to.
-#[inline]
-pub(crate) unsafe fn put<T>(to: *mut T, value: T) -> Result<(), Error> {
-    if to.is_null() {
-        return Err(Error::new(Class::Arg, "the address of a result is a null pointer"));
-    }
-    // SAFETY: the caller says so.
-    unsafe { to.write(value) };
-    Ok(())
-}
-
 /// Returns the numbers of an array of the program.
 ///
 /// # Safety

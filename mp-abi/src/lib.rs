@@ -8,6 +8,7 @@
 //! | [`types`], [`constants`], [`ints`] | C's types and the constants; arrays of two forms |
 //! | [`calls`] | the functions that C programs call, a file for each chapter of the standard |
 //! | [`error`], `errhandler` | the classes of errors; what becomes of an error of a call |
+//! | `info`, `program` | info objects; results and texts |
 //! | `state` | what there is once in a process |
 //! | `datatype`, `op` | datatypes, and operations of reductions |
 //! | `comm`, `group` | communicators and groups |
@@ -22,8 +23,10 @@ mod datatype;
 mod errhandler;
 pub mod error;
 mod group;
+mod info;
 pub mod ints;
 mod op;
+mod program;
 mod reduce;
 mod request;
 mod state;

@@ -6,7 +6,7 @@ use std::{
     ptr::null_mut,
     sync::{
         OnceLock,
-        atomic::{AtomicPtr, AtomicU8, Ordering::Relaxed},
+        atomic::{AtomicI32, AtomicPtr, AtomicU8, Ordering::Relaxed},
     },
     thread::{self, ThreadId},
 };
@@ -15,6 +15,7 @@ use mp_core::{Joined, Rank, World};
 use nix::libc;
 
 use crate::{
+    constants::{MPI_THREAD_FUNNELED, MPI_THREAD_SINGLE},
     error::{Class, Error},
     types::Handle,
 };
@@ -24,6 +25,7 @@ const INITIALIZED: u8 = 1;
 const FINALIZED: u8 = 2;
 
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
+static LEVEL: AtomicI32 = AtomicI32::new(MPI_THREAD_SINGLE);
 static MAIN: OnceLock<ThreadId> = OnceLock::new();
 static MEMBER: Member = Member(UnsafeCell::new(None));
 static PREDEFINED: [AtomicPtr<c_void>; 4096] = [const { AtomicPtr::new(null_mut()) }; 4096];
@@ -50,8 +52,13 @@ pub(crate) fn is_finalized() -> bool {
     PHASE.load(Relaxed) == FINALIZED
 }
 
-/// Makes this process a rank.
-pub(crate) fn join() -> Result<(), Error> {
+/// Returns what threads may call MPI.
+pub(crate) fn thread_level() -> c_int {
+    LEVEL.load(Relaxed)
+}
+
+/// Makes this process a rank, whose threads want to call MPI as the standard says for this level.
+pub(crate) fn join(level: c_int) -> Result<(), Error> {
     if is_initialized() {
         return Err(Error::new(Class::Other, "MPI was initialized before in this process"));
     }
@@ -61,6 +68,7 @@ pub(crate) fn join() -> Result<(), Error> {
     }
     // SAFETY: this is the thread that initializes MPI, and nobody has a reference.
     unsafe { *MEMBER.0.get() = Some(joined) };
+    LEVEL.store(level.min(MPI_THREAD_FUNNELED), Relaxed);
     PHASE.store(INITIALIZED, Relaxed);
     Ok(())
 }

@@ -2,14 +2,15 @@
 
 #![expect(clippy::missing_safety_doc, reason = "said once for all, in `calls`")]
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{c_char, c_int};
 
 use crate::{
-    comm::{Comm, array, plainly, put, within},
+    comm::{Comm, array, within},
     constants::{MPI_COMM_NULL, MPI_MAX_OBJECT_NAME, MPI_UNDEFINED},
     errhandler::{Handler, Kind, Object},
     error::{Class, Error},
     group::Group,
+    program::{plainly, put, put_text, text},
     types::Handle,
 };
 
@@ -112,7 +113,7 @@ pub unsafe fn comm_set_name(comm: Handle, name: *const c_char) -> c_int {
     // SAFETY: the program gives a valid handle, and text that ends with a zero.
     unsafe {
         within(comm, "MPI_Comm_set_name", |comm| {
-            comm.set_name(&text(name)?);
+            comm.set_name(&cut(text(name)?));
             Ok(())
         })
     }
@@ -121,43 +122,17 @@ pub unsafe fn comm_set_name(comm: Handle, name: *const c_char) -> c_int {
 /// `MPI_Comm_get_name`.
 pub unsafe fn comm_get_name(comm: Handle, name: *mut c_char, length: *mut c_int) -> c_int {
     // SAFETY: the program gives a valid handle, and room for `MPI_MAX_OBJECT_NAME` characters.
-    unsafe { within(comm, "MPI_Comm_get_name", |comm| put_text(&comm.name(), name, length)) }
+    unsafe {
+        within(comm, "MPI_Comm_get_name", |comm| {
+            put_text(name, MPI_MAX_OBJECT_NAME, length, comm.name().as_bytes())
+        })
+    }
 }
 
 /// Returns the name that a program gives to an object, as far as there is room for it.
-///
-/// # Safety
-/// The address is null, or that of text which ends with a zero.
-pub(crate) unsafe fn text(from: *const c_char) -> Result<String, Error> {
-    if from.is_null() {
-        return Err(Error::new(Class::Arg, "the name is a null pointer"));
-    }
-    // SAFETY: the caller says so.
-    let bytes = unsafe { CStr::from_ptr(from) }.to_bytes();
-    let room = bytes.len().min(MPI_MAX_OBJECT_NAME as usize - 1);
-    Ok(String::from_utf8_lossy(&bytes[..room]).into_owned())
-}
-
-/// Gives the program the name of an object.
-///
-/// # Safety
-/// The addresses are null, or there is room for `MPI_MAX_OBJECT_NAME` characters, and for a length.
-pub(crate) unsafe fn put_text(
-    name: &str,
-    to: *mut c_char,
-    length: *mut c_int,
-) -> Result<(), Error> {
-    let mut end = name.len().min(MPI_MAX_OBJECT_NAME as usize - 1);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    // SAFETY: the caller says so, and the text has been cut to the room less one.
-    unsafe {
-        put(length, end as c_int)?;
-        put(to, 0)?;
-        to.copy_from_nonoverlapping(name.as_ptr().cast(), end);
-        put(to.add(end), 0)
-    }
+pub(crate) fn cut(name: &[u8]) -> String {
+    let room = name.len().min(MPI_MAX_OBJECT_NAME as usize - 1);
+    String::from_utf8_lossy(&name[..room]).into_owned()
 }
 
 /// `MPI_Comm_set_errhandler`.

@@ -5,21 +5,22 @@
 
 use std::{
     ffi::{c_char, c_int, c_void},
-    ptr::without_provenance_mut,
+    ptr::{null_mut, without_provenance_mut},
     slice,
     sync::{Arc, atomic::Ordering},
 };
 
 use crate::{
-    calls::communicators::{put_text, text},
-    comm::{array, plainly, put, within},
+    calls::communicators::cut,
+    comm::{array, within},
     constants::{
-        MPI_COMBINER_NAMED, MPI_DATATYPE_NULL, MPI_TYPECLASS_COMPLEX, MPI_TYPECLASS_INTEGER,
-        MPI_TYPECLASS_REAL,
+        MPI_COMBINER_NAMED, MPI_DATATYPE_NULL, MPI_MAX_OBJECT_NAME, MPI_TYPECLASS_COMPLEX,
+        MPI_TYPECLASS_INTEGER, MPI_TYPECLASS_REAL,
     },
     datatype::{Datatype, TypeRef, arrays, constructors as make, data::Data, look},
     error::{Class, Error},
     ints::Ints,
+    program::{plainly, put, put_text, text},
     types::{Count, Handle},
 };
 
@@ -281,14 +282,6 @@ pub unsafe fn type_size(datatype: Handle, size: *mut Count) -> c_int {
     })
 }
 
-/// `MPI_Type_size_x`.
-pub unsafe fn type_size_x(datatype: Handle, size: *mut Count) -> c_int {
-    plainly("MPI_Type_size_x", || {
-        // SAFETY: the program gives a datatype, and room for the answer.
-        unsafe { put(size, look(datatype)?.size) }
-    })
-}
-
 /// `MPI_Type_get_extent`.
 pub unsafe fn type_get_extent(datatype: Handle, lower: *mut Count, extent: *mut Count) -> c_int {
     plainly("MPI_Type_get_extent", || {
@@ -317,34 +310,6 @@ pub unsafe fn type_get_true_extent(
     })
 }
 
-/// `MPI_Type_get_extent_x`.
-pub unsafe fn type_get_extent_x(datatype: Handle, lower: *mut Count, extent: *mut Count) -> c_int {
-    plainly("MPI_Type_get_extent_x", || {
-        // SAFETY: the program gives a datatype, and room for the answer.
-        unsafe {
-            let datatype = look(datatype)?;
-            put(lower, datatype.lower)?;
-            put(extent, datatype.extent)
-        }
-    })
-}
-
-/// `MPI_Type_get_true_extent_x`.
-pub unsafe fn type_get_true_extent_x(
-    datatype: Handle,
-    lower: *mut Count,
-    extent: *mut Count,
-) -> c_int {
-    plainly("MPI_Type_get_true_extent_x", || {
-        // SAFETY: the program gives a datatype, and room for the answer.
-        unsafe {
-            let datatype = look(datatype)?;
-            put(lower, datatype.true_lower)?;
-            put(extent, datatype.true_extent)
-        }
-    })
-}
-
 /// `MPI_Type_get_name`.
 pub unsafe fn type_get_name(datatype: Handle, name: *mut c_char, length: *mut c_int) -> c_int {
     plainly("MPI_Type_get_name", || {
@@ -354,7 +319,7 @@ pub unsafe fn type_get_name(datatype: Handle, name: *mut c_char, length: *mut c_
                 MPI_DATATYPE_NULL => "MPI_DATATYPE_NULL".into(),
                 _ => look(datatype)?.name(),
             };
-            put_text(&text, name, length)
+            put_text(name, MPI_MAX_OBJECT_NAME, length, text.as_bytes())
         }
     })
 }
@@ -363,7 +328,7 @@ pub unsafe fn type_get_name(datatype: Handle, name: *mut c_char, length: *mut c_
 pub unsafe fn type_set_name(datatype: Handle, name: *const c_char) -> c_int {
     plainly("MPI_Type_set_name", || {
         // SAFETY: the program gives a datatype, and text that ends with a zero.
-        unsafe { look(datatype)?.set_name(text(name)?) };
+        unsafe { look(datatype)?.set_name(cut(text(name)?)) };
         Ok(())
     })
 }
@@ -395,8 +360,35 @@ pub unsafe fn type_match_size(class: c_int, size: c_int, datatype: *mut Handle) 
     })
 }
 
-/// `MPI_Type_get_envelope`. Numbers that only the form for large counts can hold are large counts.
+/// `MPI_Type_get_envelope`.
 pub unsafe fn type_get_envelope(
+    datatype: Handle,
+    integers: *mut c_int,
+    addresses: *mut c_int,
+    datatypes: *mut c_int,
+    combiner: *mut c_int,
+) -> c_int {
+    plainly("MPI_Type_get_envelope", || {
+        // SAFETY: the program gives a datatype, and places for the answers.
+        unsafe {
+            let (numbers, kind) = envelope(look(datatype)?);
+            let [small, addressed, large, types] = numbers;
+            if large > 0 {
+                return Err(Error::new(
+                    Class::Type,
+                    "only the form for large counts can describe it",
+                ));
+            }
+            put(integers, small as c_int)?;
+            put(addresses, addressed as c_int)?;
+            put(datatypes, types as c_int)?;
+            put(combiner, kind)
+        }
+    })
+}
+
+/// `MPI_Type_get_envelope_c`. Numbers that no `int` can hold are large counts, together with those beside them.
+pub unsafe fn type_get_envelope_c(
     datatype: Handle,
     integers: *mut Count,
     addresses: *mut Count,
@@ -404,29 +396,49 @@ pub unsafe fn type_get_envelope(
     datatypes: *mut Count,
     combiner: *mut c_int,
 ) -> c_int {
-    plainly("MPI_Type_get_envelope", || {
+    plainly("MPI_Type_get_envelope_c", || {
         // SAFETY: the program gives a datatype, and places for the answers.
         unsafe {
-            let (numbers, kind) = match &look(datatype)?.made {
-                None => ([0; 4], MPI_COMBINER_NAMED),
-                Some(made) => {
-                    let (integers, large) = made.counts();
-                    let numbers =
-                        [integers.len(), made.addresses.len(), large.len(), made.types.len()];
-                    (numbers.map(|number| number as Count), made.combiner)
-                }
-            };
+            let (numbers, kind) = envelope(look(datatype)?);
             let places = [integers, addresses, large_counts, datatypes];
             for (place, number) in places.into_iter().zip(numbers) {
-                put(place, number)?;
+                put(place, number as Count)?;
             }
             put(combiner, kind)
         }
     })
 }
 
+/// Returns the numbers of integers, addresses, large counts and datatypes of which a type was made, and its combiner.
+fn envelope(datatype: &Datatype) -> ([usize; 4], c_int) {
+    match &datatype.made {
+        None => ([0; 4], MPI_COMBINER_NAMED),
+        Some(made) => {
+            let (small, large) = made.counts();
+            ([small.len(), made.addresses.len(), large.len(), made.types.len()], made.combiner)
+        }
+    }
+}
+
 /// `MPI_Type_get_contents`.
 pub unsafe fn type_get_contents(
+    datatype: Handle,
+    integers_room: c_int,
+    addresses_room: c_int,
+    datatypes_room: c_int,
+    integers: *mut c_int,
+    addresses: *mut isize,
+    datatypes: *mut Handle,
+) -> c_int {
+    let rooms = [integers_room, addresses_room, 0, datatypes_room].map(Count::from);
+    plainly("MPI_Type_get_contents", || {
+        // SAFETY: the program gives a datatype, and arrays of these lengths.
+        unsafe { contents(datatype, rooms, integers, addresses, null_mut(), datatypes) }
+    })
+}
+
+/// `MPI_Type_get_contents_c`.
+pub unsafe fn type_get_contents_c(
     datatype: Handle,
     integers_room: Count,
     addresses_room: Count,
@@ -437,41 +449,50 @@ pub unsafe fn type_get_contents(
     large_counts: *mut Count,
     datatypes: *mut Handle,
 ) -> c_int {
-    plainly("MPI_Type_get_contents", || {
+    let rooms = [integers_room, addresses_room, large_counts_room, datatypes_room];
+    plainly("MPI_Type_get_contents_c", || {
         // SAFETY: the program gives a datatype, and arrays of these lengths.
-        unsafe {
-            let Some(made) = &look(datatype)?.made else {
-                return Err(Error::new(Class::Type, "a predefined datatype has no contents"));
-            };
-            let (small, large) = made.counts();
-            let needed = [small.len(), made.addresses.len(), large.len(), made.types.len()];
-            let room = [integers_room, addresses_room, large_counts_room, datatypes_room];
-            if needed.iter().zip(room).any(|(&needed, room)| room < needed as Count) {
-                return Err(Error::new(Class::Arg, "an array is too short for the contents"));
-            }
-            for (place, &number) in small.iter().enumerate() {
-                put(integers.add(place), number as c_int)?;
-            }
-            for (place, &number) in made.addresses.iter().enumerate() {
-                put(addresses.add(place), number as isize)?;
-            }
-            for (place, &number) in large.iter().enumerate() {
-                put(large_counts.add(place), number)?;
-            }
-            for (place, datatype) in made.types.iter().enumerate() {
-                put(datatypes.add(place), datatype.clone().into_handle())?;
-            }
-        }
-        Ok(())
+        unsafe { contents(datatype, rooms, integers, addresses, large_counts, datatypes) }
     })
 }
 
-/// `MPI_Get_address`.
-pub unsafe fn get_address(location: *const c_void, address: *mut isize) -> c_int {
-    plainly("MPI_Get_address", || {
-        // SAFETY: the program gives a place for the answer.
-        unsafe { put(address, location.expose_provenance() as isize) }
-    })
+/// Writes of what a type was made.
+///
+/// # Safety
+/// The handle is one of a datatype, and the arrays have these lengths.
+unsafe fn contents(
+    datatype: Handle,
+    rooms: [Count; 4],
+    integers: *mut c_int,
+    addresses: *mut isize,
+    large_counts: *mut Count,
+    datatypes: *mut Handle,
+) -> Result<(), Error> {
+    // SAFETY: the caller says so, and the lengths are checked.
+    unsafe {
+        let datatype = look(datatype)?;
+        let Some(made) = &datatype.made else {
+            return Err(Error::new(Class::Type, "a predefined datatype has no contents"));
+        };
+        let (numbers, _) = envelope(datatype);
+        if numbers.iter().zip(rooms).any(|(&number, room)| room < number as Count) {
+            return Err(Error::new(Class::Arg, "an array is too short for the contents"));
+        }
+        let (small, large) = made.counts();
+        for (place, &number) in small.iter().enumerate() {
+            put(integers.add(place), number as c_int)?;
+        }
+        for (place, &number) in made.addresses.iter().enumerate() {
+            put(addresses.add(place), number as isize)?;
+        }
+        for (place, &number) in large.iter().enumerate() {
+            put(large_counts.add(place), number)?;
+        }
+        for (place, datatype) in made.types.iter().enumerate() {
+            put(datatypes.add(place), datatype.clone().into_handle())?;
+        }
+        Ok(())
+    }
 }
 
 /// `MPI_Pack_size`.

@@ -5,10 +5,11 @@
 use std::ffi::c_int;
 
 use crate::{
-    comm::{array, plainly, put},
+    comm::array,
     constants::{MPI_GROUP_NULL, MPI_PROC_NULL},
     error::Error,
     group::Group,
+    program::{plainly, put},
     types::Handle,
 };
 

@@ -5,11 +5,12 @@
 use std::ffi::{c_int, c_void};
 
 use crate::{
-    comm::{array, plainly, put},
+    comm::array,
     constants::{MPI_OP_NULL, MPI_SUCCESS},
     datatype::data::Data,
     error::{Class, Error},
     op::{Function, Op, UserOp, release},
+    program::{plainly, put},
     types::{Count, Handle, LargeUserFunction, UserFunction},
 };
 

@@ -6,10 +6,11 @@
 use std::ffi::{c_int, c_void};
 
 use crate::{
-    comm::{array, plainly, put, wanted_tag, within},
+    comm::{array, wanted_tag, within},
     constants::MPI_REQUEST_NULL,
     datatype::data::{Data, Kept},
     error::Error,
+    program::{plainly, put},
     request::{Completed, Mode, Request, exchange, receive as receive_in, send as send_in},
     types::{Count, Handle, Status},
 };

@@ -7,11 +7,12 @@ use std::{ffi::c_int, rc::Rc};
 use mp_collectives::communicator::{Pending, test_all, test_some, wait_all, wait_any, wait_some};
 
 use crate::{
-    comm::{Comm, array, plainly, put},
+    comm::{Comm, array},
     constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED},
     datatype::look,
     errhandler::Object,
     error::{Class, Error},
+    program::{plainly, put},
     request::{self, Completed, Request, advance_freed, complete},
     types::{Count, Handle, Status},
 };
@@ -551,10 +552,4 @@ pub unsafe fn get_elements(status: *const Status, datatype: Handle, count: *mut 
             put(count, elements)
         }
     })
-}
-
-/// `MPI_Get_elements_x`.
-pub unsafe fn get_elements_x(status: *const Status, datatype: Handle, count: *mut Count) -> c_int {
-    // SAFETY: as there.
-    unsafe { get_elements(status, datatype, count) }
 }

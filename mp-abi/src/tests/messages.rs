@@ -2,7 +2,7 @@ use std::{ffi::c_int, ptr::null_mut};
 
 use super::*;
 use crate::{
-    calls::{datatypes::*, point_to_point::*, requests::get_elements},
+    calls::{datatypes::*, environment::get_address, point_to_point::*, requests::get_elements},
     constants::{MPI_ERR_RANK, MPI_ERR_TAG, MPI_ERR_TRUNCATE, MPI_ERR_TYPE},
 };
 
