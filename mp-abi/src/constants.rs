@@ -1,5 +1,4 @@
-//! The constants of the standard ABI, as `constants.tsv` has them. `cargo run -p mp-abi --example generate` writes this
-//! file.
+//! The constants of the standard ABI. The test `generated` has written them from `constants.tsv`.
 
 #![expect(missing_docs, reason = "the standard says what they are")]
 
@@ -336,3 +335,9 @@ pub const MPI_T_PVAR_CLASS_COUNTER: c_int = 7;
 pub const MPI_T_PVAR_CLASS_AGGREGATE: c_int = 8;
 pub const MPI_T_PVAR_CLASS_TIMER: c_int = 9;
 pub const MPI_T_PVAR_CLASS_GENERIC: c_int = 10;
+pub const MPI_T_SOURCE_ORDERED: c_int = 1;
+pub const MPI_T_SOURCE_UNORDERED: c_int = 2;
+pub const MPI_T_CB_REQUIRE_NONE: c_int = 0;
+pub const MPI_T_CB_REQUIRE_MPI_RESTRICTED: c_int = 3;
+pub const MPI_T_CB_REQUIRE_THREAD_SAFE: c_int = 15;
+pub const MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE: c_int = 63;
