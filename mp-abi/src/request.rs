@@ -543,7 +543,7 @@ pub(crate) unsafe fn free(handle: Handle) -> Result<(), Error> {
     // SAFETY: the handle came from `Request::into_handle`, and owns the request.
     let request = unsafe { Box::from_raw(handle.cast::<Request>()) };
     if matches!(request.active, Active::Receive { .. } | Active::ReceivePacked { .. }) {
-        FREED.with_borrow_mut(|freed| freed.push(*request));
+        let _ = FREED.try_with(|freed| freed.borrow_mut().push(*request));
     }
     Ok(())
 }
@@ -568,10 +568,12 @@ pub(crate) unsafe fn complete(at: *mut Handle) {
 
 /// Completes receives whose requests were freed, as far as their messages have come.
 pub(crate) fn advance_freed() {
-    if FREED.with_borrow(Vec::is_empty) {
-        return;
-    }
-    FREED.with_borrow_mut(|freed| {
+    // Programs may call this when the thread's variables are gone: then there are no such receives.
+    let _ = FREED.try_with(|freed| {
+        let freed = &mut *freed.borrow_mut();
+        if freed.is_empty() {
+            return;
+        }
         let mut pending: Vec<_> = freed.iter_mut().filter_map(Request::pending).collect();
         let Ok(done) = test_some(&mut pending) else { return };
         drop(pending);
@@ -579,4 +581,10 @@ pub(crate) fn advance_freed() {
             freed.swap_remove(place).finish();
         }
     });
+}
+
+/// Gives up receives whose requests were freed.
+pub(crate) fn drop_freed() {
+    advance_freed();
+    let _ = FREED.try_with(RefCell::take);
 }
