@@ -19,7 +19,6 @@ use crate::{
     errhandler::{Handler, Object, Slot, set_default},
     error::{Class, Error},
     group::Group,
-    request,
     types::Handle,
 };
 
@@ -215,7 +214,6 @@ pub(crate) fn open(rank: &Rank) {
 /// Waits until all ranks have come to the end, and drops `MPI_COMM_WORLD` and `MPI_COMM_SELF`. What other communicators
 /// have to send is sent before.
 pub(crate) fn close() {
-    request::drop_freed();
     if let Some(world) = predefined(MPI_COMM_WORLD.addr()) {
         // A rank that is lost can't come, and nothing can be sent to it. The others end all the same.
         let _ = world.communicator.flush().and_then(|()| world.communicator.barrier());

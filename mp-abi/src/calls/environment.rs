@@ -16,7 +16,7 @@ use crate::{
     error::{Class, Error},
     info::Info,
     program::{plainly, put, put_text},
-    state,
+    request, state,
     types::{Aint, Handle},
 };
 
@@ -56,6 +56,7 @@ pub unsafe fn initialized(flag: *mut c_int) -> c_int {
 pub unsafe fn finalize() -> c_int {
     plainly("MPI_Finalize", || {
         state::rank()?;
+        request::drop_freed();
         comm::close();
         state::leave()
     })

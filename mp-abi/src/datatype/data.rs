@@ -9,7 +9,11 @@ use std::{
     sync::atomic::Ordering,
 };
 
-use super::{Datatype, TypeRef, look, pieces::Piece};
+use super::{
+    definition::{Datatype, TypeRef},
+    handles::look,
+    pieces::Piece,
+};
 use crate::{
     error::{Class, Error},
     types::{Count, Handle},
