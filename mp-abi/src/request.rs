@@ -141,13 +141,15 @@ struct Persistent {
     data: Kept,
     rank: c_int,
     tag: c_int,
+    comm: Rc<Comm>,
 }
 
 /// `MPI_Request`.
 pub(crate) struct Request {
     active: Active,
     persistent: Option<Persistent>,
-    pub comm: Rc<Comm>,
+    /// Whose error handler gets its errors.
+    pub comm: Option<Rc<Comm>>,
 }
 
 /// Sends, and returns when the buffer may be used again.
@@ -250,7 +252,7 @@ pub(crate) fn exchange(
 
 impl Request {
     fn new(active: Active, comm: &Comm) -> Self {
-        Self { active, persistent: None, comm: comm.keep() }
+        Self { active, persistent: None, comm: Some(comm.keep()) }
     }
 
     /// Returns a handle, which owns the request.
@@ -277,6 +279,12 @@ impl Request {
         })
     }
 
+    /// Makes a request that is done.
+    pub fn done(completed: Completed, comm: Option<&Comm>) -> Handle {
+        let comm = comm.map(Comm::keep);
+        Self { active: Active::Done(completed), persistent: None, comm }.into_handle()
+    }
+
     /// Begins a receive.
     ///
     /// # Safety
@@ -289,7 +297,7 @@ impl Request {
     ) -> Result<Handle, Error> {
         // SAFETY: the caller says so.
         let active = unsafe { begin_receive(comm, &data, source, tag)? };
-        Ok(Self { active, persistent: None, comm: comm.keep() }.into_handle())
+        Ok(Self::new(active, comm).into_handle())
     }
 
     /// Makes a request that is started later: a send in this mode, or a receive.
@@ -310,8 +318,8 @@ impl Request {
                 comm.source(rank)?;
             }
         }
-        let persistent = Some(Persistent { what, data, rank, tag });
-        Ok(Self { active: Active::Nothing, persistent, comm: comm.keep() }.into_handle())
+        let persistent = Some(Persistent { what, data, rank, tag, comm: comm.keep() });
+        Ok(Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle())
     }
 
     /// Returns the request of a handle, or `None` if there is nothing to wait for.
@@ -343,7 +351,7 @@ impl Request {
     /// # Safety
     /// As for [`send`](Self::send) or [`receive`](Self::receive).
     pub unsafe fn start(&mut self) -> Result<(), Error> {
-        let Some(Persistent { what, data, rank, tag }) = &self.persistent else {
+        let Some(Persistent { what, data, rank, tag, comm }) = &self.persistent else {
             return Err(Error::new(Class::Request, "the request is not persistent"));
         };
         if self.is_active() {
@@ -352,9 +360,9 @@ impl Request {
         // SAFETY: the caller says so.
         self.active = unsafe {
             match what {
-                Some(mode) => begin_send(&self.comm, data.data(), *rank, *tag, *mode)?
+                Some(mode) => begin_send(comm, data.data(), *rank, *tag, *mode)?
                     .unwrap_or(Active::Done(Completed::EMPTY)),
-                None => begin_receive(&self.comm, data, *rank, *tag)?,
+                None => begin_receive(comm, data, *rank, *tag)?,
             }
         };
         Ok(())

@@ -16,6 +16,7 @@ pub mod environment;
 pub mod error_codes;
 pub mod groups;
 pub mod info;
+pub mod matched_probes;
 pub mod missing;
 pub mod operations;
 pub mod point_to_point;
