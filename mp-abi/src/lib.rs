@@ -10,13 +10,26 @@
 //! | [`error`], `errhandler` | the classes of errors; what becomes of an error of a call |
 //! | `info`, `program` | info objects; results and texts |
 //! | `state` | what there is once in a process |
+//! | `datatype`, `op` | datatypes, and operations of reductions |
+//! | `comm`, `group` | communicators and groups |
+//! | `request` | requests, and the statuses of what is done |
+//! | `blocks`, `reduce` | the buffers of collective operations; reductions |
 
+mod blocks;
 pub mod calls;
+mod comm;
 pub mod constants;
+mod datatype;
 mod errhandler;
 pub mod error;
+mod group;
 mod info;
 pub mod ints;
+mod op;
 mod program;
+mod reduce;
+mod request;
 mod state;
+#[cfg(test)]
+mod tests;
 pub mod types;

@@ -176,7 +176,7 @@ fn write_call(exports: &mut String, name: &str, result: &str, types: &[&str], ta
             }
             (_, "Ints") => format!("Ints::from(a{place})"),
             ("*mut c_int", "*mut Count" | "*mut Aint") => {
-                let first = if is_position { format!("widened(a{place})") } else { "0".to_owned() };
+                let first = if is_position { format!("unsafe {{ widened(a{place}) }}") } else { "0".to_owned() };
                 writeln!(before, "    let mut wide{place} = {first};").expect("strings take all");
                 writeln!(after, "        narrow(code, wide{place}, a{place});")
                     .expect("strings take all");

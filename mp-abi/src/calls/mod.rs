@@ -8,8 +8,15 @@
 //! the form for large counts, where the other one differs in more than the width of numbers. In place of a `Count`, an
 //! [`Ints`](crate::ints::Ints) or a `*mut Count`, programs may give an `int` or the address of such.
 
+pub mod collectives;
+pub mod communicators;
 pub mod conversions;
+pub mod datatypes;
 pub mod environment;
 pub mod error_codes;
+pub mod groups;
 pub mod info;
 pub mod missing;
+pub mod operations;
+pub mod point_to_point;
+pub mod requests;
