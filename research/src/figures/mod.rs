@@ -7,6 +7,8 @@
 //! writes one page, `research/figures/README.md`, and the pictures in it. Names are those of [`GROUPS`] and of figures
 //! (`thesis-3.4`). With names, the page keeps its other sections.
 //!
+//! The page begins with a table of all figures and tables of the papers (`papers.rs`), with or without a section.
+//!
 //! A figure is a function that returns a [`Figure`]. Tests assert the checks of the figures that take little time; the
 //! command asserts all checks.
 

@@ -203,7 +203,6 @@ fn barriers_hold_ranks_back() {
             best_barrier(machine).barrier.program(placement),
             Barrier::Central.program(placement),
             baselines::plain_dissemination(placement),
-            baselines::counter_barrier(placement),
             baselines::tournament_barrier(placement).unwrap(),
         ]
     };
