@@ -3,9 +3,10 @@
 use example_support::measure::Spread;
 use example_support::options::cores;
 use example_support::table::{or_dash, table};
+use onchip::topology::{KtPlacement, Topology};
 use serde::{Deserialize, Serialize};
 
-use crate::modes::{Job, Mode, Ranks};
+use crate::modes::{Job, Mode, Ranks, placement};
 
 /// A mode, the kind of its workers, and their grid.
 pub type Cell = (Mode, Ranks, [usize; 2]);
@@ -135,17 +136,35 @@ fn remarks(cells: &[Cell], size: usize) -> Vec<String> {
             "From N = {workers} on there are more workers than rows, and some have nothing to do."
         )
     });
-    let is_crowded = |cell: &&Cell| {
-        let kts = cell.0.kts(workers(cell));
-        kts > 0 && workers(cell) + kts > cores()
+    let topology = Topology::read();
+    let plan = |cell: &&Cell| {
+        let topology = topology.as_ref().ok()?;
+        placement::plan(topology, cell.0, workers(cell)).ok().flatten()
     };
-    let crowded = cells.iter().filter(is_crowded).map(workers).min().map(|workers| {
+    let is_crowded = |cell: &&Cell| {
+        plan(cell)
+            .is_some_and(|plan| plan.is_crowded() || workers(cell) + plan.kts().len() > cores())
+    };
+    let crowded = cells.iter().filter(is_crowded).map(workers).min();
+    let crowded = crowded.map(|workers| {
         format!(
-            "From N = {workers} on communication threads have no core of their own: they take \
+            "From N = {workers} on communication threads have no hardware thread of their own: they take \
              their time from the workers."
         )
     });
-    idle.into_iter().chain(crowded).collect()
+    let is_elsewhere = |cell: &&Cell| {
+        cell.0 == Mode::KtW
+            && !is_crowded(cell)
+            && plan(cell).is_some_and(|plan| plan.asked() != KtPlacement::KtW)
+    };
+    let elsewhere = cells.iter().filter(is_elsewhere).map(workers).min();
+    let elsewhere = elsewhere.map(|workers| {
+        format!(
+            "With N = {workers} the cores of workers have no hardware thread for the communication threads of kt-w: \
+             those are on other cores."
+        )
+    });
+    [idle, elsewhere, crowded].into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -195,6 +214,6 @@ mod tests {
         assert!(told[0].starts_with("From N = 5 on there are more workers"), "{told:?}");
         let many = cores();
         let told = remarks(&[(Mode::Skt, Ranks::Threads, [many, 1])], many);
-        assert!(told[0].contains("no core of their own"), "{told:?}");
+        assert!(told[0].contains("no hardware thread of their own"), "{told:?}");
     }
 }

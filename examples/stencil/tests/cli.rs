@@ -85,7 +85,8 @@ fn every_mode_gives_the_bits_of_algorithm_1() {
         };
         same(&["--mode", "sequential"]);
         for (mode, ranks) in MODES {
-            for workers in ["1", "2", "3", "9"] {
+            // Twelve are two groups of mode skt.
+            for workers in ["1", "2", "3", "12"] {
                 same(&["--mode", mode, "--ranks", ranks, "--workers", workers]);
             }
         }
@@ -288,7 +289,10 @@ fn what_cannot_be_is_refused_with_the_reason() {
         (&["--grid", "2x2", "--mode", "no-kt"], "cannot be used with"),
         (&["--grid", "2x9", "--size", "5"], "a grid of 2x9 blocks for 5 by 5"),
         (&["--mode", "sh-mem", "--ranks", "processes"], "reads borders where they lie"),
-        (&["--mode", "skt", "--ranks", "processes"], "one communication thread for all"),
+        (
+            &["--mode", "skt", "--ranks", "processes"],
+            "communication threads that serve several workers",
+        ),
         (&["--mode", "sequential", "--ranks", "processes"], "no other process"),
         (&["--mode", "sequential", "--workers", "2"], "has one worker"),
         (&["--mode", "no-kt", "--workers", "1,2"], "several numbers of --workers"),
