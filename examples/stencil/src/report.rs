@@ -39,6 +39,8 @@ pub struct Report {
 pub struct Row {
     /// How borders get to the neighbours.
     pub mode: Mode,
+    /// The program in C that did it, with the library that it uses; `None` for this program.
+    pub peer: Option<String>,
     /// The kind of the workers.
     pub ranks: Ranks,
     /// How many workers there are, the paper's `n`.
@@ -63,6 +65,7 @@ impl Row {
         let Spread { median, lowest, highest } = Spread::of(times);
         Self {
             mode,
+            peer: None,
             ranks,
             workers: grid[0] * grid[1],
             grid,
@@ -80,9 +83,10 @@ impl Row {
 
     /// Returns the name of the mode, and the kind of its workers.
     pub fn name(&self) -> String {
-        match self.mode {
-            Mode::Sequential => self.mode.to_string(),
-            Mode::Grid => format!("grid {}x{}, {}", self.grid[0], self.grid[1], self.ranks),
+        match (&self.peer, self.mode) {
+            (Some(peer), _) => format!("{peer}, {}", self.ranks),
+            (None, Mode::Sequential) => self.mode.to_string(),
+            (None, Mode::Grid) => format!("grid {}x{}, {}", self.grid[0], self.grid[1], self.ranks),
             _ => format!("{}, {}", self.mode, self.ranks),
         }
     }
@@ -175,6 +179,7 @@ mod tests {
     fn rows_are_grouped_by_workers() {
         let row = |mode, workers, scalability| Row {
             mode,
+            peer: None,
             ranks: Ranks::Threads,
             workers,
             grid: [workers, 1],

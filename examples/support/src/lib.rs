@@ -7,6 +7,7 @@
 //! | [`measure`], [`table`] | medians, spreads and ratios; results beside each other |
 //! | [`files`] | files that appear only when they are whole |
 //! | [`kts`] | communication threads where a plan puts them |
+//! | [`peers`] | programs in C that do the same with other libraries |
 //! | [`machine`], [`program`] | machines for tests of placements; running a built example, for tests |
 #![forbid(unsafe_code)]
 
@@ -16,6 +17,7 @@ pub mod kts;
 mod machine;
 pub mod measure;
 pub mod options;
+pub mod peers;
 pub mod program;
 pub mod table;
 

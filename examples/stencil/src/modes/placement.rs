@@ -1,8 +1,9 @@
 //! Where workers and their communication threads (KTs) run, by a [`KtPlan`].
 //!
 //! The paper puts each KT of KT-W on a spare hardware thread of its worker's core. SKT has one KT for a group of
-//! workers. Section V.B does not say how large a group is, but its tables do: 54 workers are the most of SKT in table
-//! IV that have a core each, and with one KT for ten workers, as in V.A.2, their six KTs take the other 6 of 60 cores.
+//! workers; section V.B does not say how large a group is. Here it has up to ten, which V.A.2 found best. Then 54 are
+//! the most workers that have a core each, since their six KTs take the other 6 of 60 cores: as many as SKT has in the
+//! last row of table IV with one worker per core.
 
 use onchip::topology::{Bind, Error, KtPlacement, KtPlan, Role, Topology};
 
