@@ -83,7 +83,8 @@ impl Plot {
         let (y, bottom, top) = axis(self.logarithmic_values, self.points().map(|(_, of)| of));
         let margin = |from: f64, to: f64, part: f64| to + part * (to - from);
         // A logarithmic axis has labels at powers of two.
-        let rows = if self.logarithmic_values { (top - bottom) as usize + 2 } else { 10 };
+        let labels =
+            |logarithmic: bool, length: f64| if logarithmic { length as usize + 2 } else { 10 };
         let mut names: Vec<&str> = Vec::new();
         for series in &self.series {
             if !names.contains(&series.name.as_str()) {
@@ -108,7 +109,8 @@ impl Plot {
             .configure_mesh()
             .x_desc(self.across)
             .y_desc(self.unit)
-            .y_labels(rows)
+            .x_labels(labels(self.logarithmic, right - left))
+            .y_labels(labels(self.logarithmic_values, top - bottom))
             .x_label_formatter(&|&x| label(x, self.logarithmic))
             .y_label_formatter(&|&y| label(y, self.logarithmic_values))
             .draw()?;
@@ -143,14 +145,15 @@ impl Plot {
     }
 }
 
-/// Returns where an axis has a value, its first place, and its last one. A linear axis begins at 0.
+/// Returns where an axis has a value, its first place, and its last one. A linear axis begins at 0, or
+/// below.
 fn axis(
     logarithmic: bool,
     values: impl Iterator<Item = f64> + Clone,
 ) -> (impl Fn(f64) -> f64, f64, f64) {
     let place = move |value: f64| if logarithmic { value.log2() } else { value };
     let least = values.clone().map(place).fold(f64::MAX, f64::min);
-    let first = if logarithmic { least } else { 0.0 };
+    let first = if logarithmic { least } else { least.min(0.0) };
     (place, first, values.map(place).fold(first, f64::max))
 }
 
@@ -182,6 +185,18 @@ mod tests {
             );
         }
         assert_eq!(plot.file("paper-1"), "paper-1a.svg");
+    }
+
+    #[test]
+    fn places_are_labelled_with_their_own_values() {
+        let series = vec![Series::line("it", [(4.0, 1.0), (58.0, -30.0)])];
+        let svg = Plot { logarithmic: true, series, ..Plot::default() }.svg("Paper 1").unwrap();
+        let lines = || svg.lines().map(str::trim);
+        for label in ["4", "8", "16", "32", "-30"] {
+            assert!(lines().any(|line| line == label), "no {label}: {svg}");
+        }
+        // Half of a power is none of these.
+        assert!(!lines().any(|line| line == "11" || line == "6"), "{svg}");
     }
 
     #[test]
