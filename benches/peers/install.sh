@@ -2,7 +2,8 @@
 # Installs the MPI libraries that Onchip is measured against into DIR (default: peers-work beside
 # the workspace, where `cargo bench --bench ratios` looks; elsewhere, set ONCHIP_PEERS=DIR).
 # Needs python3 with venv, and a C compiler. Debian's two MPIs are taken as well where apt-get may
-# install them. What is there already stays. The harness compiles rivals.c with each by itself.
+# install them. What is there already stays. The harness compiles rivals.c with each by itself, and
+# the example `stencil --peers` does so with stencil.c.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 dir=${1:-$root/peers-work}

@@ -3,9 +3,9 @@
  *   openmp barrier BATCHES CALLS      two threads, back to back, by the slower one, ns for one
  *   openmp crowd THREADS BATCHES MILLIS
  *                                     the same by threads that share cores
- *   openmp stencil FILE SIZE STEPS RUNS [OUT]
- *                                     two threads, ns for all steps on the matrix of doubles in FILE, the median of so
- *                                     many runs; what comes of it goes to OUT
+ *   openmp stencil FILE SIZE STEPS RUNS THREADS [OUT]
+ *                                     ns for all steps on the matrix of doubles in FILE, the median of so many runs;
+ *                                     what comes of it goes to OUT
  *
  * Prints one line: the figure (the median batch), then the raw cache-line ping-pong between the two threads before and
  * after it (0 where not taken). On wrong results it ends with status 1.
@@ -170,19 +170,22 @@ static void row(const double *above, const double *own, const double *below, dou
     out[n - 1] = (own[n - 1] + above[n - 1] + below[n - 1] + own[n - 2] + 0.0) / 5.0;
 }
 
-static double stencil(const char *file, long n, int steps, int runs, const char *out, double probes[2]) {
+static double stencil(const char *file, long n, int steps, int runs, int threads, const char *out, double probes[2]) {
     size_t bytes = (size_t)n * n * sizeof(double);
     double *first = malloc(bytes), *a = malloc(bytes), *b = malloc(bytes), *zeros = calloc(n, sizeof(double)), took[MOST];
     FILE *in = fopen(file, "rb");
     if (n < 2 || steps < 1 || !first || !a || !b || !zeros) fail("no such matrix");
     if (!in || fread(first, 1, bytes, in) != bytes) fail("cannot read the matrix");
     fclose(in);
-#pragma omp parallel num_threads(2)
+#pragma omp parallel num_threads(threads)
     {
         int thread = omp_get_thread_num();
-        if (omp_get_num_threads() != 2) fail("no two threads");
-        pin(thread);
-        double before = probe(thread);
+        if (omp_get_num_threads() != threads) fail("fewer threads than asked for");
+        double before = 0, after = 0;
+        if (threads == 2) {
+            pin(thread);
+            before = probe(thread);
+        }
         for (int r = 0; r < runs; r++) {
             /* Each thread has touched what it will write. */
 #pragma omp for schedule(static)
@@ -203,7 +206,7 @@ static double stencil(const char *file, long n, int steps, int runs, const char 
             }
             if (thread == 0) took[r] = now_ns() - start;
         }
-        double after = probe(thread);
+        if (threads == 2) after = probe(thread);
         if (thread == 0) {
             probes[0] = before;
             probes[1] = after;
@@ -229,9 +232,10 @@ int main(int argc, char **argv) {
     } else if (strcmp(mode, "crowd") == 0 && argc == 5 && atoi(argv[2]) > 0 && atoi(argv[2]) <= MOST &&
                atoi(argv[3]) > 0 && atoi(argv[3]) <= MOST) {
         value = crowd(atoi(argv[2]), atoi(argv[3]), atof(argv[4]));
-    } else if (strcmp(mode, "stencil") == 0 && (argc == 6 || argc == 7) && atoi(argv[5]) > 0 &&
-               atoi(argv[5]) <= MOST) {
-        value = stencil(argv[2], atol(argv[3]), atoi(argv[4]), atoi(argv[5]), argc > 6 ? argv[6] : NULL, probes);
+    } else if (strcmp(mode, "stencil") == 0 && (argc == 7 || argc == 8) && atoi(argv[5]) > 0 &&
+               atoi(argv[5]) <= MOST && atoi(argv[6]) > 0) {
+        value = stencil(argv[2], atol(argv[3]), atoi(argv[4]), atoi(argv[5]), atoi(argv[6]), argc > 7 ? argv[7] : NULL,
+                        probes);
     } else {
         fail("the mode or its arguments");
     }

@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `launch` | launching, from the start of the ranks to an exit status |
+//! | `mpiexec` | the options of MPI's launchers, under whose names it can be called |
 //! | `output`, `signals` | the output of the ranks; signals for the ranks |
 //! | `topo`, `ps`, `report`, `trace_svg`, `calibrate`, `explain` | the subcommands |
 //! | `text`, `shown` | times, sizes and lists for humans; exit statuses |
@@ -11,6 +12,7 @@
 mod calibrate;
 mod explain;
 mod launch;
+mod mpiexec;
 mod output;
 mod ps;
 mod report;
@@ -64,7 +66,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match mpiexec::translated(std::env::args_os()) {
+        Ok(args) => Cli::parse_from(args),
+        Err(wrong) => {
+            eprintln!("mprun: {wrong}");
+            return ExitCode::from(shown::USAGE);
+        }
+    };
     let shown = match &cli.command {
         None => return launch::run(&cli.launch),
         Some(Command::Topo(args)) => topo::run(args),

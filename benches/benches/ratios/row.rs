@@ -1,5 +1,6 @@
 //! A row: two sides that do the same work, and the promise about their ratio.
 
+pub use example_support::peers::Trouble;
 use onchip::Rank;
 use onchip_benches::cpus;
 use serde::{Deserialize, Serialize};
@@ -42,17 +43,6 @@ impl From<f64> for Sample {
     fn from(value: f64) -> Sample {
         Sample { value, probes: None, remark: None }
     }
-}
-
-/// The reason why a side gave no sample.
-#[derive(Debug, thiserror::Error)]
-pub enum Trouble {
-    /// The row can't be measured on this machine. That is no failure.
-    #[error("{0}")]
-    Absent(String),
-    /// The side failed, or moved wrong data: the run fails.
-    #[error("{0}")]
-    Failed(String),
 }
 
 pub type Taken = Result<Sample, Trouble>;

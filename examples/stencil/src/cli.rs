@@ -12,10 +12,15 @@ use example_support::{Error, Result, say};
 use crate::init::{Init, LARGEST, USUAL};
 use crate::measure::Plan;
 use crate::modes::{self, Job, Loss, Mode, Ranks, Run};
+use crate::peers::Peer;
 use crate::picture;
 use crate::report::{Report, Row};
 
 const ALL: &str = "Measure every mode, compare the results, and print the times beside each other";
+
+const OTHER_PROGRAMS: &str = "\
+    OpenMP and MPI are programs in C, compiled for this processor. OpenMP's threads share one matrix, as in sh-mem; MPI's \
+    processes send as in no-kt. Libraries are as they are installed, and nothing is bound.";
 
 const MOST_WORKERS: usize = 512;
 
@@ -90,6 +95,11 @@ pub struct Options {
     /// For --mode all: how often to measure every mode
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::<1, 1000>)]
     pub rounds: usize,
+
+    /// For --mode all: measure the same computation by OpenMP and by MPI as well, where a C compiler and the
+    /// libraries are (see benches/peers/install.sh)
+    #[arg(long)]
+    pub peers: bool,
 
     /// Print no heat map
     #[arg(short, long)]
@@ -176,6 +186,9 @@ impl Options {
     }
 
     fn run_one(&self, init: Init, mode: Mode) -> Result<(Report, Run)> {
+        if self.peers {
+            return Err(Error::new("--peers is for --mode all"));
+        }
         if self.workers.len() > 1 {
             let reason = format!("several numbers of --workers are for --mode all, not {mode}");
             return Err(Error::new(reason));
@@ -223,8 +236,19 @@ impl Options {
             workers => workers.to_vec(),
         };
         let ranks = self.ranks.map_or(vec![Ranks::Threads, Ranks::Processes], |ranks| vec![ranks]);
-        let plan = Plan { job: self.job(init, [1, 1]), ranks, workers, rounds: self.rounds };
-        let (report, run) = plan.run()?;
+        let job = self.job(init, [1, 1]);
+        let (peers, absent) = match self.peers && onchip::caller() {
+            true => Peer::all(&job)?,
+            false => Default::default(),
+        };
+        let plan = Plan { job, ranks, workers, rounds: self.rounds, peers };
+        let (mut report, run) = plan.run()?;
+        if self.peers {
+            report.remarks.push(OTHER_PROGRAMS.to_owned());
+            report
+                .remarks
+                .extend(absent.into_iter().map(|absent| format!("Not measured: {absent}.")));
+        }
         let rounds = match self.rounds {
             1 => "one round".to_owned(),
             rounds => format!("median of {rounds} rounds"),

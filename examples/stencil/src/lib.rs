@@ -11,6 +11,7 @@
 //! | [`init`], [`picture`] | where a matrix comes from, and what it looks like |
 //! | [`modes`] | algorithm 1, one file a mode |
 //! | [`measure`], [`report`] | table III of the paper for this machine |
+//! | [`peers`] | the same by OpenMP and MPI, to measure beside |
 //! | [`cli`] | the command line |
 #![forbid(unsafe_code)]
 
@@ -19,5 +20,6 @@ pub mod init;
 pub mod kernel;
 pub mod measure;
 pub mod modes;
+pub mod peers;
 pub mod picture;
 pub mod report;

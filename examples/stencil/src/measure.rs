@@ -8,6 +8,7 @@ use example_support::{Error, Result};
 use onchip::communicator::dims_create;
 
 use crate::modes::{self, Job, Mode, Ranks, Run};
+use crate::peers::Peer;
 use crate::report::{Cell, Report, Row};
 
 /// What to measure.
@@ -21,21 +22,29 @@ pub struct Plan {
     pub workers: Vec<usize>,
     /// How often to measure everything.
     pub rounds: usize,
+    /// Other programs that compute the same.
+    pub peers: Vec<Peer>,
 }
 
+/// What is measured: a mode, or a program that does the same as a mode.
+type Measured<'a> = (Cell, Option<&'a Peer>);
+
 impl Plan {
-    fn cells(&self) -> Result<Vec<Cell>> {
-        let mut cells = vec![(Mode::Sequential, Ranks::Threads, [1, 1])];
+    fn cells(&self) -> Result<Vec<Measured<'_>>> {
+        let mut cells = vec![((Mode::Sequential, Ranks::Threads, [1, 1]), None)];
         for &workers in &self.workers {
             let grid = dims_create(workers, &[0, 0])?;
             for &ranks in &self.ranks {
                 for mode in Mode::PARALLEL.into_iter().filter(|mode| mode.works_with(ranks)) {
                     match mode {
                         Mode::Grid if grid[0] > self.job.init.size() => {}
-                        Mode::Grid => cells.push((mode, ranks, [grid[0], grid[1]])),
-                        _ => cells.push((mode, ranks, [workers, 1])),
+                        Mode::Grid => cells.push(((mode, ranks, [grid[0], grid[1]]), None)),
+                        _ => cells.push(((mode, ranks, [workers, 1]), None)),
                     }
                 }
+            }
+            for peer in &self.peers {
+                cells.extend(peer.cell(&self.job, workers).map(|cell| (cell, Some(peer))));
             }
         }
         Ok(cells)
@@ -63,29 +72,41 @@ impl Plan {
         }
         // Without a step there is nothing to compare.
         let is_timed = self.job.steps > 0 && self.rounds > 0;
-        let rows = cells.iter().zip(&samples).map(|(&cell, times)| {
-            let alone = cells.iter().position(|&other| other == (cell.0, cell.1, [1, 1]));
+        let name = |peer: Option<&Peer>| peer.map(|peer| peer.name.clone());
+        let rows = cells.iter().zip(&samples).map(|(&(cell, peer), times)| {
+            let is_alone = |&(other, by): &Measured| {
+                other == (cell.0, cell.1, [1, 1]) && name(by) == name(peer)
+            };
+            let alone = cells.iter().position(is_alone);
             let over = |other: usize| is_timed.then(|| ratio(&samples[other], times));
-            Row { speed_up: over(0), scalability: alone.and_then(over), ..Row::new(cell, times) }
+            Row {
+                peer: name(peer),
+                speed_up: over(0),
+                scalability: alone.and_then(over),
+                ..Row::new(cell, times)
+            }
         });
         let report = Report::new(&self.job, wanted.steps, self.rounds, true, rows.collect());
         Ok((report, wanted))
     }
 
-    fn run_once(&self, (mode, ranks, grid): Cell, keep: bool) -> Result<Run> {
-        if ranks.are_passed_by() {
-            return Ok(Run::default());
+    fn run_once(&self, ((mode, ranks, grid), peer): Measured, keep: bool) -> Result<Run> {
+        let job = Job { grid, keep, trace: false, ..self.job.clone() };
+        match peer {
+            Some(peer) if onchip::caller() => peer.run(&job),
+            None if !ranks.are_passed_by() => modes::run(&job, mode, ranks),
+            _ => Ok(Run::default()),
         }
-        modes::run(&Job { grid, keep, trace: false, ..self.job.clone() }, mode, ranks)
     }
 }
 
-/// Checks that a mode computes what the sequential one does, bit for bit.
+/// Checks that a mode or a program computes what the sequential one does, bit for bit.
 ///
 /// # Errors
 /// The first element that is different.
-fn compare(wanted: &Run, got: &Run, (mode, ranks, grid): Cell) -> Result<()> {
-    let who = format!("{mode} with {} {ranks}", grid[0] * grid[1]);
+fn compare(wanted: &Run, got: &Run, ((mode, ranks, grid), peer): Measured) -> Result<()> {
+    let name = peer.map_or_else(|| mode.to_string(), |peer| peer.name.clone());
+    let who = format!("{name} with {} {ranks}", grid[0] * grid[1]);
     if (got.steps, got.cells.len()) != (wanted.steps, wanted.cells.len()) {
         return Err(Error::at(who, format!("{} steps, not {}", got.steps, wanted.steps)));
     }
@@ -114,7 +135,13 @@ mod tests {
             checkpoint: 10,
             lose: Vec::new(),
         };
-        let plan = Plan { job, ranks: vec![Ranks::Threads], workers: vec![1, 4], rounds: 2 };
+        let plan = Plan {
+            job,
+            ranks: vec![Ranks::Threads],
+            workers: vec![1, 4],
+            rounds: 2,
+            peers: Vec::new(),
+        };
         let (report, run) = plan.run().unwrap();
         assert_eq!((report.rows.len(), report.steps, run.cells.len()), (11, 5, 81));
         for row in &report.rows {
@@ -128,7 +155,7 @@ mod tests {
 
     #[test]
     fn one_other_bit_is_found() {
-        let cell = (Mode::NoKt, Ranks::Threads, [2, 1]);
+        let cell = ((Mode::NoKt, Ranks::Threads, [2, 1]), None);
         let run = |cells: &[f64], steps| Run { steps, cells: cells.to_vec(), ..Run::default() };
         let wanted = run(&[1.0, 0.0, 2.0, 3.0], 4);
         assert_eq!(compare(&wanted, &wanted, cell), Ok(()));

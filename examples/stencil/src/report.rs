@@ -3,9 +3,10 @@
 use example_support::measure::Spread;
 use example_support::options::cores;
 use example_support::table::{or_dash, table};
+use onchip::topology::{KtPlacement, Topology};
 use serde::{Deserialize, Serialize};
 
-use crate::modes::{Job, Mode, Ranks};
+use crate::modes::{Job, Mode, Ranks, placement};
 
 /// A mode, the kind of its workers, and their grid.
 pub type Cell = (Mode, Ranks, [usize; 2]);
@@ -38,6 +39,8 @@ pub struct Report {
 pub struct Row {
     /// How borders get to the neighbours.
     pub mode: Mode,
+    /// The program in C that did it, with the library that it uses; `None` for this program.
+    pub peer: Option<String>,
     /// The kind of the workers.
     pub ranks: Ranks,
     /// How many workers there are, the paper's `n`.
@@ -62,6 +65,7 @@ impl Row {
         let Spread { median, lowest, highest } = Spread::of(times);
         Self {
             mode,
+            peer: None,
             ranks,
             workers: grid[0] * grid[1],
             grid,
@@ -79,9 +83,10 @@ impl Row {
 
     /// Returns the name of the mode, and the kind of its workers.
     pub fn name(&self) -> String {
-        match self.mode {
-            Mode::Sequential => self.mode.to_string(),
-            Mode::Grid => format!("grid {}x{}, {}", self.grid[0], self.grid[1], self.ranks),
+        match (&self.peer, self.mode) {
+            (Some(peer), _) => format!("{peer}, {}", self.ranks),
+            (None, Mode::Sequential) => self.mode.to_string(),
+            (None, Mode::Grid) => format!("grid {}x{}, {}", self.grid[0], self.grid[1], self.ranks),
             _ => format!("{}, {}", self.mode, self.ranks),
         }
     }
@@ -135,17 +140,35 @@ fn remarks(cells: &[Cell], size: usize) -> Vec<String> {
             "From N = {workers} on there are more workers than rows, and some have nothing to do."
         )
     });
-    let is_crowded = |cell: &&Cell| {
-        let kts = cell.0.kts(workers(cell));
-        kts > 0 && workers(cell) + kts > cores()
+    let topology = Topology::read();
+    let plan = |cell: &&Cell| {
+        let topology = topology.as_ref().ok()?;
+        placement::plan(topology, cell.0, workers(cell)).ok().flatten()
     };
-    let crowded = cells.iter().filter(is_crowded).map(workers).min().map(|workers| {
+    let is_crowded = |cell: &&Cell| {
+        plan(cell)
+            .is_some_and(|plan| plan.is_crowded() || workers(cell) + plan.kts().len() > cores())
+    };
+    let crowded = cells.iter().filter(is_crowded).map(workers).min();
+    let crowded = crowded.map(|workers| {
         format!(
-            "From N = {workers} on communication threads have no core of their own: they take \
+            "From N = {workers} on communication threads have no hardware thread of their own: they take \
              their time from the workers."
         )
     });
-    idle.into_iter().chain(crowded).collect()
+    let is_elsewhere = |cell: &&Cell| {
+        cell.0 == Mode::KtW
+            && !is_crowded(cell)
+            && plan(cell).is_some_and(|plan| plan.asked() != KtPlacement::KtW)
+    };
+    let elsewhere = cells.iter().filter(is_elsewhere).map(workers).min();
+    let elsewhere = elsewhere.map(|workers| {
+        format!(
+            "With N = {workers} the cores of workers have no hardware thread for the communication threads of kt-w: \
+             those are on other cores."
+        )
+    });
+    [idle, elsewhere, crowded].into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -156,6 +179,7 @@ mod tests {
     fn rows_are_grouped_by_workers() {
         let row = |mode, workers, scalability| Row {
             mode,
+            peer: None,
             ranks: Ranks::Threads,
             workers,
             grid: [workers, 1],
@@ -195,6 +219,6 @@ mod tests {
         assert!(told[0].starts_with("From N = 5 on there are more workers"), "{told:?}");
         let many = cores();
         let told = remarks(&[(Mode::Skt, Ranks::Threads, [many, 1])], many);
-        assert!(told[0].contains("no core of their own"), "{told:?}");
+        assert!(told[0].contains("no hardware thread of their own"), "{told:?}");
     }
 }

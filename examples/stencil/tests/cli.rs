@@ -85,7 +85,8 @@ fn every_mode_gives_the_bits_of_algorithm_1() {
         };
         same(&["--mode", "sequential"]);
         for (mode, ranks) in MODES {
-            for workers in ["1", "2", "3", "9"] {
+            // Twelve are two groups of mode skt.
+            for workers in ["1", "2", "3", "12"] {
                 same(&["--mode", mode, "--ranks", ranks, "--workers", workers]);
             }
         }
@@ -217,6 +218,39 @@ fn all_compares_measures_and_draws() {
     assert!(!said.contains("processes") && !said.contains('@'), "{said}");
 }
 
+/// The programs in C come to the same matrix, which the example checks itself.
+#[test]
+fn other_programs_are_measured_where_they_are_installed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (empty, json) = (folder.path().join("empty"), folder.path().join("table.json"));
+    fs::create_dir(&empty).unwrap();
+    let how = ["--peers", "-s", "20", "-t", "3", "-w", "2,21", "--rounds", "1", "-q", "-r"];
+    let report = |path: Option<&Path>| -> Report {
+        let mut command = program::command("stencil");
+        command.args(how).args(["threads", "--json", text(&json)]);
+        if let Some(path) = path {
+            command.env("PATH", path).env("ONCHIP_PEERS", path);
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&fs::read(&json).unwrap()).unwrap()
+    };
+    // With an empty path and an empty folder of libraries, all are missing, with the reason.
+    let without = report(Some(&empty));
+    let missing = |report: &Report| {
+        report.remarks.iter().filter(|remark| remark.starts_with("Not measured: ")).count()
+    };
+    assert!(without.rows.iter().all(|row| row.peer.is_none()) && missing(&without) == 6);
+    assert!(without.remarks.iter().any(|remark| remark.contains("OpenMP: not installed (no gcc)")));
+
+    // Those that are here have a row for each number of workers up to that of rows.
+    let with = report(None);
+    let peers: Vec<_> = with.rows.iter().filter(|row| row.peer.is_some()).collect();
+    assert_eq!(peers.len(), 6 - missing(&with));
+    assert!(peers.iter().all(|row| row.workers <= 20 && row.time_ms > 0.0));
+    assert_eq!(with.rows.len(), without.rows.len() + peers.len());
+}
+
 #[test]
 fn pictures_diffuse() {
     let folder = tempfile::tempdir().unwrap();
@@ -288,10 +322,15 @@ fn what_cannot_be_is_refused_with_the_reason() {
         (&["--grid", "2x2", "--mode", "no-kt"], "cannot be used with"),
         (&["--grid", "2x9", "--size", "5"], "a grid of 2x9 blocks for 5 by 5"),
         (&["--mode", "sh-mem", "--ranks", "processes"], "reads borders where they lie"),
-        (&["--mode", "skt", "--ranks", "processes"], "one communication thread for all"),
+        (
+            &["--mode", "skt", "--ranks", "processes"],
+            "communication threads that serve several workers",
+        ),
         (&["--mode", "sequential", "--ranks", "processes"], "no other process"),
         (&["--mode", "sequential", "--workers", "2"], "has one worker"),
         (&["--mode", "no-kt", "--workers", "1,2"], "several numbers of --workers"),
+        (&["--peers", "--mode", "no-kt"], "--peers is for --mode all"),
+        (&["--peers", "--tolerance", "1"], "--peers goes without --tolerance"),
         (&["--lose", "1@3"], "--lose needs --mode survivors"),
         (&["--mode", "survivors", "--lose", "1"], "not a worker and a step"),
         (&["--mode", "survivors", "--lose", "2@3", "--workers", "2"], "nobody can lose 2@3"),

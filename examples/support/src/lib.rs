@@ -6,13 +6,18 @@
 //! | [`options`] | pieces of command lines, and what ranks are |
 //! | [`measure`], [`table`] | medians, spreads and ratios; results beside each other |
 //! | [`files`] | files that appear only when they are whole |
-//! | [`program`] | runs a built example, for tests |
+//! | [`kts`] | communication threads where a plan puts them |
+//! | [`peers`] | programs in C that do the same with other libraries |
+//! | [`machine`], [`program`] | machines for tests of placements; running a built example, for tests |
 #![forbid(unsafe_code)]
 
 mod error;
 pub mod files;
+pub mod kts;
+mod machine;
 pub mod measure;
 pub mod options;
+pub mod peers;
 pub mod program;
 pub mod table;
 
@@ -21,6 +26,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 pub use error::{Error, Result};
+pub use machine::machine;
 
 /// Returns the exit status of the program `name`, and prints the error if there was one.
 pub fn end(name: &str, result: Result<()>) -> ExitCode {

@@ -4,18 +4,6 @@
 
 use mp_model::cla::{Barrier, Line, Placement, Program, Tree, TreeError};
 
-/// Returns a central barrier on one line: all ranks count it up, and poll it.
-pub fn counter_barrier(placement: &Placement) -> Program {
-    let ranks = placement.ranks();
-    let mut program = Program::new(ranks);
-    let counter = program.flag(0);
-    for rank in 0..ranks {
-        program.add(rank, counter);
-        program.wait(rank, counter, ranks as u64);
-    }
-    program
-}
-
 /// Returns dissemination "with no parameter optimization (m = 1) and no single-use flags": each rank has one flag,
 /// whose value is the round.
 pub fn plain_dissemination(placement: &Placement) -> Program {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use super::contents::table;
 use super::{Check, Entry, Figure, GROUPS, Group, Outcome, Result};
 
 /// Makes the figures of these names, or all of them, and writes them into a folder: the page `README.md`, and a picture
@@ -22,13 +23,15 @@ pub fn write(folder: &Path, names: &[String]) -> Result<Vec<String>> {
     fs::create_dir_all(folder)?;
     let page = folder.join("README.md");
     let old = fs::read_to_string(&page).unwrap_or_default();
-    let mut text = INTRODUCTION.to_owned();
-    let mut failures = Vec::new();
+    let (mut text, mut sections, mut failures) = (String::new(), Vec::new(), Vec::new());
     for group in GROUPS.iter().filter(|group| !group.figures.is_empty()) {
         text += &format!("\n## {}\n\n{}\n", group.title, group.about);
         for entry in group.figures {
             if !is_named(group, entry, names) {
-                text += old_section(&old, entry).unwrap_or_default();
+                if let Some(kept) = old_section(&old, entry) {
+                    text += kept;
+                    sections.push((entry.id, kept.to_owned()));
+                }
                 continue;
             }
             eprintln!("{}", entry.id);
@@ -36,12 +39,15 @@ pub fn write(folder: &Path, names: &[String]) -> Result<Vec<String>> {
             for plot in &figure.plots {
                 fs::write(folder.join(plot.file(&entry.name())), plot.svg(entry.id)?)?;
             }
-            text += &section(entry, &figure);
+            let made = section(entry, &figure);
+            text += &made;
+            sections.push((entry.id, made));
             let failed = figure.checks.iter().filter_map(Check::failure);
             failures.extend(failed.map(|failure| format!("{}: {failure}", entry.id)));
         }
     }
-    fs::write(page, text)?;
+    let sections: Vec<_> = sections.iter().map(|(id, text)| (*id, text.as_str())).collect();
+    fs::write(page, [INTRODUCTION, &table(&sections), &text].concat())?;
     Ok(failures)
 }
 
@@ -136,6 +142,41 @@ mod tests {
             assert_eq!(old_section(&page, entry), Some(section.as_str()));
         }
         assert_eq!(old_section(&page, &entry("C 1")), None);
+    }
+
+    /// The page in this repository has the table of its own sections.
+    #[test]
+    fn the_table_is_that_of_the_page() {
+        let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/figures/README.md"));
+        let page = page.unwrap();
+        let entries = || GROUPS.iter().flat_map(|group| group.figures);
+        let sections: Vec<_> =
+            entries().filter_map(|entry| Some((entry.id, old_section(&page, entry)?))).collect();
+        let table = table(&sections);
+        assert!(page.contains(&table), "write the page again, which needs the table\n{table}");
+        for entry in entries() {
+            assert!(table.contains(&format!("[{}](#", entry.id)), "no link to {}", entry.id);
+        }
+    }
+
+    #[test]
+    fn the_table_counts_checks() {
+        let value = |ours| Check::value("rate", "MB/s", 20.0, ours, 0.1);
+        let checks = vec![
+            value(21.0),
+            value(10.0).limit("it is slow; here"),
+            value(21.5),
+            Check::statement("it falls", "2 to 1", true),
+            Check::statement("it falls", "1 to 2", false).limit("it rises"),
+        ];
+        let (kept, limited): (Vec<_>, Vec<_>) = checks.iter().partition(|check| check.holds());
+        let (kept, limited) = (kept.len(), limited.len());
+        let of = entry("Thesis 3.1");
+        let section =
+            section(&of, &Figure { title: "a (b), c".to_owned(), checks, ..Figure::default() });
+        let table = table(&[(of.id, &section)]);
+        let row = format!("[Thesis 3.1](#thesis-31-a-b-c) | -50.0% | {kept} | {limited} |");
+        assert!(table.contains(&row), "{table}");
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct Plot {
     pub unit: &'static str,
     /// Whether the horizontal axis is logarithmic.
     pub logarithmic: bool,
+    /// Whether the vertical axis is logarithmic. Then all values must be greater than 0.
+    pub logarithmic_values: bool,
     /// Up to seven names. Series of the same name have the same colour.
     pub series: Vec<Series>,
 }
@@ -56,7 +58,7 @@ impl Series {
 }
 
 impl Plot {
-    /// Returns a picture with a linear axis.
+    /// Returns a picture with linear axes.
     pub fn new(
         part: &'static str,
         caption: impl Into<String>,
@@ -64,7 +66,7 @@ impl Plot {
         unit: &'static str,
         series: Vec<Series>,
     ) -> Plot {
-        Plot { part, caption: caption.into(), across, unit, logarithmic: false, series }
+        Plot { part, caption: caption.into(), across, unit, series, ..Plot::default() }
     }
 
     /// Returns the name of the picture's file, for a figure of this [name](super::Entry::name).
@@ -77,16 +79,12 @@ impl Plot {
     /// # Errors
     /// If it cannot be drawn.
     pub fn svg(&self, id: &str) -> Result<String, Box<dyn Error>> {
-        let x = |at: f64| if self.logarithmic { at.log2() } else { at };
-        let place = |x: f64| if self.logarithmic { x.exp2().round() } else { x };
-        let points = || self.series.iter().flat_map(|series| series.points.iter().copied());
-        let left = if self.logarithmic {
-            points().map(|(at, _)| x(at)).fold(f64::MAX, f64::min)
-        } else {
-            0.0
-        };
-        let right = points().map(|(at, _)| x(at)).fold(left, f64::max);
-        let top = points().map(|(_, value)| value).fold(0.0, f64::max);
+        let (x, left, right) = axis(self.logarithmic, self.points().map(|(at, _)| at));
+        let (y, bottom, top) = axis(self.logarithmic_values, self.points().map(|(_, of)| of));
+        let margin = |from: f64, to: f64, part: f64| to + part * (to - from);
+        // A logarithmic axis has labels at powers of two.
+        let labels =
+            |logarithmic: bool, length: f64| if logarithmic { length as usize + 2 } else { 10 };
         let mut names: Vec<&str> = Vec::new();
         for series in &self.series {
             if !names.contains(&series.name.as_str()) {
@@ -103,18 +101,23 @@ impl Plot {
             .margin(12)
             .x_label_area_size(44)
             .y_label_area_size(64)
-            .build_cartesian_2d(left..right + 0.02 * (right - left), 0.0..1.05 * top)?;
+            .build_cartesian_2d(
+                left..margin(left, right, 0.02),
+                bottom..margin(bottom, top, 0.05),
+            )?;
         chart
             .configure_mesh()
             .x_desc(self.across)
             .y_desc(self.unit)
-            .x_label_formatter(&|&x| place(x).to_string())
-            .y_label_formatter(&|y| y.to_string())
+            .x_labels(labels(self.logarithmic, right - left))
+            .y_labels(labels(self.logarithmic_values, top - bottom))
+            .x_label_formatter(&|&x| label(x, self.logarithmic))
+            .y_label_formatter(&|&y| label(y, self.logarithmic_values))
             .draw()?;
         for series in &self.series {
             let colour = COLOURS
                 [names.iter().position(|name| *name == series.name).unwrap_or(0) % COLOURS.len()];
-            let points = series.points.iter().map(|&(at, value)| (x(at), value));
+            let points = series.points.iter().map(|&(at, value)| (x(at), y(value)));
             if series.dots {
                 chart.draw_series(
                     points.map(|point| Circle::new(point, 3, colour.stroke_width(1))),
@@ -125,13 +128,41 @@ impl Plot {
         }
         for (place, (name, colour)) in names.iter().zip(COLOURS).enumerate() {
             let y = 48 + 22 * place as i32;
-            legend.draw(&Rectangle::new([(0, y - 2), (18, y + 2)], colour.filled()))?;
+            if self.series.iter().all(|series| series.name != *name || series.dots) {
+                legend.draw(&Circle::new((9, y), 3, colour.stroke_width(1)))?;
+            } else {
+                legend.draw(&Rectangle::new([(0, y - 2), (18, y + 2)], colour.filled()))?;
+            }
             legend.draw(&Text::new((*name).to_owned(), (24, y - 7), ("sans-serif", 13)))?;
         }
         area.present()?;
         drop((chart, drawing, legend, area));
         Ok(text)
     }
+
+    fn points(&self) -> impl Iterator<Item = (f64, f64)> + Clone {
+        self.series.iter().flat_map(|series| series.points.iter().copied())
+    }
+}
+
+/// Returns where an axis has a value, its first place, and its last one. A linear axis begins at 0, or
+/// below.
+fn axis(
+    logarithmic: bool,
+    values: impl Iterator<Item = f64> + Clone,
+) -> (impl Fn(f64) -> f64, f64, f64) {
+    let place = move |value: f64| if logarithmic { value.log2() } else { value };
+    let least = values.clone().map(place).fold(f64::MAX, f64::min);
+    let first = if logarithmic { least } else { least.min(0.0) };
+    (place, first, values.map(place).fold(first, f64::max))
+}
+
+/// Returns the text at a place of an axis.
+fn label(place: f64, logarithmic: bool) -> String {
+    let value = if logarithmic { place.exp2() } else { place };
+    // Sums of steps such as 0.2 are not exact.
+    let digits = if logarithmic && value >= 2.0 { 1.0 } else { 1e6 };
+    ((value * digits).round() / digits).to_string()
 }
 
 #[cfg(test)]
@@ -143,8 +174,9 @@ mod tests {
         let points = [(1.0, 2.0), (4.0, 3.0)];
         let series = vec![Series::line("both", points), Series::dots("both", points)];
         let plot = Plot { part: "a", caption: "It <rises>".to_owned(), series, ..Plot::default() };
-        for logarithmic in [false, true] {
-            let svg = Plot { logarithmic, ..plot.clone() }.svg("Paper 1").unwrap();
+        for (logarithmic, logarithmic_values) in [(false, false), (true, false), (false, true)] {
+            let plot = Plot { logarithmic, logarithmic_values, ..plot.clone() };
+            let svg = plot.svg("Paper 1").unwrap();
             assert!(svg.contains("Paper 1a: It &lt;rises&gt;") && svg.contains("</svg>"), "{svg}");
             assert_eq!(
                 (svg.matches("<circle").count(), svg.matches("\nboth\n").count()),
@@ -153,5 +185,25 @@ mod tests {
             );
         }
         assert_eq!(plot.file("paper-1"), "paper-1a.svg");
+    }
+
+    #[test]
+    fn places_are_labelled_with_their_own_values() {
+        let series = vec![Series::line("it", [(4.0, 1.0), (58.0, -30.0)])];
+        let svg = Plot { logarithmic: true, series, ..Plot::default() }.svg("Paper 1").unwrap();
+        let lines = || svg.lines().map(str::trim);
+        for label in ["4", "8", "16", "32", "-30"] {
+            assert!(lines().any(|line| line == label), "no {label}: {svg}");
+        }
+        // Half of a power is none of these.
+        assert!(!lines().any(|line| line == "11" || line == "6"), "{svg}");
+    }
+
+    #[test]
+    fn labels_are_short() {
+        assert_eq!(label(0.1 + 0.2, false), "0.3");
+        assert_eq!(label(10.0, true), "1024");
+        assert_eq!(label(10.5, true), "1448");
+        assert_eq!(label(-1.0, true), "0.5");
     }
 }

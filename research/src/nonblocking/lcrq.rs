@@ -1,7 +1,5 @@
 //! Morrison's and Afek's LCRQ: a list of rings. If a ring is closed, another one follows.
 
-use std::time::{Duration, Instant};
-
 use mp_core::{Rank, Result};
 use mp_delegate::critical::{
     internals::{AnyWord, BLOCK, Stop},
@@ -18,9 +16,6 @@ use super::{
 ///
 /// Its ends are changed by fetch-and-add, so threads that arrive at the same time get different places and do not have
 /// to try again. A putter that fails too often closes the ring, and begins another one.
-///
-/// With [`in_groups`](Self::in_groups) it is LCRQ+H: threads of one group of cores use a ring at a time, and others
-/// wait for a while before they make their group the one that does.
 ///
 /// **Room.** A ring that was emptied is used again as soon as no handle looks at it. Each handle may look at one ring
 /// as long as it is open, so there is a ring for each handle in addition. A single thread finds room for as many values
@@ -44,7 +39,6 @@ pub struct Lcrq {
     /// The handle's own words: first those of its rank, and which of them it is.
     seats: (usize, usize),
     seat: usize,
-    group: Option<(u64, Duration)>,
 }
 
 impl Lcrq {
@@ -77,7 +71,7 @@ impl Lcrq {
         // There is one for each handle that can be open, unless another process had the same rank before and died.
         let seat = all.find(|&seat| queue.come(words, seat));
         let seat = seat.ok_or_else(|| handle.stopped(Stop::Corrupt))?;
-        Ok(Self { handle, queue, seats, seat, group: None })
+        Ok(Self { handle, queue, seats, seat })
     }
 
     /// Opens another handle of the same rank, for another thread of it.
@@ -85,30 +79,7 @@ impl Lcrq {
     /// # Errors
     /// [`BadObject`](mp_core::ErrorKind::BadObject) if as many handles are open as the queue was opened for.
     pub fn another(&self) -> Result<Self> {
-        let mut other = Self::with(self.handle.another()?, self.queue, self.seats)?;
-        other.group = self.group;
-        Ok(other)
-    }
-
-    /// Makes this handle a member of a group of cores, which waits for so long before it takes its turn from another
-    /// group. All handles must do so.
-    #[must_use]
-    pub fn in_groups(mut self, group: usize, wait: Duration) -> Self {
-        self.group = Some((group as u64 + 1, wait));
-        self
-    }
-
-    fn turn<W: AnyWord>(&self) -> impl Fn(&W) {
-        let group = self.group;
-        move |word: &W| {
-            if let Some((mine, wait)) = group {
-                let began = Instant::now();
-                take_turn(word, mine, || {
-                    std::hint::spin_loop();
-                    began.elapsed() < wait
-                });
-            }
-        }
+        Self::with(self.handle.another()?, self.queue, self.seats)
     }
 
     /// Puts a value behind the others.
@@ -118,7 +89,7 @@ impl Lcrq {
     /// if the last ring is closed and there is no other.
     #[inline]
     pub fn enqueue(&self, value: u32) -> Result<std::result::Result<(), Full>> {
-        let put = self.queue.enqueue(self.handle.region.words(), self.seat, value, self.turn());
+        let put = self.queue.enqueue(self.handle.region.words(), self.seat, value, |_| ());
         put.map_err(|stop| self.handle.stopped(stop))
     }
 
@@ -128,7 +99,7 @@ impl Lcrq {
     /// [`BadObject`](mp_core::ErrorKind::BadObject) for control words without a meaning.
     #[inline]
     pub fn dequeue(&self) -> Result<Option<u32>> {
-        let taken = self.queue.dequeue(self.handle.region.words(), self.seat, self.turn());
+        let taken = self.queue.dequeue(self.handle.region.words(), self.seat, |_| ());
         taken.map_err(|stop| self.handle.stopped(stop))
     }
 }
@@ -139,7 +110,8 @@ impl Drop for Lcrq {
     }
 }
 
-/// Waits until it is the group's turn, or takes it when `wait` returns false.
+/// Waits until it is the group's turn, or takes it when `wait` returns false. With this, the queue is LCRQ+H: threads of
+/// one group of cores use a ring at a time, and others wait for a while before they make their group the one that does.
 pub(crate) fn take_turn(word: &impl AnyWord, mine: u64, mut wait: impl FnMut() -> bool) {
     loop {
         let seen = word.load();

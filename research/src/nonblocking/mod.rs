@@ -4,7 +4,7 @@
 //! | object | algorithm | when it is full |
 //! |---|---|---|
 //! | [`TreiberStack`] | Treiber's stack: compare-and-swap on the top | with exactly the number of values that it was opened for |
-//! | [`Lcrq`] | fetch-and-add on the ends of rings: Morrison's and Afek's LCRQ and LCRQ+H | when its last ring is closed and no other is free |
+//! | [`Lcrq`] | fetch-and-add on the ends of rings: Morrison's and Afek's LCRQ | when its last ring is closed and no other is free |
 //! | [`RingQueue`] | fetch-and-add on the ends of a ring, as LCRQ does, but of a single ring: Nikolaev's SCQ | with that number of values, or with up to one more for each further handle |
 //!
 //! They lie in the world's segment as protected values do, so their users are threads or processes. Values are words,

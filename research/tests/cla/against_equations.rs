@@ -317,7 +317,7 @@ fn the_critical_path_goes_through_all_writes() {
     assert_eq!(ranks, [0, 1, 2, 3, 4]);
 }
 
-/// Figures 5, 10 and 13: how many edges of each kind there are.
+/// Figures 5, 9, 10, 13 and 17: how many edges of each kind there are.
 #[test]
 fn edges_are_those_of_the_figures() {
     let count = |machine: &Machine, program: &Program| {
@@ -329,6 +329,11 @@ fn edges_are_those_of_the_figures() {
     let same = patterns::many_to_one(&four.placement, 0, Flags::SameLine);
     assert_eq!(count(&four, &same), [0, 3, 3, 0]);
     let different = patterns::many_to_one(&four.placement, 0, Flags::DifferentLines);
+    assert_eq!(count(&four, &different), [2, 3, 0, 0]);
+    // One rank writes the flag that all read, or one for each.
+    let same = patterns::one_to_many(&four.placement, 0, Flags::SameLine);
+    assert_eq!(count(&four, &same), [0, 3, 0, 0]);
+    let different = patterns::one_to_many(&four.placement, 0, Flags::DifferentLines);
     assert_eq!(count(&four, &different), [2, 3, 0, 0]);
     // Three ranks, m = 2, one round: each writes once and reads twice.
     let three = machine(SANDY, 2, 0);
@@ -345,4 +350,8 @@ fn edges_are_those_of_the_figures() {
     let broadcast = patterns::broadcast(&tree, &four.placement, 1);
     let [_, dependencies, exclusions, stealing] = count(&four, &broadcast);
     assert_eq!((dependencies, exclusions, stealing), (6, 1, 0));
+    // Of each child: its parent's flag, its buffer and its flag. E3 between the two children of the root.
+    let [_, dependencies, exclusions, stealing] =
+        count(&four, &patterns::reduction(&tree, &four.placement));
+    assert_eq!((dependencies, exclusions, stealing), (9, 1, 0));
 }

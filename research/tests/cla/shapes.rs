@@ -65,7 +65,7 @@ fn of_barrier(machine: &Machine, groups: &Placement) -> [u64; 2] {
 }
 
 /// Nanoseconds, predicted and simulated: what was always taken, 7-ary trees and rounds for one group, and then
-/// what is chosen now. `cla_shapes` prints these and more.
+/// what is chosen now.
 #[test]
 fn shapes_for_groups_are_better() {
     let phi = Parameters::XEON_PHI;

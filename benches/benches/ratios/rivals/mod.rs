@@ -22,19 +22,9 @@ pub mod std_sync;
 pub mod stencil;
 pub mod sums;
 
+pub use example_support::peers::{failed, last_words};
+
 use crate::row::Trouble;
-
-/// Turns any error inside a rival into a failure of the run.
-pub fn failed(e: impl std::fmt::Display) -> Trouble {
-    Trouble::Failed(e.to_string())
-}
-
-/// Returns the end of what a program wrote to its standard error, which usually contains the reason.
-pub fn last_words(stderr: &[u8]) -> String {
-    let text = String::from_utf8_lossy(stderr);
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(5)..].join("\n    ")
-}
 
 /// A check that costs the measured loop one comparison, and fails the run at the end.
 #[derive(Default)]

@@ -1,131 +1,21 @@
 //! The MPIs: `benches/peers/rivals.c` compiled with each and started by its own launcher.
-//!
-//! `benches/peers/install.sh` installs them. `ONCHIP_PEERS` names their directory; if it is not set, it is `peers-work`
-//! in the root of the workspace. The program is compiled here if it is older than its source, so any directory with the
-//! libraries is enough.
 
 use std::ffi::OsStr;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
+use example_support::peers::{Library, PATIENCE, source, within};
 use nix::sys::signal::Signal;
 use onchip_benches::cpus;
 
 use crate::plan::{Collective, Large, PingPong, Requests, Tagged, Timing};
 use crate::rivals::contest::{Contest, Entrant, Shown};
-use crate::rivals::run::{PATIENCE, compile, figures, in_path, within};
+use crate::rivals::run::figures;
 use crate::rivals::{failed, last_words};
 use crate::row::{Sample, Setup, Side, Taken, Trouble, Unit};
 
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/rivals.c");
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const BUILT: &str = env!("CARGO_TARGET_TMPDIR");
-
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Library {
-    OpenMpi,
-    Mpich,
-    IntelMpi,
-    DebianOpenMpi,
-    DebianMpich,
-}
-
-impl Library {
-    pub const ALL: [Library; 5] = [
-        Library::OpenMpi,
-        Library::Mpich,
-        Library::IntelMpi,
-        Library::DebianOpenMpi,
-        Library::DebianMpich,
-    ];
-
-    /// Returns the name in names of rows and files.
-    pub fn key(self) -> &'static str {
-        match self {
-            Library::OpenMpi => "openmpi",
-            Library::Mpich => "mpich",
-            Library::IntelMpi => "impi",
-            Library::DebianOpenMpi => "debian-openmpi",
-            Library::DebianMpich => "debian-mpich",
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Library::OpenMpi => "Open MPI",
-            Library::Mpich => "MPICH",
-            Library::IntelMpi => "Intel MPI",
-            Library::DebianOpenMpi => "Debian Open MPI",
-            Library::DebianMpich => "Debian MPICH",
-        }
-    }
-
-    fn launcher(self) -> PathBuf {
-        match self {
-            Library::OpenMpi => peers().join("openmpi/bin/mpiexec"),
-            Library::Mpich => peers().join("mpich/bin/mpiexec"),
-            Library::IntelMpi => peers().join("impi/bin/mpiexec.hydra"),
-            Library::DebianOpenMpi => "mpiexec.openmpi".into(),
-            Library::DebianMpich => "mpiexec.mpich".into(),
-        }
-    }
-
-    /// Returns the compiler, and the environment in which it finds the library.
-    fn compiler(self) -> (PathBuf, Vec<String>) {
-        match self {
-            Library::OpenMpi => (peers().join("openmpi/bin/mpicc"), vec![]),
-            Library::Mpich => (peers().join("mpich/bin/mpicc"), vec![]),
-            Library::IntelMpi => {
-                let home = peers().join("impi");
-                let home = home.display();
-                let include = format!("-I{home}/include");
-                let lib = format!("-L{home}/lib");
-                let rpath = format!("-Wl,-rpath,{home}/lib");
-                ("gcc".into(), vec![include, lib, rpath, "-lmpi".into()])
-            }
-            Library::DebianOpenMpi => ("mpicc.openmpi".into(), vec![]),
-            Library::DebianMpich => ("mpicc.mpich".into(), vec![]),
-        }
-    }
-
-    /// Returns the launcher without options. `rivals.c` does the pinning, in the same way for all libraries.
-    fn launch(self) -> Command {
-        let mut command = Command::new(self.launcher());
-        match self {
-            Library::OpenMpi | Library::DebianOpenMpi => {
-                command.args(["--bind-to", "none"]);
-                command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
-                command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-            }
-            Library::Mpich | Library::DebianMpich => {
-                command.args(["-bind-to", "none"]);
-            }
-            Library::IntelMpi => {
-                let home = peers().join("impi");
-                let path = std::env::var_os("PATH").unwrap_or_default();
-                let with_home = [home.join("bin")].into_iter().chain(std::env::split_paths(&path));
-                if let Ok(path) = std::env::join_paths(with_home) {
-                    command.env("PATH", path);
-                }
-                command.env("I_MPI_PIN", "0");
-                command.env("I_MPI_ROOT", &home);
-                command.env("FI_PROVIDER_PATH", home.join("lib"));
-                command.env("LD_LIBRARY_PATH", home.join("lib"));
-            }
-        }
-        command
-    }
-}
-
-fn peers() -> PathBuf {
-    match std::env::var_os("ONCHIP_PEERS") {
-        Some(dir) => dir.into(),
-        None => Path::new(ROOT).join("peers-work"),
-    }
-}
 
 /// One way to run a library: the launcher's options, and the environment.
 #[derive(Clone, Copy, Debug)]
@@ -286,7 +176,7 @@ fn contest(
                 Err(Trouble::Absent(_)) => continue,
                 Err(failed) => return Err(failed),
             };
-            let version = version(library)?;
+            let version = library.version()?;
             for &setting in settings(library) {
                 let (program, arguments) = (program.clone(), arguments.clone());
                 entrants.push(Entrant::new(
@@ -348,7 +238,7 @@ fn measured(
             let (setting, mut sample) = choose(settings, take)?;
             best = Some(setting);
             let chosen = sample.remark.unwrap_or_default();
-            sample.remark = Some(format!("version {}, {chosen}", version(library)?));
+            sample.remark = Some(format!("version {}, {chosen}", library.version()?));
             return Ok(sample);
         };
         take(setting)
@@ -380,39 +270,9 @@ fn choose(
     Ok((setting, sample))
 }
 
-fn absent(what: &Path) -> Trouble {
-    let what = what.strip_prefix(peers()).unwrap_or(what);
-    Trouble::Absent(format!("not installed (no {})", what.display()))
-}
-
-/// Returns the first word like a version number in the launcher's own output.
-fn version(library: Library) -> Result<String, Trouble> {
-    let output = within(library.launch().arg("--version"), PATIENCE)?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let version = text
-        .split(|c: char| !c.is_ascii_digit() && c != '.')
-        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'));
-    Ok(version.unwrap_or("unknown").into())
-}
-
 /// Returns the path of `rivals.c` compiled with `library`.
 fn program(library: Library) -> Result<PathBuf, Trouble> {
-    if !in_path(&library.launcher()) {
-        return Err(absent(&library.launcher()));
-    }
-    // A compiled program finds its library in the directory it was compiled with, so the file name contains a hash of
-    // it.
-    let mut directory = DefaultHasher::new();
-    peers().hash(&mut directory);
-    let name = format!("rivals.{}.{:016x}", library.key(), directory.finish());
-    let built = Path::new(BUILT).join(name);
-    let (compiler, flags) = library.compiler();
-    if !in_path(&compiler) {
-        return Err(absent(&compiler));
-    }
-    let flags = flags.iter().map(String::as_str);
-    compile(&compiler, Path::new(SOURCE), &built, &["-O3"], flags)?;
-    Ok(built)
+    library.program(&source("rivals.c"), &["-O3"], Path::new(BUILT))
 }
 
 fn run(

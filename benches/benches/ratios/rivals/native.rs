@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use example_support::peers::{PATIENCE, within};
 use onchip_benches::cpus;
 
-use crate::rivals::run::{PATIENCE, within};
 use crate::rivals::{failed, last_words};
 use crate::row::{Setup, Side, Taken, Trouble};
 

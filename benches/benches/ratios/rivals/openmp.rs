@@ -3,17 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use example_support::peers::{self, PATIENCE, within};
 use onchip_benches::cpus;
 
 use crate::plan::{Collective, Stencil};
 use crate::rivals::contest::{Contest, Entrant, Shown};
-use crate::rivals::run::{PATIENCE, compile, figures, in_path, within};
+use crate::rivals::run::figures;
 use crate::rivals::{failed, last_words, stencil};
 use crate::row::{Setup, Side, Trouble};
 
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/openmp.c");
 const BUILT: &str = env!("CARGO_TARGET_TMPDIR");
-const FLAGS: [&str; 3] = ["-O3", "-march=native", "-fopenmp"];
 
 type Setting = (&'static str, &'static [(&'static str, &'static str)]);
 
@@ -60,7 +59,8 @@ pub fn stencil(plan: Stencil) -> Side {
         let folder = tempfile::tempdir().map_err(failed)?;
         let [first, last] = ["first", "last"].map(|name| folder.path().join(name));
         std::fs::write(&first, bytes(&stencil::first(plan)?)).map_err(failed)?;
-        let numbers = [plan.size, plan.steps, plan.runs].map(|number| number.to_string());
+        let numbers =
+            [plan.size, plan.steps, plan.runs, plan.workers].map(|number| number.to_string());
         let mut arguments = vec!["stencil".into(), first.display().to_string()];
         arguments.extend(numbers);
         if !checked {
@@ -89,24 +89,7 @@ enum Pinned {
 }
 
 fn program() -> Result<PathBuf, Trouble> {
-    let gcc = Path::new("gcc");
-    if !in_path(gcc) {
-        return Err(Trouble::Absent("not installed (no gcc)".into()));
-    }
-    let built = Path::new(BUILT);
-    if !built.join("openmp").exists() {
-        // An empty program, which fails to compile only if OpenMP is missing.
-        let mut command = Command::new(gcc);
-        command.args(["-fopenmp", "-shared", "-x", "c", "/dev/null", "-o"]);
-        let output = within(command.arg(built.join("openmp.so")), PATIENCE)?;
-        if !output.status.success() {
-            let reason = last_words(&output.stderr);
-            return Err(Trouble::Absent(format!("gcc without libgomp: {reason}")));
-        }
-    }
-    let program = built.join("openmp");
-    compile(gcc, Path::new(SOURCE), &program, &FLAGS, std::iter::empty())?;
-    Ok(program)
+    peers::openmp(Path::new(BUILT))
 }
 
 fn run(

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
+use example_support::peers::{PATIENCE, compile, in_path, within};
 use onchip_benches::cpus;
 use onchip_benches::load::Load;
 
 use crate::rivals::contest::Shown;
-use crate::rivals::run::{PATIENCE, compile, figures, in_path, within};
+use crate::rivals::run::figures;
 use crate::rivals::{failed, last_words};
 use crate::row::{Setup, Side, Trouble};
 

@@ -3,12 +3,12 @@
 use std::process::Command;
 
 use clap::ValueEnum as _;
+use example_support::peers::{PATIENCE, within};
 use onchip_benches::cpus;
 use video_farm::farm::{Job, Mode, Preload, Ranks, Run, Schedule};
 use video_farm::output::Output;
 
 use crate::plan::Farm;
-use crate::rivals::run::{PATIENCE, within};
 use crate::rivals::{failed, farm, last_words};
 use crate::row::{Bound, Row, Side, Taken, Trouble, Unit};
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use example_support::peers::{PATIENCE, within};
 use onchip_benches::cpus;
 
 use super::{critical, delegate, pingpong, stream, tagged};
@@ -10,7 +11,6 @@ use crate::ours::{self, Ranks};
 use crate::party;
 use crate::plan::{Collective, Operation, Timing};
 use crate::rivals::rtrb;
-use crate::rivals::run::{PATIENCE, within};
 use crate::rivals::{failed, last_words};
 use crate::row::{Bound, Row, Setup, Side, Taken, Unit};
 use crate::stats::median;

@@ -1,12 +1,12 @@
 //! A megabyte, all of it rewritten by the sender and read by the receiver every time.
 
+use example_support::peers::Library;
 use onchip::prelude::*;
 use onchip_benches::content::{fill, is_filled};
 
 use crate::ours::{self, Job, Ranks, Task, Waits};
 use crate::plan::Large;
-use crate::rivals::mpi::{self, Library};
-use crate::rivals::{Checked, raw};
+use crate::rivals::{Checked, mpi, raw};
 use crate::row::{Bound, Row, Side, Unit};
 use crate::stats::median;
 

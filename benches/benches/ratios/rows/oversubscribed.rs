@@ -1,13 +1,13 @@
 //! More ranks than cores: four pairs ping-pong at the same time on two.
 
+use example_support::peers::Library;
 use onchip::prelude::*;
 use onchip_benches::clock::monotonic_ns;
 
 use crate::meet::line_up;
 use crate::ours::{self, Job, Ranks, Task};
 use crate::plan::Pairs;
-use crate::rivals::mpi::{self, Library};
-use crate::rivals::{Checked, crossbeam, std_sync};
+use crate::rivals::{Checked, crossbeam, mpi, std_sync};
 use crate::row::{Bound, Row, Side, Unit};
 
 const PLAN: Pairs = Pairs::FOUR;

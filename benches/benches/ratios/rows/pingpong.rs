@@ -1,13 +1,13 @@
 //! 8 bytes to and fro: what one message costs.
 
+use example_support::peers::Library;
 use onchip::prelude::*;
 
 use crate::ours::{self, Job, Task, Waits};
 use crate::plan::PingPong;
 use crate::probe;
 use crate::rivals::iceoryx2::{self, Size};
-use crate::rivals::mpi::{self, Library};
-use crate::rivals::{Checked, raw, rtrb};
+use crate::rivals::{Checked, mpi, raw, rtrb};
 use crate::row::{Bound, Row, Side, Unit};
 use crate::stats::median;
 

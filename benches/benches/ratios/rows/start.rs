@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
+use example_support::peers::Library;
+
 use crate::ours::{Job, Ranks, Task};
-use crate::rivals::failed;
-use crate::rivals::mpi::{self, Library};
+use crate::rivals::{failed, mpi};
 use crate::row::{Bound, Row, Side, Unit};
 
 const RANKS: usize = 8;

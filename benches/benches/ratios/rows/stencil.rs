@@ -3,12 +3,12 @@
 use std::process::Command;
 use std::rc::Rc;
 
+use example_support::peers::{PATIENCE, within};
 use onchip_benches::cpus;
 use stencil::modes::{Job, Mode, Ranks, run};
 
 use crate::plan::Stencil;
 use crate::rivals::contest::Contest;
-use crate::rivals::run::{PATIENCE, within};
 use crate::rivals::{failed, last_words, openmp, stencil as rivals};
 use crate::row::{Bound, Row, Side, Taken, Trouble, Unit};
 use crate::stats::median;

@@ -15,7 +15,7 @@ pub(super) fn run(job: &Job, ranks: Ranks) -> Result<Run> {
         let reason = format!("a grid of {rows}x{columns} blocks for {size} by {size} elements");
         return Err(Error::new(reason));
     }
-    world::run(job, ranks, &job.recording(), |seat, block| work(seat, &block))
+    world::run(job, ranks, &[], &job.recording(), |seat, block| work(seat, &block))
 }
 
 fn work(seat: &Seat, own: &[f64]) -> onchip::Result<(usize, f64, Vec<f64>)> {

@@ -25,7 +25,7 @@ pub enum Mode {
     NoKt,
     /// Sent by a communication thread for each worker
     KtW,
-    /// Sent by one communication thread for all workers (threads only)
+    /// Sent by one communication thread for up to ten workers (threads only)
     Skt,
     /// Rows and columns are divided: borders are halos of a Cartesian communicator
     #[value(hide = true)]
@@ -43,15 +43,6 @@ impl Mode {
     pub fn works_with(self, ranks: Ranks) -> bool {
         ranks == Ranks::Threads
             || matches!(self, Self::NoKt | Self::KtW | Self::Grid | Self::Survivors)
-    }
-
-    /// Returns the number of communication threads.
-    pub fn kts(self, workers: usize) -> usize {
-        match self {
-            Self::KtW => workers,
-            Self::Skt => 1,
-            _ => 0,
-        }
     }
 }
 

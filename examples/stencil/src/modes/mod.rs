@@ -5,7 +5,7 @@
 //! | `sequential` | all rows, one worker |
 //! | `sh_mem`, `barrier` | rows in blocks, borders read where they lie, a barrier after each step |
 //! | `no_kt` | borders sent by the worker through typed channels |
-//! | `kt` | borders sent by communication threads |
+//! | `kt`, `placement` | borders sent by communication threads, which run where a plan says |
 //! | `grid` | blocks of rows and columns on a Cartesian communicator |
 //! | `survivors` | blocks of rows, with checkpoints: workers may be lost |
 //! | `world`, `lanes`, `reduce` | what those with messages share |
@@ -16,6 +16,7 @@ mod job;
 mod kt;
 mod lanes;
 mod no_kt;
+pub(crate) mod placement;
 mod reduce;
 mod rows;
 mod sequential;
@@ -45,7 +46,7 @@ pub fn run(job: &Job, mode: Mode, ranks: Ranks) -> Result<Run> {
     }
     if ranks == Ranks::Processes && !mode.works_with(ranks) {
         let why = match mode {
-            Mode::Skt => "has one communication thread for all workers",
+            Mode::Skt => "has communication threads that serve several workers",
             Mode::ShMem => "reads borders where they lie",
             _ => "has one worker, which needs no other process",
         };

@@ -11,7 +11,7 @@ use crate::kernel;
 
 /// Computes in a world of threads or processes.
 pub(super) fn run(job: &Job, ranks: Ranks) -> Result<Run> {
-    world::run(job, ranks, &job.recording(), |seat, rows| {
+    world::run(job, ranks, &[], &job.recording(), |seat, rows| {
         let size = job.init.size();
         let zeros = vec![0.0; size];
         let mut neighbours = Neighbours::open(seat, |sender, _| sender)?;

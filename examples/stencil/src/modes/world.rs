@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use example_support::{Error, Result};
 use onchip::prelude::*;
+use onchip::topology::pin_current_thread;
 use onchip::trace::{Detail, Kind, Recorder, Recording, Trace};
 
 use super::reduce::Largest;
@@ -22,8 +23,14 @@ type Report = (Result<Part>, Trace);
 type Part = (usize, f64, Vec<f64>);
 
 /// Runs `work` on every rank of a world, and puts the results together. `work` gets a rank's block, takes the steps by
-/// [`Seat::steps`], and returns its own part of the block.
-pub(super) fn run<W>(job: &Job, ranks: Ranks, recording: &Recording, work: W) -> Result<Run>
+/// [`Seat::steps`], and returns its own part of the block. Ranks run on these CPUs, or where the system puts them.
+pub(super) fn run<W>(
+    job: &Job,
+    ranks: Ranks,
+    cpus: &[Option<usize>],
+    recording: &Recording,
+    work: W,
+) -> Result<Run>
 where
     W: Fn(&Seat, Vec<f64>) -> onchip::Result<Part> + Sync,
 {
@@ -35,6 +42,9 @@ where
         }
         let recorder = recording.recorder(ranks.track(rank.id()));
         let seat = Seat { rank, job, largest: Largest::open(rank)?, recorder };
+        if let Some(&Some(cpu)) = cpus.get(rank.id()) {
+            pin_current_thread(cpu)?;
+        }
         let [rows, columns] = job.place(rank.id());
         let block = job.init.block(rows, columns);
         // No rank must wait for the borders of a rank that could not read its rows.

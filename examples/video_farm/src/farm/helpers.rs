@@ -6,11 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use example_support::{Error, Result};
+use example_support::{Error, Result, kts};
 use onchip::prelude::Sender;
 use onchip::threads::{Choice, CommThreads, Delegated};
 use onchip::topology::{self, Bind, KtPlacement, KtPlan, Role, Topology, pin_current_thread};
-use onchip::trace::{Recording, Track};
+use onchip::trace::Recording;
 
 use super::ranks::{EMITTER, collector_rank, worker_rank};
 use super::{Job, Mode, Ranks, placement};
@@ -134,24 +134,6 @@ impl Helped {
         self.plan.chosen()?;
         self.plan.cpus().get(rank).copied().flatten()
     }
-
-    /// Starts threads by their numbers in the plan, in the process of a rank or for all ranks.
-    fn start(
-        &self,
-        numbers: &[usize],
-        recording: &Recording,
-        process: Option<usize>,
-    ) -> onchip::Result<CommThreads> {
-        let track = |&number: &usize| match process {
-            Some(rank) => Track::kt(number).in_process_of(rank),
-            None => Track::kt(number),
-        };
-        let cpus = numbers.iter().map(|&number| self.plan.kts()[number].cpu);
-        CommThreads::builder(numbers.len())
-            .cpus(cpus.collect::<Option<Vec<_>>>().unwrap_or_default())
-            .record(numbers.iter().map(|number| recording.recorder(track(number))))
-            .start()
-    }
 }
 
 /// The communication threads of a world: those of all ranks, where these are threads.
@@ -170,7 +152,7 @@ impl<'a> Crew<'a> {
         let shared = match helped {
             Some(helped) if helped.ranks == Ranks::Threads => {
                 let numbers: Vec<usize> = helped.at_work(None).into_iter().collect();
-                Some((helped.start(&numbers, recording, None)?, numbers))
+                Some((kts::start(&helped.plan, &numbers, recording, None)?, numbers))
             }
             _ => None,
         };
@@ -184,7 +166,7 @@ impl<'a> Crew<'a> {
             (None, Some(helped)) => {
                 let numbers: Vec<usize> = helped.at_work(Some(rank)).into_iter().collect();
                 // This comes before the rank is bound, because threads that are not to be bound inherit that.
-                (helped.start(&numbers, self.recording, Some(rank))?, numbers)
+                (kts::start(&helped.plan, &numbers, self.recording, Some(rank))?, numbers)
             }
             (None, None) => (CommThreads::start(0)?, Vec::new()),
         };
@@ -225,34 +207,12 @@ impl Helpers<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
-    use onchip::topology::CpuSet;
+    use example_support::machine;
 
     use super::*;
     use crate::frame::Size;
     use crate::input::Input;
     use crate::output::Output;
-
-    /// Returns a machine of `cores` with `threads` each. The CPUs of a core have neighbouring numbers.
-    fn machine(cores: usize, threads: usize) -> Topology {
-        let root = tempfile::tempdir().unwrap();
-        let file = |path: String, content: CpuSet| {
-            let path = root.path().join("sys/devices/system/cpu").join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, format!("{content}\n")).unwrap();
-        };
-        for cpu in 0..cores * threads {
-            let first = cpu / threads * threads;
-            let siblings = CpuSet::from_iter(first..first + threads);
-            file(format!("cpu{cpu}/topology/core_cpus_list"), siblings.clone());
-            file(format!("cpu{cpu}/topology/thread_siblings_list"), siblings);
-        }
-        for list in ["present", "online"] {
-            file(list.to_owned(), CpuSet::from_iter(0..cores * threads));
-        }
-        Topology::read_from(root.path()).unwrap()
-    }
 
     fn job(workers: usize, kts: Option<usize>, force_kts: bool) -> Job {
         let input = Input::Clip(Size::ONE_PIXEL);

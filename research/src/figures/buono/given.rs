@@ -22,3 +22,11 @@ pub(super) fn sharing() -> Sharing {
 pub(super) fn limited(check: Check, limit: &'static str) -> Check {
     if limit.is_empty() { check } else { check.limit(limit) }
 }
+
+/// Returns a table of published values of other software, beside times here.
+pub(super) fn beside(head: &[&str], rows: &[Vec<String>]) -> String {
+    let head: Vec<String> = head.iter().map(|&name| name.to_owned()).collect();
+    let rule = vec!["---".to_owned(); head.len()];
+    let lines = [&head, &rule].into_iter().chain(rows);
+    lines.map(|cells| format!("\n| {} |", cells.join(" | "))).collect()
+}

@@ -3,7 +3,7 @@
 use mp_model::cla::{Machine, Pattern, Tree, best_barrier, best_tree};
 
 use super::barriers::SOFTWARE;
-use super::curve::{Curve, PHI, SANDY, greatest, over_ranks, phi, sandy, where_true};
+use super::curve::{Curve, PHI, SANDY, greatest, logarithmic, over_ranks, phi, sandy, where_true};
 use crate::cla::{baselines, patterns};
 use crate::figures::{Check, Figure, Plot, Result, Series};
 
@@ -30,7 +30,7 @@ impl Part {
         })?;
         let mut others = vec![messages, flat];
         if lines > 1 {
-            others.push(Curve::new("trees of their own for flags", machines, |machine| {
+            others.push(Curve::new("own trees for flags", machines, |machine| {
                 let told = best_tree(machine, 0, Pattern::OneToMany)?.tree;
                 let gathered = best_tree(machine, 0, Pattern::ManyToOne)?.tree;
                 Ok(patterns::pulled_broadcast(&told, &gathered, &machine.placement, lines))
@@ -45,10 +45,10 @@ impl Part {
         let messages = Curve::new("messages (MPI)", machines, |machine| {
             Ok(baselines::two_sided_reduction(&machine.placement, 0, 1)?)
         })?;
-        let atomic = Curve::new("one place, atomic (OpenMP)", machines, |machine| {
+        let atomic = Curve::new("atomic place (OpenMP)", machines, |machine| {
             Ok(baselines::accumulation(&machine.placement, 0))
         })?;
-        let locked = Curve::new("one place, locked (OpenMP)", machines, |machine| {
+        let locked = Curve::new("locked place (OpenMP)", machines, |machine| {
             Ok(baselines::locked_accumulation(&machine.placement, 0))
         })?;
         let binary = Curve::new("binary tree (HMPI)", machines, |machine| {
@@ -71,7 +71,7 @@ impl Part {
     fn plot(&self, part: &'static str, caption: &str) -> Plot {
         let mut series: Vec<Series> = [self.ours.with_dots(), self.ours.model()].concat();
         series.extend(self.others.iter().map(Curve::series));
-        over_ranks(part, caption, series)
+        logarithmic(over_ranks(part, caption, series))
     }
 
     /// Returns how many times as long one of the others takes.

@@ -107,6 +107,11 @@ pub(super) fn over_ranks(part: &'static str, caption: &str, series: Vec<Series>)
     Plot::new(part, caption, RANKS, "ns", series)
 }
 
+/// Returns the picture with a logarithmic axis of times, as the paper draws most of its own.
+pub(super) fn logarithmic(plot: Plot) -> Plot {
+    Plot { logarithmic_values: true, ..plot }
+}
+
 /// Returns the greatest value, and its number of ranks.
 pub(super) fn greatest(times: &[(usize, f64)]) -> (usize, f64) {
     times.iter().copied().fold((0, 0.0), |most, of| if of.1 > most.1 { of } else { most })

@@ -19,7 +19,7 @@ pub const GROUP: Group = Group {
             lines, and each line serves the ranks in the order in which they come; dots are orders at random. All ranks \
             begin together, with flags in memory and data in caches, as in the paper. Of libraries, the lines that their \
             algorithms would move are simulated, and none of their software. The same programs run on real lines between \
-            threads (`research/tests/cla/on_lines.rs`).",
+            threads and between processes (`research/tests/cla/on_lines.rs`).",
     figures: &[
         Entry { id: "CLa 2", make: transfers::figure_2 },
         Entry { id: "CLa 3", make: transfers::figure_3 },

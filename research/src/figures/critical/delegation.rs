@@ -159,6 +159,7 @@ pub(super) fn figure_6_6() -> Result<Figure> {
             unit: MOPS,
             logarithmic: true,
             series: series(&[&hyb, &cc], rate),
+            ..Plot::default()
         },
         Plot {
             part: "c",

@@ -58,6 +58,7 @@ pub(super) fn figure_3_2() -> Result<Figure> {
             unit: "MB/s",
             logarithmic: true,
             series: long,
+            ..Plot::default()
         },
     ];
     Ok(Figure {
