@@ -1,24 +1,18 @@
 //! Communicators.
 
-use std::{
-    cell::RefCell,
-    ffi::c_int,
-    ptr::null_mut,
-    rc::Rc,
-    sync::atomic::{AtomicPtr, Ordering::Relaxed},
-};
+use std::{cell::RefCell, ffi::c_int, rc::Rc};
 
 use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Source, Tag};
-use mp_core::Rank;
 
 use crate::{
     constants::{
         MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_IDENT,
         MPI_PROC_NULL, MPI_SIMILAR, MPI_UNEQUAL,
     },
-    errhandler::{Handler, Object, Slot, set_default},
+    errhandler::{Handler, Object, Slot},
     error::{Class, Error},
     group::Group,
+    state,
     types::Handle,
 };
 
@@ -58,6 +52,16 @@ impl Comm {
         }
     }
 
+    /// Makes `MPI_COMM_WORLD` or `MPI_COMM_SELF`, which stays.
+    pub fn predefine(communicator: Communicator, name: &str, handle: Handle) -> &'static Self {
+        let comm = Self::new(communicator, name, Handler::Fatal);
+        let comm = Rc::into_raw(Rc::new(Self { number: Some(handle), ..comm }));
+        // SAFETY: the reference that was just taken out of the `Rc` is given back only when MPI ends.
+        let comm = unsafe { &*comm };
+        state::predefine(handle, comm);
+        comm
+    }
+
     /// Returns a handle, which has this reference until it is [released](Self::release).
     pub fn into_handle(self) -> Handle {
         Rc::into_raw(Rc::new(self)).cast_mut().cast()
@@ -70,7 +74,7 @@ impl Comm {
     #[inline]
     pub unsafe fn look<'a>(handle: Handle) -> Result<&'a Self, Error> {
         match handle.addr() {
-            number @ ..4096 => predefined(number).ok_or_else(no_comm),
+            ..4096 => predefined(handle).ok_or_else(no_comm),
             // SAFETY: the handle came from `into_handle`, and has a reference.
             _ => Ok(unsafe { &*handle.cast_const().cast::<Self>() }),
         }
@@ -94,7 +98,7 @@ impl Comm {
 
     /// Returns the communicator, to be kept by a request.
     pub fn keep(&self) -> Rc<Self> {
-        // SAFETY: all communicators are in an `Rc`: `into_handle` and `open` put them there.
+        // SAFETY: all communicators are in an `Rc`: `into_handle` and `predefine` put them there.
         unsafe {
             Rc::increment_strong_count(self);
             Rc::from_raw(self)
@@ -185,46 +189,13 @@ fn bad_tag(tag: c_int) -> Error {
     Error::new(Class::Tag, format!("{tag} is no tag: tags are from 0 to MPI_TAG_UB"))
 }
 
-/// `MPI_COMM_WORLD` and `MPI_COMM_SELF`, from the beginning to the end of MPI.
-static PREDEFINED: [AtomicPtr<Comm>; 2] = [const { AtomicPtr::new(null_mut()) }; 2];
-
 /// Returns the communicator of a predefined handle.
 #[inline]
-fn predefined(number: usize) -> Option<&'static Comm> {
-    let comm = PREDEFINED.get(number.wrapping_sub(MPI_COMM_WORLD.addr()))?;
-    // SAFETY: the pointer is null, or came from an `Rc` in `open`. `close` takes that back when MPI ends; the program
-    // calls nothing that uses a communicator while it calls that.
-    unsafe { comm.load(Relaxed).as_ref() }
-}
-
-/// Makes `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
-pub(crate) fn open(rank: &Rank) {
-    let both = [
-        (Communicator::world(rank), "MPI_COMM_WORLD", MPI_COMM_WORLD),
-        (Communicator::comm_self(rank), "MPI_COMM_SELF", MPI_COMM_SELF),
-    ];
-    for (place, (communicator, name, handle)) in PREDEFINED.iter().zip(both) {
-        let comm = Comm::new(communicator, name, Handler::Fatal);
-        let comm = Rc::into_raw(Rc::new(Comm { number: Some(handle), ..comm }));
-        place.store(comm.cast_mut(), Relaxed);
-    }
-    set_default(predefined(MPI_COMM_SELF.addr()).map(|comm| comm as &dyn Object));
-}
-
-/// Waits until all ranks have come to the end, and drops `MPI_COMM_WORLD` and `MPI_COMM_SELF`. What other communicators
-/// have to send is sent before.
-pub(crate) fn close() {
-    if let Some(world) = predefined(MPI_COMM_WORLD.addr()) {
-        // A rank that is lost can't come, and nothing can be sent to it. The others end all the same.
-        let _ = world.communicator.flush().and_then(|()| world.communicator.barrier());
-    }
-    set_default(None);
-    for place in &PREDEFINED {
-        let comm = place.swap(null_mut(), Relaxed);
-        if !comm.is_null() {
-            // SAFETY: `open` has taken this out of an `Rc`, and the table has it no more.
-            drop(unsafe { Rc::from_raw(comm) });
-        }
+fn predefined(handle: Handle) -> Option<&'static Comm> {
+    match handle {
+        // SAFETY: what `Comm::predefine` has set for these handles are communicators, and only that sets them.
+        MPI_COMM_WORLD | MPI_COMM_SELF => unsafe { state::predefined(handle.addr()) },
+        _ => None,
     }
 }
 

@@ -1,12 +1,12 @@
-//! What there is once in a process: whether MPI is initialized, and the rank.
+//! What there is once in a process: whether MPI is initialized, the rank, and the objects of predefined handles.
 
 use std::{
     cell::UnsafeCell,
-    ffi::c_int,
+    ffi::{c_int, c_void},
     ptr::null_mut,
     sync::{
         OnceLock,
-        atomic::{AtomicI32, AtomicU8, Ordering::Relaxed},
+        atomic::{AtomicI32, AtomicPtr, AtomicU8, Ordering::Relaxed},
     },
     thread::{self, ThreadId},
 };
@@ -17,6 +17,7 @@ use nix::libc;
 use crate::{
     constants::{MPI_THREAD_FUNNELED, MPI_THREAD_SINGLE},
     error::{Class, Error},
+    types::Handle,
 };
 
 const BEFORE: u8 = 0;
@@ -27,6 +28,7 @@ static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
 static LEVEL: AtomicI32 = AtomicI32::new(MPI_THREAD_SINGLE);
 static MAIN: OnceLock<ThreadId> = OnceLock::new();
 static MEMBER: Member = Member(UnsafeCell::new(None));
+static PREDEFINED: [AtomicPtr<c_void>; 4096] = [const { AtomicPtr::new(null_mut()) }; 4096];
 
 /// The rank of this process. It is not in a variable of the thread, because programs may finalize after the thread's
 /// variables are gone, in functions that they have given to `atexit`.
@@ -111,4 +113,20 @@ pub(crate) fn abort(code: c_int, reason: &str) -> ! {
     let status = if code & 0xff == 0 { 1 } else { code & 0xff };
     // SAFETY: the function ends the process, and does nothing before.
     unsafe { libc::_exit(status) }
+}
+
+/// Sets the object of a predefined handle, which has to stay.
+pub(crate) fn predefine<T>(handle: Handle, object: &'static T) {
+    PREDEFINED[handle.addr()].store((&raw const *object).cast_mut().cast(), Relaxed);
+}
+
+/// Returns the object of a predefined handle, if it has one.
+///
+/// # Safety
+/// The object was [set](predefine) with this type.
+#[inline]
+pub(crate) unsafe fn predefined<T>(number: usize) -> Option<&'static T> {
+    let object = PREDEFINED.get(number)?.load(Relaxed);
+    // SAFETY: the caller says so, and only `predefine` writes to the table.
+    unsafe { object.cast::<T>().as_ref() }
 }

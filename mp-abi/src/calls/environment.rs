@@ -11,7 +11,6 @@ use std::{
 use nix::libc;
 
 use crate::{
-    comm,
     constants::*,
     error::{Class, Error},
     info::Info,
@@ -20,16 +19,9 @@ use crate::{
     types::{Aint, Handle},
 };
 
-/// Makes this process a rank, and the communicators that are there from the beginning.
-fn begin(level: c_int) -> Result<(), Error> {
-    state::join(level)?;
-    comm::open(state::rank()?);
-    Ok(())
-}
-
 /// `MPI_Init`. The arguments stay as they are.
 pub unsafe fn init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> c_int {
-    plainly("MPI_Init", || begin(MPI_THREAD_SINGLE))
+    plainly("MPI_Init", || state::join(MPI_THREAD_SINGLE))
 }
 
 /// `MPI_Init_thread`. What is provided is `MPI_THREAD_FUNNELED` at most.
@@ -40,7 +32,7 @@ pub unsafe fn init_thread(
     provided: *mut c_int,
 ) -> c_int {
     plainly("MPI_Init_thread", || {
-        begin(required)?;
+        state::join(required)?;
         // SAFETY: the program gives a place for the number.
         unsafe { put(provided, state::thread_level()) }
     })
@@ -55,9 +47,7 @@ pub unsafe fn initialized(flag: *mut c_int) -> c_int {
 /// `MPI_Finalize`.
 pub unsafe fn finalize() -> c_int {
     plainly("MPI_Finalize", || {
-        state::rank()?;
         request::drop_freed();
-        comm::close();
         state::leave()
     })
 }
