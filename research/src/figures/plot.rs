@@ -28,6 +28,8 @@ pub struct Plot {
     pub unit: &'static str,
     /// Whether the horizontal axis is logarithmic.
     pub logarithmic: bool,
+    /// The names of bars, which are at the places 0, 1 and so on. Empty for curves.
+    pub bars: Vec<&'static str>,
     /// Up to seven names. Series of the same name have the same colour.
     pub series: Vec<Series>,
 }
@@ -64,7 +66,7 @@ impl Plot {
         unit: &'static str,
         series: Vec<Series>,
     ) -> Plot {
-        Plot { part, caption: caption.into(), across, unit, logarithmic: false, series }
+        Plot { part, caption: caption.into(), across, unit, series, ..Plot::default() }
     }
 
     /// Returns the name of the picture's file, for a figure of this [name](super::Entry::name).
@@ -86,6 +88,17 @@ impl Plot {
             0.0
         };
         let right = points().map(|(at, _)| x(at)).fold(left, f64::max);
+        let axis = match self.bars.len() {
+            0 => left..right + 0.02 * (right - left),
+            bars => -0.5..bars as f64 - 0.5,
+        };
+        let bar = |at: f64| {
+            self.bars.iter().zip(0..).find(|&(_, place)| (at - f64::from(place)).abs() < 1e-6)
+        };
+        let label = |&at: &f64| match self.bars.is_empty() {
+            true => place(at).to_string(),
+            false => bar(at).map_or(String::new(), |(name, _)| (*name).to_owned()),
+        };
         let top = points().map(|(_, value)| value).fold(0.0, f64::max);
         let mut names: Vec<&str> = Vec::new();
         for series in &self.series {
@@ -103,19 +116,23 @@ impl Plot {
             .margin(12)
             .x_label_area_size(44)
             .y_label_area_size(64)
-            .build_cartesian_2d(left..right + 0.02 * (right - left), 0.0..1.05 * top)?;
+            .build_cartesian_2d(axis, 0.0..1.05 * top)?;
         chart
             .configure_mesh()
             .x_desc(self.across)
             .y_desc(self.unit)
-            .x_label_formatter(&|&x| place(x).to_string())
-            .y_label_formatter(&|y| y.to_string())
+            .x_label_formatter(&label)
+            .y_label_formatter(&|y| ((1e6 * y).round() / 1e6).to_string())
             .draw()?;
         for series in &self.series {
             let colour = COLOURS
                 [names.iter().position(|name| *name == series.name).unwrap_or(0) % COLOURS.len()];
             let points = series.points.iter().map(|&(at, value)| (x(at), value));
-            if series.dots {
+            if !self.bars.is_empty() {
+                chart.draw_series(points.map(|(at, value)| {
+                    Rectangle::new([(at - 0.3, 0.0), (at + 0.3, value)], colour.filled())
+                }))?;
+            } else if series.dots {
                 chart.draw_series(
                     points.map(|point| Circle::new(point, 3, colour.stroke_width(1))),
                 )?;
@@ -137,6 +154,18 @@ impl Plot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bars_have_names() {
+        let plot = Plot {
+            bars: vec!["first", "second"],
+            series: vec![Series::line("all", [(0.0, 2.0), (1.0, 3.0)])],
+            ..Plot::default()
+        };
+        let svg = plot.svg("Paper 1").unwrap();
+        assert!(svg.contains("\nfirst\n") && svg.contains("\nsecond\n"), "{svg}");
+        assert_eq!(svg.matches("fill=\"#0072B2\"").count(), 3, "two bars, and one in the legend");
+    }
 
     #[test]
     fn lines_and_dots_are_drawn() {

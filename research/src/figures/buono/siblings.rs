@@ -27,11 +27,11 @@ pub(super) fn figure_8() -> Result<Figure> {
             caption: caption.to_owned(),
             across: "cores",
             unit: "% of the time saved",
-            logarithmic: false,
             series: vec![
                 Series::line("KT", by_cores(|gain| gain.0)),
                 Series::line("MultiW", by_cores(|gain| gain.1)),
             ],
+            ..Plot::default()
         }
     };
     let least_kt = small.iter().chain(&large).map(|gain| gain.0).fold(f64::MAX, f64::min);
