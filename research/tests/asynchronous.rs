@@ -1,5 +1,6 @@
 //! Asynchronous broadcasts on simulated machines of all sizes: every rank gets every message once, in order, and in
 //! bounded memory.
+#![cfg(not(loom))]
 
 use std::collections::{BTreeMap, VecDeque};
 

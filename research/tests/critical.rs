@@ -1,5 +1,6 @@
 //! The thesis' claims about critical sections (chapters 6 and 7), at the places that its sentences name. The figures
 //! command asserts them over whole curves.
+#![cfg(not(loom))]
 
 use mp_delegate::critical::{Backoff, Scheme, Section};
 use onchip_research::critical::{Chip, Experiment, Measured, Task, Time, Way};

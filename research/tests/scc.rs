@@ -1,5 +1,6 @@
 //! OC-Bcast on the simulated SCC: its times, compared with the formulas of the thesis (chapter 4). The figures compare
 //! them with the measurements.
+#![cfg(not(loom))]
 
 use mp_collectives::broadcast::{OcBcast, Options};
 use mp_core::mpb::MpbAccess;

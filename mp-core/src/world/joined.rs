@@ -44,7 +44,7 @@ impl World {
     ///
     /// let joined = World::join()?;
     /// let rank = joined.rank();
-    /// let to_itself = rank.sender::<u64>("numbers", rank.id(), Channel::degree(1))?;
+    /// let mut to_itself = rank.sender::<u64>("numbers", rank.id(), Channel::degree(1))?;
     /// let numbers = rank.receiver::<u64>("numbers", rank.id(), Channel::degree(1))?;
     /// to_itself.send(&7)?;
     /// assert_eq!(*numbers.receive()?, 7);

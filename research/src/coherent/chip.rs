@@ -2,7 +2,9 @@
 //!
 //! The costs of lines on the thesis' own machines are those that David, Guerraoui and Trigonakis measured on machines
 //! of the same three types (*Everything You Always Wanted to Know about Synchronization but Were Afraid to Ask*, SOSP
-//! 2013, table 2), in cycles. The thesis refers to that paper, and prints no costs of lines itself.
+//! 2013, table 2), in cycles. The thesis refers to that paper, and prints no costs of lines itself. The numbers are quoted
+//! from memory of it. Three were found again elsewhere (Xeon: 109, 289 and 355), and no conclusion depends on the others
+//! (`figures/critical/costs.rs`).
 
 use mp_model::Time;
 use mp_model::cla::{

@@ -19,8 +19,10 @@ use mp_model::Time;
 use super::{
     Experiment, ExperimentError, Measured, Task, Way,
     channel::{Into, OutOf, Ring},
+    clh::PublishedClh,
     cores::{Core, Deadlock, Engine, SimulatedWord},
     objects::{Place, TAKE},
+    results,
     watch::{Sections, Watch},
 };
 use crate::nonblocking::{Nodes, RingList, Rings, take_turn};
@@ -55,7 +57,7 @@ impl Layout {
                 let take = || queue.dequeue(&words, 0, |_| ()).transpose();
                 std::iter::from_fn(take).map(|value| value.map(u64::from)).collect()
             }
-            Way::Section(_) | Way::FetchAdd => {
+            Way::Section(_) | Way::PublishedClh | Way::FetchAdd => {
                 Ok(experiment.task.content(|word| engine.value(self.state + word)))
             }
         }
@@ -113,7 +115,12 @@ impl Experiment {
     fn scheme(&self) -> Option<Parameters> {
         match self.way {
             Way::Section(section) => Some(section.into()),
-            Way::FetchAdd | Way::Treiber | Way::Rings | Way::Lcrq | Way::LcrqInGroups(_) => None,
+            Way::PublishedClh
+            | Way::FetchAdd
+            | Way::Treiber
+            | Way::Rings
+            | Way::Lcrq
+            | Way::LcrqInGroups(_) => None,
         }
     }
 
@@ -156,15 +163,23 @@ impl Experiment {
                     return senseless("max_ops is 0, or the window larger than in_flight");
                 }
             }
-            Way::FetchAdd | Way::Treiber | Way::Rings | Way::Lcrq | Way::LcrqInGroups(_) => {}
+            Way::PublishedClh
+            | Way::FetchAdd
+            | Way::Treiber
+            | Way::Rings
+            | Way::Lcrq
+            | Way::LcrqInGroups(_) => {}
         }
         Ok(())
     }
 
     /// Returns the number of words of the algorithm of one critical section.
     fn own_words(&self) -> usize {
-        let Some(section) = self.scheme() else { return 0 };
         let seats = self.clients;
+        if self.way == Way::PublishedClh {
+            return PublishedClh::words(seats);
+        }
+        let Some(section) = self.scheme() else { return 0 };
         match section.scheme {
             Scheme::Tas => Tas::words(seats),
             Scheme::Mcs => Mcs::words(seats),
@@ -194,7 +209,7 @@ impl Experiment {
             Way::Treiber => Nodes::words(elements + self.clients),
             Way::Rings => self.rings(elements).words(),
             Way::Lcrq | Way::LcrqInGroups(_) => self.ring_list().words(),
-            Way::Section(_) | Way::FetchAdd => self.task.words(elements),
+            Way::Section(_) | Way::PublishedClh | Way::FetchAdd => self.task.words(elements),
         };
         Layout { sections, state, words: state + words, elements }
     }
@@ -222,6 +237,7 @@ const MOST_SHORT: usize = 254;
 /// One client's access to one critical section.
 enum Handle<'e> {
     Lock(AnyLock),
+    Clh(PublishedClh),
     Cc(CcSynch),
     Comb(HybComb),
     /// The flag says whether results are streamed, and therefore short.
@@ -250,6 +266,7 @@ impl<'e> Handle<'e> {
     ) -> Result<Self, Stop> {
         let (seats, section) = match experiment.way {
             Way::Section(section) => (experiment.clients, Parameters::from(section)),
+            Way::PublishedClh => return Ok(Self::Clh(PublishedClh::new(first, me))),
             Way::FetchAdd => return Ok(Self::FetchAdd),
             Way::Treiber => return Ok(Self::Treiber(experiment.nodes(elements))),
             Way::Rings => return Ok(Self::Rings(experiment.rings(elements))),
@@ -306,6 +323,13 @@ impl<'e> Handle<'e> {
                 lock.acquire(core)?;
                 let outcome = run(me, op);
                 // With a weak memory model, a fence is always necessary here (T 6.2.2).
+                core.fence();
+                lock.release(core)?;
+                outcome
+            }
+            Self::Clh(lock) => {
+                lock.acquire(core)?;
+                let outcome = run(me, op);
                 core.fence();
                 lock.release(core)?;
                 outcome
@@ -543,7 +567,8 @@ fn run(experiment: &Experiment) -> Result<Measured, ExperimentError> {
     ran.map_err(|Deadlock(waiting)| ExperimentError::Deadlock(waiting))?;
     let state = shared.layout.state;
     let left = || shared.layout.left(experiment, &engine);
-    check_results(experiment, &notes, sections, left, |word| engine.value(state + word))?;
+    let value = |word| engine.value(state + word);
+    results::check(experiment.task, (&notes.put, &notes.got), sections, left, value)?;
     let operations = std::mem::take(&mut notes.operations);
     Ok(Measured { time: experiment.time - from, operations, waited: notes.waited, sections })
 }
@@ -584,47 +609,4 @@ fn prepare(shared: &Shared<'_>, engine: &Engine) {
             _ => engine.scatter(first..first + experiment.own_words()),
         }
     }
-}
-
-/// Checks that each operation was executed once, on the state that the operations before it left.
-fn check_results(
-    experiment: &Experiment,
-    notes: &Notes,
-    sections: Sections,
-    left: impl FnOnce() -> Result<Vec<u64>, Stop>,
-    value: impl Fn(usize) -> u64,
-) -> Result<(), ExperimentError> {
-    let wrong = |what: String| Err(ExperimentError::Wrong(what));
-    if sections.overlaps > 0 {
-        return wrong(format!("{} operations in the middle of others", sections.overlaps));
-    }
-    let all = notes.put.len() as u64;
-    let sorted = |values: &mut dyn Iterator<Item = u64>| {
-        let mut values: Vec<u64> = values.collect();
-        values.sort_unstable();
-        values
-    };
-    match experiment.task {
-        Task::Counter => {
-            let got = sorted(&mut notes.got.iter().copied());
-            if value(0) != all || !got.iter().copied().eq(0..all) {
-                return wrong(format!("a counter is {} after {all} operations", value(0)));
-            }
-        }
-        Task::Counters { times } => {
-            let sum: u64 = (0..64).map(&value).sum();
-            if sum != all * u64::from(times) {
-                return wrong(format!("{sum} increments by {all} operations of {times}"));
-            }
-        }
-        Task::Stack | Task::Queue | Task::TwoLockQueue => {
-            let put = sorted(&mut notes.put.iter().copied().filter(|&op| op != 0));
-            let left = left().map_err(|stop| ExperimentError::Wrong(format!("{stop:?}")))?;
-            let out = notes.got.iter().copied().filter(|&value| value != 0);
-            if sorted(&mut out.chain(left)) != put {
-                return wrong("what was put in did not come out once".to_owned());
-            }
-        }
-    }
-    Ok(())
 }

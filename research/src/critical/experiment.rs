@@ -12,6 +12,8 @@ pub enum Way {
     /// One of the library's schemes. If it needs a server, the first cores serve: one for each critical section of the
     /// [`Task`].
     Section(Section),
+    /// The queue lock CLH as published. The library's also writes the name of the waiting thread.
+    PublishedClh,
     /// A counter that the processor increments with its own instruction.
     FetchAdd,
     /// [`TreiberStack`](crate::nonblocking::TreiberStack), for a stack.

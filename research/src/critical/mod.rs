@@ -25,18 +25,22 @@
 //! |---|---|
 //! | `cores` | cores as coroutines, words, waiting |
 //! | `channel` | a channel's ends on simulated words |
+//! | `clh` | CLH as published, to compare with |
 //! | `objects` | counters, stacks and queues to protect |
 //! | `watch` | what an operation cost, and the hand-over to the next |
 //! | `clients` | clients and servers at work |
+//! | `results` | whether what clients got is possible |
 //!
 //! The clients' accesses to the library's bookkeeping (whether a rank was lost, and in which operations a thread is)
 //! are left out, because their lines stay where they are.
 
 mod channel;
+mod clh;
 mod clients;
 mod cores;
 mod experiment;
 mod objects;
+mod results;
 #[cfg(test)]
 mod tests;
 mod watch;

@@ -43,6 +43,21 @@ fn near(value: f64, expected: f64, slack: f64) {
     assert!((value - expected).abs() <= slack, "{value} instead of {expected}");
 }
 
+/// Figure 6.4: waiting threads that write nothing make CLH as fast as MCS.
+#[test]
+fn the_published_clh_excludes_others_and_is_as_fast_as_mcs() {
+    for task in TASKS {
+        for clients in [1, 2, 14] {
+            let experiment = Experiment::new(tiles(), Way::PublishedClh, clients).task(task);
+            assert!(experiment.time(micros(20)).run().unwrap().operations() > 0, "{task:?}");
+        }
+    }
+    let rate = |way: Way| measured(tiles(), way, 35).rate();
+    let [published, mcs] = [Way::PublishedClh, Scheme::Mcs.into()].map(rate);
+    near(published / mcs, 1.0, 0.1);
+    assert!(rate(Scheme::Clh.into()) > 1.1 * published);
+}
+
 /// `run` checks that operations are executed one at a time, each once, on the state that the operations before it left.
 #[test]
 fn operations_exclude_each_other() {

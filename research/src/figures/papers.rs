@@ -150,5 +150,10 @@ pub const ITEMS: &[Item] = &[
     item("Buono table 3", "stencil, 1080 × 1080", Section("Buono table 3")),
     item("Buono table 4", "stencil, 8640 × 8640", Section("Buono table 4")),
     item("no figure", "OC-Bcast on larger chips (thesis, section 4.3.2)", Section("Thesis 4.3.2")),
+    item(
+        "no figure",
+        "what moving a line costs, and how much hangs on it",
+        Section("Costs of lines"),
+    ),
     item("no figure", "where delegation beats locks (guide, page 8)", Section("Guide 8")),
 ];

@@ -30,6 +30,8 @@ pub struct Plot {
     pub logarithmic: bool,
     /// Whether the vertical axis is logarithmic. Then all values must be greater than 0.
     pub logarithmic_values: bool,
+    /// The names of bars, which are at the places 0, 1 and so on. Empty for curves.
+    pub bars: Vec<&'static str>,
     /// Up to seven names. Series of the same name have the same colour.
     pub series: Vec<Series>,
 }
@@ -85,6 +87,14 @@ impl Plot {
         // A logarithmic axis has labels at powers of two.
         let labels =
             |logarithmic: bool, length: f64| if logarithmic { length as usize + 2 } else { 10 };
+        let range = match self.bars.len() {
+            0 => left..margin(left, right, 0.02),
+            bars => -0.5..bars as f64 - 0.5,
+        };
+        let across = |at: f64| match self.bars.is_empty() {
+            true => label(at, self.logarithmic),
+            false => self.bar(at).unwrap_or_default().to_owned(),
+        };
         let mut names: Vec<&str> = Vec::new();
         for series in &self.series {
             if !names.contains(&series.name.as_str()) {
@@ -101,24 +111,25 @@ impl Plot {
             .margin(12)
             .x_label_area_size(44)
             .y_label_area_size(64)
-            .build_cartesian_2d(
-                left..margin(left, right, 0.02),
-                bottom..margin(bottom, top, 0.05),
-            )?;
+            .build_cartesian_2d(range, bottom..margin(bottom, top, 0.05))?;
         chart
             .configure_mesh()
             .x_desc(self.across)
             .y_desc(self.unit)
             .x_labels(labels(self.logarithmic, right - left))
             .y_labels(labels(self.logarithmic_values, top - bottom))
-            .x_label_formatter(&|&x| label(x, self.logarithmic))
+            .x_label_formatter(&|&x| across(x))
             .y_label_formatter(&|&y| label(y, self.logarithmic_values))
             .draw()?;
         for series in &self.series {
             let colour = COLOURS
                 [names.iter().position(|name| *name == series.name).unwrap_or(0) % COLOURS.len()];
             let points = series.points.iter().map(|&(at, value)| (x(at), y(value)));
-            if series.dots {
+            if !self.bars.is_empty() {
+                chart.draw_series(points.map(|(at, value)| {
+                    Rectangle::new([(at - 0.3, 0.0), (at + 0.3, value)], colour.filled())
+                }))?;
+            } else if series.dots {
                 chart.draw_series(
                     points.map(|point| Circle::new(point, 3, colour.stroke_width(1))),
                 )?;
@@ -138,6 +149,12 @@ impl Plot {
         area.present()?;
         drop((chart, drawing, legend, area));
         Ok(text)
+    }
+
+    /// Returns the name of the bar at a place.
+    fn bar(&self, at: f64) -> Option<&'static str> {
+        let near = |&(place, _): &(usize, _)| (at - place as f64).abs() < 1e-6;
+        self.bars.iter().copied().enumerate().find(near).map(|(_, name)| name)
     }
 
     fn points(&self) -> impl Iterator<Item = (f64, f64)> + Clone {
@@ -168,6 +185,18 @@ fn label(place: f64, logarithmic: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bars_have_names() {
+        let plot = Plot {
+            bars: vec!["first", "second"],
+            series: vec![Series::line("all", [(0.0, 2.0), (1.0, 3.0)])],
+            ..Plot::default()
+        };
+        let svg = plot.svg("Paper 1").unwrap();
+        assert!(svg.contains("\nfirst\n") && svg.contains("\nsecond\n"), "{svg}");
+        assert_eq!(svg.matches("fill=\"#0072B2\"").count(), 3, "two bars, and one in the legend");
+    }
 
     #[test]
     fn lines_and_dots_are_drawn() {

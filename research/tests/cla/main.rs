@@ -1,5 +1,6 @@
 //! Bounds and searches of cache-line-aware design, compared with the printed equations, with runs in virtual time, and
 //! with what the paper says.
+#![cfg(not(loom))]
 
 mod against_equations;
 mod against_runs;

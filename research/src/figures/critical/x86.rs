@@ -13,7 +13,7 @@ pub struct X86 {
     pub part: &'static str,
     /// Its name.
     pub name: &'static str,
-    chip: fn() -> Result<Chip>,
+    make: fn() -> Result<Chip>,
     mhz: u64,
     /// Numbers of clients. The last leaves a thread for one server.
     pub clients: [usize; 12],
@@ -27,7 +27,7 @@ pub struct X86 {
 pub const XEON: X86 = X86 {
     part: "a",
     name: "Xeon",
-    chip: || Ok(Chip::xeon(160)?),
+    make: || Ok(Chip::xeon(160)?),
     mhz: 2130,
     clients: [1, 2, 4, 8, 16, 24, 40, 60, 80, 100, 130, 158],
     backoffs: [1000, 3000, 5000],
@@ -38,7 +38,7 @@ pub const XEON: X86 = X86 {
 pub const OPTERON: X86 = X86 {
     part: "b",
     name: "Opteron",
-    chip: || Ok(Chip::opteron(48)?),
+    make: || Ok(Chip::opteron(48)?),
     mhz: 2300,
     clients: [1, 2, 4, 6, 8, 12, 16, 20, 26, 32, 40, 47],
     backoffs: [500, 1000, 1500],
@@ -62,11 +62,21 @@ impl X86 {
         Time::from_picos(cycles * 1_000_000 / self.mhz)
     }
 
+    /// Returns the simulated machine.
+    pub fn chip(&self) -> Result<Chip> {
+        (self.make)()
+    }
+
     /// Returns an experiment with pauses of up to 1000 cycles (T 7.2.1).
     pub fn on(&self, way: impl Into<Way>, clients: usize, task: Task) -> Result<Experiment> {
-        let experiment = Experiment::new((self.chip)()?, way, clients).task(task);
+        Ok(self.with(self.chip()?, way, clients, task))
+    }
+
+    /// Returns the same on a machine with other costs.
+    pub fn with(&self, chip: Chip, way: impl Into<Way>, clients: usize, task: Task) -> Experiment {
+        let experiment = Experiment::new(chip, way, clients).task(task);
         let experiment = experiment.between(self.cycles(1000)).pause(self.cycles(PAUSE));
-        Ok(experiment.time(Time::from_nanos(if clients < 20 { 300_000 } else { 800_000 })))
+        experiment.time(Time::from_nanos(if clients < 20 { 300_000 } else { 800_000 }))
     }
 
     /// Returns the curve of an object by the number of clients.

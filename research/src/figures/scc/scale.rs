@@ -85,8 +85,10 @@ pub(super) fn many_cores() -> Result<Figure> {
     Ok(Figure {
         title: "OC-Bcast with up to 16,384 cores (thesis, section 4.3.2)".to_owned(),
         about: "Meshes with the SCC's costs for each hop. The thesis has no figure of this; it expects what many \
-                children cost on larger chips. The run of 16,384 cores takes less than 0.3 GB of memory. Asynchronous \
-                broadcasts have a flag and a count for each pair of cores, so they end at a few thousand cores."
+                children cost on larger chips. The run of 16,384 cores takes less than 0.3 GB of memory. Each run of \
+                the figures above takes seconds and up to 0.25 GB with 1,024 cores, with two exceptions: a message of 1 \
+                MB (figure 3.2b) takes half a minute and 1.1 GB, because it is on each core, and 34 million lines are \
+                copied one by one; and 5 or 48 sources (figure 3.4) take a quarter of a minute. Asynchronous broadcasts have a flag and a count for each pair of cores, so they end at a few thousand cores."
             .to_owned(),
         plots: vec![Plot { caption, across, unit, logarithmic: true, series, ..Plot::default() }],
         checks,
