@@ -21,4 +21,5 @@ pub mod matched_probes;
 pub mod missing;
 pub mod operations;
 pub mod point_to_point;
+pub mod removed;
 pub mod requests;
