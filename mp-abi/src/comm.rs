@@ -1,10 +1,16 @@
 //! Communicators.
 
-use std::{cell::RefCell, ffi::c_int, rc::Rc};
+use std::{
+    cell::{OnceCell, RefCell},
+    ffi::c_int,
+    rc::Rc,
+};
 
 use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Source, Tag};
 
 use crate::{
+    attributes::Attributes,
+    cartesian::Cartesian,
     constants::{
         MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_IDENT,
         MPI_PROC_NULL, MPI_SIMILAR, MPI_UNEQUAL,
@@ -25,6 +31,9 @@ pub(crate) struct Comm {
     ranks: Vec<usize>,
     name: RefCell<String>,
     errhandler: Slot,
+    pub attributes: Attributes,
+    /// The grid, if it has one.
+    pub grid: OnceCell<Cartesian>,
     /// The handle, if it is predefined.
     number: Option<Handle>,
 }
@@ -47,6 +56,8 @@ impl Comm {
             ranks: communicator.joint().world_ranks(),
             name: RefCell::new(name.to_owned()),
             errhandler: Slot::new(errhandler),
+            attributes: Attributes::default(),
+            grid: OnceCell::new(),
             number: None,
             communicator,
         }

@@ -11,12 +11,14 @@
 //! | `info`, `program` | info objects; results and texts |
 //! | `state` | what there is once in a process |
 //! | `datatype`, `op` | datatypes, and operations of reductions |
-//! | `comm`, `group` | communicators and groups |
+//! | `comm`, `group`, `cartesian`, `attributes` | communicators, groups, grids, values that programs keep with objects |
 //! | `request`, `message` | requests, and the statuses of what is done; messages that a probe has taken |
 //! | `blocks`, `reduce` | the buffers of collective operations; reductions |
 
+mod attributes;
 mod blocks;
 pub mod calls;
+mod cartesian;
 mod comm;
 pub mod constants;
 mod datatype;

@@ -1,9 +1,14 @@
-//! Reductions: predefined operations on common types by Onchip's own reductions, all others by messages.
+//! Reductions, which combine elements in the order of ranks.
 //!
-//! Elements are combined in the order of ranks.
+//! | elements | by |
+//! |---|---|
+//! | common numbers, with sum, product, minimum or maximum | Onchip's own reductions |
+//! | a few of any other type of 1, 2, 4, 8 or 16 bytes without gaps | the same, with a call of the operation for each element |
+//! | all others | messages up a tree, with a call of the operation for each vector |
 
 use std::ffi::c_int;
 
+use mp_collectives::reduce::Operation;
 use mp_core::Plain;
 
 use crate::{
@@ -27,24 +32,28 @@ pub(crate) struct Reduction<'a> {
     kind: Kind,
 }
 
-/// What Onchip's reductions do for elements of type `T`.
+/// The most elements for each of which the operation is called. A call takes about as long as combining a few elements
+/// in a loop, so that longer vectors gain more by a loop than they lose by the tree.
+const FEW: usize = 64;
+
+/// One of Onchip's own reductions.
 trait Typed {
-    fn run<T: Plain, R: Rule<T>>(self, vector: &mut [T]) -> mp_core::Result<()>;
+    fn run<T: Plain>(self, vector: &mut [T], operation: impl Operation<T>) -> mp_core::Result<()>;
 }
 
 struct AllReduce<'a>(&'a Comm);
 
 impl Typed for AllReduce<'_> {
-    fn run<T: Plain, R: Rule<T>>(self, vector: &mut [T]) -> mp_core::Result<()> {
-        self.0.communicator.all_reduce(vector, |lower, upper| R::combine(lower, upper))
+    fn run<T: Plain>(self, vector: &mut [T], operation: impl Operation<T>) -> mp_core::Result<()> {
+        self.0.communicator.all_reduce(vector, operation)
     }
 }
 
 struct Reduce<'a>(&'a Comm, usize);
 
 impl Typed for Reduce<'_> {
-    fn run<T: Plain, R: Rule<T>>(self, vector: &mut [T]) -> mp_core::Result<()> {
-        self.0.communicator.reduce(vector, |lower, upper| R::combine(lower, upper), self.1)
+    fn run<T: Plain>(self, vector: &mut [T], operation: impl Operation<T>) -> mp_core::Result<()> {
+        self.0.communicator.reduce(vector, operation, self.1)
     }
 }
 
@@ -131,16 +140,42 @@ impl<'a> Reduction<'a> {
 
     /// Calls an own reduction of Onchip, if there is one for this operation and type. All ranks come to the same answer.
     fn typed(&self, vector: Data<'_>, call: impl Typed) -> Result<bool> {
-        let &Op::Predefined(number) = &self.op else { return Ok(false) };
         // SAFETY: the reduction writes to the vector, which nothing else uses during the call.
         let Some(bytes) = (unsafe { vector.plain_mut() }) else { return Ok(false) };
-        match self.kind {
-            Kind::I32 => with_rule::<i32>(number, bytes, call),
-            Kind::I64 => with_rule::<i64>(number, bytes, call),
-            Kind::F32 => with_rule::<f32>(number, bytes, call),
-            Kind::F64 => with_rule::<f64>(number, bytes, call),
+        if let Op::Predefined(number @ (op::SUM | op::PROD | op::MIN | op::MAX)) = self.op {
+            match self.kind {
+                Kind::I32 => return with_rule::<i32>(number, bytes, call),
+                Kind::I64 => return with_rule::<i64>(number, bytes, call),
+                Kind::F32 => return with_rule::<f32>(number, bytes, call),
+                Kind::F64 => return with_rule::<f64>(number, bytes, call),
+                _ => {}
+            }
+        }
+        if vector.count() > FEW || !vector.datatype().is_dense() {
+            return Ok(false);
+        }
+        match vector.datatype().size {
+            1 => self.one_by_one::<u8>(bytes, call),
+            2 => self.one_by_one::<u16>(bytes, call),
+            4 => self.one_by_one::<u32>(bytes, call),
+            8 => self.one_by_one::<u64>(bytes, call),
+            16 => self.one_by_one::<u128>(bytes, call),
             _ => Ok(false),
         }
+    }
+
+    /// Calls an own reduction of Onchip, and the operation for each element. An element is as long as a `T`, which is
+    /// aligned for all types of this length.
+    fn one_by_one<T: Plain>(&self, bytes: &mut [u8], call: impl Typed) -> Result<bool> {
+        with_elements::<T>(bytes, |vector| {
+            call.run(vector, |lower: T, upper: T| {
+                let (mut lower, mut upper) = (lower, upper);
+                let (first, second) = (&raw mut lower, &raw mut upper);
+                // SAFETY: both are an element of the type, in memory that nothing else uses.
+                unsafe { self.combine.apply(first.cast(), second.cast(), 1) };
+                upper
+            })
+        })
     }
 
     /// Combines the vectors of all ranks at rank 0, up a binomial tree. The others' vectors may change.
@@ -219,7 +254,7 @@ pub(crate) fn broadcast(comm: &Comm, data: Data<'_>, root: usize) -> Result<()> 
     Ok(())
 }
 
-/// Calls a reduction with one of the common operations on numbers, or returns `false`.
+/// Calls a reduction with one of the common operations on numbers.
 fn with_rule<T: Plain>(number: usize, bytes: &mut [u8], call: impl Typed) -> Result<bool>
 where
     Sum: Rule<T>,
@@ -227,17 +262,28 @@ where
     Min: Rule<T>,
     Max: Rule<T>,
 {
-    if !matches!(number, op::SUM | op::PROD | op::MIN | op::MAX) {
-        return Ok(false);
+    with_elements::<T>(bytes, |vector| match number {
+        op::SUM => call.run(vector, |lower, upper| <Sum as Rule<T>>::combine(lower, upper)),
+        op::PROD => call.run(vector, |lower, upper| <Product as Rule<T>>::combine(lower, upper)),
+        op::MIN => call.run(vector, |lower, upper| <Min as Rule<T>>::combine(lower, upper)),
+        _ => call.run(vector, |lower, upper| <Max as Rule<T>>::combine(lower, upper)),
+    })
+}
+
+/// Reduces the elements that the bytes are. Returns `true`.
+fn with_elements<T: Plain>(
+    bytes: &mut [u8],
+    reduce: impl FnOnce(&mut [T]) -> mp_core::Result<()>,
+) -> Result<bool> {
+    match bytemuck::try_cast_slice_mut::<u8, T>(bytes) {
+        Ok(vector) => reduce(vector)?,
+        Err(_) => {
+            // The program's buffer is not aligned.
+            let mut copy = pod::<T>(bytes);
+            reduce(&mut copy)?;
+            bytes.copy_from_slice(bytemuck::cast_slice(&copy));
+        }
     }
-    if let Ok(vector) = bytemuck::try_cast_slice_mut::<u8, T>(bytes) {
-        run(number, vector, call)?;
-        return Ok(true);
-    }
-    // The program's buffer is not aligned.
-    let mut copy = pod::<T>(bytes);
-    run(number, &mut copy, call)?;
-    bytes.copy_from_slice(bytemuck::cast_slice(&copy));
     Ok(true)
 }
 
@@ -246,19 +292,4 @@ fn pod<T: Plain>(bytes: &[u8]) -> Vec<T> {
     let mut copy = vec![T::zeroed(); bytes.len() / size_of::<T>()];
     bytemuck::cast_slice_mut(&mut copy).copy_from_slice(bytes);
     copy
-}
-
-fn run<T: Plain>(number: usize, vector: &mut [T], call: impl Typed) -> Result<()>
-where
-    Sum: Rule<T>,
-    Product: Rule<T>,
-    Min: Rule<T>,
-    Max: Rule<T>,
-{
-    Ok(match number {
-        op::SUM => call.run::<T, Sum>(vector),
-        op::PROD => call.run::<T, Product>(vector),
-        op::MIN => call.run::<T, Min>(vector),
-        _ => call.run::<T, Max>(vector),
-    }?)
 }

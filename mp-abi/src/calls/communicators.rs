@@ -53,8 +53,10 @@ pub unsafe fn comm_dup(comm: Handle, to: *mut Handle) -> c_int {
     // SAFETY: the program gives a valid handle, and a place for the result.
     unsafe {
         within(comm, "MPI_Comm_dup", |comm| {
+            let attributes = comm.attributes.copy(comm.handle())?;
             let copy = comm.communicator.duplicate()?;
-            put(to, comm.child(copy, "").into_handle())
+            let (copy, grid) = (comm.child(copy, ""), comm.grid.clone());
+            put(to, Comm { attributes, grid, ..copy }.into_handle())
         })
     }
 }
@@ -110,7 +112,7 @@ pub unsafe fn comm_split(comm: Handle, color: c_int, key: c_int, to: *mut Handle
     }
 }
 
-fn split(comm: &Comm, color: Option<u64>, key: c_int) -> Result<Handle, Error> {
+pub(super) fn split(comm: &Comm, color: Option<u64>, key: c_int) -> Result<Handle, Error> {
     Ok(match comm.communicator.split(color, key.into())? {
         Some(part) => comm.child(part, "").into_handle(),
         None => MPI_COMM_NULL,
@@ -142,7 +144,11 @@ pub unsafe fn comm_free(comm: *mut Handle) -> c_int {
     plainly("MPI_Comm_free", || {
         // SAFETY: the program gives the address of a communicator's handle, and does not use that any more.
         unsafe {
-            Comm::release(*array(comm.cast_const(), 1)?.first().unwrap_or(&MPI_COMM_NULL))?;
+            let handle = *array(comm.cast_const(), 1)?.first().unwrap_or(&MPI_COMM_NULL);
+            if handle.addr() >= 4096 {
+                Comm::look(handle)?.attributes.delete_all(handle)?;
+            }
+            Comm::release(handle)?;
             put(comm, MPI_COMM_NULL)
         }
     })

@@ -36,6 +36,11 @@ fn begin(level: c_int) -> Result<(), Error> {
 
 /// Ends the rank.
 fn end() -> Result<(), Error> {
+    // SAFETY: `begin` has made the communicator, and MPI can still be used in the program's functions.
+    if let Ok(alone) = unsafe { Comm::look(MPI_COMM_SELF) } {
+        // SAFETY: as above.
+        unsafe { alone.attributes.delete_all(MPI_COMM_SELF)? };
+    }
     // SAFETY: both were set by `begin`, with this type. From now on the program does not use them.
     let predefined = unsafe {
         [MPI_COMM_WORLD, MPI_COMM_SELF].map(|handle| state::take_predefined::<Comm>(handle))

@@ -8,6 +8,7 @@
 //! the form for large counts, where the other one differs in more than the width of numbers. In place of a `Count`, an
 //! [`Ints`](crate::ints::Ints) or a `*mut Count`, programs may give an `int` or the address of such.
 
+pub mod attributes;
 pub mod buffers;
 pub mod collectives;
 pub mod communicators;
@@ -23,3 +24,4 @@ pub mod operations;
 pub mod point_to_point;
 pub mod removed;
 pub mod requests;
+pub mod topologies;

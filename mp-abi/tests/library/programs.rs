@@ -16,6 +16,16 @@ fn a_program_begins_and_ends_alone_and_with_others() {
 }
 
 #[test]
+fn ranks_have_grids_and_attributes() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile("mpicc", "grid.c", include_str!("grid.c"));
+    let all = run(Command::new(installed().join("bin/mpiexec")).args(["-n", "6"]).arg(program));
+    assert_eq!(all, "good\n".repeat(6));
+}
+
+#[test]
 fn an_abort_ends_with_the_code_and_keeps_what_was_printed() {
     if !has_compiler("cc") {
         return;
