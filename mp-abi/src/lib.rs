@@ -33,3 +33,9 @@ mod state;
 #[cfg(test)]
 mod tests;
 pub mod types;
+
+/// Prepares the process when the library is loaded: what the program prints is heard from all ranks, before and after
+/// they are ranks.
+pub fn at_load() {
+    mp_core::launch::unmute();
+}

@@ -58,7 +58,7 @@ pub(crate) fn thread_level() -> c_int {
 }
 
 /// Makes this process a rank, whose threads want to call MPI as the standard says for this level.
-pub(crate) fn join(level: c_int) -> Result<(), Error> {
+pub(crate) fn join(level: c_int) -> Result<&'static Rank, Error> {
     if is_initialized() {
         return Err(Error::new(Class::Other, "MPI was initialized before in this process"));
     }
@@ -70,7 +70,7 @@ pub(crate) fn join(level: c_int) -> Result<(), Error> {
     unsafe { *MEMBER.0.get() = Some(joined) };
     LEVEL.store(level.min(MPI_THREAD_FUNNELED), Relaxed);
     PHASE.store(INITIALIZED, Relaxed);
-    Ok(())
+    rank()
 }
 
 /// Returns the rank that this process is.
@@ -118,6 +118,16 @@ pub(crate) fn abort(code: c_int, reason: &str) -> ! {
 /// Sets the object of a predefined handle, which has to stay.
 pub(crate) fn predefine<T>(handle: Handle, object: &'static T) {
     PREDEFINED[handle.addr()].store((&raw const *object).cast_mut().cast(), Relaxed);
+}
+
+/// Removes the object of a predefined handle, and returns it.
+///
+/// # Safety
+/// The object was [set](predefine) with this type.
+pub(crate) unsafe fn take_predefined<T>(handle: Handle) -> Option<&'static T> {
+    let object = PREDEFINED[handle.addr()].swap(null_mut(), Relaxed);
+    // SAFETY: as in `predefined`.
+    unsafe { object.cast::<T>().as_ref() }
 }
 
 /// Returns the object of a predefined handle, if it has one.

@@ -31,7 +31,7 @@ fn main() {
             let found = names(name, target).iter().find_map(|name| targets.get(name));
             match found {
                 Some(found) => write_call(&mut exports, name, result, &types, found),
-                None => write_missing(&mut exports, name, &types),
+                None => write_missing(&mut exports, name),
             }
         }
     }
@@ -153,9 +153,9 @@ pub unsafe extern \"C\" fn P{name}({parameters}) -> {result} {{\n"
     .expect("strings take all");
 }
 
-fn write_missing(exports: &mut String, name: &str, types: &[&str]) {
-    let types: Vec<_> = types.iter().map(|one| in_rust(one)).collect();
-    write_head(exports, name, "c_int", &types);
+/// Writes a function that `mp-abi` does not have. It does not look at its arguments.
+fn write_missing(exports: &mut String, name: &str) {
+    write_head(exports, name, "c_int", &[]);
     writeln!(exports, "    mp_abi::calls::missing::call_missing(\"{name}\")\n}}")
         .expect("strings take all");
 }
@@ -176,7 +176,14 @@ fn write_call(exports: &mut String, name: &str, result: &str, types: &[&str], ta
             }
             (_, "Ints") => format!("Ints::from(a{place})"),
             ("*mut c_int", "*mut Count" | "*mut Aint") => {
-                let first = if is_position { format!("unsafe {{ widened(a{place}) }}") } else { "0".to_owned() };
+                let first = if is_position {
+                    format!("unsafe {{ widened(a{place}) }}")
+                } else {
+                    "0".to_owned()
+                };
+                if is_position {
+                    before += "    // SAFETY: the program gives the position.\n";
+                }
                 writeln!(before, "    let mut wide{place} = {first};").expect("strings take all");
                 writeln!(after, "        narrow(code, wide{place}, a{place});")
                     .expect("strings take all");

@@ -5,13 +5,17 @@
 use std::{
     ffi::{c_char, c_int, c_void},
     ptr::null_mut,
+    rc::Rc,
     sync::{Mutex, PoisonError},
 };
 
+use mp_collectives::communicator::Communicator;
 use nix::libc;
 
 use crate::{
+    comm::Comm,
     constants::*,
+    errhandler::set_default,
     error::{Class, Error},
     info::Info,
     program::{plainly, put, put_text},
@@ -19,9 +23,38 @@ use crate::{
     types::{Aint, Handle},
 };
 
+/// Makes this process a rank, with the two communicators that there are from the beginning.
+fn begin(level: c_int) -> Result<(), Error> {
+    let rank = state::join(level)?;
+    let world = Communicator::world(rank);
+    let alone = world.split(rank.id() as u64, 0)?.expect("the rank has named a color");
+    Comm::predefine(world, "MPI_COMM_WORLD", MPI_COMM_WORLD);
+    set_default(Some(Comm::predefine(alone, "MPI_COMM_SELF", MPI_COMM_SELF)));
+    Ok(())
+}
+
+/// Ends the rank.
+fn end() -> Result<(), Error> {
+    // SAFETY: both were set by `begin`, with this type. From now on the program does not use them.
+    let predefined = unsafe {
+        [MPI_COMM_WORLD, MPI_COMM_SELF].map(|handle| state::take_predefined::<Comm>(handle))
+    };
+    let Some(world) = state::rank().ok().and(predefined[0]) else {
+        return Err(Error::new(Class::Other, "MPI is not initialized, or it is finalized already"));
+    };
+    // No rank ends while others still want to send it something.
+    world.communicator.barrier()?;
+    set_default(None);
+    for comm in predefined.into_iter().flatten() {
+        // SAFETY: `Comm::predefine` has taken it out of an `Rc`, and nobody uses it any more.
+        drop(unsafe { Rc::from_raw(comm) });
+    }
+    state::leave()
+}
+
 /// `MPI_Init`. The arguments stay as they are.
 pub unsafe fn init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> c_int {
-    plainly("MPI_Init", || state::join(MPI_THREAD_SINGLE))
+    plainly("MPI_Init", || begin(MPI_THREAD_SINGLE))
 }
 
 /// `MPI_Init_thread`. What is provided is `MPI_THREAD_FUNNELED` at most.
@@ -32,7 +65,7 @@ pub unsafe fn init_thread(
     provided: *mut c_int,
 ) -> c_int {
     plainly("MPI_Init_thread", || {
-        state::join(required)?;
+        begin(required)?;
         // SAFETY: the program gives a place for the number.
         unsafe { put(provided, state::thread_level()) }
     })
@@ -46,7 +79,7 @@ pub unsafe fn initialized(flag: *mut c_int) -> c_int {
 
 /// `MPI_Finalize`.
 pub unsafe fn finalize() -> c_int {
-    plainly("MPI_Finalize", state::leave)
+    plainly("MPI_Finalize", end)
 }
 
 /// `MPI_Finalized`.
@@ -57,7 +90,7 @@ pub unsafe fn finalized(flag: *mut c_int) -> c_int {
 
 /// `MPI_Abort`. It ends the ranks of all communicators.
 pub unsafe fn abort(_comm: Handle, code: c_int) -> c_int {
-    state::abort(code, &format!("MPI_Abort was called with {code}"))
+    state::abort(code, &format!("MPI_Abort was called with the code {code}"))
 }
 
 /// `MPI_Get_version`.

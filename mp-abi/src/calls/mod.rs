@@ -19,4 +19,5 @@ pub mod info;
 pub mod missing;
 pub mod operations;
 pub mod point_to_point;
+pub mod removed;
 pub mod requests;

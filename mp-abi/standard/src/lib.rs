@@ -2,12 +2,22 @@
 //!
 //! Each function is there twice at one address: as `PMPI_X`, and as `MPI_X`, which is weak, so that a library for
 //! profiling can come between. The build script writes them from the tables of `mp-abi`. What `mp-abi` has not yet says
-//! so when it is called. `MPI_Pcontrol` takes any further arguments, because it does not look at them: in C's calling
-//! conventions on Linux, the caller removes them.
+//! so when it is called; such a function and `MPI_Pcontrol` may be called with arguments that they do not declare, because
+//! in C's calling conventions on Linux the caller removes them.
 
 use std::{ffi::c_int, ptr::null_mut};
 
 use mp_abi::types::Count;
+
+extern "C" fn at_load() {
+    mp_abi::at_load();
+}
+
+// SAFETY: the section is the table of functions that the C library calls when it loads this library. It passes arguments,
+// which this function ignores. The function does not unwind.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
 
 /// Returns a place for a result that the program wants as an `int` at an address, or null if it gives none.
 fn wide(place: &mut Count, to: *mut c_int) -> *mut Count {
