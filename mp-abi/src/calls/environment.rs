@@ -35,15 +35,14 @@ fn begin(level: c_int) -> Result<(), Error> {
 
 /// Ends the rank.
 fn end() -> Result<(), Error> {
+    state::rank()?;
     // SAFETY: both were set by `begin`, with this type. From now on the program does not use them.
-    let predefined = unsafe {
-        [MPI_COMM_WORLD, MPI_COMM_SELF].map(|handle| state::take_predefined::<Comm>(handle))
-    };
-    let Some(world) = state::rank().ok().and(predefined[0]) else {
-        return Err(Error::new(Class::Other, "MPI is not initialized, or it is finalized already"));
-    };
-    // No rank ends while others still want to send it something.
-    world.communicator.barrier()?;
+    let predefined = [MPI_COMM_WORLD, MPI_COMM_SELF]
+        .map(|handle| unsafe { state::take_predefined::<Comm>(handle) });
+    if let Some(world) = predefined[0] {
+        // No rank ends while others still want to send it something.
+        world.communicator.barrier()?;
+    }
     set_default(None);
     for comm in predefined.into_iter().flatten() {
         // SAFETY: `Comm::predefine` has taken it out of an `Rc`, and nobody uses it any more.
