@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use mp_collectives::collectives::packed;
+
 use crate::datatype::data::Data;
 
 /// The bytes of all blocks, and where in them each block is. This is the program's memory itself if the blocks fill it
@@ -9,17 +11,23 @@ use crate::datatype::data::Data;
 pub(crate) struct Blocks<'a> {
     blocks: Vec<Data<'a>>,
     bytes: Bytes<'a>,
-    pub ranges: Vec<Range<usize>>,
+    ranges: Vec<Range<usize>>,
 }
 
 enum Bytes<'a> {
     Memory(&'a mut [u8]),
+    Read(&'a [u8]),
     Copy(Vec<u8>),
 }
 
 impl<'a> Blocks<'a> {
     /// Makes room for blocks that are to be written.
     pub fn to_write(blocks: Vec<Data<'a>>) -> Self {
+        // SAFETY: the blocks fill this memory without gaps, and it may be written to: see `Data::new`.
+        Self::new(blocks, |first, bytes| Bytes::Memory(unsafe { Data::memory_mut(first, bytes) }))
+    }
+
+    fn new(blocks: Vec<Data<'a>>, memory: impl FnOnce(usize, usize) -> Bytes<'a>) -> Self {
         let starts: Option<Vec<_>> = blocks.iter().map(Data::start).collect();
         let lengths = || blocks.iter().map(Data::bytes);
         if let Some(starts) = starts
@@ -28,20 +36,25 @@ impl<'a> Blocks<'a> {
             let ranges = (starts.iter().zip(lengths()))
                 .map(|(start, length)| start - first..start - first + length)
                 .collect();
-            // SAFETY: the blocks fill this memory without gaps, and it may be written to: see `Data::new`.
-            let memory = unsafe { Data::memory(first, last - first) };
-            return Self { blocks, bytes: Bytes::Memory(memory), ranges };
+            return Self { blocks, bytes: memory(first, last - first), ranges };
         }
-        let ranges = mp_collectives::collectives::packed(lengths());
+        let ranges = packed(lengths());
         let length = ranges.last().map_or(0, |range| range.end);
         Self { bytes: Bytes::Copy(vec![0; length]), blocks, ranges }
     }
 
     /// Returns blocks as they are sent.
     pub fn to_read(blocks: Vec<Data<'a>>) -> Self {
-        let mut all = Self::to_write(blocks);
-        (0..all.blocks.len()).for_each(|rank| all.load(rank));
+        // SAFETY: the blocks fill this memory without gaps, and it can be read: see `Data::new`.
+        let memory = |first, bytes| Bytes::Read(unsafe { Data::memory(first, bytes) });
+        let mut all = Self::new(blocks, memory);
+        all.load_all();
         all
+    }
+
+    /// Copies the data of all blocks from the program's memory.
+    pub fn load_all(&mut self) {
+        (0..self.blocks.len()).for_each(|rank| self.load(rank));
     }
 
     /// Copies the data of a block from the program's memory.
@@ -60,10 +73,22 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    pub fn bytes(&mut self) -> (&mut [u8], &[Range<usize>]) {
+    /// Returns the bytes of blocks that are to be written, and where in them each block is.
+    pub fn bytes_mut(&mut self) -> (&mut [u8], &[Range<usize>]) {
         let bytes = match &mut self.bytes {
             Bytes::Memory(memory) => memory,
             Bytes::Copy(copy) => &mut copy[..],
+            Bytes::Read(_) => &mut [],
+        };
+        (bytes, &self.ranges)
+    }
+
+    /// Returns the bytes, and where in them each block is.
+    pub fn bytes(&self) -> (&[u8], &[Range<usize>]) {
+        let bytes = match &self.bytes {
+            Bytes::Memory(memory) => memory,
+            Bytes::Copy(copy) => &copy[..],
+            Bytes::Read(memory) => memory,
         };
         (bytes, &self.ranges)
     }

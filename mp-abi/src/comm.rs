@@ -6,8 +6,8 @@ use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Source, Ta
 
 use crate::{
     constants::{
-        MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_CONGRUENT, MPI_IDENT, MPI_PROC_NULL, MPI_SIMILAR,
-        MPI_UNEQUAL,
+        MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_IDENT,
+        MPI_PROC_NULL, MPI_SIMILAR, MPI_UNEQUAL,
     },
     errhandler::{Handler, Object, Slot},
     error::{Class, Error},
@@ -56,7 +56,7 @@ impl Comm {
     pub fn predefine(communicator: Communicator, name: &str, handle: Handle) -> &'static Self {
         let comm = Self::new(communicator, name, Handler::Fatal);
         let comm = Rc::into_raw(Rc::new(Self { number: Some(handle), ..comm }));
-        // SAFETY: the reference that was just taken out of the `Rc` is never given back.
+        // SAFETY: the reference that was just taken out of the `Rc` is given back only when MPI ends.
         let comm = unsafe { &*comm };
         state::predefine(handle, comm);
         comm
@@ -74,8 +74,7 @@ impl Comm {
     #[inline]
     pub unsafe fn look<'a>(handle: Handle) -> Result<&'a Self, Error> {
         match handle.addr() {
-            // SAFETY: the communicators among the objects of predefined handles are of this type, and others are refused.
-            number @ ..4096 => unsafe { predefined(number) }.ok_or_else(no_comm),
+            ..4096 => predefined(handle).ok_or_else(no_comm),
             // SAFETY: the handle came from `into_handle`, and has a reference.
             _ => Ok(unsafe { &*handle.cast_const().cast::<Self>() }),
         }
@@ -99,7 +98,7 @@ impl Comm {
 
     /// Returns the communicator, to be kept by a request.
     pub fn keep(&self) -> Rc<Self> {
-        // SAFETY: all communicators are in an `Rc`: `into_handle` puts them there, and `state` those of the world.
+        // SAFETY: all communicators are in an `Rc`: `into_handle` and `predefine` put them there.
         unsafe {
             Rc::increment_strong_count(self);
             Rc::from_raw(self)
@@ -191,14 +190,11 @@ fn bad_tag(tag: c_int) -> Error {
 }
 
 /// Returns the communicator of a predefined handle.
-///
-/// # Safety
-/// What was predefined for `MPI_COMM_WORLD` and `MPI_COMM_SELF` are communicators.
 #[inline]
-unsafe fn predefined(number: usize) -> Option<&'static Comm> {
-    match number {
-        // SAFETY: the caller says so.
-        0x101 | 0x102 => unsafe { state::predefined(number) },
+fn predefined(handle: Handle) -> Option<&'static Comm> {
+    match handle {
+        // SAFETY: what `Comm::predefine` has set for these handles are communicators, and only that sets them.
+        MPI_COMM_WORLD | MPI_COMM_SELF => unsafe { state::predefined(handle.addr()) },
         _ => None,
     }
 }

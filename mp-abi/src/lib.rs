@@ -12,7 +12,7 @@
 //! | `state` | what there is once in a process |
 //! | `datatype`, `op` | datatypes, and operations of reductions |
 //! | `comm`, `group` | communicators and groups |
-//! | `request` | requests, and the statuses of what is done |
+//! | `request`, `message` | requests, and the statuses of what is done; messages that a probe has taken |
 //! | `blocks`, `reduce` | the buffers of collective operations; reductions |
 
 mod blocks;
@@ -25,6 +25,7 @@ pub mod error;
 mod group;
 mod info;
 pub mod ints;
+mod message;
 mod op;
 mod program;
 mod reduce;

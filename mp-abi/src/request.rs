@@ -141,13 +141,15 @@ struct Persistent {
     data: Kept,
     rank: c_int,
     tag: c_int,
+    comm: Rc<Comm>,
 }
 
 /// `MPI_Request`.
 pub(crate) struct Request {
     active: Active,
     persistent: Option<Persistent>,
-    pub comm: Rc<Comm>,
+    /// Whose error handler gets its errors.
+    pub comm: Option<Rc<Comm>>,
 }
 
 /// Sends, and returns when the buffer may be used again.
@@ -250,7 +252,7 @@ pub(crate) fn exchange(
 
 impl Request {
     fn new(active: Active, comm: &Comm) -> Self {
-        Self { active, persistent: None, comm: comm.keep() }
+        Self { active, persistent: None, comm: Some(comm.keep()) }
     }
 
     /// Returns a handle, which owns the request.
@@ -277,6 +279,12 @@ impl Request {
         })
     }
 
+    /// Makes a request that is done.
+    pub fn done(completed: Completed, comm: Option<&Comm>) -> Handle {
+        let comm = comm.map(Comm::keep);
+        Self { active: Active::Done(completed), persistent: None, comm }.into_handle()
+    }
+
     /// Begins a receive.
     ///
     /// # Safety
@@ -289,7 +297,7 @@ impl Request {
     ) -> Result<Handle, Error> {
         // SAFETY: the caller says so.
         let active = unsafe { begin_receive(comm, &data, source, tag)? };
-        Ok(Self { active, persistent: None, comm: comm.keep() }.into_handle())
+        Ok(Self::new(active, comm).into_handle())
     }
 
     /// Makes a request that is started later: a send in this mode, or a receive.
@@ -310,8 +318,8 @@ impl Request {
                 comm.source(rank)?;
             }
         }
-        let persistent = Some(Persistent { what, data, rank, tag });
-        Ok(Self { active: Active::Nothing, persistent, comm: comm.keep() }.into_handle())
+        let persistent = Some(Persistent { what, data, rank, tag, comm: comm.keep() });
+        Ok(Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle())
     }
 
     /// Returns the request of a handle, or `None` if there is nothing to wait for.
@@ -343,7 +351,7 @@ impl Request {
     /// # Safety
     /// As for [`send`](Self::send) or [`receive`](Self::receive).
     pub unsafe fn start(&mut self) -> Result<(), Error> {
-        let Some(Persistent { what, data, rank, tag }) = &self.persistent else {
+        let Some(Persistent { what, data, rank, tag, comm }) = &self.persistent else {
             return Err(Error::new(Class::Request, "the request is not persistent"));
         };
         if self.is_active() {
@@ -352,9 +360,9 @@ impl Request {
         // SAFETY: the caller says so.
         self.active = unsafe {
             match what {
-                Some(mode) => begin_send(&self.comm, data.data(), *rank, *tag, *mode)?
+                Some(mode) => begin_send(comm, data.data(), *rank, *tag, *mode)?
                     .unwrap_or(Active::Done(Completed::EMPTY)),
-                None => begin_receive(&self.comm, data, *rank, *tag)?,
+                None => begin_receive(comm, data, *rank, *tag)?,
             }
         };
         Ok(())
@@ -543,7 +551,7 @@ pub(crate) unsafe fn free(handle: Handle) -> Result<(), Error> {
     // SAFETY: the handle came from `Request::into_handle`, and owns the request.
     let request = unsafe { Box::from_raw(handle.cast::<Request>()) };
     if matches!(request.active, Active::Receive { .. } | Active::ReceivePacked { .. }) {
-        FREED.with_borrow_mut(|freed| freed.push(*request));
+        let _ = FREED.try_with(|freed| freed.borrow_mut().push(*request));
     }
     Ok(())
 }
@@ -568,10 +576,12 @@ pub(crate) unsafe fn complete(at: *mut Handle) {
 
 /// Completes receives whose requests were freed, as far as their messages have come.
 pub(crate) fn advance_freed() {
-    if FREED.with_borrow(Vec::is_empty) {
-        return;
-    }
-    FREED.with_borrow_mut(|freed| {
+    // Programs may call this when the thread's variables are gone: then there are no such receives.
+    let _ = FREED.try_with(|freed| {
+        let freed = &mut *freed.borrow_mut();
+        if freed.is_empty() {
+            return;
+        }
         let mut pending: Vec<_> = freed.iter_mut().filter_map(Request::pending).collect();
         let Ok(done) = test_some(&mut pending) else { return };
         drop(pending);
@@ -579,4 +589,10 @@ pub(crate) fn advance_freed() {
             freed.swap_remove(place).finish();
         }
     });
+}
+
+/// Gives up receives whose requests were freed.
+pub(crate) fn drop_freed() {
+    advance_freed();
+    let _ = FREED.try_with(RefCell::take);
 }

@@ -184,11 +184,11 @@ pub unsafe fn gatherv(
             let mut blocks = Blocks::to_write(blocks);
             if is_in_place(sent) {
                 blocks.load(root);
-                let (all, ranges) = blocks.bytes();
+                let (all, ranges) = blocks.bytes_mut();
                 communicator.gather(InPlace, At(all, ranges), root)?;
             } else {
                 let own = Data::new(sent, sent_count, sent_type)?.packed();
-                let (all, ranges) = blocks.bytes();
+                let (all, ranges) = blocks.bytes_mut();
                 communicator.gather(&own[..], At(all, ranges), root)?;
             }
             blocks.store();
@@ -257,9 +257,9 @@ pub unsafe fn scatterv(
                     .fill(|own| Ok(communicator.scatter(At(nothing, NO_RANGES), own, root)?));
             }
             let blocks = blocks_of(comm, sent, (sent_counts, displacements), sent_type)?;
-            let mut blocks = Blocks::to_read(blocks);
+            let blocks = Blocks::to_read(blocks);
             let (all, ranges) = blocks.bytes();
-            let all = At(&*all, ranges);
+            let all = At(all, ranges);
             if is_in_place(received) {
                 // The own block stays where it is.
                 let mut own = vec![0; ranges[root].len()];
@@ -321,11 +321,11 @@ pub unsafe fn allgatherv(
             let mut blocks = Blocks::to_write(blocks);
             if is_in_place(sent) {
                 blocks.load(comm.rank as usize);
-                let (all, ranges) = blocks.bytes();
+                let (all, ranges) = blocks.bytes_mut();
                 communicator.all_gather(InPlace, At(all, ranges))?;
             } else {
                 let own = Data::new(sent, sent_count, sent_type)?.packed();
-                let (all, ranges) = blocks.bytes();
+                let (all, ranges) = blocks.bytes_mut();
                 communicator.all_gather(&own[..], At(all, ranges))?;
             }
             blocks.store();
@@ -371,16 +371,17 @@ fn exchange(comm: &Comm, sent: Option<Vec<Data<'_>>>, received: Vec<Data<'_>>) -
     let communicator = &comm.communicator;
     match sent {
         None => {
-            let mut blocks = Blocks::to_read(received);
-            let (all, ranges) = blocks.bytes();
+            let mut blocks = Blocks::to_write(received);
+            blocks.load_all();
+            let (all, ranges) = blocks.bytes_mut();
             communicator.all_to_all(InPlace, At(all, ranges))?;
             blocks.store();
         }
         Some(sent) => {
-            let (mut sent, mut received) = (Blocks::to_read(sent), Blocks::to_write(received));
+            let (sent, mut received) = (Blocks::to_read(sent), Blocks::to_write(received));
             let (own, own_ranges) = sent.bytes();
-            let (all, ranges) = received.bytes();
-            communicator.all_to_all(At(&*own, own_ranges), At(all, ranges))?;
+            let (all, ranges) = received.bytes_mut();
+            communicator.all_to_all(At(own, own_ranges), At(all, ranges))?;
             received.store();
         }
     }

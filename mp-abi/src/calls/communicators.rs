@@ -6,7 +6,11 @@ use std::ffi::{c_char, c_int};
 
 use crate::{
     comm::{Comm, array, within},
-    constants::{MPI_COMM_NULL, MPI_MAX_OBJECT_NAME, MPI_UNDEFINED},
+    constants::{
+        MPI_COMM_NULL, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED,
+        MPI_COMM_TYPE_RESOURCE_GUIDED, MPI_COMM_TYPE_SHARED, MPI_MAX_OBJECT_NAME, MPI_SUCCESS,
+        MPI_UNDEFINED,
+    },
     errhandler::{Handler, Kind, Object},
     error::{Class, Error},
     group::Group,
@@ -51,6 +55,42 @@ pub unsafe fn comm_dup(comm: Handle, to: *mut Handle) -> c_int {
         within(comm, "MPI_Comm_dup", |comm| {
             let copy = comm.communicator.duplicate()?;
             put(to, comm.child(copy, "").into_handle())
+        })
+    }
+}
+
+/// `MPI_Comm_dup_with_info`. What the info says is not used.
+pub unsafe fn comm_dup_with_info(comm: Handle, _info: Handle, to: *mut Handle) -> c_int {
+    // SAFETY: as there.
+    unsafe { comm_dup(comm, to) }
+}
+
+/// `MPI_Comm_set_info`. What the info says is not used.
+pub unsafe fn comm_set_info(comm: Handle, _info: Handle) -> c_int {
+    // SAFETY: the program gives a valid handle.
+    unsafe { within(comm, "MPI_Comm_set_info", |_| Ok(())) }
+}
+
+/// `MPI_Comm_split_type`. All ranks share memory. No other kind of parts is known, so that there are none.
+pub unsafe fn comm_split_type(
+    comm: Handle,
+    kind: c_int,
+    key: c_int,
+    _info: Handle,
+    to: *mut Handle,
+) -> c_int {
+    // SAFETY: the program gives a valid handle, and a place for the result.
+    unsafe {
+        within(comm, "MPI_Comm_split_type", |comm| {
+            let color = match kind {
+                MPI_COMM_TYPE_SHARED => Some(0),
+                MPI_UNDEFINED
+                | MPI_COMM_TYPE_HW_UNGUIDED
+                | MPI_COMM_TYPE_HW_GUIDED
+                | MPI_COMM_TYPE_RESOURCE_GUIDED => None,
+                _ => return Err(Error::new(Class::Arg, format!("{kind} is no kind of parts"))),
+            };
+            put(to, split(comm, color, key)?)
         })
     }
 }
@@ -106,6 +146,17 @@ pub unsafe fn comm_free(comm: *mut Handle) -> c_int {
             put(comm, MPI_COMM_NULL)
         }
     })
+}
+
+/// `MPI_Comm_disconnect`. Waits until the messages of this rank are sent.
+pub unsafe fn comm_disconnect(comm: *mut Handle) -> c_int {
+    // SAFETY: the program gives the address of a communicator's handle, and does not use that any more.
+    unsafe {
+        let handle = comm.as_ref().copied().unwrap_or(MPI_COMM_NULL);
+        let flushed =
+            within(handle, "MPI_Comm_disconnect", |comm| Ok(comm.communicator.flush()?));
+        if flushed == MPI_SUCCESS { comm_free(comm) } else { flushed }
+    }
 }
 
 /// `MPI_Comm_set_name`.

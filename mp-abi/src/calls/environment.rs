@@ -19,7 +19,7 @@ use crate::{
     error::{Class, Error},
     info::Info,
     program::{plainly, put, put_text},
-    state,
+    request, state,
     types::{Aint, Handle},
 };
 
@@ -43,6 +43,7 @@ fn end() -> Result<(), Error> {
         // No rank ends while others still want to send it something.
         world.communicator.barrier()?;
     }
+    request::drop_freed();
     set_default(None);
     for comm in predefined.into_iter().flatten() {
         // SAFETY: `Comm::predefine` has taken it out of an `Rc`, and nobody uses it any more.

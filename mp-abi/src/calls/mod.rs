@@ -8,6 +8,7 @@
 //! the form for large counts, where the other one differs in more than the width of numbers. In place of a `Count`, an
 //! [`Ints`](crate::ints::Ints) or a `*mut Count`, programs may give an `int` or the address of such.
 
+pub mod buffers;
 pub mod collectives;
 pub mod communicators;
 pub mod conversions;
@@ -16,6 +17,7 @@ pub mod environment;
 pub mod error_codes;
 pub mod groups;
 pub mod info;
+pub mod matched_probes;
 pub mod missing;
 pub mod operations;
 pub mod point_to_point;

@@ -2,7 +2,11 @@
 
 use std::{iter, ops::Range};
 
-use super::{Datatype, Made, TypeRef, constructors::Measure, pieces::Pieces};
+use super::{
+    constructors::Measure,
+    definition::{Datatype, Made, TypeRef},
+    pieces::Pieces,
+};
 use crate::{
     constants::{
         MPI_COMBINER_DARRAY, MPI_COMBINER_SUBARRAY, MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Datatype, Kind, Made, TypeRef,
+    definition::{Datatype, Kind, Made, TypeRef},
     pieces::{Piece, Pieces},
 };
 use crate::{

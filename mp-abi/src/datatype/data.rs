@@ -9,7 +9,11 @@ use std::{
     sync::atomic::Ordering,
 };
 
-use super::{Datatype, TypeRef, look, pieces::Piece};
+use super::{
+    definition::{Datatype, TypeRef},
+    handles::look,
+    pieces::Piece,
+};
 use crate::{
     error::{Class, Error},
     types::{Count, Handle},
@@ -135,8 +139,17 @@ impl<'a> Data<'a> {
     /// Returns memory that elements fill.
     ///
     /// # Safety
+    /// All of it is data that can be read, and nothing writes to it during `'a`.
+    pub unsafe fn memory(address: usize, bytes: usize) -> &'a [u8] {
+        // SAFETY: the caller says so.
+        unsafe { slice::from_raw_parts(with_exposed_provenance(address), bytes) }
+    }
+
+    /// Returns memory that elements fill.
+    ///
+    /// # Safety
     /// All of it is data that may be written to, and nothing else uses it during `'a`.
-    pub unsafe fn memory(address: usize, bytes: usize) -> &'a mut [u8] {
+    pub unsafe fn memory_mut(address: usize, bytes: usize) -> &'a mut [u8] {
         // SAFETY: the caller says so.
         unsafe { slice::from_raw_parts_mut(with_exposed_provenance_mut(address), bytes) }
     }

@@ -5,45 +5,10 @@ use std::{
     sync::{Mutex, atomic::AtomicBool},
 };
 
-use super::{Datatype, pieces::Piece};
-
-/// What operations see in a predefined type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Nothing can be computed with it.
-    None,
-    I8,
-    I16,
-    I32,
-    I64,
-    I128,
-    U8,
-    U16,
-    U32,
-    U64,
-    F32,
-    F64,
-    LongDouble,
-    C32,
-    C64,
-    ComplexLongDouble,
-    /// C's and C++'s `bool`.
-    Bool,
-    /// Fortran's `LOGICAL`, of this many bytes.
-    Logical8,
-    Logical16,
-    Logical32,
-    Logical64,
-    Byte,
-    F32Int,
-    F64Int,
-    I64Int,
-    IntInt,
-    I16Int,
-    LongDoubleInt,
-    F32F32,
-    F64F64,
-}
+use super::{
+    definition::{Datatype, Kind},
+    pieces::Piece,
+};
 
 const fn named(
     name: &'static str,

@@ -1,6 +1,6 @@
 //! Memory for elements of any type, as reductions need it.
 
-use super::{Datatype, data::Data};
+use super::{data::Data, definition::Datatype};
 
 /// Memory for elements, aligned for all types, with the gaps that the type has.
 pub(crate) struct Vector<'a> {

@@ -3,8 +3,8 @@
 //! In all of them, `lower` is the element of the lower ranks, and the result goes where that of the higher ranks was.
 
 use super::{
-    BAND, BOR, BXOR, LAND, LOR, LXOR, MAX, MAXLOC, MIN, MINLOC, PROD, SUM,
     long_double::{self, LongDouble},
+    numbers::*,
 };
 use crate::datatype::Kind;
 

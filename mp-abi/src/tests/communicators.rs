@@ -7,8 +7,8 @@ use super::*;
 use crate::{
     calls::{communicators::*, groups::*, point_to_point::*},
     constants::{
-        MPI_COMM_NULL, MPI_CONGRUENT, MPI_ERR_COMM, MPI_GROUP_NULL, MPI_IDENT, MPI_SIMILAR,
-        MPI_UNDEFINED, MPI_UNEQUAL,
+        MPI_COMM_NULL, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_SHARED, MPI_CONGRUENT, MPI_ERR_COMM,
+        MPI_GROUP_NULL, MPI_IDENT, MPI_INFO_NULL, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
     },
 };
 
@@ -63,6 +63,12 @@ fn splits_and_groups() {
             assert_eq!(compared(comm, part), MPI_UNEQUAL);
             ok!(comm_free(&mut part));
         }
+        ok!(comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &mut part));
+        assert_eq!(compared(comm, part), MPI_CONGRUENT);
+        ok!(comm_disconnect(&mut part));
+        assert_eq!(part, MPI_COMM_NULL);
+        ok!(comm_split_type(comm, MPI_COMM_TYPE_HW_GUIDED, 0, MPI_INFO_NULL, &mut part));
+        assert_eq!(part, MPI_COMM_NULL);
         ok!(comm_split(comm, 0, -(me as c_int), &mut part));
         assert_eq!(compared(comm, part), MPI_SIMILAR);
         ok!(comm_free(&mut part));

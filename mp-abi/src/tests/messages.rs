@@ -2,8 +2,17 @@ use std::{ffi::c_int, ptr::null_mut};
 
 use super::*;
 use crate::{
-    calls::{datatypes::*, environment::get_address, point_to_point::*, requests::get_elements},
-    constants::{MPI_ERR_RANK, MPI_ERR_TAG, MPI_ERR_TRUNCATE, MPI_ERR_TYPE},
+    calls::{
+        datatypes::*,
+        environment::get_address,
+        matched_probes::*,
+        point_to_point::*,
+        requests::{get_elements, wait},
+    },
+    constants::{
+        MPI_ERR_RANK, MPI_ERR_TAG, MPI_ERR_TRUNCATE, MPI_ERR_TYPE, MPI_MESSAGE_NO_PROC,
+        MPI_MESSAGE_NULL,
+    },
 };
 
 #[test]
@@ -220,5 +229,45 @@ fn absolute_addresses() {
         ok!(recv(null_mut(), 1, datatype, 0, 0, comm, NONE));
         assert_eq!((first, second), ([1, 2], [3.0]));
         ok!(type_free(&mut datatype));
+    });
+}
+
+#[test]
+fn what_a_matched_probe_has_found_is_for_it_alone() {
+    on_ranks(2, |comm, me, _| {
+        let int = predefined(INT);
+        for length in [1i64, 100_000] {
+            let mut numbers = vec![me as i32 + 5; length as usize];
+            if me == 0 {
+                ok!(send(address(&mut numbers), length, int, 1, 3, comm));
+                ok!(send(address(&mut [6]), 1, int, 1, 3, comm));
+                continue;
+            }
+            let (mut message, mut status) = (null_mut(), status());
+            ok!(mprobe(ANY, ANY_TAG, comm, &mut message, &mut status));
+            assert_eq!((status.source, status.tag, count(&status, INT)), (0, 3, length));
+            let mut next = [0];
+            ok!(recv(address(&mut next), 1, int, ANY, ANY_TAG, comm, NONE));
+            assert_eq!(next, [6]);
+            ok!(mrecv(address(&mut numbers), length, int, &mut message, &mut status));
+            assert_eq!((message, status.error), (MPI_MESSAGE_NULL, 77));
+            assert!(numbers.iter().all(|&number| number == 5));
+        }
+        let (mut flag, mut message, mut request) = (1, null_mut(), null_mut());
+        ok!(improbe(ANY, ANY_TAG, comm, &mut flag, &mut message, NONE));
+        assert_eq!(flag, 0);
+        ok!(send(address(&mut [1, 2]), 2, int, me as c_int, 0, comm));
+        ok!(improbe(me as c_int, ANY_TAG, comm, &mut flag, &mut message, NONE));
+        assert_eq!(flag, 1);
+        let (mut one, mut status) = ([0], status());
+        ok!(imrecv(address(&mut one), 1, int, &mut message, &mut request));
+        // SAFETY: the request was just made.
+        assert_eq!(unsafe { wait(&mut request, &mut status) }, MPI_ERR_TRUNCATE);
+        assert_eq!((one, status.source), ([1], me as c_int));
+        ok!(mprobe(NOBODY, 0, comm, &mut message, NONE));
+        assert_eq!(message, MPI_MESSAGE_NO_PROC);
+        ok!(imrecv(address(&mut one), 1, int, &mut message, &mut request));
+        ok!(wait(&mut request, &mut status));
+        assert_eq!(status.source, NOBODY);
     });
 }

@@ -2,6 +2,7 @@
 
 mod collectives;
 mod communicators;
+mod datatypes;
 mod messages;
 mod reductions;
 mod requests;
@@ -15,7 +16,7 @@ use mp_collectives::communicator::Communicator;
 use mp_core::World;
 
 use crate::{
-    calls::datatypes,
+    calls,
     comm::Comm,
     errhandler::{Handler, Object, Slot, set_default},
     types::{Handle, Status},
@@ -77,17 +78,17 @@ use ok;
 /// A type of every second `int`: `count` of them, with the extent of all.
 fn every_second(count: i64) -> Handle {
     let (mut strided, mut datatype) = (null_mut(), null_mut());
-    ok!(datatypes::type_vector(count, 1, 2, predefined(INT), &mut strided));
-    ok!(datatypes::type_create_resized(strided, 0, 8 * count, &mut datatype));
-    ok!(datatypes::type_free(&mut strided));
-    ok!(datatypes::type_commit(&mut datatype));
+    ok!(calls::datatypes::type_vector(count, 1, 2, predefined(INT), &mut strided));
+    ok!(calls::datatypes::type_create_resized(strided, 0, 8 * count, &mut datatype));
+    ok!(calls::datatypes::type_free(&mut strided));
+    ok!(calls::datatypes::type_commit(&mut datatype));
     datatype
 }
 
 /// Returns what a status says was received, in elements of a predefined type.
 fn count(status: &Status, datatype: usize) -> i64 {
     let mut count = 0;
-    ok!(crate::calls::requests::get_count(status, predefined(datatype), &mut count));
+    ok!(calls::requests::get_count(status, predefined(datatype), &mut count));
     count
 }
 
