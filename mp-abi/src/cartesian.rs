@@ -24,17 +24,23 @@ impl Cartesian {
     /// Returns the number of ranks: 1 for a grid without dimensions.
     pub fn ranks(&self) -> Result<c_int, Error> {
         let product = self.dimensions.iter().try_fold(1, |all: c_int, &one| all.checked_mul(one));
-        product.ok_or_else(|| Error::new(Class::Dims, "a grid of these dimensions has too many ranks"))
+        product
+            .ok_or_else(|| Error::new(Class::Dims, "a grid of these dimensions has too many ranks"))
     }
 
     /// Returns where a rank is.
     pub fn coordinates(&self, rank: c_int) -> Vec<c_int> {
         let mut rest = rank;
-        let mut all: Vec<_> = self.dimensions.iter().rev().map(|&dimension| {
-            let at = rest % dimension;
-            rest /= dimension;
-            at
-        }).collect();
+        let mut all: Vec<_> = self
+            .dimensions
+            .iter()
+            .rev()
+            .map(|&dimension| {
+                let at = rest % dimension;
+                rest /= dimension;
+                at
+            })
+            .collect();
         all.reverse();
         all
     }
@@ -43,7 +49,9 @@ impl Cartesian {
     /// one there is no rank.
     pub fn rank(&self, coordinates: &[c_int]) -> Option<c_int> {
         let mut rank = 0;
-        for ((&at, &dimension), &periodic) in coordinates.iter().zip(&self.dimensions).zip(&self.periodic) {
+        for ((&at, &dimension), &periodic) in
+            coordinates.iter().zip(&self.dimensions).zip(&self.periodic)
+        {
             let at = match periodic {
                 true => at.rem_euclid(dimension),
                 false if (0..dimension).contains(&at) => at,
@@ -92,7 +100,10 @@ mod tests {
             assert_eq!(grid.coordinates(rank), [rank / 3, rank % 3]);
             assert_eq!(grid.rank(&grid.coordinates(rank)), Some(rank));
         }
-        assert_eq!((grid.rank(&[1, 5]), grid.rank(&[1, -1]), grid.rank(&[2, 0])), (Some(5), Some(5), None));
+        assert_eq!(
+            (grid.rank(&[1, 5]), grid.rank(&[1, -1]), grid.rank(&[2, 0])),
+            (Some(5), Some(5), None)
+        );
         assert_eq!(grid.shift(0, 0, 1), [None, Some(3)]);
         assert_eq!(grid.shift(0, 1, 1), [Some(2), Some(1)]);
         assert_eq!(grid.shift(0, 1, c_int::MIN), [None, Some(1)]);

@@ -121,6 +121,11 @@ impl Comm {
         Self::new(communicator, name, self.errhandler.get())
     }
 
+    /// Makes a copy, which has the grid, too.
+    pub fn copy(&self, communicator: Communicator, attributes: Attributes) -> Self {
+        Self { attributes, grid: self.grid.clone(), ..self.child(communicator, "") }
+    }
+
     pub fn name(&self) -> String {
         self.name.borrow().clone()
     }

@@ -181,6 +181,9 @@ fn write_call(exports: &mut String, name: &str, result: &str, types: &[&str], ta
                 } else {
                     "0".to_owned()
                 };
+                if is_position {
+                    before += "    // SAFETY: the program gives the position.\n";
+                }
                 writeln!(before, "    let mut wide{place} = {first};").expect("strings take all");
                 writeln!(after, "        narrow(code, wide{place}, a{place});")
                     .expect("strings take all");

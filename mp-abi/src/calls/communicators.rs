@@ -55,8 +55,7 @@ pub unsafe fn comm_dup(comm: Handle, to: *mut Handle) -> c_int {
         within(comm, "MPI_Comm_dup", |comm| {
             let attributes = comm.attributes.copy(comm.handle())?;
             let copy = comm.communicator.duplicate()?;
-            let (copy, grid) = (comm.child(copy, ""), comm.grid.clone());
-            put(to, Comm { attributes, grid, ..copy }.into_handle())
+            put(to, comm.copy(copy, attributes).into_handle())
         })
     }
 }

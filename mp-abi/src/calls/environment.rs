@@ -27,7 +27,8 @@ use crate::{
 fn begin(level: c_int) -> Result<(), Error> {
     let rank = state::join(level)?;
     let world = Communicator::world(rank);
-    let missing = || Error::new(Class::Intern, "a split by this rank's number has not made a communicator");
+    let missing =
+        || Error::new(Class::Intern, "a split by this rank's number has not made a communicator");
     let alone = world.split(rank.id() as u64, 0)?.ok_or_else(missing)?;
     Comm::predefine(world, "MPI_COMM_WORLD", MPI_COMM_WORLD);
     set_default(Some(Comm::predefine(alone, "MPI_COMM_SELF", MPI_COMM_SELF)));
@@ -36,21 +37,20 @@ fn begin(level: c_int) -> Result<(), Error> {
 
 /// Ends the rank.
 fn end() -> Result<(), Error> {
+    state::rank()?;
     // SAFETY: `begin` has made the communicator, and MPI can still be used in the program's functions.
     if let Ok(alone) = unsafe { Comm::look(MPI_COMM_SELF) } {
         // SAFETY: as above.
         unsafe { alone.attributes.delete_all(MPI_COMM_SELF)? };
     }
     // SAFETY: both were set by `begin`, with this type. From now on the program does not use them.
-    let predefined = unsafe {
-        [MPI_COMM_WORLD, MPI_COMM_SELF].map(|handle| state::take_predefined::<Comm>(handle))
-    };
-    let Some(world) = state::rank().ok().and(predefined[0]) else {
-        return Err(Error::new(Class::Other, "MPI is not initialized, or it is finalized already"));
-    };
+    let predefined = [MPI_COMM_WORLD, MPI_COMM_SELF]
+        .map(|handle| unsafe { state::take_predefined::<Comm>(handle) });
+    if let Some(world) = predefined[0] {
+        // No rank ends while others still want to send it something. Of a rank that was lost the launcher tells.
+        let _ = world.communicator.barrier();
+    }
     request::drop_freed();
-    // No rank ends while others still want to send it something. Of a rank that was lost the launcher tells.
-    let _ = world.communicator.barrier();
     set_default(None);
     for comm in predefined.into_iter().flatten() {
         // SAFETY: `Comm::predefine` has taken it out of an `Rc`, and nobody uses it any more.

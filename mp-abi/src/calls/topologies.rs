@@ -11,7 +11,6 @@ use crate::{
     cartesian::Cartesian,
     comm::{Comm, array, within},
     constants::{MPI_CART, MPI_COMM_NULL, MPI_PROC_NULL, MPI_UNDEFINED},
-    errhandler::Object,
     error::{Class, Error},
     program::{plainly, put},
     types::Handle,
@@ -109,9 +108,7 @@ pub unsafe fn cart_map(
 pub unsafe fn cartdim_get(comm: Handle, count: *mut c_int) -> c_int {
     // SAFETY: the program gives a valid handle, and a place for the answer.
     unsafe {
-        within(comm, "MPI_Cartdim_get", |comm| {
-            put(count, grid(comm)?.dimensions.len() as c_int)
-        })
+        within(comm, "MPI_Cartdim_get", |comm| put(count, grid(comm)?.dimensions.len() as c_int))
     }
 }
 
@@ -154,7 +151,10 @@ pub unsafe fn cart_coords(comm: Handle, rank: c_int, room: c_int, place: *mut c_
         within(comm, "MPI_Cart_coords", |comm| {
             let grid = grid(comm)?;
             if !(0..comm.size).contains(&rank) {
-                return Err(Error::new(Class::Rank, format!("there is no rank {rank} in the grid")));
+                return Err(Error::new(
+                    Class::Rank,
+                    format!("there is no rank {rank} in the grid"),
+                ));
             }
             put_all(room, place, grid.coordinates(rank))
         })
@@ -202,11 +202,13 @@ pub unsafe fn dims_create(ranks: c_int, count: c_int, dimensions: *mut c_int) ->
         let wrong = |text: String| Error::new(Class::Dims, text);
         let sizes = given.iter().map(|&size| usize::try_from(size)).collect::<Result<Vec<_>, _>>();
         let sizes = sizes.map_err(|_| wrong("a dimension is negative".to_owned()))?;
-        let ranks = usize::try_from(ranks).map_err(|_| wrong(format!("there can't be {ranks} ranks")))?;
+        let ranks =
+            usize::try_from(ranks).map_err(|_| wrong(format!("there can't be {ranks} ranks")))?;
         if sizes.is_empty() {
             return Ok(());
         }
-        let found = communicator::dims_create(ranks, &sizes).map_err(|error| wrong(error.to_string()))?;
+        let found =
+            communicator::dims_create(ranks, &sizes).map_err(|error| wrong(error.to_string()))?;
         put_all(count, dimensions, found.into_iter().map(|size| size as c_int))
     })
 }
