@@ -46,3 +46,6 @@ pub mod page_10_mprun {}
 
 #[doc = include_str!("guide/11-papers.md")]
 pub mod page_11_papers {}
+
+#[doc = include_str!("guide/12-mpi-programs.md")]
+pub mod page_12_mpi_programs {}

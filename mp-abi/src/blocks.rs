@@ -1,0 +1,127 @@
+//! The blocks of a collective operation in the program's memory: elements of each rank, anywhere.
+
+use std::ops::Range;
+
+use mp_collectives::collectives::packed;
+
+use crate::datatype::data::Data;
+
+/// The bytes of all blocks, and where in them each block is. This is the program's memory itself if the blocks fill it
+/// without gaps.
+pub(crate) struct Blocks<'a> {
+    blocks: Vec<Data<'a>>,
+    bytes: Bytes<'a>,
+    ranges: Vec<Range<usize>>,
+}
+
+enum Bytes<'a> {
+    Memory(&'a mut [u8]),
+    Read(&'a [u8]),
+    Copy(Vec<u8>),
+}
+
+impl<'a> Blocks<'a> {
+    /// Makes room for blocks that are to be written.
+    pub fn to_write(blocks: Vec<Data<'a>>) -> Self {
+        // SAFETY: the blocks fill this memory without gaps, and it may be written to: see `Data::new`.
+        Self::new(blocks, |first, bytes| Bytes::Memory(unsafe { Data::memory_mut(first, bytes) }))
+    }
+
+    fn new(blocks: Vec<Data<'a>>, memory: impl FnOnce(usize, usize) -> Bytes<'a>) -> Self {
+        let starts: Option<Vec<_>> = blocks.iter().map(Data::start).collect();
+        let lengths = || blocks.iter().map(Data::bytes);
+        if let Some(starts) = starts
+            && let Some((first, last)) = span(&starts, lengths())
+        {
+            let ranges = (starts.iter().zip(lengths()))
+                .map(|(start, length)| start - first..start - first + length)
+                .collect();
+            return Self { blocks, bytes: memory(first, last - first), ranges };
+        }
+        let ranges = packed(lengths());
+        let length = ranges.last().map_or(0, |range| range.end);
+        Self { bytes: Bytes::Copy(vec![0; length]), blocks, ranges }
+    }
+
+    /// Returns blocks as they are sent.
+    pub fn to_read(blocks: Vec<Data<'a>>) -> Self {
+        // SAFETY: the blocks fill this memory without gaps, and it can be read: see `Data::new`.
+        let memory = |first, bytes| Bytes::Read(unsafe { Data::memory(first, bytes) });
+        let mut all = Self::new(blocks, memory);
+        all.load_all();
+        all
+    }
+
+    /// Copies the data of all blocks from the program's memory.
+    pub fn load_all(&mut self) {
+        (0..self.blocks.len()).for_each(|rank| self.load(rank));
+    }
+
+    /// Copies the data of a block from the program's memory.
+    pub fn load(&mut self, rank: usize) {
+        if let Bytes::Copy(copy) = &mut self.bytes {
+            copy[self.ranges[rank].clone()].copy_from_slice(&self.blocks[rank].packed());
+        }
+    }
+
+    /// Copies the data of all blocks to the program's memory.
+    pub fn store(self) {
+        if let Bytes::Copy(copy) = &self.bytes {
+            for (block, range) in self.blocks.iter().zip(self.ranges) {
+                block.unpack(&copy[range]);
+            }
+        }
+    }
+
+    /// Returns the bytes of blocks that are to be written, and where in them each block is.
+    pub fn bytes_mut(&mut self) -> (&mut [u8], &[Range<usize>]) {
+        let bytes = match &mut self.bytes {
+            Bytes::Memory(memory) => memory,
+            Bytes::Copy(copy) => &mut copy[..],
+            Bytes::Read(_) => &mut [],
+        };
+        (bytes, &self.ranges)
+    }
+
+    /// Returns the bytes, and where in them each block is.
+    pub fn bytes(&self) -> (&[u8], &[Range<usize>]) {
+        let bytes = match &self.bytes {
+            Bytes::Memory(memory) => memory,
+            Bytes::Copy(copy) => &copy[..],
+            Bytes::Read(memory) => memory,
+        };
+        (bytes, &self.ranges)
+    }
+}
+
+/// Returns where the memory of blocks begins and ends, if they fill it without gaps and do not overlap.
+fn span(starts: &[usize], lengths: impl Iterator<Item = usize>) -> Option<(usize, usize)> {
+    let mut filled: Vec<_> =
+        starts.iter().copied().zip(lengths).filter(|(_, length)| *length > 0).collect();
+    filled.sort_unstable();
+    let first = filled.first()?.0;
+    let end = filled
+        .iter()
+        .try_fold(first, |end, &(start, length)| (start == end).then_some(start + length))?;
+    // Empty blocks may lie anywhere, and would have no range in this memory.
+    starts.iter().all(|start| (first..=end).contains(start)).then_some((first, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans() {
+        let span = |blocks: &[(usize, usize)]| {
+            let starts: Vec<_> = blocks.iter().map(|block| block.0).collect();
+            span(&starts, blocks.iter().map(|block| block.1))
+        };
+        assert_eq!(span(&[(100, 8), (108, 4), (112, 0)]), Some((100, 112)));
+        assert_eq!(span(&[(108, 4), (100, 8)]), Some((100, 112)));
+        assert_eq!(span(&[(100, 8), (109, 4)]), None);
+        assert_eq!(span(&[(100, 8), (107, 4)]), None);
+        assert_eq!(span(&[(100, 8), (200, 0)]), None);
+        assert_eq!(span(&[]), None);
+    }
+}

@@ -1,0 +1,658 @@
+//! Collective operations.
+
+#![expect(clippy::missing_safety_doc, reason = "said once for all, in `calls`")]
+#![expect(clippy::too_many_arguments, reason = "these are the standard's parameters")]
+
+use std::{
+    ffi::{c_int, c_void},
+    ops::Range,
+};
+
+use mp_collectives::collectives::{At, InPlace, packed};
+
+use crate::{
+    blocks::Blocks,
+    comm::{Comm, array, within},
+    datatype::{data::Data, vector::Vector},
+    error::{Class, Error},
+    ints::Ints,
+    reduce::{self, Reduction},
+    types::{Count, Handle},
+};
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// Returns whether an argument is `MPI_IN_PLACE`.
+fn is_in_place(buffer: *const c_void) -> bool {
+    buffer.addr() == 1
+}
+
+/// Returns an error if data is to be sent from the place to which it is to come.
+fn check_apart(sent: Data<'_>, received: Data<'_>) -> Result<()> {
+    match sent.bytes() > 0 && received.bytes() > 0 && sent.pointer() == received.pointer() {
+        true => Err(Error::new(Class::Buffer, "both buffers are one: say MPI_IN_PLACE")),
+        false => Ok(()),
+    }
+}
+
+/// Returns the number of elements in equal blocks for all ranks.
+fn of_all(comm: &Comm, count: Count) -> Result<Count> {
+    let too_many = || Error::new(Class::Count, format!("{count} elements of each rank"));
+    count.checked_mul(comm.size.into()).ok_or_else(too_many)
+}
+
+/// Returns the blocks of all ranks, which lie at displacements in units of the type's extent.
+///
+/// # Safety
+/// The arrays have a number for each rank. See [`Data::new`].
+unsafe fn blocks_of<'a>(
+    comm: &Comm,
+    buffer: *const c_void,
+    (counts, displacements): (Ints, Ints),
+    datatype: Handle,
+) -> Result<Vec<Data<'a>>> {
+    // SAFETY: the caller says so.
+    unsafe {
+        if counts.is_null() || displacements.is_null() {
+            return Err(Error::new(Class::Arg, "an array is a null pointer"));
+        }
+        let first = Data::new(buffer, 0, datatype)?;
+        let block = |rank| {
+            let place = displacements.get(rank).saturating_mul(first.datatype().extent);
+            Ok(first.part(place, count(counts.get(rank))?))
+        };
+        (0..comm.size as usize).map(block).collect()
+    }
+}
+
+fn count(count: Count) -> Result<usize> {
+    usize::try_from(count)
+        .map_err(|_| Error::new(Class::Count, format!("the count is negative: {count}")))
+}
+
+const NO_RANGES: &[Range<usize>] = &[];
+
+/// `MPI_Barrier`.
+pub unsafe fn barrier(comm: Handle) -> c_int {
+    // SAFETY: the program gives a valid handle.
+    unsafe { within(comm, "MPI_Barrier", |comm| Ok(comm.communicator.barrier()?)) }
+}
+
+/// `MPI_Bcast`.
+pub unsafe fn bcast(
+    buffer: *mut c_void,
+    count: Count,
+    datatype: Handle,
+    root: c_int,
+    comm: Handle,
+) -> c_int {
+    // SAFETY: the program gives valid handles, and data that can be read, or written to.
+    unsafe {
+        within(comm, "MPI_Bcast", |comm| {
+            let (data, root) = (Data::new(buffer, count, datatype)?, comm.root(root)?);
+            reduce::broadcast(comm, data, root)
+        })
+    }
+}
+
+/// `MPI_Gather`.
+pub unsafe fn gather(
+    sent: *const c_void,
+    sent_count: Count,
+    sent_type: Handle,
+    received: *mut c_void,
+    received_count: Count,
+    received_type: Handle,
+    root: c_int,
+    comm: Handle,
+) -> c_int {
+    // SAFETY: the program gives valid handles, data that can be read, and at the root data that can be written to.
+    unsafe {
+        within(comm, "MPI_Gather", |comm| {
+            let root = comm.root(root)?;
+            let communicator = &comm.communicator;
+            if comm.rank as usize != root {
+                let own = Data::new(sent, sent_count, sent_type)?.packed();
+                return Ok(communicator.gather(&own[..], &mut [][..], root)?);
+            }
+            let all = Data::new(received, of_all(comm, received_count)?, received_type)?;
+            if is_in_place(sent) {
+                let block = own_block(comm, all, received_count);
+                return all.fill(|all| {
+                    block.fit_into(all, root);
+                    Ok(communicator.gather(InPlace, all, root)?)
+                });
+            }
+            let own = Data::new(sent, sent_count, sent_type)?;
+            check_apart(own, all)?;
+            all.fill(|all| Ok(communicator.gather(&own.packed()[..], all, root)?))
+        })
+    }
+}
+
+/// This rank's block of a buffer of equal blocks.
+struct OwnBlock<'a> {
+    data: Data<'a>,
+    /// Whether the buffer itself is used, and no copy of it.
+    is_there: bool,
+}
+
+/// # Safety
+/// The buffer has blocks of this many elements for all ranks.
+unsafe fn own_block<'a>(comm: &Comm, all: Data<'a>, count: Count) -> OwnBlock<'a> {
+    let place = all.datatype().extent * count * Count::from(comm.rank);
+    // SAFETY: the caller says so.
+    let data = unsafe { all.part(place, count as usize) };
+    OwnBlock { data, is_there: all.start().is_some() }
+}
+
+impl OwnBlock<'_> {
+    /// Copies the block to its place in a copy of the buffer. In the buffer itself it is there already.
+    fn fit_into(&self, all: &mut [u8], rank: usize) {
+        if !self.is_there {
+            let block = self.data.packed();
+            all[rank * block.len()..][..block.len()].copy_from_slice(&block);
+        }
+    }
+}
+
+/// `MPI_Gatherv`.
+pub unsafe fn gatherv(
+    sent: *const c_void,
+    sent_count: Count,
+    sent_type: Handle,
+    received: *mut c_void,
+    received_counts: Ints,
+    displacements: Ints,
+    received_type: Handle,
+    root: c_int,
+    comm: Handle,
+) -> c_int {
+    // SAFETY: the program gives valid handles, data that can be read, and at the root arrays with a number for each
+    // rank, and data that can be written to.
+    unsafe {
+        within(comm, "MPI_Gatherv", |comm| {
+            let root = comm.root(root)?;
+            let communicator = &comm.communicator;
+            if comm.rank as usize != root {
+                let own = Data::new(sent, sent_count, sent_type)?.packed();
+                let nothing: &mut [u8] = &mut [];
+                return Ok(communicator.gather(&own[..], At(nothing, NO_RANGES), root)?);
+            }
+            let blocks =
+                blocks_of(comm, received, (received_counts, displacements), received_type)?;
+            let mut blocks = Blocks::to_write(blocks);
+            if is_in_place(sent) {
+                blocks.load(root);
+                let (all, ranges) = blocks.bytes_mut();
+                communicator.gather(InPlace, At(all, ranges), root)?;
+            } else {
+                let own = Data::new(sent, sent_count, sent_type)?.packed();
+                let (all, ranges) = blocks.bytes_mut();
+                communicator.gather(&own[..], At(all, ranges), root)?;
+            }
+            blocks.store();
+            Ok(())
+        })
+    }
+}
+
+/// `MPI_Scatter`.
+pub unsafe fn scatter(
+    sent: *const c_void,
+    sent_count: Count,
+    sent_type: Handle,
+    received: *mut c_void,
+    received_count: Count,
+    received_type: Handle,
+    root: c_int,
+    comm: Handle,
+) -> c_int {
+    // SAFETY: the program gives valid handles, data that can be written to, and at the root data that can be read.
+    unsafe {
+        within(comm, "MPI_Scatter", |comm| {
+            let root = comm.root(root)?;
+            let communicator = &comm.communicator;
+            if comm.rank as usize != root {
+                let own = Data::new(received, received_count, received_type)?;
+                let nothing: &[u8] = &[];
+                return own.fill(|own| Ok(communicator.scatter(nothing, own, root)?));
+            }
+            let all = Data::new(sent, of_all(comm, sent_count)?, sent_type)?;
+            let bytes = all.packed();
+            if is_in_place(received) {
+                // The own block stays where it is.
+                let mut own = vec![0; bytes.len() / comm.size as usize];
+                return Ok(communicator.scatter(&bytes[..], &mut own[..], root)?);
+            }
+            let own = Data::new(received, received_count, received_type)?;
+            check_apart(all, own)?;
+            own.fill(|own| Ok(communicator.scatter(&bytes[..], own, root)?))
+        })
+    }
+}
+
+/// `MPI_Scatterv`.
+pub unsafe fn scatterv(
+    sent: *const c_void,
+    sent_counts: Ints,
+    displacements: Ints,
+    sent_type: Handle,
+    received: *mut c_void,
+    received_count: Count,
+    received_type: Handle,
+    root: c_int,
+    comm: Handle,
+) -> c_int {
+    // SAFETY: the program gives valid handles, data that can be written to, and at the root arrays with a number for
+    // each rank, and data that can be read.
+    unsafe {
+        within(comm, "MPI_Scatterv", |comm| {
+            let root = comm.root(root)?;
+            let communicator = &comm.communicator;
+            if comm.rank as usize != root {
+                let own = Data::new(received, received_count, received_type)?;
+                let nothing: &[u8] = &[];
+                return own
+                    .fill(|own| Ok(communicator.scatter(At(nothing, NO_RANGES), own, root)?));
+            }
+            let blocks = blocks_of(comm, sent, (sent_counts, displacements), sent_type)?;
+            let blocks = Blocks::to_read(blocks);
+            let (all, ranges) = blocks.bytes();
+            let all = At(all, ranges);
+            if is_in_place(received) {
+                // The own block stays where it is.
+                let mut own = vec![0; ranges[root].len()];
+                return Ok(communicator.scatter(all, &mut own[..], root)?);
+            }
+            let own = Data::new(received, received_count, received_type)?;
+            own.fill(|own| Ok(communicator.scatter(all, own, root)?))
+        })
+    }
+}
+
+/// `MPI_Allgather`.
+pub unsafe fn allgather(
+    sent: *const c_void,
+    sent_count: Count,
+    sent_type: Handle,
+    received: *mut c_void,
+    received_count: Count,
+    received_type: Handle,
+    comm: Handle,
+) -> c_int {
+    // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
+    unsafe {
+        within(comm, "MPI_Allgather", |comm| {
+            let communicator = &comm.communicator;
+            let all = Data::new(received, of_all(comm, received_count)?, received_type)?;
+            if is_in_place(sent) {
+                let block = own_block(comm, all, received_count);
+                return all.fill(|all| {
+                    block.fit_into(all, comm.rank as usize);
+                    Ok(communicator.all_gather(InPlace, all)?)
+                });
+            }
+            let own = Data::new(sent, sent_count, sent_type)?;
+            check_apart(own, all)?;
+            all.fill(|all| Ok(communicator.all_gather(&own.packed()[..], all)?))
+        })
+    }
+}
+
+/// `MPI_Allgatherv`.
+pub unsafe fn allgatherv(
+    sent: *const c_void,
+    sent_count: Count,
+    sent_type: Handle,
+    received: *mut c_void,
+    received_counts: Ints,
+    displacements: Ints,
+    received_type: Handle,
+    comm: Handle,
+) -> c_int {
+    // SAFETY: the program gives valid handles, arrays with a number for each rank, data that can be read, and data that
+    // can be written to.
+    unsafe {
+        within(comm, "MPI_Allgatherv", |comm| {
+            let communicator = &comm.communicator;
+            let blocks =
+                blocks_of(comm, received, (received_counts, displacements), received_type)?;
+            let mut blocks = Blocks::to_write(blocks);
+            if is_in_place(sent) {
+                blocks.load(comm.rank as usize);
+                let (all, ranges) = blocks.bytes_mut();
+                communicator.all_gather(InPlace, At(all, ranges))?;
+            } else {
+                let own = Data::new(sent, sent_count, sent_type)?.packed();
+                let (all, ranges) = blocks.bytes_mut();
+                communicator.all_gather(&own[..], At(all, ranges))?;
+            }
+            blocks.store();
+            Ok(())
+        })
+    }
+}
+
+/// `MPI_Alltoall`.
+pub unsafe fn alltoall(
+    sent: *const c_void,
+    sent_count: Count,
+    sent_type: Handle,
+    received: *mut c_void,
+    received_count: Count,
+    received_type: Handle,
+    comm: Handle,
+) -> c_int {
+    // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
+    unsafe {
+        within(comm, "MPI_Alltoall", |comm| {
+            let communicator = &comm.communicator;
+            let all = Data::new(received, of_all(comm, received_count)?, received_type)?;
+            if is_in_place(sent) {
+                if let Some(all) = all.plain_mut() {
+                    return Ok(communicator.all_to_all(InPlace, all)?);
+                }
+                let mut copy = all.packed().into_owned();
+                communicator.all_to_all(InPlace, &mut copy[..])?;
+                all.unpack(&copy);
+                return Ok(());
+            }
+            let own = Data::new(sent, of_all(comm, sent_count)?, sent_type)?;
+            check_apart(own, all)?;
+            let bytes = own.packed();
+            all.fill(|all| Ok(communicator.all_to_all(&bytes[..], all)?))
+        })
+    }
+}
+
+/// Exchanges blocks, or blocks that are replaced.
+fn exchange(comm: &Comm, sent: Option<Vec<Data<'_>>>, received: Vec<Data<'_>>) -> Result<()> {
+    let communicator = &comm.communicator;
+    match sent {
+        None => {
+            let mut blocks = Blocks::to_write(received);
+            blocks.load_all();
+            let (all, ranges) = blocks.bytes_mut();
+            communicator.all_to_all(InPlace, At(all, ranges))?;
+            blocks.store();
+        }
+        Some(sent) => {
+            let (sent, mut received) = (Blocks::to_read(sent), Blocks::to_write(received));
+            let (own, own_ranges) = sent.bytes();
+            let (all, ranges) = received.bytes_mut();
+            communicator.all_to_all(At(own, own_ranges), At(all, ranges))?;
+            received.store();
+        }
+    }
+    Ok(())
+}
+
+/// `MPI_Alltoallv`.
+pub unsafe fn alltoallv(
+    sent: *const c_void,
+    sent_counts: Ints,
+    sent_displacements: Ints,
+    sent_type: Handle,
+    received: *mut c_void,
+    received_counts: Ints,
+    received_displacements: Ints,
+    received_type: Handle,
+    comm: Handle,
+) -> c_int {
+    // SAFETY: the program gives valid handles, arrays with a number for each rank, data that can be read, and data that
+    // can be written to.
+    unsafe {
+        within(comm, "MPI_Alltoallv", |comm| {
+            let places = (received_counts, received_displacements);
+            let received = blocks_of(comm, received, places, received_type)?;
+            let places = (sent_counts, sent_displacements);
+            let sent = match is_in_place(sent) {
+                true => None,
+                false => Some(blocks_of(comm, sent, places, sent_type)?),
+            };
+            exchange(comm, sent, received)
+        })
+    }
+}
+
+/// Returns the blocks of all ranks, each with a type of its own, at displacements in bytes.
+///
+/// # Safety
+/// The arrays have a number or a type for each rank. See [`Data::new`].
+unsafe fn typed_blocks<'a>(
+    comm: &Comm,
+    buffer: *const c_void,
+    (counts, displacements): (Ints, Ints),
+    types: *const Handle,
+) -> Result<Vec<Data<'a>>> {
+    // SAFETY: the caller says so.
+    unsafe {
+        if counts.is_null() || displacements.is_null() {
+            return Err(Error::new(Class::Arg, "an array is a null pointer"));
+        }
+        let block = |(rank, &datatype): (usize, &Handle)| {
+            let first = Data::new(buffer, 0, datatype)?;
+            Ok(first.part(displacements.get(rank), count(counts.get(rank))?))
+        };
+        array(types, comm.size)?.iter().enumerate().map(block).collect()
+    }
+}
+
+/// `MPI_Alltoallw`.
+pub unsafe fn alltoallw(
+    sent: *const c_void,
+    sent_counts: Ints,
+    sent_displacements: Ints,
+    sent_types: *const Handle,
+    received: *mut c_void,
+    received_counts: Ints,
+    received_displacements: Ints,
+    received_types: *const Handle,
+    comm: Handle,
+) -> c_int {
+    // SAFETY: the program gives a valid handle, arrays with an entry for each rank, data that can be read, and data that
+    // can be written to.
+    unsafe {
+        within(comm, "MPI_Alltoallw", |comm| {
+            let places = (received_counts, received_displacements);
+            let received = typed_blocks(comm, received, places, received_types)?;
+            let places = (sent_counts, sent_displacements);
+            let sent = match is_in_place(sent) {
+                true => None,
+                false => Some(typed_blocks(comm, sent, places, sent_types)?),
+            };
+            exchange(comm, sent, received)
+        })
+    }
+}
+
+/// Combines vectors in the program's receive buffer.
+///
+/// # Safety
+/// The handles are valid, the first data can be read, and the second written to.
+unsafe fn combine<'a>(
+    (sent, received): (*const c_void, *mut c_void),
+    count: Count,
+    datatype: Handle,
+    op: Handle,
+    comm: &'a Comm,
+    call: impl FnOnce(&Reduction<'a>, Data<'_>) -> Result<()>,
+) -> Result<()> {
+    // SAFETY: the caller says so.
+    unsafe {
+        let vector = Data::new(received, count, datatype)?;
+        let reduction = Reduction::new(comm, op, vector, vector.count(), datatype)?;
+        if !is_in_place(sent) {
+            let own = Data::new(sent, count, datatype)?;
+            check_apart(own, vector)?;
+            vector.copy_from(own);
+        }
+        if vector.bytes() == 0 { Ok(()) } else { call(&reduction, vector) }
+    }
+}
+
+/// `MPI_Allreduce`.
+pub unsafe fn allreduce(
+    sent: *const c_void,
+    received: *mut c_void,
+    count: Count,
+    datatype: Handle,
+    op: Handle,
+    comm: Handle,
+) -> c_int {
+    // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
+    unsafe {
+        within(comm, "MPI_Allreduce", |comm| {
+            combine((sent, received), count, datatype, op, comm, Reduction::all_reduce)
+        })
+    }
+}
+
+/// `MPI_Reduce`.
+pub unsafe fn reduce(
+    sent: *const c_void,
+    received: *mut c_void,
+    count: Count,
+    datatype: Handle,
+    op: Handle,
+    root: c_int,
+    comm: Handle,
+) -> c_int {
+    // SAFETY: the program gives valid handles, data that can be read, and at the root data that can be written to.
+    unsafe {
+        within(comm, "MPI_Reduce", |comm| {
+            let root = comm.root(root)?;
+            if comm.rank as usize == root {
+                return combine(
+                    (sent, received),
+                    count,
+                    datatype,
+                    op,
+                    comm,
+                    |reduction, vector| reduction.reduce(vector, root),
+                );
+            }
+            let own = Data::new(sent, count, datatype)?;
+            let reduction = Reduction::new(comm, op, own, own.count(), datatype)?;
+            match own.bytes() {
+                0 => Ok(()),
+                _ => reduction.reduce(Vector::copy_of(own).data(), root),
+            }
+        })
+    }
+}
+
+/// `MPI_Scan`.
+pub unsafe fn scan(
+    sent: *const c_void,
+    received: *mut c_void,
+    count: Count,
+    datatype: Handle,
+    op: Handle,
+    comm: Handle,
+) -> c_int {
+    // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
+    unsafe {
+        within(comm, "MPI_Scan", |comm| {
+            combine((sent, received), count, datatype, op, comm, Reduction::scan)
+        })
+    }
+}
+
+/// `MPI_Exscan`. The receive buffer of rank 0 is not changed.
+pub unsafe fn exscan(
+    sent: *const c_void,
+    received: *mut c_void,
+    count: Count,
+    datatype: Handle,
+    op: Handle,
+    comm: Handle,
+) -> c_int {
+    // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
+    unsafe {
+        within(comm, "MPI_Exscan", |comm| {
+            if comm.rank > 0 || is_in_place(sent) {
+                let call = Reduction::exclusive_scan;
+                return combine((sent, received), count, datatype, op, comm, call);
+            }
+            let own = Data::new(sent, count, datatype)?;
+            let reduction = Reduction::new(comm, op, own, own.count(), datatype)?;
+            if own.bytes() == 0 { Ok(()) } else { reduction.exclusive_scan(own) }
+        })
+    }
+}
+
+/// Combines the vectors of all ranks, and gives each rank its block of the result.
+///
+/// # Safety
+/// The handles are valid, the first data can be read, and the second written to.
+unsafe fn reduce_scatter_in(
+    (sent, received): (*const c_void, *mut c_void),
+    counts: &[Count],
+    datatype: Handle,
+    op: Handle,
+    comm: &Comm,
+) -> Result<()> {
+    let from = if is_in_place(sent) { received } else { sent.cast_mut() };
+    // SAFETY: the caller says so.
+    unsafe {
+        let mut all = 0;
+        for &number in counts {
+            all += count(number)? as Count;
+        }
+        let vector = Data::new(from, all, datatype)?;
+        let own = Data::new(received, counts[comm.rank as usize], datatype)?;
+        let reduction = Reduction::new(comm, op, vector, vector.count(), datatype)?;
+        if vector.bytes() == 0 {
+            return Ok(());
+        }
+        let bytes = reduction.bytes_at_first(Vector::copy_of(vector).data())?;
+        let size = vector.datatype().size;
+        let ranges = match comm.rank {
+            0 => packed(counts.iter().map(|&number| (number * size) as usize)),
+            _ => Vec::new(),
+        };
+        own.fill(|own| Ok(comm.communicator.scatter(At(&bytes[..], &ranges[..]), own, 0)?))
+    }
+}
+
+/// `MPI_Reduce_scatter`.
+pub unsafe fn reduce_scatter(
+    sent: *const c_void,
+    received: *mut c_void,
+    counts: Ints,
+    datatype: Handle,
+    op: Handle,
+    comm: Handle,
+) -> c_int {
+    // SAFETY: the program gives valid handles, an array with a number for each rank, data that can be read, and data
+    // that can be written to.
+    unsafe {
+        within(comm, "MPI_Reduce_scatter", |comm| {
+            if counts.is_null() {
+                return Err(Error::new(Class::Arg, "an array is a null pointer"));
+            }
+            let counts: Vec<_> = (0..comm.size as usize).map(|rank| counts.get(rank)).collect();
+            reduce_scatter_in((sent, received), &counts, datatype, op, comm)
+        })
+    }
+}
+
+/// `MPI_Reduce_scatter_block`.
+pub unsafe fn reduce_scatter_block(
+    sent: *const c_void,
+    received: *mut c_void,
+    count: Count,
+    datatype: Handle,
+    op: Handle,
+    comm: Handle,
+) -> c_int {
+    // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
+    unsafe {
+        within(comm, "MPI_Reduce_scatter_block", |comm| {
+            let counts = vec![count; comm.size as usize];
+            reduce_scatter_in((sent, received), &counts, datatype, op, comm)
+        })
+    }
+}

@@ -1,0 +1,213 @@
+//! Communicators.
+
+#![expect(clippy::missing_safety_doc, reason = "said once for all, in `calls`")]
+
+use std::ffi::{c_char, c_int};
+
+use crate::{
+    comm::{Comm, array, within},
+    constants::{
+        MPI_COMM_NULL, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED,
+        MPI_COMM_TYPE_RESOURCE_GUIDED, MPI_COMM_TYPE_SHARED, MPI_MAX_OBJECT_NAME, MPI_SUCCESS,
+        MPI_UNDEFINED,
+    },
+    errhandler::{Handler, Kind, Object},
+    error::{Class, Error},
+    group::Group,
+    program::{plainly, put, put_text, text},
+    types::Handle,
+};
+
+/// `MPI_Comm_size`.
+pub unsafe fn comm_size(comm: Handle, size: *mut c_int) -> c_int {
+    // SAFETY: the program gives a valid handle, and a place for the answer.
+    unsafe { within(comm, "MPI_Comm_size", |comm| put(size, comm.size)) }
+}
+
+/// `MPI_Comm_rank`.
+pub unsafe fn comm_rank(comm: Handle, rank: *mut c_int) -> c_int {
+    // SAFETY: the program gives a valid handle, and a place for the answer.
+    unsafe { within(comm, "MPI_Comm_rank", |comm| put(rank, comm.rank)) }
+}
+
+/// `MPI_Comm_group`.
+pub unsafe fn comm_group(comm: Handle, group: *mut Handle) -> c_int {
+    // SAFETY: the program gives a valid handle, and a place for the answer.
+    unsafe { within(comm, "MPI_Comm_group", |comm| put(group, comm.group().into_handle())) }
+}
+
+/// `MPI_Comm_compare`.
+pub unsafe fn comm_compare(one: Handle, other: Handle, result: *mut c_int) -> c_int {
+    // SAFETY: the program gives two valid handles, and a place for the answer.
+    unsafe { within(one, "MPI_Comm_compare", |comm| put(result, comm.compare(Comm::look(other)?))) }
+}
+
+/// `MPI_Comm_test_inter`. All communicators are intracommunicators.
+pub unsafe fn comm_test_inter(comm: Handle, flag: *mut c_int) -> c_int {
+    // SAFETY: the program gives a valid handle, and a place for the answer.
+    unsafe { within(comm, "MPI_Comm_test_inter", |_| put(flag, 0)) }
+}
+
+/// `MPI_Comm_dup`.
+pub unsafe fn comm_dup(comm: Handle, to: *mut Handle) -> c_int {
+    // SAFETY: the program gives a valid handle, and a place for the result.
+    unsafe {
+        within(comm, "MPI_Comm_dup", |comm| {
+            let attributes = comm.attributes.copy(comm.handle())?;
+            let copy = comm.communicator.duplicate()?;
+            put(to, comm.copy(copy, attributes).into_handle())
+        })
+    }
+}
+
+/// `MPI_Comm_dup_with_info`. What the info says is not used.
+pub unsafe fn comm_dup_with_info(comm: Handle, _info: Handle, to: *mut Handle) -> c_int {
+    // SAFETY: as there.
+    unsafe { comm_dup(comm, to) }
+}
+
+/// `MPI_Comm_set_info`. What the info says is not used.
+pub unsafe fn comm_set_info(comm: Handle, _info: Handle) -> c_int {
+    // SAFETY: the program gives a valid handle.
+    unsafe { within(comm, "MPI_Comm_set_info", |_| Ok(())) }
+}
+
+/// `MPI_Comm_split_type`. All ranks share memory. No other kind of parts is known, so that there are none.
+pub unsafe fn comm_split_type(
+    comm: Handle,
+    kind: c_int,
+    key: c_int,
+    _info: Handle,
+    to: *mut Handle,
+) -> c_int {
+    // SAFETY: the program gives a valid handle, and a place for the result.
+    unsafe {
+        within(comm, "MPI_Comm_split_type", |comm| {
+            let color = match kind {
+                MPI_COMM_TYPE_SHARED => Some(0),
+                MPI_UNDEFINED
+                | MPI_COMM_TYPE_HW_UNGUIDED
+                | MPI_COMM_TYPE_HW_GUIDED
+                | MPI_COMM_TYPE_RESOURCE_GUIDED => None,
+                _ => return Err(Error::new(Class::Arg, format!("{kind} is no kind of parts"))),
+            };
+            put(to, split(comm, color, key)?)
+        })
+    }
+}
+
+/// `MPI_Comm_split`.
+pub unsafe fn comm_split(comm: Handle, color: c_int, key: c_int, to: *mut Handle) -> c_int {
+    // SAFETY: the program gives a valid handle, and a place for the result.
+    unsafe {
+        within(comm, "MPI_Comm_split", |comm| {
+            let color = match color {
+                MPI_UNDEFINED => None,
+                0.. => Some(color as u64),
+                _ => return Err(Error::new(Class::Arg, format!("{color} is no color"))),
+            };
+            put(to, split(comm, color, key)?)
+        })
+    }
+}
+
+pub(super) fn split(comm: &Comm, color: Option<u64>, key: c_int) -> Result<Handle, Error> {
+    Ok(match comm.communicator.split(color, key.into())? {
+        Some(part) => comm.child(part, "").into_handle(),
+        None => MPI_COMM_NULL,
+    })
+}
+
+/// `MPI_Comm_create`. Ranks may name groups that have no rank in common.
+pub unsafe fn comm_create(comm: Handle, group: Handle, to: *mut Handle) -> c_int {
+    // SAFETY: the program gives two valid handles, and a place for the result.
+    unsafe {
+        within(comm, "MPI_Comm_create", |comm| {
+            let (all, group) = (comm.group(), Group::look(group)?);
+            if group.ranks.iter().any(|&rank| all.place(rank) == MPI_UNDEFINED) {
+                let text = "the group has ranks that are not in the communicator";
+                return Err(Error::new(Class::Group, text));
+            }
+            // The ranks of one group have the place of its first rank as their color.
+            let color = match (group.rank(), group.ranks.first()) {
+                (0.., Some(&first)) => Some(all.place(first) as u64),
+                _ => None,
+            };
+            put(to, split(comm, color, group.rank())?)
+        })
+    }
+}
+
+/// `MPI_Comm_free`.
+pub unsafe fn comm_free(comm: *mut Handle) -> c_int {
+    plainly("MPI_Comm_free", || {
+        // SAFETY: the program gives the address of a communicator's handle, and does not use that any more.
+        unsafe {
+            let handle = *array(comm.cast_const(), 1)?.first().unwrap_or(&MPI_COMM_NULL);
+            if handle.addr() >= 4096 {
+                Comm::look(handle)?.attributes.delete_all(handle)?;
+            }
+            Comm::release(handle)?;
+            put(comm, MPI_COMM_NULL)
+        }
+    })
+}
+
+/// `MPI_Comm_disconnect`. Waits until the messages of this rank are sent.
+pub unsafe fn comm_disconnect(comm: *mut Handle) -> c_int {
+    // SAFETY: the program gives the address of a communicator's handle, and does not use that any more.
+    unsafe {
+        let handle = comm.as_ref().copied().unwrap_or(MPI_COMM_NULL);
+        let flushed =
+            within(handle, "MPI_Comm_disconnect", |comm| Ok(comm.communicator.flush()?));
+        if flushed == MPI_SUCCESS { comm_free(comm) } else { flushed }
+    }
+}
+
+/// `MPI_Comm_set_name`.
+pub unsafe fn comm_set_name(comm: Handle, name: *const c_char) -> c_int {
+    // SAFETY: the program gives a valid handle, and text that ends with a zero.
+    unsafe {
+        within(comm, "MPI_Comm_set_name", |comm| {
+            comm.set_name(&cut(text(name)?));
+            Ok(())
+        })
+    }
+}
+
+/// `MPI_Comm_get_name`.
+pub unsafe fn comm_get_name(comm: Handle, name: *mut c_char, length: *mut c_int) -> c_int {
+    // SAFETY: the program gives a valid handle, and room for `MPI_MAX_OBJECT_NAME` characters.
+    unsafe {
+        within(comm, "MPI_Comm_get_name", |comm| {
+            put_text(name, MPI_MAX_OBJECT_NAME, length, comm.name().as_bytes())
+        })
+    }
+}
+
+/// Returns the name that a program gives to an object, as far as there is room for it.
+pub(crate) fn cut(name: &[u8]) -> String {
+    let room = name.len().min(MPI_MAX_OBJECT_NAME as usize - 1);
+    String::from_utf8_lossy(&name[..room]).into_owned()
+}
+
+/// `MPI_Comm_set_errhandler`.
+pub unsafe fn comm_set_errhandler(comm: Handle, errhandler: Handle) -> c_int {
+    // SAFETY: the program gives two valid handles.
+    unsafe {
+        within(comm, "MPI_Comm_set_errhandler", |comm| {
+            comm.errhandler().set(Handler::keep(errhandler, Kind::Comm)?);
+            Ok(())
+        })
+    }
+}
+
+/// `MPI_Comm_get_errhandler`.
+pub unsafe fn comm_get_errhandler(comm: Handle, errhandler: *mut Handle) -> c_int {
+    // SAFETY: the program gives a valid handle, and a place for the answer.
+    unsafe {
+        within(comm, "MPI_Comm_get_errhandler", |comm| {
+            put(errhandler, comm.errhandler().get().into_handle())
+        })
+    }
+}

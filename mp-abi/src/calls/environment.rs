@@ -1,0 +1,313 @@
+//! The beginning and the end, and what programs ask about the library and the machine.
+
+#![expect(clippy::missing_safety_doc, reason = "said once for all, in `calls`")]
+
+use std::{
+    ffi::{c_char, c_int, c_void},
+    ptr::null_mut,
+    rc::Rc,
+    sync::{Mutex, PoisonError},
+};
+
+use mp_collectives::communicator::Communicator;
+use nix::libc;
+
+use crate::{
+    comm::Comm,
+    constants::*,
+    errhandler::set_default,
+    error::{Class, Error},
+    info::Info,
+    program::{plainly, put, put_text},
+    request, state,
+    types::{Aint, Handle},
+};
+
+/// Makes this process a rank, with the two communicators that there are from the beginning.
+fn begin(level: c_int) -> Result<(), Error> {
+    let rank = state::join(level)?;
+    let world = Communicator::world(rank);
+    let missing =
+        || Error::new(Class::Intern, "a split by this rank's number has not made a communicator");
+    let alone = world.split(rank.id() as u64, 0)?.ok_or_else(missing)?;
+    Comm::predefine(world, "MPI_COMM_WORLD", MPI_COMM_WORLD);
+    set_default(Some(Comm::predefine(alone, "MPI_COMM_SELF", MPI_COMM_SELF)));
+    Ok(())
+}
+
+/// Ends the rank.
+fn end() -> Result<(), Error> {
+    state::rank()?;
+    // SAFETY: `begin` has made the communicator, and MPI can still be used in the program's functions.
+    if let Ok(alone) = unsafe { Comm::look(MPI_COMM_SELF) } {
+        // SAFETY: as above.
+        unsafe { alone.attributes.delete_all(MPI_COMM_SELF)? };
+    }
+    // SAFETY: both were set by `begin`, with this type. From now on the program does not use them.
+    let predefined = [MPI_COMM_WORLD, MPI_COMM_SELF]
+        .map(|handle| unsafe { state::take_predefined::<Comm>(handle) });
+    if let Some(world) = predefined[0] {
+        // No rank ends while others still want to send it something. Of a rank that was lost the launcher tells.
+        let _ = world.communicator.barrier();
+    }
+    request::drop_freed();
+    set_default(None);
+    for comm in predefined.into_iter().flatten() {
+        // SAFETY: `Comm::predefine` has taken it out of an `Rc`, and nobody uses it any more.
+        drop(unsafe { Rc::from_raw(comm) });
+    }
+    state::leave()
+}
+
+/// `MPI_Init`. The arguments stay as they are.
+pub unsafe fn init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> c_int {
+    plainly("MPI_Init", || begin(MPI_THREAD_SINGLE))
+}
+
+/// `MPI_Init_thread`. What is provided is `MPI_THREAD_FUNNELED` at most.
+pub unsafe fn init_thread(
+    _argc: *mut c_int,
+    _argv: *mut *mut *mut c_char,
+    required: c_int,
+    provided: *mut c_int,
+) -> c_int {
+    plainly("MPI_Init_thread", || {
+        begin(required)?;
+        // SAFETY: the program gives a place for the number.
+        unsafe { put(provided, state::thread_level()) }
+    })
+}
+
+/// `MPI_Initialized`.
+pub unsafe fn initialized(flag: *mut c_int) -> c_int {
+    // SAFETY: the program gives a place for the flag.
+    plainly("MPI_Initialized", || unsafe { put(flag, state::is_initialized().into()) })
+}
+
+/// `MPI_Finalize`.
+pub unsafe fn finalize() -> c_int {
+    plainly("MPI_Finalize", end)
+}
+
+/// `MPI_Finalized`.
+pub unsafe fn finalized(flag: *mut c_int) -> c_int {
+    // SAFETY: the program gives a place for the flag.
+    plainly("MPI_Finalized", || unsafe { put(flag, state::is_finalized().into()) })
+}
+
+/// `MPI_Abort`. It ends the ranks of all communicators.
+pub unsafe fn abort(_comm: Handle, code: c_int) -> c_int {
+    state::abort(code, &format!("MPI_Abort was called with the code {code}"))
+}
+
+/// `MPI_Get_version`.
+pub unsafe fn get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
+    // SAFETY: the program gives places for the numbers.
+    plainly("MPI_Get_version", || unsafe {
+        put(version, MPI_VERSION)?;
+        put(subversion, MPI_SUBVERSION)
+    })
+}
+
+/// `MPI_Get_library_version`.
+pub unsafe fn get_library_version(version: *mut c_char, length: *mut c_int) -> c_int {
+    let text = concat!("Onchip ", env!("CARGO_PKG_VERSION"), ", message passing on one machine");
+    // SAFETY: the program gives as much room as the standard says, and a place for the length.
+    plainly("MPI_Get_library_version", || unsafe {
+        put_text(version, MPI_MAX_LIBRARY_VERSION_STRING, length, text.as_bytes())
+    })
+}
+
+/// `MPI_Get_processor_name`: the machine's name.
+pub unsafe fn get_processor_name(name: *mut c_char, length: *mut c_int) -> c_int {
+    plainly("MPI_Get_processor_name", || {
+        let host = nix::unistd::gethostname();
+        let host = host.map_err(|error| Error::new(Class::Other, error.to_string()))?;
+        // SAFETY: the program gives as much room as the standard says, and a place for the length.
+        unsafe { put_text(name, MPI_MAX_PROCESSOR_NAME, length, host.as_encoded_bytes()) }
+    })
+}
+
+/// Returns a time in seconds.
+fn seconds(time: libc::timespec) -> f64 {
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// `MPI_Wtime`: the time since the machine was started, the same for all ranks.
+pub unsafe fn wtime() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the function writes to `time`. This clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    seconds(time)
+}
+
+/// `MPI_Wtick`.
+pub unsafe fn wtick() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: as in `wtime`.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC, &mut time) };
+    seconds(time)
+}
+
+/// `MPI_Pcontrol`, which does nothing. It is there for libraries that come before this one.
+pub unsafe fn pcontrol(_level: c_int) -> c_int {
+    MPI_SUCCESS
+}
+
+/// `MPI_Query_thread`.
+pub unsafe fn query_thread(provided: *mut c_int) -> c_int {
+    plainly("MPI_Query_thread", || {
+        state::rank()?;
+        // SAFETY: the program gives a place for the number.
+        unsafe { put(provided, state::thread_level()) }
+    })
+}
+
+/// `MPI_Is_thread_main`.
+pub unsafe fn is_thread_main(flag: *mut c_int) -> c_int {
+    // SAFETY: the program gives a place for the flag.
+    plainly("MPI_Is_thread_main", || unsafe { put(flag, state::is_main_thread().into()) })
+}
+
+/// `MPI_Get_address`.
+pub unsafe fn get_address(location: *const c_void, address: *mut Aint) -> c_int {
+    // SAFETY: the program gives a place for the address.
+    plainly("MPI_Get_address", || unsafe { put(address, location.expose_provenance() as Aint) })
+}
+
+/// `MPI_Aint_add`.
+pub unsafe fn aint_add(base: Aint, displacement: Aint) -> Aint {
+    base.wrapping_add(displacement)
+}
+
+/// `MPI_Aint_diff`.
+pub unsafe fn aint_diff(address: Aint, base: Aint) -> Aint {
+    address.wrapping_sub(base)
+}
+
+/// `MPI_Alloc_mem`. The memory begins at a cache line.
+pub unsafe fn alloc_mem(size: Aint, _info: Handle, address: *mut c_void) -> c_int {
+    plainly("MPI_Alloc_mem", || {
+        let size = usize::try_from(size)
+            .map_err(|_| Error::new(Class::Arg, format!("the size is negative: {size}")))?;
+        let mut memory = null_mut();
+        // SAFETY: the function writes an address to `memory`, and 64 is a power of two and a multiple of a pointer.
+        let failed = unsafe { libc::posix_memalign(&mut memory, 64, size.max(1)) };
+        if failed != 0 {
+            return Err(Error::new(Class::NoMem, format!("there is no memory for {size} bytes")));
+        }
+        // SAFETY: the program gives a place for the address.
+        unsafe { put(address.cast(), memory) }
+    })
+}
+
+/// `MPI_Free_mem`.
+pub unsafe fn free_mem(memory: *mut c_void) -> c_int {
+    // SAFETY: the program gives what `MPI_Alloc_mem` has returned, and does not use it any more.
+    unsafe { libc::free(memory) };
+    MPI_SUCCESS
+}
+
+/// `MPI_Abi_get_version`.
+pub unsafe fn abi_get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
+    // SAFETY: the program gives places for the numbers.
+    plainly("MPI_Abi_get_version", || unsafe {
+        put(version, MPI_ABI_VERSION)?;
+        put(subversion, MPI_ABI_SUBVERSION)
+    })
+}
+
+/// `MPI_Abi_get_info`.
+pub unsafe fn abi_get_info(info: *mut Handle) -> c_int {
+    let sizes = [
+        ("mpi_aint_size", size_of::<Aint>()),
+        ("mpi_count_size", size_of::<crate::types::Count>()),
+        ("mpi_offset_size", size_of::<crate::types::Offset>()),
+    ];
+    let made = Info::new(sizes.map(|(key, size)| (key, size.to_string())));
+    // SAFETY: the program gives a place for the handle.
+    plainly("MPI_Abi_get_info", || unsafe { put(info, made.into_handle()) })
+}
+
+/// What a library for Fortran has said about its compiler.
+struct Fortran {
+    info: Option<Info>,
+    /// The bytes of `.TRUE.` and of `.FALSE.`.
+    booleans: Option<[Vec<u8>; 2]>,
+}
+
+static FORTRAN: Mutex<Fortran> = Mutex::new(Fortran { info: None, booleans: None });
+
+fn fortran() -> std::sync::MutexGuard<'static, Fortran> {
+    FORTRAN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn set_before() -> Error {
+    Error::new(Class::Abi, "it was set before, and can be set only once")
+}
+
+/// `MPI_Abi_get_fortran_info`.
+pub unsafe fn abi_get_fortran_info(info: *mut Handle) -> c_int {
+    let known = fortran().info.clone();
+    // SAFETY: the program gives a place for the handle.
+    plainly("MPI_Abi_get_fortran_info", || unsafe {
+        put(info, known.map_or(MPI_INFO_NULL, Info::into_handle))
+    })
+}
+
+/// `MPI_Abi_set_fortran_info`.
+pub unsafe fn abi_set_fortran_info(info: Handle) -> c_int {
+    plainly("MPI_Abi_set_fortran_info", || {
+        // SAFETY: the program gives a valid handle.
+        let info = unsafe { Info::look(info)? }.clone();
+        let Fortran { info: known @ None, .. } = &mut *fortran() else { return Err(set_before()) };
+        *known = Some(info);
+        Ok(())
+    })
+}
+
+/// `MPI_Abi_get_fortran_booleans`.
+pub unsafe fn abi_get_fortran_booleans(
+    size: c_int,
+    truth: *mut c_void,
+    falsehood: *mut c_void,
+    is_set: *mut c_int,
+) -> c_int {
+    plainly("MPI_Abi_get_fortran_booleans", || {
+        let fortran = fortran();
+        // SAFETY: the program gives a place for the flag.
+        unsafe { put(is_set, fortran.booleans.is_some().into())? };
+        let Some(booleans) = &fortran.booleans else { return Ok(()) };
+        for (bytes, to) in booleans.iter().zip([truth, falsehood]) {
+            if to.is_null() || size as usize != bytes.len() {
+                let text = format!("a logical has {} bytes, and not {size}", bytes.len());
+                return Err(Error::new(Class::Arg, text));
+            }
+            // SAFETY: the program gives room for as many bytes as it says.
+            unsafe { to.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        }
+        Ok(())
+    })
+}
+
+/// `MPI_Abi_set_fortran_booleans`.
+pub unsafe fn abi_set_fortran_booleans(
+    size: c_int,
+    truth: *mut c_void,
+    falsehood: *mut c_void,
+) -> c_int {
+    plainly("MPI_Abi_set_fortran_booleans", || {
+        let size = match usize::try_from(size) {
+            Ok(size @ 1..) if !truth.is_null() && !falsehood.is_null() => size,
+            _ => return Err(Error::new(Class::Arg, "there are no bytes of the two values")),
+        };
+        // SAFETY: the program gives as many bytes as it says.
+        let bytes = [truth, falsehood]
+            .map(|from| unsafe { std::slice::from_raw_parts(from.cast::<u8>(), size) }.to_vec());
+        let Fortran { booleans: known @ None, .. } = &mut *fortran() else {
+            return Err(set_before());
+        };
+        *known = Some(bytes);
+        Ok(())
+    })
+}

@@ -1,0 +1,27 @@
+//! Functions that are not there yet.
+
+use std::{
+    collections::BTreeSet,
+    ffi::c_int,
+    io::Write,
+    sync::{Mutex, PoisonError},
+};
+
+use crate::{
+    constants::MPI_T_ERR_NOT_SUPPORTED,
+    error::{Class, Error},
+};
+
+/// Says once that a function is not there, and fails.
+#[cold]
+pub fn call_missing(name: &'static str) -> c_int {
+    static NAMED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+    if NAMED.lock().unwrap_or_else(PoisonError::into_inner).insert(name) {
+        // Nobody could hear that nothing can be written.
+        let _ = writeln!(std::io::stderr(), "Onchip does not have {name} yet");
+    }
+    if name.starts_with("MPI_T_") {
+        return MPI_T_ERR_NOT_SUPPORTED;
+    }
+    Error::new(Class::UnsupportedOperation, "Onchip does not have it yet").raise(name, None)
+}

@@ -1,0 +1,27 @@
+//! The functions that C programs call.
+//!
+//! A function here has the name of MPI's without the prefix, in lower case, and the parameters of its form for large
+//! counts. The form for counts of type `int` forwards to it. Each is `unsafe`, because it trusts the pointers that the
+//! program gives, as far as the standard says what they point to.
+//!
+//! The library's build script finds the functions here by `pub unsafe fn`. A function whose name ends with `_c` is only
+//! the form for large counts, where the other one differs in more than the width of numbers. In place of a `Count`, an
+//! [`Ints`](crate::ints::Ints) or a `*mut Count`, programs may give an `int` or the address of such.
+
+pub mod attributes;
+pub mod buffers;
+pub mod collectives;
+pub mod communicators;
+pub mod conversions;
+pub mod datatypes;
+pub mod environment;
+pub mod error_codes;
+pub mod groups;
+pub mod info;
+pub mod matched_probes;
+pub mod missing;
+pub mod operations;
+pub mod point_to_point;
+pub mod removed;
+pub mod requests;
+pub mod topologies;

@@ -1,0 +1,40 @@
+//! Memory for elements of any type, as reductions need it.
+
+use super::{data::Data, definition::Datatype};
+
+/// Memory for elements, aligned for all types, with the gaps that the type has.
+pub(crate) struct Vector<'a> {
+    memory: Vec<u128>,
+    /// The place of the first element in the memory, which may lie before it.
+    first: isize,
+    count: usize,
+    datatype: &'a Datatype,
+}
+
+impl<'a> Vector<'a> {
+    pub fn new(count: usize, datatype: &'a Datatype) -> Self {
+        const ALIGN: i64 = align_of::<u128>() as i64;
+        let span = datatype.extent * (count.max(1) as i64 - 1);
+        let lower = datatype.true_lower + span.min(0);
+        let upper = datatype.true_lower + datatype.true_extent + span.max(0);
+        // The first element is aligned.
+        let first = (-lower + ALIGN - 1).div_euclid(ALIGN) * ALIGN;
+        let bytes = (first + upper).max(0) as usize;
+        let memory = vec![0; bytes.div_ceil(size_of::<u128>())];
+        Self { memory, first: first as isize, count, datatype }
+    }
+
+    /// Makes a vector with the same elements.
+    pub fn copy_of(data: Data<'a>) -> Self {
+        let mut vector = Self::new(data.count(), data.datatype());
+        vector.data().copy_from(data);
+        vector
+    }
+
+    pub fn data(&mut self) -> Data<'_> {
+        let start = self.memory.as_mut_ptr().expose_provenance();
+        let address = start.wrapping_add_signed(self.first);
+        // SAFETY: the memory has room for these elements, and is borrowed for as long as the result.
+        unsafe { Data::at_address(address, self.count, self.datatype) }
+    }
+}

@@ -1,0 +1,165 @@
+//! Error handlers, and what becomes of an error of a call.
+
+use std::{
+    cell::{Cell, RefCell},
+    ffi::c_int,
+    io::Write,
+    ptr::without_provenance_mut,
+    rc::Rc,
+};
+
+use crate::{
+    constants::{MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN},
+    error::{Class, Error},
+    state,
+    types::{ErrhandlerFunction, Handle},
+};
+
+/// What objects an error handler is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Comm,
+    Win,
+    File,
+    Session,
+}
+
+/// An error handler of a program (`MPI_Errhandler`).
+#[derive(Debug)]
+pub(crate) struct Errhandler {
+    pub kind: Kind,
+    pub function: ErrhandlerFunction,
+}
+
+/// What an object does about errors.
+#[derive(Clone, Debug)]
+pub(crate) enum Handler {
+    Fatal,
+    Abort,
+    Return,
+    Program(Rc<Errhandler>),
+}
+
+impl Handler {
+    /// Returns the error handler of a handle, for an object of this kind.
+    ///
+    /// # Safety
+    /// The handle is one of an error handler that was not freed, or any number below 4096.
+    pub unsafe fn keep(handle: Handle, kind: Kind) -> Result<Self, Error> {
+        let wrong = |text: &str| Err(Error::new(Class::Errhandler, text));
+        match handle {
+            MPI_ERRORS_ARE_FATAL => Ok(Self::Fatal),
+            MPI_ERRORS_ABORT => Ok(Self::Abort),
+            MPI_ERRORS_RETURN => Ok(Self::Return),
+            _ if handle.addr() < 4096 => wrong("the handle is not one of an error handler"),
+            _ => {
+                let pointer = handle.cast_const().cast::<Errhandler>();
+                // SAFETY: the handle came from `into_handle`, and has a reference.
+                let handler = unsafe {
+                    Rc::increment_strong_count(pointer);
+                    Rc::from_raw(pointer)
+                };
+                if handler.kind != kind {
+                    return wrong("the error handler is for another kind of object");
+                }
+                Ok(Self::Program(handler))
+            }
+        }
+    }
+
+    /// Returns a handle, which has this reference until it is [released](release).
+    pub fn into_handle(self) -> Handle {
+        match self {
+            Self::Fatal => MPI_ERRORS_ARE_FATAL,
+            Self::Abort => MPI_ERRORS_ABORT,
+            Self::Return => MPI_ERRORS_RETURN,
+            Self::Program(handler) => Rc::into_raw(handler).cast_mut().cast(),
+        }
+    }
+}
+
+/// Takes back the reference that a handle has.
+///
+/// # Safety
+/// The handle is one of an error handler that was not freed, or any number below 4096. It is not used afterwards.
+pub(crate) unsafe fn release(handle: Handle) -> Result<(), Error> {
+    match handle {
+        // What `MPI_Comm_get_errhandler` has returned may be freed.
+        MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN => Ok(()),
+        _ if handle.addr() < 4096 => {
+            Err(Error::new(Class::Errhandler, "the handle is not one of an error handler"))
+        }
+        _ => {
+            // SAFETY: the handle came from `into_handle`.
+            drop(unsafe { Rc::from_raw(handle.cast_const().cast::<Errhandler>()) });
+            Ok(())
+        }
+    }
+}
+
+/// The error handler of an object.
+#[derive(Debug)]
+pub(crate) struct Slot(RefCell<Handler>);
+
+impl Slot {
+    pub fn new(handler: Handler) -> Self {
+        Self(RefCell::new(handler))
+    }
+
+    pub fn get(&self) -> Handler {
+        self.0.borrow().clone()
+    }
+
+    pub fn set(&self, handler: Handler) {
+        self.0.replace(handler);
+    }
+}
+
+/// An object that errors can be reported to.
+pub(crate) trait Object {
+    /// Returns the object's handle.
+    fn handle(&self) -> Handle;
+    /// Returns the object's error handler.
+    fn errhandler(&self) -> &Slot;
+}
+
+thread_local! {
+    /// What gets the errors of calls without an object: `MPI_COMM_SELF`, while MPI is initialized.
+    static DEFAULT: Cell<Option<&'static dyn Object>> = const { Cell::new(None) };
+}
+
+/// Sets what gets the errors of calls without an object.
+pub(crate) fn set_default(object: Option<&'static dyn Object>) {
+    DEFAULT.set(object);
+}
+
+impl Error {
+    /// Gives the error of a function to the error handler of an object, and returns what the function has to return.
+    #[cold]
+    pub(crate) fn raise(self, function: &str, on: Option<&dyn Object>) -> c_int {
+        let object = on.or_else(|| DEFAULT.get());
+        let handler = object.map_or(Handler::Fatal, |object| object.errhandler().get());
+        match handler {
+            Handler::Return => {}
+            Handler::Fatal | Handler::Abort => self.end(function),
+            Handler::Program(handler) => {
+                let mut handle = object.map_or(without_provenance_mut(0), Object::handle);
+                let mut code = self.code();
+                // SAFETY: the program has given this function as an error handler for objects of this kind. It gets
+                // the addresses of a handle and of a number.
+                unsafe { (handler.function)(&mut handle, &mut code) };
+            }
+        }
+        self.code()
+    }
+
+    fn end(self, function: &str) -> ! {
+        let class =
+            Class::find(self.code()).map_or("an error of the program", |class| class.describe().0);
+        let rank = state::rank().map_or(String::new(), |rank| format!("rank {}: ", rank.id()));
+        let report = format!("{rank}{function}: {} ({class})", self.text);
+        // Nobody could hear that nothing can be written.
+        let _ = writeln!(std::io::stderr(), "{report}");
+        state::abort(self.code(), &report)
+    }
+}

@@ -1,0 +1,44 @@
+//! MPI's functions for C programs, over communicators of Onchip.
+//!
+//! This crate has the functions themselves, with the types and values of the standard ABI of MPI 5.0. The library
+//! `libmpi_abi.so` (in `standard/`) exports them.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`types`], [`constants`], [`ints`] | C's types and the constants; arrays of two forms |
+//! | [`calls`] | the functions that C programs call, a file for each chapter of the standard |
+//! | [`error`], `errhandler` | the classes of errors; what becomes of an error of a call |
+//! | `info`, `program` | info objects; results and texts |
+//! | `state` | what there is once in a process |
+//! | `datatype`, `op` | datatypes, and operations of reductions |
+//! | `comm`, `group`, `cartesian`, `attributes` | communicators, groups, grids, values that programs keep with objects |
+//! | `request`, `message` | requests, and the statuses of what is done; messages that a probe has taken |
+//! | `blocks`, `reduce` | the buffers of collective operations; reductions |
+
+mod attributes;
+mod blocks;
+pub mod calls;
+mod cartesian;
+mod comm;
+pub mod constants;
+mod datatype;
+mod errhandler;
+pub mod error;
+mod group;
+mod info;
+pub mod ints;
+mod message;
+mod op;
+mod program;
+mod reduce;
+mod request;
+mod state;
+#[cfg(test)]
+mod tests;
+pub mod types;
+
+/// Prepares the process when the library is loaded: what the program prints is heard from all ranks, before and after
+/// they are ranks.
+pub fn at_load() {
+    mp_core::launch::unmute();
+}

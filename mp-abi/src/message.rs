@@ -1,0 +1,72 @@
+//! Messages that a matched probe has found. No other receive gets them.
+
+use std::{ffi::c_int, rc::Rc};
+
+use crate::{
+    comm::{Comm, wanted_tag},
+    constants::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL},
+    datatype::data::Data,
+    error::{Class, Error},
+    request::Completed,
+    types::Handle,
+};
+
+/// `MPI_Message`: a message that has been received, and is still to be given to the program.
+pub(crate) struct Message {
+    bytes: Vec<u8>,
+    status: mp_collectives::communicator::Status,
+    pub comm: Rc<Comm>,
+}
+
+/// What a matched probe finds: the message's handle, and its status.
+pub(crate) type Found = (Handle, Completed);
+
+/// Finds a message, and takes it. Waits until there is one, or returns `None` if there is none.
+pub(crate) fn probe(
+    comm: &Comm,
+    source: c_int,
+    tag: c_int,
+    waits: bool,
+) -> Result<Option<Found>, Error> {
+    let tag = wanted_tag(tag)?;
+    let Some(source) = comm.source(source)? else {
+        return Ok(Some((MPI_MESSAGE_NO_PROC, Completed::FROM_NOBODY)));
+    };
+    let communicator = &comm.communicator;
+    let status = match waits {
+        true => communicator.probe(source, tag)?,
+        false => match communicator.try_probe(source, tag)? {
+            Some(status) => status,
+            None => return Ok(None),
+        },
+    };
+    // The next receive of that source and tag gets the message, and this is the next one.
+    let (bytes, status) = communicator.receive_vec::<u8>(status.source, status.tag)?;
+    let message = Message { bytes, status, comm: comm.keep() };
+    let handle = Box::into_raw(Box::new(message)).cast();
+    Ok(Some((handle, Completed::of(status))))
+}
+
+/// Returns the message of a handle, or `None` for the one from `MPI_PROC_NULL`.
+///
+/// # Safety
+/// The handle is one of a message that nobody has received, or any number below 4096. It is not used afterwards.
+pub(crate) unsafe fn take(handle: Handle) -> Result<Option<Box<Message>>, Error> {
+    match handle {
+        MPI_MESSAGE_NO_PROC => Ok(None),
+        MPI_MESSAGE_NULL => Err(Error::new(Class::Request, "the message is null")),
+        _ if handle.addr() < 4096 => {
+            Err(Error::new(Class::Request, "the handle is not one of a message"))
+        }
+        // SAFETY: the handle came from `probe`, and owns the message.
+        _ => Ok(Some(unsafe { Box::from_raw(handle.cast::<Message>()) })),
+    }
+}
+
+impl Message {
+    /// Gives the message to the program. The data may be written to.
+    pub fn receive(&self, data: Data<'_>) -> Completed {
+        data.unpack(&self.bytes);
+        Completed::received(self.status, data.bytes())
+    }
+}

@@ -1,0 +1,295 @@
+//! Reductions, which combine elements in the order of ranks.
+//!
+//! | elements | by |
+//! |---|---|
+//! | common numbers, with sum, product, minimum or maximum | Onchip's own reductions |
+//! | a few of any other type of 1, 2, 4, 8 or 16 bytes without gaps | the same, with a call of the operation for each element |
+//! | all others | messages up a tree, with a call of the operation for each vector |
+
+use std::ffi::c_int;
+
+use mp_collectives::reduce::Operation;
+use mp_core::Plain;
+
+use crate::{
+    comm::Comm,
+    datatype::{Kind, data::Data, vector::Vector},
+    error::Error,
+    op::{self, Combine, Max, Min, Op, Product, Rule, Sum},
+    types::Handle,
+};
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// The tag of the messages of reductions, which are apart from those of the program.
+const TAG: u32 = 0x4d50;
+
+/// A reduction of vectors of one type.
+pub(crate) struct Reduction<'a> {
+    comm: &'a Comm,
+    op: Op,
+    combine: Combine,
+    kind: Kind,
+}
+
+/// The most elements for each of which the operation is called. A call takes about as long as combining a few elements
+/// in a loop, so that longer vectors gain more by a loop than they lose by the tree.
+const FEW: usize = 64;
+
+/// One of Onchip's own reductions.
+trait Typed {
+    fn run<T: Plain>(self, vector: &mut [T], operation: impl Operation<T>) -> mp_core::Result<()>;
+}
+
+struct AllReduce<'a>(&'a Comm);
+
+impl Typed for AllReduce<'_> {
+    fn run<T: Plain>(self, vector: &mut [T], operation: impl Operation<T>) -> mp_core::Result<()> {
+        self.0.communicator.all_reduce(vector, operation)
+    }
+}
+
+struct Reduce<'a>(&'a Comm, usize);
+
+impl Typed for Reduce<'_> {
+    fn run<T: Plain>(self, vector: &mut [T], operation: impl Operation<T>) -> mp_core::Result<()> {
+        self.0.communicator.reduce(vector, operation, self.1)
+    }
+}
+
+impl<'a> Reduction<'a> {
+    /// Names a reduction of `count` elements like those of `data`.
+    ///
+    /// # Safety
+    /// The handles are one of an operation, and the one of the type of `data`.
+    pub unsafe fn new(
+        comm: &'a Comm,
+        op: Handle,
+        data: Data<'_>,
+        count: usize,
+        datatype: Handle,
+    ) -> Result<Self> {
+        // SAFETY: the caller says so.
+        let op = unsafe { Op::keep(op)? };
+        let combine = op.on(data.datatype(), datatype)?;
+        combine.check(count)?;
+        Ok(Self { comm, op, combine, kind: data.datatype().kind })
+    }
+
+    /// Combines the vectors of all ranks, which get the result.
+    pub fn all_reduce(&self, vector: Data<'_>) -> Result<()> {
+        if self.comm.size == 1 || self.typed(vector, AllReduce(self.comm))? {
+            return Ok(());
+        }
+        self.to_first(vector)?;
+        self.broadcast(vector)
+    }
+
+    /// Combines the vectors of all ranks. The root gets the result, and the others' vectors may change.
+    pub fn reduce(&self, vector: Data<'_>, root: usize) -> Result<()> {
+        if self.comm.size == 1 || self.typed(vector, Reduce(self.comm, root))? {
+            return Ok(());
+        }
+        self.to_first(vector)?;
+        match self.comm.rank as usize {
+            _ if root == 0 => Ok(()),
+            0 => self.send(vector, root),
+            me if me == root => self.receive(vector, 0),
+            _ => Ok(()),
+        }
+    }
+
+    /// Combines each rank's vector with those of the ranks below it.
+    pub fn scan(&self, vector: Data<'_>) -> Result<()> {
+        let (me, size) = self.place();
+        if me > 0 {
+            let mut below = Vector::new(vector.count(), vector.datatype());
+            self.receive(below.data(), me - 1)?;
+            self.apply(below.data(), vector);
+        }
+        if me + 1 < size { self.send(vector, me + 1) } else { Ok(()) }
+    }
+
+    /// Combines the vectors of the ranks below each rank. That of rank 0 stays as it was.
+    pub fn exclusive_scan(&self, vector: Data<'_>) -> Result<()> {
+        let (me, size) = self.place();
+        if me == 0 {
+            return if size > 1 { self.send(vector, 1) } else { Ok(()) };
+        }
+        let mut mine = Vector::copy_of(vector);
+        self.receive(vector, me - 1)?;
+        if me + 1 < size {
+            self.apply(vector, mine.data());
+            self.send(mine.data(), me + 1)?;
+        }
+        Ok(())
+    }
+
+    /// Combines the vectors of all ranks, and returns the bytes of the result to rank 0.
+    pub fn bytes_at_first(&self, vector: Data<'_>) -> Result<Vec<u8>> {
+        self.to_first(vector)?;
+        Ok(match self.comm.rank {
+            0 => vector.packed().into_owned(),
+            _ => Vec::new(),
+        })
+    }
+
+    fn place(&self) -> (usize, usize) {
+        (self.comm.rank as usize, self.comm.size as usize)
+    }
+
+    /// Calls an own reduction of Onchip, if there is one for this operation and type. All ranks come to the same answer.
+    fn typed(&self, vector: Data<'_>, call: impl Typed) -> Result<bool> {
+        // SAFETY: the reduction writes to the vector, which nothing else uses during the call.
+        let Some(bytes) = (unsafe { vector.plain_mut() }) else { return Ok(false) };
+        if let Op::Predefined(number @ (op::SUM | op::PROD | op::MIN | op::MAX)) = self.op {
+            match self.kind {
+                Kind::I32 => return with_rule::<i32>(number, bytes, call),
+                Kind::I64 => return with_rule::<i64>(number, bytes, call),
+                Kind::F32 => return with_rule::<f32>(number, bytes, call),
+                Kind::F64 => return with_rule::<f64>(number, bytes, call),
+                _ => {}
+            }
+        }
+        if vector.count() > FEW || !vector.datatype().is_dense() {
+            return Ok(false);
+        }
+        match vector.datatype().size {
+            1 => self.one_by_one::<u8>(bytes, call),
+            2 => self.one_by_one::<u16>(bytes, call),
+            4 => self.one_by_one::<u32>(bytes, call),
+            8 => self.one_by_one::<u64>(bytes, call),
+            16 => self.one_by_one::<u128>(bytes, call),
+            _ => Ok(false),
+        }
+    }
+
+    /// Calls an own reduction of Onchip, and the operation for each element. An element is as long as a `T`, which is
+    /// aligned for all types of this length.
+    fn one_by_one<T: Plain>(&self, bytes: &mut [u8], call: impl Typed) -> Result<bool> {
+        with_elements::<T>(bytes, |vector| {
+            call.run(vector, |lower: T, upper: T| {
+                let (mut lower, mut upper) = (lower, upper);
+                let (first, second) = (&raw mut lower, &raw mut upper);
+                // SAFETY: both are an element of the type, in memory that nothing else uses.
+                unsafe { self.combine.apply(first.cast(), second.cast(), 1) };
+                upper
+            })
+        })
+    }
+
+    /// Combines the vectors of all ranks at rank 0, up a binomial tree. The others' vectors may change.
+    fn to_first(&self, vector: Data<'_>) -> Result<()> {
+        let (me, size) = self.place();
+        let mut spare = Vector::new(vector.count(), vector.datatype());
+        // What has been combined so far, and room for what comes from the ranks above.
+        let (mut lower, mut upper) = (vector, spare.data());
+        let mut distance = 1;
+        while distance < size {
+            if me & distance != 0 {
+                return self.send(lower, me - distance);
+            }
+            if me + distance < size {
+                self.receive(upper, me + distance)?;
+                self.apply(lower, upper);
+                std::mem::swap(&mut lower, &mut upper);
+            }
+            distance *= 2;
+        }
+        if lower.pointer() != vector.pointer() {
+            vector.copy_from(lower);
+        }
+        Ok(())
+    }
+
+    /// Combines elements: those of `upper` get the results.
+    fn apply(&self, lower: Data<'_>, upper: Data<'_>) {
+        // SAFETY: both have as many elements of this type, in memory that this rank uses alone.
+        unsafe { self.combine.apply(lower.pointer(), upper.pointer(), lower.count()) };
+    }
+
+    fn send(&self, vector: Data<'_>, to: usize) -> Result<()> {
+        Ok(self.comm.communicator.joint().send(&vector.packed()[..], to, TAG)?)
+    }
+
+    fn receive(&self, vector: Data<'_>, from: usize) -> Result<()> {
+        let joint = self.comm.communicator.joint();
+        // SAFETY: nothing else uses the vector during the call.
+        match unsafe { vector.plain_mut() } {
+            Some(plain) => {
+                joint.receive_into(plain, from, TAG)?;
+            }
+            None => {
+                let mut packed = vec![0u8; vector.bytes()];
+                joint.receive_into(&mut packed, from, TAG)?;
+                vector.unpack(&packed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives all ranks the vector of rank 0.
+    fn broadcast(&self, vector: Data<'_>) -> Result<()> {
+        broadcast(self.comm, vector, 0)
+    }
+}
+
+/// Gives all ranks the data of the root.
+pub(crate) fn broadcast(comm: &Comm, data: Data<'_>, root: usize) -> Result<()> {
+    // SAFETY: nothing else uses the data during the call.
+    if let Some(plain) = unsafe { data.plain_mut() } {
+        comm.communicator.broadcast(plain, root)?;
+        return Ok(());
+    }
+    let mut packed = Vec::new();
+    if comm.rank == root as c_int {
+        data.pack(&mut packed);
+    } else {
+        packed.resize(data.bytes(), 0);
+    }
+    comm.communicator.broadcast(&mut packed, root)?;
+    if comm.rank != root as c_int {
+        data.unpack(&packed);
+    }
+    Ok(())
+}
+
+/// Calls a reduction with one of the common operations on numbers.
+fn with_rule<T: Plain>(number: usize, bytes: &mut [u8], call: impl Typed) -> Result<bool>
+where
+    Sum: Rule<T>,
+    Product: Rule<T>,
+    Min: Rule<T>,
+    Max: Rule<T>,
+{
+    with_elements::<T>(bytes, |vector| match number {
+        op::SUM => call.run(vector, |lower, upper| <Sum as Rule<T>>::combine(lower, upper)),
+        op::PROD => call.run(vector, |lower, upper| <Product as Rule<T>>::combine(lower, upper)),
+        op::MIN => call.run(vector, |lower, upper| <Min as Rule<T>>::combine(lower, upper)),
+        _ => call.run(vector, |lower, upper| <Max as Rule<T>>::combine(lower, upper)),
+    })
+}
+
+/// Reduces the elements that the bytes are. Returns `true`.
+fn with_elements<T: Plain>(
+    bytes: &mut [u8],
+    reduce: impl FnOnce(&mut [T]) -> mp_core::Result<()>,
+) -> Result<bool> {
+    match bytemuck::try_cast_slice_mut::<u8, T>(bytes) {
+        Ok(vector) => reduce(vector)?,
+        Err(_) => {
+            // The program's buffer is not aligned.
+            let mut copy = pod::<T>(bytes);
+            reduce(&mut copy)?;
+            bytes.copy_from_slice(bytemuck::cast_slice(&copy));
+        }
+    }
+    Ok(true)
+}
+
+/// Returns the elements in bytes that are not aligned.
+fn pod<T: Plain>(bytes: &[u8]) -> Vec<T> {
+    let mut copy = vec![T::zeroed(); bytes.len() / size_of::<T>()];
+    bytemuck::cast_slice_mut(&mut copy).copy_from_slice(bytes);
+    copy
+}

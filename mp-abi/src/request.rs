@@ -1,0 +1,598 @@
+//! Requests: operations that a program waits for later, and the statuses of what is done.
+
+use std::{cell::RefCell, ffi::c_int, mem, rc::Rc};
+
+use mp_collectives::communicator::{
+    Pending, ReceiveRequest, SendRequest, Source, Tag, test_some, wait_all,
+};
+use mp_core::requests::{CutBuffer, RawBuffer};
+
+use crate::{
+    comm::{Comm, sent_tag, wanted_tag},
+    constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL, MPI_REQUEST_NULL},
+    datatype::data::{Data, Kept},
+    error::{Class, Error},
+    types::{Handle, Status},
+};
+
+/// A completed send has this address as its request: all of them are one.
+static SENT: u8 = 0;
+
+/// Returns the request of all completed sends.
+pub(crate) fn sent() -> Handle {
+    (&raw const SENT).cast_mut().cast()
+}
+
+/// What a completed operation has to say.
+#[derive(Debug)]
+pub(crate) struct Completed {
+    pub source: c_int,
+    pub tag: c_int,
+    pub bytes: usize,
+    pub cancelled: bool,
+    pub error: Option<Error>,
+}
+
+impl Completed {
+    /// The status of requests that are null or not started, and of sends.
+    pub const EMPTY: Self =
+        Self { source: MPI_ANY_SOURCE, tag: MPI_ANY_TAG, bytes: 0, cancelled: false, error: None };
+
+    /// The status of a receive from `MPI_PROC_NULL`.
+    pub const FROM_NOBODY: Self = Self { source: MPI_PROC_NULL, ..Self::EMPTY };
+
+    pub fn failed(error: Error) -> Self {
+        Self { error: Some(error), ..Self::EMPTY }
+    }
+
+    pub fn of(status: mp_collectives::communicator::Status) -> Self {
+        Self {
+            source: status.source as c_int,
+            tag: status.tag as c_int,
+            bytes: status.bytes,
+            ..Self::EMPTY
+        }
+    }
+
+    /// The status of a message that came for this many bytes.
+    pub fn received(status: mp_collectives::communicator::Status, room: usize) -> Self {
+        let mut completed = Self::of(status);
+        if status.bytes > room {
+            let text = format!("a message of {} bytes came for a buffer of {room}", status.bytes);
+            completed.error = Some(Error::new(Class::Truncate, text));
+            completed.bytes = room;
+        }
+        completed
+    }
+
+    /// Writes all but the error to a status of the program.
+    ///
+    /// # Safety
+    /// The address is null, which is `MPI_STATUS_IGNORE`, or can be written to.
+    #[inline]
+    pub unsafe fn write(&self, to: *mut Status) {
+        if to.is_null() {
+            return;
+        }
+        // SAFETY: the caller says so.
+        unsafe {
+            (*to).source = self.source;
+            (*to).tag = self.tag;
+        }
+        // SAFETY: as above.
+        unsafe { set_bytes(to, self.bytes as u64) };
+        // SAFETY: as above.
+        unsafe { (*to).internal[2] = self.cancelled.into() };
+    }
+}
+
+/// Sets the length of the message in a status.
+///
+/// # Safety
+/// The address can be written to.
+pub(crate) unsafe fn set_bytes(to: *mut Status, bytes: u64) {
+    // SAFETY: the caller says so.
+    unsafe {
+        (*to).internal[0] = bytes as u32 as c_int;
+        (*to).internal[1] = (bytes >> 32) as c_int;
+    }
+}
+
+impl Status {
+    /// Returns the length of the message.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.internal[0] as u32) | u64::from(self.internal[1] as u32) << 32
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.internal[2] != 0
+    }
+}
+
+/// An operation that is under way.
+enum Active {
+    Send(SendRequest<RawBuffer<u8>>),
+    SendPacked(SendRequest<Vec<u8>>),
+    Receive {
+        request: ReceiveRequest<CutBuffer<u8>>,
+        room: usize,
+    },
+    /// A receive whose data is unpacked when it has come. The request writes to `packed`.
+    ReceivePacked {
+        request: ReceiveRequest<CutBuffer<u8>>,
+        packed: Vec<u8>,
+        kept: Kept,
+    },
+    Done(Completed),
+    Nothing,
+}
+
+/// How a send is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Standard,
+    Synchronous,
+    Buffered,
+}
+
+/// What a persistent request does each time.
+struct Persistent {
+    what: Option<Mode>,
+    data: Kept,
+    rank: c_int,
+    tag: c_int,
+    comm: Rc<Comm>,
+}
+
+/// `MPI_Request`.
+pub(crate) struct Request {
+    active: Active,
+    persistent: Option<Persistent>,
+    /// Whose error handler gets its errors.
+    pub comm: Option<Rc<Comm>>,
+}
+
+/// Sends, and returns when the buffer may be used again.
+pub(crate) fn send(
+    comm: &Comm,
+    data: Data<'_>,
+    to: c_int,
+    tag: c_int,
+    mode: Mode,
+) -> Result<(), Error> {
+    let tag = sent_tag(tag)?;
+    let Some(to) = comm.destination(to)? else { return Ok(()) };
+    let bytes = data.packed();
+    let communicator = &comm.communicator;
+    match mode {
+        Mode::Standard => communicator.send(&bytes[..], to, tag)?,
+        Mode::Synchronous => communicator.synchronous_send(&bytes[..], to, tag)?,
+        Mode::Buffered => communicator.buffered_send(&bytes[..], to, tag)?,
+    }
+    Ok(())
+}
+
+/// Receives. The data may be written to.
+pub(crate) fn receive(
+    comm: &Comm,
+    data: Data<'_>,
+    source: c_int,
+    tag: c_int,
+) -> Result<Completed, Error> {
+    let tag = wanted_tag(tag)?;
+    let Some(source) = comm.source(source)? else { return Ok(Completed::FROM_NOBODY) };
+    receive_from(comm, data, source, tag)
+}
+
+pub(crate) fn receive_from(
+    comm: &Comm,
+    data: Data<'_>,
+    source: Source,
+    tag: Tag,
+) -> Result<Completed, Error> {
+    // SAFETY: nothing else uses this memory during the call: MPI demands it of the program.
+    if let Some(plain) = unsafe { data.plain_mut() } {
+        let status = comm.communicator.receive_prefix(plain, source, tag)?;
+        return Ok(Completed::received(status, plain.len()));
+    }
+    let mut packed = vec![0u8; data.bytes()];
+    let status = comm.communicator.receive_prefix(&mut packed, source, tag)?;
+    data.unpack(&packed[..packed.len().min(status.bytes)]);
+    Ok(Completed::received(status, packed.len()))
+}
+
+/// Sends one message and receives another, in whichever order is possible. The data may be written to.
+pub(crate) fn exchange(
+    comm: &Comm,
+    bytes: &[u8],
+    (to, send_tag): (c_int, c_int),
+    data: Data<'_>,
+    (source, receive_tag): (c_int, c_int),
+) -> Result<Completed, Error> {
+    let (tag, wanted) = (sent_tag(send_tag)?, wanted_tag(receive_tag)?);
+    let from = comm.source(source)?;
+    let Some(to) = comm.destination(to)? else {
+        return receive(comm, data, source, receive_tag);
+    };
+    let communicator = &comm.communicator;
+    let Some(from) = from else {
+        communicator.send(bytes, to, tag)?;
+        return Ok(Completed::FROM_NOBODY);
+    };
+    // SAFETY: the bytes stay where they are until the request is waited for, below, and nobody writes to them.
+    let buffer = unsafe { RawBuffer::new(bytes.as_ptr().cast_mut(), bytes.len()) };
+    let mut send = communicator.nonblocking_send(buffer, to, tag);
+    if send.under_way().is_none() {
+        send.wait().map_err(|failed| failed.error)?;
+        return receive_from(comm, data, from, wanted);
+    }
+    let mut packed = Vec::new();
+    // SAFETY: nothing else uses this memory during the call: MPI demands it of the program.
+    let place = match unsafe { data.plain_mut() } {
+        Some(plain) => plain,
+        None => {
+            packed.resize(data.bytes(), 0);
+            &mut packed[..]
+        }
+    };
+    let room = place.len();
+    // SAFETY: nothing else uses the place until the request is waited for.
+    let buffer = CutBuffer::new(unsafe { RawBuffer::new(place.as_mut_ptr(), room) });
+    let mut received = communicator.nonblocking_receive(buffer, from, wanted);
+    let waited = wait_all(&mut [&mut send as &mut dyn Pending, &mut received]);
+    let (sent, received) = (send.wait(), received.wait());
+    waited?;
+    let (mut buffer, status) = received.map_err(|failed| failed.error)?;
+    buffer.cut();
+    drop(buffer);
+    sent.map_err(|failed| failed.error)?;
+    data.unpack(&packed[..packed.len().min(status.bytes)]);
+    Ok(Completed::received(status, room))
+}
+
+impl Request {
+    fn new(active: Active, comm: &Comm) -> Self {
+        Self { active, persistent: None, comm: Some(comm.keep()) }
+    }
+
+    /// Returns a handle, which owns the request.
+    fn into_handle(self) -> Handle {
+        Box::into_raw(Box::new(self)).cast()
+    }
+
+    /// Begins a send.
+    ///
+    /// # Safety
+    /// The data can be read, and nobody writes to it, until the request is complete.
+    pub unsafe fn send(
+        comm: &Comm,
+        data: Data<'_>,
+        to: c_int,
+        tag: c_int,
+        mode: Mode,
+    ) -> Result<Handle, Error> {
+        // SAFETY: the caller says so.
+        let active = unsafe { begin_send(comm, data, to, tag, mode)? };
+        Ok(match active {
+            None => sent(),
+            Some(active) => Self::new(active, comm).into_handle(),
+        })
+    }
+
+    /// Makes a request that is done.
+    pub fn done(completed: Completed, comm: Option<&Comm>) -> Handle {
+        let comm = comm.map(Comm::keep);
+        Self { active: Active::Done(completed), persistent: None, comm }.into_handle()
+    }
+
+    /// Begins a receive.
+    ///
+    /// # Safety
+    /// The data can be written to, and nobody else uses it, until the request is complete.
+    pub unsafe fn receive(
+        comm: &Comm,
+        data: Kept,
+        source: c_int,
+        tag: c_int,
+    ) -> Result<Handle, Error> {
+        // SAFETY: the caller says so.
+        let active = unsafe { begin_receive(comm, &data, source, tag)? };
+        Ok(Self::new(active, comm).into_handle())
+    }
+
+    /// Makes a request that is started later: a send in this mode, or a receive.
+    pub fn persistent(
+        comm: &Comm,
+        data: Kept,
+        rank: c_int,
+        tag: c_int,
+        what: Option<Mode>,
+    ) -> Result<Handle, Error> {
+        match what {
+            Some(_) => {
+                sent_tag(tag)?;
+                comm.destination(rank)?;
+            }
+            None => {
+                wanted_tag(tag)?;
+                comm.source(rank)?;
+            }
+        }
+        let persistent = Some(Persistent { what, data, rank, tag, comm: comm.keep() });
+        Ok(Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle())
+    }
+
+    /// Returns the request of a handle, or `None` if there is nothing to wait for.
+    ///
+    /// # Safety
+    /// The handle is one of a request that is not freed during `'a`, or any number below 4096. There is no other
+    /// reference to the request.
+    pub unsafe fn look<'a>(handle: Handle) -> Result<Option<&'a mut Self>, Error> {
+        match handle.addr() {
+            ..4096 if handle == MPI_REQUEST_NULL => Ok(None),
+            ..4096 => Err(Error::new(Class::Request, "the handle is not one of a request")),
+            _ if handle == sent() => Ok(None),
+            // SAFETY: the handle came from `into_handle`, and owns the request.
+            _ => Ok(Some(unsafe { &mut *handle.cast::<Self>() })),
+        }
+    }
+
+    pub fn is_persistent(&self) -> bool {
+        self.persistent.is_some()
+    }
+
+    /// Returns whether the request has begun something that no call has completed.
+    pub fn is_active(&self) -> bool {
+        !matches!(self.active, Active::Nothing)
+    }
+
+    /// Begins what a persistent request does.
+    ///
+    /// # Safety
+    /// As for [`send`](Self::send) or [`receive`](Self::receive).
+    pub unsafe fn start(&mut self) -> Result<(), Error> {
+        let Some(Persistent { what, data, rank, tag, comm }) = &self.persistent else {
+            return Err(Error::new(Class::Request, "the request is not persistent"));
+        };
+        if self.is_active() {
+            return Err(Error::new(Class::Request, "the request was started and is not complete"));
+        }
+        // SAFETY: the caller says so.
+        self.active = unsafe {
+            match what {
+                Some(mode) => begin_send(comm, data.data(), *rank, *tag, *mode)?
+                    .unwrap_or(Active::Done(Completed::EMPTY)),
+                None => begin_receive(comm, data, *rank, *tag)?,
+            }
+        };
+        Ok(())
+    }
+
+    /// Returns what is under way, unless it is done.
+    pub fn pending(&mut self) -> Option<&mut dyn Pending> {
+        match &mut self.active {
+            Active::Send(request) => Some(request),
+            Active::SendPacked(request) => Some(request),
+            Active::Receive { request, .. } => Some(request),
+            Active::ReceivePacked { request, .. } => Some(request),
+            Active::Done(_) | Active::Nothing => None,
+        }
+    }
+
+    /// Waits until the operation is done, and returns what it has to say. Without one, the status is empty.
+    pub fn finish(&mut self) -> Completed {
+        match mem::replace(&mut self.active, Active::Nothing) {
+            Active::Nothing => Completed::EMPTY,
+            Active::Done(completed) => completed,
+            Active::Send(request) => sent_or(request.wait().map_err(|failed| failed.error)),
+            Active::SendPacked(request) => sent_or(request.wait().map_err(|failed| failed.error)),
+            Active::Receive { request, room } => match request.wait() {
+                Ok((mut buffer, status)) => {
+                    buffer.cut();
+                    Completed::received(status, room)
+                }
+                Err(failed) => Completed::failed(failed.error.into()),
+            },
+            Active::ReceivePacked { request, packed, kept } => match request.wait() {
+                Ok((mut buffer, status)) => {
+                    buffer.cut();
+                    drop(buffer);
+                    kept.data().unpack(&packed[..packed.len().min(status.bytes)]);
+                    Completed::received(status, packed.len())
+                }
+                Err(failed) => Completed::failed(failed.error.into()),
+            },
+        }
+    }
+
+    /// Returns what the operation has to say, if it is done, and keeps that for a later call.
+    pub fn keep_done(&mut self) -> &Completed {
+        const EMPTY: &Completed = &Completed::EMPTY;
+        if !self.is_active() {
+            return EMPTY;
+        }
+        self.active = Active::Done(self.finish());
+        match &self.active {
+            Active::Done(completed) => completed,
+            _ => EMPTY,
+        }
+    }
+
+    /// Gives up the operation, if that is still possible.
+    pub fn cancel(&mut self) {
+        let cancelled = || Active::Done(Completed { cancelled: true, ..Completed::EMPTY });
+        self.active = match mem::replace(&mut self.active, Active::Nothing) {
+            Active::Receive { request, room } => match request.cancel() {
+                Ok(_) => cancelled(),
+                Err(request) => Active::Receive { request, room },
+            },
+            Active::ReceivePacked { request, packed, kept } => match request.cancel() {
+                Ok(_) => cancelled(),
+                Err(request) => Active::ReceivePacked { request, packed, kept },
+            },
+            Active::Send(request) => request.cancel().map_or_else(Active::Send, |_| cancelled()),
+            Active::SendPacked(request) => {
+                request.cancel().map_or_else(Active::SendPacked, |_| cancelled())
+            }
+            other => other,
+        };
+    }
+}
+
+fn sent_or<T>(sent: mp_core::Result<T>) -> Completed {
+    match sent {
+        Ok(_) => Completed::EMPTY,
+        Err(error) => Completed::failed(error.into()),
+    }
+}
+
+/// Begins a send. Returns `None` if it is complete.
+///
+/// # Safety
+/// As for [`Request::send`].
+unsafe fn begin_send(
+    comm: &Comm,
+    data: Data<'_>,
+    to: c_int,
+    tag: c_int,
+    mode: Mode,
+) -> Result<Option<Active>, Error> {
+    let tag = sent_tag(tag)?;
+    let Some(to) = comm.destination(to)? else { return Ok(None) };
+    let communicator = &comm.communicator;
+    let active = match (mode, data.plain()) {
+        (Mode::Buffered, _) => {
+            communicator.buffered_send(&data.packed()[..], to, tag)?;
+            return Ok(None);
+        }
+        (mode, Some(plain)) => {
+            // SAFETY: the caller says that nobody writes to the data until the request is complete.
+            let plain = unsafe { RawBuffer::new(plain.as_ptr().cast_mut(), plain.len()) };
+            let mut request = match mode {
+                Mode::Synchronous => communicator.nonblocking_synchronous_send(plain, to, tag),
+                _ => communicator.nonblocking_send(plain, to, tag),
+            };
+            if request.under_way().is_none() {
+                request.wait().map_err(|failed| failed.error)?;
+                return Ok(None);
+            }
+            Active::Send(request)
+        }
+        (mode, None) => {
+            let mut packed = Vec::new();
+            data.pack(&mut packed);
+            let mut request = match mode {
+                Mode::Synchronous => communicator.nonblocking_synchronous_send(packed, to, tag),
+                _ => communicator.nonblocking_send(packed, to, tag),
+            };
+            if request.under_way().is_none() {
+                request.wait().map_err(|failed| failed.error)?;
+                return Ok(None);
+            }
+            Active::SendPacked(request)
+        }
+    };
+    Ok(Some(active))
+}
+
+/// Begins a receive.
+///
+/// # Safety
+/// As for [`Request::receive`].
+unsafe fn begin_receive(
+    comm: &Comm,
+    kept: &Kept,
+    source: c_int,
+    tag: c_int,
+) -> Result<Active, Error> {
+    let tag = wanted_tag(tag)?;
+    let Some(source) = comm.source(source)? else {
+        return Ok(Active::Done(Completed::FROM_NOBODY));
+    };
+    let data = kept.data();
+    let mut packed = Vec::new();
+    // SAFETY: the caller says that nobody else uses the data until the request is complete.
+    let plain = unsafe { data.plain_mut() };
+    let is_plain = plain.is_some();
+    let place = match plain {
+        Some(plain) => plain,
+        None => {
+            packed.resize(data.bytes(), 0);
+            &mut packed[..]
+        }
+    };
+    let room = place.len();
+    // SAFETY: as above; the copy stays where it is as long as the request.
+    let buffer = CutBuffer::new(unsafe { RawBuffer::new(place.as_mut_ptr(), room) });
+    let request = comm.communicator.nonblocking_receive(buffer, source, tag);
+    Ok(match is_plain {
+        true => Active::Receive { request, room },
+        false => Active::ReceivePacked { request, packed, kept: kept.clone() },
+    })
+}
+
+thread_local! {
+    /// Receives whose requests the program has freed, and which are still to be done.
+    static FREED: RefCell<Vec<Request>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lets go of a request. What it has begun goes on.
+///
+/// # Safety
+/// The handle is one of a request that was not freed, or any number below 4096. It is not used afterwards.
+pub(crate) unsafe fn free(handle: Handle) -> Result<(), Error> {
+    // SAFETY: the caller says so.
+    if unsafe { Request::look(handle)? }.is_none() {
+        return match handle {
+            MPI_REQUEST_NULL => Err(Error::new(Class::Request, "the request is null")),
+            _ => Ok(()),
+        };
+    }
+    // SAFETY: the handle came from `Request::into_handle`, and owns the request.
+    let request = unsafe { Box::from_raw(handle.cast::<Request>()) };
+    if matches!(request.active, Active::Receive { .. } | Active::ReceivePacked { .. }) {
+        let _ = FREED.try_with(|freed| freed.borrow_mut().push(*request));
+    }
+    Ok(())
+}
+
+/// Drops the request of a handle, which is complete, or keeps it if it is persistent.
+///
+/// # Safety
+/// As for [`free`]; `at` can be written to.
+pub(crate) unsafe fn complete(at: *mut Handle) {
+    // SAFETY: the caller says so.
+    unsafe {
+        match Request::look(*at) {
+            Ok(Some(request)) if request.is_persistent() => {}
+            Ok(Some(_)) => {
+                drop(Box::from_raw((*at).cast::<Request>()));
+                *at = MPI_REQUEST_NULL;
+            }
+            _ => *at = MPI_REQUEST_NULL,
+        }
+    }
+}
+
+/// Completes receives whose requests were freed, as far as their messages have come.
+pub(crate) fn advance_freed() {
+    // Programs may call this when the thread's variables are gone: then there are no such receives.
+    let _ = FREED.try_with(|freed| {
+        let freed = &mut *freed.borrow_mut();
+        if freed.is_empty() {
+            return;
+        }
+        let mut pending: Vec<_> = freed.iter_mut().filter_map(Request::pending).collect();
+        let Ok(done) = test_some(&mut pending) else { return };
+        drop(pending);
+        for place in done.into_iter().rev() {
+            freed.swap_remove(place).finish();
+        }
+    });
+}
+
+/// Gives up receives whose requests were freed.
+pub(crate) fn drop_freed() {
+    advance_freed();
+    let _ = FREED.try_with(RefCell::take);
+}

@@ -1,0 +1,228 @@
+use std::ptr::null;
+
+use super::*;
+use crate::{
+    calls::{collectives::*, datatypes::*, operations::*},
+    constants::{MPI_BXOR, MPI_ERR_OP, MPI_MAX, MPI_MAXLOC, MPI_MINLOC, MPI_SUM},
+};
+
+const SIZES: std::ops::RangeInclusive<usize> = 1..=5;
+
+#[test]
+fn sums_of_all_kinds() {
+    for size in SIZES {
+        for length in [1usize, 3, 5_000] {
+            on_ranks(size, |comm, me, size| {
+                sums::<i32>(comm, (me, size), INT, length, |number| number as i32);
+                sums::<f64>(comm, (me, size), DOUBLE, length, |number| number as f64);
+                // Not one of those that Onchip reduces by itself.
+                sums::<u16>(comm, (me, size), 0x249, length, |number| number as u16);
+            });
+        }
+    }
+}
+
+fn sums<T: Copy + Default + PartialEq + std::fmt::Debug>(
+    comm: Handle,
+    (me, size): (usize, usize),
+    datatype: usize,
+    length: usize,
+    from: impl Fn(usize) -> T,
+) {
+    let (datatype, count) = (predefined(datatype), length as i64);
+    let number = |rank: usize, place: usize| rank + 1 + place % 7;
+    let of = |ranks: usize| -> Vec<T> {
+        let sum = |place| from((0..ranks).map(|rank| number(rank, place)).sum());
+        (0..length).map(sum).collect()
+    };
+    let (all, up_to_me, below) = (of(size), of(me + 1), of(me));
+    let mut mine: Vec<T> = (0..length).map(|place| from(number(me, place))).collect();
+    let mut result = vec![T::default(); length];
+    ok!(allreduce(address(&mut mine), address(&mut result), count, datatype, MPI_SUM, comm));
+    assert_eq!(result, all);
+    result.clone_from(&mine);
+    ok!(allreduce(in_place(), address(&mut result), count, datatype, MPI_SUM, comm));
+    assert_eq!(result, all);
+    for root in 0..size {
+        let mut result = if me == root { mine.clone() } else { vec![] };
+        let (from, to) = match me == root {
+            true => (in_place(), address(&mut result)),
+            false => (address(&mut mine), null_mut()),
+        };
+        ok!(reduce(from, to, count, datatype, MPI_SUM, root as c_int, comm));
+        assert!(me != root || result == all);
+    }
+    ok!(scan(address(&mut mine), address(&mut result), count, datatype, MPI_SUM, comm));
+    assert_eq!(result, up_to_me);
+    result.fill(T::default());
+    ok!(exscan(address(&mut mine), address(&mut result), count, datatype, MPI_SUM, comm));
+    assert_eq!(result, below);
+    result.clone_from(&mine);
+    ok!(exscan(in_place(), address(&mut result), count, datatype, MPI_SUM, comm));
+    assert_eq!(result, if me == 0 { mine.clone() } else { below });
+
+    // Blocks of different lengths, and equal ones.
+    let counts: Vec<c_int> = (0..size)
+        .map(|rank| ((rank + 1) * length / size - rank * length / size) as c_int)
+        .collect();
+    let start: usize = counts[..me].iter().map(|&count| count as usize).sum();
+    let own = counts[me] as usize;
+    let mut block = vec![T::default(); own];
+    let lengths = counts.as_ptr().into();
+    ok!(reduce_scatter(address(&mut mine), address(&mut block), lengths, datatype, MPI_SUM, comm));
+    assert_eq!(block, all[start..start + own]);
+    result.clone_from(&mine);
+    ok!(reduce_scatter(in_place(), address(&mut result), lengths, datatype, MPI_SUM, comm));
+    assert_eq!(result[..own], all[start..start + own]);
+    let each = length / size;
+    let mut block = vec![T::default(); each];
+    ok!(reduce_scatter_block(
+        address(&mut mine),
+        address(&mut block),
+        each as i64,
+        datatype,
+        MPI_SUM,
+        comm,
+    ));
+    assert_eq!(block, all[me * each..(me + 1) * each]);
+}
+
+#[test]
+fn places_of_the_least_and_greatest() {
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct DoubleInt(f64, i32);
+    for size in SIZES {
+        on_ranks(size, |comm, me, size| {
+            let pair = predefined(0x229);
+            let mut mine =
+                [DoubleInt((me as f64 - 1.0).abs(), me as i32), DoubleInt(4.0, me as i32)];
+            let mut result = [DoubleInt(0.0, 0); 2];
+            ok!(allreduce(address(&mut mine), address(&mut result), 2, pair, MPI_MINLOC, comm));
+            let least = if size == 1 { DoubleInt(1.0, 0) } else { DoubleInt(0.0, 1) };
+            assert_eq!(result, [least, DoubleInt(4.0, 0)]);
+            ok!(allreduce(address(&mut mine), address(&mut result), 1, pair, MPI_MAXLOC, comm));
+            let greatest = if size <= 3 { 0 } else { size as i32 - 1 };
+            assert_eq!(result[0].1, greatest);
+        });
+    }
+}
+
+/// Multiplies matrices of two rows and columns, which does not commute.
+unsafe extern "C" fn multiply(
+    lower: *mut c_void,
+    upper: *mut c_void,
+    count: *mut c_int,
+    _: *mut Handle,
+) {
+    let (lower, upper) = (lower.cast::<[i32; 4]>(), upper.cast::<[i32; 4]>());
+    // SAFETY: the test reduces vectors of such matrices.
+    for place in 0..unsafe { *count } as usize {
+        // SAFETY: as above.
+        unsafe {
+            let (a, b) = (*lower.add(place), *upper.add(place));
+            *upper.add(place) = product(a, b);
+        }
+    }
+}
+
+fn product([a, b, c, d]: [i32; 4], [e, f, g, h]: [i32; 4]) -> [i32; 4] {
+    let sum = |w: i32, x: i32, y: i32, z: i32| w.wrapping_mul(x).wrapping_add(y.wrapping_mul(z));
+    [sum(a, e, b, g), sum(a, f, b, h), sum(c, e, d, g), sum(c, f, d, h)]
+}
+
+#[test]
+fn functions_of_programs_combine_in_the_order_of_ranks() {
+    for size in SIZES {
+        on_ranks(size, |comm, me, size| {
+            let (mut matrix, mut op) = (null_mut(), null_mut());
+            ok!(type_contiguous(4, predefined(INT), &mut matrix));
+            ok!(type_commit(&mut matrix));
+            ok!(op_create(Some(multiply), 0, &mut op));
+            let of = |rank: usize, place: usize| [1, rank as i32 + 2, place as i32 + 1, 3];
+            let fold = |ranks: std::ops::Range<usize>, place| {
+                ranks.map(|rank| of(rank, place)).reduce(product).unwrap()
+            };
+            let mut mine = [of(me, 0), of(me, 1)];
+            let mut result = [[0; 4]; 2];
+            ok!(allreduce(address(&mut mine), address(&mut result), 2, matrix, op, comm));
+            assert_eq!(result, [fold(0..size, 0), fold(0..size, 1)]);
+            for root in 0..size as c_int {
+                let mut result = [[0; 4]; 2];
+                ok!(reduce(address(&mut mine), address(&mut result), 2, matrix, op, root, comm));
+                if me as c_int == root {
+                    assert_eq!(result, [fold(0..size, 0), fold(0..size, 1)]);
+                }
+            }
+            ok!(scan(address(&mut mine), address(&mut result), 2, matrix, op, comm));
+            assert_eq!(result, [fold(0..me + 1, 0), fold(0..me + 1, 1)]);
+            ok!(exscan(address(&mut mine), address(&mut result), 2, matrix, op, comm));
+            if me > 0 {
+                assert_eq!(result, [fold(0..me, 0), fold(0..me, 1)]);
+            }
+            let mut all: Vec<_> = (0..size).map(|place| of(me, place)).collect();
+            let mut block = [[0; 4]];
+            ok!(reduce_scatter_block(address(&mut all), address(&mut block), 1, matrix, op, comm));
+            assert_eq!(block, [fold(0..size, me)]);
+            let mut commutes = 1;
+            ok!(op_commutative(op, &mut commutes));
+            assert_eq!(commutes, 0);
+            ok!(op_free(&mut op));
+            ok!(type_free(&mut matrix));
+        });
+    }
+}
+
+#[test]
+fn elements_with_gaps_and_a_lower_bound() {
+    /// Adds the first and the last `int` of elements of four.
+    unsafe extern "C" fn add(
+        lower: *mut c_void,
+        upper: *mut c_void,
+        count: *mut c_int,
+        _: *mut Handle,
+    ) {
+        // SAFETY: the elements have numbers 4 bytes and 12 bytes after their address, and are 20 bytes long.
+        unsafe {
+            for place in 0..*count as usize {
+                for number in [1, 3] {
+                    let at = place * 5 + number;
+                    *upper.cast::<i32>().add(at) += *lower.cast::<i32>().add(at);
+                }
+            }
+        }
+    }
+    on_ranks(3, |comm, me, _| {
+        let (mut indexed, mut datatype, mut op) = (null_mut(), null_mut(), null_mut());
+        let places = [1, 3];
+        ok!(type_create_indexed_block(2, 1, places.as_ptr().into(), predefined(INT), &mut indexed));
+        ok!(type_create_resized(indexed, 4, 20, &mut datatype));
+        ok!(type_commit(&mut datatype));
+        ok!(op_create(Some(add), 1, &mut op));
+        let mut mine: Vec<i32> = (0..10).map(|place| place + 100 * me as i32).collect();
+        let mut result = vec![-1; 10];
+        ok!(allreduce(address(&mut mine), address(&mut result), 2, datatype, op, comm));
+        let sum = |place: i32| 3 * place + 300;
+        assert_eq!(result, [-1, sum(1), -1, sum(3), -1, -1, sum(6), -1, sum(8), -1]);
+        ok!(op_free(&mut op));
+        ok!(type_free(&mut datatype));
+        ok!(type_free(&mut indexed));
+    });
+}
+
+#[test]
+fn local_reductions_and_refused_ones() {
+    on_ranks(2, |comm, _, _| {
+        let (mut lower, mut upper) = ([1, 8], [5, 2]);
+        ok!(reduce_local(address(&mut lower), address(&mut upper), 2, predefined(INT), MPI_MAX));
+        assert_eq!(upper, [5, 8]);
+        let (mut mine, mut result) = ([0.5], [0.0]);
+        // SAFETY: both have one element.
+        unsafe {
+            let [from, to] = [&mut mine, &mut result].map(|one| address(one));
+            assert_eq!(allreduce(from, to, 1, predefined(DOUBLE), MPI_BXOR, comm), MPI_ERR_OP);
+            assert_ne!(allreduce(from, from, 1, predefined(DOUBLE), MPI_SUM, comm), 0);
+        }
+        ok!(allreduce(null(), null_mut(), 0, predefined(INT), MPI_SUM, comm));
+    });
+}

@@ -1,0 +1,74 @@
+//! Programs in C that use no other rank.
+
+use std::process::Command;
+
+use crate::{compile, has_compiler, installed, run};
+
+#[test]
+fn a_program_begins_and_ends_alone_and_with_others() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile("mpicc", "alone.c", include_str!("alone.c"));
+    assert_eq!(run(&mut Command::new(&program)), "good\n");
+    let both = run(Command::new(installed().join("bin/mpiexec")).args(["-n", "2"]).arg(program));
+    assert_eq!(both, "good\ngood\n");
+}
+
+#[test]
+fn ranks_have_grids_and_attributes() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile("mpicc", "grid.c", include_str!("grid.c"));
+    let all = run(Command::new(installed().join("bin/mpiexec")).args(["-n", "6"]).arg(program));
+    assert_eq!(all, "good\n".repeat(6));
+}
+
+#[test]
+fn an_abort_ends_with_the_code_and_keeps_what_was_printed() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile("mpicc", "abort.c", include_str!("abort.c"));
+    for (code, status) in [("3", 3), ("259", 3), ("256", 1), ("0", 1)] {
+        let output = Command::new(&program).arg(code).output().unwrap();
+        assert_eq!(output.status.code(), Some(status));
+        assert_eq!(output.stdout, b"before");
+    }
+}
+
+#[test]
+fn what_is_not_there_yet_says_so_once_and_fails() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile(
+        "mpicc",
+        "missing.c",
+        "#include <mpi.h>\nint main(void) {\nint n;\nreturn MPI_T_cvar_get_num(&n) == MPI_T_ERR_NOT_SUPPORTED\n\
+         && MPI_T_cvar_get_num(&n) == MPI_T_ERR_NOT_SUPPORTED ? 0 : 1;\n}\n",
+    );
+    let output = Command::new(&program).output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(output.stderr, b"Onchip does not have MPI_T_cvar_get_num yet\n");
+}
+
+#[test]
+fn errors_without_a_handler_end_the_program() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile(
+        "mpicc",
+        "fatal.c",
+        "#include <mpi.h>\nint main(void) {\nMPI_Info_delete(MPI_INFO_NULL, \"key\");\nreturn 0;\n}\n",
+    );
+    let output = Command::new(&program).output().unwrap();
+    assert_eq!(output.status.code(), Some(34));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        said,
+        "MPI_Info_delete: the handle is not one of an info of the program (MPI_ERR_INFO)\n"
+    );
+}
