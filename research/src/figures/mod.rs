@@ -74,7 +74,8 @@ mod tests {
             let all = all.chain((1..=tables).map(|at| format!("Thesis table {chapter}.{at}")));
             all.for_each(|number| assert!(listed(&number), "{number}"));
         }
-        assert_eq!(papers::ITEMS.len(), 83 + 2);
+        let numbered = papers::ITEMS.iter().filter(|item| item.number != "no figure");
+        assert_eq!(numbered.count(), 83);
     }
 
     #[test]
