@@ -240,10 +240,19 @@ pub(crate) unsafe fn within(
     }
 }
 
-/// Returns the numbers of an array of the program.
+/// Returns the element at an address of the program.
 ///
 /// # Safety
-/// The array has `count` elements that nobody changes during `'a`, or is null.
+/// The address is null, or can be read.
+pub(crate) unsafe fn element<T: Copy>(at: *const T) -> Result<T, Error> {
+    // SAFETY: the caller says so.
+    unsafe { array(at, 1) }.map(|one| one[0])
+}
+
+/// Returns the elements of an array of the program.
+///
+/// # Safety
+/// The array is null, or has `count` elements that do not change during `'a`.
 pub(crate) unsafe fn array<'a, T>(first: *const T, count: c_int) -> Result<&'a [T], Error> {
     match usize::try_from(count) {
         Ok(0) => Ok(&[]),

@@ -158,7 +158,7 @@ impl Error {
             Class::find(self.code()).map_or("an error of the program", |class| class.describe().0);
         let rank = state::rank().map_or(String::new(), |rank| format!("rank {}: ", rank.id()));
         let report = format!("{rank}{function}: {} ({class})", self.text);
-        // Nobody could hear that nothing can be written.
+        // If standard error is closed, the message is lost.
         let _ = writeln!(std::io::stderr(), "{report}");
         state::abort(self.code(), &report)
     }

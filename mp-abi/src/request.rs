@@ -84,6 +84,17 @@ impl Completed {
         // SAFETY: as above.
         unsafe { (*to).internal[2] = self.cancelled.into() };
     }
+
+    /// Writes all but the error to a status of the program, and returns the error.
+    ///
+    /// # Safety
+    /// As for [`write`](Self::write).
+    #[inline]
+    pub unsafe fn tell(self, to: *mut Status) -> Result<(), Error> {
+        // SAFETY: the caller says so.
+        unsafe { self.write(to) };
+        self.error.map_or(Ok(()), Err)
+    }
 }
 
 /// Sets the length of the message in a status.

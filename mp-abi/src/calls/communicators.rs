@@ -5,7 +5,7 @@
 use std::ffi::{c_char, c_int};
 
 use crate::{
-    comm::{Comm, array, within},
+    comm::{Comm, element, within},
     constants::{
         MPI_COMM_NULL, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED,
         MPI_COMM_TYPE_RESOURCE_GUIDED, MPI_COMM_TYPE_SHARED, MPI_MAX_OBJECT_NAME, MPI_SUCCESS,
@@ -143,7 +143,7 @@ pub unsafe fn comm_free(comm: *mut Handle) -> c_int {
     plainly("MPI_Comm_free", || {
         // SAFETY: the program gives the address of a communicator's handle, and does not use that any more.
         unsafe {
-            let handle = *array(comm.cast_const(), 1)?.first().unwrap_or(&MPI_COMM_NULL);
+            let handle = element(comm)?;
             if handle.addr() >= 4096 {
                 Comm::look(handle)?.attributes.delete_all(handle)?;
             }

@@ -53,7 +53,7 @@ fn end() -> Result<(), Error> {
     request::drop_freed();
     set_default(None);
     for comm in predefined.into_iter().flatten() {
-        // SAFETY: `Comm::predefine` has taken it out of an `Rc`, and nobody uses it any more.
+        // SAFETY: `Comm::predefine` has taken it out of an `Rc`, and the program does not use it any more.
         drop(unsafe { Rc::from_raw(comm) });
     }
     state::leave()

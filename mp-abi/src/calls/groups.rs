@@ -5,7 +5,7 @@
 use std::ffi::c_int;
 
 use crate::{
-    comm::array,
+    comm::{array, element},
     constants::{MPI_GROUP_NULL, MPI_PROC_NULL},
     error::Error,
     group::Group,
@@ -177,7 +177,7 @@ pub unsafe fn group_free(group: *mut Handle) -> c_int {
     plainly("MPI_Group_free", || {
         // SAFETY: the program gives the address of a group's handle, and does not use that any more.
         unsafe {
-            Group::release(*array(group.cast_const(), 1)?.first().unwrap_or(&MPI_GROUP_NULL))?;
+            Group::release(element(group)?)?;
             put(group, MPI_GROUP_NULL)
         }
     })

@@ -116,8 +116,7 @@ pub unsafe fn mrecv(
     // SAFETY: the program gives data that can be written to, the address of a message's handle, and a status or null.
     unsafe {
         receive((buffer, count, datatype), message, "MPI_Mrecv", |_, completed| {
-            completed.write(status);
-            completed.error.map_or(Ok(()), Err)
+            completed.tell(status)
         })
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 pub fn call_missing(name: &'static str) -> c_int {
     static NAMED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
     if NAMED.lock().unwrap_or_else(PoisonError::into_inner).insert(name) {
-        // Nobody could hear that nothing can be written.
+        // If standard error is closed, the message is lost.
         let _ = writeln!(std::io::stderr(), "Onchip does not have {name} yet");
     }
     if name.starts_with("MPI_T_") {

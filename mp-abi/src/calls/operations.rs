@@ -5,7 +5,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::{
-    comm::array,
+    comm::element,
     constants::{MPI_OP_NULL, MPI_SUCCESS},
     datatype::data::Data,
     error::{Class, Error},
@@ -51,7 +51,7 @@ pub unsafe fn op_free(op: *mut Handle) -> c_int {
     plainly("MPI_Op_free", || {
         // SAFETY: the program gives the address of an operation's handle, and does not use that any more.
         unsafe {
-            release(*array(op.cast_const(), 1)?.first().unwrap_or(&MPI_OP_NULL))?;
+            release(element(op)?)?;
             put(op, MPI_OP_NULL)
         }
     })

@@ -6,14 +6,78 @@
 use std::ffi::{c_int, c_void};
 
 use crate::{
-    comm::{array, wanted_tag, within},
-    constants::MPI_REQUEST_NULL,
+    comm::{array, element, wanted_tag, within},
     datatype::data::{Data, Kept},
     error::Error,
     program::{plainly, put},
     request::{Completed, Mode, Request, exchange, receive as receive_in, send as send_in},
     types::{Count, Handle, Status},
 };
+
+/// The address of the first element, the number of elements, and the handle of their type.
+type Given = (*const c_void, Count, Handle);
+/// The other rank, the tag, and the handle of the communicator.
+type Way = (c_int, c_int, Handle);
+
+/// Sends in this mode.
+///
+/// # Safety
+/// The handles are valid, and the data can be read.
+#[inline(always)]
+unsafe fn send_as(
+    function: &'static str,
+    (buffer, count, datatype): Given,
+    (to, tag, comm): Way,
+    mode: Mode,
+) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe {
+        within(comm, function, |comm| {
+            send_in(comm, Data::new(buffer, count, datatype)?, to, tag, mode)
+        })
+    }
+}
+
+/// Begins a send in this mode.
+///
+/// # Safety
+/// The handles are valid, and the data can be read until the request is complete.
+#[inline(always)]
+unsafe fn begin_as(
+    function: &'static str,
+    (buffer, count, datatype): Given,
+    (to, tag, comm): Way,
+    mode: Mode,
+    request: *mut Handle,
+) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe {
+        within(comm, function, |comm| {
+            let data = Data::new(buffer, count, datatype)?;
+            put(request, Request::send(comm, data, to, tag, mode)?)
+        })
+    }
+}
+
+/// Makes a persistent request: a send in this mode, or a receive.
+///
+/// # Safety
+/// The handles are valid. While the request is active, the data can be read and, for a receive, written to.
+unsafe fn make_as(
+    function: &'static str,
+    (buffer, count, datatype): Given,
+    (rank, tag, comm): Way,
+    what: Option<Mode>,
+    request: *mut Handle,
+) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe {
+        within(comm, function, |comm| {
+            let data = Kept::new(buffer, count, datatype)?;
+            put(request, Request::persistent(comm, data, rank, tag, what)?)
+        })
+    }
+}
 
 /// `MPI_Send`.
 pub unsafe fn send(
@@ -25,11 +89,7 @@ pub unsafe fn send(
     comm: Handle,
 ) -> c_int {
     // SAFETY: the program gives valid handles, and data that can be read.
-    unsafe {
-        within(comm, "MPI_Send", |comm| {
-            send_in(comm, Data::new(buffer, count, datatype)?, to, tag, Mode::Standard)
-        })
-    }
+    unsafe { send_as("MPI_Send", (buffer, count, datatype), (to, tag, comm), Mode::Standard) }
 }
 
 /// `MPI_Ssend`.
@@ -42,11 +102,7 @@ pub unsafe fn ssend(
     comm: Handle,
 ) -> c_int {
     // SAFETY: the program gives valid handles, and data that can be read.
-    unsafe {
-        within(comm, "MPI_Ssend", |comm| {
-            send_in(comm, Data::new(buffer, count, datatype)?, to, tag, Mode::Synchronous)
-        })
-    }
+    unsafe { send_as("MPI_Ssend", (buffer, count, datatype), (to, tag, comm), Mode::Synchronous) }
 }
 
 /// `MPI_Rsend`. It would not be faster than a send.
@@ -59,11 +115,7 @@ pub unsafe fn rsend(
     comm: Handle,
 ) -> c_int {
     // SAFETY: the program gives valid handles, and data that can be read.
-    unsafe {
-        within(comm, "MPI_Rsend", |comm| {
-            send_in(comm, Data::new(buffer, count, datatype)?, to, tag, Mode::Standard)
-        })
-    }
+    unsafe { send_as("MPI_Rsend", (buffer, count, datatype), (to, tag, comm), Mode::Standard) }
 }
 
 /// `MPI_Bsend`. The message is copied; the buffer that the program has attached is not used.
@@ -76,11 +128,7 @@ pub unsafe fn bsend(
     comm: Handle,
 ) -> c_int {
     // SAFETY: the program gives valid handles, and data that can be read.
-    unsafe {
-        within(comm, "MPI_Bsend", |comm| {
-            send_in(comm, Data::new(buffer, count, datatype)?, to, tag, Mode::Buffered)
-        })
-    }
+    unsafe { send_as("MPI_Bsend", (buffer, count, datatype), (to, tag, comm), Mode::Buffered) }
 }
 
 /// `MPI_Isend`.
@@ -95,10 +143,7 @@ pub unsafe fn isend(
 ) -> c_int {
     // SAFETY: the program gives valid handles, and data that can be read until the request is complete.
     unsafe {
-        within(comm, "MPI_Isend", |comm| {
-            let data = Data::new(buffer, count, datatype)?;
-            put(request, Request::send(comm, data, to, tag, Mode::Standard)?)
-        })
+        begin_as("MPI_Isend", (buffer, count, datatype), (to, tag, comm), Mode::Standard, request)
     }
 }
 
@@ -114,10 +159,13 @@ pub unsafe fn issend(
 ) -> c_int {
     // SAFETY: the program gives valid handles, and data that can be read until the request is complete.
     unsafe {
-        within(comm, "MPI_Issend", |comm| {
-            let data = Data::new(buffer, count, datatype)?;
-            put(request, Request::send(comm, data, to, tag, Mode::Synchronous)?)
-        })
+        begin_as(
+            "MPI_Issend",
+            (buffer, count, datatype),
+            (to, tag, comm),
+            Mode::Synchronous,
+            request,
+        )
     }
 }
 
@@ -133,10 +181,7 @@ pub unsafe fn irsend(
 ) -> c_int {
     // SAFETY: the program gives valid handles, and data that can be read until the request is complete.
     unsafe {
-        within(comm, "MPI_Irsend", |comm| {
-            let data = Data::new(buffer, count, datatype)?;
-            put(request, Request::send(comm, data, to, tag, Mode::Standard)?)
-        })
+        begin_as("MPI_Irsend", (buffer, count, datatype), (to, tag, comm), Mode::Standard, request)
     }
 }
 
@@ -152,10 +197,7 @@ pub unsafe fn ibsend(
 ) -> c_int {
     // SAFETY: the program gives valid handles, and data that can be read until the request is complete.
     unsafe {
-        within(comm, "MPI_Ibsend", |comm| {
-            let data = Data::new(buffer, count, datatype)?;
-            put(request, Request::send(comm, data, to, tag, Mode::Buffered)?)
-        })
+        begin_as("MPI_Ibsend", (buffer, count, datatype), (to, tag, comm), Mode::Buffered, request)
     }
 }
 
@@ -171,10 +213,13 @@ pub unsafe fn send_init(
 ) -> c_int {
     // SAFETY: the program gives valid handles, and data that can be read while the request is active.
     unsafe {
-        within(comm, "MPI_Send_init", |comm| {
-            let data = Kept::new(buffer, count, datatype)?;
-            put(request, Request::persistent(comm, data, to, tag, Some(Mode::Standard))?)
-        })
+        make_as(
+            "MPI_Send_init",
+            (buffer, count, datatype),
+            (to, tag, comm),
+            Some(Mode::Standard),
+            request,
+        )
     }
 }
 
@@ -190,10 +235,13 @@ pub unsafe fn ssend_init(
 ) -> c_int {
     // SAFETY: the program gives valid handles, and data that can be read while the request is active.
     unsafe {
-        within(comm, "MPI_Ssend_init", |comm| {
-            let data = Kept::new(buffer, count, datatype)?;
-            put(request, Request::persistent(comm, data, to, tag, Some(Mode::Synchronous))?)
-        })
+        make_as(
+            "MPI_Ssend_init",
+            (buffer, count, datatype),
+            (to, tag, comm),
+            Some(Mode::Synchronous),
+            request,
+        )
     }
 }
 
@@ -209,10 +257,13 @@ pub unsafe fn rsend_init(
 ) -> c_int {
     // SAFETY: the program gives valid handles, and data that can be read while the request is active.
     unsafe {
-        within(comm, "MPI_Rsend_init", |comm| {
-            let data = Kept::new(buffer, count, datatype)?;
-            put(request, Request::persistent(comm, data, to, tag, Some(Mode::Standard))?)
-        })
+        make_as(
+            "MPI_Rsend_init",
+            (buffer, count, datatype),
+            (to, tag, comm),
+            Some(Mode::Standard),
+            request,
+        )
     }
 }
 
@@ -228,10 +279,13 @@ pub unsafe fn bsend_init(
 ) -> c_int {
     // SAFETY: the program gives valid handles, and data that can be read while the request is active.
     unsafe {
-        within(comm, "MPI_Bsend_init", |comm| {
-            let data = Kept::new(buffer, count, datatype)?;
-            put(request, Request::persistent(comm, data, to, tag, Some(Mode::Buffered))?)
-        })
+        make_as(
+            "MPI_Bsend_init",
+            (buffer, count, datatype),
+            (to, tag, comm),
+            Some(Mode::Buffered),
+            request,
+        )
     }
 }
 
@@ -249,20 +303,9 @@ pub unsafe fn recv(
     unsafe {
         within(comm, "MPI_Recv", |comm| {
             let data = Data::new(buffer, count, datatype)?;
-            write(receive_in(comm, data, source, tag)?, status)
+            receive_in(comm, data, source, tag)?.tell(status)
         })
     }
-}
-
-/// Gives the program the status of a receive, and returns its error.
-///
-/// # Safety
-/// The address is null, or can be written to.
-#[inline]
-unsafe fn write(completed: Completed, status: *mut Status) -> Result<(), Error> {
-    // SAFETY: the caller says so.
-    unsafe { completed.write(status) };
-    completed.error.map_or(Ok(()), Err)
 }
 
 /// `MPI_Irecv`.
@@ -275,7 +318,7 @@ pub unsafe fn irecv(
     comm: Handle,
     request: *mut Handle,
 ) -> c_int {
-    // SAFETY: the program gives valid handles, and data that nobody else uses until the request is complete.
+    // SAFETY: the program gives valid handles, and data that it does not use until the request is complete.
     unsafe {
         within(comm, "MPI_Irecv", |comm| {
             let data = Kept::new(buffer, count, datatype)?;
@@ -294,21 +337,16 @@ pub unsafe fn recv_init(
     comm: Handle,
     request: *mut Handle,
 ) -> c_int {
-    // SAFETY: the program gives valid handles, and data that nobody else uses while the request is active.
+    // SAFETY: the program gives valid handles, and data that it does not use while the request is active.
     unsafe {
-        within(comm, "MPI_Recv_init", |comm| {
-            let data = Kept::new(buffer, count, datatype)?;
-            put(request, Request::persistent(comm, data, source, tag, None)?)
-        })
+        make_as("MPI_Recv_init", (buffer, count, datatype), (source, tag, comm), None, request)
     }
 }
 
 /// `MPI_Start`.
 pub unsafe fn start(request: *mut Handle) -> c_int {
     // SAFETY: the program gives the request of a persistent operation, whose data can be used from now on.
-    plainly("MPI_Start", || unsafe {
-        start_one(*array(request, 1)?.first().unwrap_or(&MPI_REQUEST_NULL))
-    })
+    plainly("MPI_Start", || unsafe { start_one(element(request)?) })
 }
 
 /// `MPI_Startall`.
@@ -354,7 +392,7 @@ pub unsafe fn sendrecv(
             let sent = Data::new(send_buffer, send_count, send_type)?;
             let place = Data::new(receive_buffer, receive_count, receive_type)?;
             let bytes = sent.packed();
-            write(exchange(comm, &bytes, (to, send_tag), place, (source, receive_tag))?, status)
+            exchange(comm, &bytes, (to, send_tag), place, (source, receive_tag))?.tell(status)
         })
     }
 }
@@ -377,7 +415,7 @@ pub unsafe fn sendrecv_replace(
             let data = Data::new(buffer, count, datatype)?;
             let mut bytes = Vec::new();
             data.pack(&mut bytes);
-            write(exchange(comm, &bytes, (to, send_tag), data, (source, receive_tag))?, status)
+            exchange(comm, &bytes, (to, send_tag), data, (source, receive_tag))?.tell(status)
         })
     }
 }
@@ -392,7 +430,7 @@ pub unsafe fn probe(source: c_int, tag: c_int, comm: Handle, status: *mut Status
                 Some(source) => Completed::of(comm.communicator.probe(source, tag)?),
                 None => Completed::FROM_NOBODY,
             };
-            write(completed, status)
+            completed.tell(status)
         })
     }
 }
@@ -414,7 +452,7 @@ pub unsafe fn iprobe(
                 None => Some(Completed::FROM_NOBODY),
             };
             put(flag, completed.is_some().into())?;
-            completed.map_or(Ok(()), |completed| write(completed, status))
+            completed.map_or(Ok(()), |completed| completed.tell(status))
         })
     }
 }

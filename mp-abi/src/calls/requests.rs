@@ -46,8 +46,7 @@ unsafe fn finish(at: *mut Handle, status: *mut Status) -> Result<(), Error> {
     unsafe {
         let completed = Request::look(*at)?.map_or(Completed::EMPTY, Request::finish);
         complete(at);
-        completed.write(status);
-        completed.error.map_or(Ok(()), Err)
+        completed.tell(status)
     }
 }
 
@@ -130,7 +129,7 @@ struct Several<'a> {
 
 impl<'a> Several<'a> {
     /// # Safety
-    /// The handles are those of requests that nobody else uses during `'a`.
+    /// The handles are those of requests, to which there is no other reference during `'a`.
     unsafe fn of(handles: &[Handle]) -> Result<Self, Error> {
         let (places, pending) = (Vec::new(), Vec::new());
         let mut all = Self { places, pending, done: None, is_any_active: false };

@@ -25,7 +25,7 @@ fn grid(comm: &Comm) -> Result<&Cartesian, Error> {
 /// Writes numbers to an array of the program, as many as it says that it has room for.
 ///
 /// # Safety
-/// The array has room for so many numbers, or is null.
+/// The array is null, or has room for `room` numbers.
 unsafe fn put_all(
     room: c_int,
     to: *mut c_int,
@@ -44,7 +44,7 @@ fn with_grid(comm: &Comm, grid: Cartesian, color: Option<u64>) -> Result<Handle,
     if handle != MPI_COMM_NULL {
         // SAFETY: the communicator was just made.
         let made = unsafe { Comm::look(handle)? };
-        // Nobody has set it before.
+        // The communicator is new, so that it has no grid yet.
         let _ = made.grid.set(grid);
     }
     Ok(handle)
