@@ -1,6 +1,11 @@
 //! Requests: operations that a program waits for later, and the statuses of what is done.
 
-use std::{cell::RefCell, ffi::c_int, mem, rc::Rc};
+use std::{
+    cell::RefCell,
+    ffi::c_int,
+    mem::{self, ManuallyDrop},
+    rc::Rc,
+};
 
 use mp_collectives::communicator::{
     Pending, ReceiveRequest, SendRequest, Source, Tag, test_some, wait_all,
@@ -544,7 +549,9 @@ unsafe fn begin_receive(
 
 thread_local! {
     /// Receives whose requests the program has freed, and which are still to be done.
-    static FREED: RefCell<Vec<Request>> = const { RefCell::new(Vec::new()) };
+    // Without a destructor the variable is there until the thread's end, and programs may wait in functions that they
+    // have given to `atexit`. The end of MPI drops what is in it.
+    static FREED: ManuallyDrop<RefCell<Vec<Request>>> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
 /// Lets go of a request. What it has begun goes on.
@@ -562,7 +569,7 @@ pub(crate) unsafe fn free(handle: Handle) -> Result<(), Error> {
     // SAFETY: the handle came from `Request::into_handle`, and owns the request.
     let request = unsafe { Box::from_raw(handle.cast::<Request>()) };
     if matches!(request.active, Active::Receive { .. } | Active::ReceivePacked { .. }) {
-        let _ = FREED.try_with(|freed| freed.borrow_mut().push(*request));
+        FREED.with(|freed| freed.borrow_mut().push(*request));
     }
     Ok(())
 }
@@ -587,8 +594,7 @@ pub(crate) unsafe fn complete(at: *mut Handle) {
 
 /// Completes receives whose requests were freed, as far as their messages have come.
 pub(crate) fn advance_freed() {
-    // Programs may call this when the thread's variables are gone: then there are no such receives.
-    let _ = FREED.try_with(|freed| {
+    FREED.with(|freed| {
         let freed = &mut *freed.borrow_mut();
         if freed.is_empty() {
             return;
@@ -605,5 +611,5 @@ pub(crate) fn advance_freed() {
 /// Gives up receives whose requests were freed.
 pub(crate) fn drop_freed() {
     advance_freed();
-    let _ = FREED.try_with(RefCell::take);
+    drop(FREED.with(|freed| freed.take()));
 }
