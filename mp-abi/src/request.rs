@@ -130,12 +130,12 @@ enum Active {
     Send(SendRequest<RawBuffer<u8>>),
     SendPacked(SendRequest<Vec<u8>>),
     Receive {
-        request: ReceiveRequest<CutBuffer<u8>>,
+        request: ReceiveRequest<CutBuffer<RawBuffer<u8>>>,
         room: usize,
     },
     /// A receive whose data is unpacked when it has come. The request writes to `packed`.
     ReceivePacked {
-        request: ReceiveRequest<CutBuffer<u8>>,
+        request: ReceiveRequest<CutBuffer<RawBuffer<u8>>>,
         packed: Vec<u8>,
         kept: Kept,
     },
