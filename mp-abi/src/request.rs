@@ -13,6 +13,7 @@ use mp_collectives::communicator::{
 use mp_core::requests::{CutBuffer, RawBuffer};
 
 use crate::{
+    collective::{Collective, Going},
     comm::{Comm, sent_tag, wanted_tag},
     constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL, MPI_REQUEST_NULL},
     datatype::data::{Data, Kept},
@@ -139,6 +140,7 @@ enum Active {
         packed: Vec<u8>,
         kept: Kept,
     },
+    Collective(Box<dyn Going>),
     Done(Completed),
     Nothing,
 }
@@ -152,12 +154,15 @@ pub(crate) enum Mode {
 }
 
 /// What a persistent request does each time.
-struct Persistent {
-    what: Option<Mode>,
-    data: Kept,
-    rank: c_int,
-    tag: c_int,
-    comm: Rc<Comm>,
+enum Persistent {
+    /// Sends in this mode, or receives.
+    Message {
+        what: Option<Mode>,
+        data: Kept,
+        rank: c_int,
+        tag: c_int,
+    },
+    Collective(Collective),
 }
 
 /// `MPI_Request`.
@@ -334,8 +339,24 @@ impl Request {
                 comm.source(rank)?;
             }
         }
-        let persistent = Some(Persistent { what, data, rank, tag, comm: comm.keep() });
+        let persistent = Some(Persistent::Message { what, data, rank, tag });
         Ok(Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle())
+    }
+
+    /// Begins a collective operation.
+    ///
+    /// # Safety
+    /// As for [`Collective::begin`], until the request is complete.
+    pub unsafe fn collective(comm: &Comm, what: &Collective) -> Result<Handle, Error> {
+        // SAFETY: the caller says so.
+        let active = unsafe { begin_collective(comm, what)? };
+        Ok(Self::new(active, comm).into_handle())
+    }
+
+    /// Makes a request for a collective operation that is started later.
+    pub fn persistent_collective(comm: &Comm, what: Collective) -> Handle {
+        let persistent = Some(Persistent::Collective(what));
+        Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle()
     }
 
     /// Returns the request of a handle, or `None` if there is nothing to wait for.
@@ -365,9 +386,9 @@ impl Request {
     /// Begins what a persistent request does.
     ///
     /// # Safety
-    /// As for [`send`](Self::send) or [`receive`](Self::receive).
+    /// As for [`send`](Self::send), [`receive`](Self::receive) or [`collective`](Self::collective).
     pub unsafe fn start(&mut self) -> Result<(), Error> {
-        let Some(Persistent { what, data, rank, tag, comm }) = &self.persistent else {
+        let (Some(persistent), Some(comm)) = (&self.persistent, &self.comm) else {
             return Err(Error::new(Class::Request, "the request is not persistent"));
         };
         if self.is_active() {
@@ -375,22 +396,29 @@ impl Request {
         }
         // SAFETY: the caller says so.
         self.active = unsafe {
-            match what {
-                Some(mode) => begin_send(comm, data.data(), *rank, *tag, *mode)?
-                    .unwrap_or(Active::Done(Completed::EMPTY)),
-                None => begin_receive(comm, data, *rank, *tag)?,
+            match persistent {
+                &Persistent::Message { what: Some(mode), ref data, rank, tag } => {
+                    begin_send(comm, data.data(), rank, tag, mode)?
+                        .unwrap_or(Active::Done(Completed::EMPTY))
+                }
+                &Persistent::Message { what: None, ref data, rank, tag } => {
+                    begin_receive(comm, data, rank, tag)?
+                }
+                Persistent::Collective(what) => begin_collective(comm, what)?,
             }
         };
         Ok(())
     }
 
-    /// Returns what is under way, unless it is done.
+    /// Returns what is under way, unless it is done. A collective operation may have several parts, of which this
+    /// returns one that is not done.
     pub fn pending(&mut self) -> Option<&mut dyn Pending> {
         match &mut self.active {
             Active::Send(request) => Some(request),
             Active::SendPacked(request) => Some(request),
             Active::Receive { request, .. } => Some(request),
             Active::ReceivePacked { request, .. } => Some(request),
+            Active::Collective(going) => going.pending(),
             Active::Done(_) | Active::Nothing => None,
         }
     }
@@ -400,6 +428,7 @@ impl Request {
         match mem::replace(&mut self.active, Active::Nothing) {
             Active::Nothing => Completed::EMPTY,
             Active::Done(completed) => completed,
+            Active::Collective(going) => going.finish(),
             Active::Send(request) => sent_or(request.wait().map_err(|failed| failed.error)),
             Active::SendPacked(request) => sent_or(request.wait().map_err(|failed| failed.error)),
             Active::Receive { request, room } => match request.wait() {
@@ -434,6 +463,10 @@ impl Request {
         }
     }
 
+    pub fn is_collective(&self) -> bool {
+        matches!(self.active, Active::Collective(_))
+    }
+
     /// Gives up the operation, if that is still possible.
     pub fn cancel(&mut self) {
         let cancelled = || Active::Done(Completed { cancelled: true, ..Completed::EMPTY });
@@ -453,6 +486,18 @@ impl Request {
             other => other,
         };
     }
+}
+
+/// Begins a collective operation.
+///
+/// # Safety
+/// As for [`Request::collective`].
+unsafe fn begin_collective(comm: &Comm, what: &Collective) -> Result<Active, Error> {
+    // SAFETY: the caller says so.
+    Ok(match unsafe { what.begin(comm)? } {
+        Some(going) => Active::Collective(going),
+        None => Active::Done(Completed::EMPTY),
+    })
 }
 
 fn sent_or<T>(sent: mp_core::Result<T>) -> Completed {
