@@ -3,6 +3,7 @@
 mod by_request;
 mod communicators;
 mod datatypes;
+mod going;
 mod messages;
 mod requests;
 
