@@ -9,7 +9,7 @@ use std::{
 use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Source, Tag};
 
 use crate::{
-    attributes::Attributes,
+    attributes::{Attributes, Owner},
     constants::{
         MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_IDENT,
         MPI_PROC_NULL, MPI_SIMILAR, MPI_UNEQUAL,
@@ -56,7 +56,7 @@ impl Comm {
             ranks: communicator.joint().world_ranks(),
             name: RefCell::new(name.to_owned()),
             errhandler: Slot::new(errhandler),
-            attributes: Attributes::default(),
+            attributes: Attributes::new(Owner::Comm),
             topology: OnceCell::new(),
             number: None,
             communicator,

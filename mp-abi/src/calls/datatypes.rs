@@ -241,7 +241,11 @@ pub unsafe fn type_create_resized(
 /// `MPI_Type_dup`.
 pub unsafe fn type_dup(of: Handle, to: *mut Handle) -> c_int {
     // SAFETY: the program gives a datatype, and a place for the result.
-    unsafe { made_of(of, to, "MPI_Type_dup", make::duplicate) }
+    unsafe {
+        made_of(of, to, "MPI_Type_dup", |datatype| {
+            make::duplicate(datatype, datatype.attributes.copy(of)?)
+        })
+    }
 }
 
 /// `MPI_Type_commit`.

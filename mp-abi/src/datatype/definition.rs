@@ -4,10 +4,14 @@ use std::{
     borrow::Cow,
     ffi::c_int,
     ops::Deref,
-    sync::{Arc, Mutex, atomic::AtomicBool},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize},
+    },
 };
 
 use super::pieces::Piece;
+use crate::attributes::Attributes;
 
 /// `MPI_Datatype`.
 #[derive(Debug)]
@@ -30,6 +34,9 @@ pub(crate) struct Datatype {
     pub(super) pieces: Cow<'static, [Piece]>,
     pub made: Option<Made>,
     pub is_committed: AtomicBool,
+    /// How many handles it has.
+    pub(super) handles: AtomicUsize,
+    pub attributes: Attributes,
     /// The name that the program or the standard has given.
     pub name: Mutex<Cow<'static, str>>,
 }

@@ -2,13 +2,17 @@
 
 use std::{
     borrow::Cow,
-    sync::{Mutex, atomic::AtomicBool},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicUsize},
+    },
 };
 
 use super::{
     definition::{Datatype, Kind},
     pieces::Piece,
 };
+use crate::attributes::{Attributes, Owner};
 
 const fn named(
     name: &'static str,
@@ -35,6 +39,8 @@ const fn named(
         pieces: Cow::Borrowed(pieces),
         made: None,
         is_committed: AtomicBool::new(true),
+        handles: AtomicUsize::new(0),
+        attributes: Attributes::new(Owner::Datatype),
         name: Mutex::new(Cow::Borrowed(name)),
     }
 }

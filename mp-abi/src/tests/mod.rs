@@ -1,5 +1,6 @@
 //! The functions as programs in C call them, on ranks that are threads.
 
+mod attributes;
 mod by_request;
 mod communicators;
 mod datatypes;
