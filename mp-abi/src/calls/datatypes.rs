@@ -516,7 +516,7 @@ pub unsafe fn pack_size(count: Count, datatype: Handle, comm: Handle, size: *mut
 ///
 /// # Safety
 /// The buffer has `size` bytes, and the last address is null, or that of a position.
-unsafe fn room(size: Count, position: *const Count) -> Result<(usize, usize), Error> {
+pub(super) unsafe fn room(size: Count, position: *const Count) -> Result<(usize, usize), Error> {
     // SAFETY: the caller says so.
     let position = unsafe { position.as_ref() }.copied().unwrap_or(-1);
     match (usize::try_from(size), usize::try_from(position)) {

@@ -128,7 +128,7 @@ impl Datatype {
     }
 
     /// Returns the types of which an element consists, in the order of its data, with their numbers.
-    fn parts(&self) -> impl Iterator<Item = (&Datatype, i64)> {
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&TypeRef, i64)> {
         let made = self.made.as_ref();
         let parts = made.map_or(&[][..], |made| &made.types);
         parts.iter().enumerate().map(move |(index, part)| {
@@ -139,7 +139,7 @@ impl Datatype {
                 }) => integers[index + 1],
                 _ => self.size.checked_div(part.size).unwrap_or(0),
             };
-            (&**part, count)
+            (part, count)
         })
     }
 

@@ -45,7 +45,8 @@ impl TypeRef {
     /// # Safety
     /// As for [`keep`](Self::keep), and the handle is not used afterwards.
     pub unsafe fn release(handle: Handle) -> Result<(), Error> {
-        if handle.addr() < 4096 {
+        // SAFETY: the caller says so.
+        if unsafe { look(handle)? }.is_predefined {
             return Err(Error::new(Class::Type, "a predefined datatype can't be freed"));
         }
         let pointer = handle.cast_const().cast::<Datatype>();

@@ -4,6 +4,7 @@ mod attributes;
 mod by_request;
 mod communicators;
 mod datatypes;
+mod external;
 mod going;
 mod messages;
 mod requests;
