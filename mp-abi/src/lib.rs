@@ -12,6 +12,7 @@
 //! | `state` | what there is once in a process |
 //! | `datatype`, `op` | datatypes, and operations of reductions |
 //! | `comm`, `group`, `cartesian`, `attributes` | communicators, groups, grids, values that programs keep with objects |
+//! | `hardware` | the parts of the machine that ranks are confined to |
 //! | `request`, `message` | requests, and the statuses of what is done; messages that a probe has taken |
 //! | `blocks`, `reduce` | the buffers of collective operations; reductions |
 
@@ -28,6 +29,7 @@ mod errhandler;
 pub mod error;
 mod going;
 mod group;
+mod hardware;
 mod info;
 pub mod ints;
 mod message;

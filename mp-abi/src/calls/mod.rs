@@ -21,6 +21,7 @@ pub mod external;
 pub mod graphs;
 pub mod grids;
 pub mod groups;
+pub mod hardware;
 pub mod info;
 pub mod matched_probes;
 pub mod missing;

@@ -6,6 +6,7 @@ mod communicators;
 mod datatypes;
 mod external;
 mod going;
+mod hardware;
 mod messages;
 mod requests;
 mod topologies;
