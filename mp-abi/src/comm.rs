@@ -14,7 +14,7 @@ use crate::{
         MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_IDENT,
         MPI_PROC_NULL, MPI_SIMILAR, MPI_UNEQUAL,
     },
-    errhandler::{Handler, Object, Slot},
+    errhandler::{Handler, Object, Slot, set_fallback},
     error::{Class, Error},
     group::Group,
     state,
@@ -70,6 +70,9 @@ impl Comm {
         // SAFETY: the reference that was just taken out of the `Rc` is given back only when MPI ends.
         let comm = unsafe { &*comm };
         state::predefine(handle, comm);
+        if handle == MPI_COMM_WORLD {
+            set_fallback(comm);
+        }
         comm
     }
 
