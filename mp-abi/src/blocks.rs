@@ -27,20 +27,13 @@ impl<'a> Blocks<'a> {
         Self::new(blocks, |first, bytes| Bytes::Memory(unsafe { Data::memory_mut(first, bytes) }))
     }
 
-    fn new(blocks: Vec<Data<'a>>, memory: impl FnOnce(usize, usize) -> Bytes<'a>) -> Self {
-        let starts: Option<Vec<_>> = blocks.iter().map(Data::start).collect();
-        let lengths = || blocks.iter().map(Data::bytes);
-        if let Some(starts) = starts
-            && let Some((first, last)) = span(&starts, lengths())
-        {
-            let ranges = (starts.iter().zip(lengths()))
-                .map(|(start, length)| start - first..start - first + length)
-                .collect();
-            return Self { blocks, bytes: memory(first, last - first), ranges };
-        }
-        let ranges = packed(lengths());
-        let length = ranges.last().map_or(0, |range| range.end);
-        Self { bytes: Bytes::Copy(vec![0; length]), blocks, ranges }
+    fn new(blocks: Vec<Data<'a>>, of_memory: impl FnOnce(usize, usize) -> Bytes<'a>) -> Self {
+        let Placed { memory, ranges } = Placed::of(blocks.iter().copied());
+        let bytes = match memory {
+            Some((first, bytes)) => of_memory(first, bytes),
+            None => Bytes::Copy(vec![0; ranges.last().map_or(0, |range| range.end)]),
+        };
+        Self { blocks, bytes, ranges }
     }
 
     /// Returns blocks as they are sent.
@@ -91,6 +84,29 @@ impl<'a> Blocks<'a> {
             Bytes::Read(memory) => memory,
         };
         (bytes, &self.ranges)
+    }
+}
+
+/// Where the blocks are, in the program's memory if they fill it without gaps, or else in a copy of all blocks.
+pub(crate) struct Placed {
+    /// The address and the length of the memory.
+    pub memory: Option<(usize, usize)>,
+    pub ranges: Vec<Range<usize>>,
+}
+
+impl Placed {
+    pub fn of<'a>(blocks: impl Iterator<Item = Data<'a>> + Clone) -> Self {
+        let starts: Option<Vec<_>> = blocks.clone().map(|block| block.start()).collect();
+        let lengths = || blocks.clone().map(|block| block.bytes());
+        if let Some(starts) = starts
+            && let Some((first, last)) = span(&starts, lengths())
+        {
+            let ranges = (starts.iter().zip(lengths()))
+                .map(|(start, length)| start - first..start - first + length)
+                .collect();
+            return Self { memory: Some((first, last - first)), ranges };
+        }
+        Self { memory: None, ranges: packed(lengths()) }
     }
 }
 

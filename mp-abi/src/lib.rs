@@ -19,6 +19,7 @@ mod attributes;
 mod blocks;
 pub mod calls;
 mod cartesian;
+mod collective;
 mod comm;
 pub mod constants;
 mod datatype;

@@ -1,6 +1,11 @@
 //! Requests: operations that a program waits for later, and the statuses of what is done.
 
-use std::{cell::RefCell, ffi::c_int, mem, rc::Rc};
+use std::{
+    cell::RefCell,
+    ffi::c_int,
+    mem::{self, ManuallyDrop},
+    rc::Rc,
+};
 
 use mp_collectives::communicator::{
     Pending, ReceiveRequest, SendRequest, Source, Tag, test_some, wait_all,
@@ -8,6 +13,7 @@ use mp_collectives::communicator::{
 use mp_core::requests::{CutBuffer, RawBuffer};
 
 use crate::{
+    collective::{Collective, Going},
     comm::{Comm, sent_tag, wanted_tag},
     constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL, MPI_REQUEST_NULL},
     datatype::data::{Data, Kept},
@@ -125,15 +131,16 @@ enum Active {
     Send(SendRequest<RawBuffer<u8>>),
     SendPacked(SendRequest<Vec<u8>>),
     Receive {
-        request: ReceiveRequest<CutBuffer<u8>>,
+        request: ReceiveRequest<CutBuffer<RawBuffer<u8>>>,
         room: usize,
     },
     /// A receive whose data is unpacked when it has come. The request writes to `packed`.
     ReceivePacked {
-        request: ReceiveRequest<CutBuffer<u8>>,
+        request: ReceiveRequest<CutBuffer<RawBuffer<u8>>>,
         packed: Vec<u8>,
         kept: Kept,
     },
+    Collective(Box<dyn Going>),
     Done(Completed),
     Nothing,
 }
@@ -147,12 +154,15 @@ pub(crate) enum Mode {
 }
 
 /// What a persistent request does each time.
-struct Persistent {
-    what: Option<Mode>,
-    data: Kept,
-    rank: c_int,
-    tag: c_int,
-    comm: Rc<Comm>,
+enum Persistent {
+    /// Sends in this mode, or receives.
+    Message {
+        what: Option<Mode>,
+        data: Kept,
+        rank: c_int,
+        tag: c_int,
+    },
+    Collective(Collective),
 }
 
 /// `MPI_Request`.
@@ -329,8 +339,24 @@ impl Request {
                 comm.source(rank)?;
             }
         }
-        let persistent = Some(Persistent { what, data, rank, tag, comm: comm.keep() });
+        let persistent = Some(Persistent::Message { what, data, rank, tag });
         Ok(Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle())
+    }
+
+    /// Begins a collective operation.
+    ///
+    /// # Safety
+    /// As for [`Collective::begin`], until the request is complete.
+    pub unsafe fn collective(comm: &Comm, what: &Collective) -> Result<Handle, Error> {
+        // SAFETY: the caller says so.
+        let active = unsafe { begin_collective(comm, what)? };
+        Ok(Self::new(active, comm).into_handle())
+    }
+
+    /// Makes a request for a collective operation that is started later.
+    pub fn persistent_collective(comm: &Comm, what: Collective) -> Handle {
+        let persistent = Some(Persistent::Collective(what));
+        Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle()
     }
 
     /// Returns the request of a handle, or `None` if there is nothing to wait for.
@@ -360,9 +386,9 @@ impl Request {
     /// Begins what a persistent request does.
     ///
     /// # Safety
-    /// As for [`send`](Self::send) or [`receive`](Self::receive).
+    /// As for [`send`](Self::send), [`receive`](Self::receive) or [`collective`](Self::collective).
     pub unsafe fn start(&mut self) -> Result<(), Error> {
-        let Some(Persistent { what, data, rank, tag, comm }) = &self.persistent else {
+        let (Some(persistent), Some(comm)) = (&self.persistent, &self.comm) else {
             return Err(Error::new(Class::Request, "the request is not persistent"));
         };
         if self.is_active() {
@@ -370,22 +396,29 @@ impl Request {
         }
         // SAFETY: the caller says so.
         self.active = unsafe {
-            match what {
-                Some(mode) => begin_send(comm, data.data(), *rank, *tag, *mode)?
-                    .unwrap_or(Active::Done(Completed::EMPTY)),
-                None => begin_receive(comm, data, *rank, *tag)?,
+            match persistent {
+                &Persistent::Message { what: Some(mode), ref data, rank, tag } => {
+                    begin_send(comm, data.data(), rank, tag, mode)?
+                        .unwrap_or(Active::Done(Completed::EMPTY))
+                }
+                &Persistent::Message { what: None, ref data, rank, tag } => {
+                    begin_receive(comm, data, rank, tag)?
+                }
+                Persistent::Collective(what) => begin_collective(comm, what)?,
             }
         };
         Ok(())
     }
 
-    /// Returns what is under way, unless it is done.
+    /// Returns what is under way, unless it is done. A collective operation may have several parts, of which this
+    /// returns one that is not done.
     pub fn pending(&mut self) -> Option<&mut dyn Pending> {
         match &mut self.active {
             Active::Send(request) => Some(request),
             Active::SendPacked(request) => Some(request),
             Active::Receive { request, .. } => Some(request),
             Active::ReceivePacked { request, .. } => Some(request),
+            Active::Collective(going) => going.pending(),
             Active::Done(_) | Active::Nothing => None,
         }
     }
@@ -395,6 +428,7 @@ impl Request {
         match mem::replace(&mut self.active, Active::Nothing) {
             Active::Nothing => Completed::EMPTY,
             Active::Done(completed) => completed,
+            Active::Collective(going) => going.finish(),
             Active::Send(request) => sent_or(request.wait().map_err(|failed| failed.error)),
             Active::SendPacked(request) => sent_or(request.wait().map_err(|failed| failed.error)),
             Active::Receive { request, room } => match request.wait() {
@@ -429,6 +463,10 @@ impl Request {
         }
     }
 
+    pub fn is_collective(&self) -> bool {
+        matches!(self.active, Active::Collective(_))
+    }
+
     /// Gives up the operation, if that is still possible.
     pub fn cancel(&mut self) {
         let cancelled = || Active::Done(Completed { cancelled: true, ..Completed::EMPTY });
@@ -448,6 +486,18 @@ impl Request {
             other => other,
         };
     }
+}
+
+/// Begins a collective operation.
+///
+/// # Safety
+/// As for [`Request::collective`].
+unsafe fn begin_collective(comm: &Comm, what: &Collective) -> Result<Active, Error> {
+    // SAFETY: the caller says so.
+    Ok(match unsafe { what.begin(comm)? } {
+        Some(going) => Active::Collective(going),
+        None => Active::Done(Completed::EMPTY),
+    })
 }
 
 fn sent_or<T>(sent: mp_core::Result<T>) -> Completed {
@@ -544,7 +594,9 @@ unsafe fn begin_receive(
 
 thread_local! {
     /// Receives whose requests the program has freed, and which are still to be done.
-    static FREED: RefCell<Vec<Request>> = const { RefCell::new(Vec::new()) };
+    // Without a destructor the variable is there until the thread's end, and programs may wait in functions that they
+    // have given to `atexit`. The end of MPI drops what is in it.
+    static FREED: ManuallyDrop<RefCell<Vec<Request>>> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
 /// Lets go of a request. What it has begun goes on.
@@ -562,7 +614,7 @@ pub(crate) unsafe fn free(handle: Handle) -> Result<(), Error> {
     // SAFETY: the handle came from `Request::into_handle`, and owns the request.
     let request = unsafe { Box::from_raw(handle.cast::<Request>()) };
     if matches!(request.active, Active::Receive { .. } | Active::ReceivePacked { .. }) {
-        let _ = FREED.try_with(|freed| freed.borrow_mut().push(*request));
+        FREED.with(|freed| freed.borrow_mut().push(*request));
     }
     Ok(())
 }
@@ -587,8 +639,7 @@ pub(crate) unsafe fn complete(at: *mut Handle) {
 
 /// Completes receives whose requests were freed, as far as their messages have come.
 pub(crate) fn advance_freed() {
-    // Programs may call this when the thread's variables are gone: then there are no such receives.
-    let _ = FREED.try_with(|freed| {
+    FREED.with(|freed| {
         let freed = &mut *freed.borrow_mut();
         if freed.is_empty() {
             return;
@@ -605,5 +656,5 @@ pub(crate) fn advance_freed() {
 /// Gives up receives whose requests were freed.
 pub(crate) fn drop_freed() {
     advance_freed();
-    let _ = FREED.try_with(RefCell::take);
+    drop(FREED.with(|freed| freed.take()));
 }

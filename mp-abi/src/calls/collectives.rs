@@ -23,7 +23,7 @@ use crate::{
 type Result<T> = std::result::Result<T, Error>;
 
 /// Returns whether an argument is `MPI_IN_PLACE`.
-fn is_in_place(buffer: *const c_void) -> bool {
+pub(super) fn is_in_place(buffer: *const c_void) -> bool {
     buffer.addr() == 1
 }
 
@@ -36,7 +36,7 @@ fn check_apart(sent: Data<'_>, received: Data<'_>) -> Result<()> {
 }
 
 /// Returns the number of elements in equal blocks for all ranks.
-fn of_all(comm: &Comm, count: Count) -> Result<Count> {
+pub(super) fn of_all(comm: &Comm, count: Count) -> Result<Count> {
     let too_many = || Error::new(Class::Count, format!("{count} elements of each rank"));
     count.checked_mul(comm.size.into()).ok_or_else(too_many)
 }
@@ -65,7 +65,7 @@ unsafe fn blocks_of<'a>(
     }
 }
 
-fn count(count: Count) -> Result<usize> {
+pub(super) fn count(count: Count) -> Result<usize> {
     usize::try_from(count)
         .map_err(|_| Error::new(Class::Count, format!("the count is negative: {count}")))
 }

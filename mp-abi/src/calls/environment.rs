@@ -10,6 +10,7 @@ use std::{
 };
 
 use mp_collectives::communicator::Communicator;
+use mp_delegate::threads::Progress;
 use nix::libc;
 
 use crate::{
@@ -27,6 +28,8 @@ use crate::{
 fn begin(level: c_int) -> Result<(), Error> {
     let rank = state::join(level)?;
     let world = Communicator::world(rank);
+    // The functions of the program's operations are called in its own threads, and only within MPI.
+    world.set_nonblocking(Progress::InCalls)?;
     let missing =
         || Error::new(Class::Intern, "a split by this rank's number has not made a communicator");
     let alone = world.split(rank.id() as u64, 0)?.ok_or_else(missing)?;

@@ -10,6 +10,7 @@
 
 pub mod attributes;
 pub mod buffers;
+mod collective_arguments;
 pub mod collectives;
 pub mod communicators;
 pub mod conversions;
@@ -20,7 +21,9 @@ pub mod groups;
 pub mod info;
 pub mod matched_probes;
 pub mod missing;
+pub mod nonblocking_collectives;
 pub mod operations;
+pub mod persistent_collectives;
 pub mod point_to_point;
 pub mod removed;
 pub mod requests;

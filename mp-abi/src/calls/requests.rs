@@ -61,7 +61,11 @@ pub unsafe fn wait(request: *mut Handle, status: *mut Status) -> c_int {
         }
         of_one(request, "MPI_Wait", || {
             advance_freed();
-            one(request)?;
+            if let Some(collective) = one(request)?.filter(|request| request.is_collective()) {
+                while let Some(pending) = collective.pending() {
+                    wait_all(&mut [pending])?;
+                }
+            }
             finish(request, status)
         })
     }
@@ -93,10 +97,40 @@ pub unsafe fn test(request: *mut Handle, flag: *mut c_int, status: *mut Status) 
 }
 
 fn is_done(request: Option<&mut Request>) -> Result<bool, Error> {
-    match request.and_then(Request::pending) {
-        Some(pending) => Ok(test_all(&mut [pending])?),
-        None => Ok(true),
+    let Some(request) = request else { return Ok(true) };
+    while let Some(pending) = request.pending() {
+        let is_done = test_all(&mut [pending])?;
+        if !is_done || !request.is_collective() {
+            return Ok(is_done);
+        }
     }
+    Ok(true)
+}
+
+/// Advances the collective operations among the requests, whose parts may become done one after the other.
+///
+/// # Safety
+/// The handles are those of requests, to which there is no other reference.
+unsafe fn test_collectives(handles: &[Handle]) -> Result<(), Error> {
+    for &handle in handles {
+        // SAFETY: the caller says so.
+        if let Some(request) = unsafe { Request::look(handle)? }
+            && request.is_collective()
+        {
+            is_done(Some(request))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a request is a collective operation that has another part to wait for.
+///
+/// # Safety
+/// As for [`Request::look`].
+unsafe fn goes_on(handle: Handle) -> Result<bool, Error> {
+    // SAFETY: the caller says so.
+    let request = unsafe { Request::look(handle)? };
+    Ok(request.is_some_and(|request| request.is_collective() && request.pending().is_some()))
 }
 
 /// `MPI_Request_get_status`.
@@ -264,8 +298,16 @@ pub unsafe fn waitall(count: c_int, requests: *mut Handle, statuses: *mut Status
             if handles.iter().all(|&handle| handle == request::sent()) {
                 return finish_all(handles.len(), requests, statuses);
             }
-            wait_all(&mut Several::of(handles)?.pending)?;
-            finish_all(handles.len(), requests, statuses)
+            loop {
+                wait_all(&mut Several::of(handles)?.pending)?;
+                let mut goes_on_somewhere = false;
+                for &handle in handles {
+                    goes_on_somewhere |= goes_on(handle)?;
+                }
+                if !goes_on_somewhere {
+                    return finish_all(handles.len(), requests, statuses);
+                }
+            }
         })
     }
 }
@@ -280,6 +322,7 @@ pub unsafe fn testall(
     // SAFETY: the program gives as many handles of requests, a place for the answer, and as many statuses or null.
     unsafe {
         of_several(count, requests, "MPI_Testall", |handles| {
+            test_collectives(handles)?;
             let done = test_all(&mut Several::of(handles)?.pending)?;
             put(flag, done.into())?;
             if done { finish_all(handles.len(), requests, statuses) } else { Ok(()) }
@@ -323,15 +366,18 @@ pub unsafe fn waitany(
     // SAFETY: the program gives as many handles of requests, a place for the answer, and a status or null.
     unsafe {
         of_several(count, requests, "MPI_Waitany", |handles| {
-            let mut several = Several::of(handles)?;
-            let place = match several.done {
-                None if several.is_any_active => {
-                    let done = wait_any(&mut several.pending)?;
-                    Some(several.places[done])
+            let place = loop {
+                let mut several = Several::of(handles)?;
+                if several.done.is_some() || !several.is_any_active {
+                    break several.done;
                 }
-                done => done,
+                let done = wait_any(&mut several.pending)?;
+                let place = several.places[done];
+                drop(several);
+                if !goes_on(handles[place])? {
+                    break Some(place);
+                }
             };
-            drop(several);
             finish_one(place, requests, index, status)
         })
     }
@@ -348,16 +394,20 @@ pub unsafe fn testany(
     // SAFETY: the program gives as many handles of requests, places for the answers, and a status or null.
     unsafe {
         of_several(count, requests, "MPI_Testany", |handles| {
+            test_collectives(handles)?;
             let mut several = Several::of(handles)?;
-            let place = match several.done {
-                None => {
-                    let done = test_some(&mut several.pending)?;
-                    done.first().map(|&done| several.places[done])
-                }
-                done => done,
-            };
             let is_any_active = several.is_any_active;
-            drop(several);
+            let mut place = several.done;
+            if place.is_none() {
+                let done = test_some(&mut several.pending)?;
+                let places: Vec<_> = done.iter().map(|&done| several.places[done]).collect();
+                drop(several);
+                for done in places {
+                    if place.is_none() && !goes_on(handles[done])? {
+                        place = Some(done);
+                    }
+                }
+            }
             put(flag, (place.is_some() || !is_any_active).into())?;
             match (place, is_any_active) {
                 (None, true) => put(index, MPI_UNDEFINED),
@@ -376,30 +426,45 @@ unsafe fn finish_some(
     requests: *mut Handle,
     number: *mut c_int,
     (indices, statuses): (*mut c_int, *mut Status),
-    work: impl FnOnce(&mut [&mut dyn Pending]) -> mp_core::Result<Vec<usize>>,
+    waits: bool,
 ) -> Result<(), Error> {
-    // SAFETY: the caller says so.
-    let mut several = unsafe { Several::of(handles)? };
-    if !several.is_any_active {
-        // SAFETY: as above.
-        return unsafe { put(number, MPI_UNDEFINED) };
-    }
-    let worked = match several.done {
-        None => work(&mut several.pending)?,
-        Some(_) => test_some(&mut several.pending)?,
-    };
-    let mut done: Vec<usize> = worked.into_iter().map(|at| several.places[at]).collect();
-    drop(several);
-    for (place, &handle) in handles.iter().enumerate() {
-        // SAFETY: as above.
-        let is_done = match unsafe { Request::look(handle)? } {
-            None => handle == request::sent(),
-            Some(request) => request.is_active() && request.pending().is_none(),
+    let mut done = loop {
+        // SAFETY: the caller says so.
+        let mut several = unsafe {
+            test_collectives(handles)?;
+            Several::of(handles)?
         };
-        if is_done && !done.contains(&place) {
-            done.push(place);
+        if !several.is_any_active {
+            // SAFETY: as above.
+            return unsafe { put(number, MPI_UNDEFINED) };
         }
-    }
+        let worked = match several.done {
+            None if waits => wait_some(&mut several.pending)?,
+            _ => test_some(&mut several.pending)?,
+        };
+        let worked: Vec<_> = worked.into_iter().map(|at| several.places[at]).collect();
+        drop(several);
+        let mut done = Vec::new();
+        for place in worked {
+            // SAFETY: as above.
+            if !unsafe { goes_on(handles[place])? } {
+                done.push(place);
+            }
+        }
+        for (place, &handle) in handles.iter().enumerate() {
+            // SAFETY: as above.
+            let is_done = match unsafe { Request::look(handle)? } {
+                None => handle == request::sent(),
+                Some(request) => request.is_active() && request.pending().is_none(),
+            };
+            if is_done && !done.contains(&place) {
+                done.push(place);
+            }
+        }
+        if !waits || !done.is_empty() {
+            break done;
+        }
+    };
     done.sort_unstable();
     let mut first = None;
     for (entry, &place) in done.iter().enumerate() {
@@ -438,9 +503,7 @@ pub unsafe fn waitsome(
     // SAFETY: the program gives as many handles of requests and indices, and as many statuses or null.
     unsafe {
         of_several(count, requests, "MPI_Waitsome", |handles| {
-            finish_some(handles, requests, number, (indices, statuses), |pending| {
-                wait_some(pending)
-            })
+            finish_some(handles, requests, number, (indices, statuses), true)
         })
     }
 }
@@ -456,9 +519,7 @@ pub unsafe fn testsome(
     // SAFETY: the program gives as many handles of requests and indices, and as many statuses or null.
     unsafe {
         of_several(count, requests, "MPI_Testsome", |handles| {
-            finish_some(handles, requests, number, (indices, statuses), |pending| {
-                test_some(pending)
-            })
+            finish_some(handles, requests, number, (indices, statuses), false)
         })
     }
 }

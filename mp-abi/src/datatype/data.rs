@@ -353,6 +353,20 @@ impl Kept {
         Ok(Self { address: data.address, count: data.count, datatype })
     }
 
+    /// Returns `count` elements of the same type, from `offset` bytes on.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new).
+    pub unsafe fn part(&self, offset: i64, count: usize) -> Self {
+        let address = self.address.wrapping_add_signed(offset as isize);
+        Self { address, count, datatype: self.datatype.clone() }
+    }
+
+    /// Returns whether both are at the same address.
+    pub fn is_at(&self, other: &Self) -> bool {
+        self.address == other.address
+    }
+
     pub fn data(&self) -> Data<'_> {
         let &Self { address, count, ref datatype } = self;
         Data { address, count, datatype, memory: PhantomData }

@@ -1,7 +1,8 @@
-use std::{ffi::c_int, ptr::null};
+// The tests of one form of the operations: `mod.rs` includes this once for each.
 
-use super::*;
-use crate::calls::{collectives::*, datatypes::type_free};
+use std::ptr::null;
+
+use crate::calls::datatypes::type_free;
 
 const SIZES: std::ops::RangeInclusive<usize> = 1..=4;
 

@@ -1,11 +1,35 @@
 //! The functions as programs in C call them, on ranks that are threads.
 
-mod collectives;
+mod by_request;
 mod communicators;
 mod datatypes;
+mod going;
 mod messages;
-mod reductions;
 mod requests;
+
+/// The collective operations in all their forms.
+macro_rules! forms {
+    ($($form:ident: $functions:path;)*) => {$(
+        mod $form {
+            mod collectives {
+                use super::super::*;
+                use $functions::*;
+                include!("collectives.rs");
+            }
+            mod reductions {
+                use super::super::*;
+                use $functions::*;
+                include!("reductions.rs");
+            }
+        }
+    )*};
+}
+
+forms! {
+    blocking: crate::calls::collectives;
+    nonblocking: crate::tests::by_request::nonblocking;
+    persistent: crate::tests::by_request::persistent;
+}
 
 use std::{
     ffi::{c_int, c_void},
@@ -14,6 +38,7 @@ use std::{
 
 use mp_collectives::communicator::Communicator;
 use mp_core::World;
+use mp_delegate::threads::Progress;
 
 use crate::{
     calls,
@@ -51,6 +76,7 @@ fn on_ranks(ranks: usize, code: impl Fn(Handle, usize, usize) + Send + Sync) {
     let ran = World::threads(ranks).run_threads(|rank| {
         set_default(Some(Box::leak(Box::new(Returns(Slot::new(Handler::Return))))));
         let world = Communicator::world(rank);
+        world.set_nonblocking(Progress::InCalls)?;
         let (me, size) = (world.rank(), world.size());
         let comm = Comm::new(world, "world", Handler::Return).into_handle();
         code(comm, me, size);

@@ -1,8 +1,9 @@
+// The tests of one form of the operations: `mod.rs` includes this once for each.
+
 use std::ptr::null;
 
-use super::*;
 use crate::{
-    calls::{collectives::*, datatypes::*, operations::*},
+    calls::{datatypes::*, operations::*},
     constants::{MPI_BXOR, MPI_ERR_OP, MPI_MAX, MPI_MAXLOC, MPI_MINLOC, MPI_SUM},
 };
 

@@ -26,6 +26,19 @@ fn ranks_have_grids_and_attributes() {
 }
 
 #[test]
+fn a_program_ends_mpi_at_its_exit() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile("mpicc", "at_exit.c", include_str!("at_exit.c"));
+    for ranks in ["1", "2", "5"] {
+        let all =
+            run(Command::new(installed().join("bin/mpiexec")).args(["-n", ranks]).arg(&program));
+        assert_eq!(all, "good\n".repeat(ranks.parse().unwrap()));
+    }
+}
+
+#[test]
 fn an_abort_ends_with_the_code_and_keeps_what_was_printed() {
     if !has_compiler("cc") {
         return;

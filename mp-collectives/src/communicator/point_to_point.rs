@@ -9,7 +9,8 @@ use std::{
 };
 
 use mp_core::{
-    ElementType, Error, ErrorKind, Failed, Plain, Rank, Result, SharedBuffer, requests::Landing,
+    ElementType, Error, ErrorKind, Failed, Plain, Rank, Result, SharedBuffer,
+    requests::{CutBuffer, Landing},
     waits::News,
 };
 
@@ -21,7 +22,7 @@ use crate::communicator::{
     members::Members,
     messages::background,
     messages::eager::Unexpected,
-    messages::elements::{Grown, Prefix, Taken},
+    messages::elements::{Grown, Taken},
     messages::engine::{Handle, OWN, Waited},
     messages::owner::{Owner, Shared, Working},
     messages::send_queue::{Cargo, Course, Kept, Step},
@@ -645,7 +646,7 @@ impl Communicator {
                 return Ok(Status { source, tag, count, bytes: count * size_of::<T>() });
             }
         }
-        let mut prefix = Prefix::new(into);
+        let mut prefix = CutBuffer::new(into);
         let status = self.receive_slowly::<T>(pattern, None, false, &mut prefix, None)?;
         prefix.cut();
         Ok(status)

@@ -16,6 +16,7 @@
 //! data into them. Meanwhile the wait watches the other requests. Those of another engine advance as a part of the
 //! rank's thread (`wait/progress.rs`).
 
+mod cut_buffer;
 mod delegated;
 mod landing;
 mod raw_buffer;
@@ -29,8 +30,9 @@ use std::{
 };
 
 pub use self::{
+    cut_buffer::CutBuffer,
     landing::{Buffer, BufferMut, Landing},
-    raw_buffer::{CutBuffer, RawBuffer},
+    raw_buffer::RawBuffer,
     several::{test_all, test_any, test_some, wait_all, wait_any, wait_some},
     under_way::{Beside, Driven, Driver, Pending, UnderWay, Watch, all_of},
 };

@@ -3,10 +3,7 @@
 use std::ptr::NonNull;
 
 use super::landing::{Buffer, BufferMut, sealed::Sealed};
-use crate::{
-    error::{ErrorKind, Result},
-    plain::Plain,
-};
+use crate::plain::Plain;
 
 /// Elements at an address, as a buffer of a request. The request does not own them: who makes this value promises that
 /// they stay there. This is for interfaces to languages whose buffers have no owner.
@@ -66,58 +63,6 @@ impl<T: Plain> AsMut<[T]> for RawBuffer<T> {
     }
 }
 
-/// A raw buffer for a message that may be longer. What does not fit is dropped by [`cut`](Self::cut).
-#[derive(Debug)]
-pub struct CutBuffer<T> {
-    buffer: RawBuffer<T>,
-    /// The whole message, if it is longer than the buffer.
-    whole: Vec<T>,
-}
-
-impl<T: Plain> CutBuffer<T> {
-    /// Makes a buffer for the first elements of a message.
-    pub fn new(buffer: RawBuffer<T>) -> Self {
-        Self { buffer, whole: Vec::new() }
-    }
-
-    /// Copies the first elements of a message that is longer than the buffer to the buffer.
-    pub fn cut(&mut self) {
-        if let Some(fits) = self.whole.get(..self.buffer.len) {
-            self.buffer.as_mut().copy_from_slice(fits);
-        }
-    }
-}
-
-impl<T: Plain> Sealed for CutBuffer<T> {}
-
-impl<T: Plain> Buffer for CutBuffer<T> {
-    type Element = T;
-
-    fn elements(&self) -> &[T] {
-        if self.whole.is_empty() { self.buffer.as_ref() } else { &self.whole }
-    }
-}
-
-impl<T: Plain> BufferMut for CutBuffer<T> {
-    fn elements_mut(&mut self) -> &mut [T] {
-        if self.whole.is_empty() { self.buffer.as_mut() } else { &mut self.whole }
-    }
-
-    fn room(&self) -> Option<usize> {
-        None
-    }
-
-    fn make_room(&mut self, count: usize) -> Result<()> {
-        if count > self.buffer.len {
-            let no_memory =
-                |_| ErrorKind::OutOfMemory { bytes: count.saturating_mul(size_of::<T>()) };
-            self.whole.try_reserve_exact(count).map_err(no_memory)?;
-            self.whole.resize(count, T::zeroed());
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,19 +78,5 @@ mod tests {
         // SAFETY: there are no elements.
         let mut none = unsafe { RawBuffer::<u64>::new(std::ptr::null_mut(), 5) };
         assert!(none.elements().is_empty() && none.elements_mut().is_empty());
-    }
-    #[test]
-    fn what_does_not_fit_is_cut() {
-        for count in [2, 3, 5] {
-            let mut numbers = [0u32; 3];
-            // SAFETY: the numbers outlive the buffer, and nothing else uses them as long as it exists.
-            let mut buffer = CutBuffer::new(unsafe { RawBuffer::new(numbers.as_mut_ptr(), 3) });
-            assert_eq!(buffer.room(), None);
-            buffer.make_room(count).unwrap();
-            let message = &[1, 2, 3, 4, 5][..count];
-            buffer.elements_mut()[..count].copy_from_slice(message);
-            buffer.cut();
-            assert_eq!(numbers, [1, 2, if count > 2 { 3 } else { 0 }]);
-        }
     }
 }

@@ -11,7 +11,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    mem,
+    mem::{self, ManuallyDrop},
     rc::Rc,
     time::Duration,
 };
@@ -89,16 +89,36 @@ struct Entry {
 thread_local! {
     /// The number of parts. Every wait that does not end at once looks at it.
     static COUNT: Cell<usize> = const { Cell::new(0) };
-    static PARTS: RefCell<Vec<Entry>> = const { RefCell::new(Vec::new()) };
+    // A process that is a rank may wait in functions that the C library calls at exit, when variables with destructors
+    // are gone. So this variable and `FAILURE` have none: `ENDING` drops what nobody needs then.
+    static PARTS: ManuallyDrop<RefCell<Vec<Entry>>> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
     /// Whether a part is being advanced. Waits in its code then do not advance other parts.
     static ADVANCING: Cell<bool> = const { Cell::new(false) };
     /// The failure that ended this thread's last wait, until the call that waited returns it.
-    static FAILURE: RefCell<Option<Error>> = const { RefCell::new(None) };
+    static FAILURE: ManuallyDrop<RefCell<Option<Error>>> = const { ManuallyDrop::new(RefCell::new(None)) };
+    /// The rank whose code this thread runs.
+    static RUNS: Cell<Option<Whose>> = const { Cell::new(None) };
+    static ENDING: Ending = const { Ending };
+}
+
+/// Removes the parts of a thread that ends, but for those of a rank whose code still runs.
+struct Ending;
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let runs = RUNS.get();
+        remove_where(|entry| Some(entry.whose) != runs);
+    }
+}
+
+/// Says of which rank this thread runs the code from now on. Returns the one of which it did before.
+pub(crate) fn set_runs(now: Option<Whose>) -> Option<Whose> {
+    RUNS.replace(now)
 }
 
 /// Returns the [failure](Part::failure) that ended a wait of this thread without an answer, if there was one.
 pub(crate) fn take_failure() -> Option<Error> {
-    FAILURE.take()
+    FAILURE.with(|failure| failure.take())
 }
 
 /// Returns how many parts this thread has to advance.
@@ -110,13 +130,18 @@ pub(crate) fn count() -> usize {
 /// Adds a part, unless there is already one with this key.
 pub(crate) fn add(whose: Whose, key: usize, part: impl FnOnce() -> Rc<dyn Part>) {
     let same = |entry: &&mut Entry| entry.whose == whose && entry.key == key;
-    let replaced = PARTS.with_borrow_mut(|parts| match parts.iter_mut().find(same) {
-        Some(entry) if entry.part.is_gone() => Some(mem::replace(&mut entry.part, part())),
-        Some(_) => None,
-        None => {
-            parts.push(Entry { whose, key, part: part() });
-            COUNT.set(parts.len());
-            None
+    // If the variable is gone, the thread ends already, and the rank's end removes the part.
+    let _ = ENDING.try_with(|_| ());
+    let replaced = PARTS.with(|parts| {
+        let mut parts = parts.borrow_mut();
+        match parts.iter_mut().find(same) {
+            Some(entry) if entry.part.is_gone() => Some(mem::replace(&mut entry.part, part())),
+            Some(_) => None,
+            None => {
+                parts.push(Entry { whose, key, part: part() });
+                COUNT.set(parts.len());
+                None
+            }
         }
     });
     drop(replaced);
@@ -124,9 +149,8 @@ pub(crate) fn add(whose: Whose, key: usize, part: impl FnOnce() -> Rc<dyn Part>)
 
 /// Removes the part with this key.
 pub(crate) fn remove(whose: Whose, key: usize) {
-    // In a thread that is about to end there are no parts any more. The removed part is dropped outside the borrow,
-    // because its destructor may call this function.
-    let removed = PARTS.try_with(|parts| {
+    // The removed part is dropped outside the borrow, because its destructor may call this function.
+    let removed = PARTS.with(|parts| {
         let mut parts = parts.borrow_mut();
         let place = parts.iter().position(|entry| entry.whose == whose && entry.key == key)?;
         let removed = parts.swap_remove(place);
@@ -138,9 +162,14 @@ pub(crate) fn remove(whose: Whose, key: usize) {
 
 /// Removes all parts of a rank whose code has ended in this thread.
 pub(crate) fn remove_all(whose: Whose) {
-    let removed: Result<Vec<_>, _> = PARTS.try_with(|parts| {
+    remove_where(|entry| entry.whose == whose);
+}
+
+fn remove_where(is_removed: impl Fn(&Entry) -> bool) {
+    let removed: Vec<_> = PARTS.with(|parts| {
         let mut parts = parts.borrow_mut();
-        let removed = parts.extract_if(.., |entry| entry.whose == whose).collect();
+        let removed = parts.extract_if(.., |entry| is_removed(entry)).collect();
+        parts.shrink_to_fit();
         COUNT.set(parts.len());
         removed
     });
@@ -193,7 +222,8 @@ impl Parts {
         if ADVANCING.get() {
             return None;
         }
-        let parts: Vec<_> = PARTS.with_borrow(|parts| {
+        let parts: Vec<_> = PARTS.with(|parts| {
+            let parts = parts.borrow();
             let own = parts.iter().filter(|entry| entry.whose == whose);
             own.map(|entry| (entry.key, Rc::clone(&entry.part))).collect()
         });
@@ -230,7 +260,7 @@ impl Parts {
     pub(crate) fn fail(&self) -> bool {
         let failure = self.all().find_map(|part| part.failure());
         failure.is_some_and(|failure| {
-            FAILURE.set(Some(failure));
+            FAILURE.with(|place| place.replace(Some(failure)));
             true
         })
     }

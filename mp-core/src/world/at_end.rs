@@ -1,6 +1,6 @@
 //! Work that rank code leaves to be done after the code has returned.
 
-use std::{cell::RefCell, sync::Arc};
+use std::{cell::RefCell, mem::ManuallyDrop, sync::Arc};
 
 use crate::{
     context::Context,
@@ -16,7 +16,9 @@ struct Left {
 }
 
 thread_local! {
-    static LEFT: RefCell<Option<Left>> = const { RefCell::new(None) };
+    // Without a destructor the variable is there until the thread's end. A process that is a rank may end the rank in
+    // a function that the C library calls at exit, when variables with destructors are gone.
+    static LEFT: ManuallyDrop<RefCell<Option<Left>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
 /// Rank code that runs in this thread, until this is dropped. The work that is still left then is dropped, too.
@@ -24,6 +26,7 @@ thread_local! {
 pub(crate) struct Running {
     /// The work that the thread had before.
     before: Option<Left>,
+    ran: Option<Whose>,
     whose: Whose,
 }
 
@@ -31,12 +34,14 @@ impl Running {
     /// Begins the rank's code.
     pub(crate) fn begin(context: &Arc<Context>) -> Self {
         let left = Left { rank: Arc::as_ptr(context), work: Vec::new() };
-        Self { before: LEFT.replace(Some(left)), whose: context.whose() }
+        let whose = context.whose();
+        let ran = progress::set_runs(Some(whose));
+        Self { before: LEFT.with(|place| place.replace(Some(left))), ran, whose }
     }
 
     /// Does the work that the code has left. The code has succeeded.
     pub(crate) fn finish(self) {
-        let next = || LEFT.with_borrow_mut(|left| left.as_mut()?.work.pop());
+        let next = || LEFT.with(|left| left.borrow_mut().as_mut()?.work.pop());
         while let Some(work) = next() {
             work();
         }
@@ -46,7 +51,9 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // The work is dropped outside the borrow, because its destructor may call `leave`.
-        drop(LEFT.replace(self.before.take()));
+        let before = self.before.take();
+        drop(LEFT.with(|left| left.replace(before)));
+        progress::set_runs(self.ran);
         progress::remove_all(self.whose);
     }
 }
@@ -61,7 +68,7 @@ pub(crate) fn run<T>(context: &Arc<Context>, code: impl FnOnce() -> Result<T>) -
 
 /// Leaves work to the rank's end. Returns it if this thread does not run the rank's code.
 pub(crate) fn leave<W: FnOnce() + 'static>(context: &Arc<Context>, work: W) -> Option<W> {
-    LEFT.with_borrow_mut(|left| match left {
+    LEFT.with(|left| match &mut *left.borrow_mut() {
         Some(left) if left.rank == Arc::as_ptr(context) => {
             left.work.push(Box::new(work));
             None

@@ -136,9 +136,10 @@ pub(crate) fn within() -> Within {
     WITHIN.with_borrow(Clone::clone)
 }
 
-/// Sets which code this thread runs from now on. Returns which code it ran before.
+/// Sets which code this thread runs from now on. Returns which code it ran before. In functions that the C library calls
+/// at exit, the thread's variables are gone: no other code comes then.
 pub(crate) fn set_within(now: Within) -> Within {
-    WITHIN.replace(now)
+    WITHIN.try_with(|within| within.replace(now)).unwrap_or(Within::Program)
 }
 
 /// Returns the code that a rank of a world of threads runs, if this call makes the world.

@@ -86,35 +86,6 @@ impl<T: Plain> Landing for Grown<T> {
     }
 }
 
-/// Elements for the beginning of a message, and the whole message if it is longer.
-pub(crate) struct Prefix<'a, T> {
-    into: &'a mut [T],
-    whole: Grown<T>,
-}
-
-impl<'a, T: Plain> Prefix<'a, T> {
-    pub(crate) fn new(into: &'a mut [T]) -> Self {
-        Self { into, whole: Grown(Vec::new()) }
-    }
-
-    /// Drops what does not fit.
-    pub(crate) fn cut(self) {
-        if let Some(fits) = self.whole.0.get(..self.into.len()) {
-            self.into.copy_from_slice(fits);
-        }
-    }
-}
-
-impl<T: Plain> Landing for Prefix<'_, T> {
-    fn begin(&mut self, count: usize) -> mp_core::Result<()> {
-        if count > self.into.len() { self.whole.begin(count) } else { Ok(()) }
-    }
-
-    fn bytes(&mut self) -> &mut [u8] {
-        if self.whole.0.is_empty() { cast_slice_mut(self.into) } else { self.whole.bytes() }
-    }
-}
-
 /// A shared buffer: the one that was sent, or one made for the message.
 pub(crate) struct Taken<'a, T: Plain> {
     pub(crate) rank: &'a mp_core::Rank,

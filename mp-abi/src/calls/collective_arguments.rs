@@ -1,0 +1,362 @@
+//! What programs give to nonblocking and persistent collective operations.
+
+use std::ffi::{c_int, c_void};
+
+use super::collectives::{count, is_in_place, of_all};
+use crate::{
+    collective::{Collective, Combined},
+    comm::{Comm, array, within},
+    datatype::data::Kept,
+    error::{Class, Error},
+    ints::Ints,
+    program::put,
+    request::Request,
+    types::{Count, Handle},
+};
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// Begins a collective operation, and gives the program its request.
+///
+/// # Safety
+/// The handle is one of a communicator, the request can be written to, and what the operation uses is valid until the
+/// request is complete.
+pub(super) unsafe fn begin(
+    (comm, request): (Handle, *mut Handle),
+    function: &'static str,
+    what: impl FnOnce(&Comm) -> Result<Collective>,
+) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe {
+        within(comm, function, |comm| {
+            let what = what(comm)?;
+            put(request, Request::collective(comm, &what)?)
+        })
+    }
+}
+
+/// Gives the program the request of a collective operation that it starts later.
+///
+/// # Safety
+/// As for [`begin`], until the request is freed.
+pub(super) unsafe fn prepare(
+    (comm, request): (Handle, *mut Handle),
+    function: &'static str,
+    what: impl FnOnce(&Comm) -> Result<Collective>,
+) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe {
+        within(comm, function, |comm| {
+            put(request, Request::persistent_collective(comm, what(comm)?))
+        })
+    }
+}
+
+/// A buffer, a count and a type.
+pub(super) type Elements = (*const c_void, Count, Handle);
+
+/// The blocks of all ranks.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks {
+    buffer: *const c_void,
+    places: Places,
+}
+
+#[derive(Clone, Copy)]
+enum Places {
+    Equal {
+        count: Count,
+        datatype: Handle,
+    },
+    /// Displacements are in units of the type's extent.
+    At {
+        counts: Ints,
+        displacements: Ints,
+        datatype: Handle,
+    },
+    /// Displacements are in bytes.
+    Typed {
+        counts: Ints,
+        displacements: Ints,
+        types: *const Handle,
+    },
+}
+
+impl Blocks {
+    /// Blocks of this many elements.
+    pub fn equal(buffer: *const c_void, count: Count, datatype: Handle) -> Self {
+        Self { buffer, places: Places::Equal { count, datatype } }
+    }
+
+    /// Blocks at displacements in units of the type's extent.
+    pub fn at(buffer: *const c_void, counts: Ints, displacements: Ints, datatype: Handle) -> Self {
+        Self { buffer, places: Places::At { counts, displacements, datatype } }
+    }
+
+    /// Blocks with types of their own, at displacements in bytes.
+    pub fn typed(
+        buffer: *const c_void,
+        counts: Ints,
+        displacements: Ints,
+        types: *const Handle,
+    ) -> Self {
+        Self { buffer, places: Places::Typed { counts, displacements, types } }
+    }
+
+    fn is_in_place(&self) -> bool {
+        is_in_place(self.buffer)
+    }
+
+    /// Returns this many blocks.
+    ///
+    /// # Safety
+    /// The arrays have an entry for each block. See [`Kept::new`].
+    pub unsafe fn kept(&self, blocks: usize) -> Result<Vec<Kept>> {
+        let is_there = |counts: Ints, displacements: Ints| match blocks > 0
+            && (counts.is_null() || displacements.is_null())
+        {
+            true => Err(Error::new(Class::Arg, "an array is a null pointer")),
+            false => Ok(()),
+        };
+        // SAFETY: in this and the other blocks of the function: the caller says so.
+        match self.places {
+            Places::Equal { count, datatype } => {
+                // SAFETY: see above.
+                let first = unsafe { Kept::new(self.buffer, count, datatype)? };
+                let step = first.data().datatype().extent.saturating_mul(count);
+                // SAFETY: see above.
+                let block = |at| unsafe { first.part(step * at as i64, count as usize) };
+                Ok((0..blocks).map(block).collect())
+            }
+            Places::At { counts, displacements, datatype } => {
+                is_there(counts, displacements)?;
+                // SAFETY: see above.
+                let first = unsafe { Kept::new(self.buffer, 0, datatype)? };
+                let extent = first.data().datatype().extent;
+                // SAFETY: see above.
+                let block = |at| unsafe {
+                    let place = displacements.get(at).saturating_mul(extent);
+                    Ok(first.part(place, count(counts.get(at))?))
+                };
+                (0..blocks).map(block).collect()
+            }
+            Places::Typed { counts, displacements, types } => {
+                is_there(counts, displacements)?;
+                // SAFETY: see above.
+                let types = unsafe { array(types, blocks as c_int)? };
+                // SAFETY: see above.
+                let block = |(at, &datatype)| unsafe {
+                    let first = Kept::new(self.buffer, 0, datatype)?;
+                    Ok(first.part(displacements.get(at), count(counts.get(at))?))
+                };
+                types.iter().enumerate().map(block).collect()
+            }
+        }
+    }
+}
+
+/// Returns the elements, unless they are `MPI_IN_PLACE`.
+unsafe fn kept((buffer, count, datatype): Elements) -> Result<Option<Kept>> {
+    match is_in_place(buffer) {
+        true => Ok(None),
+        // SAFETY: the caller says so.
+        false => unsafe { Kept::new(buffer, count, datatype).map(Some) },
+    }
+}
+
+/// Returns an error if a block is to be sent from the place to which it is to come.
+fn check_apart(sent: Option<&Kept>, received: &Kept) -> Result<()> {
+    let both_have = |sent: &Kept| sent.data().bytes() > 0 && received.data().bytes() > 0;
+    match sent {
+        Some(sent) if sent.is_at(received) && both_have(sent) => {
+            Err(Error::new(Class::Buffer, "both buffers are one: say MPI_IN_PLACE"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// # Safety
+/// As for [`Kept::new`]. The same holds for the functions below.
+pub(super) unsafe fn broadcast(
+    comm: &Comm,
+    (buffer, count, datatype): Elements,
+    root: c_int,
+) -> Result<Collective> {
+    let root = comm.root(root)?;
+    // SAFETY: the caller says so.
+    Ok(Collective::Broadcast { data: unsafe { Kept::new(buffer, count, datatype)? }, root })
+}
+
+pub(super) unsafe fn gather(
+    comm: &Comm,
+    own: Elements,
+    all: Blocks,
+    root: c_int,
+) -> Result<Collective> {
+    let root = comm.root(root)?;
+    // SAFETY: the caller says so.
+    unsafe {
+        let all = match comm.rank as usize == root {
+            true => Some(all.kept(comm.size as usize)?),
+            false => None,
+        };
+        let own = kept(own)?;
+        if let Some(all) = &all {
+            check_apart(own.as_ref(), &all[0])?;
+        }
+        Ok(Collective::Gather { own, all, root })
+    }
+}
+
+pub(super) unsafe fn scatter(
+    comm: &Comm,
+    all: Blocks,
+    own: Elements,
+    root: c_int,
+) -> Result<Collective> {
+    let root = comm.root(root)?;
+    // SAFETY: the caller says so.
+    unsafe {
+        let all = match comm.rank as usize == root {
+            true => Some(all.kept(comm.size as usize)?),
+            false => None,
+        };
+        let own = kept(own)?;
+        if let (Some(all), Some(own)) = (&all, &own) {
+            check_apart(Some(&all[0]), own)?;
+        }
+        Ok(Collective::Scatter { all, own, root })
+    }
+}
+
+pub(super) unsafe fn all_gather(comm: &Comm, own: Elements, all: Blocks) -> Result<Collective> {
+    // SAFETY: the caller says so.
+    unsafe {
+        let (own, all) = (kept(own)?, all.kept(comm.size as usize)?);
+        check_apart(own.as_ref(), &all[0])?;
+        Ok(Collective::AllGather { own, all })
+    }
+}
+
+pub(super) unsafe fn all_to_all(comm: &Comm, sent: Blocks, received: Blocks) -> Result<Collective> {
+    let ranks = comm.size as usize;
+    // SAFETY: the caller says so.
+    unsafe {
+        let received = received.kept(ranks)?;
+        let sent = match sent.is_in_place() {
+            true => None,
+            false => Some(sent.kept(ranks)?),
+        };
+        check_apart(sent.as_ref().map(|sent| &sent[0]), &received[0])?;
+        Ok(Collective::AllToAll { sent, received })
+    }
+}
+
+/// A count, a type and an operation.
+type Reduced = (Count, Handle, Handle);
+
+pub(super) unsafe fn reduce(
+    comm: &Comm,
+    (sent, received): (*const c_void, *mut c_void),
+    (count, datatype, op): Reduced,
+    root: c_int,
+) -> Result<Collective> {
+    let root = comm.root(root)?;
+    // SAFETY: the caller says so.
+    unsafe {
+        if comm.rank as usize != root {
+            let own = Kept::new(sent, count, datatype)?;
+            let vector = Combined::new(op, &own, datatype)?;
+            return Ok(Collective::Reduce { vector, own, result: None, root });
+        }
+        let (vector, own, result) = vectors((sent, received), (count, datatype, op))?;
+        Ok(Collective::Reduce { vector, own, result: Some(result), root })
+    }
+}
+
+/// Returns how vectors are combined, this rank's vector, and the place for the result.
+unsafe fn vectors(
+    (sent, received): (*const c_void, *mut c_void),
+    (count, datatype, op): Reduced,
+) -> Result<(std::rc::Rc<Combined>, Kept, Kept)> {
+    // SAFETY: the caller says so.
+    unsafe {
+        let result = Kept::new(received, count, datatype)?;
+        let vector = Combined::new(op, &result, datatype)?;
+        let sent = kept((sent, count, datatype))?;
+        check_apart(sent.as_ref(), &result)?;
+        Ok((vector, sent.unwrap_or_else(|| result.clone()), result))
+    }
+}
+
+pub(super) unsafe fn all_reduce(
+    buffers: (*const c_void, *mut c_void),
+    what: Reduced,
+) -> Result<Collective> {
+    // SAFETY: the caller says so.
+    let (vector, own, result) = unsafe { vectors(buffers, what)? };
+    Ok(Collective::AllReduce { vector, own, result })
+}
+
+pub(super) unsafe fn scan(
+    comm: &Comm,
+    buffers: (*const c_void, *mut c_void),
+    what: Reduced,
+    is_exclusive: bool,
+) -> Result<Collective> {
+    // SAFETY: the caller says so.
+    unsafe {
+        if is_exclusive && comm.rank == 0 && !is_in_place(buffers.0) {
+            // Rank 0 gets no result, and may have no place for it.
+            let (count, datatype, op) = what;
+            let own = Kept::new(buffers.0, count, datatype)?;
+            let vector = Combined::new(op, &own, datatype)?;
+            return Ok(Collective::Scan { vector, result: own.clone(), own, is_exclusive });
+        }
+        let (vector, own, result) = vectors(buffers, what)?;
+        Ok(Collective::Scan { vector, own, result, is_exclusive })
+    }
+}
+
+/// The numbers of elements in the ranks' blocks.
+#[derive(Clone, Copy)]
+pub(super) enum Counts {
+    Equal(Count),
+    Each(Ints),
+}
+
+pub(super) unsafe fn reduce_scatter(
+    comm: &Comm,
+    (sent, received): (*const c_void, *mut c_void),
+    counts: Counts,
+    (datatype, op): (Handle, Handle),
+) -> Result<Collective> {
+    let (me, ranks) = (comm.rank as usize, comm.size as usize);
+    let from = if is_in_place(sent) { received.cast_const() } else { sent };
+    // SAFETY: the caller says so.
+    unsafe {
+        let blocks = match counts {
+            Counts::Equal(count) => {
+                of_all(comm, count)?;
+                Blocks::equal(from, count, datatype).kept(ranks)?
+            }
+            Counts::Each(counts) if counts.is_null() => {
+                return Err(Error::new(Class::Arg, "an array is a null pointer"));
+            }
+            Counts::Each(counts) => {
+                let first = Kept::new(from, 0, datatype)?;
+                let (extent, mut place) = (first.data().datatype().extent, 0);
+                let mut block = |rank| {
+                    let elements = count(counts.get(rank))?;
+                    let block = first.part(extent * place, elements);
+                    place += elements as i64;
+                    Ok(block)
+                };
+                (0..ranks).map(&mut block).collect::<Result<_>>()?
+            }
+        };
+        let result = Kept::new(received, blocks[me].data().count() as Count, datatype)?;
+        let vector = Combined::new(op, &result, datatype)?;
+        Ok(Collective::ReduceScatter { vector, blocks, result })
+    }
+}

@@ -1,0 +1,114 @@
+//! Nonblocking collective operations among other calls.
+
+use super::*;
+use crate::{
+    calls::{collectives::*, nonblocking_collectives::*, point_to_point::*, requests::*},
+    constants::{MPI_REQUEST_NULL, MPI_SUM, MPI_UNDEFINED},
+};
+
+const SIZES: [usize; 5] = [1, 2, 3, 5, 8];
+
+#[test]
+fn operations_go_on_while_ranks_wait_for_messages_and_in_blocking_operations() {
+    for size in SIZES {
+        for length in [1usize, 70_000] {
+            on_ranks(size, |comm, me, size| {
+                let (int, last) = (predefined(INT), size - 1);
+                let mut data = if me == 0 { vec![7i32; length] } else { vec![0; length] };
+                let (mut request, mut word) = (null_mut(), [0i32]);
+                ok!(ibcast(address(&mut data), length as i64, int, 0, comm, &mut request));
+                // The last rank has the data only if those between pass it on in their own calls.
+                if me == last {
+                    ok!(wait(&mut request, NONE));
+                    for to in 0..last {
+                        ok!(send(address(&mut word), 1, int, to as c_int, 3, comm));
+                    }
+                } else {
+                    ok!(recv(address(&mut word), 1, int, last as c_int, 3, comm, NONE));
+                }
+                let (mut second, mut sum) = (null_mut(), vec![0i32; length]);
+                let (from, to) = (address(&mut data), address(&mut sum));
+                if me != last {
+                    ok!(wait(&mut request, NONE));
+                }
+                ok!(iallreduce(from, to, length as i64, int, MPI_SUM, comm, &mut second));
+                ok!(barrier(comm));
+                ok!(wait(&mut second, NONE));
+                assert!(sum.iter().all(|&number| number == 7 * size as i32));
+            });
+        }
+    }
+}
+
+#[test]
+fn several_operations_are_under_way_at_once_with_messages() {
+    for size in SIZES {
+        on_ranks(size, |comm, me, size| {
+            let int = predefined(INT);
+            let (next, before) = ((me + 1) % size, (me + size - 1) % size);
+            let mut handles = [MPI_REQUEST_NULL; 6];
+            let (mut mine, mut sum, mut most) = ([me as i32], [0i32], [0i32]);
+            let (mut all, mut data, mut got) = (vec![0i32; size], [me as i32 * 10], [-1i32]);
+            let at =
+                |place: usize, handles: &mut [Handle; 6]| -> *mut Handle { &mut handles[place] };
+            let own = address(&mut mine);
+            ok!(iallreduce(own, address(&mut sum), 1, int, MPI_SUM, comm, at(0, &mut handles)));
+            ok!(irecv(address(&mut got), 1, int, before as c_int, 9, comm, at(1, &mut handles)));
+            let (to, count) = (address(&mut all), 1);
+            ok!(iallgather(own, 1, int, to, count, int, comm, at(2, &mut handles)));
+            ok!(iscan(own, address(&mut most), 1, int, MPI_SUM, comm, at(3, &mut handles)));
+            ok!(ibarrier(comm, at(4, &mut handles)));
+            ok!(isend(address(&mut data), 1, int, next as c_int, 9, comm, at(5, &mut handles)));
+            let mut seen = Vec::new();
+            match me % 3 {
+                0 => ok!(waitall(6, handles.as_mut_ptr(), NONE)),
+                1 => loop {
+                    let mut index = 0;
+                    ok!(waitany(6, handles.as_mut_ptr(), &mut index, NONE));
+                    if index == MPI_UNDEFINED {
+                        break;
+                    }
+                    seen.push(index);
+                },
+                _ => loop {
+                    let (mut number, mut indices) = (0, [0; 6]);
+                    let (first, places) = (handles.as_mut_ptr(), indices.as_mut_ptr());
+                    ok!(waitsome(6, first, &mut number, places, NONE));
+                    if number == MPI_UNDEFINED {
+                        break;
+                    }
+                    assert!(number > 0);
+                    seen.extend(&indices[..number as usize]);
+                },
+            }
+            seen.sort_unstable();
+            assert!(me % 3 == 0 || seen == [0, 1, 2, 3, 4, 5]);
+            assert!(handles.iter().all(|&handle| handle == MPI_REQUEST_NULL));
+            assert_eq!(sum, [(size * (size - 1) / 2) as i32]);
+            assert_eq!(most, [(me * (me + 1) / 2) as i32]);
+            assert_eq!(got, [before as i32 * 10]);
+            assert!(all.iter().copied().eq(0..size as i32));
+        });
+    }
+}
+
+#[test]
+fn tests_advance_operations_until_they_are_done() {
+    for size in SIZES {
+        on_ranks(size, |comm, me, _| {
+            let mut data = [if me == 0 { 5i32 } else { 0 }; 3];
+            let mut request = null_mut();
+            ok!(ibcast(address(&mut data), 3, predefined(INT), 0, comm, &mut request));
+            let (mut flag, mut place) = (0, 0);
+            while flag == 0 {
+                match me % 3 {
+                    0 => ok!(test(&mut request, &mut flag, NONE)),
+                    1 => ok!(testall(1, &mut request, &mut flag, NONE)),
+                    _ => ok!(testany(1, &mut request, &mut place, &mut flag, NONE)),
+                }
+            }
+            assert_eq!(data, [5; 3]);
+            assert_eq!(request, MPI_REQUEST_NULL);
+        });
+    }
+}
