@@ -197,12 +197,13 @@ impl Parked {
     /// only that thread does, which sees all that this one has done.
     pub unsafe fn take() -> Self {
         COUNT.set(0);
-        Self(PARTS.take())
+        Self(PARTS.with(|parts| parts.take()))
     }
 
     /// Makes this thread's waits advance the parts.
     pub fn put(self) {
-        PARTS.with_borrow_mut(|parts| {
+        PARTS.with(|parts| {
+            let mut parts = parts.borrow_mut();
             parts.extend(self.0);
             COUNT.set(parts.len());
         });
