@@ -16,23 +16,17 @@ use mp_core::{Pending, Plain, requests::RawBuffer};
 use crate::{
     blocks::Placed,
     comm::Comm,
+    completed::Completed,
     datatype::{Kind, data::Kept, vector::Vector},
     error::Error,
+    going::Going,
+    neighbours,
     op::{self, Combine, Max, Min, Op, Product, Rule, Sum},
-    request::Completed,
+    topology::Neighbour,
     types::Handle,
 };
 
 type Result<T> = std::result::Result<T, Error>;
-
-/// What is under way. It may have several parts, which become done in any order.
-pub(crate) trait Going {
-    /// Returns a part that is not done.
-    fn pending(&mut self) -> Option<&mut dyn Pending>;
-
-    /// Waits until all is done, and returns what there is to say.
-    fn finish(self: Box<Self>) -> Completed;
-}
 
 /// A collective operation with what the program has given for it.
 pub(crate) enum Collective {
@@ -83,6 +77,10 @@ pub(crate) enum Collective {
         vector: Rc<Combined>,
         blocks: Vec<Kept>,
         result: Kept,
+    },
+    Neighbours {
+        sent: Vec<(Neighbour, Kept)>,
+        received: Vec<(Neighbour, Kept)>,
     },
 }
 
@@ -292,10 +290,14 @@ impl Collective {
     /// to it, and nobody else uses what is written to.
     pub unsafe fn begin(&self, comm: &Comm) -> Result<Option<Box<dyn Going>>> {
         let (me, ranks) = (comm.rank as usize, comm.size as usize);
-        let mut all_ranks = comm.communicator.nonblocking()?;
+        let all_ranks = || comm.communicator.nonblocking();
         // SAFETY: in this and the other blocks of the function: the caller says so.
         Ok(Some(match self {
-            Self::Barrier => one(all_ranks.barrier(), |()| ()),
+            Self::Neighbours { sent, received } => {
+                // SAFETY: see above.
+                unsafe { neighbours::begin(comm, sent, received)? }
+            }
+            Self::Barrier => one(all_ranks()?.barrier(), |()| ()),
             Self::Broadcast { data, root } => {
                 let (data, root) = (data.clone(), *root);
                 // SAFETY: see above.
@@ -303,7 +305,7 @@ impl Collective {
                     true => unsafe { Elements::<u8>::load(&data) },
                     false => unsafe { Elements::room(&data) },
                 };
-                one(all_ranks.broadcast(bytes, root), move |bytes| {
+                one(all_ranks()?.broadcast(bytes, root), move |bytes| {
                     if me != root {
                         bytes.store(&data);
                     }
@@ -312,7 +314,7 @@ impl Collective {
             Self::Gather { own, all, root } => {
                 let Some(all) = all.clone() else {
                     let own = own.as_ref().map_or_else(Vec::new, copy_of::<u8>);
-                    return Ok(Some(one(all_ranks.gather(own, none(), *root), |_| ())));
+                    return Ok(Some(one(all_ranks()?.gather(own, none(), *root), |_| ())));
                 };
                 // SAFETY: see above.
                 let mut place = unsafe { blocks(&all) };
@@ -320,12 +322,12 @@ impl Collective {
                     Some(own) => {
                         // SAFETY: see above.
                         let own = unsafe { Elements::<u8>::load(own) };
-                        let request = all_ranks.gather(own, place, *root);
+                        let request = all_ranks()?.gather(own, place, *root);
                         one(request, move |(_, place)| store(&place, &all))
                     }
                     None => {
                         load(&mut place, me, &all);
-                        let request = all_ranks.gather(InPlace, place, *root);
+                        let request = all_ranks()?.gather(InPlace, place, *root);
                         one(request, move |(_, place)| store(&place, &all))
                     }
                 }
@@ -337,13 +339,13 @@ impl Collective {
                     Some(own) => {
                         // SAFETY: see above.
                         let place = unsafe { Elements::<u8>::room(&own) };
-                        let request = all_ranks.scatter(sent, place, *root);
+                        let request = all_ranks()?.scatter(sent, place, *root);
                         one(request, move |(_, place)| place.store(&own))
                     }
                     None => {
                         // The own block stays where it is.
                         let spare = vec![0u8; sent.1[me].len()];
-                        one(all_ranks.scatter(sent, spare, *root), |_| ())
+                        one(all_ranks()?.scatter(sent, spare, *root), |_| ())
                     }
                 }
             }
@@ -355,12 +357,12 @@ impl Collective {
                     Some(own) => {
                         // SAFETY: see above.
                         let own = unsafe { Elements::<u8>::load(own) };
-                        let request = all_ranks.all_gather(own, place);
+                        let request = all_ranks()?.all_gather(own, place);
                         one(request, move |(_, place)| store(&place, &all))
                     }
                     None => {
                         load(&mut place, me, &all);
-                        let request = all_ranks.all_gather(InPlace, place);
+                        let request = all_ranks()?.all_gather(InPlace, place);
                         one(request, move |(_, place)| store(&place, &all))
                     }
                 }
@@ -371,13 +373,13 @@ impl Collective {
                     Some(sent) => {
                         // SAFETY: see above.
                         let (sent, place) = unsafe { (loaded(sent), blocks(&received)) };
-                        let request = all_ranks.all_to_all(sent, place);
+                        let request = all_ranks()?.all_to_all(sent, place);
                         one(request, move |(_, place)| store(&place, &received))
                     }
                     None => {
                         // SAFETY: see above.
                         let place = unsafe { loaded(&received) };
-                        let request = all_ranks.all_to_all(InPlace, place);
+                        let request = all_ranks()?.all_to_all(InPlace, place);
                         one(request, move |(_, place)| store(&place, &received))
                     }
                 }
@@ -387,18 +389,16 @@ impl Collective {
                 if bytes == 0 {
                     return Ok(None);
                 }
-                drop(all_ranks);
                 let call = Reduce { own, result: result.as_ref(), root: Some(*root) };
                 if let Some(request) = vector.typed(comm, call)? {
                     return Ok(Some(request));
                 }
                 let own = copy_of::<u8>(own);
-                let mut all_ranks = comm.communicator.nonblocking()?;
                 let Some(result) = result.clone() else {
-                    return Ok(Some(one(all_ranks.gather(own, none(), *root), |_| ())));
+                    return Ok(Some(one(all_ranks()?.gather(own, none(), *root), |_| ())));
                 };
                 let vector = Rc::clone(vector);
-                one(all_ranks.gather(own, equal(bytes, ranks), *root), move |(_, all)| {
+                one(all_ranks()?.gather(own, equal(bytes, ranks), *root), move |(_, all)| {
                     vector.store(&all.0, &result);
                 })
             }
@@ -407,7 +407,6 @@ impl Collective {
                 if bytes == 0 {
                     return Ok(None);
                 }
-                drop(all_ranks);
                 let call = Reduce { own, result: Some(result), root: None };
                 if let Some(request) = vector.typed(comm, call)? {
                     return Ok(Some(request));
@@ -419,7 +418,6 @@ impl Collective {
                 if bytes == 0 {
                     return Ok(None);
                 }
-                drop(all_ranks);
                 let combined = if *is_exclusive { me } else { me + 1 };
                 return gather_vectors(comm, vector, own, result, 0..combined * bytes).map(Some);
             }
@@ -430,7 +428,7 @@ impl Collective {
                 // SAFETY: see above.
                 let sent = unsafe { loaded(blocks) };
                 let (vector, result) = (Rc::clone(vector), result.clone());
-                let request = all_ranks.all_to_all(sent, equal(result.data().bytes(), ranks));
+                let request = all_ranks()?.all_to_all(sent, equal(result.data().bytes(), ranks));
                 one(request, move |(_, all)| vector.store(&all.0, &result))
             }
         }))

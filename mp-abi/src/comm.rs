@@ -10,7 +10,6 @@ use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Source, Ta
 
 use crate::{
     attributes::Attributes,
-    cartesian::Cartesian,
     constants::{
         MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_IDENT,
         MPI_PROC_NULL, MPI_SIMILAR, MPI_UNEQUAL,
@@ -19,6 +18,7 @@ use crate::{
     error::{Class, Error},
     group::Group,
     state,
+    topology::Topology,
     types::Handle,
 };
 
@@ -32,8 +32,8 @@ pub(crate) struct Comm {
     name: RefCell<String>,
     errhandler: Slot,
     pub attributes: Attributes,
-    /// The grid, if it has one.
-    pub grid: OnceCell<Cartesian>,
+    /// The topology, if it has one.
+    pub topology: OnceCell<Topology>,
     /// The handle, if it is predefined.
     number: Option<Handle>,
 }
@@ -57,7 +57,7 @@ impl Comm {
             name: RefCell::new(name.to_owned()),
             errhandler: Slot::new(errhandler),
             attributes: Attributes::default(),
-            grid: OnceCell::new(),
+            topology: OnceCell::new(),
             number: None,
             communicator,
         }
@@ -121,9 +121,9 @@ impl Comm {
         Self::new(communicator, name, self.errhandler.get())
     }
 
-    /// Makes a copy, which has the grid, too.
+    /// Makes a copy, which has the topology, too.
     pub fn copy(&self, communicator: Communicator, attributes: Attributes) -> Self {
-        Self { attributes, grid: self.grid.clone(), ..self.child(communicator, "") }
+        Self { attributes, topology: self.topology.clone(), ..self.child(communicator, "") }
     }
 
     pub fn name(&self) -> String {

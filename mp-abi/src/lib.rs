@@ -21,14 +21,17 @@ pub mod calls;
 mod cartesian;
 mod collective;
 mod comm;
+mod completed;
 pub mod constants;
 mod datatype;
 mod errhandler;
 pub mod error;
+mod going;
 mod group;
 mod info;
 pub mod ints;
 mod message;
+mod neighbours;
 mod op;
 mod program;
 mod reduce;
@@ -36,6 +39,7 @@ mod request;
 mod state;
 #[cfg(test)]
 mod tests;
+mod topology;
 pub mod types;
 
 /// Prepares the process when the library is loaded: what the program prints is heard from all ranks, before and after

@@ -4,10 +4,10 @@ use std::{ffi::c_int, rc::Rc};
 
 use crate::{
     comm::{Comm, wanted_tag},
+    completed::Completed,
     constants::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL},
     datatype::data::Data,
     error::{Class, Error},
-    request::Completed,
     types::Handle,
 };
 

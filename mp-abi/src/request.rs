@@ -13,12 +13,14 @@ use mp_collectives::communicator::{
 use mp_core::requests::{CutBuffer, RawBuffer};
 
 use crate::{
-    collective::{Collective, Going},
+    collective::Collective,
     comm::{Comm, sent_tag, wanted_tag},
-    constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL, MPI_REQUEST_NULL},
+    completed::Completed,
+    constants::MPI_REQUEST_NULL,
     datatype::data::{Data, Kept},
     error::{Class, Error},
-    types::{Handle, Status},
+    going::Going,
+    types::Handle,
 };
 
 /// A completed send has this address as its request: all of them are one.
@@ -27,103 +29,6 @@ static SENT: u8 = 0;
 /// Returns the request of all completed sends.
 pub(crate) fn sent() -> Handle {
     (&raw const SENT).cast_mut().cast()
-}
-
-/// What a completed operation has to say.
-#[derive(Debug)]
-pub(crate) struct Completed {
-    pub source: c_int,
-    pub tag: c_int,
-    pub bytes: usize,
-    pub cancelled: bool,
-    pub error: Option<Error>,
-}
-
-impl Completed {
-    /// The status of requests that are null or not started, and of sends.
-    pub const EMPTY: Self =
-        Self { source: MPI_ANY_SOURCE, tag: MPI_ANY_TAG, bytes: 0, cancelled: false, error: None };
-
-    /// The status of a receive from `MPI_PROC_NULL`.
-    pub const FROM_NOBODY: Self = Self { source: MPI_PROC_NULL, ..Self::EMPTY };
-
-    pub fn failed(error: Error) -> Self {
-        Self { error: Some(error), ..Self::EMPTY }
-    }
-
-    pub fn of(status: mp_collectives::communicator::Status) -> Self {
-        Self {
-            source: status.source as c_int,
-            tag: status.tag as c_int,
-            bytes: status.bytes,
-            ..Self::EMPTY
-        }
-    }
-
-    /// The status of a message that came for this many bytes.
-    pub fn received(status: mp_collectives::communicator::Status, room: usize) -> Self {
-        let mut completed = Self::of(status);
-        if status.bytes > room {
-            let text = format!("a message of {} bytes came for a buffer of {room}", status.bytes);
-            completed.error = Some(Error::new(Class::Truncate, text));
-            completed.bytes = room;
-        }
-        completed
-    }
-
-    /// Writes all but the error to a status of the program.
-    ///
-    /// # Safety
-    /// The address is null, which is `MPI_STATUS_IGNORE`, or can be written to.
-    #[inline]
-    pub unsafe fn write(&self, to: *mut Status) {
-        if to.is_null() {
-            return;
-        }
-        // SAFETY: the caller says so.
-        unsafe {
-            (*to).source = self.source;
-            (*to).tag = self.tag;
-        }
-        // SAFETY: as above.
-        unsafe { set_bytes(to, self.bytes as u64) };
-        // SAFETY: as above.
-        unsafe { (*to).internal[2] = self.cancelled.into() };
-    }
-
-    /// Writes all but the error to a status of the program, and returns the error.
-    ///
-    /// # Safety
-    /// As for [`write`](Self::write).
-    #[inline]
-    pub unsafe fn tell(self, to: *mut Status) -> Result<(), Error> {
-        // SAFETY: the caller says so.
-        unsafe { self.write(to) };
-        self.error.map_or(Ok(()), Err)
-    }
-}
-
-/// Sets the length of the message in a status.
-///
-/// # Safety
-/// The address can be written to.
-pub(crate) unsafe fn set_bytes(to: *mut Status, bytes: u64) {
-    // SAFETY: the caller says so.
-    unsafe {
-        (*to).internal[0] = bytes as u32 as c_int;
-        (*to).internal[1] = (bytes >> 32) as c_int;
-    }
-}
-
-impl Status {
-    /// Returns the length of the message.
-    pub(crate) fn bytes(&self) -> u64 {
-        u64::from(self.internal[0] as u32) | u64::from(self.internal[1] as u32) << 32
-    }
-
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.internal[2] != 0
-    }
 }
 
 /// An operation that is under way.

@@ -1,6 +1,11 @@
 //! What programs give to nonblocking and persistent collective operations.
 
-use std::ffi::{c_int, c_void};
+use std::{
+    ffi::{c_int, c_void},
+    rc::Rc,
+};
+
+use mp_collectives::communicator::wait_all;
 
 use super::collectives::{count, is_in_place, of_all};
 use crate::{
@@ -11,6 +16,7 @@ use crate::{
     ints::Ints,
     program::put,
     request::Request,
+    topology::Neighbour,
     types::{Count, Handle},
 };
 
@@ -48,6 +54,27 @@ pub(super) unsafe fn prepare(
     unsafe {
         within(comm, function, |comm| {
             put(request, Request::persistent_collective(comm, what(comm)?))
+        })
+    }
+}
+
+/// Completes a collective operation.
+///
+/// # Safety
+/// The handle is one of a communicator, and what the operation uses is valid.
+pub(super) unsafe fn complete(
+    comm: Handle,
+    function: &'static str,
+    what: impl FnOnce(&Comm) -> Result<Collective>,
+) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe {
+        within(comm, function, |comm| {
+            let Some(mut going) = what(comm)?.begin(comm)? else { return Ok(()) };
+            while let Some(pending) = going.pending() {
+                wait_all(&mut [pending])?;
+            }
+            going.finish().error.map_or(Ok(()), Err)
         })
     }
 }
@@ -278,7 +305,7 @@ pub(super) unsafe fn reduce(
 unsafe fn vectors(
     (sent, received): (*const c_void, *mut c_void),
     (count, datatype, op): Reduced,
-) -> Result<(std::rc::Rc<Combined>, Kept, Kept)> {
+) -> Result<(Rc<Combined>, Kept, Kept)> {
     // SAFETY: the caller says so.
     unsafe {
         let result = Kept::new(received, count, datatype)?;
@@ -358,5 +385,53 @@ pub(super) unsafe fn reduce_scatter(
         let result = Kept::new(received, blocks[me].data().count() as Count, datatype)?;
         let vector = Combined::new(op, &result, datatype)?;
         Ok(Collective::ReduceScatter { vector, blocks, result })
+    }
+}
+
+/// Returns the neighbours in the communicator's topology: those that send, and those that are sent to.
+fn neighbours(comm: &Comm) -> Result<[Vec<Neighbour>; 2]> {
+    match comm.topology.get() {
+        Some(topology) => Ok(topology.neighbours(comm.rank as usize)),
+        None => Err(Error::new(Class::Topology, format!("{:?} has no topology", comm.name()))),
+    }
+}
+
+fn no_block_in_place() -> Error {
+    Error::new(Class::Buffer, "MPI_IN_PLACE is not for operations between neighbours")
+}
+
+pub(super) unsafe fn neighbour_gather(
+    comm: &Comm,
+    own: Elements,
+    all: Blocks,
+) -> Result<Collective> {
+    let [sources, destinations] = neighbours(comm)?;
+    // SAFETY: the caller says so.
+    unsafe {
+        let own = kept(own)?.ok_or_else(no_block_in_place)?;
+        let received = all.kept(sources.len())?;
+        Ok(Collective::Neighbours {
+            sent: destinations.into_iter().map(|to| (to, own.clone())).collect(),
+            received: sources.into_iter().zip(received).collect(),
+        })
+    }
+}
+
+pub(super) unsafe fn neighbour_exchange(
+    comm: &Comm,
+    sent: Blocks,
+    received: Blocks,
+) -> Result<Collective> {
+    let [sources, destinations] = neighbours(comm)?;
+    if sent.is_in_place() {
+        return Err(no_block_in_place());
+    }
+    // SAFETY: the caller says so.
+    unsafe {
+        let (sent, received) = (sent.kept(destinations.len())?, received.kept(sources.len())?);
+        Ok(Collective::Neighbours {
+            sent: destinations.into_iter().zip(sent).collect(),
+            received: sources.into_iter().zip(received).collect(),
+        })
     }
 }

@@ -6,13 +6,14 @@ use std::ffi::{c_int, c_void};
 
 use crate::{
     comm::within,
+    completed::Completed,
     constants::{MPI_MESSAGE_NULL, MPI_SUCCESS},
     datatype::data::Data,
     errhandler::Object,
     error::{Class, Error},
     message::{self, Found},
     program::put,
-    request::{Completed, Request},
+    request::Request,
     types::{Count, Handle, Status},
 };
 

@@ -7,10 +7,11 @@ use std::ffi::{c_int, c_void};
 
 use crate::{
     comm::{array, element, wanted_tag, within},
+    completed::Completed,
     datatype::data::{Data, Kept},
     error::Error,
     program::{plainly, put},
-    request::{Completed, Mode, Request, exchange, receive as receive_in, send as send_in},
+    request::{Mode, Request, exchange, receive as receive_in, send as send_in},
     types::{Count, Handle, Status},
 };
 

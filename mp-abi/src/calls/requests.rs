@@ -8,12 +8,13 @@ use mp_collectives::communicator::{Pending, test_all, test_some, wait_all, wait_
 
 use crate::{
     comm::{Comm, array},
+    completed::{Completed, set_bytes},
     constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED},
     datatype::look,
     errhandler::Object,
     error::{Class, Error},
     program::{plainly, put},
-    request::{self, Completed, Request, advance_freed, complete},
+    request::{self, Request, advance_freed, complete},
     types::{Count, Handle, Status},
 };
 
@@ -579,7 +580,7 @@ pub unsafe fn status_set_elements(status: *mut Status, datatype: Handle, count: 
         unsafe {
             of(status)?;
             let datatype = look(datatype)?;
-            request::set_bytes(status, datatype.bytes_of_elements(count) as u64);
+            set_bytes(status, datatype.bytes_of_elements(count) as u64);
         }
         Ok(())
     })

@@ -6,6 +6,7 @@ mod datatypes;
 mod going;
 mod messages;
 mod requests;
+mod topologies;
 
 /// The collective operations in all their forms.
 macro_rules! forms {

@@ -10,23 +10,26 @@ use super::communicators::split;
 use crate::{
     cartesian::Cartesian,
     comm::{Comm, array, within},
-    constants::{MPI_CART, MPI_COMM_NULL, MPI_PROC_NULL, MPI_UNDEFINED},
+    constants::{MPI_COMM_NULL, MPI_PROC_NULL, MPI_UNDEFINED},
     error::{Class, Error},
     program::{plainly, put},
+    topology::Topology,
     types::Handle,
 };
 
 /// Returns the grid of a communicator.
 fn grid(comm: &Comm) -> Result<&Cartesian, Error> {
-    let none = || Error::new(Class::Topology, format!("{:?} has no grid", comm.name()));
-    comm.grid.get().ok_or_else(none)
+    match comm.topology.get() {
+        Some(Topology::Grid(grid)) => Ok(grid),
+        _ => Err(Error::new(Class::Topology, format!("{:?} has no grid", comm.name()))),
+    }
 }
 
 /// Writes numbers to an array of the program, as many as it says that it has room for.
 ///
 /// # Safety
 /// The array is null, or has room for `room` numbers.
-unsafe fn put_all(
+pub(super) unsafe fn put_all(
     room: c_int,
     to: *mut c_int,
     numbers: impl IntoIterator<Item = c_int>,
@@ -38,14 +41,18 @@ unsafe fn put_all(
     Ok(())
 }
 
-/// Makes a communicator with a grid of the ranks that are in it. The others get none.
-fn with_grid(comm: &Comm, grid: Cartesian, color: Option<u64>) -> Result<Handle, Error> {
+/// Makes a communicator with a topology of the ranks that are in it. The others get none.
+pub(super) fn with_topology(
+    comm: &Comm,
+    topology: Topology,
+    color: Option<u64>,
+) -> Result<Handle, Error> {
     let handle = split(comm, color, comm.rank)?;
     if handle != MPI_COMM_NULL {
         // SAFETY: the communicator was just made.
         let made = unsafe { Comm::look(handle)? };
-        // The communicator is new, so that it has no grid yet.
-        let _ = made.grid.set(grid);
+        // The communicator is new, so that it has no topology yet.
+        let _ = made.topology.set(topology);
     }
     Ok(handle)
 }
@@ -68,7 +75,7 @@ pub unsafe fn cart_create(
                 let text = format!("a grid of {ranks} ranks in a communicator of {}", comm.size);
                 return Err(Error::new(Class::Dims, text));
             }
-            put(to, with_grid(comm, grid, (comm.rank < ranks).then_some(0))?)
+            put(to, with_topology(comm, Topology::Grid(grid), (comm.rank < ranks).then_some(0))?)
         })
     }
 }
@@ -81,7 +88,7 @@ pub unsafe fn cart_sub(comm: Handle, kept: *const c_int, to: *mut Handle) -> c_i
             let whole = grid(comm)?;
             let kept = array(kept, whole.dimensions.len() as c_int)?;
             let (part, color) = whole.part(comm.rank, kept);
-            put(to, with_grid(comm, part, Some(color as u64))?)
+            put(to, with_topology(comm, Topology::Grid(part), Some(color as u64))?)
         })
     }
 }
@@ -180,16 +187,6 @@ pub unsafe fn cart_shift(
             let [before, after] = grid.shift(comm.rank, dimension, by);
             put(from, before.unwrap_or(MPI_PROC_NULL))?;
             put(to, after.unwrap_or(MPI_PROC_NULL))
-        })
-    }
-}
-
-/// `MPI_Topo_test`.
-pub unsafe fn topo_test(comm: Handle, kind: *mut c_int) -> c_int {
-    // SAFETY: the program gives a valid handle, and a place for the answer.
-    unsafe {
-        within(comm, "MPI_Topo_test", |comm| {
-            put(kind, if comm.grid.get().is_some() { MPI_CART } else { MPI_UNDEFINED })
         })
     }
 }
