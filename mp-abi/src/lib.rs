@@ -26,6 +26,7 @@ pub mod constants;
 mod datatype;
 mod errhandler;
 pub mod error;
+mod founding;
 mod going;
 mod group;
 mod info;
@@ -39,8 +40,10 @@ mod request;
 mod state;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod topology;
 pub mod types;
+mod words;
 
 /// Prepares the process when the library is loaded: what the program prints is heard from all ranks, before and after
 /// they are ranks.

@@ -42,6 +42,7 @@ pub(crate) fn probe(
     };
     // The next receive of that source and tag gets the message, and this is the next one.
     let (bytes, status) = communicator.receive_vec::<u8>(status.source, status.tag)?;
+    let status = comm.told(status);
     let message = Message { bytes, status, comm: comm.keep() };
     let handle = Box::into_raw(Box::new(message)).cast();
     Ok(Some((handle, Completed::of(status))))

@@ -119,12 +119,12 @@ pub(crate) fn receive_from(
     // SAFETY: nothing else uses this memory during the call: MPI demands it of the program.
     if let Some(plain) = unsafe { data.plain_mut() } {
         let status = comm.communicator.receive_prefix(plain, source, tag)?;
-        return Ok(Completed::received(status, plain.len()));
+        return Ok(Completed::received(comm.told(status), plain.len()));
     }
     let mut packed = vec![0u8; data.bytes()];
     let status = comm.communicator.receive_prefix(&mut packed, source, tag)?;
     data.unpack(&packed[..packed.len().min(status.bytes)]);
-    Ok(Completed::received(status, packed.len()))
+    Ok(Completed::received(comm.told(status), packed.len()))
 }
 
 /// Sends one message and receives another, in whichever order is possible. The data may be written to.
@@ -173,7 +173,7 @@ pub(crate) fn exchange(
     drop(buffer);
     sent.map_err(|failed| failed.error)?;
     data.unpack(&packed[..packed.len().min(status.bytes)]);
-    Ok(Completed::received(status, room))
+    Ok(Completed::received(comm.told(status), room))
 }
 
 impl Request {
@@ -330,6 +330,8 @@ impl Request {
 
     /// Waits until the operation is done, and returns what it has to say. Without one, the status is empty.
     pub fn finish(&mut self) -> Completed {
+        let comm = self.comm.as_deref();
+        let told = |status| comm.map_or(status, |comm| comm.told(status));
         match mem::replace(&mut self.active, Active::Nothing) {
             Active::Nothing => Completed::EMPTY,
             Active::Done(completed) => completed,
@@ -339,7 +341,7 @@ impl Request {
             Active::Receive { request, room } => match request.wait() {
                 Ok((mut buffer, status)) => {
                     buffer.cut();
-                    Completed::received(status, room)
+                    Completed::received(told(status), room)
                 }
                 Err(failed) => Completed::failed(failed.error.into()),
             },
@@ -348,7 +350,7 @@ impl Request {
                     buffer.cut();
                     drop(buffer);
                     kept.data().unpack(&packed[..packed.len().min(status.bytes)]);
-                    Completed::received(status, packed.len())
+                    Completed::received(told(status), packed.len())
                 }
                 Err(failed) => Completed::failed(failed.error.into()),
             },

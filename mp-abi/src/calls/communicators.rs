@@ -42,12 +42,6 @@ pub unsafe fn comm_compare(one: Handle, other: Handle, result: *mut c_int) -> c_
     unsafe { within(one, "MPI_Comm_compare", |comm| put(result, comm.compare(Comm::look(other)?))) }
 }
 
-/// `MPI_Comm_test_inter`. All communicators are intracommunicators.
-pub unsafe fn comm_test_inter(comm: Handle, flag: *mut c_int) -> c_int {
-    // SAFETY: the program gives a valid handle, and a place for the answer.
-    unsafe { within(comm, "MPI_Comm_test_inter", |_| put(flag, 0)) }
-}
-
 /// `MPI_Comm_dup`.
 pub unsafe fn comm_dup(comm: Handle, to: *mut Handle) -> c_int {
     // SAFETY: the program gives a valid handle, and a place for the result.
@@ -112,10 +106,11 @@ pub unsafe fn comm_split(comm: Handle, color: c_int, key: c_int, to: *mut Handle
 }
 
 pub(super) fn split(comm: &Comm, color: Option<u64>, key: c_int) -> Result<Handle, Error> {
-    Ok(match comm.communicator.split(color, key.into())? {
-        Some(part) => comm.child(part, "").into_handle(),
-        None => MPI_COMM_NULL,
-    })
+    // The groups of an intercommunicator keep their order.
+    let key = i64::from(comm.is_second()) << 33 | i64::from(key) - i64::from(c_int::MIN);
+    let part = comm.communicator.split(color, key)?;
+    let part = part.and_then(|part| comm.part(part));
+    Ok(part.map_or(MPI_COMM_NULL, Comm::into_handle))
 }
 
 /// `MPI_Comm_create`. Ranks may name groups that have no rank in common.
@@ -128,8 +123,10 @@ pub unsafe fn comm_create(comm: Handle, group: Handle, to: *mut Handle) -> c_int
                 let text = "the group has ranks that are not in the communicator";
                 return Err(Error::new(Class::Group, text));
             }
-            // The ranks of one group have the place of its first rank as their color.
+            // The ranks of one group have the place of its first rank as their color. In an intercommunicator there is
+            // one group on each side.
             let color = match (group.rank(), group.ranks.first()) {
+                (0.., _) if comm.is_inter() => Some(0),
                 (0.., Some(&first)) => Some(all.place(first) as u64),
                 _ => None,
             };

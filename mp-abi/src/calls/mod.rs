@@ -21,6 +21,7 @@ pub mod graphs;
 pub mod grids;
 pub mod groups;
 pub mod info;
+pub mod intercommunicators;
 pub mod matched_probes;
 pub mod missing;
 pub mod neighbourhoods;

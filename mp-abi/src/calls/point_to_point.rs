@@ -428,7 +428,7 @@ pub unsafe fn probe(source: c_int, tag: c_int, comm: Handle, status: *mut Status
         within(comm, "MPI_Probe", |comm| {
             let tag = wanted_tag(tag)?;
             let completed = match comm.source(source)? {
-                Some(source) => Completed::of(comm.communicator.probe(source, tag)?),
+                Some(source) => Completed::of(comm.told(comm.communicator.probe(source, tag)?)),
                 None => Completed::FROM_NOBODY,
             };
             completed.tell(status)
@@ -449,7 +449,10 @@ pub unsafe fn iprobe(
         within(comm, "MPI_Iprobe", |comm| {
             let tag = wanted_tag(tag)?;
             let completed = match comm.source(source)? {
-                Some(source) => comm.communicator.try_probe(source, tag)?.map(Completed::of),
+                Some(source) => {
+                    let found = comm.communicator.try_probe(source, tag)?;
+                    found.map(|status| Completed::of(comm.told(status)))
+                }
                 None => Some(Completed::FROM_NOBODY),
             };
             put(flag, completed.is_some().into())?;

@@ -1,0 +1,3 @@
+//! Waits.
+
+pub(crate) use mp_collectives::communicator::wait_all;
