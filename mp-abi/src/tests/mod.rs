@@ -4,6 +4,7 @@ mod by_request;
 mod communicators;
 mod datatypes;
 mod going;
+mod intercommunicators;
 mod messages;
 mod requests;
 mod topologies;
@@ -16,6 +17,11 @@ macro_rules! forms {
                 use super::super::*;
                 use $functions::*;
                 include!("collectives.rs");
+            }
+            mod across {
+                use super::super::*;
+                use $functions::*;
+                include!("across.rs");
             }
             mod reductions {
                 use super::super::*;
@@ -37,6 +43,7 @@ use std::{
     ptr::{null_mut, without_provenance_mut},
 };
 
+use intercommunicators::{Sides, on_ranks_of_several};
 use mp_collectives::communicator::Communicator;
 use mp_core::World;
 use mp_delegate::threads::Progress;
