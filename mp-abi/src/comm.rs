@@ -1,7 +1,7 @@
 //! Communicators.
 
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     ffi::c_int,
     rc::Rc,
 };
@@ -9,6 +9,7 @@ use std::{
 use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Source, Status, Tag};
 
 use crate::{
+    attached::Attached,
     attributes::Attributes,
     constants::{
         MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_IDENT,
@@ -37,12 +38,14 @@ pub(crate) struct Comm {
     ranks: Vec<usize>,
     /// The world's numbers of the remote group's ranks. Only an intercommunicator has them.
     remote: Vec<usize>,
-    /// Whether collective calls begin an operation and wait for it, because the shorter ways are not for this
-    /// communicator.
-    pub by_request: bool,
+    /// Whether any of its ranks may call it from several threads at once.
+    has_threads: Cell<bool>,
+    by_request: Cell<bool>,
     name: RefCell<String>,
     errhandler: Slot,
     pub attributes: Attributes,
+    /// The buffer for its buffered messages.
+    pub attached: Attached,
     /// The topology, if it has one.
     pub topology: OnceCell<Topology>,
     /// The handle, if it is predefined.
@@ -84,24 +87,49 @@ impl Comm {
             peers: peers.len() as c_int,
             first_peer,
             ranks,
-            by_request: !remote.is_empty(),
+            has_threads: Cell::new(false),
+            by_request: Cell::new(!remote.is_empty()),
             remote,
             name: RefCell::new(name.to_owned()),
             errhandler: Slot::new(errhandler),
             attributes: Attributes::default(),
+            attached: Attached::default(),
             topology: OnceCell::new(),
             number: None,
             communicator,
         }
     }
 
-    /// Makes `MPI_COMM_WORLD` or `MPI_COMM_SELF`, which stays.
-    pub fn predefine(communicator: Communicator, name: &str, handle: Handle) -> &'static Self {
-        let comm = Self::new(communicator, name, Handler::Fatal);
-        let comm = Rc::into_raw(Rc::new(Self { number: Some(handle), ..comm }));
+    /// Says whether any of its ranks may call it from several threads at once.
+    pub fn threaded(self, has_threads: bool) -> Self {
+        self.set_threads(has_threads);
+        self
+    }
+
+    /// See [`threaded`](Self::threaded).
+    pub fn set_threads(&self, has_threads: bool) {
+        self.has_threads.set(has_threads);
+        self.by_request.set(self.is_inter() || has_threads);
+    }
+
+    /// Returns whether any of its ranks may call it from several threads at once.
+    pub fn has_threads(&self) -> bool {
+        self.has_threads.get()
+    }
+
+    /// Returns whether collective calls begin an operation and wait for it, because the shorter ways are not for this
+    /// communicator.
+    #[inline]
+    pub fn by_request(&self) -> bool {
+        self.by_request.get()
+    }
+
+    /// Puts `MPI_COMM_WORLD` or `MPI_COMM_SELF` into a place of the table of predefined objects, where it stays.
+    pub fn predefine(self, handle: Handle, place: usize) -> &'static Self {
+        let comm = Rc::into_raw(Rc::new(Self { number: Some(handle), ..self }));
         // SAFETY: the reference that was just taken out of the `Rc` is given back only when MPI ends.
         let comm = unsafe { &*comm };
-        state::predefine(handle, comm);
+        state::predefine(place, comm);
         comm
     }
 
@@ -150,7 +178,7 @@ impl Comm {
 
     /// Makes a communicator that inherits the error handler.
     pub fn child(&self, communicator: Communicator) -> Self {
-        Self::new(communicator, "", self.errhandler.get())
+        Self::new(communicator, "", self.errhandler.get()).threaded(self.has_threads())
     }
 
     /// Makes a communicator of some of the ranks, which inherits the error handler. If this is an intercommunicator, so
@@ -162,12 +190,14 @@ impl Comm {
         if self.is_inter() && (remote.is_empty() || remote.len() == ranks.len()) {
             return None;
         }
-        Some(Self::between(communicator, remote, "", self.errhandler.get()))
+        let made = Self::between(communicator, remote, "", self.errhandler.get());
+        Some(made.threaded(self.has_threads()))
     }
 
     /// Makes a copy, which has the topology, too.
     pub fn copy(&self, communicator: Communicator, attributes: Attributes) -> Self {
-        let made = Self::between(communicator, self.remote.clone(), "", self.errhandler.get());
+        let made = Self::between(communicator, self.remote.clone(), "", self.errhandler.get())
+            .threaded(self.has_threads());
         Self { attributes, topology: self.topology.clone(), ..made }
     }
 

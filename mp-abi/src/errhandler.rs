@@ -11,7 +11,7 @@ use std::{
 use crate::{
     constants::{MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN},
     error::{Class, Error},
-    state,
+    state::{self, of_rank},
     types::{ErrhandlerFunction, Handle},
 };
 
@@ -123,21 +123,21 @@ pub(crate) trait Object {
     fn errhandler(&self) -> &Slot;
 }
 
-thread_local! {
+of_rank! {
     /// What gets the errors of calls without an object: `MPI_COMM_SELF`, while MPI is initialized.
-    static DEFAULT: Cell<Option<&'static dyn Object>> = const { Cell::new(None) };
+    static DEFAULT: Cell<Option<&'static dyn Object>> = Cell::new(None);
 }
 
 /// Sets what gets the errors of calls without an object.
 pub(crate) fn set_default(object: Option<&'static dyn Object>) {
-    DEFAULT.set(object);
+    DEFAULT.with(|default| default.set(object));
 }
 
 impl Error {
     /// Gives the error of a function to the error handler of an object, and returns what the function has to return.
     #[cold]
     pub(crate) fn raise(self, function: &str, on: Option<&dyn Object>) -> c_int {
-        let object = on.or_else(|| DEFAULT.get());
+        let object = on.or_else(|| DEFAULT.with(|default| default.get()));
         let handler = object.map_or(Handler::Fatal, |object| object.errhandler().get());
         match handler {
             Handler::Return => {}

@@ -15,6 +15,7 @@
 //! | `request`, `message` | requests, and the statuses of what is done; messages that a probe has taken |
 //! | `blocks`, `reduce` | the buffers of collective operations; reductions |
 
+mod attached;
 mod attributes;
 mod blocks;
 pub mod calls;
@@ -31,16 +32,19 @@ mod going;
 mod group;
 mod info;
 pub mod ints;
+mod life;
 mod message;
 mod neighbours;
 mod op;
 mod program;
 mod reduce;
 mod request;
+mod session;
+mod splitting;
 mod state;
 #[cfg(test)]
 mod tests;
-mod threads;
+pub mod threads;
 mod topology;
 pub mod types;
 mod words;

@@ -62,7 +62,7 @@ pub unsafe fn barrier(comm: Handle) -> c_int {
     // SAFETY: the program gives a valid handle.
     unsafe {
         within(comm, "MPI_Barrier", |comm| {
-            if comm.by_request {
+            if comm.by_request() {
                 return run(comm, by_request::barrier(comm)?);
             }
             Ok(comm.communicator.barrier()?)
@@ -81,7 +81,7 @@ pub unsafe fn bcast(
     // SAFETY: the program gives valid handles, and data that can be read, or written to.
     unsafe {
         within(comm, "MPI_Bcast", |comm| {
-            if comm.by_request {
+            if comm.by_request() {
                 return run(comm, by_request::broadcast(comm, (buffer, count, datatype), root)?);
             }
             let (data, root) = (Data::new(buffer, count, datatype)?, comm.root(root)?);
@@ -104,7 +104,7 @@ pub unsafe fn gather(
     // SAFETY: the program gives valid handles, data that can be read, and at the root data that can be written to.
     unsafe {
         within(comm, "MPI_Gather", |comm| {
-            if comm.by_request {
+            if comm.by_request() {
                 let all = by_request::Blocks::equal(received, received_count, received_type);
                 let own = (sent, sent_count, sent_type);
                 return run(comm, by_request::gather(comm, own, all, root)?);
@@ -172,7 +172,7 @@ pub unsafe fn gatherv(
     // rank, and data that can be written to.
     unsafe {
         within(comm, "MPI_Gatherv", |comm| {
-            if comm.by_request {
+            if comm.by_request() {
                 let all =
                     by_request::Blocks::at(received, received_counts, displacements, received_type);
                 let own = (sent, sent_count, sent_type);
@@ -217,7 +217,7 @@ pub unsafe fn scatter(
     // SAFETY: the program gives valid handles, data that can be written to, and at the root data that can be read.
     unsafe {
         within(comm, "MPI_Scatter", |comm| {
-            if comm.by_request {
+            if comm.by_request() {
                 let all = by_request::Blocks::equal(sent, sent_count, sent_type);
                 let own = (received.cast_const(), received_count, received_type);
                 return run(comm, by_request::scatter(comm, all, own, root)?);
@@ -259,7 +259,7 @@ pub unsafe fn scatterv(
     // each rank, and data that can be read.
     unsafe {
         within(comm, "MPI_Scatterv", |comm| {
-            if comm.by_request {
+            if comm.by_request() {
                 let all = by_request::Blocks::at(sent, sent_counts, displacements, sent_type);
                 let own = (received.cast_const(), received_count, received_type);
                 return run(comm, by_request::scatter(comm, all, own, root)?);
@@ -300,7 +300,7 @@ pub unsafe fn allgather(
     // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
     unsafe {
         within(comm, "MPI_Allgather", |comm| {
-            if comm.by_request {
+            if comm.by_request() {
                 let all = by_request::Blocks::equal(received, received_count, received_type);
                 let own = (sent, sent_count, sent_type);
                 return run(comm, by_request::all_gather(comm, own, all)?);
@@ -336,7 +336,7 @@ pub unsafe fn allgatherv(
     // can be written to.
     unsafe {
         within(comm, "MPI_Allgatherv", |comm| {
-            if comm.by_request {
+            if comm.by_request() {
                 let all =
                     by_request::Blocks::at(received, received_counts, displacements, received_type);
                 let own = (sent, sent_count, sent_type);
@@ -374,7 +374,7 @@ pub unsafe fn alltoall(
     // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
     unsafe {
         within(comm, "MPI_Alltoall", |comm| {
-            if comm.by_request {
+            if comm.by_request() {
                 let sent = by_request::Blocks::equal(sent, sent_count, sent_type);
                 let received = by_request::Blocks::equal(received, received_count, received_type);
                 return run(comm, by_request::all_to_all(comm, sent, received)?);
@@ -436,7 +436,7 @@ pub unsafe fn alltoallv(
     // can be written to.
     unsafe {
         within(comm, "MPI_Alltoallv", |comm| {
-            if comm.by_request {
+            if comm.by_request() {
                 let sent = by_request::Blocks::at(sent, sent_counts, sent_displacements, sent_type);
                 let received = by_request::Blocks::at(
                     received,
@@ -497,7 +497,7 @@ pub unsafe fn alltoallw(
     // can be written to.
     unsafe {
         within(comm, "MPI_Alltoallw", |comm| {
-            if comm.by_request {
+            if comm.by_request() {
                 let sent =
                     by_request::Blocks::typed(sent, sent_counts, sent_displacements, sent_types);
                 let received = by_request::Blocks::typed(
@@ -557,7 +557,7 @@ pub unsafe fn allreduce(
     // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
     unsafe {
         within(comm, "MPI_Allreduce", |comm| {
-            if comm.by_request {
+            if comm.by_request() {
                 let (buffers, what) = ((sent, received), (count, datatype, op));
                 return run(comm, by_request::all_reduce(comm, buffers, what)?);
             }
@@ -579,7 +579,7 @@ pub unsafe fn reduce(
     // SAFETY: the program gives valid handles, data that can be read, and at the root data that can be written to.
     unsafe {
         within(comm, "MPI_Reduce", |comm| {
-            if comm.by_request {
+            if comm.by_request() {
                 let (buffers, what) = ((sent, received), (count, datatype, op));
                 return run(comm, by_request::reduce(comm, buffers, what, root)?);
             }
@@ -616,7 +616,7 @@ pub unsafe fn scan(
     // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
     unsafe {
         within(comm, "MPI_Scan", |comm| {
-            if comm.by_request {
+            if comm.by_request() {
                 let (buffers, what) = ((sent, received), (count, datatype, op));
                 return run(comm, by_request::scan(comm, buffers, what, false)?);
             }
@@ -637,7 +637,7 @@ pub unsafe fn exscan(
     // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
     unsafe {
         within(comm, "MPI_Exscan", |comm| {
-            if comm.by_request {
+            if comm.by_request() {
                 let (buffers, what) = ((sent, received), (count, datatype, op));
                 return run(comm, by_request::scan(comm, buffers, what, true)?);
             }
@@ -699,7 +699,7 @@ pub unsafe fn reduce_scatter(
     // that can be written to.
     unsafe {
         within(comm, "MPI_Reduce_scatter", |comm| {
-            if comm.by_request {
+            if comm.by_request() {
                 let counts = by_request::Counts::Each(counts);
                 let what =
                     by_request::reduce_scatter(comm, (sent, received), counts, (datatype, op))?;
@@ -726,7 +726,7 @@ pub unsafe fn reduce_scatter_block(
     // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
     unsafe {
         within(comm, "MPI_Reduce_scatter_block", |comm| {
-            if comm.by_request {
+            if comm.by_request() {
                 let counts = by_request::Counts::Equal(count);
                 let what =
                     by_request::reduce_scatter(comm, (sent, received), counts, (datatype, op))?;

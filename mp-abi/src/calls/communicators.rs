@@ -15,6 +15,7 @@ use crate::{
     error::{Class, Error},
     group::Group,
     program::{plainly, put, put_text, text},
+    splitting,
     types::Handle,
 };
 
@@ -48,7 +49,7 @@ pub unsafe fn comm_dup(comm: Handle, to: *mut Handle) -> c_int {
     unsafe {
         within(comm, "MPI_Comm_dup", |comm| {
             let attributes = comm.attributes.copy(comm.handle())?;
-            let copy = comm.communicator.duplicate()?;
+            let copy = splitting::duplicate(comm)?;
             put(to, comm.copy(copy, attributes).into_handle())
         })
     }
@@ -108,7 +109,7 @@ pub unsafe fn comm_split(comm: Handle, color: c_int, key: c_int, to: *mut Handle
 pub(super) fn split(comm: &Comm, color: Option<u64>, key: c_int) -> Result<Handle, Error> {
     // The groups of an intercommunicator keep their order.
     let key = i64::from(comm.is_second()) << 33 | i64::from(key) - i64::from(c_int::MIN);
-    let part = comm.communicator.split(color, key)?;
+    let part = splitting::split(comm, color, key)?;
     let part = part.and_then(|part| comm.part(part));
     Ok(part.map_or(MPI_COMM_NULL, Comm::into_handle))
 }
@@ -194,6 +195,19 @@ pub unsafe fn comm_set_errhandler(comm: Handle, errhandler: Handle) -> c_int {
     unsafe {
         within(comm, "MPI_Comm_set_errhandler", |comm| {
             comm.errhandler().set(Handler::keep(errhandler, Kind::Comm)?);
+            Ok(())
+        })
+    }
+}
+
+/// `MPI_Comm_call_errhandler`.
+pub unsafe fn comm_call_errhandler(comm: Handle, code: c_int) -> c_int {
+    const NAME: &str = "MPI_Comm_call_errhandler";
+    // SAFETY: the program gives a valid handle.
+    unsafe {
+        within(comm, NAME, |comm| {
+            Error::of_program(code, "the program has called the error handler")
+                .raise(NAME, Some(comm));
             Ok(())
         })
     }

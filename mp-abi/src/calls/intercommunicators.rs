@@ -12,6 +12,7 @@ use crate::{
     founding::{Founders, tag_of},
     group::Group,
     program::put,
+    splitting,
     types::Handle,
 };
 
@@ -50,8 +51,9 @@ pub unsafe fn comm_create_group(comm: Handle, group: Handle, tag: c_int, to: *mu
             if group.rank() == MPI_UNDEFINED {
                 return put(to, MPI_COMM_NULL);
             }
-            let founders = Founders { via: &comm.communicator, group, tag };
-            let made = founders.communicator("MPI_Comm_create_group")?;
+            let (via, has_threads) = (&comm.communicator, comm.has_threads());
+            let founders = Founders { via, group, tag, has_threads };
+            let (made, _) = founders.communicator("MPI_Comm_create_group")?;
             put(to, comm.child(made).into_handle())
         })
     }
@@ -70,17 +72,16 @@ pub unsafe fn intercomm_create(
     unsafe {
         within(local, "MPI_Intercomm_create", |local| {
             local.check_intra()?;
-            let (leader, tag) = (local.root(local_leader)?, tag_of(tag)?);
-            let group = local.group();
-            let founders = Founders { via: &local.communicator, group: &group, tag };
-            let (made, theirs) = founders.with_another_group(leader, || {
+            let (group, tag) = (local.group(), tag_of(tag)?);
+            let (via, has_threads) = (&local.communicator, local.has_threads());
+            let founders = Founders { via, group: &group, tag, has_threads };
+            let both = founders.with_another_group(local_leader, || {
                 let peers = Comm::look(peers)?;
                 let nobody = || Error::new(Class::Rank, "the remote leader is MPI_PROC_NULL");
                 let rank = peers.destination(remote_leader)?.ok_or_else(nobody)?;
                 Ok((&peers.communicator, rank, tag))
             })?;
-            let errhandler = local.errhandler().get();
-            put(to, Comm::between(made, theirs, "", errhandler).into_handle())
+            put(to, both.into_comm(local.errhandler().get()).into_handle())
         })
     }
 }
@@ -91,7 +92,7 @@ pub unsafe fn intercomm_merge(comm: Handle, is_high: c_int, to: *mut Handle) -> 
     unsafe {
         within(comm, "MPI_Intercomm_merge", |comm| {
             comm.check_inter()?;
-            let merged = comm.communicator.split(0, i64::from(is_high != 0))?;
+            let merged = splitting::split(comm, Some(0), i64::from(is_high != 0))?;
             let merged = merged.map(|merged| comm.child(merged).into_handle());
             put(to, merged.unwrap_or(MPI_COMM_NULL))
         })

@@ -31,3 +31,4 @@ pub mod persistent_collectives;
 pub mod point_to_point;
 pub mod removed;
 pub mod requests;
+pub mod sessions;
