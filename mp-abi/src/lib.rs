@@ -25,6 +25,7 @@ mod comm;
 mod completed;
 pub mod constants;
 mod datatype;
+mod duplicating;
 mod errhandler;
 pub mod error;
 mod founding;

@@ -314,6 +314,11 @@ impl Request {
         Ok(Self::new(active, comm).into_handle())
     }
 
+    /// Makes a request for what is under way.
+    pub fn of(comm: &Comm, going: Box<dyn Going>) -> Handle {
+        Self::new(Active::Collective(going), comm).into_handle()
+    }
+
     /// Makes a request for a collective operation that is started later.
     pub fn persistent_collective(comm: &Comm, what: Collective) -> Handle {
         let persistent = Some(Persistent::Collective(what));

@@ -11,10 +11,12 @@ use crate::{
         MPI_COMM_TYPE_RESOURCE_GUIDED, MPI_COMM_TYPE_SHARED, MPI_MAX_OBJECT_NAME, MPI_SUCCESS,
         MPI_UNDEFINED,
     },
+    duplicating,
     errhandler::{Handler, Kind, Object},
     error::{Class, Error},
     group::Group,
     program::{plainly, put, put_text, text},
+    request::{self, Request},
     splitting,
     types::Handle,
 };
@@ -59,6 +61,30 @@ pub unsafe fn comm_dup(comm: Handle, to: *mut Handle) -> c_int {
 pub unsafe fn comm_dup_with_info(comm: Handle, _info: Handle, to: *mut Handle) -> c_int {
     // SAFETY: as there.
     unsafe { comm_dup(comm, to) }
+}
+
+/// `MPI_Comm_idup`.
+pub unsafe fn comm_idup(comm: Handle, to: *mut Handle, request: *mut Handle) -> c_int {
+    // SAFETY: the program gives a valid handle, a place for the result until the request is complete, and one for the
+    // request.
+    unsafe {
+        within(comm, "MPI_Comm_idup", |comm| {
+            let attributes = comm.attributes.copy(comm.handle())?;
+            let going = duplicating::begin(comm, attributes, to)?;
+            put(request, going.map_or(request::sent(), |going| Request::of(comm, going)))
+        })
+    }
+}
+
+/// `MPI_Comm_idup_with_info`. What the info says is not used.
+pub unsafe fn comm_idup_with_info(
+    comm: Handle,
+    _info: Handle,
+    to: *mut Handle,
+    request: *mut Handle,
+) -> c_int {
+    // SAFETY: as there.
+    unsafe { comm_idup(comm, to, request) }
 }
 
 /// `MPI_Comm_set_info`. What the info says is not used.

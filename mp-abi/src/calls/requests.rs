@@ -63,10 +63,13 @@ pub unsafe fn wait(request: *mut Handle, status: *mut Status) -> c_int {
         }
         of_one(request, "MPI_Wait", || {
             advance_freed();
-            let by_parts = |request: &&mut Request| request.is_collective() || are_many();
-            if let Some(active) = one(request)?.filter(by_parts) {
-                while let Some(pending) = active.pending() {
+            if let Some(active) = one(request)? {
+                let (is_collective, waits_here) = (active.is_collective(), are_many());
+                while let Some(pending) = active.pending().filter(|_| is_collective || waits_here) {
                     wait_all(&mut [pending])?;
+                    if !is_collective {
+                        break;
+                    }
                 }
             }
             finish(request, status)

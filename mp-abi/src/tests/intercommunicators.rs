@@ -336,6 +336,31 @@ fn copies_and_parts() {
 }
 
 #[test]
+fn copies_that_are_made_meanwhile() {
+    on_ranks_of_several(|world, size| {
+        let Sides { mut inter, me, local, remote, .. } = Sides::new(world, size / 2, false);
+        let (mut copies, mut requests) = ([MPI_COMM_NULL; 4], [MPI_REQUEST_NULL; 4]);
+        for (place, copy) in copies.iter_mut().enumerate() {
+            let comm = if place % 2 == 0 { inter } else { world };
+            ok!(comm_idup(comm, copy, &mut requests[place]));
+        }
+        greet(inter, me, remote);
+        ok!(waitall(4, requests.as_mut_ptr(), NONE));
+        for (place, mut copy) in copies.into_iter().enumerate() {
+            let comm = if place % 2 == 0 { inter } else { world };
+            assert_eq!(compared(comm, copy), MPI_CONGRUENT);
+            ok!(calls::collectives::barrier(copy));
+            if place % 2 == 0 {
+                assert_eq!((of(copy), remote_size(copy)), ((me, local), remote));
+                greet(copy, me, remote);
+            }
+            ok!(comm_free(&mut copy));
+        }
+        ok!(comm_free(&mut inter));
+    });
+}
+
+#[test]
 fn made_by_the_ranks_of_a_group_alone() {
     on_ranks_of_several(|world, size| {
         let me = of(world).0;
