@@ -63,11 +63,12 @@ pub unsafe fn wait(request: *mut Handle, status: *mut Status) -> c_int {
         }
         of_one(request, "MPI_Wait", || {
             advance_freed();
-            if let Some(active) = one(request)? {
-                let (is_collective, waits_here) = (active.is_collective(), are_many());
-                while let Some(pending) = active.pending().filter(|_| is_collective || waits_here) {
+            if let Some(active) = one(request)?
+                && (active.is_collective() || are_many())
+            {
+                while let Some(pending) = active.pending() {
                     wait_all(&mut [pending])?;
-                    if !is_collective {
+                    if !active.is_collective() {
                         break;
                     }
                 }
