@@ -87,7 +87,7 @@ pub(crate) fn send(
     let Some(to) = comm.destination(to)? else { return Ok(()) };
     let communicator = &comm.communicator;
     if threads::are_many() && mode != Mode::Buffered {
-        return send_by_request(communicator, &data.packed(), to, tag, mode);
+        return send_meanwhile(communicator, data, to, tag, mode);
     }
     let bytes = data.packed();
     match mode {
@@ -99,6 +99,19 @@ pub(crate) fn send(
 }
 
 /// Sends, and lets other threads call meanwhile.
+#[cold]
+#[inline(never)]
+fn send_meanwhile(
+    communicator: &Communicator,
+    data: Data<'_>,
+    to: usize,
+    tag: u32,
+    mode: Mode,
+) -> Result<(), Error> {
+    send_by_request(communicator, &data.packed(), to, tag, mode)
+}
+
+/// Sends, as a request that is waited for.
 fn send_by_request(
     communicator: &Communicator,
     bytes: &[u8],
@@ -136,13 +149,7 @@ pub(crate) fn receive_from(
     tag: Tag,
 ) -> Result<Completed, Error> {
     if threads::are_many() {
-        let mut packed = Vec::new();
-        // SAFETY: nothing else uses this memory during the call: MPI demands it of the program.
-        let (mut request, room) = unsafe { post(comm, data, source, tag, &mut packed) };
-        let waited = wait_all(&mut [&mut request]);
-        let landed = land(comm, request, data, (&packed, room));
-        waited?;
-        return landed;
+        return receive_meanwhile(comm, data, source, tag);
     }
     // SAFETY: nothing else uses this memory during the call: MPI demands it of the program.
     if let Some(plain) = unsafe { data.plain_mut() } {
@@ -153,6 +160,24 @@ pub(crate) fn receive_from(
     let status = comm.communicator.receive_prefix(&mut packed, source, tag)?;
     data.unpack(&packed[..packed.len().min(status.bytes)]);
     Ok(Completed::received(comm.told(status), packed.len()))
+}
+
+/// Receives, and lets other threads call meanwhile.
+#[cold]
+#[inline(never)]
+fn receive_meanwhile(
+    comm: &Comm,
+    data: Data<'_>,
+    source: Source,
+    tag: Tag,
+) -> Result<Completed, Error> {
+    let mut packed = Vec::new();
+    // SAFETY: nothing else uses this memory during the call: MPI demands it of the program.
+    let (mut request, room) = unsafe { post(comm, data, source, tag, &mut packed) };
+    let waited = wait_all(&mut [&mut request]);
+    let landed = land(comm, request, data, (&packed, room));
+    waited?;
+    landed
 }
 
 type Receiving = ReceiveRequest<CutBuffer<RawBuffer<u8>>>;
