@@ -17,13 +17,14 @@ use crate::{
     blocks::Placed,
     comm::Comm,
     completed::Completed,
+    constants::MPI_BYTE,
     datatype::{Kind, data::Kept, vector::Vector},
     error::Error,
     going::Going,
     neighbours,
     op::{self, Combine, Max, Min, Op, Product, Rule, Sum},
     topology::Neighbour,
-    types::Handle,
+    types::{Count, Handle},
 };
 
 type Result<T> = std::result::Result<T, Error>;
@@ -82,6 +83,42 @@ pub(crate) enum Collective {
         sent: Vec<(Neighbour, Kept)>,
         received: Vec<(Neighbour, Kept)>,
     },
+    /// Combines the vectors of the ranks of another group, which have this many bytes. Of each, the range is in the
+    /// result. This rank's vector goes to others.
+    ReduceAcross {
+        vector: Rc<Combined>,
+        sent: Vec<(Neighbour, Kept)>,
+        from: Vec<Neighbour>,
+        bytes: usize,
+        range: Range<usize>,
+        result: Kept,
+    },
+}
+
+/// An exchange of vectors, which are combined when all are there.
+struct Combining {
+    exchange: Box<dyn Going>,
+    /// The vectors that come, each in as many bytes. They go after the exchange.
+    vectors: Vec<u8>,
+    bytes: usize,
+    range: Range<usize>,
+    combined: Rc<Combined>,
+    result: Kept,
+}
+
+impl Going for Combining {
+    fn pending(&mut self) -> Option<&mut dyn Pending> {
+        self.exchange.pending()
+    }
+
+    fn finish(self: Box<Self>) -> Completed {
+        let completed = self.exchange.finish();
+        if completed.error.is_none() && !self.range.is_empty() {
+            let parts = self.vectors.chunks(self.bytes).map(|vector| &vector[self.range.clone()]);
+            self.combined.store(&parts.collect::<Vec<_>>().concat(), &self.result);
+        }
+        completed
+    }
 }
 
 /// How vectors are combined.
@@ -296,6 +333,21 @@ impl Collective {
             Self::Neighbours { sent, received } => {
                 // SAFETY: see above.
                 unsafe { neighbours::begin(comm, sent, received)? }
+            }
+            Self::ReduceAcross { vector, sent, from, bytes, range, result } => {
+                let mut vectors = vec![0u8; from.len() * bytes];
+                let block = |(place, from): (usize, &Neighbour)| {
+                    let place = vectors.as_mut_ptr().wrapping_add(place * bytes).cast_const();
+                    // SAFETY: the vector is there as long as the exchange, and only that uses it.
+                    let block = unsafe { Kept::new(place.cast(), *bytes as Count, MPI_BYTE)? };
+                    Ok((*from, block))
+                };
+                let received = from.iter().enumerate().map(block).collect::<Result<Vec<_>>>()?;
+                // SAFETY: see above.
+                let exchange = unsafe { neighbours::begin(comm, sent, &received)? };
+                let (combined, result) = (Rc::clone(vector), result.clone());
+                let (bytes, range) = (*bytes, range.clone());
+                Box::new(Combining { exchange, vectors, bytes, range, combined, result })
             }
             Self::Barrier => one(all_ranks()?.barrier(), |()| ()),
             Self::Broadcast { data, root } => {

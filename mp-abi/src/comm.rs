@@ -1,14 +1,15 @@
 //! Communicators.
 
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     ffi::c_int,
     rc::Rc,
 };
 
-use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Source, Tag};
+use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Source, Status, Tag};
 
 use crate::{
+    attached::Attached,
     attributes::{Attributes, Owner},
     constants::{
         MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_IDENT,
@@ -24,14 +25,27 @@ use crate::{
 
 /// `MPI_Comm`.
 pub(crate) struct Comm {
+    /// The communicator for its messages: of an intercommunicator, that of the ranks of both groups.
     pub communicator: Communicator,
     pub rank: c_int,
     pub size: c_int,
-    /// The world's numbers of its ranks.
+    /// The number of ranks that this rank sends to and receives from: those of an intercommunicator's remote group, or
+    /// all.
+    pub peers: c_int,
+    /// The rank in `communicator` of the first of them.
+    first_peer: usize,
+    /// The world's numbers of its ranks: those of the local group.
     ranks: Vec<usize>,
+    /// The world's numbers of the remote group's ranks. Only an intercommunicator has them.
+    remote: Vec<usize>,
+    /// Whether any of its ranks may call it from several threads at once.
+    has_threads: Cell<bool>,
+    by_request: Cell<bool>,
     name: RefCell<String>,
     errhandler: Slot,
     pub attributes: Attributes,
+    /// The buffer for its buffered messages.
+    pub attached: Attached,
     /// The topology, if it has one.
     pub topology: OnceCell<Topology>,
     /// The handle, if it is predefined.
@@ -50,26 +64,72 @@ impl Object for Comm {
 
 impl Comm {
     pub fn new(communicator: Communicator, name: &str, errhandler: Handler) -> Self {
+        Self::between(communicator, Vec::new(), name, errhandler)
+    }
+
+    /// Makes an intercommunicator whose remote group has these ranks of the world, in any order, or an intracommunicator
+    /// if there are none. The communicator has the ranks of one group before those of the other.
+    pub fn between(
+        communicator: Communicator,
+        remote: Vec<usize>,
+        name: &str,
+        errhandler: Handler,
+    ) -> Self {
+        let all = communicator.joint().world_ranks();
+        let is_remote = |rank: &usize| remote.contains(rank);
+        let first_peer = all.iter().position(is_remote).unwrap_or(0);
+        let first = all.iter().position(|rank| !is_remote(rank)).unwrap_or(0);
+        let (remote, ranks): (Vec<_>, Vec<_>) = all.into_iter().partition(is_remote);
+        let peers = if remote.is_empty() { &ranks } else { &remote };
         Self {
-            rank: communicator.rank() as c_int,
-            size: communicator.size() as c_int,
-            ranks: communicator.joint().world_ranks(),
+            rank: (communicator.rank() - first) as c_int,
+            size: ranks.len() as c_int,
+            peers: peers.len() as c_int,
+            first_peer,
+            ranks,
+            has_threads: Cell::new(false),
+            by_request: Cell::new(!remote.is_empty()),
+            remote,
             name: RefCell::new(name.to_owned()),
             errhandler: Slot::new(errhandler),
             attributes: Attributes::new(Owner::Comm),
+            attached: Attached::default(),
             topology: OnceCell::new(),
             number: None,
             communicator,
         }
     }
 
-    /// Makes `MPI_COMM_WORLD` or `MPI_COMM_SELF`, which stays.
-    pub fn predefine(communicator: Communicator, name: &str, handle: Handle) -> &'static Self {
-        let comm = Self::new(communicator, name, Handler::Fatal);
-        let comm = Rc::into_raw(Rc::new(Self { number: Some(handle), ..comm }));
+    /// Says whether any of its ranks may call it from several threads at once.
+    pub fn threaded(self, has_threads: bool) -> Self {
+        self.set_threads(has_threads);
+        self
+    }
+
+    /// See [`threaded`](Self::threaded).
+    pub fn set_threads(&self, has_threads: bool) {
+        self.has_threads.set(has_threads);
+        self.by_request.set(self.is_inter() || has_threads);
+    }
+
+    /// Returns whether any of its ranks may call it from several threads at once.
+    pub fn has_threads(&self) -> bool {
+        self.has_threads.get()
+    }
+
+    /// Returns whether collective calls begin an operation and wait for it, because the shorter ways are not for this
+    /// communicator.
+    #[inline]
+    pub fn by_request(&self) -> bool {
+        self.by_request.get()
+    }
+
+    /// Puts `MPI_COMM_WORLD` or `MPI_COMM_SELF` into a place of the table of predefined objects, where it stays.
+    pub fn predefine(self, handle: Handle, place: usize) -> &'static Self {
+        let comm = Rc::into_raw(Rc::new(Self { number: Some(handle), ..self }));
         // SAFETY: the reference that was just taken out of the `Rc` is given back only when MPI ends.
         let comm = unsafe { &*comm };
-        state::predefine(handle, comm);
+        state::predefine(place, comm);
         if handle == MPI_COMM_WORLD {
             set_fallback(comm);
         }
@@ -120,13 +180,66 @@ impl Comm {
     }
 
     /// Makes a communicator that inherits the error handler.
-    pub fn child(&self, communicator: Communicator, name: &str) -> Self {
-        Self::new(communicator, name, self.errhandler.get())
+    pub fn child(&self, communicator: Communicator) -> Self {
+        Self::new(communicator, "", self.errhandler.get()).threaded(self.has_threads())
+    }
+
+    /// Makes a communicator of some of the ranks, which inherits the error handler. If this is an intercommunicator, so
+    /// is that, and there is none if one of the groups has no rank.
+    pub fn part(&self, communicator: Communicator) -> Option<Self> {
+        let ranks = communicator.joint().world_ranks();
+        let mut remote = self.remote.clone();
+        remote.retain(|rank| ranks.contains(rank));
+        if self.is_inter() && (remote.is_empty() || remote.len() == ranks.len()) {
+            return None;
+        }
+        let made = Self::between(communicator, remote, "", self.errhandler.get());
+        Some(made.threaded(self.has_threads()))
     }
 
     /// Makes a copy, which has the topology, too.
     pub fn copy(&self, communicator: Communicator, attributes: Attributes) -> Self {
-        Self { attributes, topology: self.topology.clone(), ..self.child(communicator, "") }
+        let made = Self::between(communicator, self.remote.clone(), "", self.errhandler.get())
+            .threaded(self.has_threads());
+        Self { attributes, topology: self.topology.clone(), ..made }
+    }
+
+    /// Returns whether it is an intercommunicator.
+    pub fn is_inter(&self) -> bool {
+        !self.remote.is_empty()
+    }
+
+    /// Returns an error if it is an intercommunicator.
+    pub fn check_intra(&self) -> Result<(), Error> {
+        match self.is_inter() {
+            true => Err(Error::new(Class::Comm, "this is not for intercommunicators")),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns an error if it is not an intercommunicator.
+    pub fn check_inter(&self) -> Result<(), Error> {
+        match self.is_inter() {
+            true => Ok(()),
+            false => Err(Error::new(Class::Comm, "this is only for intercommunicators")),
+        }
+    }
+
+    /// Returns whether the local group is the second one in the communicator of both groups.
+    pub fn is_second(&self) -> bool {
+        self.is_inter() && self.first_peer == 0
+    }
+
+    /// Returns the rank in `communicator` of a rank to send to or receive from.
+    pub fn peer(&self, rank: usize) -> usize {
+        self.first_peer + rank
+    }
+
+    /// Returns a status with the rank in place of that in `communicator`.
+    #[inline]
+    pub fn told(&self, mut status: Status) -> Status {
+        status.source -= self.first_peer;
+        status
     }
 
     pub fn name(&self) -> String {
@@ -142,13 +255,21 @@ impl Comm {
         Group { ranks: self.ranks.clone(), me: self.ranks[self.rank as usize] }
     }
 
+    /// Returns the group of the ranks of the other side.
+    pub fn remote_group(&self) -> Result<Group, Error> {
+        self.check_inter()?;
+        Ok(self.group().with(self.remote.clone()))
+    }
+
     /// Returns `MPI_IDENT`, `MPI_CONGRUENT`, `MPI_SIMILAR` or `MPI_UNEQUAL`.
     pub fn compare(&self, other: &Self) -> c_int {
-        match self.group().compare(&other.group()) {
-            MPI_IDENT if std::ptr::eq(self, other) => MPI_IDENT,
-            MPI_IDENT => MPI_CONGRUENT,
-            MPI_SIMILAR => MPI_SIMILAR,
-            _ => MPI_UNEQUAL,
+        let group = self.group();
+        let remote = |comm: &Self| group.with(comm.remote.clone());
+        match [group.compare(&other.group()), remote(self).compare(&remote(other))] {
+            [MPI_IDENT, MPI_IDENT] if std::ptr::eq(self, other) => MPI_IDENT,
+            [MPI_IDENT, MPI_IDENT] => MPI_CONGRUENT,
+            [MPI_UNEQUAL, _] | [_, MPI_UNEQUAL] => MPI_UNEQUAL,
+            _ => MPI_SIMILAR,
         }
     }
 
@@ -162,14 +283,15 @@ impl Comm {
 
     #[cold]
     fn no_such_rank(&self, rank: c_int) -> String {
-        format!("there is no rank {rank} in a communicator of {}", self.size)
+        let remote = if self.is_inter() { "the remote group of " } else { "" };
+        format!("there is no rank {rank} in {remote}a communicator of {}", self.peers)
     }
 
     /// Returns a rank to send to, or `None` for `MPI_PROC_NULL`.
     #[inline]
     pub fn destination(&self, rank: c_int) -> Result<Option<usize>, Error> {
         match rank {
-            0.. if rank < self.size => Ok(Some(rank as usize)),
+            0.. if rank < self.peers => Ok(Some(self.peer(rank as usize))),
             MPI_PROC_NULL => Ok(None),
             _ => Err(Error::new(Class::Rank, self.no_such_rank(rank))),
         }
@@ -179,7 +301,7 @@ impl Comm {
     #[inline]
     pub fn source(&self, rank: c_int) -> Result<Option<Source>, Error> {
         match rank {
-            0.. if rank < self.size => Ok(Some(Source::Rank(rank as usize))),
+            0.. if rank < self.peers => Ok(Some(Source::Rank(self.peer(rank as usize)))),
             MPI_ANY_SOURCE => Ok(Some(ANY_SOURCE)),
             MPI_PROC_NULL => Ok(None),
             _ => Err(Error::new(Class::Rank, self.no_such_rank(rank))),

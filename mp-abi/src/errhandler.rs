@@ -11,7 +11,7 @@ use std::{
 use crate::{
     constants::{MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN},
     error::{Class, Error},
-    state,
+    state::{self, of_rank},
     types::{ErrhandlerFunction, Handle},
 };
 
@@ -123,31 +123,34 @@ pub(crate) trait Object {
     fn errhandler(&self) -> &Slot;
 }
 
-thread_local! {
+of_rank! {
     /// What gets the errors of calls without an object: `MPI_COMM_SELF`, while MPI is initialized.
-    static DEFAULT: Cell<Option<&'static dyn Object>> = const { Cell::new(None) };
+    static DEFAULT: Cell<Option<&'static dyn Object>> = Cell::new(None);
+}
+
+of_rank! {
     /// What gets them while the first would end the program: `MPI_COMM_WORLD`, which got them before MPI 4.
-    static FALLBACK: Cell<Option<&'static dyn Object>> = const { Cell::new(None) };
+    static FALLBACK: Cell<Option<&'static dyn Object>> = Cell::new(None);
 }
 
 /// Sets what gets the errors of calls without an object. Nothing does when MPI ends.
 pub(crate) fn set_default(object: Option<&'static dyn Object>) {
-    DEFAULT.set(object);
+    DEFAULT.with(|default| default.set(object));
     if object.is_none() {
-        FALLBACK.set(None);
+        FALLBACK.with(|fallback| fallback.set(None));
     }
 }
 
 /// Sets what gets the errors of calls without an object while the [default](set_default) would end the program.
 pub(crate) fn set_fallback(object: &'static dyn Object) {
-    FALLBACK.set(Some(object));
+    FALLBACK.with(|fallback| fallback.set(Some(object)));
 }
 
 /// Returns what gets the errors of calls without an object.
 fn without_object() -> Option<&'static dyn Object> {
-    let first = DEFAULT.get()?;
+    let first = DEFAULT.with(|default| default.get())?;
     match first.errhandler().get() {
-        Handler::Fatal => FALLBACK.get().or(Some(first)),
+        Handler::Fatal => FALLBACK.with(|fallback| fallback.get()).or(Some(first)),
         _ => Some(first),
     }
 }

@@ -16,6 +16,7 @@
 //! | `request`, `message` | requests, and the statuses of what is done; messages that a probe has taken |
 //! | `blocks`, `reduce` | the buffers of collective operations; reductions |
 
+mod attached;
 mod attributes;
 mod blocks;
 pub mod calls;
@@ -25,24 +26,31 @@ mod comm;
 mod completed;
 pub mod constants;
 mod datatype;
+mod duplicating;
 mod errhandler;
 pub mod error;
+mod founding;
 mod going;
 mod group;
 mod hardware;
 mod info;
 pub mod ints;
+mod life;
 mod message;
 mod neighbours;
 mod op;
 mod program;
 mod reduce;
 mod request;
+mod session;
+mod splitting;
 mod state;
 #[cfg(test)]
 mod tests;
+pub mod threads;
 mod topology;
 pub mod types;
+mod words;
 
 /// Prepares the process when the library is loaded: what the program prints is heard from all ranks, before and after
 /// they are ranks.

@@ -2,24 +2,44 @@
 
 use std::{ffi::c_int, rc::Rc};
 
+use mp_collectives::communicator::{Source, Status, Tag};
+
 use crate::{
     comm::{Comm, wanted_tag},
     completed::Completed,
     constants::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL},
     datatype::data::Data,
     error::{Class, Error},
+    threads,
     types::Handle,
 };
 
 /// `MPI_Message`: a message that has been received, and is still to be given to the program.
 pub(crate) struct Message {
     bytes: Vec<u8>,
-    status: mp_collectives::communicator::Status,
+    status: Status,
     pub comm: Rc<Comm>,
 }
 
 /// What a matched probe finds: the message's handle, and its status.
 pub(crate) type Found = (Handle, Completed);
+
+/// Finds a message. Waits until there is one, or returns `None` if there is none.
+pub(crate) fn find(
+    comm: &Comm,
+    source: Source,
+    tag: Tag,
+    waits: bool,
+) -> Result<Option<Status>, Error> {
+    let communicator = &comm.communicator;
+    Ok(match waits {
+        true if threads::are_many() => {
+            Some(threads::until(|| communicator.try_probe(source, tag))?)
+        }
+        true => Some(communicator.probe(source, tag)?),
+        false => communicator.try_probe(source, tag)?,
+    })
+}
 
 /// Finds a message, and takes it. Waits until there is one, or returns `None` if there is none.
 pub(crate) fn probe(
@@ -32,16 +52,21 @@ pub(crate) fn probe(
     let Some(source) = comm.source(source)? else {
         return Ok(Some((MPI_MESSAGE_NO_PROC, Completed::FROM_NOBODY)));
     };
-    let communicator = &comm.communicator;
-    let status = match waits {
-        true => communicator.probe(source, tag)?,
-        false => match communicator.try_probe(source, tag)? {
-            Some(status) => status,
-            None => return Ok(None),
-        },
-    };
+    let Some(status) = find(comm, source, tag, waits)? else { return Ok(None) };
     // The next receive of that source and tag gets the message, and this is the next one.
-    let (bytes, status) = communicator.receive_vec::<u8>(status.source, status.tag)?;
+    let (source, tag) = (status.source, status.tag);
+    let (bytes, status) = match threads::are_many() {
+        false => comm.communicator.receive_vec::<u8>(source, tag)?,
+        true => {
+            let room = vec![0u8; status.bytes];
+            let mut received = comm.communicator.nonblocking_receive(room, source, tag);
+            let waited = threads::wait_all(&mut [&mut received]);
+            let received = received.wait().map_err(|failed| failed.error)?;
+            waited?;
+            received
+        }
+    };
+    let status = comm.told(status);
     let message = Message { bytes, status, comm: comm.keep() };
     let handle = Box::into_raw(Box::new(message)).cast();
     Ok(Some((handle, Completed::of(status))))

@@ -1,14 +1,9 @@
 //! Requests: operations that a program waits for later, and the statuses of what is done.
 
-use std::{
-    cell::RefCell,
-    ffi::c_int,
-    mem::{self, ManuallyDrop},
-    rc::Rc,
-};
+use std::{cell::RefCell, ffi::c_int, mem, rc::Rc};
 
 use mp_collectives::communicator::{
-    Pending, ReceiveRequest, SendRequest, Source, Tag, test_some, wait_all,
+    Communicator, Pending, ReceiveRequest, SendRequest, Source, Tag, test_some,
 };
 use mp_core::requests::{CutBuffer, RawBuffer};
 
@@ -20,6 +15,8 @@ use crate::{
     datatype::data::{Data, Kept},
     error::{Class, Error},
     going::Going,
+    state::of_rank,
+    threads::{self, wait_all},
     types::Handle,
 };
 
@@ -36,12 +33,12 @@ enum Active {
     Send(SendRequest<RawBuffer<u8>>),
     SendPacked(SendRequest<Vec<u8>>),
     Receive {
-        request: ReceiveRequest<CutBuffer<RawBuffer<u8>>>,
+        request: Receiving,
         room: usize,
     },
     /// A receive whose data is unpacked when it has come. The request writes to `packed`.
     ReceivePacked {
-        request: ReceiveRequest<CutBuffer<RawBuffer<u8>>>,
+        request: Receiving,
         packed: Vec<u8>,
         kept: Kept,
     },
@@ -88,14 +85,49 @@ pub(crate) fn send(
 ) -> Result<(), Error> {
     let tag = sent_tag(tag)?;
     let Some(to) = comm.destination(to)? else { return Ok(()) };
-    let bytes = data.packed();
     let communicator = &comm.communicator;
+    if threads::are_many() && mode != Mode::Buffered {
+        return send_meanwhile(communicator, data, to, tag, mode);
+    }
+    let bytes = data.packed();
     match mode {
         Mode::Standard => communicator.send(&bytes[..], to, tag)?,
         Mode::Synchronous => communicator.synchronous_send(&bytes[..], to, tag)?,
         Mode::Buffered => communicator.buffered_send(&bytes[..], to, tag)?,
     }
     Ok(())
+}
+
+/// Sends, and lets other threads call meanwhile.
+#[cold]
+#[inline(never)]
+fn send_meanwhile(
+    communicator: &Communicator,
+    data: Data<'_>,
+    to: usize,
+    tag: u32,
+    mode: Mode,
+) -> Result<(), Error> {
+    send_by_request(communicator, &data.packed(), to, tag, mode)
+}
+
+/// Sends, as a request that is waited for.
+fn send_by_request(
+    communicator: &Communicator,
+    bytes: &[u8],
+    to: usize,
+    tag: u32,
+    mode: Mode,
+) -> Result<(), Error> {
+    // SAFETY: the bytes stay where they are until the request is waited for, below, and nobody writes to them.
+    let buffer = unsafe { RawBuffer::new(bytes.as_ptr().cast_mut(), bytes.len()) };
+    let mut send = match mode {
+        Mode::Synchronous => communicator.nonblocking_synchronous_send(buffer, to, tag),
+        _ => communicator.nonblocking_send(buffer, to, tag),
+    };
+    let waited = wait_all(&mut [&mut send]);
+    send.wait().map_err(|failed| failed.error)?;
+    Ok(waited?)
 }
 
 /// Receives. The data may be written to.
@@ -116,15 +148,78 @@ pub(crate) fn receive_from(
     source: Source,
     tag: Tag,
 ) -> Result<Completed, Error> {
+    if threads::are_many() {
+        return receive_meanwhile(comm, data, source, tag);
+    }
     // SAFETY: nothing else uses this memory during the call: MPI demands it of the program.
     if let Some(plain) = unsafe { data.plain_mut() } {
         let status = comm.communicator.receive_prefix(plain, source, tag)?;
-        return Ok(Completed::received(status, plain.len()));
+        return Ok(Completed::received(comm.told(status), plain.len()));
     }
     let mut packed = vec![0u8; data.bytes()];
     let status = comm.communicator.receive_prefix(&mut packed, source, tag)?;
     data.unpack(&packed[..packed.len().min(status.bytes)]);
-    Ok(Completed::received(status, packed.len()))
+    Ok(Completed::received(comm.told(status), packed.len()))
+}
+
+/// Receives, and lets other threads call meanwhile.
+#[cold]
+#[inline(never)]
+fn receive_meanwhile(
+    comm: &Comm,
+    data: Data<'_>,
+    source: Source,
+    tag: Tag,
+) -> Result<Completed, Error> {
+    let mut packed = Vec::new();
+    // SAFETY: nothing else uses this memory during the call: MPI demands it of the program.
+    let (mut request, room) = unsafe { post(comm, data, source, tag, &mut packed) };
+    let waited = wait_all(&mut [&mut request]);
+    let landed = land(comm, request, data, (&packed, room));
+    waited?;
+    landed
+}
+
+type Receiving = ReceiveRequest<CutBuffer<RawBuffer<u8>>>;
+
+/// Begins to receive. Returns the request, and the number of bytes that there is room for. The message comes into
+/// `packed` if the data is not in one piece.
+///
+/// # Safety
+/// Until the request is gone, the data can be written to, nobody else uses it, and `packed` stays as it is.
+unsafe fn post(
+    comm: &Comm,
+    data: Data<'_>,
+    source: Source,
+    tag: Tag,
+    packed: &mut Vec<u8>,
+) -> (Receiving, usize) {
+    // SAFETY: the caller says so.
+    let place = match unsafe { data.plain_mut() } {
+        Some(plain) => plain,
+        None => {
+            packed.resize(data.bytes(), 0);
+            &mut packed[..]
+        }
+    };
+    let room = place.len();
+    // SAFETY: as above.
+    let buffer = CutBuffer::new(unsafe { RawBuffer::new(place.as_mut_ptr(), room) });
+    (comm.communicator.nonblocking_receive(buffer, source, tag), room)
+}
+
+/// Waits for a receive, and gives the program what has come.
+fn land(
+    comm: &Comm,
+    request: Receiving,
+    data: Data<'_>,
+    (packed, room): (&[u8], usize),
+) -> Result<Completed, Error> {
+    let (mut buffer, status) = request.wait().map_err(|failed| failed.error)?;
+    buffer.cut();
+    drop(buffer);
+    data.unpack(&packed[..packed.len().min(status.bytes)]);
+    Ok(Completed::received(comm.told(status), room))
 }
 
 /// Sends one message and receives another, in whichever order is possible. The data may be written to.
@@ -142,7 +237,7 @@ pub(crate) fn exchange(
     };
     let communicator = &comm.communicator;
     let Some(from) = from else {
-        communicator.send(bytes, to, tag)?;
+        send_by_request(communicator, bytes, to, tag, Mode::Standard)?;
         return Ok(Completed::FROM_NOBODY);
     };
     // SAFETY: the bytes stay where they are until the request is waited for, below, and nobody writes to them.
@@ -154,26 +249,12 @@ pub(crate) fn exchange(
     }
     let mut packed = Vec::new();
     // SAFETY: nothing else uses this memory during the call: MPI demands it of the program.
-    let place = match unsafe { data.plain_mut() } {
-        Some(plain) => plain,
-        None => {
-            packed.resize(data.bytes(), 0);
-            &mut packed[..]
-        }
-    };
-    let room = place.len();
-    // SAFETY: nothing else uses the place until the request is waited for.
-    let buffer = CutBuffer::new(unsafe { RawBuffer::new(place.as_mut_ptr(), room) });
-    let mut received = communicator.nonblocking_receive(buffer, from, wanted);
-    let waited = wait_all(&mut [&mut send as &mut dyn Pending, &mut received]);
-    let (sent, received) = (send.wait(), received.wait());
+    let (mut received, room) = unsafe { post(comm, data, from, wanted, &mut packed) };
+    let waited = wait_all(&mut [&mut send, &mut received]);
+    let (sent, received) = (send.wait(), land(comm, received, data, (&packed, room)));
     waited?;
-    let (mut buffer, status) = received.map_err(|failed| failed.error)?;
-    buffer.cut();
-    drop(buffer);
     sent.map_err(|failed| failed.error)?;
-    data.unpack(&packed[..packed.len().min(status.bytes)]);
-    Ok(Completed::received(status, room))
+    received
 }
 
 impl Request {
@@ -258,6 +339,11 @@ impl Request {
         Ok(Self::new(active, comm).into_handle())
     }
 
+    /// Makes a request for what is under way.
+    pub fn of(comm: &Comm, going: Box<dyn Going>) -> Handle {
+        Self::new(Active::Collective(going), comm).into_handle()
+    }
+
     /// Makes a request for a collective operation that is started later.
     pub fn persistent_collective(comm: &Comm, what: Collective) -> Handle {
         let persistent = Some(Persistent::Collective(what));
@@ -330,6 +416,8 @@ impl Request {
 
     /// Waits until the operation is done, and returns what it has to say. Without one, the status is empty.
     pub fn finish(&mut self) -> Completed {
+        let comm = self.comm.as_deref();
+        let told = |status| comm.map_or(status, |comm| comm.told(status));
         match mem::replace(&mut self.active, Active::Nothing) {
             Active::Nothing => Completed::EMPTY,
             Active::Done(completed) => completed,
@@ -339,7 +427,7 @@ impl Request {
             Active::Receive { request, room } => match request.wait() {
                 Ok((mut buffer, status)) => {
                     buffer.cut();
-                    Completed::received(status, room)
+                    Completed::received(told(status), room)
                 }
                 Err(failed) => Completed::failed(failed.error.into()),
             },
@@ -348,7 +436,7 @@ impl Request {
                     buffer.cut();
                     drop(buffer);
                     kept.data().unpack(&packed[..packed.len().min(status.bytes)]);
-                    Completed::received(status, packed.len())
+                    Completed::received(told(status), packed.len())
                 }
                 Err(failed) => Completed::failed(failed.error.into()),
             },
@@ -475,33 +563,19 @@ unsafe fn begin_receive(
     let Some(source) = comm.source(source)? else {
         return Ok(Active::Done(Completed::FROM_NOBODY));
     };
-    let data = kept.data();
     let mut packed = Vec::new();
-    // SAFETY: the caller says that nobody else uses the data until the request is complete.
-    let plain = unsafe { data.plain_mut() };
-    let is_plain = plain.is_some();
-    let place = match plain {
-        Some(plain) => plain,
-        None => {
-            packed.resize(data.bytes(), 0);
-            &mut packed[..]
-        }
-    };
-    let room = place.len();
-    // SAFETY: as above; the copy stays where it is as long as the request.
-    let buffer = CutBuffer::new(unsafe { RawBuffer::new(place.as_mut_ptr(), room) });
-    let request = comm.communicator.nonblocking_receive(buffer, source, tag);
-    Ok(match is_plain {
-        true => Active::Receive { request, room },
-        false => Active::ReceivePacked { request, packed, kept: kept.clone() },
+    // SAFETY: the caller says that nobody else uses the data until the request is complete. The copy stays where it is
+    // as long as the request.
+    let (request, room) = unsafe { post(comm, kept.data(), source, tag, &mut packed) };
+    Ok(match kept.data().start() {
+        Some(_) => Active::Receive { request, room },
+        None => Active::ReceivePacked { request, packed, kept: kept.clone() },
     })
 }
 
-thread_local! {
+of_rank! {
     /// Receives whose requests the program has freed, and which are still to be done.
-    // Without a destructor the variable is there until the thread's end, and programs may wait in functions that they
-    // have given to `atexit`. The end of MPI drops what is in it.
-    static FREED: ManuallyDrop<RefCell<Vec<Request>>> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
+    static FREED: RefCell<Vec<Request>> = RefCell::new(Vec::new());
 }
 
 /// Lets go of a request. What it has begun goes on.

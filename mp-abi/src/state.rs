@@ -5,7 +5,7 @@ use std::{
     ffi::{c_int, c_void},
     ptr::null_mut,
     sync::{
-        OnceLock,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicI32, AtomicPtr, AtomicU8, Ordering::Relaxed},
     },
     thread::{self, ThreadId},
@@ -15,9 +15,10 @@ use mp_core::{Joined, Rank, World};
 use nix::libc;
 
 use crate::{
-    constants::{MPI_THREAD_FUNNELED, MPI_THREAD_SINGLE},
+    constants::{
+        MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED, MPI_THREAD_SINGLE,
+    },
     error::{Class, Error},
-    types::Handle,
 };
 
 const BEFORE: u8 = 0;
@@ -26,7 +27,7 @@ const FINALIZED: u8 = 2;
 
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
 static LEVEL: AtomicI32 = AtomicI32::new(MPI_THREAD_SINGLE);
-static MAIN: OnceLock<ThreadId> = OnceLock::new();
+static MAIN: Mutex<Option<ThreadId>> = Mutex::new(None);
 static MEMBER: Member = Member(UnsafeCell::new(None));
 static PREDEFINED: [AtomicPtr<c_void>; 4096] = [const { AtomicPtr::new(null_mut()) }; 4096];
 
@@ -34,12 +35,61 @@ static PREDEFINED: [AtomicPtr<c_void>; 4096] = [const { AtomicPtr::new(null_mut(
 /// variables are gone, in functions that they have given to `atexit`.
 struct Member(UnsafeCell<Option<Joined>>);
 
-// SAFETY: only the thread that has initialized MPI uses it (`is_main_thread`).
+// SAFETY: only threads that may call MPI use it (`may_call`), one at a time.
 unsafe impl Sync for Member {}
+
+/// A value of the rank that this process is. Ranks of tests are threads, and have one each.
+pub(crate) struct OfRank<T>(T);
+
+// SAFETY: one thread at a time calls MPI: only one at all, those that the program lets in, or the one with the lock.
+unsafe impl<T> Sync for OfRank<T> {}
+
+impl<T> OfRank<T> {
+    pub const fn new(value: T) -> Self {
+        Self(value)
+    }
+
+    #[cfg(not(test))]
+    pub fn with<R>(&self, call: impl FnOnce(&Self) -> R) -> R {
+        call(self)
+    }
+}
+
+impl<T> std::ops::Deref for OfRank<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Declares a variable that each rank has.
+macro_rules! of_rank {
+    ($(#[$about:meta])* static $name:ident: $type:ty = $value:expr;) => {
+        #[cfg(not(test))]
+        $(#[$about])*
+        static $name: crate::state::OfRank<$type> = crate::state::OfRank::new($value);
+        #[cfg(test)]
+        thread_local! {
+            $(#[$about])*
+            static $name: crate::state::OfRank<$type> = const { crate::state::OfRank::new($value) };
+        }
+    };
+}
+pub(crate) use of_rank;
+
+fn main_thread() -> MutexGuard<'static, Option<ThreadId>> {
+    MAIN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Returns whether this is the thread that has initialized MPI.
 pub(crate) fn is_main_thread() -> bool {
-    MAIN.get() == Some(&thread::current().id())
+    *main_thread() == Some(thread::current().id())
+}
+
+/// Returns whether this thread may call MPI.
+fn may_call() -> bool {
+    thread_level() >= MPI_THREAD_SERIALIZED || is_main_thread()
 }
 
 /// Returns whether MPI was initialized. It still was when it is finalized.
@@ -53,24 +103,49 @@ pub(crate) fn is_finalized() -> bool {
 }
 
 /// Returns what threads may call MPI.
+#[inline]
 pub(crate) fn thread_level() -> c_int {
     LEVEL.load(Relaxed)
 }
 
-/// Makes this process a rank, whose threads want to call MPI as the standard says for this level.
-pub(crate) fn join(level: c_int) -> Result<&'static Rank, Error> {
+/// Lets threads call MPI as the standard says for this level, or for the level before if that was higher.
+pub(crate) fn raise_thread_level(wanted: c_int) {
+    let levels = [MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE];
+    let level = match wanted {
+        ..=MPI_THREAD_SINGLE => MPI_THREAD_SINGLE,
+        _ => levels.into_iter().find(|&level| wanted <= level).unwrap_or(MPI_THREAD_MULTIPLE),
+    };
+    LEVEL.fetch_max(level, Relaxed);
+}
+
+/// Makes this process a rank, unless it is one already. Returns whether it was made one now.
+pub(crate) fn join() -> Result<bool, Error> {
+    // The lock keeps out other threads that begin to use MPI.
+    let mut main = main_thread();
+    // SAFETY: nobody changes this without the lock, but for threads that may call MPI, which begin nothing meanwhile.
+    if unsafe { (*MEMBER.0.get()).is_some() } {
+        return Ok(false);
+    }
+    let joined = World::join()?;
+    *main = Some(thread::current().id());
+    // SAFETY: there was no rank, so that nobody has a reference to it.
+    unsafe { *MEMBER.0.get() = Some(joined) };
+    Ok(true)
+}
+
+/// Says that this thread has initialized MPI.
+pub(crate) fn initialize() -> Result<(), Error> {
     if is_initialized() {
         return Err(Error::new(Class::Other, "MPI was initialized before in this process"));
     }
-    let joined = World::join()?;
-    if MAIN.set(thread::current().id()).is_err() {
-        return Err(Error::new(Class::Other, "another thread initializes MPI"));
-    }
-    // SAFETY: this is the thread that initializes MPI, and nobody has a reference.
-    unsafe { *MEMBER.0.get() = Some(joined) };
-    LEVEL.store(level.min(MPI_THREAD_FUNNELED), Relaxed);
+    *main_thread() = Some(thread::current().id());
     PHASE.store(INITIALIZED, Relaxed);
-    rank()
+    Ok(())
+}
+
+/// Says that MPI is finalized.
+pub(crate) fn finalize() {
+    PHASE.store(FINALIZED, Relaxed);
 }
 
 /// Returns the rank that this process is.
@@ -81,20 +156,19 @@ pub(crate) fn rank() -> Result<&'static Rank, Error> {
             "MPI is not initialized, or it is finalized, or this is another thread",
         )
     };
-    if !is_main_thread() {
+    if !may_call() {
         return Err(outside());
     }
-    // SAFETY: this is the thread that has initialized MPI. The value stays until it calls `leave` or `abort`, which it
-    // does when all that uses the rank is gone, or never returns.
+    // SAFETY: this thread may call MPI. The value stays until such a thread calls `leave` or `abort`, which it does when
+    // all that uses the rank is gone, or never returns.
     unsafe { (*MEMBER.0.get()).as_ref() }.map(Joined::rank).ok_or_else(outside)
 }
 
-/// Ends the rank. From now on MPI is finalized.
+/// Ends the rank.
 pub(crate) fn leave() -> Result<(), Error> {
     rank()?;
-    // SAFETY: this is the thread that has initialized MPI, as `rank` has found.
+    // SAFETY: this thread may call MPI, as `rank` has found.
     let joined = unsafe { (*MEMBER.0.get()).take() };
-    PHASE.store(FINALIZED, Relaxed);
     joined.map_or(Ok(()), Joined::leave)?;
     Ok(())
 }
@@ -103,8 +177,8 @@ pub(crate) fn leave() -> Result<(), Error> {
 pub(crate) fn abort(code: c_int, reason: &str) -> ! {
     // SAFETY: without a stream, the function writes what all streams of C hold.
     unsafe { libc::fflush(null_mut()) };
-    if is_main_thread() {
-        // SAFETY: this is the thread that has initialized MPI, and it does not return to what uses the rank.
+    if may_call() {
+        // SAFETY: this thread may call MPI, and it does not return to what uses the rank.
         if let Some(joined) = unsafe { (*MEMBER.0.get()).take() } {
             joined.fail(reason);
         }
@@ -115,22 +189,22 @@ pub(crate) fn abort(code: c_int, reason: &str) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// Sets the object of a predefined handle, which has to stay.
-pub(crate) fn predefine<T>(handle: Handle, object: &'static T) {
-    PREDEFINED[handle.addr()].store((&raw const *object).cast_mut().cast(), Relaxed);
+/// Sets the object of a predefined handle's number, which has to stay.
+pub(crate) fn predefine<T>(number: usize, object: &'static T) {
+    PREDEFINED[number].store((&raw const *object).cast_mut().cast(), Relaxed);
 }
 
-/// Removes the object of a predefined handle, and returns it.
+/// Removes the object of a predefined handle's number, and returns it.
 ///
 /// # Safety
 /// The object was [set](predefine) with this type.
-pub(crate) unsafe fn take_predefined<T>(handle: Handle) -> Option<&'static T> {
-    let object = PREDEFINED[handle.addr()].swap(null_mut(), Relaxed);
+pub(crate) unsafe fn take_predefined<T>(number: usize) -> Option<&'static T> {
+    let object = PREDEFINED[number].swap(null_mut(), Relaxed);
     // SAFETY: as in `predefined`.
     unsafe { object.cast::<T>().as_ref() }
 }
 
-/// Returns the object of a predefined handle, if it has one.
+/// Returns the object of a predefined handle's number, if it has one.
 ///
 /// # Safety
 /// The object was [set](predefine) with this type.

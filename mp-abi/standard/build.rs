@@ -164,6 +164,10 @@ fn write_call(exports: &mut String, name: &str, result: &str, types: &[&str], ta
     let types: Vec<_> = types.iter().map(|one| in_rust(one)).collect();
     assert_eq!(types.len(), target.parameters.len(), "parameters of {}", target.path);
     write_head(exports, name, &in_rust(result), &types);
+    // Functions with other results (times, sums of addresses, handles of numbers) use nothing of the rank.
+    if result == "int" {
+        *exports += "    let _turn = mp_abi::threads::enter();\n";
+    }
     let (mut before, mut arguments, mut after) = (String::new(), String::new(), String::new());
     // The position in a buffer is read and written.
     let is_position =

@@ -1,37 +1,27 @@
-//! The buffer for `MPI_Bsend`, which the library does not need: it keeps messages in memory of its own.
+//! Buffers for `MPI_Bsend`.
 
 #![expect(clippy::missing_safety_doc, reason = "said once for all, in `calls`")]
 
-use std::{
-    cell::Cell,
-    ffi::{c_int, c_void},
-};
+use std::ffi::{c_int, c_void};
 
 use crate::{
+    attached::Attached,
     comm::within,
     constants::MPI_COMM_WORLD,
-    error::{Class, Error},
     program::{plainly, put},
-    types::Count,
+    request,
+    state::of_rank,
+    types::{Count, Handle},
 };
 
-thread_local! {
-    /// The buffer that the program has attached, and its size.
-    static ATTACHED: Cell<Option<(*mut c_void, Count)>> = const { Cell::new(None) };
+of_rank! {
+    /// The buffer of all communicators.
+    static ATTACHED: Attached = Attached::new();
 }
 
 /// `MPI_Buffer_attach`.
 pub unsafe fn buffer_attach(buffer: *mut c_void, size: Count) -> c_int {
-    plainly("MPI_Buffer_attach", || {
-        if size < 0 {
-            return Err(Error::new(Class::Arg, format!("the size is negative: {size}")));
-        }
-        if ATTACHED.get().is_some() {
-            return Err(Error::new(Class::Buffer, "a buffer is attached already"));
-        }
-        ATTACHED.set(Some((buffer, size)));
-        Ok(())
-    })
+    plainly("MPI_Buffer_attach", || ATTACHED.with(|attached| attached.attach(buffer, size)))
 }
 
 /// `MPI_Buffer_detach`. Waits until all buffered messages are sent.
@@ -39,13 +29,8 @@ pub unsafe fn buffer_detach(buffer: *mut c_void, size: *mut Count) -> c_int {
     // SAFETY: the handle is predefined; the program gives the place for an address, and one for a size.
     unsafe {
         within(MPI_COMM_WORLD, "MPI_Buffer_detach", |world| {
-            let nothing = || Error::new(Class::Buffer, "no buffer is attached");
-            let (attached, length) = ATTACHED.get().ok_or_else(nothing)?;
             world.communicator.flush()?;
-            put(buffer.cast::<*mut c_void>(), attached)?;
-            put(size, length)?;
-            ATTACHED.set(None);
-            Ok(())
+            ATTACHED.with(|attached| attached.detach(buffer, size))
         })
     }
 }
@@ -54,4 +39,39 @@ pub unsafe fn buffer_detach(buffer: *mut c_void, size: *mut Count) -> c_int {
 pub unsafe fn buffer_flush() -> c_int {
     // SAFETY: the handle is predefined.
     unsafe { within(MPI_COMM_WORLD, "MPI_Buffer_flush", |world| Ok(world.communicator.flush()?)) }
+}
+
+/// `MPI_Buffer_iflush`. There is nothing to wait for, because the buffer is empty.
+pub unsafe fn buffer_iflush(request: *mut Handle) -> c_int {
+    // SAFETY: the program gives a place for the request.
+    plainly("MPI_Buffer_iflush", || unsafe { put(request, request::sent()) })
+}
+
+/// `MPI_Comm_attach_buffer`.
+pub unsafe fn comm_attach_buffer(comm: Handle, buffer: *mut c_void, size: Count) -> c_int {
+    // SAFETY: the program gives a valid handle.
+    unsafe { within(comm, "MPI_Comm_attach_buffer", |comm| comm.attached.attach(buffer, size)) }
+}
+
+/// `MPI_Comm_detach_buffer`. Waits until all buffered messages are sent.
+pub unsafe fn comm_detach_buffer(comm: Handle, buffer: *mut c_void, size: *mut Count) -> c_int {
+    // SAFETY: the program gives a valid handle, the place for an address, and one for a size.
+    unsafe {
+        within(comm, "MPI_Comm_detach_buffer", |comm| {
+            comm.communicator.flush()?;
+            comm.attached.detach(buffer, size)
+        })
+    }
+}
+
+/// `MPI_Comm_flush_buffer`. Waits until all buffered messages are sent.
+pub unsafe fn comm_flush_buffer(comm: Handle) -> c_int {
+    // SAFETY: the program gives a valid handle.
+    unsafe { within(comm, "MPI_Comm_flush_buffer", |comm| Ok(comm.communicator.flush()?)) }
+}
+
+/// `MPI_Comm_iflush_buffer`. There is nothing to wait for, because the buffer is empty.
+pub unsafe fn comm_iflush_buffer(comm: Handle, request: *mut Handle) -> c_int {
+    // SAFETY: the program gives a valid handle, and a place for the request.
+    unsafe { within(comm, "MPI_Comm_iflush_buffer", |_| put(request, request::sent())) }
 }

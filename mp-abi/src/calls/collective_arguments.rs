@@ -2,25 +2,42 @@
 
 use std::{
     ffi::{c_int, c_void},
+    ops::Range,
+    ptr::null,
     rc::Rc,
 };
 
-use mp_collectives::communicator::wait_all;
-
-use super::collectives::{count, is_in_place, of_all};
 use crate::{
     collective::{Collective, Combined},
     comm::{Comm, array, within},
+    constants::{MPI_BYTE, MPI_PROC_NULL, MPI_ROOT},
     datatype::data::Kept,
     error::{Class, Error},
     ints::Ints,
     program::put,
     request::Request,
+    threads::wait_all,
     topology::Neighbour,
     types::{Count, Handle},
 };
 
 type Result<T> = std::result::Result<T, Error>;
+
+/// Returns whether an argument is `MPI_IN_PLACE`.
+pub(super) fn is_in_place(buffer: *const c_void) -> bool {
+    buffer.addr() == 1
+}
+
+/// Returns the number of elements in equal blocks for all ranks.
+pub(super) fn of_all(comm: &Comm, count: Count) -> Result<Count> {
+    let too_many = || Error::new(Class::Count, format!("{count} elements of each rank"));
+    count.checked_mul(comm.size.into()).ok_or_else(too_many)
+}
+
+pub(super) fn count(count: Count) -> Result<usize> {
+    usize::try_from(count)
+        .map_err(|_| Error::new(Class::Count, format!("the count is negative: {count}")))
+}
 
 /// Begins a collective operation, and gives the program its request.
 ///
@@ -68,15 +85,20 @@ pub(super) unsafe fn complete(
     what: impl FnOnce(&Comm) -> Result<Collective>,
 ) -> c_int {
     // SAFETY: the caller says so.
-    unsafe {
-        within(comm, function, |comm| {
-            let Some(mut going) = what(comm)?.begin(comm)? else { return Ok(()) };
-            while let Some(pending) = going.pending() {
-                wait_all(&mut [pending])?;
-            }
-            going.finish().error.map_or(Ok(()), Err)
-        })
+    unsafe { within(comm, function, |comm| run(comm, what(comm)?)) }
+}
+
+/// Begins a collective operation, and waits for it.
+///
+/// # Safety
+/// What the operation uses is valid.
+pub(super) unsafe fn run(comm: &Comm, what: Collective) -> Result<()> {
+    // SAFETY: the caller says so.
+    let Some(mut going) = (unsafe { what.begin(comm)? }) else { return Ok(()) };
+    while let Some(pending) = going.pending() {
+        wait_all(&mut [pending])?;
     }
+    going.finish().error.map_or(Ok(()), Err)
 }
 
 /// A buffer, a count and a type.
@@ -209,6 +231,15 @@ pub(super) unsafe fn broadcast(
     (buffer, count, datatype): Elements,
     root: c_int,
 ) -> Result<Collective> {
+    if comm.is_inter() {
+        // SAFETY: the caller says so.
+        let data = || unsafe { Kept::new(buffer, count, datatype) };
+        return Ok(match remote_root(comm, root)? {
+            RemoteRoot::Here => to_peers(comm, vec![data()?; comm.peers as usize]),
+            RemoteRoot::There(root) => from_peer(comm, root, data()?),
+            RemoteRoot::Elsewhere => nothing(),
+        });
+    }
     let root = comm.root(root)?;
     // SAFETY: the caller says so.
     Ok(Collective::Broadcast { data: unsafe { Kept::new(buffer, count, datatype)? }, root })
@@ -220,6 +251,15 @@ pub(super) unsafe fn gather(
     all: Blocks,
     root: c_int,
 ) -> Result<Collective> {
+    if comm.is_inter() {
+        return Ok(match remote_root(comm, root)? {
+            // SAFETY: the caller says so.
+            RemoteRoot::Here => from_peers(comm, unsafe { all.kept(comm.peers as usize)? }),
+            // SAFETY: as above.
+            RemoteRoot::There(root) => to_peer(comm, root, unsafe { elsewhere(own)? }),
+            RemoteRoot::Elsewhere => nothing(),
+        });
+    }
     let root = comm.root(root)?;
     // SAFETY: the caller says so.
     unsafe {
@@ -241,6 +281,15 @@ pub(super) unsafe fn scatter(
     own: Elements,
     root: c_int,
 ) -> Result<Collective> {
+    if comm.is_inter() {
+        return Ok(match remote_root(comm, root)? {
+            // SAFETY: the caller says so.
+            RemoteRoot::Here => to_peers(comm, unsafe { all.kept(comm.peers as usize)? }),
+            // SAFETY: as above.
+            RemoteRoot::There(root) => from_peer(comm, root, unsafe { elsewhere(own)? }),
+            RemoteRoot::Elsewhere => nothing(),
+        });
+    }
     let root = comm.root(root)?;
     // SAFETY: the caller says so.
     unsafe {
@@ -259,6 +308,10 @@ pub(super) unsafe fn scatter(
 pub(super) unsafe fn all_gather(comm: &Comm, own: Elements, all: Blocks) -> Result<Collective> {
     // SAFETY: the caller says so.
     unsafe {
+        if comm.is_inter() {
+            let peers = comm.peers as usize;
+            return Ok(between(comm, vec![elsewhere(own)?; peers], all.kept(peers)?));
+        }
         let (own, all) = (kept(own)?, all.kept(comm.size as usize)?);
         check_apart(own.as_ref(), &all[0])?;
         Ok(Collective::AllGather { own, all })
@@ -266,10 +319,14 @@ pub(super) unsafe fn all_gather(comm: &Comm, own: Elements, all: Blocks) -> Resu
 }
 
 pub(super) unsafe fn all_to_all(comm: &Comm, sent: Blocks, received: Blocks) -> Result<Collective> {
-    let ranks = comm.size as usize;
+    let ranks = comm.peers as usize;
     // SAFETY: the caller says so.
     unsafe {
         let received = received.kept(ranks)?;
+        if comm.is_inter() {
+            let sent = if sent.is_in_place() { None } else { Some(sent.kept(ranks)?) };
+            return Ok(between(comm, sent.ok_or_else(no_block_in_place)?, received));
+        }
         let sent = match sent.is_in_place() {
             true => None,
             false => Some(sent.kept(ranks)?),
@@ -288,6 +345,22 @@ pub(super) unsafe fn reduce(
     (count, datatype, op): Reduced,
     root: c_int,
 ) -> Result<Collective> {
+    if comm.is_inter() {
+        return Ok(match remote_root(comm, root)? {
+            RemoteRoot::Here => {
+                // SAFETY: the caller says so.
+                let result = unsafe { Kept::new(received, count, datatype)? };
+                let bytes = result.data().bytes();
+                // SAFETY: as above.
+                unsafe { reduce_peers(comm, None, (result, 0..bytes, bytes), (datatype, op))? }
+            }
+            RemoteRoot::There(root) => {
+                // SAFETY: as above.
+                to_peer(comm, root, unsafe { elsewhere((sent, count, datatype))? })
+            }
+            RemoteRoot::Elsewhere => nothing(),
+        });
+    }
     let root = comm.root(root)?;
     // SAFETY: the caller says so.
     unsafe {
@@ -317,9 +390,20 @@ unsafe fn vectors(
 }
 
 pub(super) unsafe fn all_reduce(
+    comm: &Comm,
     buffers: (*const c_void, *mut c_void),
     what: Reduced,
 ) -> Result<Collective> {
+    if comm.is_inter() {
+        let ((sent, received), (count, datatype, op)) = (buffers, what);
+        // SAFETY: the caller says so.
+        unsafe {
+            let own = elsewhere((sent, count, datatype))?;
+            let result = Kept::new(received, count, datatype)?;
+            let bytes = result.data().bytes();
+            return reduce_peers(comm, Some(own), (result, 0..bytes, bytes), (datatype, op));
+        }
+    }
     // SAFETY: the caller says so.
     let (vector, own, result) = unsafe { vectors(buffers, what)? };
     Ok(Collective::AllReduce { vector, own, result })
@@ -331,6 +415,7 @@ pub(super) unsafe fn scan(
     what: Reduced,
     is_exclusive: bool,
 ) -> Result<Collective> {
+    comm.check_intra()?;
     // SAFETY: the caller says so.
     unsafe {
         if is_exclusive && comm.rank == 0 && !is_in_place(buffers.0) {
@@ -383,9 +468,104 @@ pub(super) unsafe fn reduce_scatter(
             }
         };
         let result = Kept::new(received, blocks[me].data().count() as Count, datatype)?;
+        if comm.is_inter() {
+            let elements = blocks.iter().map(|block| block.data().count()).sum::<usize>();
+            let own = elsewhere((sent, elements as Count, datatype))?;
+            let bytes = own.data().bytes();
+            let first = blocks[..me].iter().map(|block| block.data().bytes()).sum();
+            let range = first..first + result.data().bytes();
+            return reduce_peers(comm, Some(own), (result, range, bytes), (datatype, op));
+        }
         let vector = Combined::new(op, &result, datatype)?;
         Ok(Collective::ReduceScatter { vector, blocks, result })
     }
+}
+
+/// The root of an operation in an intercommunicator.
+enum RemoteRoot {
+    /// This rank.
+    Here,
+    /// This rank of the remote group.
+    There(usize),
+    /// Another rank of the local group.
+    Elsewhere,
+}
+
+fn remote_root(comm: &Comm, root: c_int) -> Result<RemoteRoot> {
+    match root {
+        MPI_ROOT => Ok(RemoteRoot::Here),
+        MPI_PROC_NULL => Ok(RemoteRoot::Elsewhere),
+        0.. if root < comm.peers => Ok(RemoteRoot::There(root as usize)),
+        _ => Err(Error::new(
+            Class::Root,
+            format!("there is no rank {root} in the remote group of {}", comm.peers),
+        )),
+    }
+}
+
+/// Names blocks with the ranks of the remote group that they come from or go to.
+fn by_peer(comm: &Comm, blocks: Vec<Kept>) -> Vec<(Neighbour, Kept)> {
+    let peer = |rank| Neighbour { rank: Some(comm.peer(rank)), edge: 0 };
+    blocks.into_iter().enumerate().map(|(rank, block)| (peer(rank), block)).collect()
+}
+
+/// Exchanges blocks with all ranks of the remote group.
+fn between(comm: &Comm, sent: Vec<Kept>, received: Vec<Kept>) -> Collective {
+    Collective::Neighbours { sent: by_peer(comm, sent), received: by_peer(comm, received) }
+}
+
+fn to_peers(comm: &Comm, sent: Vec<Kept>) -> Collective {
+    between(comm, sent, Vec::new())
+}
+
+fn from_peers(comm: &Comm, received: Vec<Kept>) -> Collective {
+    between(comm, Vec::new(), received)
+}
+
+fn to_peer(comm: &Comm, rank: usize, block: Kept) -> Collective {
+    let peer = Neighbour { rank: Some(comm.peer(rank)), edge: 0 };
+    Collective::Neighbours { sent: vec![(peer, block)], received: Vec::new() }
+}
+
+fn from_peer(comm: &Comm, rank: usize, block: Kept) -> Collective {
+    let peer = Neighbour { rank: Some(comm.peer(rank)), edge: 0 };
+    Collective::Neighbours { sent: Vec::new(), received: vec![(peer, block)] }
+}
+
+fn nothing() -> Collective {
+    Collective::Neighbours { sent: Vec::new(), received: Vec::new() }
+}
+
+/// Returns elements that are in the program's memory.
+unsafe fn elsewhere(elements: Elements) -> Result<Kept> {
+    // SAFETY: the caller says so.
+    unsafe { kept(elements)?.ok_or_else(no_block_in_place) }
+}
+
+/// Combines the vectors of the remote group's ranks. Of each, `range` counts, in bytes. The vectors have as many bytes
+/// as the last number says. This rank's vector, if it has one, goes to all of them.
+unsafe fn reduce_peers(
+    comm: &Comm,
+    own: Option<Kept>,
+    (result, range, bytes): (Kept, Range<usize>, usize),
+    (datatype, op): (Handle, Handle),
+) -> Result<Collective> {
+    let peers = comm.peers as usize;
+    let sent = own.map_or_else(Vec::new, |own| by_peer(comm, vec![own; peers]));
+    // SAFETY: the caller says so.
+    let vector = unsafe { Combined::new(op, &result, datatype)? };
+    let from = (0..peers).map(|rank| Neighbour { rank: Some(comm.peer(rank)), edge: 0 }).collect();
+    Ok(Collective::ReduceAcross { vector, sent, from, bytes, range, result })
+}
+
+pub(super) fn barrier(comm: &Comm) -> Result<Collective> {
+    if !comm.is_inter() {
+        return Ok(Collective::Barrier);
+    }
+    // SAFETY: there are no elements.
+    let empty = unsafe { Kept::new(null(), 0, MPI_BYTE)? };
+    let all = vec![empty; comm.peers as usize];
+    Ok(between(comm, all.clone(), all))
 }
 
 /// Returns the neighbours in the communicator's topology: those that send, and those that are sent to.
@@ -397,7 +577,7 @@ fn neighbours(comm: &Comm) -> Result<[Vec<Neighbour>; 2]> {
 }
 
 fn no_block_in_place() -> Error {
-    Error::new(Class::Buffer, "MPI_IN_PLACE is not for operations between neighbours")
+    Error::new(Class::Buffer, "MPI_IN_PLACE is not for this operation")
 }
 
 pub(super) unsafe fn neighbour_gather(
@@ -408,7 +588,7 @@ pub(super) unsafe fn neighbour_gather(
     let [sources, destinations] = neighbours(comm)?;
     // SAFETY: the caller says so.
     unsafe {
-        let own = kept(own)?.ok_or_else(no_block_in_place)?;
+        let own = elsewhere(own)?;
         let received = all.kept(sources.len())?;
         Ok(Collective::Neighbours {
             sent: destinations.into_iter().map(|to| (to, own.clone())).collect(),

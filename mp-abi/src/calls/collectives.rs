@@ -10,6 +10,7 @@ use std::{
 
 use mp_collectives::collectives::{At, InPlace, packed};
 
+use super::collective_arguments::{self as by_request, count, is_in_place, of_all, run};
 use crate::{
     blocks::Blocks,
     comm::{Comm, array, within},
@@ -22,23 +23,12 @@ use crate::{
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// Returns whether an argument is `MPI_IN_PLACE`.
-pub(super) fn is_in_place(buffer: *const c_void) -> bool {
-    buffer.addr() == 1
-}
-
 /// Returns an error if data is to be sent from the place to which it is to come.
 fn check_apart(sent: Data<'_>, received: Data<'_>) -> Result<()> {
     match sent.bytes() > 0 && received.bytes() > 0 && sent.pointer() == received.pointer() {
         true => Err(Error::new(Class::Buffer, "both buffers are one: say MPI_IN_PLACE")),
         false => Ok(()),
     }
-}
-
-/// Returns the number of elements in equal blocks for all ranks.
-pub(super) fn of_all(comm: &Comm, count: Count) -> Result<Count> {
-    let too_many = || Error::new(Class::Count, format!("{count} elements of each rank"));
-    count.checked_mul(comm.size.into()).ok_or_else(too_many)
 }
 
 /// Returns the blocks of all ranks, which lie at displacements in units of the type's extent.
@@ -65,17 +55,19 @@ unsafe fn blocks_of<'a>(
     }
 }
 
-pub(super) fn count(count: Count) -> Result<usize> {
-    usize::try_from(count)
-        .map_err(|_| Error::new(Class::Count, format!("the count is negative: {count}")))
-}
-
 const NO_RANGES: &[Range<usize>] = &[];
 
 /// `MPI_Barrier`.
 pub unsafe fn barrier(comm: Handle) -> c_int {
     // SAFETY: the program gives a valid handle.
-    unsafe { within(comm, "MPI_Barrier", |comm| Ok(comm.communicator.barrier()?)) }
+    unsafe {
+        within(comm, "MPI_Barrier", |comm| {
+            if comm.by_request() {
+                return run(comm, by_request::barrier(comm)?);
+            }
+            Ok(comm.communicator.barrier()?)
+        })
+    }
 }
 
 /// `MPI_Bcast`.
@@ -89,6 +81,9 @@ pub unsafe fn bcast(
     // SAFETY: the program gives valid handles, and data that can be read, or written to.
     unsafe {
         within(comm, "MPI_Bcast", |comm| {
+            if comm.by_request() {
+                return run(comm, by_request::broadcast(comm, (buffer, count, datatype), root)?);
+            }
             let (data, root) = (Data::new(buffer, count, datatype)?, comm.root(root)?);
             reduce::broadcast(comm, data, root)
         })
@@ -109,6 +104,11 @@ pub unsafe fn gather(
     // SAFETY: the program gives valid handles, data that can be read, and at the root data that can be written to.
     unsafe {
         within(comm, "MPI_Gather", |comm| {
+            if comm.by_request() {
+                let all = by_request::Blocks::equal(received, received_count, received_type);
+                let own = (sent, sent_count, sent_type);
+                return run(comm, by_request::gather(comm, own, all, root)?);
+            }
             let root = comm.root(root)?;
             let communicator = &comm.communicator;
             if comm.rank as usize != root {
@@ -172,6 +172,12 @@ pub unsafe fn gatherv(
     // rank, and data that can be written to.
     unsafe {
         within(comm, "MPI_Gatherv", |comm| {
+            if comm.by_request() {
+                let all =
+                    by_request::Blocks::at(received, received_counts, displacements, received_type);
+                let own = (sent, sent_count, sent_type);
+                return run(comm, by_request::gather(comm, own, all, root)?);
+            }
             let root = comm.root(root)?;
             let communicator = &comm.communicator;
             if comm.rank as usize != root {
@@ -211,6 +217,11 @@ pub unsafe fn scatter(
     // SAFETY: the program gives valid handles, data that can be written to, and at the root data that can be read.
     unsafe {
         within(comm, "MPI_Scatter", |comm| {
+            if comm.by_request() {
+                let all = by_request::Blocks::equal(sent, sent_count, sent_type);
+                let own = (received.cast_const(), received_count, received_type);
+                return run(comm, by_request::scatter(comm, all, own, root)?);
+            }
             let root = comm.root(root)?;
             let communicator = &comm.communicator;
             if comm.rank as usize != root {
@@ -248,6 +259,11 @@ pub unsafe fn scatterv(
     // each rank, and data that can be read.
     unsafe {
         within(comm, "MPI_Scatterv", |comm| {
+            if comm.by_request() {
+                let all = by_request::Blocks::at(sent, sent_counts, displacements, sent_type);
+                let own = (received.cast_const(), received_count, received_type);
+                return run(comm, by_request::scatter(comm, all, own, root)?);
+            }
             let root = comm.root(root)?;
             let communicator = &comm.communicator;
             if comm.rank as usize != root {
@@ -284,6 +300,11 @@ pub unsafe fn allgather(
     // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
     unsafe {
         within(comm, "MPI_Allgather", |comm| {
+            if comm.by_request() {
+                let all = by_request::Blocks::equal(received, received_count, received_type);
+                let own = (sent, sent_count, sent_type);
+                return run(comm, by_request::all_gather(comm, own, all)?);
+            }
             let communicator = &comm.communicator;
             let all = Data::new(received, of_all(comm, received_count)?, received_type)?;
             if is_in_place(sent) {
@@ -315,6 +336,12 @@ pub unsafe fn allgatherv(
     // can be written to.
     unsafe {
         within(comm, "MPI_Allgatherv", |comm| {
+            if comm.by_request() {
+                let all =
+                    by_request::Blocks::at(received, received_counts, displacements, received_type);
+                let own = (sent, sent_count, sent_type);
+                return run(comm, by_request::all_gather(comm, own, all)?);
+            }
             let communicator = &comm.communicator;
             let blocks =
                 blocks_of(comm, received, (received_counts, displacements), received_type)?;
@@ -347,6 +374,11 @@ pub unsafe fn alltoall(
     // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
     unsafe {
         within(comm, "MPI_Alltoall", |comm| {
+            if comm.by_request() {
+                let sent = by_request::Blocks::equal(sent, sent_count, sent_type);
+                let received = by_request::Blocks::equal(received, received_count, received_type);
+                return run(comm, by_request::all_to_all(comm, sent, received)?);
+            }
             let communicator = &comm.communicator;
             let all = Data::new(received, of_all(comm, received_count)?, received_type)?;
             if is_in_place(sent) {
@@ -404,6 +436,16 @@ pub unsafe fn alltoallv(
     // can be written to.
     unsafe {
         within(comm, "MPI_Alltoallv", |comm| {
+            if comm.by_request() {
+                let sent = by_request::Blocks::at(sent, sent_counts, sent_displacements, sent_type);
+                let received = by_request::Blocks::at(
+                    received,
+                    received_counts,
+                    received_displacements,
+                    received_type,
+                );
+                return run(comm, by_request::all_to_all(comm, sent, received)?);
+            }
             let places = (received_counts, received_displacements);
             let received = blocks_of(comm, received, places, received_type)?;
             let places = (sent_counts, sent_displacements);
@@ -455,6 +497,17 @@ pub unsafe fn alltoallw(
     // can be written to.
     unsafe {
         within(comm, "MPI_Alltoallw", |comm| {
+            if comm.by_request() {
+                let sent =
+                    by_request::Blocks::typed(sent, sent_counts, sent_displacements, sent_types);
+                let received = by_request::Blocks::typed(
+                    received,
+                    received_counts,
+                    received_displacements,
+                    received_types,
+                );
+                return run(comm, by_request::all_to_all(comm, sent, received)?);
+            }
             let places = (received_counts, received_displacements);
             let received = typed_blocks(comm, received, places, received_types)?;
             let places = (sent_counts, sent_displacements);
@@ -504,6 +557,10 @@ pub unsafe fn allreduce(
     // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
     unsafe {
         within(comm, "MPI_Allreduce", |comm| {
+            if comm.by_request() {
+                let (buffers, what) = ((sent, received), (count, datatype, op));
+                return run(comm, by_request::all_reduce(comm, buffers, what)?);
+            }
             combine((sent, received), count, datatype, op, comm, Reduction::all_reduce)
         })
     }
@@ -522,6 +579,10 @@ pub unsafe fn reduce(
     // SAFETY: the program gives valid handles, data that can be read, and at the root data that can be written to.
     unsafe {
         within(comm, "MPI_Reduce", |comm| {
+            if comm.by_request() {
+                let (buffers, what) = ((sent, received), (count, datatype, op));
+                return run(comm, by_request::reduce(comm, buffers, what, root)?);
+            }
             let root = comm.root(root)?;
             if comm.rank as usize == root {
                 return combine(
@@ -555,6 +616,10 @@ pub unsafe fn scan(
     // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
     unsafe {
         within(comm, "MPI_Scan", |comm| {
+            if comm.by_request() {
+                let (buffers, what) = ((sent, received), (count, datatype, op));
+                return run(comm, by_request::scan(comm, buffers, what, false)?);
+            }
             combine((sent, received), count, datatype, op, comm, Reduction::scan)
         })
     }
@@ -572,6 +637,10 @@ pub unsafe fn exscan(
     // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
     unsafe {
         within(comm, "MPI_Exscan", |comm| {
+            if comm.by_request() {
+                let (buffers, what) = ((sent, received), (count, datatype, op));
+                return run(comm, by_request::scan(comm, buffers, what, true)?);
+            }
             if comm.rank > 0 || is_in_place(sent) {
                 let call = Reduction::exclusive_scan;
                 return combine((sent, received), count, datatype, op, comm, call);
@@ -630,6 +699,12 @@ pub unsafe fn reduce_scatter(
     // that can be written to.
     unsafe {
         within(comm, "MPI_Reduce_scatter", |comm| {
+            if comm.by_request() {
+                let counts = by_request::Counts::Each(counts);
+                let what =
+                    by_request::reduce_scatter(comm, (sent, received), counts, (datatype, op))?;
+                return run(comm, what);
+            }
             if counts.is_null() {
                 return Err(Error::new(Class::Arg, "an array is a null pointer"));
             }
@@ -651,6 +726,12 @@ pub unsafe fn reduce_scatter_block(
     // SAFETY: the program gives valid handles, data that can be read, and data that can be written to.
     unsafe {
         within(comm, "MPI_Reduce_scatter_block", |comm| {
+            if comm.by_request() {
+                let counts = by_request::Counts::Equal(count);
+                let what =
+                    by_request::reduce_scatter(comm, (sent, received), counts, (datatype, op))?;
+                return run(comm, what);
+            }
             let counts = vec![count; comm.size as usize];
             reduce_scatter_in((sent, received), &counts, datatype, op, comm)
         })

@@ -7,10 +7,13 @@ use std::ffi::{c_char, c_int};
 use crate::{
     comm::{Comm, element, within},
     constants::{MPI_COMM_NULL, MPI_MAX_OBJECT_NAME, MPI_SUCCESS, MPI_UNDEFINED},
+    duplicating,
     errhandler::{Handler, Kind, Object},
     error::{Class, Error},
     group::Group,
     program::{plainly, put, put_text, text},
+    request::{self, Request},
+    splitting,
     types::Handle,
 };
 
@@ -38,19 +41,13 @@ pub unsafe fn comm_compare(one: Handle, other: Handle, result: *mut c_int) -> c_
     unsafe { within(one, "MPI_Comm_compare", |comm| put(result, comm.compare(Comm::look(other)?))) }
 }
 
-/// `MPI_Comm_test_inter`. All communicators are intracommunicators.
-pub unsafe fn comm_test_inter(comm: Handle, flag: *mut c_int) -> c_int {
-    // SAFETY: the program gives a valid handle, and a place for the answer.
-    unsafe { within(comm, "MPI_Comm_test_inter", |_| put(flag, 0)) }
-}
-
 /// `MPI_Comm_dup`.
 pub unsafe fn comm_dup(comm: Handle, to: *mut Handle) -> c_int {
     // SAFETY: the program gives a valid handle, and a place for the result.
     unsafe {
         within(comm, "MPI_Comm_dup", |comm| {
             let attributes = comm.attributes.copy(comm.handle())?;
-            let copy = comm.communicator.duplicate()?;
+            let copy = splitting::duplicate(comm)?;
             put(to, comm.copy(copy, attributes).into_handle())
         })
     }
@@ -60,6 +57,30 @@ pub unsafe fn comm_dup(comm: Handle, to: *mut Handle) -> c_int {
 pub unsafe fn comm_dup_with_info(comm: Handle, _info: Handle, to: *mut Handle) -> c_int {
     // SAFETY: as there.
     unsafe { comm_dup(comm, to) }
+}
+
+/// `MPI_Comm_idup`.
+pub unsafe fn comm_idup(comm: Handle, to: *mut Handle, request: *mut Handle) -> c_int {
+    // SAFETY: the program gives a valid handle, a place for the result until the request is complete, and one for the
+    // request.
+    unsafe {
+        within(comm, "MPI_Comm_idup", |comm| {
+            let attributes = comm.attributes.copy(comm.handle())?;
+            let going = duplicating::begin(comm, attributes, to)?;
+            put(request, going.map_or(request::sent(), |going| Request::of(comm, going)))
+        })
+    }
+}
+
+/// `MPI_Comm_idup_with_info`. What the info says is not used.
+pub unsafe fn comm_idup_with_info(
+    comm: Handle,
+    _info: Handle,
+    to: *mut Handle,
+    request: *mut Handle,
+) -> c_int {
+    // SAFETY: as there.
+    unsafe { comm_idup(comm, to, request) }
 }
 
 /// `MPI_Comm_set_info`. What the info says is not used.
@@ -84,10 +105,11 @@ pub unsafe fn comm_split(comm: Handle, color: c_int, key: c_int, to: *mut Handle
 }
 
 pub(super) fn split(comm: &Comm, color: Option<u64>, key: c_int) -> Result<Handle, Error> {
-    Ok(match comm.communicator.split(color, key.into())? {
-        Some(part) => comm.child(part, "").into_handle(),
-        None => MPI_COMM_NULL,
-    })
+    // The groups of an intercommunicator keep their order.
+    let key = i64::from(comm.is_second()) << 33 | i64::from(key) - i64::from(c_int::MIN);
+    let part = splitting::split(comm, color, key)?;
+    let part = part.and_then(|part| comm.part(part));
+    Ok(part.map_or(MPI_COMM_NULL, Comm::into_handle))
 }
 
 /// `MPI_Comm_create`. Ranks may name groups that have no rank in common.
@@ -100,8 +122,10 @@ pub unsafe fn comm_create(comm: Handle, group: Handle, to: *mut Handle) -> c_int
                 let text = "the group has ranks that are not in the communicator";
                 return Err(Error::new(Class::Group, text));
             }
-            // The ranks of one group have the place of its first rank as their color.
+            // The ranks of one group have the place of its first rank as their color. In an intercommunicator there is
+            // one group on each side.
             let color = match (group.rank(), group.ranks.first()) {
+                (0.., _) if comm.is_inter() => Some(0),
                 (0.., Some(&first)) => Some(all.place(first) as u64),
                 _ => None,
             };
@@ -169,6 +193,19 @@ pub unsafe fn comm_set_errhandler(comm: Handle, errhandler: Handle) -> c_int {
     unsafe {
         within(comm, "MPI_Comm_set_errhandler", |comm| {
             comm.errhandler().set(Handler::keep(errhandler, Kind::Comm)?);
+            Ok(())
+        })
+    }
+}
+
+/// `MPI_Comm_call_errhandler`.
+pub unsafe fn comm_call_errhandler(comm: Handle, code: c_int) -> c_int {
+    const NAME: &str = "MPI_Comm_call_errhandler";
+    // SAFETY: the program gives a valid handle.
+    unsafe {
+        within(comm, NAME, |comm| {
+            Error::of_program(code, "the program has called the error handler")
+                .raise(NAME, Some(comm));
             Ok(())
         })
     }

@@ -5,69 +5,27 @@
 use std::{
     ffi::{c_char, c_int, c_void},
     ptr::null_mut,
-    rc::Rc,
     sync::{Mutex, PoisonError},
 };
 
-use mp_collectives::communicator::Communicator;
-use mp_delegate::threads::Progress;
 use nix::libc;
 
 use crate::{
-    comm::Comm,
     constants::*,
-    errhandler::set_default,
     error::{Class, Error},
     info::Info,
+    life::{begin_world, end_world},
     program::{plainly, put, put_text},
-    request, state,
+    state,
     types::{Aint, Handle},
 };
 
-/// Makes this process a rank, with the two communicators that there are from the beginning.
-fn begin(level: c_int) -> Result<(), Error> {
-    let rank = state::join(level)?;
-    let world = Communicator::world(rank);
-    // The functions of the program's operations are called in its own threads, and only within MPI.
-    world.set_nonblocking(Progress::InCalls)?;
-    let missing =
-        || Error::new(Class::Intern, "a split by this rank's number has not made a communicator");
-    let alone = world.split(rank.id() as u64, 0)?.ok_or_else(missing)?;
-    Comm::predefine(world, "MPI_COMM_WORLD", MPI_COMM_WORLD);
-    set_default(Some(Comm::predefine(alone, "MPI_COMM_SELF", MPI_COMM_SELF)));
-    Ok(())
-}
-
-/// Ends the rank.
-fn end() -> Result<(), Error> {
-    state::rank()?;
-    // SAFETY: `begin` has made the communicator, and MPI can still be used in the program's functions.
-    if let Ok(alone) = unsafe { Comm::look(MPI_COMM_SELF) } {
-        // SAFETY: as above.
-        unsafe { alone.attributes.delete_all(MPI_COMM_SELF)? };
-    }
-    // SAFETY: both were set by `begin`, with this type. From now on the program does not use them.
-    let predefined = [MPI_COMM_WORLD, MPI_COMM_SELF]
-        .map(|handle| unsafe { state::take_predefined::<Comm>(handle) });
-    if let Some(world) = predefined[0] {
-        // No rank ends while others still want to send it something. Of a rank that was lost the launcher tells.
-        let _ = world.communicator.barrier();
-    }
-    request::drop_freed();
-    set_default(None);
-    for comm in predefined.into_iter().flatten() {
-        // SAFETY: `Comm::predefine` has taken it out of an `Rc`, and the program does not use it any more.
-        drop(unsafe { Rc::from_raw(comm) });
-    }
-    state::leave()
-}
-
 /// `MPI_Init`. The arguments stay as they are.
 pub unsafe fn init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> c_int {
-    plainly("MPI_Init", || begin(MPI_THREAD_SINGLE))
+    plainly("MPI_Init", || begin_world(MPI_THREAD_SINGLE))
 }
 
-/// `MPI_Init_thread`. What is provided is `MPI_THREAD_FUNNELED` at most.
+/// `MPI_Init_thread`.
 pub unsafe fn init_thread(
     _argc: *mut c_int,
     _argv: *mut *mut *mut c_char,
@@ -75,7 +33,7 @@ pub unsafe fn init_thread(
     provided: *mut c_int,
 ) -> c_int {
     plainly("MPI_Init_thread", || {
-        begin(required)?;
+        begin_world(required)?;
         // SAFETY: the program gives a place for the number.
         unsafe { put(provided, state::thread_level()) }
     })
@@ -89,7 +47,7 @@ pub unsafe fn initialized(flag: *mut c_int) -> c_int {
 
 /// `MPI_Finalize`.
 pub unsafe fn finalize() -> c_int {
-    plainly("MPI_Finalize", end)
+    plainly("MPI_Finalize", end_world)
 }
 
 /// `MPI_Finalized`.

@@ -47,6 +47,7 @@ pub(super) fn with_topology(
     topology: Topology,
     color: Option<u64>,
 ) -> Result<Handle, Error> {
+    comm.check_intra()?;
     let handle = split(comm, color, comm.rank)?;
     if handle != MPI_COMM_NULL {
         // SAFETY: the communicator was just made.

@@ -110,5 +110,5 @@ fn smaller(comm: &Comm, key: c_int) -> Result<Handle, Error> {
         let ranks = all.split(color, all.rank() as i64)?;
         found = found.or(ranks.filter(|ranks| ranks.size() < comm.size as usize));
     }
-    Ok(found.map_or(MPI_COMM_NULL, |ranks| comm.child(ranks, "").into_handle()))
+    Ok(found.map_or(MPI_COMM_NULL, |ranks| comm.child(ranks).into_handle()))
 }

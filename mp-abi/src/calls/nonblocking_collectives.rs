@@ -6,11 +6,10 @@
 use std::ffi::{c_int, c_void};
 
 use super::collective_arguments::{
-    Blocks, Counts, all_gather, all_reduce, all_to_all, begin, broadcast, gather, reduce,
+    Blocks, Counts, all_gather, all_reduce, all_to_all, barrier, begin, broadcast, gather, reduce,
     reduce_scatter, scan, scatter,
 };
 use crate::{
-    collective::Collective,
     ints::Ints,
     types::{Count, Handle},
 };
@@ -18,7 +17,7 @@ use crate::{
 /// `MPI_Ibarrier`.
 pub unsafe fn ibarrier(comm: Handle, request: *mut Handle) -> c_int {
     // SAFETY: the program gives what the standard asks for, until the request is complete.
-    unsafe { begin((comm, request), "MPI_Ibarrier", |_| Ok(Collective::Barrier)) }
+    unsafe { begin((comm, request), "MPI_Ibarrier", barrier) }
 }
 
 /// `MPI_Ibcast`.
@@ -291,8 +290,8 @@ pub unsafe fn iallreduce(
 ) -> c_int {
     // SAFETY: the program gives what the standard asks for, until the request is complete.
     unsafe {
-        begin((comm, request), "MPI_Iallreduce", |_| {
-            all_reduce((sent, received), (count, datatype, op))
+        begin((comm, request), "MPI_Iallreduce", |comm| {
+            all_reduce(comm, (sent, received), (count, datatype, op))
         })
     }
 }

@@ -6,11 +6,10 @@
 use std::ffi::{c_int, c_void};
 
 use super::collective_arguments::{
-    Blocks, Counts, all_gather, all_reduce, all_to_all, broadcast, gather, prepare, reduce,
-    reduce_scatter, scan, scatter,
+    Blocks, Counts, all_gather, all_reduce, all_to_all, barrier, broadcast, gather, prepare,
+    reduce, reduce_scatter, scan, scatter,
 };
 use crate::{
-    collective::Collective,
     ints::Ints,
     types::{Count, Handle},
 };
@@ -18,7 +17,7 @@ use crate::{
 /// `MPI_Barrier_init`.
 pub unsafe fn barrier_init(comm: Handle, _info: Handle, request: *mut Handle) -> c_int {
     // SAFETY: the program gives what the standard asks for, until the request is freed.
-    unsafe { prepare((comm, request), "MPI_Barrier_init", |_| Ok(Collective::Barrier)) }
+    unsafe { prepare((comm, request), "MPI_Barrier_init", barrier) }
 }
 
 /// `MPI_Bcast_init`.
@@ -303,8 +302,8 @@ pub unsafe fn allreduce_init(
 ) -> c_int {
     // SAFETY: the program gives what the standard asks for, until the request is freed.
     unsafe {
-        prepare((comm, request), "MPI_Allreduce_init", |_| {
-            all_reduce((sent, received), (count, datatype, op))
+        prepare((comm, request), "MPI_Allreduce_init", |comm| {
+            all_reduce(comm, (sent, received), (count, datatype, op))
         })
     }
 }

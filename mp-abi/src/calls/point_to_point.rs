@@ -6,10 +6,11 @@
 use std::ffi::{c_int, c_void};
 
 use crate::{
-    comm::{array, element, wanted_tag, within},
+    comm::{Comm, array, element, wanted_tag, within},
     completed::Completed,
     datatype::data::{Data, Kept},
     error::Error,
+    message,
     program::{plainly, put},
     request::{Mode, Request, exchange, receive as receive_in, send as send_in},
     types::{Count, Handle, Status},
@@ -421,17 +422,20 @@ pub unsafe fn sendrecv_replace(
     }
 }
 
+/// Finds a message, and returns what there is to say of it. Waits until there is one, or returns `None`.
+fn find(comm: &Comm, source: c_int, tag: c_int, waits: bool) -> Result<Option<Completed>, Error> {
+    let tag = wanted_tag(tag)?;
+    let Some(source) = comm.source(source)? else { return Ok(Some(Completed::FROM_NOBODY)) };
+    let found = message::find(comm, source, tag, waits)?;
+    Ok(found.map(|status| Completed::of(comm.told(status))))
+}
+
 /// `MPI_Probe`.
 pub unsafe fn probe(source: c_int, tag: c_int, comm: Handle, status: *mut Status) -> c_int {
     // SAFETY: the program gives a valid handle, and a status or null.
     unsafe {
         within(comm, "MPI_Probe", |comm| {
-            let tag = wanted_tag(tag)?;
-            let completed = match comm.source(source)? {
-                Some(source) => Completed::of(comm.communicator.probe(source, tag)?),
-                None => Completed::FROM_NOBODY,
-            };
-            completed.tell(status)
+            find(comm, source, tag, true)?.map_or(Ok(()), |completed| completed.tell(status))
         })
     }
 }
@@ -447,11 +451,7 @@ pub unsafe fn iprobe(
     // SAFETY: the program gives a valid handle, a place for the answer, and a status or null.
     unsafe {
         within(comm, "MPI_Iprobe", |comm| {
-            let tag = wanted_tag(tag)?;
-            let completed = match comm.source(source)? {
-                Some(source) => comm.communicator.try_probe(source, tag)?.map(Completed::of),
-                None => Some(Completed::FROM_NOBODY),
-            };
+            let completed = find(comm, source, tag, false)?;
             put(flag, completed.is_some().into())?;
             completed.map_or(Ok(()), |completed| completed.tell(status))
         })

@@ -4,7 +4,7 @@
 
 use std::{ffi::c_int, rc::Rc};
 
-use mp_collectives::communicator::{Pending, test_all, test_some, wait_all, wait_any, wait_some};
+use mp_collectives::communicator::{Pending, test_all, test_some};
 
 use crate::{
     comm::{Comm, array},
@@ -15,6 +15,7 @@ use crate::{
     error::{Class, Error},
     program::{plainly, put},
     request::{self, Request, advance_freed, complete},
+    threads::{are_many, wait_all, wait_any, wait_some},
     types::{Count, Handle, Status},
 };
 
@@ -62,9 +63,14 @@ pub unsafe fn wait(request: *mut Handle, status: *mut Status) -> c_int {
         }
         of_one(request, "MPI_Wait", || {
             advance_freed();
-            if let Some(collective) = one(request)?.filter(|request| request.is_collective()) {
-                while let Some(pending) = collective.pending() {
+            if let Some(active) = one(request)?
+                && (active.is_collective() || are_many())
+            {
+                while let Some(pending) = active.pending() {
                     wait_all(&mut [pending])?;
+                    if !active.is_collective() {
+                        break;
+                    }
                 }
             }
             finish(request, status)

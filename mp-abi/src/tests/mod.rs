@@ -7,6 +7,7 @@ mod datatypes;
 mod external;
 mod going;
 mod hardware;
+mod intercommunicators;
 mod messages;
 mod requests;
 mod topologies;
@@ -19,6 +20,11 @@ macro_rules! forms {
                 use super::super::*;
                 use $functions::*;
                 include!("collectives.rs");
+            }
+            mod across {
+                use super::super::*;
+                use $functions::*;
+                include!("across.rs");
             }
             mod reductions {
                 use super::super::*;
@@ -40,6 +46,7 @@ use std::{
     ptr::{null_mut, without_provenance_mut},
 };
 
+use intercommunicators::{Sides, on_ranks_of_several};
 use mp_collectives::communicator::Communicator;
 use mp_core::World;
 use mp_delegate::threads::Progress;

@@ -39,6 +39,39 @@ fn a_program_ends_mpi_at_its_exit() {
 }
 
 #[test]
+fn sessions_come_with_the_world_and_without_it() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile("mpicc", "sessions.c", include_str!("sessions.c"));
+    for (ranks, world) in [("1", false), ("2", true), ("3", false), ("5", true)] {
+        let all = run(Command::new(installed().join("bin/mpiexec"))
+            .args(["-n", ranks])
+            .arg(&program)
+            .args(world.then_some("world")));
+        assert_eq!(all, "good\n".repeat(ranks.parse().unwrap()));
+    }
+    assert_eq!(run(Command::new(&program).arg("world")), "good\n");
+}
+
+#[test]
+fn threads_call_one_at_a_time_and_all_at_once() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile("mpicc", "threads.c", include_str!("threads.c"));
+    for ranks in ["1", "2", "3"] {
+        for level in ["serialized", "multiple"] {
+            let all = run(Command::new(installed().join("bin/mpiexec"))
+                .args(["-n", ranks])
+                .arg(&program)
+                .arg(level));
+            assert_eq!(all, "good\n".repeat(ranks.parse().unwrap()));
+        }
+    }
+}
+
+#[test]
 fn an_abort_ends_with_the_code_and_keeps_what_was_printed() {
     if !has_compiler("cc") {
         return;

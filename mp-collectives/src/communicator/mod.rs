@@ -100,6 +100,7 @@ mod members;
 mod messages;
 #[cfg(doctest)]
 mod must_not_compile;
+mod numbers;
 mod point_to_point;
 mod requests;
 mod shelf;

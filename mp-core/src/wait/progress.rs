@@ -181,6 +181,35 @@ pub(crate) fn advance(whose: Whose) -> bool {
     Parts::of(whose).is_some_and(|mut parts| parts.advance())
 }
 
+/// The parts of a thread, on their way to another thread. A rank whose calls come from several threads, one at a time,
+/// takes its parts out of the thread at the end of a call, and puts them into the next one at the beginning.
+#[must_use = "nothing advances the parts until they are put into a thread"]
+pub struct Parked(Vec<Entry>);
+
+// SAFETY: the caller of `take` sees to it that one thread at a time uses what the parts share.
+unsafe impl Send for Parked {}
+
+impl Parked {
+    /// Takes all parts of this thread.
+    ///
+    /// # Safety
+    /// Until the result is dropped or put into a thread, no thread uses the objects to which the parts belong. Afterwards
+    /// only that thread does, which sees all that this one has done.
+    pub unsafe fn take() -> Self {
+        COUNT.set(0);
+        Self(PARTS.with(|parts| parts.take()))
+    }
+
+    /// Makes this thread's waits advance the parts.
+    pub fn put(self) {
+        PARTS.with(|parts| {
+            let mut parts = parts.borrow_mut();
+            parts.extend(self.0);
+            COUNT.set(parts.len());
+        });
+    }
+}
+
 /// The parts of a rank, during one wait of its thread.
 pub(crate) struct Parts {
     whose: Whose,
@@ -265,5 +294,54 @@ impl Parts {
 impl Drop for Parts {
     fn drop(&mut self) {
         self.all().for_each(|part| part.pause());
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Moves at each call.
+    struct Moves;
+
+    impl Part for Moves {
+        fn advance(&self) -> Advanced {
+            Advanced::Moved
+        }
+
+        fn is_ready(&self) -> bool {
+            true
+        }
+
+        fn raise(&self) {}
+
+        fn lower(&self) {}
+
+        fn is_gone(&self) -> bool {
+            false
+        }
+
+        fn awaits(&self) -> Vec<u64> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn parts_go_to_another_thread_and_back() {
+        let whose = Whose { segment: 1, rank: 0 };
+        add(whose, 7, || Rc::new(Moves));
+        // SAFETY: nothing else has a reference to the part.
+        let parked = unsafe { Parked::take() };
+        assert!(count() == 0 && !advance(whose));
+        let back = std::thread::spawn(move || {
+            parked.put();
+            assert!(count() == 1 && advance(whose));
+            // SAFETY: as above.
+            unsafe { Parked::take() }
+        });
+        back.join().unwrap().put();
+        assert!(count() == 1 && advance(whose));
+        remove_all(whose);
+        assert_eq!(count(), 0);
     }
 }

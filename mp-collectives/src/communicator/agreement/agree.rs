@@ -9,6 +9,7 @@
 use crate::communicator::{
     agreement::together::Together,
     error::lost,
+    numbers,
     point_to_point::{Communicator, OWN_TAGS, Stream},
     status::Tag,
 };
@@ -48,8 +49,9 @@ impl Communicator {
         let told = call.call();
         let rows = self.exchange_rows(tag, row)?;
         let context = rows.iter().map(|row| row[1]).max().unwrap_or(0);
-        // A context has one more bit in messages, which distinguishes the streams: see `Stream`.
-        let Some(context) = u32::try_from(context).ok().filter(|&context| context < 1 << 31) else {
+        // The numbers of the upper half belong to the ranks: see `numbers`.
+        let Some(context) = u32::try_from(context).ok().filter(|&context| context < numbers::FIRST)
+        else {
             return Err(bad_call(
                 "no numbers for further communicators are left in this world: drop or reuse communicators earlier",
             ));

@@ -25,6 +25,7 @@ use mp_core::{Call, Callers, Calls, ErrorKind, Rank, Result};
 use crate::communicator::{
     agreement::words::{is_in, ranks_of, set_of, set_words},
     members::Members,
+    numbers,
     point_to_point::Communicator,
 };
 use crate::errors::bad_call;
@@ -211,8 +212,9 @@ impl Communicator {
     /// [`Segment`](mp_core::ErrorKind::Segment) for lack of memory, or when the world's memory is broken.
     pub fn shrink(&self) -> Result<Self> {
         let Decision { context, group, .. } = self.decide(SHRINK, u64::MAX)?;
-        // A context has one more bit in messages, which distinguishes the streams: see `Stream`.
-        let Some(context) = u32::try_from(context).ok().filter(|&context| context < 1 << 31) else {
+        // The numbers of the upper half belong to the ranks: see `numbers`.
+        let Some(context) = u32::try_from(context).ok().filter(|&context| context < numbers::FIRST)
+        else {
             return Err(bad_call(
                 "no numbers for further communicators are left in this world: drop or reuse communicators earlier",
             ));

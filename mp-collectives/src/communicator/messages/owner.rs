@@ -53,6 +53,8 @@ pub(crate) struct Owner {
     lends: Cell<bool>,
     lending: RefCell<Option<Lending>>,
     background: Rc<Background>,
+    /// The numbers of communicators that this rank has taken: see [`Joint::number`](crate::communicator::Joint::number).
+    pub(crate) numbers: Cell<u32>,
 }
 
 /// The helper that an engine is lent to, and the way to lend it.
@@ -89,6 +91,7 @@ impl Owner {
             lends: Cell::new(false),
             lending: RefCell::default(),
             background: Background::new(rank, this.clone()),
+            numbers: Cell::new(0),
         })
     }
 

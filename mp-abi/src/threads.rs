@@ -1,0 +1,181 @@
+//! Threads of the program that call MPI.
+//!
+//! | level | who calls | what a call does |
+//! |---|---|---|
+//! | `MPI_THREAD_SINGLE`, `MPI_THREAD_FUNNELED` | the main thread | nothing more |
+//! | `MPI_THREAD_SERIALIZED` | one thread at a time | takes over what the thread before has left under way |
+//! | `MPI_THREAD_MULTIPLE` | any thread at any time | the same, within a lock, which it lets go of while it waits |
+//!
+//! Onchip binds one thing to a thread: the [parts](mp_core::progress) of the rank that its waits advance. A call puts
+//! them into its thread, and takes them out at its end. All else that a call uses is in objects that are used by one
+//! thread at a time, by the program's care or by the lock.
+//!
+//! With several threads at once, a call that waits must not keep others from calling, one of which may make what it waits
+//! for happen. So it waits by requests: it looks at them, lets go of the lock, pauses, and looks again. Calls of other
+//! threads advance its requests, too.
+
+use std::{
+    cell::{Cell, UnsafeCell},
+    sync::{
+        Condvar, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use mp_collectives::communicator::{self, Pending, test_all, test_some};
+use mp_core::{Result, delegate::Backoff, progress::Parked};
+
+use crate::{
+    constants::{MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED},
+    state,
+};
+
+/// Whether a thread is in a call, if several may be.
+static IS_TAKEN: Mutex<bool> = Mutex::new(false);
+static IS_FREE: Condvar = Condvar::new();
+/// The thread that is in a call, or 0.
+static CALLER: AtomicUsize = AtomicUsize::new(0);
+static SHARED: Shared = Shared { depth: Cell::new(0), parked: UnsafeCell::new(None) };
+
+/// What the thread that is in a call has.
+struct Shared {
+    /// How many calls it is in: functions of the program, which a call has called, may call again.
+    depth: Cell<usize>,
+    /// The parts of the rank, between calls.
+    parked: UnsafeCell<Option<Parked>>,
+}
+
+// SAFETY: only the thread that is in a call uses it.
+unsafe impl Sync for Shared {}
+
+thread_local! {
+    /// A variable whose address tells threads apart. It has no destructor, so that it is there in functions that the
+    /// program has given to `atexit`.
+    static ME: u8 = const { 0 };
+}
+
+fn me() -> usize {
+    ME.with(|me| (&raw const *me).addr())
+}
+
+fn has_lock() -> bool {
+    state::thread_level() == MPI_THREAD_MULTIPLE
+}
+
+/// A call of a thread, which ends when this is dropped.
+#[must_use = "the call ends when this is dropped"]
+#[derive(Debug)]
+pub struct Turn {
+    /// Whether other threads may call after this one.
+    is_shared: bool,
+}
+
+/// Begins a call.
+#[inline]
+pub fn enter() -> Turn {
+    let is_shared = state::thread_level() >= MPI_THREAD_SERIALIZED;
+    if is_shared {
+        begin();
+    }
+    Turn { is_shared }
+}
+
+impl Drop for Turn {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_shared {
+            end();
+        }
+    }
+}
+
+#[cold]
+fn begin() {
+    let me = me();
+    // If this thread is in a call, nobody else has changed the word since.
+    if CALLER.load(Relaxed) == me {
+        SHARED.depth.set(SHARED.depth.get() + 1);
+    } else {
+        take(me, 1);
+    }
+}
+
+#[cold]
+fn end() {
+    match SHARED.depth.get() {
+        1 => give(),
+        depth => SHARED.depth.set(depth - 1),
+    }
+}
+
+/// Takes the rank over, as a thread that is in this many calls.
+fn take(me: usize, depth: usize) {
+    if has_lock() {
+        let is_taken = IS_TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = IS_FREE.wait_while(is_taken, |is_taken| *is_taken);
+        *waited.unwrap_or_else(PoisonError::into_inner) = true;
+    }
+    CALLER.store(me, Relaxed);
+    SHARED.depth.set(depth);
+    // SAFETY: this thread is in a call now.
+    if let Some(parked) = unsafe { (*SHARED.parked.get()).take() } {
+        parked.put();
+    }
+}
+
+/// Lets other threads call.
+fn give() {
+    // SAFETY: this thread is still in a call. The next thread that is in one uses the objects of the parts, and comes
+    // after this one, by the lock or by the program's care.
+    unsafe { *SHARED.parked.get() = Some(Parked::take()) };
+    SHARED.depth.set(0);
+    CALLER.store(0, Relaxed);
+    if has_lock() {
+        *IS_TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        IS_FREE.notify_one();
+    }
+}
+
+/// Returns whether several threads may call at once, so that a call must not block.
+#[inline]
+pub(crate) fn are_many() -> bool {
+    has_lock()
+}
+
+/// Lets other threads call until something is there.
+pub(crate) fn until<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let mut backoff = Backoff::new();
+    loop {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        let (me, depth) = (me(), SHARED.depth.get());
+        give();
+        backoff.pause();
+        take(me, depth);
+    }
+}
+
+/// Waits for all requests.
+pub(crate) fn wait_all(requests: &mut [&mut dyn Pending]) -> Result<()> {
+    match are_many() {
+        false => communicator::wait_all(requests),
+        true => until(|| Ok(test_all(requests)?.then_some(()))),
+    }
+}
+
+/// Waits until any request is done, and returns its place.
+pub(crate) fn wait_any(requests: &mut [&mut dyn Pending]) -> Result<usize> {
+    match are_many() {
+        false => communicator::wait_any(requests),
+        true => until(|| Ok(test_some(requests)?.first().copied())),
+    }
+}
+
+/// Waits until any request is done, and returns the places of those that are.
+pub(crate) fn wait_some(requests: &mut [&mut dyn Pending]) -> Result<Vec<usize>> {
+    match are_many() {
+        false => communicator::wait_some(requests),
+        true => until(|| Ok(Some(test_some(requests)?).filter(|done| !done.is_empty()))),
+    }
+}

@@ -1,0 +1,182 @@
+/* Threads that call MPI: one at a time, or all at once, on 1 rank and more. */
+#include <mpi.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(condition)                                                                                       \
+    do {                                                                                                       \
+        if (!(condition)) {                                                                                    \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                    \
+            exit(1);                                                                                           \
+        }                                                                                                      \
+    } while (0)
+
+enum { THREADS = 4, LONG = 200000, ROUNDS = 20 };
+
+static int rank, size;
+
+static void in_threads(void *(*code)(void *), int threads) {
+    pthread_t all[THREADS];
+    for (long i = 0; i < threads; i++) pthread_create(&all[i], NULL, code, (void *)i);
+    for (int i = 0; i < threads; i++) pthread_join(all[i], NULL);
+}
+
+/* One at a time: a thread begins what another one waits for. */
+
+static MPI_Request request;
+static int *message;
+
+static void *begin_sending(void *unused) {
+    message = malloc(LONG * sizeof(int));
+    for (int i = 0; i < LONG; i++) message[i] = rank + i;
+    MPI_Isend(message, LONG, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD, &request);
+    return unused;
+}
+
+static void *receive(void *unused) {
+    int *got = malloc(LONG * sizeof(int));
+    /* This goes on with the send that a thread has begun which is gone. */
+    MPI_Recv(got, LONG, MPI_INT, (rank + size - 1) % size, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 0; i < LONG; i++) CHECK(got[i] == (rank + size - 1) % size + i);
+    free(got);
+    return unused;
+}
+
+static void *complete(void *unused) {
+    int main_thread = 1, sum;
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    free(message);
+    MPI_Is_thread_main(&main_thread);
+    CHECK(!main_thread);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    CHECK(sum == size * (size - 1) / 2);
+    CHECK(MPI_Comm_rank(MPI_COMM_NULL, &sum) == MPI_ERR_COMM);
+    return unused;
+}
+
+static void one_at_a_time(void) {
+    for (int round = 0; round < ROUNDS; round++) {
+        if (round % 2) begin_sending(NULL);
+        else in_threads(begin_sending, 1);
+        if (round % 3) receive(NULL);
+        else in_threads(receive, 1);
+        in_threads(complete, 1);
+    }
+}
+
+/* All at once. */
+
+static MPI_Comm comms[THREADS];
+
+/* Half of the threads wait for what the others send, on the same rank. */
+static void *to_itself(void *number) {
+    long me = (long)number;
+    for (int round = 0; round < ROUNDS; round++) {
+        int text[3000], other = me / 2;
+        MPI_Status status;
+        if (me % 2) {
+            memset(text, 0, sizeof text);
+            switch (round % 4) {
+            case 0: MPI_Recv(text, 3000, MPI_INT, rank, other, MPI_COMM_WORLD, &status); break;
+            case 1: {
+                MPI_Message found;
+                int count;
+                MPI_Mprobe(rank, other, MPI_COMM_WORLD, &found, &status);
+                MPI_Get_count(&status, MPI_INT, &count);
+                CHECK(count == 3000);
+                MPI_Mrecv(text, 3000, MPI_INT, &found, &status);
+                break;
+            }
+            case 2:
+                MPI_Probe(rank, other, MPI_COMM_WORLD, &status);
+                MPI_Recv(text, 3000, MPI_INT, rank, other, MPI_COMM_WORLD, &status);
+                break;
+            default: {
+                MPI_Request one;
+                int index;
+                MPI_Irecv(text, 3000, MPI_INT, rank, other, MPI_COMM_WORLD, &one);
+                MPI_Waitany(1, &one, &index, &status);
+            }
+            }
+            CHECK(text[2999] == round && status.MPI_SOURCE == rank);
+        } else {
+            for (int i = 0; i < 3000; i++) text[i] = round;
+            if (round % 3) MPI_Send(text, 3000, MPI_INT, rank, other, MPI_COMM_WORLD);
+            else MPI_Ssend(text, 3000, MPI_INT, rank, other, MPI_COMM_WORLD);
+        }
+    }
+    return NULL;
+}
+
+/* Each thread has a communicator, in another order on each rank, because nothing orders the threads. */
+static void *apart(void *number) {
+    MPI_Comm comm = comms[(long)number];
+    int *data = malloc(LONG * sizeof(int)), *got = malloc(LONG * sizeof(int));
+    for (int round = 0; round < ROUNDS; round++) {
+        int length = round % 4 ? 100 : LONG, sum, mine = rank + round, all[64];
+        MPI_Comm copy, half;
+        for (int i = 0; i < length; i++) data[i] = rank + i;
+        MPI_Sendrecv(data, length, MPI_INT, (rank + 1) % size, 2, got, length, MPI_INT, (rank + size - 1) % size, 2, comm,
+                     MPI_STATUS_IGNORE);
+        CHECK(got[length - 1] == (rank + size - 1) % size + length - 1);
+        MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, comm);
+        CHECK(sum == size * (size - 1) / 2 + size * round);
+        MPI_Barrier(comm);
+        MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, comm);
+        CHECK(all[size - 1] == size - 1 + round);
+        MPI_Bcast(got, length, MPI_INT, round % size, comm);
+        if (round % 5 == 0) {
+            MPI_Comm_dup(comm, &copy);
+            MPI_Comm_split(copy, rank % 2, -rank, &half);
+            MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_MAX, half);
+            MPI_Comm_free(&half);
+            MPI_Reduce(&mine, &sum, 1, MPI_INT, MPI_MIN, 0, copy);
+            CHECK(rank || sum == round);
+            MPI_Comm_free(&copy);
+        }
+    }
+    free(data);
+    free(got);
+    return NULL;
+}
+
+/* Threads exchange messages with threads of all ranks, in one communicator. */
+static void *with_all(void *number) {
+    long me = (long)number;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int distance = 0; distance < size; distance++) {
+            int to = (rank + distance) % size, from = (rank + size - distance) % size, length = round % 7 ? 10 : 20000;
+            int *data = malloc(2 * length * sizeof(int));
+            MPI_Request both[2];
+            for (int i = 0; i < length; i++) data[i] = rank * 1000 + me;
+            MPI_Irecv(data + length, length, MPI_INT, from, me, MPI_COMM_WORLD, &both[0]);
+            MPI_Isend(data, length, MPI_INT, to, me, MPI_COMM_WORLD, &both[1]);
+            MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+            CHECK(data[2 * length - 1] == from * 1000 + me);
+            free(data);
+        }
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    int provided, wanted = argc > 1 && !strcmp(argv[1], "multiple") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
+    MPI_Init_thread(&argc, &argv, wanted, &provided);
+    CHECK(provided == wanted);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    one_at_a_time();
+    if (wanted == MPI_THREAD_MULTIPLE) {
+        in_threads(to_itself, THREADS);
+        for (int i = 0; i < THREADS; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+        in_threads(apart, THREADS);
+        in_threads(with_all, THREADS);
+        for (int i = 0; i < THREADS; i++) MPI_Comm_free(&comms[i]);
+    }
+    MPI_Finalize();
+    puts("good");
+    return 0;
+}
