@@ -46,6 +46,8 @@ pub unsafe fn comm_dup(comm: Handle, to: *mut Handle) -> c_int {
     // SAFETY: the program gives a valid handle, and a place for the result.
     unsafe {
         within(comm, "MPI_Comm_dup", |comm| {
+            // Without a result the program has no communicator to free.
+            put(to, MPI_COMM_NULL)?;
             let attributes = comm.attributes.copy(comm.handle())?;
             let copy = splitting::duplicate(comm)?;
             put(to, comm.copy(copy, attributes).into_handle())
