@@ -133,9 +133,9 @@ pub(crate) fn begin_session(level: c_int) -> Result<()> {
     join()?;
     state::raise_thread_level(level);
     SESSIONS.fetch_add(1, Relaxed);
-    // SAFETY: the function only keeps the address of the other, which stays, because the library is not unloaded.
     AT_EXIT.call_once(|| {
         // If there is no memory for that, the rank is one that has not left.
+        // SAFETY: the function only keeps the address of the other, which stays, because the library is not unloaded.
         let _ = unsafe { libc::atexit(at_exit) };
     });
     // From here on, other threads may call.

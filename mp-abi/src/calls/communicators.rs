@@ -108,7 +108,7 @@ pub unsafe fn comm_split(comm: Handle, color: c_int, key: c_int, to: *mut Handle
 
 pub(super) fn split(comm: &Comm, color: Option<u64>, key: c_int) -> Result<Handle, Error> {
     // The groups of an intercommunicator keep their order.
-    let key = i64::from(comm.is_second()) << 33 | i64::from(key) - i64::from(c_int::MIN);
+    let key = (i64::from(comm.is_second()) << 33) | (i64::from(key) - i64::from(c_int::MIN));
     let part = splitting::split(comm, color, key)?;
     let part = part.and_then(|part| comm.part(part));
     Ok(part.map_or(MPI_COMM_NULL, Comm::into_handle))
