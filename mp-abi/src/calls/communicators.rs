@@ -222,3 +222,9 @@ pub unsafe fn comm_get_errhandler(comm: Handle, errhandler: *mut Handle) -> c_in
         })
     }
 }
+
+/// `MPI_Comm_get_parent`. The ranks were not spawned by others.
+pub unsafe fn comm_get_parent(parent: *mut Handle) -> c_int {
+    // SAFETY: the program gives a place for the answer.
+    plainly("MPI_Comm_get_parent", || unsafe { put(parent, MPI_COMM_NULL) })
+}
