@@ -9,9 +9,12 @@
 //! | [`calls`] | the functions that C programs call, a file for each chapter of the standard |
 //! | [`error`], `errhandler` | the classes of errors; what becomes of an error of a call |
 //! | `info`, `program` | info objects; results and texts |
-//! | `state` | what there is once in a process |
+//! | `state`, `life`, `session` | what there is once in a process; beginning and end; sessions |
+//! | [`threads`] | threads of the program that call |
 //! | `datatype`, `op` | datatypes, and operations of reductions |
 //! | `comm`, `group`, `cartesian`, `attributes` | communicators, groups, grids, values that programs keep with objects |
+//! | `founding`, `splitting`, `duplicating`, `words` | how communicators are made: of groups, of others, meanwhile; messages for that |
+//! | `attached` | buffers for buffered messages |
 //! | `request`, `message` | requests, and the statuses of what is done; messages that a probe has taken |
 //! | `blocks`, `reduce` | the buffers of collective operations; reductions |
 

@@ -133,9 +133,9 @@ pub(crate) fn begin_session(level: c_int) -> Result<()> {
     join()?;
     state::raise_thread_level(level);
     SESSIONS.fetch_add(1, Relaxed);
-    // SAFETY: the function only keeps the address of the other, which stays, because the library is not unloaded.
     AT_EXIT.call_once(|| {
         // If there is no memory for that, the rank is one that has not left.
+        // SAFETY: the function only keeps the address of the other, which stays, because the library is not unloaded.
         let _ = unsafe { libc::atexit(at_exit) };
     });
     // From here on, other threads may call.
@@ -150,6 +150,7 @@ pub(crate) fn end_session() {
 
 /// Ends the rank at the exit of a process whose sessions have ended.
 extern "C" fn at_exit() {
+    let _turn = threads::enter();
     let Ok(all) = all() else { return };
     let is_world_open = state::is_initialized() && !state::is_finalized();
     if is_world_open || SESSIONS.load(Relaxed) > 0 {

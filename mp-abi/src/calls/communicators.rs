@@ -15,6 +15,7 @@ use crate::{
     errhandler::{Handler, Kind, Object},
     error::{Class, Error},
     group::Group,
+    info::Info,
     program::{plainly, put, put_text, text},
     request::{self, Request},
     splitting,
@@ -93,6 +94,12 @@ pub unsafe fn comm_set_info(comm: Handle, _info: Handle) -> c_int {
     unsafe { within(comm, "MPI_Comm_set_info", |_| Ok(())) }
 }
 
+/// `MPI_Comm_get_info`. No hint is used, so that the info is empty.
+pub unsafe fn comm_get_info(comm: Handle, info: *mut Handle) -> c_int {
+    // SAFETY: the program gives a valid handle, and a place for the result.
+    unsafe { within(comm, "MPI_Comm_get_info", |_| put(info, Info::default().into_handle())) }
+}
+
 /// `MPI_Comm_split_type`. All ranks share memory. No other kind of parts is known, so that there are none.
 pub unsafe fn comm_split_type(
     comm: Handle,
@@ -134,7 +141,7 @@ pub unsafe fn comm_split(comm: Handle, color: c_int, key: c_int, to: *mut Handle
 
 pub(super) fn split(comm: &Comm, color: Option<u64>, key: c_int) -> Result<Handle, Error> {
     // The groups of an intercommunicator keep their order.
-    let key = i64::from(comm.is_second()) << 33 | i64::from(key) - i64::from(c_int::MIN);
+    let key = (i64::from(comm.is_second()) << 33) + i64::from(key);
     let part = splitting::split(comm, color, key)?;
     let part = part.and_then(|part| comm.part(part));
     Ok(part.map_or(MPI_COMM_NULL, Comm::into_handle))

@@ -1,6 +1,7 @@
 //! Sessions, and communicators of their groups.
 
 #![expect(clippy::missing_safety_doc, reason = "said once for all, in `calls`")]
+#![expect(clippy::too_many_arguments, reason = "these are the standard's parameters")]
 
 use std::ffi::{c_char, c_int, c_void};
 
