@@ -14,13 +14,14 @@
 //! | `datatype`, `op` | datatypes, and operations of reductions |
 //! | `comm`, `group`, `cartesian`, `attributes` | communicators, groups, grids, values that programs keep with objects |
 //! | `founding`, `splitting`, `duplicating`, `words` | how communicators are made: of groups, of others, meanwhile; messages for that |
-//! | `attached` | buffers for buffered messages |
+//! | `attached`, `buffered` | buffers of the program for buffered messages; what the library keeps of these |
 //! | `request`, `message` | requests, and the statuses of what is done; messages that a probe has taken |
 //! | `blocks`, `reduce` | the buffers of collective operations; reductions |
 
 mod attached;
 mod attributes;
 mod blocks;
+mod buffered;
 pub mod calls;
 mod cartesian;
 mod collective;

@@ -17,6 +17,7 @@ use mp_delegate::threads::Progress;
 use nix::libc;
 
 use crate::{
+    buffered,
     comm::Comm,
     constants::{MPI_COMM_SELF, MPI_COMM_WORLD, MPI_THREAD_MULTIPLE},
     errhandler::{Handler, set_default},
@@ -119,6 +120,7 @@ unsafe fn drop_predefined(comm: &'static Comm) {
 /// Ends the rank.
 fn leave() -> Result<()> {
     request::drop_freed();
+    buffered::let_go();
     // SAFETY: `join` has set it, with this type.
     if let Some(all) = unsafe { state::take_predefined::<Comm>(ALL) } {
         // SAFETY: the world has ended, and there is no session.

@@ -5,6 +5,7 @@
 use std::ffi::{c_char, c_int};
 
 use crate::{
+    buffered,
     comm::{Comm, element, within},
     constants::{
         MPI_COMM_NULL, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED,
@@ -190,7 +191,7 @@ pub unsafe fn comm_disconnect(comm: *mut Handle) -> c_int {
     unsafe {
         let handle = comm.as_ref().copied().unwrap_or(MPI_COMM_NULL);
         let flushed =
-            within(handle, "MPI_Comm_disconnect", |comm| Ok(comm.communicator.flush()?));
+            within(handle, "MPI_Comm_disconnect", |comm| buffered::flush(&comm.communicator));
         if flushed == MPI_SUCCESS { comm_free(comm) } else { flushed }
     }
 }

@@ -53,7 +53,7 @@ fn barriers_and_broadcasts() {
                         true => NOBODY,
                         false => root as c_int,
                     };
-                    let mut data = if as_root == MPI_ROOT { sparse(&[sent.clone()]) } else { vec![-1; 2 * length] };
+                    let mut data = if as_root == MPI_ROOT { sparse(std::slice::from_ref(&sent)) } else { vec![-1; 2 * length] };
                     ok!(bcast(address(&mut data), 1, half, as_root, inter));
                     if !here {
                         assert_eq!(data, sparse(&[sent]));
