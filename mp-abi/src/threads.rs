@@ -65,14 +65,14 @@ fn has_lock() -> bool {
 /// A call of a thread, which ends when this is dropped.
 #[must_use = "the call ends when this is dropped"]
 #[derive(Debug)]
-pub struct Turn {
+pub(crate) struct Turn {
     /// Whether other threads may call after this one.
     is_shared: bool,
 }
 
 /// Begins a call.
 #[inline]
-pub fn enter() -> Turn {
+pub(crate) fn enter() -> Turn {
     let is_shared = state::thread_level() >= MPI_THREAD_SERIALIZED;
     if is_shared {
         begin();
@@ -87,6 +87,22 @@ impl Drop for Turn {
             end();
         }
     }
+}
+
+/// Calls a function, in a turn of this thread if others may call, too.
+#[inline(always)]
+pub fn call<R>(function: impl FnOnce() -> R) -> R {
+    match state::thread_level() >= MPI_THREAD_SERIALIZED {
+        true => call_in_turn(function),
+        false => function(),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn call_in_turn<R>(function: impl FnOnce() -> R) -> R {
+    let _turn = enter();
+    function()
 }
 
 #[cold]

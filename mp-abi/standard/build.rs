@@ -165,9 +165,8 @@ fn write_call(exports: &mut String, name: &str, result: &str, types: &[&str], ta
     assert_eq!(types.len(), target.parameters.len(), "parameters of {}", target.path);
     write_head(exports, name, &in_rust(result), &types);
     // Functions with other results (times, sums of addresses, handles of numbers) use nothing of the rank.
-    if result == "int" {
-        *exports += "    let _turn = mp_abi::threads::enter();\n";
-    }
+    let takes_turn = result == "int";
+    *exports += if takes_turn { "    mp_abi::threads::call(move || {\n" } else { "    {\n" };
     let (mut before, mut arguments, mut after) = (String::new(), String::new(), String::new());
     // The position in a buffer is read and written.
     let is_position =
@@ -209,9 +208,10 @@ fn write_call(exports: &mut String, name: &str, result: &str, types: &[&str], ta
     .expect("strings take all");
     let call = format!("{path}({})", arguments.trim_end_matches(", "));
     if after.is_empty() {
-        writeln!(exports, "        {call}\n    }}\n}}").expect("strings take all");
+        writeln!(exports, "        {call}\n    }}").expect("strings take all");
     } else {
-        writeln!(exports, "        let code = {call};\n{after}        code\n    }}\n}}")
+        writeln!(exports, "        let code = {call};\n{after}        code\n    }}")
             .expect("strings take all");
     }
+    *exports += if takes_turn { "    })\n}\n" } else { "    }\n}\n" };
 }
