@@ -1,14 +1,13 @@
 //! Attributes: values that a program keeps with an object, under keys that it has made.
 
 use std::{
-    cell::RefCell,
     collections::BTreeMap,
     ffi::{c_int, c_void},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use crate::{
-    constants::MPI_SUCCESS,
+    constants::{MPI_SUCCESS, MPI_TAG_UB, MPI_UNIVERSE_SIZE, MPI_WIN_BASE, MPI_WIN_MODEL},
     error::{Class, Error},
     types::{CopyAttrFunction, DeleteAttrFunction, Handle},
 };
@@ -16,8 +15,18 @@ use crate::{
 /// The first key of a program. Those before it are predefined.
 const FIRST: c_int = 1 << 16;
 
-/// What a program has said about a key.
-pub(crate) struct Key {
+/// What objects a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Comm,
+    Datatype,
+    Window,
+}
+
+/// What a program has said about a key. It is kept by the key's name, until that is freed, and by attributes.
+#[derive(Debug)]
+struct Key {
+    number: c_int,
     copy: Option<CopyAttrFunction>,
     delete: Option<DeleteAttrFunction>,
     extra: *mut c_void,
@@ -28,53 +37,121 @@ unsafe impl Send for Key {}
 // SAFETY: as above.
 unsafe impl Sync for Key {}
 
-/// The keys that are not freed. Attributes keep their keys.
-static KEYS: Mutex<BTreeMap<c_int, Arc<Key>>> = Mutex::new(BTreeMap::new());
+impl Drop for Key {
+    fn drop(&mut self) {
+        keys(|keys| keys.remove(&self.number));
+    }
+}
 
-fn keys<T>(act: impl FnOnce(&mut BTreeMap<c_int, Arc<Key>>) -> T) -> T {
+/// A key that has a name or attributes.
+struct Entry {
+    owner: Owner,
+    about: Weak<Key>,
+    /// The same, until the program frees the key.
+    named: Option<Arc<Key>>,
+}
+
+static KEYS: Mutex<BTreeMap<c_int, Entry>> = Mutex::new(BTreeMap::new());
+
+/// Calls a function with the keys. It may not drop a [`Key`], which takes itself from them.
+fn keys<T>(act: impl FnOnce(&mut BTreeMap<c_int, Entry>) -> T) -> T {
     act(&mut KEYS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Makes a key.
 pub(crate) fn create_key(
+    owner: Owner,
     copy: Option<CopyAttrFunction>,
     delete: Option<DeleteAttrFunction>,
     extra: *mut c_void,
 ) -> c_int {
     keys(|keys| {
-        let key = keys.last_key_value().map_or(FIRST, |(&last, _)| last.wrapping_add(1).max(FIRST));
-        keys.insert(key, Arc::new(Key { copy, delete, extra }));
-        key
+        let number =
+            keys.last_key_value().map_or(FIRST, |(&last, _)| last.wrapping_add(1).max(FIRST));
+        let key = Arc::new(Key { number, copy, delete, extra });
+        keys.insert(number, Entry { owner, about: Arc::downgrade(&key), named: Some(key) });
+        number
     })
 }
 
-/// Frees a key.
-pub(crate) fn free_key(key: c_int) -> Result<(), Error> {
-    keys(|keys| keys.remove(&key)).map(drop).ok_or_else(|| no_key(key))
+/// Frees a key. One that attributes still have may be freed again.
+pub(crate) fn free_key(owner: Owner, key: c_int) -> Result<(), Error> {
+    let freed = keys(|keys| match keys.get_mut(&key) {
+        Some(entry) if entry.owner == owner => Ok(entry.named.take()),
+        _ => Err(no_key(owner, key)),
+    });
+    freed.map(drop)
 }
 
 fn refused(code: c_int) -> Error {
     Error::of_program(code, format!("the function of an attribute has returned {code}"))
 }
 
-fn no_key(key: c_int) -> Error {
-    Error::new(Class::Keyval, format!("{key} is no key of an attribute of the program"))
+#[cold]
+fn no_key(owner: Owner, key: c_int) -> Error {
+    let of = match owner {
+        Owner::Comm => "communicators",
+        Owner::Datatype => "datatypes",
+        Owner::Window => "windows",
+    };
+    let text = format!("{key} is no key that the program has made for attributes of {of}");
+    Error::new(Class::Keyval, text)
 }
 
+/// Returns what objects have a predefined attribute with this key.
+fn predefined(key: c_int) -> Option<Owner> {
+    match key {
+        MPI_TAG_UB..=MPI_UNIVERSE_SIZE => Some(Owner::Comm),
+        MPI_WIN_BASE..=MPI_WIN_MODEL => Some(Owner::Window),
+        _ => None,
+    }
+}
+
+#[derive(Clone, Debug)]
 struct Attribute {
-    key: c_int,
     about: Arc<Key>,
     value: *mut c_void,
 }
 
+// SAFETY: the library only hands the pointer back to the program.
+unsafe impl Send for Attribute {}
+
 /// The attributes of an object, in the order in which they were set.
-#[derive(Default)]
-pub(crate) struct Attributes(RefCell<Vec<Attribute>>);
+#[derive(Debug)]
+pub(crate) struct Attributes {
+    owner: Owner,
+    all: Mutex<Vec<Attribute>>,
+}
 
 impl Attributes {
-    /// Returns the value of a key.
-    pub fn get(&self, key: c_int) -> Option<*mut c_void> {
-        self.0.borrow().iter().find(|one| one.key == key).map(|one| one.value)
+    pub const fn new(owner: Owner) -> Self {
+        Self { owner, all: Mutex::new(Vec::new()) }
+    }
+
+    /// Returns the attributes. The program's functions may use them, so that none is called with the result alive.
+    fn all(&self) -> MutexGuard<'_, Vec<Attribute>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, key: c_int) -> Option<Attribute> {
+        self.all().iter().find(|one| one.about.number == key).cloned()
+    }
+
+    /// Returns a key of the program for such objects.
+    fn key(&self, key: c_int) -> Result<Arc<Key>, Error> {
+        let found = keys(|keys| {
+            keys.get(&key).filter(|one| one.owner == self.owner).and_then(|one| one.about.upgrade())
+        });
+        found.ok_or_else(|| no_key(self.owner, key))
+    }
+
+    /// Returns the value of a key. One of a predefined key is not here.
+    pub fn get(&self, key: c_int) -> Result<Option<*mut c_void>, Error> {
+        match self.find(key) {
+            Some(found) => Ok(Some(found.value)),
+            None if predefined(key) == Some(self.owner) => Ok(None),
+            None => self.key(key).map(|_| None),
+        }
     }
 
     /// Sets the value of a key. The value before is deleted, as the key says.
@@ -82,27 +159,21 @@ impl Attributes {
     /// # Safety
     /// `object` has these attributes, and the program's functions are for it.
     pub unsafe fn set(&self, object: Handle, key: c_int, value: *mut c_void) -> Result<(), Error> {
-        let Some(about) = keys(|keys| keys.get(&key).cloned()) else { return Err(no_key(key)) };
-        if self.get(key).is_some() {
-            // SAFETY: the caller says so.
-            unsafe { self.delete(object, key)? };
-        }
-        self.0.borrow_mut().push(Attribute { key, about, value });
+        let about = self.key(key)?;
+        // SAFETY: the caller says so.
+        unsafe { self.delete(object, key)? };
+        self.all().push(Attribute { about, value });
         Ok(())
     }
 
-    /// Deletes the value of a key.
+    /// Deletes the value of a key, if it has one.
     ///
     /// # Safety
     /// As for [`set`](Self::set).
     pub unsafe fn delete(&self, object: Handle, key: c_int) -> Result<(), Error> {
-        let found = {
-            let all = self.0.borrow();
-            let found = all.iter().find(|one| one.key == key);
-            found.map(|one| (Arc::clone(&one.about), one.value))
+        let Some(Attribute { about, value }) = self.find(key) else {
+            return self.key(key).map(drop);
         };
-        let Some((about, value)) = found else { return Err(no_key(key)) };
-        // The function may use attributes itself, so that nothing is borrowed here.
         if let Some(function) = about.delete {
             // SAFETY: the program has given this function for such objects.
             let code = unsafe { function(object, key, value, about.extra) };
@@ -110,7 +181,7 @@ impl Attributes {
                 return Err(refused(code));
             }
         }
-        self.0.borrow_mut().retain(|one| one.key != key);
+        self.all().retain(|one| one.about.number != key);
         Ok(())
     }
 
@@ -120,7 +191,7 @@ impl Attributes {
     /// As for [`set`](Self::set).
     pub unsafe fn delete_all(&self, object: Handle) -> Result<(), Error> {
         loop {
-            let Some(key) = self.0.borrow().last().map(|one| one.key) else { return Ok(()) };
+            let Some(key) = self.all().last().map(|one| one.about.number) else { return Ok(()) };
             // SAFETY: the caller says so.
             unsafe { self.delete(object, key)? };
         }
@@ -131,12 +202,9 @@ impl Attributes {
     /// # Safety
     /// As for [`set`](Self::set).
     pub unsafe fn copy(&self, object: Handle) -> Result<Self, Error> {
-        let all: Vec<_> = {
-            let all = self.0.borrow();
-            all.iter().map(|one| (one.key, Arc::clone(&one.about), one.value)).collect()
-        };
-        let copies = Self::default();
-        for (key, about, value) in all {
+        let all = self.all().clone();
+        let copies = Self::new(self.owner);
+        for Attribute { about, value } in all {
             let copied = match about.copy {
                 None => None,
                 // `MPI_COMM_DUP_FN` and its kind are this number.
@@ -146,7 +214,7 @@ impl Attributes {
                     // SAFETY: the program has given this function for such objects. The places live until it returns.
                     let code = unsafe {
                         let place = (&raw mut copy).cast();
-                        function(object, key, about.extra, value, place, &mut is_copied)
+                        function(object, about.number, about.extra, value, place, &mut is_copied)
                     };
                     if code != MPI_SUCCESS {
                         return Err(refused(code));
@@ -155,7 +223,7 @@ impl Attributes {
                 }
             };
             if let Some(value) = copied {
-                copies.0.borrow_mut().push(Attribute { key, about, value });
+                copies.all().push(Attribute { about, value });
             }
         }
         Ok(copies)

@@ -10,12 +10,12 @@ use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Source, St
 
 use crate::{
     attached::Attached,
-    attributes::Attributes,
+    attributes::{Attributes, Owner},
     constants::{
         MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_IDENT,
         MPI_PROC_NULL, MPI_SIMILAR, MPI_UNEQUAL,
     },
-    errhandler::{Handler, Object, Slot},
+    errhandler::{Handler, Object, Slot, set_fallback},
     error::{Class, Error},
     group::Group,
     state,
@@ -92,7 +92,7 @@ impl Comm {
             remote,
             name: RefCell::new(name.to_owned()),
             errhandler: Slot::new(errhandler),
-            attributes: Attributes::default(),
+            attributes: Attributes::new(Owner::Comm),
             attached: Attached::default(),
             topology: OnceCell::new(),
             number: None,
@@ -130,6 +130,9 @@ impl Comm {
         // SAFETY: the reference that was just taken out of the `Rc` is given back only when MPI ends.
         let comm = unsafe { &*comm };
         state::predefine(place, comm);
+        if handle == MPI_COMM_WORLD {
+            set_fallback(comm);
+        }
         comm
     }
 

@@ -128,16 +128,38 @@ of_rank! {
     static DEFAULT: Cell<Option<&'static dyn Object>> = Cell::new(None);
 }
 
-/// Sets what gets the errors of calls without an object.
+of_rank! {
+    /// What gets them while the first would end the program: `MPI_COMM_WORLD`, which got them before MPI 4.
+    static FALLBACK: Cell<Option<&'static dyn Object>> = Cell::new(None);
+}
+
+/// Sets what gets the errors of calls without an object. Nothing does when MPI ends.
 pub(crate) fn set_default(object: Option<&'static dyn Object>) {
     DEFAULT.with(|default| default.set(object));
+    if object.is_none() {
+        FALLBACK.with(|fallback| fallback.set(None));
+    }
+}
+
+/// Sets what gets the errors of calls without an object while the [default](set_default) would end the program.
+pub(crate) fn set_fallback(object: &'static dyn Object) {
+    FALLBACK.with(|fallback| fallback.set(Some(object)));
+}
+
+/// Returns what gets the errors of calls without an object.
+fn without_object() -> Option<&'static dyn Object> {
+    let first = DEFAULT.with(|default| default.get())?;
+    match first.errhandler().get() {
+        Handler::Fatal => FALLBACK.with(|fallback| fallback.get()).or(Some(first)),
+        _ => Some(first),
+    }
 }
 
 impl Error {
     /// Gives the error of a function to the error handler of an object, and returns what the function has to return.
     #[cold]
     pub(crate) fn raise(self, function: &str, on: Option<&dyn Object>) -> c_int {
-        let object = on.or_else(|| DEFAULT.with(|default| default.get()));
+        let object = on.or_else(|| without_object().map(|object| object as _));
         let handler = object.map_or(Handler::Fatal, |object| object.errhandler().get());
         match handler {
             Handler::Return => {}
@@ -161,5 +183,43 @@ impl Error {
         // If standard error is closed, the message is lost.
         let _ = writeln!(std::io::stderr(), "{report}");
         state::abort(self.code(), &report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Named(usize, Slot);
+
+    impl Object for Named {
+        fn handle(&self) -> Handle {
+            without_provenance_mut(self.0)
+        }
+
+        fn errhandler(&self) -> &Slot {
+            &self.1
+        }
+    }
+
+    #[test]
+    fn errors_without_an_object_go_to_the_world_until_the_program_says_otherwise() {
+        let [alone, world] =
+            [1, 2].map(|number| &*Box::leak(Box::new(Named(number, Slot::new(Handler::Fatal)))));
+        let gets = || without_object().map(|object| object.handle().addr());
+        assert_eq!(gets(), None);
+        set_fallback(world);
+        set_default(Some(alone));
+        assert_eq!(gets(), Some(2));
+        world.errhandler().set(Handler::Return);
+        assert_eq!(gets(), Some(2));
+        assert_eq!(Error::new(Class::Arg, "wrong").raise("MPI_X", None), Class::Arg as c_int);
+        alone.errhandler().set(Handler::Return);
+        assert_eq!(gets(), Some(1));
+        set_default(None);
+        assert_eq!(gets(), None);
+        set_default(Some(alone));
+        alone.errhandler().set(Handler::Fatal);
+        assert_eq!(gets(), Some(1), "the world is gone");
     }
 }

@@ -15,6 +15,7 @@
 //! | `comm`, `group`, `cartesian`, `attributes` | communicators, groups, grids, values that programs keep with objects |
 //! | `founding`, `splitting`, `duplicating`, `words` | how communicators are made: of groups, of others, meanwhile; messages for that |
 //! | `attached`, `buffered` | buffers of the program for buffered messages; what the library keeps of these |
+//! | `hardware` | the parts of the machine that ranks are confined to |
 //! | `request`, `message` | requests, and the statuses of what is done; messages that a probe has taken |
 //! | `blocks`, `reduce` | the buffers of collective operations; reductions |
 
@@ -35,6 +36,7 @@ pub mod error;
 mod founding;
 mod going;
 mod group;
+mod hardware;
 mod info;
 pub mod ints;
 mod life;

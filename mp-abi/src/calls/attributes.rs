@@ -6,14 +6,14 @@ use std::ffi::{c_int, c_void};
 
 use super::error_codes::LAST_USED;
 use crate::{
-    attributes,
-    comm::within,
+    attributes::{self, Owner},
+    comm::{element, within},
     constants::{
         MPI_ANY_SOURCE, MPI_APPNUM, MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID, MPI_LASTUSEDCODE,
         MPI_PROC_NULL, MPI_TAG_UB, MPI_WTIME_IS_GLOBAL,
     },
     errhandler::Object,
-    error::{Class, Error},
+    error::Error,
     program::{plainly, put},
     types::{CopyAttrFunction, DeleteAttrFunction, Handle},
 };
@@ -27,19 +27,45 @@ pub unsafe fn comm_create_keyval(
 ) -> c_int {
     // SAFETY: the program gives a place for the key.
     plainly("MPI_Comm_create_keyval", || unsafe {
-        put(key, attributes::create_key(copy, delete, extra))
+        put(key, attributes::create_key(Owner::Comm, copy, delete, extra))
     })
 }
 
 /// `MPI_Comm_free_keyval`.
 pub unsafe fn comm_free_keyval(key: *mut c_int) -> c_int {
-    plainly("MPI_Comm_free_keyval", || {
-        // SAFETY: the program gives the address of a key.
-        unsafe {
-            attributes::free_key(key.as_ref().copied().unwrap_or(MPI_KEYVAL_INVALID))?;
-            put(key, MPI_KEYVAL_INVALID)
+    // SAFETY: the program gives the address of a key.
+    plainly("MPI_Comm_free_keyval", || unsafe { free(Owner::Comm, key) })
+}
+
+/// Frees the key at an address of the program.
+///
+/// # Safety
+/// The address is null, or that of a key.
+pub(super) unsafe fn free(owner: Owner, key: *mut c_int) -> Result<(), Error> {
+    // SAFETY: the caller says so.
+    unsafe {
+        attributes::free_key(owner, element(key)?)?;
+        put(key, MPI_KEYVAL_INVALID)
+    }
+}
+
+/// Writes the value of an attribute where the program wants it, and whether there is one.
+///
+/// # Safety
+/// The addresses are null, or can be written to.
+pub(super) unsafe fn put_found(
+    found: Option<*mut c_void>,
+    value: *mut c_void,
+    flag: *mut c_int,
+) -> Result<(), Error> {
+    // SAFETY: the caller says so.
+    unsafe {
+        put(flag, found.is_some().into())?;
+        match found {
+            Some(found) => put(value.cast::<*mut c_void>(), found),
+            None => Ok(()),
         }
-    })
+    }
 }
 
 /// `MPI_Comm_set_attr`.
@@ -68,15 +94,11 @@ pub unsafe fn comm_get_attr(
     // SAFETY: the program gives a valid handle, and places for the answers.
     unsafe {
         within(comm, "MPI_Comm_get_attr", |comm| {
-            if key == MPI_KEYVAL_INVALID {
-                return Err(Error::new(Class::Keyval, "the key of an attribute is invalid"));
-            }
-            let found = predefined(key).or_else(|| comm.attributes.get(key));
-            put(flag, found.is_some().into())?;
-            match found {
-                Some(found) => put(value.cast::<*mut c_void>(), found),
-                None => Ok(()),
-            }
+            let found = match predefined(key) {
+                Some(found) => Some(found),
+                None => comm.attributes.get(key)?,
+            };
+            put_found(found, value, flag)
         })
     }
 }

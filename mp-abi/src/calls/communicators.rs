@@ -7,11 +7,7 @@ use std::ffi::{c_char, c_int};
 use crate::{
     buffered,
     comm::{Comm, element, within},
-    constants::{
-        MPI_COMM_NULL, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_HW_UNGUIDED,
-        MPI_COMM_TYPE_RESOURCE_GUIDED, MPI_COMM_TYPE_SHARED, MPI_MAX_OBJECT_NAME, MPI_SUCCESS,
-        MPI_UNDEFINED,
-    },
+    constants::{MPI_COMM_NULL, MPI_MAX_OBJECT_NAME, MPI_SUCCESS, MPI_UNDEFINED},
     duplicating,
     errhandler::{Handler, Kind, Object},
     error::{Class, Error},
@@ -99,30 +95,6 @@ pub unsafe fn comm_set_info(comm: Handle, _info: Handle) -> c_int {
 pub unsafe fn comm_get_info(comm: Handle, info: *mut Handle) -> c_int {
     // SAFETY: the program gives a valid handle, and a place for the result.
     unsafe { within(comm, "MPI_Comm_get_info", |_| put(info, Info::default().into_handle())) }
-}
-
-/// `MPI_Comm_split_type`. All ranks share memory. No other kind of parts is known, so that there are none.
-pub unsafe fn comm_split_type(
-    comm: Handle,
-    kind: c_int,
-    key: c_int,
-    _info: Handle,
-    to: *mut Handle,
-) -> c_int {
-    // SAFETY: the program gives a valid handle, and a place for the result.
-    unsafe {
-        within(comm, "MPI_Comm_split_type", |comm| {
-            let color = match kind {
-                MPI_COMM_TYPE_SHARED => Some(0),
-                MPI_UNDEFINED
-                | MPI_COMM_TYPE_HW_UNGUIDED
-                | MPI_COMM_TYPE_HW_GUIDED
-                | MPI_COMM_TYPE_RESOURCE_GUIDED => None,
-                _ => return Err(Error::new(Class::Arg, format!("{kind} is no kind of parts"))),
-            };
-            put(to, split(comm, color, key)?)
-        })
-    }
 }
 
 /// `MPI_Comm_split`.

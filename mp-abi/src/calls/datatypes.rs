@@ -241,7 +241,11 @@ pub unsafe fn type_create_resized(
 /// `MPI_Type_dup`.
 pub unsafe fn type_dup(of: Handle, to: *mut Handle) -> c_int {
     // SAFETY: the program gives a datatype, and a place for the result.
-    unsafe { made_of(of, to, "MPI_Type_dup", make::duplicate) }
+    unsafe {
+        made_of(of, to, "MPI_Type_dup", |datatype| {
+            make::duplicate(datatype, datatype.attributes.copy(of)?)
+        })
+    }
 }
 
 /// `MPI_Type_commit`.
@@ -512,7 +516,7 @@ pub unsafe fn pack_size(count: Count, datatype: Handle, comm: Handle, size: *mut
 ///
 /// # Safety
 /// The buffer has `size` bytes, and the last address is null, or that of a position.
-unsafe fn room(size: Count, position: *const Count) -> Result<(usize, usize), Error> {
+pub(super) unsafe fn room(size: Count, position: *const Count) -> Result<(usize, usize), Error> {
     // SAFETY: the caller says so.
     let position = unsafe { position.as_ref() }.copied().unwrap_or(-1);
     match (usize::try_from(size), usize::try_from(position)) {

@@ -70,6 +70,7 @@ pub unsafe fn cart_create(
     // SAFETY: the program gives a valid handle, arrays of so many numbers, and a place for the result.
     unsafe {
         within(comm, "MPI_Cart_create", |comm| {
+            put(to, MPI_COMM_NULL)?;
             let grid = Cartesian::new(array(dimensions, count)?, array(periodic, count)?)?;
             let ranks = grid.ranks()?;
             if ranks > comm.size {

@@ -2,7 +2,10 @@
 
 use std::{
     ffi::c_int,
-    sync::{Mutex, atomic::AtomicBool},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicUsize},
+    },
 };
 
 use super::{
@@ -10,6 +13,7 @@ use super::{
     pieces::{Piece, Pieces},
 };
 use crate::{
+    attributes::{Attributes, Owner},
     constants::{
         MPI_COMBINER_CONTIGUOUS, MPI_COMBINER_DUP, MPI_COMBINER_HINDEXED,
         MPI_COMBINER_HINDEXED_BLOCK, MPI_COMBINER_HVECTOR, MPI_COMBINER_INDEXED,
@@ -118,6 +122,8 @@ impl Measure {
             pieces,
             made: Some(made),
             is_committed: AtomicBool::new(false),
+            handles: AtomicUsize::new(0),
+            attributes: Attributes::new(Owner::Datatype),
             name: Mutex::default(),
         })
     }
@@ -271,7 +277,7 @@ pub(crate) fn resized(of: &TypeRef, lower: i64, extent: i64) -> Result<Datatype>
     measure.make(made, || pieces_of(of))
 }
 
-pub(crate) fn duplicate(of: &TypeRef) -> Result<Datatype> {
+pub(crate) fn duplicate(of: &TypeRef, attributes: Attributes) -> Result<Datatype> {
     let committed = of.is_committed.load(std::sync::atomic::Ordering::Relaxed);
     let mut measure = Measure::default();
     measure.add(of, 0, 1, (1, 0))?;
@@ -281,6 +287,7 @@ pub(crate) fn duplicate(of: &TypeRef) -> Result<Datatype> {
         kind: of.kind,
         set_bounds: of.set_bounds,
         is_committed: AtomicBool::new(committed),
+        attributes,
         ..copy
     })
 }

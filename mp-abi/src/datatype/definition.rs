@@ -4,10 +4,14 @@ use std::{
     borrow::Cow,
     ffi::c_int,
     ops::Deref,
-    sync::{Arc, Mutex, atomic::AtomicBool},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize},
+    },
 };
 
 use super::pieces::Piece;
+use crate::attributes::Attributes;
 
 /// `MPI_Datatype`.
 #[derive(Debug)]
@@ -30,6 +34,9 @@ pub(crate) struct Datatype {
     pub(super) pieces: Cow<'static, [Piece]>,
     pub made: Option<Made>,
     pub is_committed: AtomicBool,
+    /// How many handles it has.
+    pub(super) handles: AtomicUsize,
+    pub attributes: Attributes,
     /// The name that the program or the standard has given.
     pub name: Mutex<Cow<'static, str>>,
 }
@@ -121,7 +128,7 @@ impl Datatype {
     }
 
     /// Returns the types of which an element consists, in the order of its data, with their numbers.
-    fn parts(&self) -> impl Iterator<Item = (&Datatype, i64)> {
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&TypeRef, i64)> {
         let made = self.made.as_ref();
         let parts = made.map_or(&[][..], |made| &made.types);
         parts.iter().enumerate().map(move |(index, part)| {
@@ -132,7 +139,7 @@ impl Datatype {
                 }) => integers[index + 1],
                 _ => self.size.checked_div(part.size).unwrap_or(0),
             };
-            (&**part, count)
+            (part, count)
         })
     }
 

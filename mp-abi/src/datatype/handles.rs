@@ -1,6 +1,6 @@
 //! The handles of datatypes.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use super::{
     definition::{Datatype, TypeRef},
@@ -33,20 +33,32 @@ impl TypeRef {
     pub fn into_handle(self) -> Handle {
         match self {
             Self::Predefined(_, number) => std::ptr::without_provenance_mut(number),
-            Self::Made(datatype) => Arc::into_raw(datatype).cast_mut().cast(),
+            Self::Made(datatype) => {
+                datatype.handles.fetch_add(1, Relaxed);
+                Arc::into_raw(datatype).cast_mut().cast()
+            }
         }
     }
 
-    /// Takes back the reference that a handle has.
+    /// Takes back the reference that a handle has. With the last handle the attributes go.
     ///
     /// # Safety
     /// As for [`keep`](Self::keep), and the handle is not used afterwards.
     pub unsafe fn release(handle: Handle) -> Result<(), Error> {
-        if handle.addr() < 4096 {
+        // SAFETY: the caller says so.
+        if unsafe { look(handle)? }.is_predefined {
             return Err(Error::new(Class::Type, "a predefined datatype can't be freed"));
         }
-        // SAFETY: the handle came from `into_handle`, and has a reference.
-        drop(unsafe { Arc::from_raw(handle.cast_const().cast::<Datatype>()) });
+        let pointer = handle.cast_const().cast::<Datatype>();
+        // SAFETY: the handle came from `into_handle`, and has a reference, which is taken only when nothing has failed.
+        unsafe {
+            let datatype = &*pointer;
+            if datatype.handles.load(Relaxed) == 1 {
+                datatype.attributes.delete_all(handle)?;
+            }
+            datatype.handles.fetch_sub(1, Relaxed);
+            drop(Arc::from_raw(pointer));
+        }
         Ok(())
     }
 }

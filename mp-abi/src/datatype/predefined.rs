@@ -2,13 +2,17 @@
 
 use std::{
     borrow::Cow,
-    sync::{Mutex, atomic::AtomicBool},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicUsize},
+    },
 };
 
 use super::{
     definition::{Datatype, Kind},
     pieces::Piece,
 };
+use crate::attributes::{Attributes, Owner};
 
 const fn named(
     name: &'static str,
@@ -35,6 +39,8 @@ const fn named(
         pieces: Cow::Borrowed(pieces),
         made: None,
         is_committed: AtomicBool::new(true),
+        handles: AtomicUsize::new(0),
+        attributes: Attributes::new(Owner::Datatype),
         name: Mutex::new(Cow::Borrowed(name)),
     }
 }
@@ -86,7 +92,7 @@ types! {
         0x20e MPI_UNSIGNED_LONG 8 8 U64;
         0x20f MPI_UNSIGNED_LONG_LONG 8 8 U64;
         0x210 MPI_FLOAT 4 4 F32;
-        0x212 MPI_C_FLOAT_COMPLEX 8 4 C32;
+        0x212 MPI_C_COMPLEX 8 4 C32;
         0x213 MPI_CXX_FLOAT_COMPLEX 8 4 C32;
         0x214 MPI_DOUBLE 8 8 F64;
         0x216 MPI_C_DOUBLE_COMPLEX 16 8 C64;

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::{Datatype, TypeRef, arrays, constructors as make, data::Data};
 use crate::{
+    attributes::{Attributes, Owner},
     constants::{
         MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_NONE,
         MPI_ORDER_C, MPI_ORDER_FORTRAN,
@@ -166,7 +167,7 @@ impl Spec {
                 make::structure(&lengths, &at, &types)
             }
             Self::Resized(lower, extent, of) => make::resized(&of.made(), *lower, *extent),
-            Self::Dup(of) => make::duplicate(&of.made()),
+            Self::Dup(of) => make::duplicate(&of.made(), Attributes::new(Owner::Datatype)),
             Self::Subarray(dimensions, c, of) => {
                 let column = |pick: fn(&(i64, i64, i64)) -> i64| -> Vec<i64> {
                     dimensions.iter().map(pick).collect()

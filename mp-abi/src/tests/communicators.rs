@@ -5,7 +5,7 @@ use std::{
 
 use super::*;
 use crate::{
-    calls::{communicators::*, groups::*, point_to_point::*},
+    calls::{communicators::*, groups::*, hardware::*, point_to_point::*},
     constants::{
         MPI_COMM_NULL, MPI_COMM_TYPE_HW_GUIDED, MPI_COMM_TYPE_SHARED, MPI_CONGRUENT, MPI_ERR_COMM,
         MPI_GROUP_NULL, MPI_IDENT, MPI_INFO_NULL, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,

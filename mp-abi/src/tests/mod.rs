@@ -1,9 +1,12 @@
 //! The functions as programs in C call them, on ranks that are threads.
 
+mod attributes;
 mod by_request;
 mod communicators;
 mod datatypes;
+mod external;
 mod going;
+mod hardware;
 mod intercommunicators;
 mod messages;
 mod requests;
