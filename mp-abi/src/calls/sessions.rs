@@ -115,7 +115,7 @@ unsafe fn group_of(name: *const c_char) -> Result<Group, Error> {
     let group = all()?.group();
     // SAFETY: the caller says so.
     let name = unsafe { text(name)? };
-    match PROCESS_SETS.iter().position(|set| set.as_bytes() == name) {
+    match PROCESS_SETS.iter().position(|set| set.as_bytes().eq_ignore_ascii_case(name)) {
         Some(0) => Ok(group),
         Some(_) => Ok(group.with(vec![group.me])),
         None => {
