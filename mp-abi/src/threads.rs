@@ -73,7 +73,7 @@ pub(crate) struct Turn {
 /// Begins a call.
 #[inline]
 pub(crate) fn enter() -> Turn {
-    let is_shared = state::thread_level() >= MPI_THREAD_SERIALIZED;
+    let is_shared = take_turns();
     if is_shared {
         begin();
     }
@@ -89,18 +89,16 @@ impl Drop for Turn {
     }
 }
 
-/// Calls a function, in a turn of this thread if others may call, too.
+/// Returns whether other threads than this one may call, so that calls take turns.
 #[inline(always)]
-pub fn call<R>(function: impl FnOnce() -> R) -> R {
-    match state::thread_level() >= MPI_THREAD_SERIALIZED {
-        true => call_in_turn(function),
-        false => function(),
-    }
+pub fn take_turns() -> bool {
+    state::thread_level() >= MPI_THREAD_SERIALIZED
 }
 
+/// Calls a function in a turn of this thread.
 #[cold]
 #[inline(never)]
-fn call_in_turn<R>(function: impl FnOnce() -> R) -> R {
+pub fn call_in_turn<R>(function: impl FnOnce() -> R) -> R {
     let _turn = enter();
     function()
 }
