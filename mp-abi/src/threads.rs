@@ -20,6 +20,8 @@ use std::{
         Condvar, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
+    thread,
+    time::{Duration, Instant},
 };
 
 use mp_collectives::communicator::{self, Pending, test_all, test_some};
@@ -33,6 +35,10 @@ use crate::{
 /// Whether a thread is in a call, if several may be.
 static IS_TAKEN: Mutex<bool> = Mutex::new(false);
 static IS_FREE: Condvar = Condvar::new();
+/// How many threads wait for the lock.
+static WANTED: AtomicUsize = AtomicUsize::new(0);
+/// How long a call looks again and again before it lets go of a lock that nobody else waits for.
+const SPIN: Duration = Duration::from_micros(40);
 /// The thread that is in a call, or 0.
 static CALLER: AtomicUsize = AtomicUsize::new(0);
 static SHARED: Shared = Shared { depth: Cell::new(0), parked: UnsafeCell::new(None) };
@@ -125,9 +131,11 @@ fn end() {
 /// Takes the rank over, as a thread that is in this many calls.
 fn take(me: usize, depth: usize) {
     if has_lock() {
+        WANTED.fetch_add(1, Relaxed);
         let is_taken = IS_TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = IS_FREE.wait_while(is_taken, |is_taken| *is_taken);
         *waited.unwrap_or_else(PoisonError::into_inner) = true;
+        WANTED.fetch_sub(1, Relaxed);
     }
     CALLER.store(me, Relaxed);
     SHARED.depth.set(depth);
@@ -158,10 +166,15 @@ pub(crate) fn are_many() -> bool {
 
 /// Lets other threads call until something is there.
 pub(crate) fn until<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    let mut backoff = Backoff::new();
+    let (began, mut backoff) = (Instant::now(), Backoff::new());
     loop {
         if let Some(found) = look()? {
             return Ok(found);
+        }
+        if WANTED.load(Relaxed) == 0 && began.elapsed() < SPIN {
+            // Only threads of other ranks may need this core.
+            thread::yield_now();
+            continue;
         }
         let (me, depth) = (me(), SHARED.depth.get());
         give();
