@@ -353,9 +353,11 @@ impl Collective {
             Self::Broadcast { data, root } => {
                 let (data, root) = (data.clone(), *root);
                 // SAFETY: see above.
-                let bytes = match me == root {
-                    true => unsafe { Elements::<u8>::load(&data) },
-                    false => unsafe { Elements::room(&data) },
+                let bytes = unsafe {
+                    match me == root {
+                        true => Elements::<u8>::load(&data),
+                        false => Elements::room(&data),
+                    }
                 };
                 one(all_ranks()?.broadcast(bytes, root), move |bytes| {
                     if me != root {

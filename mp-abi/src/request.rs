@@ -535,18 +535,71 @@ unsafe fn begin_send(
         (mode, None) => {
             let mut packed = Vec::new();
             data.pack(&mut packed);
-            let mut request = match mode {
-                Mode::Synchronous => communicator.nonblocking_synchronous_send(packed, to, tag),
-                _ => communicator.nonblocking_send(packed, to, tag),
-            };
-            if request.under_way().is_none() {
-                request.wait().map_err(|failed| failed.error)?;
-                return Ok(None);
-            }
-            Active::SendPacked(request)
+            return begin_packed_send(comm, packed, to, tag, mode);
         }
     };
     Ok(Some(active))
+}
+
+/// Begins a send of packed data, which it owns. Returns `None` if it is complete.
+fn begin_packed_send(
+    comm: &Comm,
+    packed: Vec<u8>,
+    to: usize,
+    tag: u32,
+    mode: Mode,
+) -> Result<Option<Active>, Error> {
+    let communicator = &comm.communicator;
+    let mut request = match mode {
+        Mode::Synchronous => communicator.nonblocking_synchronous_send(packed, to, tag),
+        _ => communicator.nonblocking_send(packed, to, tag),
+    };
+    if request.under_way().is_none() {
+        request.wait().map_err(|failed| failed.error)?;
+        return Ok(None);
+    }
+    Ok(Some(Active::SendPacked(request)))
+}
+
+/// A send and a receive that are one request.
+struct Both {
+    send: Request,
+    receive: Request,
+}
+
+impl Going for Both {
+    fn pending(&mut self) -> Option<&mut dyn Pending> {
+        let both = [self.receive.pending(), self.send.pending()];
+        both.into_iter().flatten().find_map(|part| part.under_way().is_some().then_some(part))
+    }
+
+    fn finish(mut self: Box<Self>) -> Completed {
+        let (sent, received) = (self.send.finish(), self.receive.finish());
+        Completed { error: received.error.or(sent.error), ..received }
+    }
+}
+
+/// Begins to send and to receive. What is sent is packed first, so that it may be received to the same place.
+///
+/// # Safety
+/// As for [`Request::receive`].
+pub(crate) unsafe fn begin_exchange(
+    comm: &Comm,
+    packed: Vec<u8>,
+    (to, send_tag): (c_int, c_int),
+    place: Kept,
+    (source, receive_tag): (c_int, c_int),
+) -> Result<Handle, Error> {
+    let (tag, to) = (sent_tag(send_tag)?, comm.destination(to)?);
+    // SAFETY: the caller says so.
+    let receive = unsafe { begin_receive(comm, &place, source, receive_tag)? };
+    let send = match to {
+        Some(to) => begin_packed_send(comm, packed, to, tag, Mode::Standard)?,
+        None => None,
+    };
+    let send = Request::new(send.unwrap_or(Active::Nothing), comm);
+    let both = Both { send, receive: Request::new(receive, comm) };
+    Ok(Request::of(comm, Box::new(both)))
 }
 
 /// Begins a receive.

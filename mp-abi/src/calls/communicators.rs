@@ -48,6 +48,8 @@ pub unsafe fn comm_dup(comm: Handle, to: *mut Handle) -> c_int {
     // SAFETY: the program gives a valid handle, and a place for the result.
     unsafe {
         within(comm, "MPI_Comm_dup", |comm| {
+            // Without a result the program has no communicator to free.
+            put(to, MPI_COMM_NULL)?;
             let attributes = comm.attributes.copy(comm.handle())?;
             let copy = splitting::duplicate(comm)?;
             put(to, comm.copy(copy, attributes).into_handle())
@@ -227,4 +229,10 @@ pub unsafe fn comm_get_errhandler(comm: Handle, errhandler: *mut Handle) -> c_in
             put(errhandler, comm.errhandler().get().into_handle())
         })
     }
+}
+
+/// `MPI_Comm_get_parent`. The ranks were not spawned by others.
+pub unsafe fn comm_get_parent(parent: *mut Handle) -> c_int {
+    // SAFETY: the program gives a place for the answer.
+    plainly("MPI_Comm_get_parent", || unsafe { put(parent, MPI_COMM_NULL) })
 }

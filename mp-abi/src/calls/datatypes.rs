@@ -37,6 +37,8 @@ unsafe fn made_of(
     plainly(function, || {
         // SAFETY: the caller says so.
         unsafe {
+            // Without a result the program has no type to free.
+            put(to, MPI_DATATYPE_NULL)?;
             let made = make(&TypeRef::keep(of)?)?;
             put(to, TypeRef::Made(Arc::new(made)).into_handle())
         }

@@ -246,7 +246,7 @@ pub unsafe fn dist_graph_create(
 fn exchange(comm: &Comm, own: &[c_int], has_weights: bool) -> Result<Edges> {
     let communicator = &comm.communicator;
     let mut lengths = vec![0u64; comm.size as usize];
-    communicator.all_gather(&[own.len() as u64], &mut lengths)?;
+    communicator.all_gather([own.len() as u64], &mut lengths)?;
     let ranges = packed(lengths.iter().map(|&length| length as usize));
     let mut all = vec![0; ranges.last().map_or(0, |range| range.end)];
     communicator.all_gather(own, At(&mut all, &ranges))?;

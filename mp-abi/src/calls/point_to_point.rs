@@ -12,7 +12,7 @@ use crate::{
     error::Error,
     message,
     program::{plainly, put},
-    request::{Mode, Request, exchange, receive as receive_in, send as send_in},
+    request::{Mode, Request, begin_exchange, exchange, receive as receive_in, send as send_in},
     types::{Count, Handle, Status},
 };
 
@@ -418,6 +418,55 @@ pub unsafe fn sendrecv_replace(
             let mut bytes = Vec::new();
             data.pack(&mut bytes);
             exchange(comm, &bytes, (to, send_tag), data, (source, receive_tag))?.tell(status)
+        })
+    }
+}
+
+/// `MPI_Isendrecv`.
+pub unsafe fn isendrecv(
+    send_buffer: *const c_void,
+    send_count: Count,
+    send_type: Handle,
+    to: c_int,
+    send_tag: c_int,
+    receive_buffer: *mut c_void,
+    receive_count: Count,
+    receive_type: Handle,
+    source: c_int,
+    receive_tag: c_int,
+    comm: Handle,
+    request: *mut Handle,
+) -> c_int {
+    // SAFETY: the program gives valid handles, data that can be read, other data that can be written to, which stay until
+    // the request is complete, and a place for that.
+    unsafe {
+        within(comm, "MPI_Isendrecv", |comm| {
+            let sent = Data::new(send_buffer, send_count, send_type)?.packed().into_owned();
+            let place = Kept::new(receive_buffer, receive_count, receive_type)?;
+            put(request, begin_exchange(comm, sent, (to, send_tag), place, (source, receive_tag))?)
+        })
+    }
+}
+
+/// `MPI_Isendrecv_replace`.
+pub unsafe fn isendrecv_replace(
+    buffer: *mut c_void,
+    count: Count,
+    datatype: Handle,
+    to: c_int,
+    send_tag: c_int,
+    source: c_int,
+    receive_tag: c_int,
+    comm: Handle,
+    request: *mut Handle,
+) -> c_int {
+    // SAFETY: the program gives valid handles, data that can be read and written to, which stays until the request is
+    // complete, and a place for that.
+    unsafe {
+        within(comm, "MPI_Isendrecv_replace", |comm| {
+            let place = Kept::new(buffer, count, datatype)?;
+            let sent = place.data().packed().into_owned();
+            put(request, begin_exchange(comm, sent, (to, send_tag), place, (source, receive_tag))?)
         })
     }
 }

@@ -158,6 +158,108 @@ pub unsafe fn request_get_status(request: Handle, flag: *mut c_int, status: *mut
     })
 }
 
+/// Writes what a request has to say, if it is done, and keeps the request. Returns whether it is done; a request that is
+/// null or not started is `None`.
+///
+/// # Safety
+/// The handle is one of a request, and the address that of a status, or null.
+unsafe fn look_at(handle: Handle, status: *mut Status) -> Result<Option<bool>, Error> {
+    // SAFETY: the caller says so.
+    unsafe {
+        match Request::look(handle)? {
+            None => {
+                Completed::EMPTY.write(status);
+                Ok((handle == request::sent()).then_some(true))
+            }
+            Some(request) if !request.is_active() => {
+                Completed::EMPTY.write(status);
+                Ok(None)
+            }
+            Some(request) => {
+                let done = is_done(Some(&mut *request))?;
+                if done {
+                    request.keep_done().write(status);
+                }
+                Ok(Some(done))
+            }
+        }
+    }
+}
+
+/// `MPI_Request_get_status_all`.
+pub unsafe fn request_get_status_all(
+    count: c_int,
+    requests: *const Handle,
+    flag: *mut c_int,
+    statuses: *mut Status,
+) -> c_int {
+    // SAFETY: the program gives as many handles of requests, a place for the answer, and as many statuses or null.
+    unsafe {
+        of_several(count, requests.cast_mut(), "MPI_Request_get_status_all", |handles| {
+            let mut all = true;
+            for (place, &handle) in handles.iter().enumerate() {
+                all &= look_at(handle, at(statuses, place))?.unwrap_or(true);
+            }
+            put(flag, all.into())
+        })
+    }
+}
+
+/// `MPI_Request_get_status_any`.
+pub unsafe fn request_get_status_any(
+    count: c_int,
+    requests: *const Handle,
+    index: *mut c_int,
+    flag: *mut c_int,
+    status: *mut Status,
+) -> c_int {
+    // SAFETY: the program gives as many handles of requests, places for the answers, and a status or null.
+    unsafe {
+        of_several(count, requests.cast_mut(), "MPI_Request_get_status_any", |handles| {
+            let mut is_any_active = false;
+            for (place, &handle) in handles.iter().enumerate() {
+                let looked = look_at(handle, status)?;
+                if looked == Some(true) {
+                    put(index, place as c_int)?;
+                    return put(flag, 1);
+                }
+                is_any_active |= looked.is_some();
+            }
+            put(index, MPI_UNDEFINED)?;
+            if !is_any_active {
+                Completed::EMPTY.write(status);
+            }
+            put(flag, (!is_any_active).into())
+        })
+    }
+}
+
+/// `MPI_Request_get_status_some`.
+pub unsafe fn request_get_status_some(
+    count: c_int,
+    requests: *const Handle,
+    number: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut Status,
+) -> c_int {
+    // SAFETY: the program gives as many handles of requests and indices, a place for the answer, and as many statuses or
+    // null.
+    unsafe {
+        of_several(count, requests.cast_mut(), "MPI_Request_get_status_some", |handles| {
+            let (mut done, mut is_any_active) = (0, false);
+            for (place, &handle) in handles.iter().enumerate() {
+                let looked = look_at(handle, at(statuses, done as usize))?;
+                if looked == Some(true) {
+                    put(indices.wrapping_add(done as usize), place as c_int)?;
+                    done += 1;
+                }
+                is_any_active |= looked.is_some();
+            }
+            put(number, if is_any_active { done } else { MPI_UNDEFINED })
+        })
+    }
+}
+
 /// The requests of an array that are not done, with their places.
 struct Several<'a> {
     places: Vec<usize>,

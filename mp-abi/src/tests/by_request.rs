@@ -1,5 +1,7 @@
 //! The collective operations as functions that begin them and wait, so that the same tests call all forms.
 
+#![expect(clippy::too_many_arguments, reason = "these are the standard's parameters")]
+
 pub(super) mod nonblocking {
     use std::{
         ffi::{c_int, c_void},

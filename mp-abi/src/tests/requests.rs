@@ -251,3 +251,56 @@ fn posted_receives_cut_long_messages_in_their_order() {
         }
     });
 }
+
+#[test]
+fn an_exchange_is_one_request() {
+    for (size, length) in [(1, 1usize), (2, 3), (3, 50_000), (5, 1)] {
+        on_ranks(size, |comm, me, size| {
+            let (int, count) = (predefined(INT), length as i64);
+            let (next, before) = (((me + 1) % size) as c_int, ((me + size - 1) % size) as c_int);
+            let (mut mine, mut got) = (vec![me as i32; length], vec![-1; length]);
+            let (from, to) = (address(&mut mine), address(&mut got));
+            let mut requests = [null_mut(); 2];
+            ok!(isendrecv(
+                from,
+                count,
+                int,
+                next,
+                4,
+                to,
+                count,
+                int,
+                before,
+                4,
+                comm,
+                &mut requests[0],
+            ));
+            let mut both = vec![me as i32 + 10; length];
+            let place = address(&mut both);
+            ok!(isendrecv_replace(place, count, int, next, 5, before, 5, comm, &mut requests[1]));
+            let mut statuses = [status(); 2];
+            let mut flag = 0;
+            while flag == 0 {
+                let to = statuses.as_mut_ptr();
+                ok!(request_get_status_all(2, requests.as_ptr(), &mut flag, to));
+            }
+            // The requests are still there.
+            let (mut index, mut number, mut indices) = (0, 0, [0; 2]);
+            ok!(request_get_status_any(2, requests.as_ptr(), &mut index, &mut flag, NONE));
+            assert_eq!((index, flag), (0, 1));
+            let places = indices.as_mut_ptr();
+            ok!(request_get_status_some(2, requests.as_ptr(), &mut number, places, NONE));
+            assert_eq!((number, indices), (2, [0, 1]));
+            assert!(requests.iter().all(|&request| request != MPI_REQUEST_NULL));
+            ok!(waitall(2, requests.as_mut_ptr(), statuses.as_mut_ptr()));
+            assert!(got.iter().all(|&number| number == before));
+            assert!(both.iter().all(|&number| number == before + 10));
+            for (status, tag) in statuses.iter().zip([4, 5]) {
+                assert_eq!((status.source, status.tag), (before, tag));
+                assert_eq!(super::count(status, INT), count);
+            }
+            ok!(request_get_status_any(2, requests.as_ptr(), &mut index, &mut flag, NONE));
+            assert_eq!((index, flag), (MPI_UNDEFINED, 1));
+        });
+    }
+}
