@@ -9,16 +9,23 @@
 //! | [`calls`] | the functions that C programs call, a file for each chapter of the standard |
 //! | [`error`], `errhandler` | the classes of errors; what becomes of an error of a call |
 //! | `info`, `program` | info objects; results and texts |
-//! | `state` | what there is once in a process |
+//! | `state`, `life`, `session` | what there is once in a process; beginning and end; sessions |
+//! | [`threads`] | threads of the program that call |
 //! | `datatype`, `op` | datatypes, and operations of reductions |
-//! | `comm`, `group`, `cartesian`, `attributes` | communicators, groups, grids, values that programs keep with objects |
+//! | `comm`, `group`, `attributes` | communicators, groups, values that programs keep with objects |
+//! | `topology`, `cartesian`, `neighbours` | who is next to whom; grids; exchanges between neighbours |
+//! | `founding`, `splitting`, `duplicating`, `words` | how communicators are made: of groups, of others, meanwhile; messages for that |
+//! | `attached`, `buffered` | buffers of the program for buffered messages; what the library keeps of these |
 //! | `hardware` | the parts of the machine that ranks are confined to |
-//! | `request`, `message` | requests, and the statuses of what is done; messages that a probe has taken |
-//! | `blocks`, `reduce` | the buffers of collective operations; reductions |
+//! | `request`, `going`, `completed` | requests; what is under way; the statuses of what is done |
+//! | `message` | messages that a probe has taken |
+//! | `blocks`, `reduce` | the buffers of blocking collective operations; reductions |
+//! | `collective` | nonblocking and persistent collective operations |
 
 mod attached;
 mod attributes;
 mod blocks;
+mod buffered;
 pub mod calls;
 mod cartesian;
 mod collective;

@@ -17,6 +17,7 @@ use mp_delegate::threads::Progress;
 use nix::libc;
 
 use crate::{
+    buffered,
     comm::Comm,
     constants::{MPI_COMM_SELF, MPI_COMM_WORLD, MPI_THREAD_MULTIPLE},
     errhandler::{Handler, set_default},
@@ -119,6 +120,7 @@ unsafe fn drop_predefined(comm: &'static Comm) {
 /// Ends the rank.
 fn leave() -> Result<()> {
     request::drop_freed();
+    buffered::let_go();
     // SAFETY: `join` has set it, with this type.
     if let Some(all) = unsafe { state::take_predefined::<Comm>(ALL) } {
         // SAFETY: the world has ended, and there is no session.
@@ -150,6 +152,7 @@ pub(crate) fn end_session() {
 
 /// Ends the rank at the exit of a process whose sessions have ended.
 extern "C" fn at_exit() {
+    let _turn = threads::enter();
     let Ok(all) = all() else { return };
     let is_world_open = state::is_initialized() && !state::is_finalized();
     if is_world_open || SESSIONS.load(Relaxed) > 0 {

@@ -8,6 +8,7 @@ use mp_collectives::communicator::{
 use mp_core::requests::{CutBuffer, RawBuffer};
 
 use crate::{
+    buffered,
     collective::Collective,
     comm::{Comm, sent_tag, wanted_tag},
     completed::Completed,
@@ -89,11 +90,10 @@ pub(crate) fn send(
     if threads::are_many() && mode != Mode::Buffered {
         return send_meanwhile(communicator, data, to, tag, mode);
     }
-    let bytes = data.packed();
     match mode {
-        Mode::Standard => communicator.send(&bytes[..], to, tag)?,
-        Mode::Synchronous => communicator.synchronous_send(&bytes[..], to, tag)?,
-        Mode::Buffered => communicator.buffered_send(&bytes[..], to, tag)?,
+        Mode::Standard => communicator.send(&data.packed()[..], to, tag)?,
+        Mode::Synchronous => communicator.synchronous_send(&data.packed()[..], to, tag)?,
+        Mode::Buffered => buffered::send(communicator, data, to, tag)?,
     }
     Ok(())
 }
@@ -516,7 +516,7 @@ unsafe fn begin_send(
     let communicator = &comm.communicator;
     let active = match (mode, data.plain()) {
         (Mode::Buffered, _) => {
-            communicator.buffered_send(&data.packed()[..], to, tag)?;
+            buffered::send(communicator, data, to, tag)?;
             return Ok(None);
         }
         (mode, Some(plain)) => {

@@ -135,11 +135,10 @@ pub(crate) fn join() -> Result<bool, Error> {
 
 /// Says that this thread has initialized MPI.
 pub(crate) fn initialize() -> Result<(), Error> {
-    if is_initialized() {
+    if PHASE.compare_exchange(BEFORE, INITIALIZED, Relaxed, Relaxed).is_err() {
         return Err(Error::new(Class::Other, "MPI was initialized before in this process"));
     }
     *main_thread() = Some(thread::current().id());
-    PHASE.store(INITIALIZED, Relaxed);
     Ok(())
 }
 

@@ -20,6 +20,8 @@ use std::{
         Condvar, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
+    thread,
+    time::{Duration, Instant},
 };
 
 use mp_collectives::communicator::{self, Pending, test_all, test_some};
@@ -33,6 +35,10 @@ use crate::{
 /// Whether a thread is in a call, if several may be.
 static IS_TAKEN: Mutex<bool> = Mutex::new(false);
 static IS_FREE: Condvar = Condvar::new();
+/// How many threads wait for the lock.
+static WANTED: AtomicUsize = AtomicUsize::new(0);
+/// How long a call looks again and again before it lets go of a lock that nobody else waits for.
+const SPIN: Duration = Duration::from_micros(40);
 /// The thread that is in a call, or 0.
 static CALLER: AtomicUsize = AtomicUsize::new(0);
 static SHARED: Shared = Shared { depth: Cell::new(0), parked: UnsafeCell::new(None) };
@@ -65,15 +71,15 @@ fn has_lock() -> bool {
 /// A call of a thread, which ends when this is dropped.
 #[must_use = "the call ends when this is dropped"]
 #[derive(Debug)]
-pub struct Turn {
+pub(crate) struct Turn {
     /// Whether other threads may call after this one.
     is_shared: bool,
 }
 
 /// Begins a call.
 #[inline]
-pub fn enter() -> Turn {
-    let is_shared = state::thread_level() >= MPI_THREAD_SERIALIZED;
+pub(crate) fn enter() -> Turn {
+    let is_shared = take_turns();
     if is_shared {
         begin();
     }
@@ -87,6 +93,20 @@ impl Drop for Turn {
             end();
         }
     }
+}
+
+/// Returns whether other threads than this one may call, so that calls take turns.
+#[inline(always)]
+pub fn take_turns() -> bool {
+    state::thread_level() >= MPI_THREAD_SERIALIZED
+}
+
+/// Calls a function in a turn of this thread.
+#[cold]
+#[inline(never)]
+pub fn call_in_turn<R>(function: impl FnOnce() -> R) -> R {
+    let _turn = enter();
+    function()
 }
 
 #[cold]
@@ -111,9 +131,11 @@ fn end() {
 /// Takes the rank over, as a thread that is in this many calls.
 fn take(me: usize, depth: usize) {
     if has_lock() {
+        WANTED.fetch_add(1, Relaxed);
         let is_taken = IS_TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = IS_FREE.wait_while(is_taken, |is_taken| *is_taken);
         *waited.unwrap_or_else(PoisonError::into_inner) = true;
+        WANTED.fetch_sub(1, Relaxed);
     }
     CALLER.store(me, Relaxed);
     SHARED.depth.set(depth);
@@ -144,10 +166,15 @@ pub(crate) fn are_many() -> bool {
 
 /// Lets other threads call until something is there.
 pub(crate) fn until<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    let mut backoff = Backoff::new();
+    let (began, mut backoff) = (Instant::now(), Backoff::new());
     loop {
         if let Some(found) = look()? {
             return Ok(found);
+        }
+        if WANTED.load(Relaxed) == 0 && began.elapsed() < SPIN {
+            // Only threads of other ranks may need this core.
+            thread::yield_now();
+            continue;
         }
         let (me, depth) = (me(), SHARED.depth.get());
         give();

@@ -164,10 +164,6 @@ fn write_call(exports: &mut String, name: &str, result: &str, types: &[&str], ta
     let types: Vec<_> = types.iter().map(|one| in_rust(one)).collect();
     assert_eq!(types.len(), target.parameters.len(), "parameters of {}", target.path);
     write_head(exports, name, &in_rust(result), &types);
-    // Functions with other results (times, sums of addresses, handles of numbers) use nothing of the rank.
-    if result == "int" {
-        *exports += "    let _turn = mp_abi::threads::enter();\n";
-    }
     let (mut before, mut arguments, mut after) = (String::new(), String::new(), String::new());
     // The position in a buffer is read and written.
     let is_position =
@@ -201,17 +197,28 @@ fn write_call(exports: &mut String, name: &str, result: &str, types: &[&str], ta
         arguments += &argument;
         arguments += ", ";
     }
-    let path = &target.path;
-    write!(
-        exports,
-        "{before}    // SAFETY: the program calls as the standard says.\n    unsafe {{\n"
-    )
-    .expect("strings take all");
-    let call = format!("{path}({})", arguments.trim_end_matches(", "));
+    let call = format!("{}({})", target.path, arguments.trim_end_matches(", "));
+    let mut body = format!("{before}        // SAFETY: the program calls as the standard says.\n");
     if after.is_empty() {
-        writeln!(exports, "        {call}\n    }}\n}}").expect("strings take all");
+        writeln!(body, "        unsafe {{ {call} }}").expect("strings take all");
     } else {
-        writeln!(exports, "        let code = {call};\n{after}        code\n    }}\n}}")
-            .expect("strings take all");
+        write!(
+            body,
+            "        unsafe {{\n        let code = {call};\n{after}        code\n        }}\n"
+        )
+        .expect("strings take all");
     }
+    // Functions with other results (times, sums of addresses, handles of numbers) use nothing of the rank.
+    if result == "int" {
+        write!(
+            exports,
+            "    if mp_abi::threads::take_turns() {{
+        return mp_abi::threads::call_in_turn(move || {{
+{body}        }});
+    }}\n"
+        )
+        .expect("strings take all");
+    }
+    *exports += &body;
+    *exports += "}\n";
 }

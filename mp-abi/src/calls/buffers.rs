@@ -6,6 +6,7 @@ use std::ffi::{c_int, c_void};
 
 use crate::{
     attached::Attached,
+    buffered,
     comm::within,
     constants::MPI_COMM_WORLD,
     program::{plainly, put},
@@ -29,7 +30,7 @@ pub unsafe fn buffer_detach(buffer: *mut c_void, size: *mut Count) -> c_int {
     // SAFETY: the handle is predefined; the program gives the place for an address, and one for a size.
     unsafe {
         within(MPI_COMM_WORLD, "MPI_Buffer_detach", |world| {
-            world.communicator.flush()?;
+            buffered::flush(&world.communicator)?;
             ATTACHED.with(|attached| attached.detach(buffer, size))
         })
     }
@@ -38,7 +39,9 @@ pub unsafe fn buffer_detach(buffer: *mut c_void, size: *mut Count) -> c_int {
 /// `MPI_Buffer_flush`. Waits until all buffered messages are sent.
 pub unsafe fn buffer_flush() -> c_int {
     // SAFETY: the handle is predefined.
-    unsafe { within(MPI_COMM_WORLD, "MPI_Buffer_flush", |world| Ok(world.communicator.flush()?)) }
+    unsafe {
+        within(MPI_COMM_WORLD, "MPI_Buffer_flush", |world| buffered::flush(&world.communicator))
+    }
 }
 
 /// `MPI_Buffer_iflush`. There is nothing to wait for, because the buffer is empty.
@@ -58,7 +61,7 @@ pub unsafe fn comm_detach_buffer(comm: Handle, buffer: *mut c_void, size: *mut C
     // SAFETY: the program gives a valid handle, the place for an address, and one for a size.
     unsafe {
         within(comm, "MPI_Comm_detach_buffer", |comm| {
-            comm.communicator.flush()?;
+            buffered::flush(&comm.communicator)?;
             comm.attached.detach(buffer, size)
         })
     }
@@ -67,7 +70,7 @@ pub unsafe fn comm_detach_buffer(comm: Handle, buffer: *mut c_void, size: *mut C
 /// `MPI_Comm_flush_buffer`. Waits until all buffered messages are sent.
 pub unsafe fn comm_flush_buffer(comm: Handle) -> c_int {
     // SAFETY: the program gives a valid handle.
-    unsafe { within(comm, "MPI_Comm_flush_buffer", |comm| Ok(comm.communicator.flush()?)) }
+    unsafe { within(comm, "MPI_Comm_flush_buffer", |comm| buffered::flush(&comm.communicator)) }
 }
 
 /// `MPI_Comm_iflush_buffer`. There is nothing to wait for, because the buffer is empty.

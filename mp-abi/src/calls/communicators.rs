@@ -5,12 +5,14 @@
 use std::ffi::{c_char, c_int};
 
 use crate::{
+    buffered,
     comm::{Comm, element, within},
     constants::{MPI_COMM_NULL, MPI_MAX_OBJECT_NAME, MPI_SUCCESS, MPI_UNDEFINED},
     duplicating,
     errhandler::{Handler, Kind, Object},
     error::{Class, Error},
     group::Group,
+    info::Info,
     program::{plainly, put, put_text, text},
     request::{self, Request},
     splitting,
@@ -91,6 +93,12 @@ pub unsafe fn comm_set_info(comm: Handle, _info: Handle) -> c_int {
     unsafe { within(comm, "MPI_Comm_set_info", |_| Ok(())) }
 }
 
+/// `MPI_Comm_get_info`. No hint is used, so that the info is empty.
+pub unsafe fn comm_get_info(comm: Handle, info: *mut Handle) -> c_int {
+    // SAFETY: the program gives a valid handle, and a place for the result.
+    unsafe { within(comm, "MPI_Comm_get_info", |_| put(info, Info::default().into_handle())) }
+}
+
 /// `MPI_Comm_split`.
 pub unsafe fn comm_split(comm: Handle, color: c_int, key: c_int, to: *mut Handle) -> c_int {
     // SAFETY: the program gives a valid handle, and a place for the result.
@@ -108,7 +116,7 @@ pub unsafe fn comm_split(comm: Handle, color: c_int, key: c_int, to: *mut Handle
 
 pub(super) fn split(comm: &Comm, color: Option<u64>, key: c_int) -> Result<Handle, Error> {
     // The groups of an intercommunicator keep their order.
-    let key = (i64::from(comm.is_second()) << 33) | (i64::from(key) - i64::from(c_int::MIN));
+    let key = (i64::from(comm.is_second()) << 33) + i64::from(key);
     let part = splitting::split(comm, color, key)?;
     let part = part.and_then(|part| comm.part(part));
     Ok(part.map_or(MPI_COMM_NULL, Comm::into_handle))
@@ -157,7 +165,7 @@ pub unsafe fn comm_disconnect(comm: *mut Handle) -> c_int {
     unsafe {
         let handle = comm.as_ref().copied().unwrap_or(MPI_COMM_NULL);
         let flushed =
-            within(handle, "MPI_Comm_disconnect", |comm| Ok(comm.communicator.flush()?));
+            within(handle, "MPI_Comm_disconnect", |comm| buffered::flush(&comm.communicator));
         if flushed == MPI_SUCCESS { comm_free(comm) } else { flushed }
     }
 }

@@ -6,6 +6,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::{
+    buffered,
     comm::{Comm, element},
     constants::{MPI_COMM_NULL, MPI_SESSION_NULL, MPI_SUCCESS, MPI_UNDEFINED},
     errhandler::{Handler, Kind, Object, Slot},
@@ -114,7 +115,7 @@ unsafe fn group_of(name: *const c_char) -> Result<Group, Error> {
     let group = all()?.group();
     // SAFETY: the caller says so.
     let name = unsafe { text(name)? };
-    match PROCESS_SETS.iter().position(|set| set.as_bytes() == name) {
+    match PROCESS_SETS.iter().position(|set| set.as_bytes().eq_ignore_ascii_case(name)) {
         Some(0) => Ok(group),
         Some(_) => Ok(group.with(vec![group.me])),
         None => {
@@ -205,7 +206,7 @@ pub unsafe fn session_detach_buffer(
     // SAFETY: the program gives a valid handle, the place for an address, and one for a size.
     unsafe {
         within(session, "MPI_Session_detach_buffer", |session| {
-            all()?.communicator.flush()?;
+            buffered::flush(&all()?.communicator)?;
             session.attached.detach(buffer, size)
         })
     }
@@ -214,7 +215,9 @@ pub unsafe fn session_detach_buffer(
 /// `MPI_Session_flush_buffer`. Waits until all buffered messages are sent.
 pub unsafe fn session_flush_buffer(session: Handle) -> c_int {
     // SAFETY: the program gives a valid handle.
-    unsafe { within(session, "MPI_Session_flush_buffer", |_| Ok(all()?.communicator.flush()?)) }
+    unsafe {
+        within(session, "MPI_Session_flush_buffer", |_| buffered::flush(&all()?.communicator))
+    }
 }
 
 /// `MPI_Session_iflush_buffer`. There is nothing to wait for, because the buffer is empty.

@@ -121,7 +121,7 @@ static void run(int round) {
     CHECK(detached == buffer && length == sizeof buffer);
 
     /* Ranks use no, one or several sessions, and communicators of them together. */
-    MPI_Comm all = of_set(session, "mpi://WORLD", "all"), self = of_set(other, "mpi://SELF", "self");
+    MPI_Comm all = of_set(session, "mpi://WORLD", "all"), self = of_set(other, "MPI://self", "self");
     MPI_Comm again = of_set(other, "mpi://WORLD", "again");
     MPI_Comm_size(all, &size);
     CHECK(size == world_size);

@@ -142,6 +142,34 @@ static void *apart(void *number) {
     return NULL;
 }
 
+/* A thread waits until its buffered messages are sent, and another one makes that happen. */
+static void *buffered(void *number) {
+    long me = (long)number;
+    int length = LONG, *data = malloc(length * sizeof(int)), word = 0;
+    if (me == 0) {
+        char *buffer = malloc(8 * (length * sizeof(int) + MPI_BSEND_OVERHEAD));
+        void *detached;
+        int size_of_it;
+        MPI_Buffer_attach(buffer, 8 * (length * sizeof(int) + MPI_BSEND_OVERHEAD));
+        for (int i = 0; i < length; i++) data[i] = i;
+        for (int i = 0; i < 8; i++) MPI_Bsend(data, length, MPI_INT, (rank + 1) % size, 20, MPI_COMM_WORLD);
+        MPI_Buffer_detach(&detached, &size_of_it);
+        CHECK(detached == buffer);
+        free(buffer);
+    } else {
+        /* The others receive only then. */
+        MPI_Sendrecv(&word, 1, MPI_INT, (rank + size - 1) % size, 21, &word, 1, MPI_INT, (rank + 1) % size, 21,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        for (int i = 0; i < 8; i++) {
+            data[length - 1] = 0;
+            MPI_Recv(data, length, MPI_INT, (rank + size - 1) % size, 20, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            CHECK(data[length - 1] == length - 1);
+        }
+    }
+    free(data);
+    return NULL;
+}
+
 /* Threads exchange messages with threads of all ranks, in one communicator. */
 static void *with_all(void *number) {
     long me = (long)number;
@@ -174,6 +202,7 @@ int main(int argc, char **argv) {
         for (int i = 0; i < THREADS; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
         in_threads(apart, THREADS);
         in_threads(with_all, THREADS);
+        in_threads(buffered, 2);
         for (int i = 0; i < THREADS; i++) MPI_Comm_free(&comms[i]);
     }
     MPI_Finalize();
