@@ -323,8 +323,8 @@ impl Collective {
     /// Begins the operation. Returns `None` if this rank has nothing to do.
     ///
     /// # Safety
-    /// Until the operation is done, its data can be read, and written to where that is its purpose. Nobody else writes
-    /// to it, and nobody else uses what is written to.
+    /// Until the operation is done, the data that it sends can be read, and nobody writes to that. The places for what it
+    /// receives can be written to, and nobody else uses them.
     pub unsafe fn begin(&self, comm: &Comm) -> Result<Option<Box<dyn Going>>> {
         let (me, ranks) = (comm.rank as usize, comm.size as usize);
         let all_ranks = || comm.communicator.nonblocking();

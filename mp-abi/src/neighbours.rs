@@ -50,13 +50,7 @@ pub(crate) unsafe fn begin(
         let data = kept.data();
         let mut copy = Vec::new();
         // SAFETY: the caller says that nobody else uses the block.
-        let place = match unsafe { data.plain_mut() } {
-            Some(plain) => plain,
-            None => {
-                copy.resize(data.bytes(), 0);
-                &mut copy[..]
-            }
-        };
+        let place = unsafe { data.plain_or(&mut copy) };
         // SAFETY: the place is the program's, or a copy that stays where it is as long as the request.
         let buffer = unsafe { RawBuffer::new(place.as_mut_ptr(), place.len()) };
         let request = joint.nonblocking_receive(buffer, rank, TAG + from.edge)?;

@@ -5,7 +5,10 @@ use std::{cell::RefCell, ffi::c_int, mem, rc::Rc};
 use mp_collectives::communicator::{
     Communicator, Pending, ReceiveRequest, SendRequest, Source, Tag, test_some,
 };
-use mp_core::requests::{CutBuffer, RawBuffer};
+use mp_core::{
+    Buffer,
+    requests::{CutBuffer, RawBuffer},
+};
 
 use crate::{
     buffered,
@@ -121,10 +124,7 @@ fn send_by_request(
 ) -> Result<(), Error> {
     // SAFETY: the bytes stay where they are until the request is waited for, below, and nobody writes to them.
     let buffer = unsafe { RawBuffer::new(bytes.as_ptr().cast_mut(), bytes.len()) };
-    let mut send = match mode {
-        Mode::Synchronous => communicator.nonblocking_synchronous_send(buffer, to, tag),
-        _ => communicator.nonblocking_send(buffer, to, tag),
-    };
+    let mut send = begin_to_send(communicator, buffer, to, tag, mode);
     let waited = wait_all(&mut [&mut send]);
     send.wait().map_err(|failed| failed.error)?;
     Ok(waited?)
@@ -195,13 +195,7 @@ unsafe fn post(
     packed: &mut Vec<u8>,
 ) -> (Receiving, usize) {
     // SAFETY: the caller says so.
-    let place = match unsafe { data.plain_mut() } {
-        Some(plain) => plain,
-        None => {
-            packed.resize(data.bytes(), 0);
-            &mut packed[..]
-        }
-    };
+    let place = unsafe { data.plain_or(packed) };
     let room = place.len();
     // SAFETY: as above.
     let buffer = CutBuffer::new(unsafe { RawBuffer::new(place.as_mut_ptr(), room) });
@@ -242,11 +236,10 @@ pub(crate) fn exchange(
     };
     // SAFETY: the bytes stay where they are until the request is waited for, below, and nobody writes to them.
     let buffer = unsafe { RawBuffer::new(bytes.as_ptr().cast_mut(), bytes.len()) };
-    let mut send = communicator.nonblocking_send(buffer, to, tag);
-    if send.under_way().is_none() {
-        send.wait().map_err(|failed| failed.error)?;
+    let send = begin_to_send(communicator, buffer, to, tag, Mode::Standard);
+    let Some(mut send) = unless_sent(send)? else {
         return receive_from(comm, data, from, wanted);
-    }
+    };
     let mut packed = Vec::new();
     // SAFETY: nothing else uses this memory during the call: MPI demands it of the program.
     let (mut received, room) = unsafe { post(comm, data, from, wanted, &mut packed) };
@@ -517,48 +510,49 @@ unsafe fn begin_send(
     let active = match (mode, data.plain()) {
         (Mode::Buffered, _) => {
             buffered::send(communicator, data, to, tag)?;
-            return Ok(None);
+            None
         }
         (mode, Some(plain)) => {
             // SAFETY: the caller says that nobody writes to the data until the request is complete.
             let plain = unsafe { RawBuffer::new(plain.as_ptr().cast_mut(), plain.len()) };
-            let mut request = match mode {
-                Mode::Synchronous => communicator.nonblocking_synchronous_send(plain, to, tag),
-                _ => communicator.nonblocking_send(plain, to, tag),
-            };
-            if request.under_way().is_none() {
-                request.wait().map_err(|failed| failed.error)?;
-                return Ok(None);
-            }
-            Active::Send(request)
+            let send = begin_to_send(communicator, plain, to, tag, mode);
+            unless_sent(send)?.map(Active::Send)
         }
         (mode, None) => {
             let mut packed = Vec::new();
             data.pack(&mut packed);
-            return begin_packed_send(comm, packed, to, tag, mode);
+            let send = begin_to_send(communicator, packed, to, tag, mode);
+            unless_sent(send)?.map(Active::SendPacked)
         }
     };
-    Ok(Some(active))
+    Ok(active)
 }
 
-/// Begins a send of packed data, which it owns. Returns `None` if it is complete.
-fn begin_packed_send(
-    comm: &Comm,
-    packed: Vec<u8>,
+/// Begins to send a buffer, synchronously or not.
+#[inline]
+fn begin_to_send<B: Buffer + 'static>(
+    communicator: &Communicator,
+    buffer: B,
     to: usize,
     tag: u32,
     mode: Mode,
-) -> Result<Option<Active>, Error> {
-    let communicator = &comm.communicator;
-    let mut request = match mode {
-        Mode::Synchronous => communicator.nonblocking_synchronous_send(packed, to, tag),
-        _ => communicator.nonblocking_send(packed, to, tag),
-    };
-    if request.under_way().is_none() {
-        request.wait().map_err(|failed| failed.error)?;
-        return Ok(None);
+) -> SendRequest<B> {
+    match mode {
+        Mode::Synchronous => communicator.nonblocking_synchronous_send(buffer, to, tag),
+        _ => communicator.nonblocking_send(buffer, to, tag),
     }
-    Ok(Some(Active::SendPacked(request)))
+}
+
+/// Returns the request of a send, unless the send is complete.
+#[inline]
+fn unless_sent<B: Buffer + 'static>(
+    mut send: SendRequest<B>,
+) -> Result<Option<SendRequest<B>>, Error> {
+    if send.under_way().is_some() {
+        return Ok(Some(send));
+    }
+    send.wait().map_err(|failed| failed.error)?;
+    Ok(None)
 }
 
 /// A send and a receive that are one request.
@@ -594,7 +588,10 @@ pub(crate) unsafe fn begin_exchange(
     // SAFETY: the caller says so.
     let receive = unsafe { begin_receive(comm, &place, source, receive_tag)? };
     let send = match to {
-        Some(to) => begin_packed_send(comm, packed, to, tag, Mode::Standard)?,
+        Some(to) => {
+            let send = begin_to_send(&comm.communicator, packed, to, tag, Mode::Standard);
+            unless_sent(send)?.map(Active::SendPacked)
+        }
         None => None,
     };
     let send = Request::new(send.unwrap_or(Active::Nothing), comm);

@@ -63,6 +63,13 @@ pub(crate) struct Neighbour {
     pub edge: u32,
 }
 
+impl Neighbour {
+    /// Names a rank, if no other kind of edge joins the two.
+    pub fn of(rank: usize) -> Self {
+        Self { rank: Some(rank), edge: 0 }
+    }
+}
+
 impl Topology {
     /// Returns the neighbours from which a rank gets data, and those to which it sends, in their order.
     ///
@@ -71,8 +78,7 @@ impl Topology {
     /// are in the order in which both ends have them.
     pub fn neighbours(&self, rank: usize) -> [Vec<Neighbour>; 2] {
         let plainly = |ranks: &[c_int]| {
-            let neighbour = |&rank: &c_int| Neighbour { rank: Some(rank as usize), edge: 0 };
-            ranks.iter().map(neighbour).collect::<Vec<_>>()
+            ranks.iter().map(|&rank| Neighbour::of(rank as usize)).collect::<Vec<_>>()
         };
         match self {
             Self::Graph(graph) => {

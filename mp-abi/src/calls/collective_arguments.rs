@@ -11,7 +11,7 @@ use crate::{
     collective::{Collective, Combined},
     comm::{Comm, array, within},
     constants::{MPI_BYTE, MPI_PROC_NULL, MPI_ROOT},
-    datatype::data::Kept,
+    datatype::data::{Data, Kept},
     error::{Class, Error},
     ints::Ints,
     program::put,
@@ -152,15 +152,15 @@ impl Blocks {
         Self { buffer, places: Places::Typed { counts, displacements, types } }
     }
 
-    fn is_in_place(&self) -> bool {
+    pub fn is_in_place(&self) -> bool {
         is_in_place(self.buffer)
     }
 
     /// Returns this many blocks.
     ///
     /// # Safety
-    /// The arrays have an entry for each block. See [`Kept::new`].
-    pub unsafe fn kept(&self, blocks: usize) -> Result<Vec<Kept>> {
+    /// The arrays have an entry for each block. See [`Data::new`].
+    pub unsafe fn data<'a>(&self, blocks: usize) -> Result<Vec<Data<'a>>> {
         let is_there = |counts: Ints, displacements: Ints| match blocks > 0
             && (counts.is_null() || displacements.is_null())
         {
@@ -171,17 +171,17 @@ impl Blocks {
         match self.places {
             Places::Equal { count, datatype } => {
                 // SAFETY: see above.
-                let first = unsafe { Kept::new(self.buffer, count, datatype)? };
-                let step = first.data().datatype().extent.saturating_mul(count);
+                let first = unsafe { Data::new(self.buffer, count, datatype)? };
+                let step = first.datatype().extent.saturating_mul(count);
                 // SAFETY: see above.
-                let block = |at| unsafe { first.part(step * at as i64, count as usize) };
+                let block = |at| unsafe { first.part(step * at as i64, first.count()) };
                 Ok((0..blocks).map(block).collect())
             }
             Places::At { counts, displacements, datatype } => {
                 is_there(counts, displacements)?;
                 // SAFETY: see above.
-                let first = unsafe { Kept::new(self.buffer, 0, datatype)? };
-                let extent = first.data().datatype().extent;
+                let first = unsafe { Data::new(self.buffer, 0, datatype)? };
+                let extent = first.datatype().extent;
                 // SAFETY: see above.
                 let block = |at| unsafe {
                     let place = displacements.get(at).saturating_mul(extent);
@@ -195,12 +195,29 @@ impl Blocks {
                 let types = unsafe { array(types, blocks as c_int)? };
                 // SAFETY: see above.
                 let block = |(at, &datatype)| unsafe {
-                    let first = Kept::new(self.buffer, 0, datatype)?;
+                    let first = Data::new(self.buffer, 0, datatype)?;
                     Ok(first.part(displacements.get(at), count(counts.get(at))?))
                 };
                 types.iter().enumerate().map(block).collect()
             }
         }
+    }
+
+    /// Returns this many blocks, to be kept by an operation.
+    ///
+    /// # Safety
+    /// The arrays have an entry for each block. See [`Kept::new`].
+    unsafe fn kept(&self, blocks: usize) -> Result<Vec<Kept>> {
+        // SAFETY: the caller says so, and the array of types has an entry for each block.
+        let block = |(at, data)| unsafe {
+            let datatype = match self.places {
+                Places::Equal { datatype, .. } | Places::At { datatype, .. } => datatype,
+                Places::Typed { types, .. } => *types.add(at),
+            };
+            Kept::of(data, datatype)
+        };
+        // SAFETY: the caller says so.
+        unsafe { self.data(blocks)? }.into_iter().enumerate().map(block).collect()
     }
 }
 
@@ -213,15 +230,17 @@ unsafe fn kept((buffer, count, datatype): Elements) -> Result<Option<Kept>> {
     }
 }
 
-/// Returns an error if a block is to be sent from the place to which it is to come.
-fn check_apart(sent: Option<&Kept>, received: &Kept) -> Result<()> {
-    let both_have = |sent: &Kept| sent.data().bytes() > 0 && received.data().bytes() > 0;
-    match sent {
-        Some(sent) if sent.is_at(received) && both_have(sent) => {
-            Err(Error::new(Class::Buffer, "both buffers are one: say MPI_IN_PLACE"))
-        }
-        _ => Ok(()),
+/// Returns an error if data is to be sent from the place to which it is to come.
+pub(super) fn check_apart(sent: Data<'_>, received: Data<'_>) -> Result<()> {
+    match sent.bytes() > 0 && received.bytes() > 0 && sent.pointer() == received.pointer() {
+        true => Err(Error::new(Class::Buffer, "both buffers are one: say MPI_IN_PLACE")),
+        false => Ok(()),
     }
+}
+
+/// Does the same for a block that may be in place.
+fn check_block_apart(sent: Option<&Kept>, received: &Kept) -> Result<()> {
+    sent.map_or(Ok(()), |sent| check_apart(sent.data(), received.data()))
 }
 
 /// # Safety
@@ -269,7 +288,7 @@ pub(super) unsafe fn gather(
         };
         let own = kept(own)?;
         if let Some(all) = &all {
-            check_apart(own.as_ref(), &all[0])?;
+            check_block_apart(own.as_ref(), &all[0])?;
         }
         Ok(Collective::Gather { own, all, root })
     }
@@ -299,7 +318,7 @@ pub(super) unsafe fn scatter(
         };
         let own = kept(own)?;
         if let (Some(all), Some(own)) = (&all, &own) {
-            check_apart(Some(&all[0]), own)?;
+            check_block_apart(Some(&all[0]), own)?;
         }
         Ok(Collective::Scatter { all, own, root })
     }
@@ -313,7 +332,7 @@ pub(super) unsafe fn all_gather(comm: &Comm, own: Elements, all: Blocks) -> Resu
             return Ok(between(comm, vec![elsewhere(own)?; peers], all.kept(peers)?));
         }
         let (own, all) = (kept(own)?, all.kept(comm.size as usize)?);
-        check_apart(own.as_ref(), &all[0])?;
+        check_block_apart(own.as_ref(), &all[0])?;
         Ok(Collective::AllGather { own, all })
     }
 }
@@ -331,7 +350,7 @@ pub(super) unsafe fn all_to_all(comm: &Comm, sent: Blocks, received: Blocks) -> 
             true => None,
             false => Some(sent.kept(ranks)?),
         };
-        check_apart(sent.as_ref().map(|sent| &sent[0]), &received[0])?;
+        check_block_apart(sent.as_ref().map(|sent| &sent[0]), &received[0])?;
         Ok(Collective::AllToAll { sent, received })
     }
 }
@@ -384,7 +403,7 @@ unsafe fn vectors(
         let result = Kept::new(received, count, datatype)?;
         let vector = Combined::new(op, &result, datatype)?;
         let sent = kept((sent, count, datatype))?;
-        check_apart(sent.as_ref(), &result)?;
+        check_block_apart(sent.as_ref(), &result)?;
         Ok((vector, sent.unwrap_or_else(|| result.clone()), result))
     }
 }
@@ -503,10 +522,13 @@ fn remote_root(comm: &Comm, root: c_int) -> Result<RemoteRoot> {
     }
 }
 
+fn peer(comm: &Comm, rank: usize) -> Neighbour {
+    Neighbour::of(comm.peer(rank))
+}
+
 /// Names blocks with the ranks of the remote group that they come from or go to.
 fn by_peer(comm: &Comm, blocks: Vec<Kept>) -> Vec<(Neighbour, Kept)> {
-    let peer = |rank| Neighbour { rank: Some(comm.peer(rank)), edge: 0 };
-    blocks.into_iter().enumerate().map(|(rank, block)| (peer(rank), block)).collect()
+    blocks.into_iter().enumerate().map(|(rank, block)| (peer(comm, rank), block)).collect()
 }
 
 /// Exchanges blocks with all ranks of the remote group.
@@ -523,13 +545,11 @@ fn from_peers(comm: &Comm, received: Vec<Kept>) -> Collective {
 }
 
 fn to_peer(comm: &Comm, rank: usize, block: Kept) -> Collective {
-    let peer = Neighbour { rank: Some(comm.peer(rank)), edge: 0 };
-    Collective::Neighbours { sent: vec![(peer, block)], received: Vec::new() }
+    Collective::Neighbours { sent: vec![(peer(comm, rank), block)], received: Vec::new() }
 }
 
 fn from_peer(comm: &Comm, rank: usize, block: Kept) -> Collective {
-    let peer = Neighbour { rank: Some(comm.peer(rank)), edge: 0 };
-    Collective::Neighbours { sent: Vec::new(), received: vec![(peer, block)] }
+    Collective::Neighbours { sent: Vec::new(), received: vec![(peer(comm, rank), block)] }
 }
 
 fn nothing() -> Collective {
@@ -554,7 +574,7 @@ unsafe fn reduce_peers(
     let sent = own.map_or_else(Vec::new, |own| by_peer(comm, vec![own; peers]));
     // SAFETY: the caller says so.
     let vector = unsafe { Combined::new(op, &result, datatype)? };
-    let from = (0..peers).map(|rank| Neighbour { rank: Some(comm.peer(rank)), edge: 0 }).collect();
+    let from = (0..peers).map(|rank| peer(comm, rank)).collect();
     Ok(Collective::ReduceAcross { vector, sent, from, bytes, range, result })
 }
 

@@ -10,10 +10,12 @@ use std::{
 
 use mp_collectives::collectives::{At, InPlace, packed};
 
-use super::collective_arguments::{self as by_request, count, is_in_place, of_all, run};
+use super::collective_arguments::{
+    self as by_request, check_apart, count, is_in_place, of_all, run,
+};
 use crate::{
     blocks::Blocks,
-    comm::{Comm, array, within},
+    comm::{Comm, within},
     datatype::{data::Data, vector::Vector},
     error::{Class, Error},
     ints::Ints,
@@ -22,38 +24,6 @@ use crate::{
 };
 
 type Result<T> = std::result::Result<T, Error>;
-
-/// Returns an error if data is to be sent from the place to which it is to come.
-fn check_apart(sent: Data<'_>, received: Data<'_>) -> Result<()> {
-    match sent.bytes() > 0 && received.bytes() > 0 && sent.pointer() == received.pointer() {
-        true => Err(Error::new(Class::Buffer, "both buffers are one: say MPI_IN_PLACE")),
-        false => Ok(()),
-    }
-}
-
-/// Returns the blocks of all ranks, which lie at displacements in units of the type's extent.
-///
-/// # Safety
-/// The arrays have a number for each rank. See [`Data::new`].
-unsafe fn blocks_of<'a>(
-    comm: &Comm,
-    buffer: *const c_void,
-    (counts, displacements): (Ints, Ints),
-    datatype: Handle,
-) -> Result<Vec<Data<'a>>> {
-    // SAFETY: the caller says so.
-    unsafe {
-        if counts.is_null() || displacements.is_null() {
-            return Err(Error::new(Class::Arg, "an array is a null pointer"));
-        }
-        let first = Data::new(buffer, 0, datatype)?;
-        let block = |rank| {
-            let place = displacements.get(rank).saturating_mul(first.datatype().extent);
-            Ok(first.part(place, count(counts.get(rank))?))
-        };
-        (0..comm.size as usize).map(block).collect()
-    }
-}
 
 const NO_RANGES: &[Range<usize>] = &[];
 
@@ -172,9 +142,9 @@ pub unsafe fn gatherv(
     // rank, and data that can be written to.
     unsafe {
         within(comm, "MPI_Gatherv", |comm| {
+            let all =
+                by_request::Blocks::at(received, received_counts, displacements, received_type);
             if comm.by_request() {
-                let all =
-                    by_request::Blocks::at(received, received_counts, displacements, received_type);
                 let own = (sent, sent_count, sent_type);
                 return run(comm, by_request::gather(comm, own, all, root)?);
             }
@@ -185,9 +155,7 @@ pub unsafe fn gatherv(
                 let nothing: &mut [u8] = &mut [];
                 return Ok(communicator.gather(&own[..], At(nothing, NO_RANGES), root)?);
             }
-            let blocks =
-                blocks_of(comm, received, (received_counts, displacements), received_type)?;
-            let mut blocks = Blocks::to_write(blocks);
+            let mut blocks = Blocks::to_write(all.data(comm.size as usize)?);
             if is_in_place(sent) {
                 blocks.load(root);
                 let (all, ranges) = blocks.bytes_mut();
@@ -259,8 +227,8 @@ pub unsafe fn scatterv(
     // each rank, and data that can be read.
     unsafe {
         within(comm, "MPI_Scatterv", |comm| {
+            let all = by_request::Blocks::at(sent, sent_counts, displacements, sent_type);
             if comm.by_request() {
-                let all = by_request::Blocks::at(sent, sent_counts, displacements, sent_type);
                 let own = (received.cast_const(), received_count, received_type);
                 return run(comm, by_request::scatter(comm, all, own, root)?);
             }
@@ -272,8 +240,7 @@ pub unsafe fn scatterv(
                 return own
                     .fill(|own| Ok(communicator.scatter(At(nothing, NO_RANGES), own, root)?));
             }
-            let blocks = blocks_of(comm, sent, (sent_counts, displacements), sent_type)?;
-            let blocks = Blocks::to_read(blocks);
+            let blocks = Blocks::to_read(all.data(comm.size as usize)?);
             let (all, ranges) = blocks.bytes();
             let all = At(all, ranges);
             if is_in_place(received) {
@@ -336,16 +303,14 @@ pub unsafe fn allgatherv(
     // can be written to.
     unsafe {
         within(comm, "MPI_Allgatherv", |comm| {
+            let all =
+                by_request::Blocks::at(received, received_counts, displacements, received_type);
             if comm.by_request() {
-                let all =
-                    by_request::Blocks::at(received, received_counts, displacements, received_type);
                 let own = (sent, sent_count, sent_type);
                 return run(comm, by_request::all_gather(comm, own, all)?);
             }
             let communicator = &comm.communicator;
-            let blocks =
-                blocks_of(comm, received, (received_counts, displacements), received_type)?;
-            let mut blocks = Blocks::to_write(blocks);
+            let mut blocks = Blocks::to_write(all.data(comm.size as usize)?);
             if is_in_place(sent) {
                 blocks.load(comm.rank as usize);
                 let (all, ranges) = blocks.bytes_mut();
@@ -399,25 +364,34 @@ pub unsafe fn alltoall(
 }
 
 /// Exchanges blocks, or blocks that are replaced.
-fn exchange(comm: &Comm, sent: Option<Vec<Data<'_>>>, received: Vec<Data<'_>>) -> Result<()> {
-    let communicator = &comm.communicator;
-    match sent {
-        None => {
-            let mut blocks = Blocks::to_write(received);
+///
+/// # Safety
+/// The arrays have an entry for each rank. The sent blocks can be read, and the received ones written to.
+unsafe fn exchange(
+    comm: &Comm,
+    sent: by_request::Blocks,
+    received: by_request::Blocks,
+) -> Result<()> {
+    let (communicator, ranks) = (&comm.communicator, comm.size as usize);
+    // SAFETY: the caller says so.
+    unsafe {
+        if comm.by_request() {
+            return run(comm, by_request::all_to_all(comm, sent, received)?);
+        }
+        let mut blocks = Blocks::to_write(received.data(ranks)?);
+        if sent.is_in_place() {
             blocks.load_all();
             let (all, ranges) = blocks.bytes_mut();
             communicator.all_to_all(InPlace, At(all, ranges))?;
-            blocks.store();
-        }
-        Some(sent) => {
-            let (sent, mut received) = (Blocks::to_read(sent), Blocks::to_write(received));
+        } else {
+            let sent = Blocks::to_read(sent.data(ranks)?);
             let (own, own_ranges) = sent.bytes();
-            let (all, ranges) = received.bytes_mut();
+            let (all, ranges) = blocks.bytes_mut();
             communicator.all_to_all(At(own, own_ranges), At(all, ranges))?;
-            received.store();
         }
+        blocks.store();
+        Ok(())
     }
-    Ok(())
 }
 
 /// `MPI_Alltoallv`.
@@ -436,48 +410,15 @@ pub unsafe fn alltoallv(
     // can be written to.
     unsafe {
         within(comm, "MPI_Alltoallv", |comm| {
-            if comm.by_request() {
-                let sent = by_request::Blocks::at(sent, sent_counts, sent_displacements, sent_type);
-                let received = by_request::Blocks::at(
-                    received,
-                    received_counts,
-                    received_displacements,
-                    received_type,
-                );
-                return run(comm, by_request::all_to_all(comm, sent, received)?);
-            }
-            let places = (received_counts, received_displacements);
-            let received = blocks_of(comm, received, places, received_type)?;
-            let places = (sent_counts, sent_displacements);
-            let sent = match is_in_place(sent) {
-                true => None,
-                false => Some(blocks_of(comm, sent, places, sent_type)?),
-            };
+            let sent = by_request::Blocks::at(sent, sent_counts, sent_displacements, sent_type);
+            let received = by_request::Blocks::at(
+                received,
+                received_counts,
+                received_displacements,
+                received_type,
+            );
             exchange(comm, sent, received)
         })
-    }
-}
-
-/// Returns the blocks of all ranks, each with a type of its own, at displacements in bytes.
-///
-/// # Safety
-/// The arrays have a number or a type for each rank. See [`Data::new`].
-unsafe fn typed_blocks<'a>(
-    comm: &Comm,
-    buffer: *const c_void,
-    (counts, displacements): (Ints, Ints),
-    types: *const Handle,
-) -> Result<Vec<Data<'a>>> {
-    // SAFETY: the caller says so.
-    unsafe {
-        if counts.is_null() || displacements.is_null() {
-            return Err(Error::new(Class::Arg, "an array is a null pointer"));
-        }
-        let block = |(rank, &datatype): (usize, &Handle)| {
-            let first = Data::new(buffer, 0, datatype)?;
-            Ok(first.part(displacements.get(rank), count(counts.get(rank))?))
-        };
-        array(types, comm.size)?.iter().enumerate().map(block).collect()
     }
 }
 
@@ -497,24 +438,13 @@ pub unsafe fn alltoallw(
     // can be written to.
     unsafe {
         within(comm, "MPI_Alltoallw", |comm| {
-            if comm.by_request() {
-                let sent =
-                    by_request::Blocks::typed(sent, sent_counts, sent_displacements, sent_types);
-                let received = by_request::Blocks::typed(
-                    received,
-                    received_counts,
-                    received_displacements,
-                    received_types,
-                );
-                return run(comm, by_request::all_to_all(comm, sent, received)?);
-            }
-            let places = (received_counts, received_displacements);
-            let received = typed_blocks(comm, received, places, received_types)?;
-            let places = (sent_counts, sent_displacements);
-            let sent = match is_in_place(sent) {
-                true => None,
-                false => Some(typed_blocks(comm, sent, places, sent_types)?),
-            };
+            let sent = by_request::Blocks::typed(sent, sent_counts, sent_displacements, sent_types);
+            let received = by_request::Blocks::typed(
+                received,
+                received_counts,
+                received_displacements,
+                received_types,
+            );
             exchange(comm, sent, received)
         })
     }

@@ -102,7 +102,7 @@ pub unsafe fn graph_get(
     ends: *mut c_int,
     edges: *mut c_int,
 ) -> c_int {
-    // SAFETY: the program gives a valid handle, and arrays with room for so many numbers.
+    // SAFETY: the program gives a valid handle, and arrays, each as long as it says.
     unsafe {
         within(comm, "MPI_Graph_get", |comm| {
             let graph = graph(comm)?;
@@ -132,7 +132,7 @@ pub unsafe fn graph_neighbors_count(comm: Handle, rank: c_int, count: *mut c_int
 
 /// `MPI_Graph_neighbors`.
 pub unsafe fn graph_neighbors(comm: Handle, rank: c_int, room: c_int, to: *mut c_int) -> c_int {
-    // SAFETY: the program gives a valid handle, and an array with room for so many numbers.
+    // SAFETY: the program gives a valid handle, and an array that is as long as it says.
     unsafe {
         within(comm, "MPI_Graph_neighbors", |comm| {
             put_all(room, to, neighbours(comm, rank)?.iter().copied())
@@ -184,7 +184,7 @@ pub unsafe fn dist_graph_create_adjacent(
     _reorder: c_int,
     to: *mut Handle,
 ) -> c_int {
-    // SAFETY: the program gives a valid handle, arrays of so many numbers, and a place for the result.
+    // SAFETY: the program gives a valid handle, arrays as long as it says, and a place for the result.
     unsafe {
         within(comm, "MPI_Dist_graph_create_adjacent", |comm| {
             let has_weights = !is_unweighted(source_weights) && !is_unweighted(destination_weights);
@@ -303,7 +303,7 @@ pub unsafe fn dist_graph_neighbors(
     destinations: *mut c_int,
     destination_weights: *mut c_int,
 ) -> c_int {
-    // SAFETY: the program gives a valid handle, and arrays with room for so many numbers.
+    // SAFETY: the program gives a valid handle, and arrays, each as long as it says.
     unsafe {
         within(comm, "MPI_Dist_graph_neighbors", |comm| {
             let edges = edges(comm)?;

@@ -144,17 +144,7 @@ unsafe fn goes_on(handle: Handle) -> Result<bool, Error> {
 pub unsafe fn request_get_status(request: Handle, flag: *mut c_int, status: *mut Status) -> c_int {
     plainly("MPI_Request_get_status", || {
         // SAFETY: the program gives a request, a place for the answer, and a status or null.
-        unsafe {
-            let Some(request) = Request::look(request)? else {
-                Completed::EMPTY.write(status);
-                return put(flag, 1);
-            };
-            let done = is_done(Some(&mut *request))?;
-            if done {
-                request.keep_done().write(status);
-            }
-            put(flag, done.into())
-        }
+        unsafe { put(flag, look_at(request, status)?.unwrap_or(true).into()) }
     })
 }
 

@@ -136,6 +136,23 @@ impl<'a> Data<'a> {
         Some(unsafe { slice::from_raw_parts_mut(with_exposed_provenance_mut(start), bytes) })
     }
 
+    /// Returns where the data comes that is received: the place itself if it lies in one piece, or else `copy`, from which
+    /// it is to be unpacked.
+    ///
+    /// # Safety
+    /// As for [`plain_mut`](Self::plain_mut).
+    #[inline]
+    pub unsafe fn plain_or<'b>(&'b self, copy: &'b mut Vec<u8>) -> &'b mut [u8] {
+        // SAFETY: the caller says so.
+        match unsafe { self.plain_mut() } {
+            Some(plain) => plain,
+            None => {
+                copy.resize(self.bytes(), 0);
+                copy
+            }
+        }
+    }
+
     /// Returns memory that elements fill.
     ///
     /// # Safety
@@ -348,8 +365,16 @@ impl Kept {
         datatype: Handle,
     ) -> Result<Self, Error> {
         // SAFETY: the caller says so.
-        let (data, datatype) =
-            unsafe { (Data::new(buffer, count, datatype)?, TypeRef::keep(datatype)?) };
+        unsafe { Self::of(Data::new(buffer, count, datatype)?, datatype) }
+    }
+
+    /// Names elements whose type has this handle.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new).
+    pub unsafe fn of(data: Data<'_>, datatype: Handle) -> Result<Self, Error> {
+        // SAFETY: the caller says so.
+        let datatype = unsafe { TypeRef::keep(datatype)? };
         Ok(Self { address: data.address, count: data.count, datatype })
     }
 
