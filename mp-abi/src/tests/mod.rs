@@ -11,6 +11,7 @@ mod intercommunicators;
 mod messages;
 mod requests;
 mod topologies;
+mod windows;
 
 /// The collective operations in all their forms.
 macro_rules! forms {
