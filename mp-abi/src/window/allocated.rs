@@ -94,7 +94,7 @@ mod tests {
         assert!(find(memory, 1).is_none() && free(memory).is_err());
         for bytes in [0, 1, 4095] {
             let memory = allocate(bytes).unwrap().addr();
-            assert!(memory % 64 == 0 && find(memory, 0).is_none());
+            assert!(memory.is_multiple_of(64) && find(memory, 0).is_none());
             free(memory).unwrap();
         }
     }
