@@ -4,7 +4,7 @@ use std::ptr::null;
 
 use crate::{
     calls::{datatypes::*, operations::*},
-    constants::{MPI_BXOR, MPI_ERR_OP, MPI_MAX, MPI_MAXLOC, MPI_MINLOC, MPI_SUM},
+    constants::{MPI_BXOR, MPI_ERR_BUFFER, MPI_ERR_OP, MPI_MAX, MPI_MAXLOC, MPI_MINLOC, MPI_SUM},
 };
 
 const SIZES: std::ops::RangeInclusive<usize> = 1..=5;
@@ -228,5 +228,24 @@ fn local_reductions_and_refused_ones() {
             assert_ne!(allreduce(from, from, 1, predefined(DOUBLE), MPI_SUM, comm), 0);
         }
         ok!(allreduce(null(), null_mut(), 0, predefined(INT), MPI_SUM, comm));
+    });
+}
+
+#[test]
+fn local_reductions_need_two_buffers() {
+    on_ranks(1, |_, _, _| {
+        let (int, mut numbers, mut others) = (predefined(INT), [1, 2], [3, 4]);
+        let (one, other) = (address(&mut numbers), address(&mut others));
+        // SAFETY: the buffers have two numbers.
+        let codes = unsafe {
+            [
+                reduce_local(in_place(), one, 2, int, MPI_SUM),
+                reduce_local(one, in_place(), 2, int, MPI_SUM),
+                reduce_local(one, one, 2, int, MPI_SUM),
+                reduce_local(one, other, 2, int, MPI_SUM),
+            ]
+        };
+        assert_eq!(codes, [MPI_ERR_BUFFER, MPI_ERR_BUFFER, MPI_ERR_BUFFER, 0]);
+        assert_eq!((numbers, others), ([1, 2], [4, 6]));
     });
 }
