@@ -19,7 +19,7 @@ use crate::{
     error::{Class, Error},
     info::Info,
     program::{plainly, put, put_text, text},
-    types::{Aint, CopyAttrFunction, DeleteAttrFunction, Handle},
+    types::{Aint, CopyAttrFunction, Count, DeleteAttrFunction, Handle},
     window::{Win, making, within},
 };
 
@@ -179,12 +179,12 @@ pub unsafe fn win_free(window: *mut Handle) -> c_int {
     }
 }
 
-/// `MPI_Win_shared_query`. Without a rank, it is the first one that has memory.
+/// `MPI_Win_shared_query`. Without a rank, it is the first one that has memory. The address is null if there is none.
 pub unsafe fn win_shared_query(
     window: Handle,
     rank: c_int,
     bytes: *mut Aint,
-    unit: *mut Aint,
+    unit: *mut Count,
     base: *mut c_void,
 ) -> c_int {
     // SAFETY: the program gives a valid handle, and places for the answers.
@@ -196,13 +196,13 @@ pub unsafe fn win_shared_query(
             };
             let shared = found.and_then(|target| target.start().map(|start| (target, start)));
             let (size, step, start) = match shared {
-                Some((target, start)) if !target.is_dynamic => {
+                Some((target, start)) if target.bytes > 0 => {
                     (target.bytes as Aint, target.unit, with_exposed_provenance_mut(start))
                 }
                 _ => (0, 1, null_mut()),
             };
             put(bytes, size)?;
-            put(unit, step)?;
+            put(unit, step as Count)?;
             put(base.cast::<*mut c_void>(), start)
         })
     }

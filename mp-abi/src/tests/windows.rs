@@ -212,6 +212,11 @@ fn accumulates_take_all_predefined_operations_and_types() {
             ok!(win_fence(0, window));
             let (from, kind) = ((&raw const pair).cast(), predefined(DOUBLE_INT));
             ok!(accumulate(from, 1, kind, 0, 0, 1, kind, predefined(MAXLOC), window));
+            let (nothing, mut empty) = (from, null_mut());
+            ok!(calls::datatypes::type_contiguous(0, int, &mut empty));
+            ok!(calls::datatypes::type_commit(&mut empty));
+            ok!(accumulate(nothing, 1, empty, 0, 0, 1, empty, predefined(SUM), window));
+            ok!(calls::datatypes::type_free(&mut empty));
             let bits = [1u8 << me];
             let (bits, xor) = (bits.as_ptr().cast(), predefined(BXOR));
             ok!(accumulate(bits, 1, byte, 0, 5, 1, byte, xor, window));
@@ -417,6 +422,7 @@ fn shared_memory_is_one_piece() {
             let place = (&raw mut first).cast();
             ok!(win_shared_query(window, me as c_int, &mut bytes, &mut unit, place));
             assert_eq!((bytes, first), (4 * me as isize, base));
+            assert_eq!(base.is_null(), me == 0);
             let (mut value, mut flag) = (null_mut::<c_int>(), 0);
             for (key, expected) in
                 [(MPI_WIN_DISP_UNIT, 4), (MPI_WIN_CREATE_FLAVOR, MPI_WIN_FLAVOR_SHARED)]

@@ -137,7 +137,9 @@ pub(crate) fn allocate(
     let (mut base, mut memory) = (std::ptr::null_mut(), Vec::new());
     let targets = Mapping::open(place, total.unwrap_or(0)).map(|mapping| {
         let start = mapping.start();
-        base = with_exposed_provenance_mut(start + offsets[makers.me()]);
+        if rows[makers.me()][0] > 0 {
+            base = with_exposed_provenance_mut(start + offsets[makers.me()]);
+        }
         memory.push(mapping);
         let parts = rows.iter().zip(&offsets);
         let targets = parts.map(|(row, offset)| Target {

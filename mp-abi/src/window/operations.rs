@@ -20,6 +20,9 @@ enum Change<'a> {
 impl<'a> Change<'a> {
     /// Returns what the predefined operation of this number does with elements of a type.
     fn of(op: usize, datatype: &'a Datatype) -> Result<Self> {
+        if datatype.size == 0 {
+            return Ok(Self::Nothing);
+        }
         let Some(basic) = datatype.basic() else {
             let text = "an accumulate is of elements of one predefined type";
             return Err(Error::new(Class::Type, text));
