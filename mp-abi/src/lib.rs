@@ -5,7 +5,8 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`types`], [`constants`], [`ints`] | C's types and the constants; arrays of two forms |
+//! | [`types`], [`constants`], [`ints`], [`handles`] | C's types and the constants; numbers and handles of two forms |
+//! | [`callbacks`] | how functions of the program are called |
 //! | [`calls`] | the functions that C programs call, a file for each chapter of the standard |
 //! | [`error`], `errhandler` | the classes of errors; what becomes of an error of a call |
 //! | `info`, `program` | info objects; results and texts |
@@ -26,6 +27,7 @@ mod attached;
 mod attributes;
 mod blocks;
 mod buffered;
+pub mod callbacks;
 pub mod calls;
 mod cartesian;
 mod collective;
@@ -39,6 +41,7 @@ pub mod error;
 mod founding;
 mod going;
 mod group;
+pub mod handles;
 mod hardware;
 mod info;
 pub mod ints;
