@@ -72,7 +72,7 @@ pub fn finish(exports: &str, name: &str) {
 }
 
 /// Reads a file, and has this run again when it changes.
-fn read(path: &Path) -> String {
+pub fn read(path: &Path) -> String {
     println!("cargo::rerun-if-changed={}", path.display());
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
@@ -121,6 +121,51 @@ fn names(name: &str, target: &str) -> Vec<String> {
     vec![plain, other]
 }
 
+/// Returns the type in Rust of one in C. Handles that are not files have the given type.
+pub fn in_rust(written: &str, handle: &str) -> String {
+    let constant = written.starts_with("const ");
+    let bare = written.trim_start_matches("const ");
+    let end = bare.find(['*', ' ']).unwrap_or(bare.len());
+    let (name, pointers) = (&bare[..end], bare[end..].trim());
+    let base = match name {
+        "int" | "MPI_Fint" | "MPI_T_cb_safety" | "MPI_T_source_order" => "c_int",
+        "char" => "c_char",
+        "void" => "c_void",
+        "double" => "f64",
+        "MPI_Count" => "Count",
+        "MPI_Offset" => "Offset",
+        "MPI_Aint" => "Aint",
+        "MPI_Status" => "Status",
+        "MPI_User_function" => return "Option<UserFunction>".to_owned(),
+        "MPI_User_function_c" => return "Option<LargeUserFunction>".to_owned(),
+        "MPI_Copy_function" => return "Option<CopyAttrFunction>".to_owned(),
+        "MPI_Delete_function" => return "Option<DeleteAttrFunction>".to_owned(),
+        "MPI_Grequest_query_function" => return "Option<GrequestQueryFunction>".to_owned(),
+        "MPI_Grequest_free_function" => return "Option<GrequestFreeFunction>".to_owned(),
+        "MPI_Grequest_cancel_function" => return "Option<GrequestCancelFunction>".to_owned(),
+        _ if name.ends_with("_errhandler_function") => {
+            return "Option<ErrhandlerFunction>".to_owned();
+        }
+        _ if name.ends_with("_copy_attr_function") => return "Option<CopyAttrFunction>".to_owned(),
+        _ if name.ends_with("_delete_attr_function") => {
+            return "Option<DeleteAttrFunction>".to_owned();
+        }
+        _ if name.contains("_function") => return "Option<unsafe extern \"C\" fn()>".to_owned(),
+        "MPI_Comm" | "MPI_Datatype" | "MPI_Errhandler" | "MPI_Group" | "MPI_Info"
+        | "MPI_Message" | "MPI_Op" | "MPI_Request" | "MPI_Session" | "MPI_Win" => handle,
+        _ => "Handle",
+    };
+    match pointers {
+        "" => base.to_owned(),
+        "*" | "[]" if constant => format!("*const {base}"),
+        "*" | "[]" => format!("*mut {base}"),
+        "* []" | "**" => format!("*mut *mut {base}"),
+        "** []" | "***" => format!("*mut *mut *mut {base}"),
+        "[][3]" => format!("*mut [{base}; 3]"),
+        _ => panic!("there is no type in Rust for `{written}`"),
+    }
+}
+
 /// Returns what a function of `mp-abi` gets of an argument, the type of which differs in nothing or in width. Adds what is
 /// to be done before and after the call.
 pub fn forward(
@@ -140,12 +185,7 @@ pub fn forward(
         }
         (_, "Ints" | "Handles" | "Place") => format!("{wanted}::from(a{place})"),
         ("*mut c_int", "*mut Count" | "*mut Aint") => {
-            let first = if is_position {
-                *before += "        // SAFETY: the program gives the position.\n";
-                format!("unsafe {{ widened(a{place}) }}")
-            } else {
-                "0".to_owned()
-            };
+            let first = if is_position { format!("widened(a{place})") } else { "0".to_owned() };
             writeln!(before, "        let mut wide{place} = {first};").expect("strings take all");
             writeln!(after, "        narrow(code, wide{place}, a{place});")
                 .expect("strings take all");
@@ -176,8 +216,36 @@ pub unsafe extern \"C\" fn P{name}({parameters}) -> {result} {{\n"
 }
 
 /// Writes a function that `mp-abi` does not have. It does not look at its arguments.
-pub fn write_missing(exports: &mut String, name: &str) {
+/// Its code is shown to the program by this function.
+pub fn write_missing(exports: &mut String, name: &str, show: &str) {
     write_head(exports, name, "c_int", &[]);
-    writeln!(exports, "    mp_abi::calls::missing::call_missing(\"{name}\")\n}}")
-        .expect("strings take all");
+    let call = format!("mp_abi::calls::missing::call_missing(\"{name}\")");
+    match show {
+        "" => writeln!(exports, "    {call}\n}}"),
+        _ => writeln!(exports, "    {show}({call})\n}}"),
+    }
+    .expect("strings take all");
+}
+
+/// Writes the body of a function: a call, within a turn of this thread if there are several.
+pub fn write_turn(written: &mut String, one: &Exported, before: &str, call: &str) {
+    let before = match before {
+        "" => String::new(),
+        _ => format!("        {}\n", before.trim_end().replace('\n', "\n        ")),
+    };
+    write!(
+        written,
+        "    let call = move || {{
+        // SAFETY: the program calls as the standard says.
+        unsafe {{\n{before}        {call}\n        }}
+    }};\n"
+    )
+    .expect("strings take all");
+    // Functions with other results (times, sums of addresses, handles of numbers) use nothing of the rank.
+    if one.result == "int" {
+        *written += "    if mp_abi::threads::take_turns() {
+        return mp_abi::threads::call_in_turn(call);
+    }\n";
+    }
+    *written += "    call()\n}\n";
 }

@@ -46,12 +46,7 @@ pub(crate) unsafe fn begin(
 
 /// # Safety
 /// The address is null, or can be written to.
-unsafe fn make(
-    comm: &Comm,
-    attributes: Attributes,
-    number: u32,
-    to: Place,
-) -> Result<(), Error> {
+unsafe fn make(comm: &Comm, attributes: Attributes, number: u32, to: Place) -> Result<(), Error> {
     let joint = comm.communicator.joint();
     let copy = joint.communicator_of(&joint.world_ranks(), number, "copy")?;
     // SAFETY: the caller says so.

@@ -144,12 +144,7 @@ impl Blocks {
     }
 
     /// Blocks with types of their own, at displacements in bytes.
-    pub fn typed(
-        buffer: *const c_void,
-        counts: Ints,
-        displacements: Ints,
-        types: Handles,
-    ) -> Self {
+    pub fn typed(buffer: *const c_void, counts: Ints, displacements: Ints, types: Handles) -> Self {
         Self { buffer, places: Places::Typed { counts, displacements, types } }
     }
 
