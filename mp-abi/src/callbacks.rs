@@ -10,7 +10,8 @@ pub use crate::{attributes::Owner, errhandler::Kind};
 use crate::{
     constants::MPI_SUCCESS,
     types::{
-        CopyAttrFunction, Count, DeleteAttrFunction, ErrhandlerFunction, Handle, LargeUserFunction,
+        CopyAttrFunction, Count, DeleteAttrFunction, ErrhandlerFunction, GrequestCancelFunction,
+        GrequestFreeFunction, GrequestQueryFunction, Handle, LargeUserFunction, Status,
         UserFunction,
     },
 };
@@ -100,6 +101,43 @@ pub trait Callbacks: Sync {
     ) -> c_int {
         // SAFETY: the caller says so.
         unsafe { function(object, key, value, extra) }
+    }
+
+    /// Asks what a generalized request has to say, and returns the code.
+    ///
+    /// # Safety
+    /// The program has given this function for a request with this extra state.
+    unsafe fn query(
+        &self,
+        function: GrequestQueryFunction,
+        extra: *mut c_void,
+        status: &mut Status,
+    ) -> c_int {
+        // SAFETY: the caller says so.
+        unsafe { function(extra, status) }
+    }
+
+    /// Tells the program that a generalized request is gone, and returns the code.
+    ///
+    /// # Safety
+    /// As for [`query`](Self::query).
+    unsafe fn free(&self, function: GrequestFreeFunction, extra: *mut c_void) -> c_int {
+        // SAFETY: the caller says so.
+        unsafe { function(extra) }
+    }
+
+    /// Asks the program to give up a generalized request, and returns the code.
+    ///
+    /// # Safety
+    /// As for [`query`](Self::query).
+    unsafe fn cancel(
+        &self,
+        function: GrequestCancelFunction,
+        extra: *mut c_void,
+        is_complete: c_int,
+    ) -> c_int {
+        // SAFETY: the caller says so.
+        unsafe { function(extra, is_complete) }
     }
 }
 

@@ -19,6 +19,7 @@
 //! | `attached`, `buffered` | buffers of the program for buffered messages; what the library keeps of these |
 //! | `hardware` | the parts of the machine that ranks are confined to |
 //! | `request`, `going`, `completed` | requests; what is under way; the statuses of what is done |
+//! | `generalized` | requests that the program completes |
 //! | `message` | messages that a probe has taken |
 //! | `blocks`, `reduce` | the buffers of blocking collective operations; reductions |
 //! | `collective` | nonblocking and persistent collective operations |
@@ -39,6 +40,7 @@ mod duplicating;
 mod errhandler;
 pub mod error;
 mod founding;
+mod generalized;
 mod going;
 mod group;
 pub mod handles;

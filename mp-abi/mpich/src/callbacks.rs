@@ -12,7 +12,8 @@ use std::{
 use mp_abi::{
     callbacks::{Callbacks, Kind, Owner},
     types::{
-        CopyAttrFunction, Count, DeleteAttrFunction, ErrhandlerFunction, Handle, LargeUserFunction,
+        CopyAttrFunction, Count, DeleteAttrFunction, ErrhandlerFunction, GrequestCancelFunction,
+        GrequestFreeFunction, GrequestQueryFunction, Handle, LargeUserFunction, Status as Standard,
         UserFunction,
     },
 };
@@ -20,6 +21,7 @@ use mp_abi::{
 use crate::{
     kinds::{Comm, Datatype, Session, Win},
     numbers::{shown_file, with_number},
+    status::Status,
     values::{error, shown_error, shown_key},
 };
 
@@ -28,6 +30,7 @@ type CombineMany = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut Count, *m
 type HandleError = unsafe extern "C" fn(*mut c_int, *mut c_int, ...);
 type Copy =
     unsafe extern "C" fn(c_int, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+type Query = unsafe extern "C" fn(*mut c_void, *mut Status) -> c_int;
 type Delete = unsafe extern "C" fn(c_int, c_int, *mut c_void, *mut c_void) -> c_int;
 
 /// How functions of programs are called that were built for MPICH.
@@ -141,5 +144,36 @@ impl Callbacks for Mpich {
                 error(function(number, shown_key(key), value, extra))
             }
         })
+    }
+
+    unsafe fn query(
+        &self,
+        function: GrequestQueryFunction,
+        extra: *mut c_void,
+        status: &mut Standard,
+    ) -> c_int {
+        let mut shown = Status::of(status);
+        // SAFETY: the program has given a function of this type, and the caller says the rest.
+        let code = unsafe {
+            let function = transmute::<GrequestQueryFunction, Query>(function);
+            function(extra, &mut shown)
+        };
+        *status = shown.told();
+        error(code)
+    }
+
+    unsafe fn free(&self, function: GrequestFreeFunction, extra: *mut c_void) -> c_int {
+        // SAFETY: the caller says so. The function takes no handle.
+        error(unsafe { function(extra) })
+    }
+
+    unsafe fn cancel(
+        &self,
+        function: GrequestCancelFunction,
+        extra: *mut c_void,
+        is_complete: c_int,
+    ) -> c_int {
+        // SAFETY: as above.
+        error(unsafe { function(extra, is_complete) })
     }
 }

@@ -27,6 +27,15 @@ pub const EMPTY: Standard =
     Standard { source: NOTHING, tag: NOTHING, error: NOTHING, internal: [0; 5] };
 
 impl Status {
+    /// Returns a status in the form of this ABI.
+    pub fn of(status: &Standard) -> Self {
+        let mut shown =
+            Self { count_low: 0, count_high_and_cancelled: 0, source: 0, tag: 0, error: 0 };
+        // SAFETY: the address is that of a status.
+        unsafe { show(status, &mut shown) };
+        shown
+    }
+
     /// Returns the same in the form of the standard.
     pub fn told(&self) -> Standard {
         let high = self.count_high_and_cancelled;
