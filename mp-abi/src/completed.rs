@@ -95,12 +95,19 @@ pub(crate) unsafe fn set_bytes(to: *mut Status, bytes: u64) {
 }
 
 impl Status {
+    /// Makes a status from the length of a message and whether its request was cancelled.
+    pub fn new(source: c_int, tag: c_int, error: c_int, bytes: u64, is_cancelled: bool) -> Self {
+        let internal = [bytes as u32 as c_int, (bytes >> 32) as c_int, is_cancelled.into(), 0, 0];
+        Self { source, tag, error, internal }
+    }
+
     /// Returns the length of the message.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         u64::from(self.internal[0] as u32) | u64::from(self.internal[1] as u32) << 32
     }
 
-    pub(crate) fn is_cancelled(&self) -> bool {
+    /// Returns whether the request was cancelled.
+    pub fn is_cancelled(&self) -> bool {
         self.internal[2] != 0
     }
 }

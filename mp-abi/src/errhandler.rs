@@ -9,6 +9,7 @@ use std::{
 };
 
 use crate::{
+    callbacks::callbacks,
     constants::{MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN},
     error::{Class, Error},
     state::{self, of_rank},
@@ -17,10 +18,14 @@ use crate::{
 
 /// What objects an error handler is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// Communicators.
     Comm,
+    /// Windows.
     Win,
+    /// Files.
     File,
+    /// Sessions.
     Session,
 }
 
@@ -165,11 +170,10 @@ impl Error {
             Handler::Return => {}
             Handler::Fatal | Handler::Abort => self.end(function),
             Handler::Program(handler) => {
-                let mut handle = object.map_or(without_provenance_mut(0), Object::handle);
-                let mut code = self.code();
-                // SAFETY: the program has given this function as an error handler for objects of this kind. It gets
-                // the addresses of a handle and of a number.
-                unsafe { (handler.function)(&mut handle, &mut code) };
+                let &Errhandler { kind, function } = &*handler;
+                let handle = object.map_or(without_provenance_mut(0), Object::handle);
+                // SAFETY: the program has given this function as an error handler for objects of this kind.
+                unsafe { callbacks().handle_error(function, kind, handle, self.code()) };
             }
         }
         self.code()

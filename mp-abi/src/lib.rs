@@ -5,7 +5,8 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`types`], [`constants`], [`ints`] | C's types and the constants; arrays of two forms |
+//! | [`types`], [`constants`], [`ints`], [`handles`] | C's types and the constants; numbers and handles of two forms |
+//! | [`callbacks`] | how functions of the program are called |
 //! | [`calls`] | the functions that C programs call, a file for each chapter of the standard |
 //! | [`error`], `errhandler` | the classes of errors; what becomes of an error of a call |
 //! | `info`, `program` | info objects; results and texts |
@@ -18,6 +19,7 @@
 //! | `attached`, `buffered` | buffers of the program for buffered messages; what the library keeps of these |
 //! | `hardware` | the parts of the machine that ranks are confined to |
 //! | `request`, `going`, `completed` | requests; what is under way; the statuses of what is done |
+//! | `generalized` | requests that the program completes |
 //! | `message` | messages that a probe has taken |
 //! | `blocks`, `reduce` | the buffers of blocking collective operations; reductions |
 //! | `collective` | nonblocking and persistent collective operations |
@@ -27,6 +29,7 @@ mod attached;
 mod attributes;
 mod blocks;
 mod buffered;
+pub mod callbacks;
 pub mod calls;
 mod cartesian;
 mod collective;
@@ -38,8 +41,10 @@ mod duplicating;
 mod errhandler;
 pub mod error;
 mod founding;
+mod generalized;
 mod going;
 mod group;
+pub mod handles;
 mod hardware;
 mod info;
 pub mod ints;

@@ -18,6 +18,7 @@ use crate::{
     constants::MPI_REQUEST_NULL,
     datatype::data::{Data, Kept},
     error::{Class, Error},
+    generalized::{self, Functions, Generalized},
     going::Going,
     state::of_rank,
     threads::{self, wait_all},
@@ -25,7 +26,7 @@ use crate::{
 };
 
 /// A completed send has this address as its request: all of them are one.
-static SENT: u8 = 0;
+static SENT: u64 = 0;
 
 /// Returns the request of all completed sends.
 pub(crate) fn sent() -> Handle {
@@ -47,6 +48,7 @@ enum Active {
         kept: Kept,
     },
     Collective(Box<dyn Going>),
+    Generalized(Box<Generalized>),
     Done(Completed),
     Nothing,
 }
@@ -337,6 +339,19 @@ impl Request {
         Self::new(Active::Collective(going), comm).into_handle()
     }
 
+    /// Makes a request that the program completes.
+    ///
+    /// # Safety
+    /// The program has given the functions for this request.
+    pub unsafe fn generalized(functions: Functions) -> Result<Handle, Error> {
+        // SAFETY: the caller says so.
+        let (made, is_complete) = unsafe { Generalized::new(functions)? };
+        let active = Active::Generalized(Box::new(made));
+        let handle = Self { active, persistent: None, comm: None }.into_handle();
+        generalized::open(handle, is_complete);
+        Ok(handle)
+    }
+
     /// Makes a request for a collective operation that is started later.
     pub fn persistent_collective(comm: &Comm, what: Collective) -> Handle {
         let persistent = Some(Persistent::Collective(what));
@@ -403,6 +418,9 @@ impl Request {
             Active::Receive { request, .. } => Some(request),
             Active::ReceivePacked { request, .. } => Some(request),
             Active::Collective(going) => going.pending(),
+            Active::Generalized(request) => {
+                Some(&mut **request).filter(|one| !one.is_complete()).map(|one| one as _)
+            }
             Active::Done(_) | Active::Nothing => None,
         }
     }
@@ -415,6 +433,10 @@ impl Request {
             Active::Nothing => Completed::EMPTY,
             Active::Done(completed) => completed,
             Active::Collective(going) => going.finish(),
+            Active::Generalized(mut request) => match wait_all(&mut [&mut *request]) {
+                Ok(()) => request.finish(),
+                Err(error) => Completed::failed(error.into()),
+            },
             Active::Send(request) => sent_or(request.wait().map_err(|failed| failed.error)),
             Active::SendPacked(request) => sent_or(request.wait().map_err(|failed| failed.error)),
             Active::Receive { request, room } => match request.wait() {
@@ -442,8 +464,11 @@ impl Request {
         if !self.is_active() {
             return EMPTY;
         }
-        self.active = Active::Done(self.finish());
-        match &self.active {
+        if !matches!(self.active, Active::Generalized(_)) {
+            self.active = Active::Done(self.finish());
+        }
+        match &mut self.active {
+            Active::Generalized(request) => request.query(),
             Active::Done(completed) => completed,
             _ => EMPTY,
         }
@@ -454,7 +479,10 @@ impl Request {
     }
 
     /// Gives up the operation, if that is still possible.
-    pub fn cancel(&mut self) {
+    pub fn cancel(&mut self) -> Result<(), Error> {
+        if let Active::Generalized(request) = &self.active {
+            return request.cancel().map_or(Ok(()), Err);
+        }
         let cancelled = || Active::Done(Completed { cancelled: true, ..Completed::EMPTY });
         self.active = match mem::replace(&mut self.active, Active::Nothing) {
             Active::Receive { request, room } => match request.cancel() {
@@ -471,6 +499,7 @@ impl Request {
             }
             other => other,
         };
+        Ok(())
     }
 }
 
@@ -624,7 +653,7 @@ unsafe fn begin_receive(
 }
 
 of_rank! {
-    /// Receives whose requests the program has freed, and which are still to be done.
+    /// Receives and operations of the program whose requests the program has freed, and which are still to be done.
     static FREED: RefCell<Vec<Request>> = RefCell::new(Vec::new());
 }
 
@@ -642,8 +671,13 @@ pub(crate) unsafe fn free(handle: Handle) -> Result<(), Error> {
     }
     // SAFETY: the handle came from `Request::into_handle`, and owns the request.
     let request = unsafe { Box::from_raw(handle.cast::<Request>()) };
-    if matches!(request.active, Active::Receive { .. } | Active::ReceivePacked { .. }) {
-        FREED.with(|freed| freed.borrow_mut().push(*request));
+    match request.active {
+        Active::Receive { .. } | Active::ReceivePacked { .. } => {
+            FREED.with(|freed| freed.borrow_mut().push(*request));
+        }
+        Active::Generalized(done) if done.is_complete() => return done.free().map_or(Ok(()), Err),
+        Active::Generalized(_) => FREED.with(|freed| freed.borrow_mut().push(*request)),
+        _ => {}
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use crate::{
     errhandler::{Handler, Kind, Object},
     error::{Class, Error},
     group::Group,
+    handles::Place,
     info::Info,
     program::{plainly, put, put_text, text},
     request::{self, Request},
@@ -64,7 +65,7 @@ pub unsafe fn comm_dup_with_info(comm: Handle, _info: Handle, to: *mut Handle) -
 }
 
 /// `MPI_Comm_idup`.
-pub unsafe fn comm_idup(comm: Handle, to: *mut Handle, request: *mut Handle) -> c_int {
+pub unsafe fn comm_idup(comm: Handle, to: Place, request: *mut Handle) -> c_int {
     // SAFETY: the program gives a valid handle, a place for the result until the request is complete, and one for the
     // request.
     unsafe {
@@ -80,7 +81,7 @@ pub unsafe fn comm_idup(comm: Handle, to: *mut Handle, request: *mut Handle) -> 
 pub unsafe fn comm_idup_with_info(
     comm: Handle,
     _info: Handle,
-    to: *mut Handle,
+    to: Place,
     request: *mut Handle,
 ) -> c_int {
     // SAFETY: as there.

@@ -18,6 +18,7 @@ pub mod datatypes;
 pub mod environment;
 pub mod error_codes;
 pub mod external;
+pub mod generalized_requests;
 pub mod graphs;
 pub mod grids;
 pub mod groups;

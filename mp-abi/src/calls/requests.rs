@@ -640,7 +640,7 @@ pub unsafe fn cancel(request: *mut Handle) -> c_int {
     plainly("MPI_Cancel", || {
         // SAFETY: the program gives the address of a request's handle.
         if let Some(request) = unsafe { one(request)? } {
-            request.cancel();
+            request.cancel()?;
         }
         Ok(())
     })
