@@ -18,6 +18,7 @@ use crate::{
     errhandler::{Handler, Object, Slot, set_fallback},
     error::{Class, Error},
     group::Group,
+    pairs::Pairs,
     state,
     topology::Topology,
     types::Handle,
@@ -46,6 +47,8 @@ pub(crate) struct Comm {
     pub attributes: Attributes,
     /// The buffer for its buffered messages.
     pub attached: Attached,
+    /// Its requests of partitioned messages.
+    pub pairs: RefCell<Pairs>,
     /// The topology, if it has one.
     pub topology: OnceCell<Topology>,
     /// The handle, if it is predefined.
@@ -94,6 +97,7 @@ impl Comm {
             errhandler: Slot::new(errhandler),
             attributes: Attributes::new(Owner::Comm),
             attached: Attached::default(),
+            pairs: RefCell::default(),
             topology: OnceCell::new(),
             number: None,
             communicator,

@@ -23,10 +23,12 @@
 //! | `message` | messages that a probe has taken |
 //! | `blocks`, `reduce` | the buffers of blocking collective operations; reductions |
 //! | `collective` | nonblocking and persistent collective operations |
+//! | `partitioned`, `pairs` | messages whose parts become ready one by one; their tags |
 //! | `window` | memory that other ranks access |
 
 mod attached;
 mod attributes;
+mod awaited;
 mod blocks;
 mod buffered;
 pub mod callbacks;
@@ -52,6 +54,8 @@ mod life;
 mod message;
 mod neighbours;
 mod op;
+mod pairs;
+mod partitioned;
 mod program;
 mod reduce;
 mod request;

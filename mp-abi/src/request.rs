@@ -20,6 +20,7 @@ use crate::{
     error::{Class, Error},
     generalized::{self, Functions, Generalized},
     going::Going,
+    partitioned::{self, Partitioned},
     state::of_rank,
     threads::{self, wait_all},
     types::Handle,
@@ -71,6 +72,7 @@ enum Persistent {
         tag: c_int,
     },
     Collective(Collective),
+    Partitioned(Partitioned),
 }
 
 /// `MPI_Request`.
@@ -330,7 +332,7 @@ impl Request {
     /// As for [`Collective::begin`], until the request is complete.
     pub unsafe fn collective(comm: &Comm, what: &Collective) -> Result<Handle, Error> {
         // SAFETY: the caller says so.
-        let active = unsafe { begin_collective(comm, what)? };
+        let active = going(unsafe { what.begin(comm)? });
         Ok(Self::new(active, comm).into_handle())
     }
 
@@ -356,6 +358,20 @@ impl Request {
     pub fn persistent_collective(comm: &Comm, what: Collective) -> Handle {
         let persistent = Some(Persistent::Collective(what));
         Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle()
+    }
+
+    /// Makes a request for a partitioned message, which is started later.
+    pub fn partitioned(comm: &Comm, what: Partitioned) -> Handle {
+        let parts = what.parts();
+        let persistent = Some(Persistent::Partitioned(what));
+        let handle = Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle();
+        partitioned::open(handle, parts);
+        handle
+    }
+
+    /// Returns whether the request is one of a partitioned receive.
+    pub fn is_partitioned_receive(&self) -> bool {
+        matches!(&self.persistent, Some(Persistent::Partitioned(what)) if what.parts().is_none())
     }
 
     /// Returns the request of a handle, or `None` if there is nothing to wait for.
@@ -403,7 +419,8 @@ impl Request {
                 &Persistent::Message { what: None, ref data, rank, tag } => {
                     begin_receive(comm, data, rank, tag)?
                 }
-                Persistent::Collective(what) => begin_collective(comm, what)?,
+                Persistent::Collective(what) => going(what.begin(comm)?),
+                Persistent::Partitioned(what) => going(what.begin(comm)?),
             }
         };
         Ok(())
@@ -503,16 +520,9 @@ impl Request {
     }
 }
 
-/// Begins a collective operation.
-///
-/// # Safety
-/// As for [`Request::collective`].
-unsafe fn begin_collective(comm: &Comm, what: &Collective) -> Result<Active, Error> {
-    // SAFETY: the caller says so.
-    Ok(match unsafe { what.begin(comm)? } {
-        Some(going) => Active::Collective(going),
-        None => Active::Done(Completed::EMPTY),
-    })
+/// Returns what is under way, or that nothing has to be waited for.
+fn going(begun: Option<Box<dyn Going>>) -> Active {
+    begun.map_or(Active::Done(Completed::EMPTY), Active::Collective)
 }
 
 fn sent_or<T>(sent: mp_core::Result<T>) -> Completed {
@@ -671,6 +681,9 @@ pub(crate) unsafe fn free(handle: Handle) -> Result<(), Error> {
     }
     // SAFETY: the handle came from `Request::into_handle`, and owns the request.
     let request = unsafe { Box::from_raw(handle.cast::<Request>()) };
+    if let Some(Persistent::Partitioned(_)) = request.persistent {
+        partitioned::close(handle);
+    }
     match request.active {
         Active::Receive { .. } | Active::ReceivePacked { .. } => {
             FREED.with(|freed| freed.borrow_mut().push(*request));

@@ -31,6 +31,7 @@ pub mod neighbourhoods;
 pub mod nonblocking_collectives;
 pub mod one_sided;
 pub mod operations;
+pub mod partitioned;
 pub mod persistent_collectives;
 pub mod point_to_point;
 pub mod predefined_types;

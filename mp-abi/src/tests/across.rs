@@ -168,7 +168,8 @@ fn exchanges() {
             let bytes = Ints::from(bytes.as_ptr());
             let mut again = vec![-1; remote * length];
             let (from, to) = (address(&mut sent), address(&mut again));
-            ok!(alltoallw(from, counts, bytes, types.as_ptr(), to, counts, bytes, types.as_ptr(), inter));
+            let types = types.as_ptr().into();
+            ok!(alltoallw(from, counts, bytes, types, to, counts, bytes, types, inter));
             assert_eq!(again, wanted);
             ok!(type_free(&mut half));
         }

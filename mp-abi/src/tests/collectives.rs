@@ -364,11 +364,11 @@ fn exchanges_of_different_blocks() {
                     address(&mut sent),
                     sent_counts.as_ptr().into(),
                     sent_bytes.as_ptr().into(),
-                    ints.as_ptr(),
+                    ints.as_ptr().into(),
                     address(&mut all),
                     byte_counts.as_ptr().into(),
                     at_bytes.as_ptr().into(),
-                    chars.as_ptr(),
+                    chars.as_ptr().into(),
                     comm,
                 ));
                 check(&all);
@@ -392,7 +392,7 @@ fn what_is_sent_does_not_come_to_the_same_place() {
             let counts = || counts.as_ptr().into();
             let starts = || starts.as_ptr().into();
             let bytes = || bytes.as_ptr().into();
-            let types = types.as_ptr();
+            let types = types.as_ptr().into();
             // SAFETY: the buffer has two numbers for each rank.
             let codes = unsafe {
                 [
