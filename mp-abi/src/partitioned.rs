@@ -26,9 +26,11 @@ type Result<T> = std::result::Result<T, Error>;
 /// A message in parts that a request sends or receives each time it is started.
 pub(crate) struct Partitioned {
     data: Kept,
-    /// The other rank, unless it is `MPI_PROC_NULL`.
+    /// The other rank in the communicator of messages, unless it is `MPI_PROC_NULL`.
     peer: Option<usize>,
     tag: u32,
+    /// The other rank and the tag, as the program has named them.
+    named: (c_int, c_int),
     /// What is to be sent. A receive has none.
     parts: Option<Rc<Parts>>,
 }
@@ -36,6 +38,8 @@ pub(crate) struct Partitioned {
 /// The parts of a message to send.
 pub(crate) struct Parts {
     ready: RefCell<Vec<bool>>,
+    /// How many are not ready.
+    left: Cell<usize>,
     /// Whether the message was begun.
     is_begun: Rc<Cell<bool>>,
     sending: RefCell<Option<Result<Sending>>>,
@@ -67,12 +71,13 @@ impl Partitioned {
         peer: c_int,
         tag: c_int,
     ) -> Result<Self> {
-        let (tag, other) = (sent_tag(tag)?, comm.destination(peer)?);
+        let (named, other) = ((peer, tag), comm.destination(peer)?);
         let way = (partitions.is_some(), peer);
-        let tag = comm.pairs.borrow_mut().tag(way, tag)?;
+        let tag = comm.pairs.borrow_mut().tag(way, sent_tag(tag)?)?;
         let parts = partitions.map(|partitions| {
             Rc::new(Parts {
                 ready: RefCell::new(vec![true; partitions]),
+                left: Cell::new(0),
                 is_begun: Rc::default(),
                 sending: RefCell::default(),
                 comm: comm.keep(),
@@ -81,7 +86,7 @@ impl Partitioned {
                 tag,
             })
         });
-        Ok(Self { data, peer: other, tag, parts })
+        Ok(Self { data, peer: other, tag, named, parts })
     }
 
     /// Returns the parts that are to be sent. A receive has none.
@@ -95,7 +100,10 @@ impl Partitioned {
     /// Until what is under way is done, the data can be read, or written to, and nobody else uses it.
     pub unsafe fn begin(&self, comm: &Comm) -> Result<Option<Box<dyn Going>>> {
         if let Some(parts) = &self.parts {
-            parts.ready.borrow_mut().fill(false);
+            let mut ready = parts.ready.borrow_mut();
+            ready.fill(false);
+            parts.left.set(ready.len());
+            drop(ready);
             parts.is_begun.set(false);
             let waits = Awaited::new(Rc::clone(&parts.is_begun), comm.communicator.joint().rank());
             let parts = Rc::clone(parts);
@@ -108,7 +116,8 @@ impl Partitioned {
         // SAFETY: as above. The copy stays where it is as long as the request.
         let buffer = CutBuffer::new(unsafe { RawBuffer::new(place.as_mut_ptr(), place.len()) });
         let request = comm.communicator.joint().nonblocking_receive(buffer, source, self.tag)?;
-        Ok(Some(Box::new(Coming { request, packed, kept: self.data.clone() })))
+        let (kept, named) = (self.data.clone(), self.named);
+        Ok(Some(Box::new(Coming { request, packed, kept, named })))
     }
 }
 
@@ -150,7 +159,8 @@ impl Parts {
             }
             Some(is_ready) => *is_ready = true,
         }
-        if ready.iter().all(|&is_ready| is_ready) {
+        self.left.set(self.left.get() - 1);
+        if self.left.get() == 0 {
             self.sending.replace(Some(self.send()));
             self.is_begun.set(true);
         }
@@ -223,6 +233,8 @@ struct Coming {
     request: ReceiveRequest<CutBuffer<RawBuffer<u8>>>,
     packed: Vec<u8>,
     kept: Kept,
+    /// The rank and the tag that the program has named.
+    named: (c_int, c_int),
 }
 
 impl Going for Coming {
@@ -232,15 +244,15 @@ impl Going for Coming {
     }
 
     fn finish(self: Box<Self>) -> Completed {
-        let Self { request, packed, kept } = *self;
+        let Self { request, packed, kept, named: (source, tag) } = *self;
         match request.wait() {
             Ok((mut buffer, status)) => {
                 buffer.cut();
                 drop(buffer);
                 let data: Data<'_> = kept.data();
                 data.unpack(&packed[..packed.len().min(status.bytes)]);
-                // The tag is one of the library's.
-                Completed { bytes: status.bytes.min(data.bytes()), ..Completed::EMPTY }
+                let bytes = status.bytes.min(data.bytes());
+                Completed { source, tag, bytes, ..Completed::EMPTY }
             }
             Err(failed) => Completed::failed(failed.error.into()),
         }

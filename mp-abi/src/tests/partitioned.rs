@@ -19,7 +19,7 @@ fn parts_are_sent_when_all_are_ready() {
             for (datatype, step) in [(int, 1), (strided, 2)] {
                 let (mut sent, mut got) = (vec![0i32; 400], vec![-1i32; 400]);
                 let (from, to) = (address(&mut sent), address(&mut got));
-                let count = if step == 1 { 50 } else { 1 };
+                let each = if step == 1 { 50 } else { 1 };
                 // Two pairs with one tag, which belong together in this order.
                 let mut requests = [null_mut(); 4];
                 for half in 0..2 {
@@ -29,7 +29,7 @@ fn parts_are_sent_when_all_are_ready() {
                     ok!(psend_init(
                         from,
                         2,
-                        count,
+                        each,
                         datatype,
                         next as c_int,
                         9,
@@ -67,7 +67,12 @@ fn parts_are_sent_when_all_are_ready() {
                     while flag == 0 {
                         ok!(parrived(requests[2], 3, &mut flag));
                     }
-                    ok!(waitall(4, requests.as_mut_ptr(), NONE));
+                    let mut told = [status(); 4];
+                    ok!(waitall(4, requests.as_mut_ptr(), told.as_mut_ptr()));
+                    for status in &told[2..] {
+                        let expected = (before as c_int, 9, 100);
+                        assert_eq!((status.source, status.tag, count(status, INT)), expected);
+                    }
                     ok!(parrived(requests[2], 0, &mut flag));
                     assert_eq!(flag, 1);
                     for half in 0..2 {
