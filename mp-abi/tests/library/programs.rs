@@ -94,6 +94,27 @@ fn processes_access_memory_of_each_other() {
 }
 
 #[test]
+fn reports_say_which_calls_wait_for_what() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile(
+        "mpicc",
+        "waits.c",
+        "#include <mpi.h>\nint main(int count, char **words) {\nint rank, number = 0, sum;\nMPI_Comm rows;\n\
+         MPI_Init(&count, &words);\nMPI_Comm_rank(MPI_COMM_WORLD, &rank);\n\
+         MPI_Comm_dup(MPI_COMM_WORLD, &rows);\nMPI_Comm_set_name(rows, \"rows\");\n\
+         if (rank == 0) MPI_Recv(&number, 1, MPI_INT, 1, 42, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n\
+         MPI_Allreduce(&number, &sum, 1, MPI_INT, MPI_SUM, rows);\nreturn 0;\n}\n",
+    );
+    let mut launch = Command::new(installed().join("bin/mpiexec"));
+    let output = launch.args(["--timeout", "3", "-n", "2"]).arg(program).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("in receive of tag 42 from rank 1 on \"MPI_COMM_WORLD\""), "{said}");
+    assert!(said.contains("in all_reduce of 1 i32 with mp_abi::op::kernels::Sum on \"rows\""), "{said}");
+}
+
+#[test]
 fn an_abort_ends_with_the_code_and_keeps_what_was_printed() {
     if !has_compiler("cc") {
         return;
