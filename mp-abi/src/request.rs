@@ -11,6 +11,7 @@ use mp_core::{
 };
 
 use crate::{
+    attributes::{Attributes, Owner},
     buffered,
     collective::Collective,
     comm::{Comm, sent_tag, wanted_tag},
@@ -21,6 +22,7 @@ use crate::{
     generalized::{self, Functions, Generalized},
     going::Going,
     partitioned::{self, Partitioned},
+    splitting,
     state::of_rank,
     threads::{self, wait_all},
     types::Handle,
@@ -71,7 +73,8 @@ enum Persistent {
         rank: c_int,
         tag: c_int,
     },
-    Collective(Collective),
+    /// The operation runs in a communicator of its own, because ranks may start their requests in any order.
+    Collective(Collective, Rc<Comm>),
     Partitioned(Partitioned),
 }
 
@@ -354,10 +357,11 @@ impl Request {
         Ok(handle)
     }
 
-    /// Makes a request for a collective operation that is started later.
-    pub fn persistent_collective(comm: &Comm, what: Collective) -> Handle {
-        let persistent = Some(Persistent::Collective(what));
-        Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle()
+    /// Makes a request for a collective operation that is started later. All ranks make it together.
+    pub fn persistent_collective(comm: &Comm, what: Collective) -> Result<Handle, Error> {
+        let own = comm.copy(splitting::duplicate(comm)?, Attributes::new(Owner::Comm));
+        let persistent = Some(Persistent::Collective(what, Rc::new(own)));
+        Ok(Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle())
     }
 
     /// Makes a request for a partitioned message, which is started later.
@@ -419,7 +423,7 @@ impl Request {
                 &Persistent::Message { what: None, ref data, rank, tag } => {
                     begin_receive(comm, data, rank, tag)?
                 }
-                Persistent::Collective(what) => going(what.begin(comm)?),
+                Persistent::Collective(what, own) => going(what.begin(own)?),
                 Persistent::Partitioned(what) => going(what.begin(comm)?),
             }
         };

@@ -111,7 +111,10 @@ fn reports_say_which_calls_wait_for_what() {
     let output = launch.args(["--timeout", "3", "-n", "2"]).arg(program).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("in receive of tag 42 from rank 1 on \"MPI_COMM_WORLD\""), "{said}");
-    assert!(said.contains("in all_reduce of 1 i32 with mp_abi::op::kernels::Sum on \"rows\""), "{said}");
+    assert!(
+        said.contains("in all_reduce of 1 i32 with mp_abi::op::kernels::Sum on \"rows\""),
+        "{said}"
+    );
 }
 
 #[test]
