@@ -121,7 +121,7 @@ fn persistent_operations_are_started_in_any_order() {
     for size in SIZES {
         on_ranks(size, |comm, me, size| {
             let (int, mut requests) = (predefined(INT), [MPI_REQUEST_NULL; 3]);
-            let (mut mine, mut sum, mut most) = ([0i32], [0i32], [0i32]);
+            let (mut mine, mut sum, mut most) = (vec![0i32], [0i32], [0i32]);
             let mut word = [0i32];
             let (own, info) = (address(&mut mine), null_mut());
             let [all, longest, words] = &mut requests;
@@ -129,7 +129,7 @@ fn persistent_operations_are_started_in_any_order() {
             ok!(allreduce_init(own, address(&mut most), 1, int, MPI_MAX, comm, info, longest));
             ok!(bcast_init(address(&mut word), 1, int, size as c_int - 1, comm, info, words));
             for round in 0..5 {
-                mine = [(me + round) as i32];
+                mine[0] = (me + round) as i32;
                 word = [if me + 1 == size { round as i32 } else { -1 }];
                 // Each rank has an order of its own.
                 for step in 0..3 {
