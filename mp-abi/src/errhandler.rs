@@ -102,7 +102,7 @@ pub(crate) unsafe fn release(handle: Handle) -> Result<(), Error> {
 pub(crate) struct Slot(RefCell<Handler>);
 
 impl Slot {
-    pub fn new(handler: Handler) -> Self {
+    pub const fn new(handler: Handler) -> Self {
         Self(RefCell::new(handler))
     }
 
