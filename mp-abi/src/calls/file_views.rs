@@ -107,7 +107,5 @@ pub unsafe fn file_get_position_shared(file: Handle, position: *mut Offset) -> c
 /// `MPI_File_get_byte_offset`.
 pub unsafe fn file_get_byte_offset(file: Handle, position: Offset, to: *mut Offset) -> c_int {
     // SAFETY: the program gives a valid handle, and a place for the answer.
-    unsafe {
-        within(file, "MPI_File_get_byte_offset", |file| put(to, file.byte_offset(position)?))
-    }
+    unsafe { within(file, "MPI_File_get_byte_offset", |file| put(to, file.byte_offset(position)?)) }
 }

@@ -2,20 +2,20 @@
 
 #![expect(clippy::missing_safety_doc, reason = "said once for all, in `calls`")]
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 
 use crate::{
     comm::{Comm, element},
-    constants::{MPI_FILE_NULL, MPI_SUCCESS},
-    errhandler::{Handler, Kind, Object},
-    error::{Class, Error},
+    constants::MPI_FILE_NULL,
+    errhandler::{Handler, Kind},
+    error::Error,
     file::{
         File, opening,
         representation::{Conversion, Registered, register},
         with_object, within, within_none,
     },
     info::Info,
-    program::{plainly, put, text},
+    program::{put, text},
     types::{
         DatarepConversionFunction, DatarepExtentFunction, Handle, LargeDatarepConversionFunction,
         Offset,
@@ -48,10 +48,10 @@ pub unsafe fn file_close(file: *mut Handle) -> c_int {
     match unsafe { element(file) } {
         // SAFETY: see above; the program does not use the handle afterwards.
         Ok(handle) => unsafe {
-            within(handle, NAME, File::check_idle);
-            within_none(NAME, || {
-                File::take(handle)?.close()?;
-                put(file, MPI_FILE_NULL)
+            within(handle, NAME, |open| {
+                open.close()?;
+                put(file, MPI_FILE_NULL)?;
+                File::release(handle)
             })
         },
         Err(error) => within_none(NAME, || Err(error)),
@@ -172,7 +172,7 @@ unsafe fn add(
     name: *const c_char,
     [read, write]: [Option<Conversion>; 2],
     extent: Option<DatarepExtentFunction>,
-    extra: *mut std::ffi::c_void,
+    extra: *mut c_void,
 ) -> Result<()> {
     // SAFETY: the caller says so.
     let name = unsafe { text(name)? }.to_owned();
@@ -185,7 +185,7 @@ pub unsafe fn register_datarep(
     read: Option<DatarepConversionFunction>,
     write: Option<DatarepConversionFunction>,
     extent: Option<DatarepExtentFunction>,
-    extra: *mut std::ffi::c_void,
+    extra: *mut c_void,
 ) -> c_int {
     within_none("MPI_Register_datarep", || {
         // SAFETY: the program gives a text.
@@ -199,7 +199,7 @@ pub unsafe fn register_datarep_c(
     read: Option<LargeDatarepConversionFunction>,
     write: Option<LargeDatarepConversionFunction>,
     extent: Option<DatarepExtentFunction>,
-    extra: *mut std::ffi::c_void,
+    extra: *mut c_void,
 ) -> c_int {
     within_none("MPI_Register_datarep_c", || {
         // SAFETY: the program gives a text.

@@ -1,10 +1,6 @@
 //! Reading and writing.
 
-use std::{
-    fs,
-    io::ErrorKind,
-    os::unix::fs::FileExt,
-};
+use std::{fs, io::ErrorKind, os::unix::fs::FileExt};
 
 use nix::{
     errno::Errno,
@@ -12,11 +8,7 @@ use nix::{
     libc,
 };
 
-use super::{
-    definition::File,
-    errno::failed,
-    view::Runs,
-};
+use super::{definition::File, errno::failed, view::Runs};
 use crate::{
     completed::Completed,
     datatype::{TypeRef, data::Data},
@@ -98,8 +90,8 @@ impl File {
         datatype: Handle,
     ) -> Result<Completed> {
         // SAFETY: the caller says so.
-        let measured = data
-            .and_then(|data| Ok((data, unsafe { self.measure(way, start, data, datatype)? })));
+        let measured =
+            data.and_then(|data| Ok((data, unsafe { self.measure(way, start, data, datatype)? })));
         let length = measured.as_ref().map_or(0, |&(_, (_, length))| length);
         let position = match start {
             // All ranks take part, even if this one has nothing to read or write.

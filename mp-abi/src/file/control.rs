@@ -4,13 +4,9 @@ use std::{io, rc::Rc};
 
 use nix::{errno::Errno, fcntl::posix_fallocate};
 
-use super::{
-    definition::File,
-    errno::failed,
-    representation::Representation,
-    view::View,
-};
+use super::{definition::File, errno::failed, representation::Representation, view::View};
 use crate::{
+    completed::Completed,
     constants::{MPI_DISPLACEMENT_CURRENT, MPI_MODE_RDONLY, MPI_MODE_SEQUENTIAL},
     datatype::TypeRef,
     error::{Class, Error},
@@ -125,11 +121,23 @@ impl File {
     pub fn check_idle(&self) -> Result<()> {
         match &*self.begun.borrow() {
             None => Ok(()),
-            Some((function, _)) => {
-                let text = format!("{function}_begin has no {function}_end yet");
-                Err(Error::new(Class::Io, text))
+            Some((begun, _)) => {
+                Err(Error::new(Class::Io, format!("what {begun} has begun was not ended")))
             }
         }
+    }
+
+    /// Keeps what a collective access has to say that a function has begun.
+    pub fn begun(&self, function: &'static str, completed: Completed) {
+        self.begun.replace(Some((function, completed)));
+    }
+
+    /// Ends a collective access that this function has begun.
+    pub fn end(&self, begun: &'static str) -> Result<Completed> {
+        let mut now = self.begun.borrow_mut();
+        let ended = now.take_if(|(function, _)| *function == begun);
+        let ended = ended.map(|(_, completed)| completed);
+        ended.ok_or_else(|| Error::new(Class::Io, format!("{begun} has begun nothing")))
     }
 }
 

@@ -87,16 +87,17 @@ impl File {
         Ok(unsafe { &*handle.cast_const().cast::<Self>() })
     }
 
-    /// Takes the file of a handle.
+    /// Drops the file of a handle.
     ///
     /// # Safety
     /// As for [`look`](Self::look), and the handle is not used afterwards.
-    pub unsafe fn take(handle: Handle) -> Result<Box<Self>, Error> {
+    pub unsafe fn release(handle: Handle) -> Result<(), Error> {
         // SAFETY: the caller says so.
         unsafe {
             Self::look(handle)?;
-            Ok(Box::from_raw(handle.cast::<Self>()))
+            drop(Box::from_raw(handle.cast::<Self>()));
         }
+        Ok(())
     }
 
     pub fn view(&self) -> Rc<View> {

@@ -22,6 +22,4 @@ pub(crate) mod representation;
 mod together;
 pub(crate) mod view;
 
-pub(crate) use self::{
-    definition::{File, with_object, within, within_none},
-};
+pub(crate) use self::definition::{File, with_object, within, within_none};

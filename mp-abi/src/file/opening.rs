@@ -22,8 +22,7 @@ use crate::{
     comm::Comm,
     constants::{
         MPI_BYTE, MPI_MODE_APPEND, MPI_MODE_CREATE, MPI_MODE_DELETE_ON_CLOSE, MPI_MODE_EXCL,
-        MPI_MODE_RDONLY, MPI_MODE_RDWR, MPI_MODE_SEQUENTIAL, MPI_MODE_UNIQUE_OPEN,
-        MPI_MODE_WRONLY,
+        MPI_MODE_RDONLY, MPI_MODE_RDWR, MPI_MODE_SEQUENTIAL, MPI_MODE_UNIQUE_OPEN, MPI_MODE_WRONLY,
     },
     datatype::TypeRef,
     errhandler::Slot,
@@ -46,7 +45,8 @@ const ALL_MODES: c_int = MPI_MODE_APPEND
 
 fn check_mode(mode: c_int) -> Result<()> {
     let has = |one| mode & one != 0;
-    let ways = [MPI_MODE_RDONLY, MPI_MODE_RDWR, MPI_MODE_WRONLY].into_iter().filter(|&way| has(way));
+    let ways =
+        [MPI_MODE_RDONLY, MPI_MODE_RDWR, MPI_MODE_WRONLY].into_iter().filter(|&way| has(way));
     let text = match ways.count() {
         _ if mode & !ALL_MODES != 0 => "it has bits that are no mode",
         1 if has(MPI_MODE_RDONLY) && has(MPI_MODE_CREATE | MPI_MODE_EXCL) => {
@@ -133,13 +133,12 @@ impl File {
         })
     }
 
-    /// Closes the file together with the other ranks, when all have called this.
-    pub fn close(self) -> Result<()> {
-        let Self { file, path, mode, together, .. } = self;
-        drop(file);
-        together.agree(Ok([]), || {
-            if mode & MPI_MODE_DELETE_ON_CLOSE != 0 {
-                delete(&path)?;
+    /// Ends the use of the file, when all ranks have called this. The file itself is closed when this is dropped.
+    pub fn close(&self) -> Result<()> {
+        self.check_idle()?;
+        self.together.agree(Ok([]), || {
+            if self.has(MPI_MODE_DELETE_ON_CLOSE) {
+                delete(&self.path)?;
             }
             Ok(0)
         })?;
@@ -149,6 +148,5 @@ impl File {
 
 /// Deletes a file.
 pub(crate) fn delete(path: &Path) -> Result<()> {
-    fs::remove_file(path)
-        .map_err(|error| failed(&format!("deleting {}", path.display()), &error))
+    fs::remove_file(path).map_err(|error| failed(&format!("deleting {}", path.display()), &error))
 }

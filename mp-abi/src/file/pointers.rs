@@ -24,7 +24,12 @@ impl File {
             MPI_SEEK_SET => 0,
             MPI_SEEK_CUR => now,
             MPI_SEEK_END => self.view().position(self.size()?),
-            _ => return Err(Error::new(Class::Arg, format!("there is no place {whence} to seek from"))),
+            _ => {
+                return Err(Error::new(
+                    Class::Arg,
+                    format!("there is no place {whence} to seek from"),
+                ));
+            }
         };
         match from.checked_add(offset) {
             Some(target @ 0..) => Ok(target),
