@@ -170,6 +170,8 @@ impl Error {
                 // SAFETY: the program has given this function as an error handler for objects of this kind. It gets
                 // the addresses of a handle and of a number.
                 unsafe { (handler.function)(&mut handle, &mut code) };
+                // The function may have set what the call returns.
+                return code;
             }
         }
         self.code()

@@ -44,7 +44,7 @@ impl Run {
 
 #[cold]
 fn bad_type(text: &str) -> Error {
-    Error::new(Class::Type, format!("the type of the file {text}"))
+    Error::new(Class::Io, format!("the type of the file {text}"))
 }
 
 impl Tile {
@@ -91,7 +91,7 @@ impl View {
             return Err(bad_type("does not consist of elements of the elementary type"));
         }
         let (unit, size) = (representation.size(&etype)?, representation.size(&filetype)?);
-        let tile = match filetype.is_dense() {
+        let tile = match filetype.is_dense() && filetype.true_lower == 0 {
             true => Tile::dense(size),
             false if size == filetype.size => Tile::of(&filetype, is_written)?,
             false => {
