@@ -24,7 +24,6 @@ static void handlers(const char *name) {
     MPI_Errhandler mine, got;
     MPI_File file = MPI_FILE_NULL;
     MPI_File_create_errhandler(count_error, &mine);
-    CHECK(MPI_Comm_set_errhandler(MPI_COMM_SELF, mine) != MPI_SUCCESS);
     MPI_File_set_errhandler(MPI_FILE_NULL, mine);
     handled = MPI_FILE_NULL;
     CHECK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &file) == MPI_SUCCESS);
@@ -86,10 +85,12 @@ static void columns(MPI_Comm comm, const char *name) {
     }
 
     /* In turn, as often as there are rows. */
+    MPI_Barrier(comm);
     for (int i = 0; i < ROWS; i++) CHECK(MPI_File_write_shared(file, &rank, 1, MPI_INT, &status) == MPI_SUCCESS);
     MPI_File_seek_shared(file, 0, MPI_SEEK_CUR);
     MPI_File_get_position_shared(file, &displacement);
     CHECK(displacement == ROWS * size);
+    MPI_Barrier(comm);
     int *turns = calloc(size, sizeof *turns);
     for (int i = 0; i < ROWS; i++) {
         MPI_File_read_at(file, i * size, row, size, MPI_INT, MPI_STATUS_IGNORE);
