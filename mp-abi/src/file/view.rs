@@ -65,7 +65,8 @@ impl Tile {
             before += length * count;
             end = if is_written { offset + (count - 1) * stride + length } else { offset };
         }
-        if size > 0 && (extent <= 0 || (is_written && extent < filetype.true_extent)) {
+        let longest = pieces.iter().map(|(_, piece)| piece.length).max().unwrap_or(0);
+        if size > 0 && (extent <= 0 || (is_written && extent < longest)) {
             return Err(bad_type("overlaps its next copy"));
         }
         Ok(Self { pieces, size, extent })
@@ -132,7 +133,7 @@ impl View {
 
     /// Returns the first position that is not before this place in the file.
     pub fn position(&self, offset: i64) -> i64 {
-        // So many bytes are the most that there are before it, because no two have one place.
+        // So many bytes are the most that there are before it, if no two have one place.
         let (mut low, mut high) = (0, (offset - self.displacement).max(0));
         while low < high {
             let middle = low + (high - low) / 2;
@@ -197,5 +198,70 @@ impl Iterator for Runs<'_> {
             self.next += length;
         }
         run
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{constants::MPI_BYTE, datatype::constructors};
+
+    proptest! {
+        #[test]
+        fn runs_have_all_bytes_in_their_order(
+            blocks in prop::collection::vec((0i64..5, 1i64..6), 1..5),
+            more in 0i64..7,
+            (displacement, unit, first, length) in (0i64..9, 1i64..3, 0i64..40, 0usize..60),
+        ) {
+            // Gaps and blocks by turns. Each block has some elements.
+            let mut end = 0;
+            let (mut offsets, mut lengths) = (Vec::new(), Vec::new());
+            for (gap, block) in blocks {
+                offsets.push(end + gap);
+                lengths.push(block * unit);
+                end += gap + block * unit;
+            }
+            // SAFETY: the handle is predefined.
+            let byte = unsafe { TypeRef::keep(MPI_BYTE).unwrap() };
+            let made = |datatype: Result<Datatype>| TypeRef::Made(Arc::new(datatype.unwrap()));
+            let etype = made(constructors::contiguous(unit, &byte));
+            let blocks = made(constructors::hindexed(&lengths, &offsets, &byte));
+            let filetype = made(constructors::resized(&blocks, 0, end + more));
+            let view =
+                View::new(displacement, [etype, filetype], Representation::NATIVE, true).unwrap();
+
+            let of_copy = offsets.iter().zip(&lengths).flat_map(|(&at, &bytes)| at..at + bytes);
+            let all: Vec<_> = (0..200)
+                .flat_map(|copy| of_copy.clone().map(move |at| displacement + copy * (end + more) + at))
+                .collect();
+            let (from, runs) = ((first * unit) as usize, view.runs(first, length).unwrap());
+            let span = (length > 0).then(|| (all[from], all[from + length - 1] + 1));
+            prop_assert_eq!(runs.span(), span);
+            let runs: Vec<_> = runs.collect();
+            let got = runs.iter().flat_map(|run| run.offset..run.end()).map(|at| at as i64);
+            prop_assert!(got.eq(all[from..from + length].iter().copied()));
+            prop_assert!(runs.windows(2).all(|two| two[0].end() < two[1].offset));
+            prop_assert_eq!(view.offset(first).unwrap(), all[from]);
+            for offset in [0, displacement, all[from], all[from] + 1, end] {
+                let before = all.iter().filter(|&&at| at < offset).count() as i64;
+                prop_assert_eq!(view.position(offset), (before + unit - 1) / unit);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_beyond_the_largest_file_is_refused() {
+        // SAFETY: the handle is predefined.
+        let byte = unsafe { TypeRef::keep(MPI_BYTE).unwrap() };
+        let view = View::new(5, [byte.clone(), byte], Representation::NATIVE, true).unwrap();
+        let last = i64::MAX - 6;
+        assert_eq!(view.offset(last).unwrap(), i64::MAX - 1);
+        assert!(view.runs(last, 1).is_ok() && view.runs(last, 2).is_err());
+        assert!(view.offset(last + 2).is_err() && view.runs(i64::MAX, 1).is_err());
+        assert!(view.runs(0, usize::MAX).is_err());
     }
 }
