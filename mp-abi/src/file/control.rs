@@ -14,6 +14,8 @@ use crate::{
 
 type Result<T> = std::result::Result<T, Error>;
 
+const CURRENT: i64 = MPI_DISPLACEMENT_CURRENT as i64;
+
 impl File {
     fn failed(&self, what: &str, error: &io::Error) -> Error {
         failed(&format!("{what} {}", self.path.display()), error)
@@ -89,8 +91,8 @@ impl File {
         representation: Result<Representation>,
     ) -> Result<()> {
         let displacement = match (displacement, self.has(MPI_MODE_SEQUENTIAL)) {
-            (MPI_CURRENT, true) => self.byte_offset(self.shared_position()),
-            (MPI_CURRENT, false) => {
+            (CURRENT, true) => self.byte_offset(self.shared_position()),
+            (CURRENT, false) => {
                 let text = "MPI_DISPLACEMENT_CURRENT is for files of MPI_MODE_SEQUENTIAL";
                 Err(Error::new(Class::Disp, text))
             }
@@ -140,5 +142,3 @@ impl File {
         ended.ok_or_else(|| Error::new(Class::Io, format!("{begun} has begun nothing")))
     }
 }
-
-const MPI_CURRENT: i64 = MPI_DISPLACEMENT_CURRENT as i64;

@@ -136,7 +136,7 @@ impl File {
     }
 }
 
-/// Returns the error handler of a file, or that which files begin with for `MPI_FILE_NULL`, to be used by `call`.
+/// Calls a function with the object of a handle whose error handler is meant: a file, or no file for `MPI_FILE_NULL`.
 ///
 /// # Safety
 /// As for [`File::look`].

@@ -85,10 +85,12 @@ impl File {
         comm.check_intra()?;
         let together = Together(splitting::duplicate(comm)?);
         let joint = together.0.joint();
+        // All ranks open the region, also those that know already of an error, so that it is freed.
+        let ranks = joint.world_ranks();
+        let shared = Region::open_of(&joint.rank(), NAMES, &joint.name("file"), &ranks, 1, 0);
         let prepared = name.and_then(path_of).and_then(|path| {
             check_mode(mode)?;
-            let (name, ranks) = (joint.name("file"), joint.world_ranks());
-            Ok((path, Region::open_of(&joint.rank(), NAMES, &name, &ranks, 1, 0)?))
+            Ok((path, shared?))
         });
         let mut first = None;
         let mine = prepared.as_ref().map(|_| [mode as u64]).map_err(Error::clone);

@@ -65,7 +65,7 @@ fn registered() -> MutexGuard<'static, Vec<Arc<Registered>>> {
 
 /// Adds a representation of the program.
 pub(crate) fn register(new: Registered) -> Result<()> {
-    if new.name.len() > MPI_MAX_DATAREP_STRING as usize {
+    if new.name.len() >= MPI_MAX_DATAREP_STRING as usize {
         let text = format!("the name of the representation has {} characters", new.name.len());
         return Err(Error::new(Class::Arg, text));
     }
@@ -73,7 +73,7 @@ pub(crate) fn register(new: Registered) -> Result<()> {
         return Err(Error::new(Class::Arg, "the function for extents is a null pointer"));
     }
     if Representation::find(&new.name).is_ok() {
-        let text = format!("there is a representation {:?} already", new.name.escape_ascii());
+        let text = format!("there is a representation \"{}\" already", new.name.escape_ascii());
         return Err(Error::new(Class::DupDatarep, text));
     }
     registered().push(Arc::new(new));
@@ -118,10 +118,9 @@ impl Representation {
     /// Returns how many bytes an element has in a file.
     pub fn size(&self, of: &TypeRef) -> Result<i64> {
         match self {
-            _ if self.is_same() => Ok(of.size),
-            Self::Same(_) => Ok(of.size),
             Self::External => Ok(external::size(of)),
-            Self::Program(registered) => registered.size(of),
+            Self::Program(registered) if !self.is_same() => registered.size(of),
+            _ => Ok(of.size),
         }
     }
 
