@@ -634,20 +634,20 @@ fn atomic_accesses_are_not_mixed() {
     let name = Name::new("atomic");
     on_ranks(4, |comm, me, _| {
         let (int, file) = (predefined(INT), name.open(comm, NEW));
-        // Runs with gaps, which are written one by one.
-        let mut second = every_second(500);
+        // So many runs, which are written one by one, take longer than the system lets a rank go on.
+        const RUNS: usize = 5_000;
+        let mut second = every_second(RUNS as i64);
         view(file, 0, int, second);
         ok!(file_set_atomicity(file, 1));
-        let mut numbers = vec![0i32; 500];
-        ok!(file_write_at_all(file, 0, address(&mut numbers), 500, int, NONE));
-        for round in 1..40 {
-            if me % 2 == 0 {
-                numbers.fill(round * 10 + me as i32);
-                ok!(file_write_at(file, 0, address(&mut numbers), 500, int, NONE));
-            } else {
-                ok!(file_read_at(file, 0, address(&mut numbers), 500, int, NONE));
-                assert!(numbers.iter().all(|number| *number == numbers[0]), "{numbers:?}");
-            }
+        let mut numbers = vec![0i32; RUNS];
+        ok!(file_write_at_all(file, 0, address(&mut numbers), RUNS as i64, int, NONE));
+        for round in 1..6 {
+            numbers.fill(round * 10 + me as i32);
+            // All ranks begin at the same time.
+            ok!(calls::collectives::barrier(comm));
+            ok!(file_write_at(file, 0, address(&mut numbers), RUNS as i64, int, NONE));
+            ok!(file_read_at(file, 0, address(&mut numbers), RUNS as i64, int, NONE));
+            assert!(numbers.iter().all(|number| *number == numbers[0]));
         }
         ok!(type_free(&mut second));
         close(file);

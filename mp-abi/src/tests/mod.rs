@@ -96,7 +96,7 @@ fn on_ranks(ranks: usize, code: impl Fn(Handle, usize, usize) + Send + Sync) {
         unsafe { Comm::release(comm).unwrap() };
         Ok(())
     });
-    ran.unwrap();
+    ran.unwrap().into_iter().for_each(|ended| ended.unwrap());
 }
 
 /// A status as programs have it: filled with something.
