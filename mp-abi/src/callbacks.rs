@@ -49,7 +49,7 @@ pub trait Callbacks: Sync {
         unsafe { function(lower, upper, &mut count, &mut datatype) }
     }
 
-    /// Calls an error handler.
+    /// Calls an error handler, and returns the code that it leaves.
     ///
     /// # Safety
     /// The program has given this function as an error handler for objects of this kind, of which the object is one,
@@ -60,9 +60,10 @@ pub trait Callbacks: Sync {
         _kind: Kind,
         mut object: Handle,
         mut code: c_int,
-    ) {
+    ) -> c_int {
         // SAFETY: the caller says so. The numbers live until the function returns.
-        unsafe { function(&mut object, &mut code) }
+        unsafe { function(&mut object, &mut code) };
+        code
     }
 
     /// Calls the function that copies an attribute's value for a copy of the object. Returns the code of an error as an

@@ -107,7 +107,7 @@ pub(crate) unsafe fn release(handle: Handle) -> Result<(), Error> {
 pub(crate) struct Slot(RefCell<Handler>);
 
 impl Slot {
-    pub fn new(handler: Handler) -> Self {
+    pub const fn new(handler: Handler) -> Self {
         Self(RefCell::new(handler))
     }
 
@@ -173,7 +173,7 @@ impl Error {
                 let &Errhandler { kind, function } = &*handler;
                 let handle = object.map_or(without_provenance_mut(0), Object::handle);
                 // SAFETY: the program has given this function as an error handler for objects of this kind.
-                unsafe { callbacks().handle_error(function, kind, handle, self.code()) };
+                return unsafe { callbacks().handle_error(function, kind, handle, self.code()) };
             }
         }
         self.code()

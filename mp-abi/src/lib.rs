@@ -17,6 +17,7 @@
 //! | `topology`, `cartesian`, `neighbours` | who is next to whom; grids; exchanges between neighbours |
 //! | `founding`, `splitting`, `duplicating`, `words` | how communicators are made: of groups, of others, meanwhile; messages for that |
 //! | `attached`, `buffered` | buffers of the program for buffered messages; what the library keeps of these |
+//! | `file` | files |
 //! | `hardware` | the parts of the machine that ranks are confined to |
 //! | `request`, `going`, `completed` | requests; what is under way; the statuses of what is done |
 //! | `generalized` | requests that the program completes |
@@ -42,6 +43,7 @@ mod datatype;
 mod duplicating;
 mod errhandler;
 pub mod error;
+mod file;
 mod founding;
 mod generalized;
 mod going;

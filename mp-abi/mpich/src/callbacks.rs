@@ -85,7 +85,7 @@ impl Callbacks for Mpich {
         kind: Kind,
         object: Handle,
         code: c_int,
-    ) {
+    ) -> c_int {
         let mut code = shown_error(code);
         let call = |mut number: c_int| {
             // SAFETY: the program has given a function of this type, and the caller says the rest.
@@ -104,6 +104,7 @@ impl Callbacks for Mpich {
                 unsafe { function(&mut file, &mut code) };
             }
         }
+        error(code)
     }
 
     unsafe fn copy(

@@ -72,6 +72,21 @@ fn threads_call_one_at_a_time_and_all_at_once() {
 }
 
 #[test]
+fn ranks_and_their_threads_write_and_read_files() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile("mpicc", "files.c", include_str!("files.c"));
+    let name = program.with_extension("data");
+    for ranks in ["1", "2", "5"] {
+        let launcher = installed().join("bin/mpiexec");
+        let all = run(Command::new(launcher).args(["-n", ranks]).args([&program, &name]));
+        assert_eq!(all, "good\n".repeat(ranks.parse().unwrap()));
+        assert!(!name.exists(), "it is deleted on close");
+    }
+}
+
+#[test]
 fn processes_access_memory_of_each_other() {
     if !has_compiler("cc") {
         return;
