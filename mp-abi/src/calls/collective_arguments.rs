@@ -227,9 +227,11 @@ unsafe fn kept((buffer, count, datatype): Elements) -> Result<Option<Kept>> {
     }
 }
 
-/// Returns an error if data is to be sent from the place to which it is to come.
+/// Returns an error if data is to be sent from the place to which it is to come. Where types have addresses, and the
+/// buffers are `MPI_BOTTOM`, nothing is known of the places.
 pub(super) fn check_apart(sent: Data<'_>, received: Data<'_>) -> Result<()> {
-    match sent.bytes() > 0 && received.bytes() > 0 && sent.pointer() == received.pointer() {
+    let is_one = sent.pointer() == received.pointer() && !sent.pointer().is_null();
+    match is_one && sent.bytes() > 0 && received.bytes() > 0 {
         true => Err(Error::new(Class::Buffer, "both buffers are one: say MPI_IN_PLACE")),
         false => Ok(()),
     }

@@ -217,7 +217,7 @@ pub unsafe fn request_get_status_any(
             }
             put(index, MPI_UNDEFINED)?;
             if !is_any_active {
-                Completed::EMPTY.write(status);
+                Completed::write_empty(status);
             }
             put(flag, (!is_any_active).into())
         })

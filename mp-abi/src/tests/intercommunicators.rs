@@ -342,7 +342,7 @@ fn copies_that_are_made_meanwhile() {
         let (mut copies, mut requests) = ([MPI_COMM_NULL; 4], [MPI_REQUEST_NULL; 4]);
         for (place, copy) in copies.iter_mut().enumerate() {
             let comm = if place % 2 == 0 { inter } else { world };
-            ok!(comm_idup(comm, copy, &mut requests[place]));
+            ok!(comm_idup(comm, (&raw mut *copy).into(), &mut requests[place]));
         }
         greet(inter, me, remote);
         ok!(waitall(4, requests.as_mut_ptr(), NONE));

@@ -77,6 +77,11 @@ fn null_requests_have_an_empty_status() {
         ok!(testall(2, requests.as_mut_ptr(), &mut flag, NONE));
         assert_eq!(flag, 1);
         ok!(waitall(0, null_mut(), NONE));
+        status = super::status();
+        let requests = requests.as_ptr();
+        ok!(request_get_status_any(2, requests, &mut index, &mut flag, &mut status));
+        assert_eq!((index, flag, status.error), (MPI_UNDEFINED, 1, MPI_SUCCESS));
+        is_empty(&status);
     });
 }
 
