@@ -127,7 +127,7 @@ fn remove(code: c_int, is_class: bool) -> Result<(), Error> {
     }
     match added.get(&code) {
         Some(one) if (one.class == code) != is_class => return Err(unknown(code)),
-
+        Some(one) if !one.text.is_empty() => return refused("a text"),
         Some(_) => added.remove(&code),
         None => return Err(unknown(code)),
     };

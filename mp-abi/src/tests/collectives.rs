@@ -374,7 +374,7 @@ fn exchanges_of_different_blocks() {
 #[test]
 fn types_with_addresses_are_at_the_bottom() {
     use crate::calls::datatypes::{type_commit, type_create_hindexed_block};
-    on_ranks(2, |comm, me, size| {
+    on_ranks(1, |comm, me, size| {
         let (mut sent, mut received) = ([me as c_int; 2], [-1; 2]);
         let mut types = [null_mut(); 2];
         for (datatype, place) in types.iter_mut().zip([address(&mut sent), address(&mut received)]) {
@@ -383,13 +383,13 @@ fn types_with_addresses_are_at_the_bottom() {
             ok!(type_create_hindexed_block(1, 1, place.as_ptr().into(), int, datatype));
             ok!(type_commit(datatype));
         }
-        let [ones, zeros] = [[1 as c_int; 2], [0; 2]];
+        let [ones, zeros] = [[1 as c_int; 1], [0; 1]];
         let (counts, places) = (ones.as_ptr().into(), zeros.as_ptr().into());
         let [sends, receives] = types.map(|datatype| vec![datatype; size]);
         let (from, to) = (sends.as_ptr().into(), receives.as_ptr().into());
         let nowhere = null_mut();
         ok!(alltoallw(nowhere, counts, places, from, nowhere, counts, places, to, comm));
-        assert!(received[0] == 0 || received[0] == 1);
+        assert_eq!(received[0], 0);
         for datatype in &mut types {
             ok!(type_free(datatype));
         }
