@@ -215,9 +215,7 @@ fn values(constants: &[Constant]) -> String {
         write_handles(&mut values, kind, of_kind);
     }
     let mut numbers = BTreeMap::new();
-    for one in
-        constants.iter().filter(|one| one.of.starts_with("MPI_") && !one.name.starts_with("MPIX_"))
-    {
+    for one in constants.iter().filter(|one| one.of.starts_with("MPI_")) {
         numbers.insert(one.standard, one.mpich);
     }
     let length = numbers.last_key_value().map_or(0, |(&last, _)| last + 1);
