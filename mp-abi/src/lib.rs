@@ -23,6 +23,7 @@
 //! | `message` | messages that a probe has taken |
 //! | `blocks`, `reduce` | the buffers of blocking collective operations; reductions |
 //! | `collective` | nonblocking and persistent collective operations |
+//! | `window` | memory that other ranks access |
 
 mod attached;
 mod attributes;
@@ -62,6 +63,7 @@ mod tests;
 pub mod threads;
 mod topology;
 pub mod types;
+mod window;
 mod words;
 
 /// Prepares the process when the library is loaded: what the program prints is heard from all ranks, before and after

@@ -2,11 +2,7 @@
 
 use mp_collectives::communicator::Communicator;
 
-use crate::{
-    comm::Comm,
-    error::Error,
-    words::{TAGS, receive, send_to_others},
-};
+use crate::{comm::Comm, error::Error, words::all_gather};
 
 /// The words of a rank: its color and 1, or 0 without one; its key; and a number for a communicator.
 const ROW: usize = 3;
@@ -40,18 +36,9 @@ fn split_by_words(
     color: Option<u64>,
     key: i64,
 ) -> Result<Option<Communicator>, Error> {
-    let (joint, size) = (communicator.joint(), communicator.size());
+    let joint = communicator.joint();
     let mine = [color.map_or(0, |color| color + 1), key as u64, joint.number()?.into()];
-    let mut rows = mine.to_vec();
-    if communicator.rank() == 0 {
-        for rank in 1..size {
-            rows.extend(receive(communicator, ROW, rank, TAGS)?);
-        }
-        send_to_others(communicator, &rows, &(0..size).collect::<Vec<_>>(), TAGS)?;
-    } else {
-        send_to_others(communicator, &mine, &[0], TAGS)?;
-        rows = receive(communicator, ROW * size, 0, TAGS)?;
-    }
+    let rows = all_gather(communicator, &mine)?;
     if color.is_none() {
         return Ok(None);
     }

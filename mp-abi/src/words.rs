@@ -48,6 +48,21 @@ pub(crate) fn send_to_others(
     sent?.into_iter().try_for_each(complete)
 }
 
+/// Returns the words of all ranks, which each give as many, in the order of the ranks.
+pub(crate) fn all_gather(comm: &Communicator, mine: &[u64]) -> Result<Vec<u64>> {
+    let size = comm.size();
+    if comm.rank() > 0 {
+        send_to_others(comm, mine, &[0], TAGS)?;
+        return receive(comm, mine.len() * size, 0, TAGS);
+    }
+    let mut all = mine.to_vec();
+    for rank in 1..size {
+        all.extend(receive(comm, mine.len(), rank, TAGS)?);
+    }
+    send_to_others(comm, &all, &(0..size).collect::<Vec<_>>(), TAGS)?;
+    Ok(all)
+}
+
 /// Receives this many words from a rank.
 pub(crate) fn receive(
     comm: &Communicator,

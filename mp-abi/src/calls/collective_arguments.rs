@@ -227,19 +227,40 @@ unsafe fn kept((buffer, count, datatype): Elements) -> Result<Option<Kept>> {
     }
 }
 
-/// Returns an error if data is to be sent from the place to which it is to come. Where types have addresses, and the
-/// buffers are `MPI_BOTTOM`, nothing is known of the places.
+/// Returns an error if data is to be sent from the place to which it is to come.
 pub(super) fn check_apart(sent: Data<'_>, received: Data<'_>) -> Result<()> {
-    let is_one = sent.pointer() == received.pointer() && !sent.pointer().is_null();
-    match is_one && sent.bytes() > 0 && received.bytes() > 0 {
-        true => Err(Error::new(Class::Buffer, "both buffers are one: say MPI_IN_PLACE")),
+    let lowest = |data: Data<'_>| {
+        data.pointer().addr().wrapping_add_signed(data.datatype().true_lower as isize)
+    };
+    match sent.bytes() > 0 && received.bytes() > 0 && lowest(sent) == lowest(received) {
+        true => Err(one_buffer()),
         false => Ok(()),
     }
 }
 
-/// Does the same for a block that may be in place.
-fn check_block_apart(sent: Option<&Kept>, received: &Kept) -> Result<()> {
-    sent.map_or(Ok(()), |sent| check_apart(sent.data(), received.data()))
+fn one_buffer() -> Error {
+    Error::new(Class::Buffer, "both buffers are one: say MPI_IN_PLACE")
+}
+
+/// Does the same for a rank's own elements and its block, or the first one.
+pub(super) fn check_own_apart(own: Data<'_>, all: &[Data<'_>], rank: usize) -> Result<()> {
+    check_apart(own, all[0])?;
+    check_apart(own, all[rank])
+}
+
+/// Does the same for elements that may be in place.
+fn check_block_apart(comm: &Comm, own: Option<&Kept>, all: &[Kept]) -> Result<()> {
+    let Some(own) = own else { return Ok(()) };
+    check_apart(own.data(), all[0].data())?;
+    check_apart(own.data(), all[comm.rank as usize].data())
+}
+
+/// Does the same for the blocks of each rank.
+pub(super) fn check_all_apart<'a>(
+    sent: impl IntoIterator<Item = Data<'a>>,
+    received: impl IntoIterator<Item = Data<'a>>,
+) -> Result<()> {
+    sent.into_iter().zip(received).try_for_each(|(sent, received)| check_apart(sent, received))
 }
 
 /// # Safety
@@ -287,7 +308,7 @@ pub(super) unsafe fn gather(
         };
         let own = kept(own)?;
         if let Some(all) = &all {
-            check_block_apart(own.as_ref(), &all[0])?;
+            check_block_apart(comm, own.as_ref(), all)?;
         }
         Ok(Collective::Gather { own, all, root })
     }
@@ -316,8 +337,8 @@ pub(super) unsafe fn scatter(
             false => None,
         };
         let own = kept(own)?;
-        if let (Some(all), Some(own)) = (&all, &own) {
-            check_block_apart(Some(&all[0]), own)?;
+        if let Some(all) = &all {
+            check_block_apart(comm, own.as_ref(), all)?;
         }
         Ok(Collective::Scatter { all, own, root })
     }
@@ -331,7 +352,7 @@ pub(super) unsafe fn all_gather(comm: &Comm, own: Elements, all: Blocks) -> Resu
             return Ok(between(comm, vec![elsewhere(own)?; peers], all.kept(peers)?));
         }
         let (own, all) = (kept(own)?, all.kept(comm.size as usize)?);
-        check_block_apart(own.as_ref(), &all[0])?;
+        check_block_apart(comm, own.as_ref(), &all)?;
         Ok(Collective::AllGather { own, all })
     }
 }
@@ -349,7 +370,7 @@ pub(super) unsafe fn all_to_all(comm: &Comm, sent: Blocks, received: Blocks) -> 
             true => None,
             false => Some(sent.kept(ranks)?),
         };
-        check_block_apart(sent.as_ref().map(|sent| &sent[0]), &received[0])?;
+        check_all_apart(sent.iter().flatten().map(Kept::data), received.iter().map(Kept::data))?;
         Ok(Collective::AllToAll { sent, received })
     }
 }
@@ -402,7 +423,7 @@ unsafe fn vectors(
         let result = Kept::new(received, count, datatype)?;
         let vector = Combined::new(op, &result, datatype)?;
         let sent = kept((sent, count, datatype))?;
-        check_block_apart(sent.as_ref(), &result)?;
+        check_all_apart(sent.as_ref().map(Kept::data), [result.data()])?;
         Ok((vector, sent.unwrap_or_else(|| result.clone()), result))
     }
 }
@@ -440,12 +461,21 @@ pub(super) unsafe fn scan(
             // Rank 0 gets no result, and may have no place for it.
             let (count, datatype, op) = what;
             let own = Kept::new(buffers.0, count, datatype)?;
+            check_other_place(buffers, own.data())?;
             let vector = Combined::new(op, &own, datatype)?;
             return Ok(Collective::Scan { vector, result: own.clone(), own, is_exclusive });
         }
         let (vector, own, result) = vectors(buffers, what)?;
         Ok(Collective::Scan { vector, own, result, is_exclusive })
     }
+}
+
+/// Returns an error if the buffer for a result is that of the elements, and there are any.
+pub(super) fn check_other_place(
+    (sent, received): (*const c_void, *mut c_void),
+    elements: Data<'_>,
+) -> Result<()> {
+    if elements.bytes() > 0 && sent == received { Err(one_buffer()) } else { Ok(()) }
 }
 
 /// The numbers of elements in the ranks' blocks.
@@ -493,6 +523,9 @@ pub(super) unsafe fn reduce_scatter(
             let first = blocks[..me].iter().map(|block| block.data().bytes()).sum();
             let range = first..first + result.data().bytes();
             return reduce_peers(comm, Some(own), (result, range, bytes), (datatype, op));
+        }
+        for block in blocks.iter().filter(|_| !is_in_place(sent)) {
+            check_other_place((sent, received), block.data())?;
         }
         let vector = Combined::new(op, &result, datatype)?;
         Ok(Collective::ReduceScatter { vector, blocks, result })
@@ -595,7 +628,7 @@ fn neighbours(comm: &Comm) -> Result<[Vec<Neighbour>; 2]> {
     }
 }
 
-fn no_block_in_place() -> Error {
+pub(super) fn no_block_in_place() -> Error {
     Error::new(Class::Buffer, "MPI_IN_PLACE is not for this operation")
 }
 

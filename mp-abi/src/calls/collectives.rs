@@ -11,7 +11,8 @@ use std::{
 use mp_collectives::collectives::{At, InPlace, packed};
 
 use super::collective_arguments::{
-    self as by_request, check_apart, count, is_in_place, of_all, run,
+    self as by_request, check_all_apart, check_apart, check_other_place, check_own_apart, count,
+    is_in_place, of_all, run,
 };
 use crate::{
     blocks::Blocks,
@@ -95,7 +96,8 @@ pub unsafe fn gather(
                 });
             }
             let own = Data::new(sent, sent_count, sent_type)?;
-            check_apart(own, all)?;
+            let block = own_block(comm, all, received_count).data;
+            check_own_apart(own, &[all, block], 1)?;
             all.fill(|all| Ok(communicator.gather(&own.packed()[..], all, root)?))
         })
     }
@@ -156,15 +158,19 @@ pub unsafe fn gatherv(
                 let nothing: &mut [u8] = &mut [];
                 return Ok(communicator.gather(&own[..], At(nothing, NO_RANGES), root)?);
             }
-            let mut blocks = Blocks::to_write(all.data(comm.size as usize)?);
+            let all = all.data(comm.size as usize)?;
+            let mut blocks;
             if is_in_place(sent) {
+                blocks = Blocks::to_write(all);
                 blocks.load(root);
                 let (all, ranges) = blocks.bytes_mut();
                 communicator.gather(InPlace, At(all, ranges), root)?;
             } else {
-                let own = Data::new(sent, sent_count, sent_type)?.packed();
+                let own = Data::new(sent, sent_count, sent_type)?;
+                check_own_apart(own, &all, root)?;
+                blocks = Blocks::to_write(all);
                 let (all, ranges) = blocks.bytes_mut();
-                communicator.gather(&own[..], At(all, ranges), root)?;
+                communicator.gather(&own.packed()[..], At(all, ranges), root)?;
             }
             blocks.store();
             Ok(())
@@ -206,7 +212,8 @@ pub unsafe fn scatter(
                 return Ok(communicator.scatter(&bytes[..], &mut own[..], root)?);
             }
             let own = Data::new(received, received_count, received_type)?;
-            check_apart(all, own)?;
+            let block = own_block(comm, all, sent_count).data;
+            check_own_apart(own, &[all, block], 1)?;
             own.fill(|own| Ok(communicator.scatter(&bytes[..], own, root)?))
         })
     }
@@ -241,15 +248,20 @@ pub unsafe fn scatterv(
                 return own
                     .fill(|own| Ok(communicator.scatter(At(nothing, NO_RANGES), own, root)?));
             }
-            let blocks = Blocks::to_read(all.data(comm.size as usize)?);
+            let all = all.data(comm.size as usize)?;
+            let own = match is_in_place(received) {
+                true => None,
+                false => Some(Data::new(received, received_count, received_type)?),
+            };
+            own.map_or(Ok(()), |own| check_own_apart(own, &all, root))?;
+            let blocks = Blocks::to_read(all);
             let (all, ranges) = blocks.bytes();
             let all = At(all, ranges);
-            if is_in_place(received) {
+            let Some(own) = own else {
                 // The own block stays where it is.
                 let mut own = vec![0; ranges[root].len()];
                 return Ok(communicator.scatter(all, &mut own[..], root)?);
-            }
-            let own = Data::new(received, received_count, received_type)?;
+            };
             own.fill(|own| Ok(communicator.scatter(all, own, root)?))
         })
     }
@@ -283,7 +295,8 @@ pub unsafe fn allgather(
                 });
             }
             let own = Data::new(sent, sent_count, sent_type)?;
-            check_apart(own, all)?;
+            let block = own_block(comm, all, received_count).data;
+            check_own_apart(own, &[all, block], 1)?;
             all.fill(|all| Ok(communicator.all_gather(&own.packed()[..], all)?))
         })
     }
@@ -311,15 +324,19 @@ pub unsafe fn allgatherv(
                 return run(comm, by_request::all_gather(comm, own, all)?);
             }
             let communicator = &comm.communicator;
-            let mut blocks = Blocks::to_write(all.data(comm.size as usize)?);
+            let (all, me) = (all.data(comm.size as usize)?, comm.rank as usize);
+            let mut blocks;
             if is_in_place(sent) {
-                blocks.load(comm.rank as usize);
+                blocks = Blocks::to_write(all);
+                blocks.load(me);
                 let (all, ranges) = blocks.bytes_mut();
                 communicator.all_gather(InPlace, At(all, ranges))?;
             } else {
-                let own = Data::new(sent, sent_count, sent_type)?.packed();
+                let own = Data::new(sent, sent_count, sent_type)?;
+                check_own_apart(own, &all, me)?;
+                blocks = Blocks::to_write(all);
                 let (all, ranges) = blocks.bytes_mut();
-                communicator.all_gather(&own[..], At(all, ranges))?;
+                communicator.all_gather(&own.packed()[..], At(all, ranges))?;
             }
             blocks.store();
             Ok(())
@@ -379,13 +396,18 @@ unsafe fn exchange(
         if comm.by_request() {
             return run(comm, by_request::all_to_all(comm, sent, received)?);
         }
-        let mut blocks = Blocks::to_write(received.data(ranks)?);
+        let received = received.data(ranks)?;
+        let mut blocks;
         if sent.is_in_place() {
+            blocks = Blocks::to_write(received);
             blocks.load_all();
             let (all, ranges) = blocks.bytes_mut();
             communicator.all_to_all(InPlace, At(all, ranges))?;
         } else {
-            let sent = Blocks::to_read(sent.data(ranks)?);
+            let sent = sent.data(ranks)?;
+            check_all_apart(sent.iter().copied(), received.iter().copied())?;
+            let sent = Blocks::to_read(sent);
+            blocks = Blocks::to_write(received);
             let (own, own_ranges) = sent.bytes();
             let (all, ranges) = blocks.bytes_mut();
             communicator.all_to_all(At(own, own_ranges), At(all, ranges))?;
@@ -577,6 +599,7 @@ pub unsafe fn exscan(
                 return combine((sent, received), count, datatype, op, comm, call);
             }
             let own = Data::new(sent, count, datatype)?;
+            check_other_place((sent, received), own)?;
             let reduction = Reduction::new(comm, op, own, own.count(), datatype)?;
             if own.bytes() == 0 { Ok(()) } else { reduction.exclusive_scan(own) }
         })
@@ -602,6 +625,9 @@ unsafe fn reduce_scatter_in(
             all += count(number)? as Count;
         }
         let vector = Data::new(from, all, datatype)?;
+        if !is_in_place(sent) {
+            check_other_place((sent, received), vector)?;
+        }
         let own = Data::new(received, counts[comm.rank as usize], datatype)?;
         let reduction = Reduction::new(comm, op, vector, vector.count(), datatype)?;
         if vector.bytes() == 0 {

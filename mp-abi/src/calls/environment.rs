@@ -4,7 +4,6 @@
 
 use std::{
     ffi::{c_char, c_int, c_void},
-    ptr::null_mut,
     sync::{Mutex, PoisonError},
 };
 
@@ -18,6 +17,7 @@ use crate::{
     program::{plainly, put, put_text},
     state,
     types::{Aint, Handle},
+    window::allocated,
 };
 
 /// `MPI_Init`. The arguments stay as they are.
@@ -151,12 +151,7 @@ pub unsafe fn alloc_mem(size: Aint, _info: Handle, address: *mut c_void) -> c_in
     plainly("MPI_Alloc_mem", || {
         let size = usize::try_from(size)
             .map_err(|_| Error::new(Class::Arg, format!("the size is negative: {size}")))?;
-        let mut memory = null_mut();
-        // SAFETY: the function writes an address to `memory`, and 64 is a power of two and a multiple of a pointer.
-        let failed = unsafe { libc::posix_memalign(&mut memory, 64, size.max(1)) };
-        if failed != 0 {
-            return Err(Error::new(Class::NoMem, format!("there is no memory for {size} bytes")));
-        }
+        let memory = allocated::allocate(size)?;
         // SAFETY: the program gives a place for the address.
         unsafe { put(address.cast(), memory) }
     })
@@ -164,9 +159,7 @@ pub unsafe fn alloc_mem(size: Aint, _info: Handle, address: *mut c_void) -> c_in
 
 /// `MPI_Free_mem`.
 pub unsafe fn free_mem(memory: *mut c_void) -> c_int {
-    // SAFETY: the program gives what `MPI_Alloc_mem` has returned, and does not use it any more.
-    unsafe { libc::free(memory) };
-    MPI_SUCCESS
+    plainly("MPI_Free_mem", || allocated::free(memory.addr()))
 }
 
 /// `MPI_Abi_get_version`.

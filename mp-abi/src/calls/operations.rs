@@ -4,6 +4,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use super::collective_arguments::{check_apart, is_in_place, no_block_in_place};
 use crate::{
     comm::element,
     constants::{MPI_OP_NULL, MPI_SUCCESS},
@@ -77,8 +78,11 @@ pub unsafe fn reduce_local(
     plainly("MPI_Reduce_local", || {
         // SAFETY: the program gives an operation, a datatype, and two arrays of as many elements.
         unsafe {
+            if is_in_place(lower) || is_in_place(upper) {
+                return Err(no_block_in_place());
+            }
             let data = Data::new(lower, count, datatype)?;
-            Data::new(upper, count, datatype)?;
+            check_apart(data, Data::new(upper, count, datatype)?)?;
             let combine = Op::keep(op)?.on(data.datatype(), datatype)?;
             combine.check(data.count())?;
             combine.apply(lower.cast_mut(), upper, data.count());

@@ -6,7 +6,6 @@ use std::{
     marker::PhantomData,
     ptr::{self, with_exposed_provenance, with_exposed_provenance_mut},
     slice,
-    sync::atomic::Ordering,
 };
 
 use super::{
@@ -45,9 +44,7 @@ impl<'a> Data<'a> {
     ) -> Result<Self, Error> {
         // SAFETY: the caller says so.
         let datatype = unsafe { look(datatype)? };
-        if !datatype.is_committed.load(Ordering::Relaxed) {
-            return Err(Error::new(Class::Type, "the datatype is not committed"));
-        }
+        datatype.check_committed()?;
         let count = usize::try_from(count)
             .map_err(|_| Error::new(Class::Count, format!("the count is negative: {count}")))?;
         let address = buffer.expose_provenance();
@@ -244,6 +241,24 @@ impl<'a> Data<'a> {
                 rest = later;
             }
         }
+    }
+
+    /// Calls `each` with the address and the length of each run of bytes.
+    pub fn runs(&self, mut each: impl FnMut(usize, usize)) {
+        if let Some(start) = self.start() {
+            if self.bytes() > 0 {
+                each(start, self.bytes());
+            }
+            return;
+        }
+        self.each(self.count, |piece, address| {
+            for run in 0..piece.count {
+                each(
+                    address.wrapping_add_signed((run * piece.stride) as isize),
+                    piece.length as usize,
+                );
+            }
+        });
     }
 
     /// Calls `each` with all pieces of the first `count` elements and their addresses.

@@ -6,12 +6,15 @@ use std::{
     ops::Deref,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
 use super::pieces::Piece;
-use crate::attributes::Attributes;
+use crate::{
+    attributes::Attributes,
+    error::{Class, Error},
+};
 
 /// `MPI_Datatype`.
 #[derive(Debug)]
@@ -77,6 +80,34 @@ impl Datatype {
 
     pub fn upper(&self) -> i64 {
         self.lower + self.extent
+    }
+
+    /// Returns an error unless the type is committed.
+    #[inline]
+    pub fn check_committed(&self) -> Result<(), Error> {
+        match self.is_committed.load(Ordering::Relaxed) {
+            true => Ok(()),
+            false => Err(Error::new(Class::Type, "the datatype is not committed")),
+        }
+    }
+
+    /// Returns the offsets of the first byte of `count` elements and after their last one, if they have bytes.
+    pub fn span(&self, count: usize) -> Option<(i64, i64)> {
+        let further = i64::try_from(count).ok()?.checked_sub(1).filter(|&further| further >= 0)?;
+        let further = self.extent.saturating_mul(further);
+        let lower = self.true_lower.saturating_add(further.min(0));
+        let upper = self.true_lower + self.true_extent;
+        (self.size > 0).then(|| (lower, upper.saturating_add(further.max(0))))
+    }
+
+    /// Returns the predefined type of which all elements are, if it is one.
+    pub fn basic(&self) -> Option<&Self> {
+        if self.is_predefined {
+            return Some(self);
+        }
+        let mut parts = self.parts().filter(|&(_, count)| count > 0).map(|(part, _)| part.basic());
+        let first = parts.next()??;
+        parts.all(|other| other.is_some_and(|other| std::ptr::eq(first, other))).then_some(first)
     }
 
     /// Returns how many whole basic elements lie in the first `bytes` bytes of data.

@@ -14,9 +14,7 @@ pub(crate) struct Vector<'a> {
 impl<'a> Vector<'a> {
     pub fn new(count: usize, datatype: &'a Datatype) -> Self {
         const ALIGN: i64 = align_of::<u128>() as i64;
-        let span = datatype.extent * (count.max(1) as i64 - 1);
-        let lower = datatype.true_lower + span.min(0);
-        let upper = datatype.true_lower + datatype.true_extent + span.max(0);
+        let (lower, upper) = datatype.span(count.max(1)).unwrap_or((0, 0));
         // The first element is aligned.
         let first = (-lower + ALIGN - 1).div_euclid(ALIGN) * ALIGN;
         let bytes = (first + upper).max(0) as usize;

@@ -11,7 +11,7 @@ use std::{
     rc::Rc,
 };
 
-pub(crate) use self::kernels::{Kernel, Max, Min, Product, Rule, Sum};
+pub(crate) use self::kernels::{Kernel, Max, Min, Product, Rule, Sum, find};
 pub(crate) use self::numbers::*;
 use crate::{
     callbacks::callbacks,

@@ -149,7 +149,7 @@ impl Functions {
         KEPT.set(0);
         called();
         ok!((self.free)(&mut other));
-        assert_eq!(called(), [('d', 77), ('d', 103), ('d', 105)]);
+        assert_eq!(called(), [('d', 77), ('d', 105), ('d', 103)]);
         KEPT.set(77);
 
         // A copy that fails makes no object.

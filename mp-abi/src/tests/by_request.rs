@@ -34,6 +34,7 @@ macro_rules! by_request {
 }
 
 use std::{
+    cell::Cell,
     ffi::{c_int, c_void},
     ptr::null_mut,
 };
@@ -61,14 +62,27 @@ fn complete(code: c_int, mut request: Handle) -> c_int {
     code
 }
 
-/// Starts a request twice, and waits for it each time.
+thread_local! {
+    /// Whether requests are started once, instead of twice.
+    static ONCE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes a call whose request is started once, because its result is in the place of what it has sent.
+pub(super) fn once<T>(call: impl FnOnce() -> T) -> T {
+    ONCE.set(true);
+    let answer = call();
+    ONCE.set(false);
+    answer
+}
+
+/// Starts a request twice, or [`once`], and waits for it each time.
 fn start_twice(mut code: c_int, mut request: Handle) -> c_int {
     if code != 0 {
         return code;
     }
     // SAFETY: the request was just made, and is not used afterwards.
     unsafe {
-        for _ in 0..2 {
+        for _ in 0..2 - i32::from(ONCE.get()) {
             code = start(&mut request);
             if code == 0 {
                 code = wait(&mut request, null_mut());

@@ -2,7 +2,12 @@
 
 use std::ptr::null;
 
-use crate::calls::datatypes::type_free;
+use crate::{
+    calls::datatypes::{
+        type_commit, type_create_hindexed_block, type_create_resized, type_free,
+    },
+    constants::{MPI_ERR_BUFFER, MPI_SUM},
+};
 
 const SIZES: std::ops::RangeInclusive<usize> = 1..=4;
 
@@ -180,7 +185,8 @@ fn equal(comm: Handle, (me, size): (usize, usize), sent: &Layout, received: &Lay
     let exchanged = |block| numbers(block, me, length).collect();
     check(received, &all, exchanged);
     (0..size).for_each(|to| received.write(&mut all, to, numbers(me, to, length)));
-    ok!(alltoall(in_place(), 0, datatype, address(&mut all), count, datatype, comm));
+    let to = address(&mut all);
+    once(|| ok!(alltoall(in_place(), 0, datatype, to, count, datatype, comm)));
     check(received, &all, exchanged);
 }
 
@@ -373,7 +379,6 @@ fn exchanges_of_different_blocks() {
 
 #[test]
 fn types_with_addresses_are_at_the_bottom() {
-    use crate::calls::datatypes::{type_commit, type_create_hindexed_block};
     on_ranks(1, |comm, me, size| {
         let (mut sent, mut received) = ([me as c_int; 2], [-1; 2]);
         let mut types = [null_mut(); 2];
@@ -394,4 +399,73 @@ fn types_with_addresses_are_at_the_bottom() {
             ok!(type_free(datatype));
         }
     });
+}
+
+#[test]
+fn what_is_sent_does_not_come_to_the_same_place() {
+    for size in 1..=3 {
+        on_ranks(size, |comm, me, size| {
+            let int = predefined(INT);
+            let mut numbers = vec![0i32; 2 * size];
+            let all = address(&mut numbers);
+            let own = address(&mut numbers[2 * me..]);
+            let (counts, starts) = (vec![2; size], (0..size).map(|rank| 2 * rank as c_int));
+            let starts: Vec<c_int> = starts.collect();
+            let bytes: Vec<c_int> = starts.iter().map(|start| 4 * start).collect();
+            let types = vec![int; size];
+            let counts = || counts.as_ptr().into();
+            let starts = || starts.as_ptr().into();
+            let bytes = || bytes.as_ptr().into();
+            let types = types.as_ptr().into();
+            // SAFETY: the buffer has two numbers for each rank.
+            let codes = unsafe {
+                [
+                    allgather(own, 2, int, all, 2, int, comm),
+                    allgather(all, 2, int, all, 2, int, comm),
+                    allgatherv(own, 2, int, all, counts(), starts(), int, comm),
+                    alltoall(all, 2, int, all, 2, int, comm),
+                    alltoallv(all, counts(), starts(), int, all, counts(), starts(), int, comm),
+                    alltoallw(all, counts(), bytes(), types, all, counts(), bytes(), types, comm),
+                    allreduce(all, all, 2, int, MPI_SUM, comm),
+                    scan(all, all, 2, int, MPI_SUM, comm),
+                    exscan(all, all, 2, int, MPI_SUM, comm),
+                    reduce_scatter(all, all, counts(), int, MPI_SUM, comm),
+                    reduce_scatter_block(all, all, 2, int, MPI_SUM, comm),
+                ]
+            };
+            assert_eq!(codes, [MPI_ERR_BUFFER; 11]);
+            // SAFETY: as above.
+            let at_root = unsafe {
+                let root = me as c_int;
+                [
+                    gather(own, 2, int, all, 2, int, root, comm),
+                    gatherv(own, 2, int, all, counts(), starts(), int, root, comm),
+                    scatter(all, 2, int, own, 2, int, root, comm),
+                    scatterv(all, counts(), starts(), int, own, 2, int, root, comm),
+                    reduce(all, all, 2, int, MPI_SUM, root, comm),
+                ]
+            };
+            assert_eq!(at_root, [MPI_ERR_BUFFER; 5]);
+        });
+    }
+}
+
+/// Numbers at even places go to odd places of the same buffer.
+#[test]
+fn what_is_sent_and_what_comes_may_take_turns_in_memory() {
+    for size in 1..=3 {
+        on_ranks(size, |comm, me, size| {
+            let (mut second, mut odd, even) = (null_mut(), null_mut(), every_second(1));
+            let (at, int) = ([4i64], predefined(INT));
+            ok!(type_create_hindexed_block(1, 1, at.as_ptr().into(), int, &mut second));
+            ok!(type_create_resized(second, 0, 8, &mut odd));
+            ok!(type_commit(&mut odd));
+            let mut numbers = vec![0i32; 2 * size];
+            (0..size).for_each(|to| numbers[2 * to] = (10 * me + to) as i32);
+            let all = address(&mut numbers);
+            ok!(alltoall(all, 1, even, all, 1, odd, comm));
+            let come: Vec<_> = numbers.iter().skip(1).step_by(2).copied().collect();
+            assert_eq!(come, (0..size).map(|from| (10 * from + me) as i32).collect::<Vec<_>>());
+        });
+    }
 }

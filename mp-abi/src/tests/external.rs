@@ -95,14 +95,17 @@ fn derived_types_are_packed_part_by_part() {
         // A `long`, two `short`, and one of the strided type after a gap, twice.
         let (lengths, places) = ([1, 2, 1], [0isize, 8, 16]);
         let parts = [predefined(0x20a), predefined(0x208), strided];
-        let mut datatype = null_mut();
+        let (mut bare, mut datatype) = (null_mut(), null_mut());
         ok!(type_create_struct(
             3,
             lengths.as_ptr().into(),
             places.as_ptr().into(),
             parts.as_ptr(),
-            &mut datatype,
+            &mut bare,
         ));
+        // The lower bound that the strided type has set is that of the structure, unless it is set again.
+        ok!(type_create_resized(bare, 0, 40, &mut datatype));
+        ok!(type_free(&mut bare));
         ok!(type_commit(&mut datatype));
         let words = [1u64, 0x0003_0002, 4, 5, 6];
         let mut elements = [words, words.map(|word| word + 16)].concat();

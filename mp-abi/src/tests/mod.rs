@@ -12,6 +12,7 @@ mod intercommunicators;
 mod messages;
 mod requests;
 mod topologies;
+mod windows;
 
 /// The collective operations in all their forms.
 macro_rules! forms {
@@ -47,6 +48,7 @@ use std::{
     ptr::{null_mut, without_provenance_mut},
 };
 
+use by_request::once;
 use intercommunicators::{Sides, on_ranks_of_several};
 use mp_collectives::communicator::Communicator;
 use mp_core::World;
@@ -83,6 +85,15 @@ impl Object for Returns {
     }
 }
 
+/// Asserts that a call was successful.
+macro_rules! ok {
+    ($call:expr) => {
+        // SAFETY: the test gives valid handles, and memory of the right size.
+        assert_eq!(unsafe { $call }, 0)
+    };
+}
+use ok;
+
 /// Runs ranks, and gives each a communicator of all of them, whose errors are returned, with its rank and size.
 fn on_ranks(ranks: usize, code: impl Fn(Handle, usize, usize) + Send + Sync) {
     let ran = World::threads(ranks).run_threads(|rank| {
@@ -92,26 +103,19 @@ fn on_ranks(ranks: usize, code: impl Fn(Handle, usize, usize) + Send + Sync) {
         let (me, size) = (world.rank(), world.size());
         let comm = Comm::new(world, "world", Handler::Return).into_handle();
         code(comm, me, size);
+        // No rank ends while others still look for messages, as in `MPI_Finalize`.
+        ok!(calls::collectives::barrier(comm));
         // SAFETY: the handle was just made, and is not used any more.
         unsafe { Comm::release(comm).unwrap() };
         Ok(())
     });
-    ran.unwrap();
+    ran.unwrap().into_iter().for_each(|ended| ended.unwrap());
 }
 
 /// A status as programs have it: filled with something.
 fn status() -> Status {
     Status { source: 77, tag: 77, error: 77, internal: [77; 5] }
 }
-
-/// Asserts that a call was successful.
-macro_rules! ok {
-    ($call:expr) => {
-        // SAFETY: the test gives valid handles, and memory of the right size.
-        assert_eq!(unsafe { $call }, 0)
-    };
-}
-use ok;
 
 /// A type of every second `int`: `count` of them, with the extent of all.
 fn every_second(count: i64) -> Handle {

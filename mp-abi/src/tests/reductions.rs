@@ -4,7 +4,7 @@ use std::ptr::null;
 
 use crate::{
     calls::{datatypes::*, operations::*},
-    constants::{MPI_BXOR, MPI_ERR_OP, MPI_MAX, MPI_MAXLOC, MPI_MINLOC, MPI_SUM},
+    constants::{MPI_BXOR, MPI_ERR_BUFFER, MPI_ERR_OP, MPI_MAX, MPI_MAXLOC, MPI_MINLOC, MPI_SUM},
 };
 
 const SIZES: std::ops::RangeInclusive<usize> = 1..=5;
@@ -42,7 +42,8 @@ fn sums<T: Copy + Default + PartialEq + std::fmt::Debug>(
     ok!(allreduce(address(&mut mine), address(&mut result), count, datatype, MPI_SUM, comm));
     assert_eq!(result, all);
     result.clone_from(&mine);
-    ok!(allreduce(in_place(), address(&mut result), count, datatype, MPI_SUM, comm));
+    let to = address(&mut result);
+    once(|| ok!(allreduce(in_place(), to, count, datatype, MPI_SUM, comm)));
     assert_eq!(result, all);
     for root in 0..size {
         let mut result = if me == root { mine.clone() } else { vec![] };
@@ -50,7 +51,7 @@ fn sums<T: Copy + Default + PartialEq + std::fmt::Debug>(
             true => (in_place(), address(&mut result)),
             false => (address(&mut mine), null_mut()),
         };
-        ok!(reduce(from, to, count, datatype, MPI_SUM, root as c_int, comm));
+        once(|| ok!(reduce(from, to, count, datatype, MPI_SUM, root as c_int, comm)));
         assert!(me != root || result == all);
     }
     ok!(scan(address(&mut mine), address(&mut result), count, datatype, MPI_SUM, comm));
@@ -59,7 +60,8 @@ fn sums<T: Copy + Default + PartialEq + std::fmt::Debug>(
     ok!(exscan(address(&mut mine), address(&mut result), count, datatype, MPI_SUM, comm));
     assert_eq!(result, below);
     result.clone_from(&mine);
-    ok!(exscan(in_place(), address(&mut result), count, datatype, MPI_SUM, comm));
+    let to = address(&mut result);
+    once(|| ok!(exscan(in_place(), to, count, datatype, MPI_SUM, comm)));
     assert_eq!(result, if me == 0 { mine.clone() } else { below });
 
     // Blocks of different lengths, and equal ones.
@@ -73,7 +75,8 @@ fn sums<T: Copy + Default + PartialEq + std::fmt::Debug>(
     ok!(reduce_scatter(address(&mut mine), address(&mut block), lengths, datatype, MPI_SUM, comm));
     assert_eq!(block, all[start..start + own]);
     result.clone_from(&mine);
-    ok!(reduce_scatter(in_place(), address(&mut result), lengths, datatype, MPI_SUM, comm));
+    let to = address(&mut result);
+    once(|| ok!(reduce_scatter(in_place(), to, lengths, datatype, MPI_SUM, comm)));
     assert_eq!(result[..own], all[start..start + own]);
     let each = length / size;
     let mut block = vec![T::default(); each];
@@ -225,5 +228,24 @@ fn local_reductions_and_refused_ones() {
             assert_ne!(allreduce(from, from, 1, predefined(DOUBLE), MPI_SUM, comm), 0);
         }
         ok!(allreduce(null(), null_mut(), 0, predefined(INT), MPI_SUM, comm));
+    });
+}
+
+#[test]
+fn local_reductions_need_two_buffers() {
+    on_ranks(1, |_, _, _| {
+        let (int, mut numbers, mut others) = (predefined(INT), [1, 2], [3, 4]);
+        let (one, other) = (address(&mut numbers), address(&mut others));
+        // SAFETY: the buffers have two numbers.
+        let codes = unsafe {
+            [
+                reduce_local(in_place(), one, 2, int, MPI_SUM),
+                reduce_local(one, in_place(), 2, int, MPI_SUM),
+                reduce_local(one, one, 2, int, MPI_SUM),
+                reduce_local(one, other, 2, int, MPI_SUM),
+            ]
+        };
+        assert_eq!(codes, [MPI_ERR_BUFFER, MPI_ERR_BUFFER, MPI_ERR_BUFFER, 0]);
+        assert_eq!((numbers, others), ([1, 2], [4, 6]));
     });
 }

@@ -72,6 +72,28 @@ fn threads_call_one_at_a_time_and_all_at_once() {
 }
 
 #[test]
+fn processes_access_memory_of_each_other() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile("mpicc", "windows.c", include_str!("windows.c"));
+    let launch = |ranks: &str| {
+        let mut command = Command::new(installed().join("bin/mpiexec"));
+        command.args(["-n", ranks]).arg(&program);
+        command
+    };
+    for ranks in ["1", "2", "3", "5"] {
+        assert_eq!(run(&mut launch(ranks)), "good\n".repeat(ranks.parse().unwrap()));
+    }
+    // A rank is killed that has a lock.
+    let output = launch("3").arg("killed").output().unwrap();
+    assert!(!output.status.success());
+    let mut said: Vec<_> = std::str::from_utf8(&output.stdout).unwrap().lines().collect();
+    said.sort_unstable();
+    assert_eq!(said, ["rank 0: lost", "rank 2: lost"]);
+}
+
+#[test]
 fn an_abort_ends_with_the_code_and_keeps_what_was_printed() {
     if !has_compiler("cc") {
         return;

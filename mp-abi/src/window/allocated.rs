@@ -1,0 +1,101 @@
+//! Memory that programs have from `MPI_Alloc_mem`. Windows of it are mapped by other ranks.
+
+use std::{
+    collections::BTreeMap,
+    ffi::c_void,
+    ptr::with_exposed_provenance_mut,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use super::mapping::{Owned, Place};
+use crate::error::{Class, Error};
+
+/// From how many bytes on memory is in a file of its own.
+const LEAST: usize = 4096;
+/// How many files there are at most, because the program needs some of the files that a process may have open.
+const MOST: usize = 64;
+
+/// Memory that a program has.
+enum Memory {
+    /// Memory that other processes can map.
+    Mapped(Owned),
+    /// Memory of this process. It is kept here until it is freed.
+    Own { _lines: Box<[Line]> },
+}
+
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line {
+    _bytes: [u8; 64],
+}
+
+/// All of it, by the address.
+static ALL: Mutex<BTreeMap<usize, Memory>> = Mutex::new(BTreeMap::new());
+
+fn all() -> MutexGuard<'static, BTreeMap<usize, Memory>> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where other processes find memory of this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub place: Place,
+    pub offset: usize,
+    /// The bytes that are mapped.
+    pub bytes: usize,
+}
+
+/// Returns memory of this many bytes.
+pub(crate) fn allocate(bytes: usize) -> Result<*mut c_void, Error> {
+    let mut all = all();
+    let files = all.values().filter(|one| matches!(one, Memory::Mapped(_))).count();
+    let (start, memory) = if bytes >= LEAST && files < MOST {
+        let owned = Owned::new(bytes)?;
+        (owned.mapping.start(), Memory::Mapped(owned))
+    } else {
+        let (count, mut lines) = (bytes.div_ceil(size_of::<Line>()).max(1), Vec::new());
+        let no_memory =
+            |_| Error::new(Class::NoMem, format!("there is no memory for {bytes} bytes"));
+        lines.try_reserve_exact(count).map_err(no_memory)?;
+        lines.resize(count, Line { _bytes: [0; 64] });
+        (lines.as_mut_ptr().expose_provenance(), Memory::Own { _lines: lines.into() })
+    };
+    all.insert(start, memory);
+    Ok(with_exposed_provenance_mut(start))
+}
+
+/// Frees memory that [`allocate`] has returned.
+pub(crate) fn free(address: usize) -> Result<(), Error> {
+    let text = "the address is not one that MPI_Alloc_mem has returned";
+    all().remove(&address).map(drop).ok_or_else(|| Error::new(Class::Base, text))
+}
+
+/// Returns where other processes find these bytes, if they are such memory.
+pub(crate) fn find(address: usize, bytes: usize) -> Option<Found> {
+    let all = all();
+    let (&start, Memory::Mapped(owned)) = all.range(..=address).next_back()? else { return None };
+    let (offset, length) = (address - start, owned.mapping.bytes());
+    let is_within = offset.checked_add(bytes).is_some_and(|end| end <= length);
+    is_within.then(|| Found { place: owned.place(), offset, bytes: length })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_found_by_any_address_in_it() {
+        let memory = allocate(9000).unwrap().addr();
+        let found = find(memory + 10, 8990).unwrap();
+        assert_eq!((found.offset, found.bytes), (10, 9000));
+        assert_eq!(find(memory + 10, 8991), None);
+        assert_eq!(find(memory + 9000, 0).map(|found| found.offset), Some(9000));
+        free(memory).unwrap();
+        assert!(find(memory, 1).is_none() && free(memory).is_err());
+        for bytes in [0, 1, 4095] {
+            let memory = allocate(bytes).unwrap().addr();
+            assert!(memory.is_multiple_of(64) && find(memory, 0).is_none());
+            free(memory).unwrap();
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The locks of a window's ranks: words of memory that all of them share, taken without the help of the rank whose
+//! memory they protect.
+//!
+//! Each rank has two words. The first is the lock of programs:
+//!
+//! | value | meaning |
+//! |---|---|
+//! | 0 | nobody has the lock |
+//! | `n` | `n` ranks share the lock |
+//! | [`EXCLUSIVE`] | one rank has the lock alone |
+//! | + [`WANTED`] | a rank waits to have it alone, so that nobody else shares it |
+//! | + [`WAITING`] | ranks wait, and are to be woken |
+//!
+//! The second is held while an accumulate changes the rank's memory: it is 0, or 1 + the number of the rank that has it.
+
+use mp_collectives::communicator::Communicator;
+use mp_core::{
+    delegate::Backoff,
+    memory::{Region, Word},
+    names::Namespace,
+};
+
+use crate::{
+    error::{Class, Error},
+    threads,
+};
+
+type Result<T> = std::result::Result<T, Error>;
+
+const NAMES: Namespace = Namespace::new("windows");
+const EXCLUSIVE: u64 = 1 << 32;
+const WANTED: u64 = 1 << 33;
+const WAITING: u64 = 1 << 34;
+/// The distance between words, so that no two are in neighbouring cache lines.
+const APART: usize = 16;
+
+/// How a rank has a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Shared,
+    Exclusive,
+}
+
+/// The locks of all ranks of a window.
+#[derive(Debug)]
+pub(crate) struct Locks(Region);
+
+/// The right to change a rank's memory, until this is dropped.
+#[must_use = "the right ends when this is dropped"]
+pub(crate) struct Changing<'a>(&'a Word);
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.store(0);
+    }
+}
+
+impl Locks {
+    /// Opens the locks of the ranks of a communicator, which has no other window.
+    pub fn open(communicator: &Communicator) -> Result<Self> {
+        let joint = communicator.joint();
+        let (ranks, name) = (joint.world_ranks(), joint.name("window"));
+        let words = 2 * APART * ranks.len();
+        Ok(Self(Region::open_of(&joint.rank(), NAMES, &name, &ranks, words, 0)?))
+    }
+
+    fn word(&self, target: usize) -> &Word {
+        &self.0.words()[2 * APART * target]
+    }
+
+    /// Takes a lock if that is possible now. If not, the word says that this rank waits.
+    fn try_take(&self, target: usize, way: Way) -> bool {
+        let word = self.word(target);
+        loop {
+            let now = word.load();
+            let taken = match way {
+                Way::Shared if now & (EXCLUSIVE | WANTED) == 0 => Some(now + 1),
+                Way::Exclusive if now & !(WANTED | WAITING) == 0 => Some(now & !WANTED | EXCLUSIVE),
+                _ => None,
+            };
+            let waits = match way {
+                Way::Shared => now | WAITING,
+                Way::Exclusive => now | WAITING | WANTED,
+            };
+            let next = taken.unwrap_or(waits);
+            if next == now || word.compare_exchange(now, next).is_ok() {
+                return taken.is_some();
+            }
+        }
+    }
+
+    /// Takes the lock of a rank. Waits as long as others have it.
+    pub fn take(&self, target: usize, way: Way) -> Result<()> {
+        self.wait(target, || self.try_take(target, way))
+    }
+
+    /// Shares the locks of all ranks. While it waits for one it has none, so that ranks that hold several can go on.
+    pub fn share_all(&self) -> Result<()> {
+        let ranks = self.0.ranks();
+        loop {
+            let free = (0..ranks).take_while(|&target| self.try_take(target, Way::Shared)).count();
+            if free == ranks {
+                return Ok(());
+            }
+            (0..free).for_each(|target| self.give(target, Way::Shared));
+            // The lock is taken and given back: then it was free.
+            self.take(free, Way::Shared)?;
+            self.give(free, Way::Shared);
+        }
+    }
+
+    /// Gives back a lock that this rank has.
+    pub fn give(&self, target: usize, way: Way) {
+        let word = self.word(target);
+        loop {
+            let now = word.load();
+            let left = match way {
+                Way::Shared => now - 1,
+                Way::Exclusive => now & !EXCLUSIVE,
+            };
+            let is_free = left & !(WANTED | WAITING) == 0;
+            let next = if is_free { left & !(WANTED | WAITING) } else { left };
+            if word.compare_exchange(now, next).is_ok() {
+                if is_free && left & WAITING != 0 {
+                    (0..self.0.ranks()).for_each(|rank| self.0.wake(rank, target));
+                }
+                return;
+            }
+        }
+    }
+
+    /// Waits at a rank's lock until a call returns `true`.
+    fn wait(&self, target: usize, mut is_done: impl FnMut() -> bool) -> Result<()> {
+        let mut look = || match is_done() {
+            true => Some(Ok(())),
+            false => self.lost().map(|rank| Err(lost(rank))),
+        };
+        if threads::are_many() {
+            return threads::until(|| Ok(look()))?;
+        }
+        self.0.wait(target, None, Some(self.word(target)), look)?
+    }
+
+    /// Returns a rank that has ended without closing the window.
+    fn lost(&self) -> Option<usize> {
+        match self.0.ends() {
+            0 => None,
+            _ => (0..self.0.ranks()).find(|&rank| self.0.is_lost(rank)),
+        }
+    }
+
+    /// Waits until no other rank changes a rank's memory by an accumulate, and keeps others from it.
+    pub fn change(&self, target: usize) -> Result<Changing<'_>> {
+        let word = &self.0.words()[(2 * target + 1) * APART];
+        let me = 1 + self.0.rank() as u64;
+        let mut backoff = Backoff::new();
+        while word.load_relaxed() != 0 || word.compare_exchange(0, me).is_err() {
+            match word.load_relaxed() {
+                0 => {}
+                other if self.0.is_lost(other as usize - 1) => {
+                    return Err(lost(other as usize - 1));
+                }
+                _ => backoff.pause(),
+            }
+        }
+        Ok(Changing(word))
+    }
+}
+
+#[cold]
+fn lost(rank: usize) -> Error {
+    Error::new(Class::ProcAborted, format!("rank {rank} of the window has ended"))
+}
