@@ -5,7 +5,6 @@ mod by_request;
 mod communicators;
 mod datatypes;
 mod external;
-mod generalized;
 mod going;
 mod hardware;
 mod intercommunicators;
