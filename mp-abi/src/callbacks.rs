@@ -6,7 +6,7 @@ use std::{
     sync::OnceLock,
 };
 
-pub use crate::{attributes::Owner, errhandler::Kind};
+pub use crate::kinds::{Kind, Owner};
 use crate::{
     constants::MPI_SUCCESS,
     types::{

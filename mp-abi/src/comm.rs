@@ -10,7 +10,7 @@ use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Source, St
 
 use crate::{
     attached::Attached,
-    attributes::{Attributes, Owner},
+    attributes::Attributes,
     constants::{
         MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_IDENT,
         MPI_PROC_NULL, MPI_SIMILAR, MPI_UNEQUAL,
@@ -18,6 +18,7 @@ use crate::{
     errhandler::{Handler, Object, Slot, set_fallback},
     error::{Class, Error},
     group::Group,
+    kinds::Owner,
     pairs::Pairs,
     state,
     topology::Topology,

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use crate::{
-    constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL},
+    constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL, MPI_SUCCESS},
     error::{Class, Error},
     types::Status,
 };
@@ -68,6 +68,20 @@ impl Completed {
         unsafe { set_bytes(to, self.bytes as u64) };
         // SAFETY: as above.
         unsafe { (*to).internal[2] = self.cancelled.into() };
+    }
+
+    /// Writes the empty status, which has no error.
+    ///
+    /// # Safety
+    /// As for [`write`](Self::write).
+    pub unsafe fn write_empty(to: *mut Status) {
+        // SAFETY: the caller says so.
+        unsafe {
+            Self::EMPTY.write(to);
+            if let Some(status) = to.as_mut() {
+                status.error = MPI_SUCCESS;
+            }
+        }
     }
 
     /// Writes all but the error to a status of the program, and returns the error.

@@ -12,22 +12,10 @@ use crate::{
     callbacks::callbacks,
     constants::{MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN},
     error::{Class, Error},
+    kinds::Kind,
     state::{self, of_rank},
     types::{ErrhandlerFunction, Handle},
 };
-
-/// What objects an error handler is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Communicators.
-    Comm,
-    /// Windows.
-    Win,
-    /// Files.
-    File,
-    /// Sessions.
-    Session,
-}
 
 /// An error handler of a program (`MPI_Errhandler`).
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`types`], [`constants`], [`ints`], [`handles`] | C's types and the constants; numbers and handles of two forms |
-//! | [`callbacks`] | how functions of the program are called |
+//! | [`callbacks`], `kinds` | how functions of the program are called; the kinds of objects that they are for |
 //! | [`calls`] | the functions that C programs call, a file for each chapter of the standard |
 //! | [`error`], `errhandler` | the classes of errors; what becomes of an error of a call |
 //! | `info`, `program` | info objects; results and texts |
@@ -52,6 +52,7 @@ pub mod handles;
 mod hardware;
 mod info;
 pub mod ints;
+mod kinds;
 mod life;
 mod message;
 mod neighbours;

@@ -11,7 +11,7 @@ use mp_core::{
 };
 
 use crate::{
-    attributes::{Attributes, Owner},
+    attributes::Attributes,
     buffered,
     collective::Collective,
     comm::{Comm, sent_tag, wanted_tag},
@@ -21,6 +21,7 @@ use crate::{
     error::{Class, Error},
     generalized::{self, Functions, Generalized},
     going::Going,
+    kinds::Owner,
     partitioned::{self, Partitioned},
     splitting,
     state::of_rank,
@@ -479,6 +480,15 @@ impl Request {
         }
     }
 
+    /// Ends what is done, and what nobody asks about.
+    fn end(mut self) {
+        match mem::replace(&mut self.active, Active::Nothing) {
+            // Nobody gets the error of the program's function.
+            Active::Generalized(request) => drop(request.free()),
+            active => drop(Self { active, ..self }.finish()),
+        }
+    }
+
     /// Returns what the operation has to say, if it is done, and keeps that for a later call.
     pub fn keep_done(&mut self) -> &Completed {
         const EMPTY: &Completed = &Completed::EMPTY;
@@ -717,20 +727,21 @@ pub(crate) unsafe fn complete(at: *mut Handle) {
     }
 }
 
-/// Completes receives whose requests were freed, as far as their messages have come.
+/// Completes receives whose requests were freed, as far as their messages have come, and what the program has completed.
 pub(crate) fn advance_freed() {
-    FREED.with(|freed| {
+    let done = FREED.with(|freed| {
         let freed = &mut *freed.borrow_mut();
         if freed.is_empty() {
-            return;
+            return Vec::new();
         }
         let mut pending: Vec<_> = freed.iter_mut().filter_map(Request::pending).collect();
-        let Ok(done) = test_some(&mut pending) else { return };
+        // If this fails, the messages are lost with their ranks.
+        let _ = test_some(&mut pending);
         drop(pending);
-        for place in done.into_iter().rev() {
-            freed.swap_remove(place).finish();
-        }
+        freed.extract_if(.., |request| request.pending().is_none()).collect()
     });
+    // Functions of the program, which this calls, may come here again.
+    done.into_iter().for_each(Request::end);
 }
 
 /// Gives up receives whose requests were freed.

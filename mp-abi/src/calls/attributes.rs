@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 
 use super::error_codes::LAST_USED;
 use crate::{
-    attributes::{self, Owner},
+    attributes,
     comm::{element, within},
     constants::{
         MPI_ANY_SOURCE, MPI_APPNUM, MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID, MPI_LASTUSEDCODE,
@@ -14,6 +14,7 @@ use crate::{
     },
     errhandler::Object,
     error::Error,
+    kinds::Owner,
     program::{plainly, put},
     types::{CopyAttrFunction, DeleteAttrFunction, Handle},
 };

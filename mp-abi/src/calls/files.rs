@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int, c_void};
 use crate::{
     comm::{Comm, element},
     constants::MPI_FILE_NULL,
-    errhandler::{Handler, Kind},
+    errhandler::Handler,
     error::Error,
     file::{
         File, opening,
@@ -15,6 +15,7 @@ use crate::{
         with_object, within, within_none,
     },
     info::Info,
+    kinds::Kind,
     program::{put, text},
     types::{
         DatarepConversionFunction, DatarepExtentFunction, Handle, LargeDatarepConversionFunction,

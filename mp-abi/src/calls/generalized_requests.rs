@@ -8,7 +8,7 @@ use crate::{
     error::{Class, Error},
     generalized::{self, Functions},
     program::{plainly, put},
-    request::Request,
+    request::{Request, advance_freed},
     types::{GrequestCancelFunction, GrequestFreeFunction, GrequestQueryFunction, Handle},
 };
 
@@ -31,5 +31,9 @@ pub unsafe fn grequest_start(
 
 /// `MPI_Grequest_complete`.
 pub unsafe fn grequest_complete(request: Handle) -> c_int {
-    plainly("MPI_Grequest_complete", || generalized::complete(request))
+    plainly("MPI_Grequest_complete", || {
+        generalized::complete(request)?;
+        advance_freed();
+        Ok(())
+    })
 }

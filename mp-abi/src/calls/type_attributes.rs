@@ -6,8 +6,9 @@ use std::ffi::{c_int, c_void};
 
 use super::attributes::{free, put_found};
 use crate::{
-    attributes::{Owner, create_key},
+    attributes::create_key,
     datatype::look,
+    kinds::Owner,
     program::{plainly, put},
     types::{CopyAttrFunction, DeleteAttrFunction, Handle},
 };

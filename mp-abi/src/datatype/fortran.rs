@@ -12,11 +12,12 @@ use super::{
     predefined::predefined,
 };
 use crate::{
-    attributes::{Attributes, Owner},
+    attributes::Attributes,
     constants::{
         MPI_COMBINER_F90_COMPLEX, MPI_COMBINER_F90_INTEGER, MPI_COMBINER_F90_REAL, MPI_UNDEFINED,
     },
     error::{Class, Error},
+    kinds::Owner,
     types::Handle,
 };
 

@@ -378,6 +378,30 @@ fn exchanges_of_different_blocks() {
 }
 
 #[test]
+fn types_with_addresses_are_at_the_bottom() {
+    on_ranks(1, |comm, me, size| {
+        let (mut sent, mut received) = ([me as c_int; 2], [-1; 2]);
+        let mut types = [null_mut(); 2];
+        for (datatype, place) in types.iter_mut().zip([address(&mut sent), address(&mut received)]) {
+            let place = [place.expose_provenance() as i64];
+            let int = predefined(INT);
+            ok!(type_create_hindexed_block(1, 1, place.as_ptr().into(), int, datatype));
+            ok!(type_commit(datatype));
+        }
+        let [ones, zeros] = [[1 as c_int; 1], [0; 1]];
+        let (counts, places) = (ones.as_ptr().into(), zeros.as_ptr().into());
+        let [sends, receives] = types.map(|datatype| vec![datatype; size]);
+        let (from, to) = (sends.as_ptr().into(), receives.as_ptr().into());
+        let nowhere = null_mut();
+        ok!(alltoallw(nowhere, counts, places, from, nowhere, counts, places, to, comm));
+        assert_eq!(received[0], 0);
+        for datatype in &mut types {
+            ok!(type_free(datatype));
+        }
+    });
+}
+
+#[test]
 fn what_is_sent_does_not_come_to_the_same_place() {
     for size in 1..=3 {
         on_ranks(size, |comm, me, size| {

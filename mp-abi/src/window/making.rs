@@ -17,7 +17,7 @@ use super::{
     target::{self, Target, Way},
 };
 use crate::{
-    attributes::{Attributes, Owner},
+    attributes::Attributes,
     comm::Comm,
     constants::{
         MPI_WIN_FLAVOR_ALLOCATE, MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_DYNAMIC,
@@ -26,6 +26,7 @@ use crate::{
     errhandler::{Handler, Slot},
     error::{Class, Error},
     info::Info,
+    kinds::Owner,
     splitting,
     types::Aint,
     words::all_gather,

@@ -39,6 +39,16 @@ fn a_program_ends_mpi_at_its_exit() {
 }
 
 #[test]
+fn a_program_completes_requests_itself() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile("mpicc", "generalized.c", include_str!("generalized.c"));
+    assert_eq!(run(&mut Command::new(&program)), "good\n");
+    assert_eq!(run(Command::new(&program).arg("threads")), "good\n");
+}
+
+#[test]
 fn sessions_come_with_the_world_and_without_it() {
     if !has_compiler("cc") {
         return;
