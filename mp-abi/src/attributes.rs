@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
+pub(crate) use crate::callbacks::Owner;
 use crate::{
     callbacks::callbacks,
     constants::{MPI_SUCCESS, MPI_TAG_UB, MPI_UNIVERSE_SIZE, MPI_WIN_BASE, MPI_WIN_MODEL},
@@ -15,17 +16,6 @@ use crate::{
 
 /// The first key of a program. Those before it are predefined.
 const FIRST: c_int = 1 << 16;
-
-/// What objects a key is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
-    /// Communicators.
-    Comm,
-    /// Datatypes.
-    Datatype,
-    /// Windows.
-    Window,
-}
 
 /// What a program has said about a key. It is kept by the key's name, until that is freed, and by attributes.
 #[derive(Debug)]

@@ -6,7 +6,6 @@ use std::{
     sync::OnceLock,
 };
 
-pub use crate::{attributes::Owner, errhandler::Kind};
 use crate::{
     constants::MPI_SUCCESS,
     types::{
@@ -15,6 +14,30 @@ use crate::{
         UserFunction,
     },
 };
+
+/// What objects a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Communicators.
+    Comm,
+    /// Datatypes.
+    Datatype,
+    /// Windows.
+    Window,
+}
+
+/// What objects an error handler is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Communicators.
+    Comm,
+    /// Windows.
+    Win,
+    /// Files.
+    File,
+    /// Sessions.
+    Session,
+}
 
 /// Calls functions that the program has given. The methods that are here do what the standard says. Another library
 /// keeps the program's functions as pointers of these types, and has methods that call them as what they are.

@@ -8,6 +8,7 @@ use std::{
     rc::Rc,
 };
 
+pub(crate) use crate::callbacks::Kind;
 use crate::{
     callbacks::callbacks,
     constants::{MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN},
@@ -15,19 +16,6 @@ use crate::{
     state::{self, of_rank},
     types::{ErrhandlerFunction, Handle},
 };
-
-/// What objects an error handler is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Communicators.
-    Comm,
-    /// Windows.
-    Win,
-    /// Files.
-    File,
-    /// Sessions.
-    Session,
-}
 
 /// An error handler of a program (`MPI_Errhandler`).
 #[derive(Debug)]
