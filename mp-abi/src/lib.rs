@@ -1,7 +1,8 @@
 //! MPI's functions for C programs, over communicators of Onchip.
 //!
 //! This crate has the functions themselves, with the types and values of the standard ABI of MPI 5.0. The library
-//! `libmpi_abi.so` (in `standard/`) exports them.
+//! `libmpi_abi.so` (in `standard/`) exports them, and `libmpi.so.12` (in `mpich/`) does with the types and values of
+//! MPICH's ABI. What the libraries' build scripts share is in `exports.rs`.
 //!
 //! | module | what it is |
 //! |---|---|
