@@ -143,6 +143,11 @@ pub fn in_rust(written: &str, handle: &str) -> String {
         "MPI_Grequest_query_function" => return "Option<GrequestQueryFunction>".to_owned(),
         "MPI_Grequest_free_function" => return "Option<GrequestFreeFunction>".to_owned(),
         "MPI_Grequest_cancel_function" => return "Option<GrequestCancelFunction>".to_owned(),
+        "MPI_Datarep_conversion_function" => return "Option<DatarepConversionFunction>".to_owned(),
+        "MPI_Datarep_conversion_function_c" => {
+            return "Option<LargeDatarepConversionFunction>".to_owned();
+        }
+        "MPI_Datarep_extent_function" => return "Option<DatarepExtentFunction>".to_owned(),
         _ if name.ends_with("_errhandler_function") => {
             return "Option<ErrhandlerFunction>".to_owned();
         }

@@ -9,9 +9,10 @@ use std::{
 use crate::{
     constants::MPI_SUCCESS,
     types::{
-        CopyAttrFunction, Count, DeleteAttrFunction, ErrhandlerFunction, GrequestCancelFunction,
-        GrequestFreeFunction, GrequestQueryFunction, Handle, LargeUserFunction, Status,
-        UserFunction,
+        Aint, CopyAttrFunction, Count, DatarepConversionFunction, DatarepExtentFunction,
+        DeleteAttrFunction, ErrhandlerFunction, GrequestCancelFunction, GrequestFreeFunction,
+        GrequestQueryFunction, Handle, LargeDatarepConversionFunction, LargeUserFunction, Offset,
+        Status, UserFunction,
     },
 };
 
@@ -72,7 +73,7 @@ pub trait Callbacks: Sync {
         unsafe { function(lower, upper, &mut count, &mut datatype) }
     }
 
-    /// Calls an error handler.
+    /// Calls an error handler, and returns the code, which the handler may have changed.
     ///
     /// # Safety
     /// The program has given this function as an error handler for objects of this kind, of which the object is one,
@@ -83,9 +84,10 @@ pub trait Callbacks: Sync {
         _kind: Kind,
         mut object: Handle,
         mut code: c_int,
-    ) {
+    ) -> c_int {
         // SAFETY: the caller says so. The numbers live until the function returns.
-        unsafe { function(&mut object, &mut code) }
+        unsafe { function(&mut object, &mut code) };
+        code
     }
 
     /// Calls the function that copies an attribute's value for a copy of the object. Returns the code of an error as an
@@ -124,6 +126,53 @@ pub trait Callbacks: Sync {
     ) -> c_int {
         // SAFETY: the caller says so.
         unsafe { function(object, key, value, extra) }
+    }
+
+    /// Converts data of a file, in a representation of the program's, and returns the code.
+    ///
+    /// # Safety
+    /// The program has given this function for such data, of which there is as much at both addresses.
+    unsafe fn convert(
+        &self,
+        function: DatarepConversionFunction,
+        (user, file): (*mut c_void, *mut c_void),
+        (datatype, count): (Handle, c_int),
+        position: Offset,
+        extra: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the caller says so.
+        unsafe { function(user, datatype, count, file, position, extra) }
+    }
+
+    /// Does the same by a function that takes large counts.
+    ///
+    /// # Safety
+    /// As for [`convert`](Self::convert).
+    unsafe fn convert_many(
+        &self,
+        function: LargeDatarepConversionFunction,
+        (user, file): (*mut c_void, *mut c_void),
+        (datatype, count): (Handle, Count),
+        position: Offset,
+        extra: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the caller says so.
+        unsafe { function(user, datatype, count, file, position, extra) }
+    }
+
+    /// Asks how far elements are apart in a file, in a representation of the program's, and returns the code.
+    ///
+    /// # Safety
+    /// The program has given this function for such elements.
+    unsafe fn extent(
+        &self,
+        function: DatarepExtentFunction,
+        datatype: Handle,
+        extent: &mut Aint,
+        extra: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the caller says so.
+        unsafe { function(datatype, extent, extra) }
     }
 
     /// Asks what a generalized request has to say, and returns the code.

@@ -161,7 +161,7 @@ impl Error {
                 let &Errhandler { kind, function } = &*handler;
                 let handle = object.map_or(without_provenance_mut(0), Object::handle);
                 // SAFETY: the program has given this function as an error handler for objects of this kind.
-                unsafe { callbacks().handle_error(function, kind, handle, self.code()) };
+                return unsafe { callbacks().handle_error(function, kind, handle, self.code()) };
             }
         }
         self.code()
