@@ -377,7 +377,7 @@ fn argument(role: &str, place: usize, given: &str, wanted: &str) -> Argument {
             ("out", false) if wanted == "Place" => {
                 only(format!("Place::new(a{place}.cast(), put::<{kind}>)"))
             }
-            ("out", false) => at(format!("New::<{kind}>::new(a{place})"), give),
+            ("out", false) => at(format!("Made::<{kind}>::new(a{place})"), give),
             ("inout", false) => at(format!("ChangedOne::<{kind}>::new(a{place})"), give),
             ("inout", true) => at(format!("Changed::<{kind}>::new(a{place}, {length})"), give),
             _ => panic!("there is no way for the role {role}"),

@@ -7,10 +7,9 @@ use std::{
 };
 
 use crate::{
-    callbacks::callbacks,
+    callbacks::{Owner, callbacks},
     constants::{MPI_SUCCESS, MPI_TAG_UB, MPI_UNIVERSE_SIZE, MPI_WIN_BASE, MPI_WIN_MODEL},
     error::{Class, Error},
-    kinds::Owner,
     types::{CopyAttrFunction, DeleteAttrFunction, Handle},
 };
 

@@ -6,15 +6,39 @@ use std::{
     sync::OnceLock,
 };
 
-pub use crate::kinds::{Kind, Owner};
 use crate::{
     constants::MPI_SUCCESS,
     types::{
-        CopyAttrFunction, Count, DeleteAttrFunction, ErrhandlerFunction, GrequestCancelFunction,
-        GrequestFreeFunction, GrequestQueryFunction, Handle, LargeUserFunction, Status,
-        UserFunction,
+        Aint, CopyAttrFunction, Count, DatarepConversionFunction, DatarepExtentFunction,
+        DeleteAttrFunction, ErrhandlerFunction, GrequestCancelFunction, GrequestFreeFunction,
+        GrequestQueryFunction, Handle, LargeDatarepConversionFunction, LargeUserFunction, Offset,
+        Status, UserFunction,
     },
 };
+
+/// What objects a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Communicators.
+    Comm,
+    /// Datatypes.
+    Datatype,
+    /// Windows.
+    Window,
+}
+
+/// What objects an error handler is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Communicators.
+    Comm,
+    /// Windows.
+    Win,
+    /// Files.
+    File,
+    /// Sessions.
+    Session,
+}
 
 /// Calls functions that the program has given. The methods that are here do what the standard says. Another library
 /// keeps the program's functions as pointers of these types, and has methods that call them as what they are.
@@ -49,7 +73,7 @@ pub trait Callbacks: Sync {
         unsafe { function(lower, upper, &mut count, &mut datatype) }
     }
 
-    /// Calls an error handler, and returns the code that it leaves.
+    /// Calls an error handler, and returns the code, which the handler may have changed.
     ///
     /// # Safety
     /// The program has given this function as an error handler for objects of this kind, of which the object is one,
@@ -102,6 +126,53 @@ pub trait Callbacks: Sync {
     ) -> c_int {
         // SAFETY: the caller says so.
         unsafe { function(object, key, value, extra) }
+    }
+
+    /// Converts data of a file, in a representation of the program's, and returns the code.
+    ///
+    /// # Safety
+    /// The program has given this function for such data, of which there is as much at both addresses.
+    unsafe fn convert(
+        &self,
+        function: DatarepConversionFunction,
+        (user, file): (*mut c_void, *mut c_void),
+        (datatype, count): (Handle, c_int),
+        position: Offset,
+        extra: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the caller says so.
+        unsafe { function(user, datatype, count, file, position, extra) }
+    }
+
+    /// Does the same by a function that takes large counts.
+    ///
+    /// # Safety
+    /// As for [`convert`](Self::convert).
+    unsafe fn convert_many(
+        &self,
+        function: LargeDatarepConversionFunction,
+        (user, file): (*mut c_void, *mut c_void),
+        (datatype, count): (Handle, Count),
+        position: Offset,
+        extra: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the caller says so.
+        unsafe { function(user, datatype, count, file, position, extra) }
+    }
+
+    /// Asks how far elements are apart in a file, in a representation of the program's, and returns the code.
+    ///
+    /// # Safety
+    /// The program has given this function for such elements.
+    unsafe fn extent(
+        &self,
+        function: DatarepExtentFunction,
+        datatype: Handle,
+        extent: &mut Aint,
+        extra: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the caller says so.
+        unsafe { function(datatype, extent, extra) }
     }
 
     /// Asks what a generalized request has to say, and returns the code.

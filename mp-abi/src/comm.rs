@@ -11,6 +11,7 @@ use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Source, St
 use crate::{
     attached::Attached,
     attributes::Attributes,
+    callbacks::Owner,
     constants::{
         MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_IDENT,
         MPI_PROC_NULL, MPI_SIMILAR, MPI_UNEQUAL,
@@ -18,7 +19,6 @@ use crate::{
     errhandler::{Handler, Object, Slot, set_fallback},
     error::{Class, Error},
     group::Group,
-    kinds::Owner,
     pairs::Pairs,
     state,
     topology::Topology,

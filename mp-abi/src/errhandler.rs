@@ -9,10 +9,9 @@ use std::{
 };
 
 use crate::{
-    callbacks::callbacks,
+    callbacks::{Kind, callbacks},
     constants::{MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN},
     error::{Class, Error},
-    kinds::Kind,
     state::{self, of_rank},
     types::{ErrhandlerFunction, Handle},
 };

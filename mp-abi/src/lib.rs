@@ -1,12 +1,13 @@
 //! MPI's functions for C programs, over communicators of Onchip.
 //!
 //! This crate has the functions themselves, with the types and values of the standard ABI of MPI 5.0. The library
-//! `libmpi_abi.so` (in `standard/`) exports them.
+//! `libmpi_abi.so` (in `standard/`) exports them, and `libmpi.so.12` (in `mpich/`) does with the types and values of
+//! MPICH's ABI. What the libraries' build scripts share is in `exports.rs`.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | [`types`], [`constants`], [`ints`], [`handles`] | C's types and the constants; numbers and handles of two forms |
-//! | [`callbacks`], `kinds` | how functions of the program are called; the kinds of objects that they are for |
+//! | [`callbacks`] | how functions of the program are called, and for what kinds of objects they are |
 //! | [`calls`] | the functions that C programs call, a file for each chapter of the standard |
 //! | [`error`], `errhandler` | the classes of errors; what becomes of an error of a call |
 //! | `info`, `program` | info objects; results and texts |
@@ -52,7 +53,6 @@ pub mod handles;
 mod hardware;
 mod info;
 pub mod ints;
-mod kinds;
 mod life;
 mod message;
 mod neighbours;

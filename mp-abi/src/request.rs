@@ -13,6 +13,7 @@ use mp_core::{
 use crate::{
     attributes::Attributes,
     buffered,
+    callbacks::Owner,
     collective::Collective,
     comm::{Comm, sent_tag, wanted_tag},
     completed::Completed,
@@ -21,7 +22,6 @@ use crate::{
     error::{Class, Error},
     generalized::{self, Functions, Generalized},
     going::Going,
-    kinds::Owner,
     partitioned::{self, Partitioned},
     splitting,
     state::of_rank,

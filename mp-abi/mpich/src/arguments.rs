@@ -39,13 +39,13 @@ fn length<T>(given: *const T, count: c_int) -> usize {
 
 /// A place for a new handle.
 #[derive(Debug)]
-pub struct New<K> {
+pub struct Made<K> {
     to: *mut c_int,
     handle: Handle,
     kind: PhantomData<K>,
 }
 
-impl<K: Kind> New<K> {
+impl<K: Kind> Made<K> {
     /// Makes a place.
     #[inline]
     pub fn new(to: *mut c_int) -> Self {

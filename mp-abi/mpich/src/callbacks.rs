@@ -12,9 +12,10 @@ use std::{
 use mp_abi::{
     callbacks::{Callbacks, Kind, Owner},
     types::{
-        CopyAttrFunction, Count, DeleteAttrFunction, ErrhandlerFunction, GrequestCancelFunction,
-        GrequestFreeFunction, GrequestQueryFunction, Handle, LargeUserFunction, Status as Standard,
-        UserFunction,
+        Aint, CopyAttrFunction, Count, DatarepConversionFunction, DatarepExtentFunction,
+        DeleteAttrFunction, ErrhandlerFunction, GrequestCancelFunction, GrequestFreeFunction,
+        GrequestQueryFunction, Handle, LargeDatarepConversionFunction, LargeUserFunction, Offset,
+        Status as Standard, UserFunction,
     },
 };
 
@@ -30,6 +31,9 @@ type CombineMany = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut Count, *m
 type HandleError = unsafe extern "C" fn(*mut c_int, *mut c_int, ...);
 type Copy =
     unsafe extern "C" fn(c_int, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+type Convert<N> =
+    unsafe extern "C" fn(*mut c_void, c_int, N, *mut c_void, Offset, *mut c_void) -> c_int;
+type Extent = unsafe extern "C" fn(c_int, *mut Aint, *mut c_void) -> c_int;
 type Query = unsafe extern "C" fn(*mut c_void, *mut Status) -> c_int;
 type Delete = unsafe extern "C" fn(c_int, c_int, *mut c_void, *mut c_void) -> c_int;
 
@@ -143,6 +147,57 @@ impl Callbacks for Mpich {
             unsafe {
                 let function = transmute::<DeleteAttrFunction, Delete>(function);
                 error(function(number, shown_key(key), value, extra))
+            }
+        })
+    }
+
+    unsafe fn convert(
+        &self,
+        function: DatarepConversionFunction,
+        (user, file): (*mut c_void, *mut c_void),
+        (datatype, count): (Handle, c_int),
+        position: Offset,
+        extra: *mut c_void,
+    ) -> c_int {
+        with_number::<Datatype, _>(datatype, |datatype| {
+            // SAFETY: the program has given a function of this type, and the caller says the rest.
+            unsafe {
+                let function = transmute::<DatarepConversionFunction, Convert<c_int>>(function);
+                error(function(user, datatype, count, file, position, extra))
+            }
+        })
+    }
+
+    unsafe fn convert_many(
+        &self,
+        function: LargeDatarepConversionFunction,
+        (user, file): (*mut c_void, *mut c_void),
+        (datatype, count): (Handle, Count),
+        position: Offset,
+        extra: *mut c_void,
+    ) -> c_int {
+        with_number::<Datatype, _>(datatype, |datatype| {
+            // SAFETY: the program has given a function of this type, and the caller says the rest.
+            unsafe {
+                let function =
+                    transmute::<LargeDatarepConversionFunction, Convert<Count>>(function);
+                error(function(user, datatype, count, file, position, extra))
+            }
+        })
+    }
+
+    unsafe fn extent(
+        &self,
+        function: DatarepExtentFunction,
+        datatype: Handle,
+        extent: &mut Aint,
+        extra: *mut c_void,
+    ) -> c_int {
+        with_number::<Datatype, _>(datatype, |datatype| {
+            // SAFETY: the program has given a function of this type, and the caller says the rest.
+            unsafe {
+                let function = transmute::<DatarepExtentFunction, Extent>(function);
+                error(function(datatype, extent, extra))
             }
         })
     }

@@ -1,6 +1,6 @@
 //! Functions that differ in more than their arguments one by one. The build script finds them here.
 
-#![expect(clippy::missing_safety_doc, reason = "the program calls them as the standard says")]
+#![expect(clippy::too_many_arguments, reason = "these are the standard's parameters")]
 
 use std::{ffi::c_int, ptr::null_mut};
 
@@ -85,9 +85,9 @@ pub unsafe fn type_get_contents(
     unsafe {
         let code = datatypes::type_get_contents(
             datatype,
-            integers_room.into(),
-            addresses_room.into(),
-            types_room.into(),
+            integers_room,
+            addresses_room,
+            types_room,
             integers,
             addresses,
             came.elements().as_mut_ptr(),

@@ -7,6 +7,7 @@ use std::ffi::{c_int, c_void};
 use super::error_codes::LAST_USED;
 use crate::{
     attributes,
+    callbacks::Owner,
     comm::{element, within},
     constants::{
         MPI_ANY_SOURCE, MPI_APPNUM, MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID, MPI_LASTUSEDCODE,
@@ -14,7 +15,6 @@ use crate::{
     },
     errhandler::Object,
     error::Error,
-    kinds::Owner,
     program::{plainly, put},
     types::{CopyAttrFunction, DeleteAttrFunction, Handle},
 };

@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_int};
 
 use crate::{
     buffered,
+    callbacks::Kind,
     comm::{Comm, element, within},
     constants::{MPI_COMM_NULL, MPI_MAX_OBJECT_NAME, MPI_SUCCESS, MPI_UNDEFINED},
     duplicating,
@@ -14,7 +15,6 @@ use crate::{
     group::Group,
     handles::Place,
     info::Info,
-    kinds::Kind,
     program::{plainly, put, put_text, text},
     request::{self, Request},
     splitting,

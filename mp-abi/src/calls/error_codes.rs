@@ -13,10 +13,10 @@ use std::{
 };
 
 use crate::{
+    callbacks::Kind,
     constants::*,
     errhandler::{Errhandler, Handler, release},
     error::{Class, Error},
-    kinds::Kind,
     program::{plainly, put, put_text, text},
     types::{ErrhandlerFunction, Handle},
 };

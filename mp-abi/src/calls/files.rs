@@ -5,6 +5,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::{
+    callbacks::Kind,
     comm::{Comm, element},
     constants::MPI_FILE_NULL,
     errhandler::Handler,
@@ -15,7 +16,6 @@ use crate::{
         with_object, within, within_none,
     },
     info::Info,
-    kinds::Kind,
     program::{put, text},
     types::{
         DatarepConversionFunction, DatarepExtentFunction, Handle, LargeDatarepConversionFunction,

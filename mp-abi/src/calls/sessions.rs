@@ -7,6 +7,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use crate::{
     buffered,
+    callbacks::Kind,
     comm::{Comm, element},
     constants::{MPI_COMM_NULL, MPI_SESSION_NULL, MPI_SUCCESS, MPI_UNDEFINED},
     errhandler::{Handler, Object, Slot},
@@ -14,7 +15,6 @@ use crate::{
     founding::{Founders, tag_of_text},
     group::Group,
     info::Info,
-    kinds::Kind,
     life::{all, begin_session, end_session, has_threads},
     program::{plainly, put, put_terminated, text},
     request,

@@ -7,8 +7,8 @@ use std::ffi::{c_int, c_void};
 use super::attributes::{free, put_found};
 use crate::{
     attributes::create_key,
+    callbacks::Owner,
     datatype::look,
-    kinds::Owner,
     program::{plainly, put},
     types::{CopyAttrFunction, DeleteAttrFunction, Handle},
 };

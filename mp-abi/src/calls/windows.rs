@@ -13,13 +13,13 @@ use super::{
 };
 use crate::{
     attributes::create_key,
+    callbacks::Kind,
+    callbacks::Owner,
     comm::{Comm, within as within_comm},
     constants::{MPI_INFO_NULL, MPI_MAX_OBJECT_NAME, MPI_PROC_NULL, MPI_WIN_NULL},
     errhandler::{Handler, Object},
     error::{Class, Error},
     info::Info,
-    kinds::Kind,
-    kinds::Owner,
     program::{plainly, put, put_text, text},
     types::{Aint, CopyAttrFunction, Count, DeleteAttrFunction, Handle},
     window::{Win, making, within},

@@ -14,13 +14,13 @@ use super::{
 };
 use crate::{
     attributes::Attributes,
+    callbacks::Owner,
     constants::{
         MPI_COMBINER_CONTIGUOUS, MPI_COMBINER_DUP, MPI_COMBINER_HINDEXED,
         MPI_COMBINER_HINDEXED_BLOCK, MPI_COMBINER_HVECTOR, MPI_COMBINER_INDEXED,
         MPI_COMBINER_INDEXED_BLOCK, MPI_COMBINER_RESIZED, MPI_COMBINER_STRUCT, MPI_COMBINER_VECTOR,
     },
     error::{Class, Error},
-    kinds::Owner,
 };
 
 type Result<T> = std::result::Result<T, Error>;

@@ -13,11 +13,11 @@ use super::{
 };
 use crate::{
     attributes::Attributes,
+    callbacks::Owner,
     constants::{
         MPI_COMBINER_F90_COMPLEX, MPI_COMBINER_F90_INTEGER, MPI_COMBINER_F90_REAL, MPI_UNDEFINED,
     },
     error::{Class, Error},
-    kinds::Owner,
     types::Handle,
 };
 

@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use super::{Datatype, TypeRef, arrays, constructors as make, data::Data};
 use crate::{
     attributes::Attributes,
+    callbacks::Owner,
     constants::{
         MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_NONE,
         MPI_ORDER_C, MPI_ORDER_FORTRAN,
     },
     error::Error,
-    kinds::Owner,
     types::Handle,
 };
 

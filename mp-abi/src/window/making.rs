@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     attributes::Attributes,
+    callbacks::Owner,
     comm::Comm,
     constants::{
         MPI_WIN_FLAVOR_ALLOCATE, MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_DYNAMIC,
@@ -26,7 +27,6 @@ use crate::{
     errhandler::{Handler, Slot},
     error::{Class, Error},
     info::Info,
-    kinds::Owner,
     splitting,
     types::Aint,
     words::all_gather,

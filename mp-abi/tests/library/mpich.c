@@ -305,12 +305,13 @@ static int class_of(int code) {
     return class;
 }
 
-static int handled;
+static int handled, other_code;
 static Comm failing;
 
 static void handle_error(int *comm, int *code, ...) {
     CHECK(*comm == failing);
     handled = *code;
+    if (other_code) *code = other_code;
 }
 
 static void check_errors(void) {
@@ -329,6 +330,9 @@ static void check_errors(void) {
     CHECK(class_of(MPI_Send(&code, 1, INT, 0, -5, failing)) == ERR_TAG && class_of(handled) == ERR_TAG);
     GOOD(MPI_Errhandler_free(&handler));
     CHECK(class_of(MPI_Send(&code, 1, INT, size, 0, failing)) == ERR_RANK && class_of(handled) == ERR_RANK);
+    other_code = 4242;
+    CHECK(MPI_Send(&code, 1, INT, size, 0, failing) == 4242 && class_of(handled) == ERR_RANK);
+    other_code = 0;
     GOOD(MPI_Comm_call_errhandler(failing, ERR_TRUNCATE));
     CHECK(handled == ERR_TRUNCATE);
     GOOD(MPI_Comm_set_errhandler(failing, ERRORS_ARE_FATAL));
