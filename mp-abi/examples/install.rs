@@ -1,4 +1,4 @@
-//! Puts what MPI programs need into a folder: the header, the library, the compilers' wrappers, and the launcher.
+//! Puts what MPI programs need into a folder: the header, the libraries, the compilers' wrappers, and the launcher.
 //!
 //! ```sh
 //! cargo run --release -p mp-abi --example install -- /opt/onchip
@@ -31,6 +31,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     for name in ["libmpi_abi.so", "libmpi_abi.so.0"] {
         link("libmpi_abi.so.1", &lib.join(name))?;
     }
+    // Programs that were built for MPICH or Intel MPI find it by these names.
+    put(&built.join("libmpich_abi.so"), &lib.join("libmpi.so.12"))?;
+    link("libmpi.so.12", &lib.join("libmpich.so.12"))?;
     put(&Path::new(PACKAGE).join("include/mpi.h"), &include.join("mpi.h"))?;
     put_text("bin/mpi_abi.pc", &lib.join("pkgconfig/mpi_abi.pc"))?;
 
@@ -47,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Builds the library and the launcher as this program was built, and returns the folder that they are in.
+/// Builds the libraries and the launcher as this program was built, and returns the folder that they are in.
 fn build() -> Result<PathBuf, Box<dyn Error>> {
     let here = env::current_exe()?;
     let built = here.ancestors().nth(2).ok_or("cargo has not built this program")?;
@@ -66,6 +69,8 @@ fn build() -> Result<PathBuf, Box<dyn Error>> {
             "-p",
             "mpi-abi",
             "-p",
+            "mpich-abi",
+            "-p",
             "mprun",
             "--profile",
             profile,
@@ -74,7 +79,7 @@ fn build() -> Result<PathBuf, Box<dyn Error>> {
         .arg(target)
         .status()?;
     if !status.success() {
-        return Err("the library can't be built".into());
+        return Err("the libraries can't be built".into());
     }
     Ok(built.to_owned())
 }

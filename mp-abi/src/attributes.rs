@@ -7,6 +7,7 @@ use std::{
 };
 
 use crate::{
+    callbacks::{Owner, callbacks},
     constants::{MPI_SUCCESS, MPI_TAG_UB, MPI_UNIVERSE_SIZE, MPI_WIN_BASE, MPI_WIN_MODEL},
     error::{Class, Error},
     types::{CopyAttrFunction, DeleteAttrFunction, Handle},
@@ -14,14 +15,6 @@ use crate::{
 
 /// The first key of a program. Those before it are predefined.
 const FIRST: c_int = 1 << 16;
-
-/// What objects a key is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
-    Comm,
-    Datatype,
-    Window,
-}
 
 /// What a program has said about a key. It is kept by the key's name, until that is freed, and by attributes.
 #[derive(Debug)]
@@ -175,8 +168,9 @@ impl Attributes {
             return self.key(key).map(drop);
         };
         if let Some(function) = about.delete {
+            let object = (self.owner, object);
             // SAFETY: the program has given this function for such objects.
-            let code = unsafe { function(object, key, value, about.extra) };
+            let code = unsafe { callbacks().delete(function, object, key, value, about.extra) };
             if code != MPI_SUCCESS {
                 return Err(refused(code));
             }
@@ -210,16 +204,10 @@ impl Attributes {
                 // `MPI_COMM_DUP_FN` and its kind are this number.
                 Some(function) if function as usize == 1 => Some(value),
                 Some(function) => {
-                    let (mut copy, mut is_copied) = (std::ptr::null_mut::<c_void>(), 0);
-                    // SAFETY: the program has given this function for such objects. The places live until it returns.
-                    let code = unsafe {
-                        let place = (&raw mut copy).cast();
-                        function(object, about.number, about.extra, value, place, &mut is_copied)
-                    };
-                    if code != MPI_SUCCESS {
-                        return Err(refused(code));
-                    }
-                    (is_copied != 0).then_some(copy)
+                    let (object, key) = ((self.owner, object), about.number);
+                    // SAFETY: the program has given this function for such objects.
+                    unsafe { callbacks().copy(function, object, key, about.extra, value) }
+                        .map_err(refused)?
                 }
             };
             if let Some(value) = copied {

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use crate::{
-    constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL},
+    constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL, MPI_SUCCESS},
     error::{Class, Error},
     types::Status,
 };
@@ -70,6 +70,20 @@ impl Completed {
         unsafe { (*to).internal[2] = self.cancelled.into() };
     }
 
+    /// Writes the empty status, which has no error.
+    ///
+    /// # Safety
+    /// As for [`write`](Self::write).
+    pub unsafe fn write_empty(to: *mut Status) {
+        // SAFETY: the caller says so.
+        unsafe {
+            Self::EMPTY.write(to);
+            if let Some(status) = to.as_mut() {
+                status.error = MPI_SUCCESS;
+            }
+        }
+    }
+
     /// Writes all but the error to a status of the program, and returns the error.
     ///
     /// # Safety
@@ -95,12 +109,19 @@ pub(crate) unsafe fn set_bytes(to: *mut Status, bytes: u64) {
 }
 
 impl Status {
+    /// Makes a status from the length of a message and whether its request was cancelled.
+    pub fn new(source: c_int, tag: c_int, error: c_int, bytes: u64, is_cancelled: bool) -> Self {
+        let internal = [bytes as u32 as c_int, (bytes >> 32) as c_int, is_cancelled.into(), 0, 0];
+        Self { source, tag, error, internal }
+    }
+
     /// Returns the length of the message.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         u64::from(self.internal[0] as u32) | u64::from(self.internal[1] as u32) << 32
     }
 
-    pub(crate) fn is_cancelled(&self) -> bool {
+    /// Returns whether the request was cancelled.
+    pub fn is_cancelled(&self) -> bool {
         self.internal[2] != 0
     }
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::{
     attributes::Attributes, comm::Comm, completed::Completed, error::Error, going::Going,
-    program::put, types::Handle, words::TAGS,
+    handles::Place, words::TAGS,
 };
 
 /// The tag of the new communicator's number. Several may be under way, in the order of the calls.
@@ -16,7 +16,7 @@ struct Duplicating {
     comm: Rc<Comm>,
     attributes: Attributes,
     number: ReceiveRequest<Vec<u64>>,
-    to: *mut Handle,
+    to: Place,
 }
 
 /// Makes a copy with these attributes, and writes its handle. Returns what is to be waited for before: rank 0 tells the
@@ -27,7 +27,7 @@ struct Duplicating {
 pub(crate) unsafe fn begin(
     comm: &Comm,
     attributes: Attributes,
-    to: *mut Handle,
+    to: Place,
 ) -> Result<Option<Box<dyn Going>>, Error> {
     let joint = comm.communicator.joint();
     if comm.communicator.rank() > 0 {
@@ -46,16 +46,11 @@ pub(crate) unsafe fn begin(
 
 /// # Safety
 /// The address is null, or can be written to.
-unsafe fn make(
-    comm: &Comm,
-    attributes: Attributes,
-    number: u32,
-    to: *mut Handle,
-) -> Result<(), Error> {
+unsafe fn make(comm: &Comm, attributes: Attributes, number: u32, to: Place) -> Result<(), Error> {
     let joint = comm.communicator.joint();
     let copy = joint.communicator_of(&joint.world_ranks(), number, "copy")?;
     // SAFETY: the caller says so.
-    unsafe { put(to, comm.copy(copy, attributes).into_handle()) }
+    unsafe { to.put(comm.copy(copy, attributes).into_handle()) }
 }
 
 impl Going for Duplicating {

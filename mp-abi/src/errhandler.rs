@@ -9,20 +9,12 @@ use std::{
 };
 
 use crate::{
+    callbacks::{Kind, callbacks},
     constants::{MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN},
     error::{Class, Error},
     state::{self, of_rank},
     types::{ErrhandlerFunction, Handle},
 };
-
-/// What objects an error handler is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Comm,
-    Win,
-    File,
-    Session,
-}
 
 /// An error handler of a program (`MPI_Errhandler`).
 #[derive(Debug)]
@@ -102,7 +94,7 @@ pub(crate) unsafe fn release(handle: Handle) -> Result<(), Error> {
 pub(crate) struct Slot(RefCell<Handler>);
 
 impl Slot {
-    pub fn new(handler: Handler) -> Self {
+    pub const fn new(handler: Handler) -> Self {
         Self(RefCell::new(handler))
     }
 
@@ -165,11 +157,10 @@ impl Error {
             Handler::Return => {}
             Handler::Fatal | Handler::Abort => self.end(function),
             Handler::Program(handler) => {
-                let mut handle = object.map_or(without_provenance_mut(0), Object::handle);
-                let mut code = self.code();
-                // SAFETY: the program has given this function as an error handler for objects of this kind. It gets
-                // the addresses of a handle and of a number.
-                unsafe { (handler.function)(&mut handle, &mut code) };
+                let &Errhandler { kind, function } = &*handler;
+                let handle = object.map_or(without_provenance_mut(0), Object::handle);
+                // SAFETY: the program has given this function as an error handler for objects of this kind.
+                return unsafe { callbacks().handle_error(function, kind, handle, self.code()) };
             }
         }
         self.code()

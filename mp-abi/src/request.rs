@@ -11,21 +11,26 @@ use mp_core::{
 };
 
 use crate::{
+    attributes::Attributes,
     buffered,
+    callbacks::Owner,
     collective::Collective,
     comm::{Comm, sent_tag, wanted_tag},
     completed::Completed,
     constants::MPI_REQUEST_NULL,
     datatype::data::{Data, Kept},
     error::{Class, Error},
+    generalized::{self, Functions, Generalized},
     going::Going,
+    partitioned::{self, Partitioned},
+    splitting,
     state::of_rank,
     threads::{self, wait_all},
     types::Handle,
 };
 
 /// A completed send has this address as its request: all of them are one.
-static SENT: u8 = 0;
+static SENT: u64 = 0;
 
 /// Returns the request of all completed sends.
 pub(crate) fn sent() -> Handle {
@@ -47,6 +52,7 @@ enum Active {
         kept: Kept,
     },
     Collective(Box<dyn Going>),
+    Generalized(Box<Generalized>),
     Done(Completed),
     Nothing,
 }
@@ -68,7 +74,9 @@ enum Persistent {
         rank: c_int,
         tag: c_int,
     },
-    Collective(Collective),
+    /// The operation runs in a communicator of its own, because ranks may start their requests in any order.
+    Collective(Collective, Rc<Comm>),
+    Partitioned(Partitioned),
 }
 
 /// `MPI_Request`.
@@ -328,7 +336,7 @@ impl Request {
     /// As for [`Collective::begin`], until the request is complete.
     pub unsafe fn collective(comm: &Comm, what: &Collective) -> Result<Handle, Error> {
         // SAFETY: the caller says so.
-        let active = unsafe { begin_collective(comm, what)? };
+        let active = going(unsafe { what.begin(comm)? });
         Ok(Self::new(active, comm).into_handle())
     }
 
@@ -337,10 +345,38 @@ impl Request {
         Self::new(Active::Collective(going), comm).into_handle()
     }
 
-    /// Makes a request for a collective operation that is started later.
-    pub fn persistent_collective(comm: &Comm, what: Collective) -> Handle {
-        let persistent = Some(Persistent::Collective(what));
-        Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle()
+    /// Makes a request that the program completes.
+    ///
+    /// # Safety
+    /// The program has given the functions for this request.
+    pub unsafe fn generalized(functions: Functions) -> Result<Handle, Error> {
+        // SAFETY: the caller says so.
+        let (made, is_complete) = unsafe { Generalized::new(functions)? };
+        let active = Active::Generalized(Box::new(made));
+        let handle = Self { active, persistent: None, comm: None }.into_handle();
+        generalized::open(handle, is_complete);
+        Ok(handle)
+    }
+
+    /// Makes a request for a collective operation that is started later. All ranks make it together.
+    pub fn persistent_collective(comm: &Comm, what: Collective) -> Result<Handle, Error> {
+        let own = comm.copy(splitting::duplicate(comm)?, Attributes::new(Owner::Comm));
+        let persistent = Some(Persistent::Collective(what, Rc::new(own)));
+        Ok(Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle())
+    }
+
+    /// Makes a request for a partitioned message, which is started later.
+    pub fn partitioned(comm: &Comm, what: Partitioned) -> Handle {
+        let parts = what.parts();
+        let persistent = Some(Persistent::Partitioned(what));
+        let handle = Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle();
+        partitioned::open(handle, parts);
+        handle
+    }
+
+    /// Returns whether the request is one of a partitioned receive.
+    pub fn is_partitioned_receive(&self) -> bool {
+        matches!(&self.persistent, Some(Persistent::Partitioned(what)) if what.parts().is_none())
     }
 
     /// Returns the request of a handle, or `None` if there is nothing to wait for.
@@ -388,7 +424,8 @@ impl Request {
                 &Persistent::Message { what: None, ref data, rank, tag } => {
                     begin_receive(comm, data, rank, tag)?
                 }
-                Persistent::Collective(what) => begin_collective(comm, what)?,
+                Persistent::Collective(what, own) => going(what.begin(own)?),
+                Persistent::Partitioned(what) => going(what.begin(comm)?),
             }
         };
         Ok(())
@@ -403,6 +440,9 @@ impl Request {
             Active::Receive { request, .. } => Some(request),
             Active::ReceivePacked { request, .. } => Some(request),
             Active::Collective(going) => going.pending(),
+            Active::Generalized(request) => {
+                Some(&mut **request).filter(|one| !one.is_complete()).map(|one| one as _)
+            }
             Active::Done(_) | Active::Nothing => None,
         }
     }
@@ -415,6 +455,10 @@ impl Request {
             Active::Nothing => Completed::EMPTY,
             Active::Done(completed) => completed,
             Active::Collective(going) => going.finish(),
+            Active::Generalized(mut request) => match wait_all(&mut [&mut *request]) {
+                Ok(()) => request.finish(),
+                Err(error) => Completed::failed(error.into()),
+            },
             Active::Send(request) => sent_or(request.wait().map_err(|failed| failed.error)),
             Active::SendPacked(request) => sent_or(request.wait().map_err(|failed| failed.error)),
             Active::Receive { request, room } => match request.wait() {
@@ -436,14 +480,26 @@ impl Request {
         }
     }
 
+    /// Ends what is done, and what nobody asks about.
+    fn end(mut self) {
+        match mem::replace(&mut self.active, Active::Nothing) {
+            // Nobody gets the error of the program's function.
+            Active::Generalized(request) => drop(request.free()),
+            active => drop(Self { active, ..self }.finish()),
+        }
+    }
+
     /// Returns what the operation has to say, if it is done, and keeps that for a later call.
     pub fn keep_done(&mut self) -> &Completed {
         const EMPTY: &Completed = &Completed::EMPTY;
         if !self.is_active() {
             return EMPTY;
         }
-        self.active = Active::Done(self.finish());
-        match &self.active {
+        if !matches!(self.active, Active::Generalized(_)) {
+            self.active = Active::Done(self.finish());
+        }
+        match &mut self.active {
+            Active::Generalized(request) => request.query(),
             Active::Done(completed) => completed,
             _ => EMPTY,
         }
@@ -454,7 +510,10 @@ impl Request {
     }
 
     /// Gives up the operation, if that is still possible.
-    pub fn cancel(&mut self) {
+    pub fn cancel(&mut self) -> Result<(), Error> {
+        if let Active::Generalized(request) = &self.active {
+            return request.cancel().map_or(Ok(()), Err);
+        }
         let cancelled = || Active::Done(Completed { cancelled: true, ..Completed::EMPTY });
         self.active = match mem::replace(&mut self.active, Active::Nothing) {
             Active::Receive { request, room } => match request.cancel() {
@@ -471,19 +530,13 @@ impl Request {
             }
             other => other,
         };
+        Ok(())
     }
 }
 
-/// Begins a collective operation.
-///
-/// # Safety
-/// As for [`Request::collective`].
-unsafe fn begin_collective(comm: &Comm, what: &Collective) -> Result<Active, Error> {
-    // SAFETY: the caller says so.
-    Ok(match unsafe { what.begin(comm)? } {
-        Some(going) => Active::Collective(going),
-        None => Active::Done(Completed::EMPTY),
-    })
+/// Returns what is under way, or that nothing has to be waited for.
+fn going(begun: Option<Box<dyn Going>>) -> Active {
+    begun.map_or(Active::Done(Completed::EMPTY), Active::Collective)
 }
 
 fn sent_or<T>(sent: mp_core::Result<T>) -> Completed {
@@ -624,7 +677,7 @@ unsafe fn begin_receive(
 }
 
 of_rank! {
-    /// Receives whose requests the program has freed, and which are still to be done.
+    /// Receives and operations of the program whose requests the program has freed, and which are still to be done.
     static FREED: RefCell<Vec<Request>> = RefCell::new(Vec::new());
 }
 
@@ -642,8 +695,16 @@ pub(crate) unsafe fn free(handle: Handle) -> Result<(), Error> {
     }
     // SAFETY: the handle came from `Request::into_handle`, and owns the request.
     let request = unsafe { Box::from_raw(handle.cast::<Request>()) };
-    if matches!(request.active, Active::Receive { .. } | Active::ReceivePacked { .. }) {
-        FREED.with(|freed| freed.borrow_mut().push(*request));
+    if let Some(Persistent::Partitioned(_)) = request.persistent {
+        partitioned::close(handle);
+    }
+    match request.active {
+        Active::Receive { .. } | Active::ReceivePacked { .. } => {
+            FREED.with(|freed| freed.borrow_mut().push(*request));
+        }
+        Active::Generalized(done) if done.is_complete() => return done.free().map_or(Ok(()), Err),
+        Active::Generalized(_) => FREED.with(|freed| freed.borrow_mut().push(*request)),
+        _ => {}
     }
     Ok(())
 }
@@ -666,20 +727,21 @@ pub(crate) unsafe fn complete(at: *mut Handle) {
     }
 }
 
-/// Completes receives whose requests were freed, as far as their messages have come.
+/// Completes receives whose requests were freed, as far as their messages have come, and what the program has completed.
 pub(crate) fn advance_freed() {
-    FREED.with(|freed| {
+    let done = FREED.with(|freed| {
         let freed = &mut *freed.borrow_mut();
         if freed.is_empty() {
-            return;
+            return Vec::new();
         }
         let mut pending: Vec<_> = freed.iter_mut().filter_map(Request::pending).collect();
-        let Ok(done) = test_some(&mut pending) else { return };
+        // If this fails, the messages are lost with their ranks.
+        let _ = test_some(&mut pending);
         drop(pending);
-        for place in done.into_iter().rev() {
-            freed.swap_remove(place).finish();
-        }
+        freed.extract_if(.., |request| request.pending().is_none()).collect()
     });
+    // Functions of the program, which this calls, may come here again.
+    done.into_iter().for_each(Request::end);
 }
 
 /// Gives up receives whose requests were freed.

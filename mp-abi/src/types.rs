@@ -60,3 +60,24 @@ pub type GrequestFreeFunction = unsafe extern "C" fn(extra: *mut c_void) -> c_in
 /// `MPI_Grequest_cancel_function`.
 pub type GrequestCancelFunction =
     unsafe extern "C" fn(extra: *mut c_void, is_complete: c_int) -> c_int;
+/// `MPI_Datarep_conversion_function`.
+pub type DatarepConversionFunction = unsafe extern "C" fn(
+    user: *mut c_void,
+    datatype: Handle,
+    count: c_int,
+    file: *mut c_void,
+    position: Offset,
+    extra: *mut c_void,
+) -> c_int;
+/// `MPI_Datarep_conversion_function_c`.
+pub type LargeDatarepConversionFunction = unsafe extern "C" fn(
+    user: *mut c_void,
+    datatype: Handle,
+    count: Count,
+    file: *mut c_void,
+    position: Offset,
+    extra: *mut c_void,
+) -> c_int;
+/// `MPI_Datarep_extent_function`.
+pub type DatarepExtentFunction =
+    unsafe extern "C" fn(datatype: Handle, extent: *mut Aint, extra: *mut c_void) -> c_int;

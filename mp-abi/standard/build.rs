@@ -1,224 +1,36 @@
 //! Writes the functions that the library exports: for each name in the tables, one that calls what `mp-abi` has for it.
 
-use std::{
-    collections::BTreeMap,
-    env,
-    fmt::Write,
-    fs,
-    path::{Path, PathBuf},
+#[path = "../exports.rs"]
+mod exports;
+
+use exports::{
+    Exported, Target, exported, finish, forward, in_rust, write_head, write_missing, write_turn,
 };
 
-/// A function of `mp-abi`.
-struct Target {
-    /// Its path, such as `mp_abi::calls::point_to_point::send`.
-    path: String,
-    /// The types of its parameters as they are written.
-    parameters: Vec<String>,
-}
-
 fn main() {
-    let package =
-        PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..");
-    let targets = find_targets(&package.join("src/calls"));
-    let mut exports = String::new();
-    for table in ["functions.tsv", "extras.tsv"] {
-        for line in read(&package.join(table)).lines().filter(|line| !line.starts_with('#')) {
-            let mut columns = line.split('\t');
-            let mut next = || columns.next().unwrap_or_default();
-            let (name, result, types, target) = (next(), next(), next(), next());
-            let types: Vec<_> =
-                types.split(", ").filter(|&one| one != "-" && one != "...").collect();
-            let found = names(name, target).iter().find_map(|name| targets.get(name));
-            match found {
-                Some(found) => write_call(&mut exports, name, result, &types, found),
-                None => write_missing(&mut exports, name),
-            }
+    let mut written = String::new();
+    for one in exported() {
+        match &one.target {
+            Some(target) => write_call(&mut written, &one, target),
+            None => write_missing(&mut written, &one.name, ""),
         }
     }
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    fs::write(out.join("exports.rs"), exports).expect("the folder is cargo's");
-    // Programs find the library by this name, and it stays where it was loaded: its threads may run.
-    for argument in ["-soname,libmpi_abi.so.1", "-z,nodelete"] {
-        println!("cargo::rustc-cdylib-link-arg=-Wl,{argument}");
-    }
+    finish(&written, "libmpi_abi.so.1");
 }
 
-/// Reads a file, and has this run again when it changes.
-fn read(path: &Path) -> String {
-    println!("cargo::rerun-if-changed={}", path.display());
-    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-/// Finds the public unsafe functions in the files of a folder.
-fn find_targets(folder: &Path) -> BTreeMap<String, Target> {
-    println!("cargo::rerun-if-changed={}", folder.display());
-    let mut targets = BTreeMap::new();
-    for file in fs::read_dir(folder).expect("the folder is there") {
-        let path = file.expect("the folder can be read").path();
-        let text = read(&path);
-        let module = path.file_stem().and_then(|stem| stem.to_str()).expect("names are ASCII");
-        for function in text.split("\npub unsafe fn ").skip(1) {
-            let (name, rest) = function.split_once('(').expect("functions have parameters");
-            let (parameters, _) = rest.split_once(") ->").expect("functions have results");
-            let parameters = parameters.split(',').filter_map(|one| one.split_once(':'));
-            let target = Target {
-                path: format!("mp_abi::calls::{module}::{name}"),
-                parameters: parameters.map(|(_, written)| written.trim().to_owned()).collect(),
-            };
-            assert!(targets.insert(name.to_owned(), target).is_none(), "{name} is there twice");
-        }
-    }
-    targets
-}
-
-/// Returns the names under which a function may be in `mp-abi`, those that are better first.
-fn names(name: &str, target: &str) -> Vec<String> {
-    if !matches!(target, "" | "deprecated") {
-        return vec![target.to_owned()];
-    }
-    let plain = name.strip_prefix("MPI_").expect("names begin so").to_lowercase();
-    let of_both = plain.strip_suffix("_c").or_else(|| plain.strip_suffix("_x"));
-    let other = match &*plain {
-        "attr_delete" => "comm_delete_attr",
-        "attr_get" => "comm_get_attr",
-        "attr_put" => "comm_set_attr",
-        "keyval_create" => "comm_create_keyval",
-        "keyval_free" => "comm_free_keyval",
-        // Handles of all kinds are converted in the same way.
-        _ if plain.ends_with("_toint") => "toint",
-        _ if plain.ends_with("_fromint") => "fromint",
-        _ => of_both.unwrap_or(&plain),
-    };
-    let other = other.to_owned();
-    vec![plain, other]
-}
-
-/// Returns the type in Rust of one in C.
-fn in_rust(written: &str) -> String {
-    let constant = written.starts_with("const ");
-    let bare = written.trim_start_matches("const ");
-    let end = bare.find(['*', ' ']).unwrap_or(bare.len());
-    let (name, pointers) = (&bare[..end], bare[end..].trim());
-    let base = match name {
-        "int" | "MPI_Fint" | "MPI_T_cb_safety" | "MPI_T_source_order" => "c_int",
-        "char" => "c_char",
-        "void" => "c_void",
-        "double" => "f64",
-        "MPI_Count" => "Count",
-        "MPI_Offset" => "Offset",
-        "MPI_Aint" => "Aint",
-        "MPI_Status" => "Status",
-        "MPI_User_function" => return "Option<UserFunction>".to_owned(),
-        "MPI_User_function_c" => return "Option<LargeUserFunction>".to_owned(),
-        "MPI_Copy_function" => return "Option<CopyAttrFunction>".to_owned(),
-        "MPI_Delete_function" => return "Option<DeleteAttrFunction>".to_owned(),
-        "MPI_Grequest_query_function" => return "Option<GrequestQueryFunction>".to_owned(),
-        "MPI_Grequest_free_function" => return "Option<GrequestFreeFunction>".to_owned(),
-        "MPI_Grequest_cancel_function" => return "Option<GrequestCancelFunction>".to_owned(),
-        _ if name.ends_with("_errhandler_function") => {
-            return "Option<ErrhandlerFunction>".to_owned();
-        }
-        _ if name.ends_with("_copy_attr_function") => return "Option<CopyAttrFunction>".to_owned(),
-        _ if name.ends_with("_delete_attr_function") => {
-            return "Option<DeleteAttrFunction>".to_owned();
-        }
-        _ if name.contains("_function") => return "Option<unsafe extern \"C\" fn()>".to_owned(),
-        _ => "Handle",
-    };
-    match pointers {
-        "" => base.to_owned(),
-        "*" | "[]" if constant => format!("*const {base}"),
-        "*" | "[]" => format!("*mut {base}"),
-        "* []" | "**" => format!("*mut *mut {base}"),
-        "** []" | "***" => format!("*mut *mut *mut {base}"),
-        "[][3]" => format!("*mut [{base}; 3]"),
-        _ => panic!("there is no type in Rust for `{written}`"),
-    }
-}
-
-/// Writes the declaration of a function and of its weak name, up to the body.
-fn write_head(exports: &mut String, name: &str, result: &str, types: &[String]) {
-    let mut parameters = String::new();
-    for (place, one) in types.iter().enumerate() {
-        write!(parameters, "a{place}: {one}, ").expect("strings take all");
-    }
-    // The name with an empty version is exported although it is not one of Rust's: rustc tells the linker to hide all
-    // other names, and this one has a version of its own.
-    write!(
-        exports,
-        "core::arch::global_asm!(\".weak {name}\", \".set {name}, P{name}\", \".symver {name}, {name}@\");
-#[unsafe(no_mangle)]
-pub unsafe extern \"C\" fn P{name}({parameters}) -> {result} {{\n"
-    )
-    .expect("strings take all");
-}
-
-/// Writes a function that `mp-abi` does not have. It does not look at its arguments.
-fn write_missing(exports: &mut String, name: &str) {
-    write_head(exports, name, "c_int", &[]);
-    writeln!(exports, "    mp_abi::calls::missing::call_missing(\"{name}\")\n}}")
-        .expect("strings take all");
-}
-
-fn write_call(exports: &mut String, name: &str, result: &str, types: &[&str], target: &Target) {
-    let types: Vec<_> = types.iter().map(|one| in_rust(one)).collect();
+fn write_call(exports: &mut String, exported: &Exported, target: &Target) {
+    let types: Vec<_> = exported.types.iter().map(|one| in_rust(one, "Handle")).collect();
     assert_eq!(types.len(), target.parameters.len(), "parameters of {}", target.path);
-    write_head(exports, name, &in_rust(result), &types);
+    write_head(exports, &exported.name, &in_rust(&exported.result, "Handle"), &types);
     let (mut before, mut arguments, mut after) = (String::new(), String::new(), String::new());
-    // The position in a buffer is read and written.
-    let is_position =
-        (name.starts_with("MPI_Pack") || name.starts_with("MPI_Unpack")) && !name.contains("size");
     for (place, (given, wanted)) in types.iter().zip(&target.parameters).enumerate() {
-        let argument = match (&**given, &**wanted) {
-            (given, wanted) if given == wanted => format!("a{place}"),
-            ("c_int", "Count" | "Aint" | "Offset") | ("Aint", "Count") => {
-                format!("a{place} as {wanted}")
-            }
-            (_, "Ints") => format!("Ints::from(a{place})"),
-            ("*mut c_int", "*mut Count" | "*mut Aint") => {
-                let first = if is_position {
-                    format!("unsafe {{ widened(a{place}) }}")
-                } else {
-                    "0".to_owned()
-                };
-                if is_position {
-                    before += "    // SAFETY: the program gives the position.\n";
-                }
-                writeln!(before, "    let mut wide{place} = {first};").expect("strings take all");
-                writeln!(after, "        narrow(code, wide{place}, a{place});")
-                    .expect("strings take all");
-                format!("wide(&mut wide{place}, a{place})")
-            }
-            ("*mut Aint", "*mut Count") | ("*const Aint", "*const Count") => {
-                format!("a{place}.cast()")
-            }
-            _ => format!("a{place}"),
-        };
-        arguments += &argument;
+        arguments += &forward(exported, place, (given, wanted), (&mut before, &mut after));
         arguments += ", ";
     }
     let call = format!("{}({})", target.path, arguments.trim_end_matches(", "));
-    let mut body = format!("{before}        // SAFETY: the program calls as the standard says.\n");
-    if after.is_empty() {
-        writeln!(body, "        unsafe {{ {call} }}").expect("strings take all");
-    } else {
-        write!(
-            body,
-            "        unsafe {{\n        let code = {call};\n{after}        code\n        }}\n"
-        )
-        .expect("strings take all");
-    }
-    // Functions with other results (times, sums of addresses, handles of numbers) use nothing of the rank.
-    if result == "int" {
-        write!(
-            exports,
-            "    if mp_abi::threads::take_turns() {{
-        return mp_abi::threads::call_in_turn(move || {{
-{body}        }});
-    }}\n"
-        )
-        .expect("strings take all");
-    }
-    *exports += &body;
-    *exports += "}\n";
+    let call = match &*after {
+        "" => call,
+        _ => format!("let code = {call};\n{after}        code"),
+    };
+    write_turn(exports, exported, &before, &call);
 }

@@ -9,10 +9,11 @@ use std::{
 
 use crate::{
     collective::{Collective, Combined},
-    comm::{Comm, array, within},
+    comm::{Comm, within},
     constants::{MPI_BYTE, MPI_PROC_NULL, MPI_ROOT},
     datatype::data::{Data, Kept},
     error::{Class, Error},
+    handles::Handles,
     ints::Ints,
     program::put,
     request::Request,
@@ -70,7 +71,7 @@ pub(super) unsafe fn prepare(
     // SAFETY: the caller says so.
     unsafe {
         within(comm, function, |comm| {
-            put(request, Request::persistent_collective(comm, what(comm)?))
+            put(request, Request::persistent_collective(comm, what(comm)?)?)
         })
     }
 }
@@ -127,7 +128,7 @@ enum Places {
     Typed {
         counts: Ints,
         displacements: Ints,
-        types: *const Handle,
+        types: Handles,
     },
 }
 
@@ -143,12 +144,7 @@ impl Blocks {
     }
 
     /// Blocks with types of their own, at displacements in bytes.
-    pub fn typed(
-        buffer: *const c_void,
-        counts: Ints,
-        displacements: Ints,
-        types: *const Handle,
-    ) -> Self {
+    pub fn typed(buffer: *const c_void, counts: Ints, displacements: Ints, types: Handles) -> Self {
         Self { buffer, places: Places::Typed { counts, displacements, types } }
     }
 
@@ -191,14 +187,15 @@ impl Blocks {
             }
             Places::Typed { counts, displacements, types } => {
                 is_there(counts, displacements)?;
+                if blocks > 0 && types.is_null() {
+                    return Err(Error::new(Class::Arg, "an array is a null pointer"));
+                }
                 // SAFETY: see above.
-                let types = unsafe { array(types, blocks as c_int)? };
-                // SAFETY: see above.
-                let block = |(at, &datatype)| unsafe {
-                    let first = Data::new(self.buffer, 0, datatype)?;
+                let block = |at| unsafe {
+                    let first = Data::new(self.buffer, 0, types.get(at))?;
                     Ok(first.part(displacements.get(at), count(counts.get(at))?))
                 };
-                types.iter().enumerate().map(block).collect()
+                (0..blocks).map(block).collect()
             }
         }
     }
@@ -212,7 +209,7 @@ impl Blocks {
         let block = |(at, data)| unsafe {
             let datatype = match self.places {
                 Places::Equal { datatype, .. } | Places::At { datatype, .. } => datatype,
-                Places::Typed { types, .. } => *types.add(at),
+                Places::Typed { types, .. } => types.get(at),
             };
             Kept::of(data, datatype)
         };

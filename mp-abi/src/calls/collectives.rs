@@ -19,6 +19,7 @@ use crate::{
     comm::{Comm, within},
     datatype::{data::Data, vector::Vector},
     error::{Class, Error},
+    handles::Handles,
     ints::Ints,
     reduce::{self, Reduction},
     types::{Count, Handle},
@@ -449,11 +450,11 @@ pub unsafe fn alltoallw(
     sent: *const c_void,
     sent_counts: Ints,
     sent_displacements: Ints,
-    sent_types: *const Handle,
+    sent_types: Handles,
     received: *mut c_void,
     received_counts: Ints,
     received_displacements: Ints,
-    received_types: *const Handle,
+    received_types: Handles,
     comm: Handle,
 ) -> c_int {
     // SAFETY: the program gives a valid handle, arrays with an entry for each rank, data that can be read, and data that

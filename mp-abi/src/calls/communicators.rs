@@ -6,12 +6,14 @@ use std::ffi::{c_char, c_int};
 
 use crate::{
     buffered,
+    callbacks::Kind,
     comm::{Comm, element, within},
     constants::{MPI_COMM_NULL, MPI_MAX_OBJECT_NAME, MPI_SUCCESS, MPI_UNDEFINED},
     duplicating,
-    errhandler::{Handler, Kind, Object},
+    errhandler::{Handler, Object},
     error::{Class, Error},
     group::Group,
+    handles::Place,
     info::Info,
     program::{plainly, put, put_text, text},
     request::{self, Request},
@@ -64,7 +66,7 @@ pub unsafe fn comm_dup_with_info(comm: Handle, _info: Handle, to: *mut Handle) -
 }
 
 /// `MPI_Comm_idup`.
-pub unsafe fn comm_idup(comm: Handle, to: *mut Handle, request: *mut Handle) -> c_int {
+pub unsafe fn comm_idup(comm: Handle, to: Place, request: *mut Handle) -> c_int {
     // SAFETY: the program gives a valid handle, a place for the result until the request is complete, and one for the
     // request.
     unsafe {
@@ -80,7 +82,7 @@ pub unsafe fn comm_idup(comm: Handle, to: *mut Handle, request: *mut Handle) -> 
 pub unsafe fn comm_idup_with_info(
     comm: Handle,
     _info: Handle,
-    to: *mut Handle,
+    to: Place,
     request: *mut Handle,
 ) -> c_int {
     // SAFETY: as there.
@@ -183,12 +185,14 @@ pub unsafe fn comm_set_name(comm: Handle, name: *const c_char) -> c_int {
 
 /// `MPI_Comm_get_name`.
 pub unsafe fn comm_get_name(comm: Handle, name: *mut c_char, length: *mut c_int) -> c_int {
+    const NAME: &str = "MPI_Comm_get_name";
     // SAFETY: the program gives a valid handle, and room for `MPI_MAX_OBJECT_NAME` characters.
-    unsafe {
-        within(comm, "MPI_Comm_get_name", |comm| {
-            put_text(name, MPI_MAX_OBJECT_NAME, length, comm.name().as_bytes())
-        })
+    let put = |text: &[u8]| unsafe { put_text(name, MPI_MAX_OBJECT_NAME, length, text) };
+    if comm == MPI_COMM_NULL {
+        return plainly(NAME, || put(b"MPI_COMM_NULL"));
     }
+    // SAFETY: as above.
+    unsafe { within(comm, NAME, |comm| put(comm.name().as_bytes())) }
 }
 
 /// Returns the name that a program gives to an object, as far as there is room for it.

@@ -13,8 +13,9 @@ use std::{
 };
 
 use crate::{
+    callbacks::Kind,
     constants::*,
-    errhandler::{Errhandler, Handler, Kind, release},
+    errhandler::{Errhandler, Handler, release},
     error::{Class, Error},
     program::{plainly, put, put_text, text},
     types::{ErrhandlerFunction, Handle},
@@ -118,31 +119,30 @@ pub unsafe fn add_error_string(code: c_int, string: *const c_char) -> c_int {
     })
 }
 
+/// Removes a class or a code.
+fn remove(code: c_int, is_class: bool) -> Result<(), Error> {
+    let mut added = added();
+    let refused = |what: &str| Err(Error::new(Class::Other, format!("{code} still has {what}")));
+    if is_class && added.iter().any(|(&other, one)| one.class == code && other != code) {
+        return refused("codes");
+    }
+    match added.get(&code) {
+        Some(one) if (one.class == code) != is_class => return Err(unknown(code)),
+        Some(one) if !one.text.is_empty() => return refused("a text"),
+        Some(_) => added.remove(&code),
+        None => return Err(unknown(code)),
+    };
+    Ok(())
+}
+
 /// `MPI_Remove_error_class`.
 pub unsafe fn remove_error_class(class: c_int) -> c_int {
-    plainly("MPI_Remove_error_class", || {
-        let mut added = added();
-        if added.iter().any(|(&code, one)| one.class == class && code != class) {
-            return Err(Error::new(Class::Other, format!("class {class} still has codes")));
-        }
-        match added.get(&class) {
-            Some(one) if one.class == class => added.remove(&class),
-            _ => return Err(unknown(class)),
-        };
-        Ok(())
-    })
+    plainly("MPI_Remove_error_class", || remove(class, true))
 }
 
 /// `MPI_Remove_error_code`.
 pub unsafe fn remove_error_code(code: c_int) -> c_int {
-    plainly("MPI_Remove_error_code", || {
-        let mut added = added();
-        match added.get(&code) {
-            Some(one) if one.class != code => added.remove(&code),
-            _ => return Err(unknown(code)),
-        };
-        Ok(())
-    })
+    plainly("MPI_Remove_error_code", || remove(code, false))
 }
 
 /// `MPI_Remove_error_string`.
@@ -219,4 +219,26 @@ pub unsafe fn errhandler_free(errhandler: *mut Handle) -> c_int {
         }
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_a_text_or_codes_stays() {
+        let (mut class, mut code) = (0, 0);
+        // SAFETY: the test gives places for the numbers, and texts.
+        unsafe {
+            assert_eq!(add_error_class(&mut class), 0);
+            assert_eq!(add_error_string(class, c"class".as_ptr()), 0);
+            assert_eq!(add_error_code(class, &mut code), 0);
+            assert_eq!(add_error_string(code, c"code".as_ptr()), 0);
+            assert!(remove(class, true).is_err() && remove(code, false).is_err());
+            assert_eq!(remove_error_string(code), 0);
+            assert!(remove(code, false).is_ok() && remove(class, true).is_err());
+            assert_eq!(remove_error_string(class), 0);
+            assert!(remove(class, true).is_ok() && remove(class, true).is_err());
+        }
+    }
 }

@@ -9,6 +9,7 @@ use super::collective_arguments::{
     Blocks, begin, complete, neighbour_exchange, neighbour_gather, prepare,
 };
 use crate::{
+    handles::Handles,
     ints::Ints,
     types::{Count, Handle},
 };
@@ -303,11 +304,11 @@ pub unsafe fn neighbor_alltoallw(
     sent: *const c_void,
     sent_counts: Ints,
     sent_displacements: Ints,
-    sent_types: *const Handle,
+    sent_types: Handles,
     received: *mut c_void,
     received_counts: Ints,
     received_displacements: Ints,
-    received_types: *const Handle,
+    received_types: Handles,
     comm: Handle,
 ) -> c_int {
     // SAFETY: the program gives what the standard asks for, during the call.
@@ -327,11 +328,11 @@ pub unsafe fn ineighbor_alltoallw(
     sent: *const c_void,
     sent_counts: Ints,
     sent_displacements: Ints,
-    sent_types: *const Handle,
+    sent_types: Handles,
     received: *mut c_void,
     received_counts: Ints,
     received_displacements: Ints,
-    received_types: *const Handle,
+    received_types: Handles,
     comm: Handle,
     request: *mut Handle,
 ) -> c_int {
@@ -352,11 +353,11 @@ pub unsafe fn neighbor_alltoallw_init(
     sent: *const c_void,
     sent_counts: Ints,
     sent_displacements: Ints,
-    sent_types: *const Handle,
+    sent_types: Handles,
     received: *mut c_void,
     received_counts: Ints,
     received_displacements: Ints,
-    received_types: *const Handle,
+    received_types: Handles,
     comm: Handle,
     _info: Handle,
     request: *mut Handle,

@@ -10,6 +10,7 @@ use super::collective_arguments::{
     reduce_scatter, scan, scatter,
 };
 use crate::{
+    handles::Handles,
     ints::Ints,
     types::{Count, Handle},
 };
@@ -239,11 +240,11 @@ pub unsafe fn ialltoallw(
     sent: *const c_void,
     sent_counts: Ints,
     sent_displacements: Ints,
-    sent_types: *const Handle,
+    sent_types: Handles,
     received: *mut c_void,
     received_counts: Ints,
     received_displacements: Ints,
-    received_types: *const Handle,
+    received_types: Handles,
     comm: Handle,
     request: *mut Handle,
 ) -> c_int {

@@ -10,6 +10,7 @@ use super::collective_arguments::{
     reduce, reduce_scatter, scan, scatter,
 };
 use crate::{
+    handles::Handles,
     ints::Ints,
     types::{Count, Handle},
 };
@@ -248,11 +249,11 @@ pub unsafe fn alltoallw_init(
     sent: *const c_void,
     sent_counts: Ints,
     sent_displacements: Ints,
-    sent_types: *const Handle,
+    sent_types: Handles,
     received: *mut c_void,
     received_counts: Ints,
     received_displacements: Ints,
-    received_types: *const Handle,
+    received_types: Handles,
     comm: Handle,
     _info: Handle,
     request: *mut Handle,

@@ -217,7 +217,7 @@ pub unsafe fn request_get_status_any(
             }
             put(index, MPI_UNDEFINED)?;
             if !is_any_active {
-                Completed::EMPTY.write(status);
+                Completed::write_empty(status);
             }
             put(flag, (!is_any_active).into())
         })
@@ -639,10 +639,15 @@ pub unsafe fn request_free(request: *mut Handle) -> c_int {
 pub unsafe fn cancel(request: *mut Handle) -> c_int {
     plainly("MPI_Cancel", || {
         // SAFETY: the program gives the address of a request's handle.
-        if let Some(request) = unsafe { one(request)? } {
-            request.cancel();
+        unsafe {
+            match one(request)? {
+                Some(request) => request.cancel(),
+                None if *request == MPI_REQUEST_NULL => {
+                    Err(Error::new(Class::Request, "the request is null"))
+                }
+                None => Ok(()),
+            }
         }
-        Ok(())
     })
 }
 

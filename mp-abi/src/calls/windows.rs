@@ -12,10 +12,12 @@ use super::{
     communicators::cut,
 };
 use crate::{
-    attributes::{Owner, create_key},
+    attributes::create_key,
+    callbacks::Kind,
+    callbacks::Owner,
     comm::{Comm, within as within_comm},
     constants::{MPI_INFO_NULL, MPI_MAX_OBJECT_NAME, MPI_PROC_NULL, MPI_WIN_NULL},
-    errhandler::{Handler, Kind, Object},
+    errhandler::{Handler, Object},
     error::{Class, Error},
     info::Info,
     program::{plainly, put, put_text, text},
@@ -243,12 +245,14 @@ pub unsafe fn win_set_name(window: Handle, name: *const c_char) -> c_int {
 
 /// `MPI_Win_get_name`.
 pub unsafe fn win_get_name(window: Handle, name: *mut c_char, length: *mut c_int) -> c_int {
+    const NAME: &str = "MPI_Win_get_name";
     // SAFETY: the program gives a valid handle, and room for `MPI_MAX_OBJECT_NAME` characters.
-    unsafe {
-        within(window, "MPI_Win_get_name", |window| {
-            put_text(name, MPI_MAX_OBJECT_NAME, length, window.name.borrow().as_bytes())
-        })
+    let put = |text: &[u8]| unsafe { put_text(name, MPI_MAX_OBJECT_NAME, length, text) };
+    if window == MPI_WIN_NULL {
+        return plainly(NAME, || put(b"MPI_WIN_NULL"));
     }
+    // SAFETY: as above.
+    unsafe { within(window, NAME, |window| put(window.name.borrow().as_bytes())) }
 }
 
 /// `MPI_Win_create_keyval`.

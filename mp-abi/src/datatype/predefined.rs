@@ -12,7 +12,7 @@ use super::{
     definition::{Datatype, Kind},
     pieces::Piece,
 };
-use crate::attributes::{Attributes, Owner};
+use crate::{attributes::Attributes, callbacks::Owner};
 
 const fn named(
     name: &'static str,
@@ -118,6 +118,9 @@ types! {
         0x247 MPI_BYTE 1 1 Byte;
         0x248 MPI_INT16_T 2 2 I16;
         0x249 MPI_UINT16_T 2 2 U16;
+        // No constants of the standard: programs for MPICH have them.
+        0x24a MPIX_C_FLOAT16 2 2 None;
+        0x24b MPIX_BFLOAT16 2 2 None;
         0x250 MPI_INT32_T 4 4 I32;
         0x251 MPI_UINT32_T 4 4 U32;
         0x258 MPI_INT64_T 8 8 I64;

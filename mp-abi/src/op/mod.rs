@@ -14,6 +14,7 @@ use std::{
 pub(crate) use self::kernels::{Kernel, Max, Min, Product, Rule, Sum, find};
 pub(crate) use self::numbers::*;
 use crate::{
+    callbacks::callbacks,
     datatype::Datatype,
     error::{Class, Error},
     types::{Count, Handle, LargeUserFunction, UserFunction},
@@ -140,21 +141,18 @@ impl Combine {
             // SAFETY: the caller says so. The elements of all types that kernels are for lie at the distances of their
             // types in Rust, because both are C's.
             Self::Kernel(kernel) => unsafe { kernel(lower.cast(), upper.cast(), count) },
-            Self::User { op, datatype } => {
-                let mut datatype = *datatype;
-                match op.function {
-                    Function::Large(function) => {
-                        let mut count = count as Count;
-                        // SAFETY: the program has given a function that takes elements of this type.
-                        unsafe { function(lower, upper, &mut count, &mut datatype) };
-                    }
-                    Function::Small(function) => {
-                        let mut count = count.min(c_int::MAX as usize) as c_int;
-                        // SAFETY: as above. (See `check` for counts that are no `int`.)
-                        unsafe { function(lower, upper, &mut count, &mut datatype) };
-                    }
+            &Self::User { ref op, datatype } => match op.function {
+                Function::Large(function) => {
+                    let count = count as Count;
+                    // SAFETY: the program has given a function that takes elements of this type.
+                    unsafe { callbacks().combine_many(function, (lower, upper), count, datatype) };
                 }
-            }
+                Function::Small(function) => {
+                    let count = count.min(c_int::MAX as usize) as c_int;
+                    // SAFETY: as above. (See `check` for counts that are no `int`.)
+                    unsafe { callbacks().combine(function, (lower, upper), count, datatype) };
+                }
+            },
         }
     }
 }

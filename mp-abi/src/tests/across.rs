@@ -6,6 +6,7 @@ use crate::{
         communicators::comm_free, datatypes::type_free, operations::op_free, operations::op_create,
     },
     constants::{MPI_BYTE, MPI_ERR_BUFFER, MPI_ERR_COMM, MPI_ERR_ROOT, MPI_MAX, MPI_ROOT, MPI_SUM},
+    handles::Handles,
     ints::Ints,
     types::Count,
 };
@@ -165,10 +166,10 @@ fn exchanges() {
 
             let types = vec![int; remote];
             let bytes: Vec<_> = (0..remote as Count).rev().map(|rank| 4 * rank * count).collect();
-            let bytes = Ints::from(bytes.as_ptr());
+            let (bytes, types) = (Ints::from(bytes.as_ptr()), Handles::from(types.as_ptr()));
             let mut again = vec![-1; remote * length];
             let (from, to) = (address(&mut sent), address(&mut again));
-            ok!(alltoallw(from, counts, bytes, types.as_ptr(), to, counts, bytes, types.as_ptr(), inter));
+            ok!(alltoallw(from, counts, bytes, types, to, counts, bytes, types, inter));
             assert_eq!(again, wanted);
             ok!(type_free(&mut half));
         }

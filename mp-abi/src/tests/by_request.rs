@@ -46,6 +46,7 @@ use crate::{
         point_to_point::start,
         requests::{request_free, wait},
     },
+    handles::Handles,
     ints::Ints,
     types::{Count, Handle},
 };
@@ -103,7 +104,7 @@ by_request! {
     allgatherv, iallgatherv, allgatherv_init (sent: *const c_void, sent_count: Count, sent_type: Handle, received: *mut c_void, received_counts: Ints, displacements: Ints, received_type: Handle);
     alltoall, ialltoall, alltoall_init (sent: *const c_void, sent_count: Count, sent_type: Handle, received: *mut c_void, received_count: Count, received_type: Handle);
     alltoallv, ialltoallv, alltoallv_init (sent: *const c_void, sent_counts: Ints, sent_displacements: Ints, sent_type: Handle, received: *mut c_void, received_counts: Ints, received_displacements: Ints, received_type: Handle);
-    alltoallw, ialltoallw, alltoallw_init (sent: *const c_void, sent_counts: Ints, sent_displacements: Ints, sent_types: *const Handle, received: *mut c_void, received_counts: Ints, received_displacements: Ints, received_types: *const Handle);
+    alltoallw, ialltoallw, alltoallw_init (sent: *const c_void, sent_counts: Ints, sent_displacements: Ints, sent_types: Handles, received: *mut c_void, received_counts: Ints, received_displacements: Ints, received_types: Handles);
     reduce, ireduce, reduce_init (sent: *const c_void, received: *mut c_void, count: Count, datatype: Handle, op: Handle, root: c_int);
     allreduce, iallreduce, allreduce_init (sent: *const c_void, received: *mut c_void, count: Count, datatype: Handle, op: Handle);
     reduce_scatter, ireduce_scatter, reduce_scatter_init (sent: *const c_void, received: *mut c_void, counts: Ints, datatype: Handle, op: Handle);

@@ -364,17 +364,41 @@ fn exchanges_of_different_blocks() {
                     address(&mut sent),
                     sent_counts.as_ptr().into(),
                     sent_bytes.as_ptr().into(),
-                    ints.as_ptr(),
+                    ints.as_ptr().into(),
                     address(&mut all),
                     byte_counts.as_ptr().into(),
                     at_bytes.as_ptr().into(),
-                    chars.as_ptr(),
+                    chars.as_ptr().into(),
                     comm,
                 ));
                 check(&all);
             });
         }
     }
+}
+
+#[test]
+fn types_with_addresses_are_at_the_bottom() {
+    on_ranks(1, |comm, me, size| {
+        let (mut sent, mut received) = ([me as c_int; 2], [-1; 2]);
+        let mut types = [null_mut(); 2];
+        for (datatype, place) in types.iter_mut().zip([address(&mut sent), address(&mut received)]) {
+            let place = [place.expose_provenance() as i64];
+            let int = predefined(INT);
+            ok!(type_create_hindexed_block(1, 1, place.as_ptr().into(), int, datatype));
+            ok!(type_commit(datatype));
+        }
+        let [ones, zeros] = [[1 as c_int; 1], [0; 1]];
+        let (counts, places) = (ones.as_ptr().into(), zeros.as_ptr().into());
+        let [sends, receives] = types.map(|datatype| vec![datatype; size]);
+        let (from, to) = (sends.as_ptr().into(), receives.as_ptr().into());
+        let nowhere = null_mut();
+        ok!(alltoallw(nowhere, counts, places, from, nowhere, counts, places, to, comm));
+        assert_eq!(received[0], 0);
+        for datatype in &mut types {
+            ok!(type_free(datatype));
+        }
+    });
 }
 
 #[test]
@@ -392,7 +416,7 @@ fn what_is_sent_does_not_come_to_the_same_place() {
             let counts = || counts.as_ptr().into();
             let starts = || starts.as_ptr().into();
             let bytes = || bytes.as_ptr().into();
-            let types = types.as_ptr();
+            let types = types.as_ptr().into();
             // SAFETY: the buffer has two numbers for each rank.
             let codes = unsafe {
                 [

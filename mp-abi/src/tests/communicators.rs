@@ -19,6 +19,15 @@ fn rank_and_size(comm: Handle) -> (c_int, c_int) {
     (rank, size)
 }
 
+#[test]
+fn no_communicator_has_a_name() {
+    let (mut name, mut length) = ([0; 128], 0);
+    ok!(comm_get_name(MPI_COMM_NULL, name.as_mut_ptr(), &mut length));
+    // SAFETY: the call has written a text.
+    assert_eq!(unsafe { CStr::from_ptr(name.as_ptr()) }, c"MPI_COMM_NULL");
+    assert_eq!(length, 13);
+}
+
 fn compared(one: Handle, other: Handle) -> c_int {
     let mut result = 0;
     ok!(comm_compare(one, other, &mut result));

@@ -345,7 +345,7 @@ fn copies_that_are_made_meanwhile() {
         let (mut copies, mut requests) = ([MPI_COMM_NULL; 4], [MPI_REQUEST_NULL; 4]);
         for (place, copy) in copies.iter_mut().enumerate() {
             let comm = if place % 2 == 0 { inter } else { world };
-            ok!(comm_idup(comm, copy, &mut requests[place]));
+            ok!(comm_idup(comm, (&raw mut *copy).into(), &mut requests[place]));
         }
         greet(inter, me, remote);
         ok!(waitall(4, requests.as_mut_ptr(), NONE));
@@ -393,5 +393,14 @@ fn made_by_the_ranks_of_a_group_alone() {
         }
         ok!(group_free(&mut group));
         ok!(group_free(&mut all));
+    });
+}
+
+#[test]
+fn without_a_place_for_it_none_is_made() {
+    on_ranks(1, |world, _, _| {
+        // SAFETY: the handle is that of a communicator, and the call does not write.
+        let code = unsafe { intercomm_create(world, 0, world, 1, 52, null_mut()) };
+        assert_eq!(code, crate::constants::MPI_ERR_ARG);
     });
 }

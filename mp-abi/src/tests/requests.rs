@@ -4,7 +4,8 @@ use super::*;
 use crate::{
     calls::{datatypes::*, point_to_point::*, requests::*},
     constants::{
-        MPI_ERR_IN_STATUS, MPI_ERR_TRUNCATE, MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED,
+        MPI_ERR_IN_STATUS, MPI_ERR_REQUEST, MPI_ERR_TRUNCATE, MPI_REQUEST_NULL, MPI_SUCCESS,
+        MPI_UNDEFINED,
     },
 };
 
@@ -77,6 +78,13 @@ fn null_requests_have_an_empty_status() {
         ok!(testall(2, requests.as_mut_ptr(), &mut flag, NONE));
         assert_eq!(flag, 1);
         ok!(waitall(0, null_mut(), NONE));
+        status = super::status();
+        let requests = requests.as_ptr();
+        ok!(request_get_status_any(2, requests, &mut index, &mut flag, &mut status));
+        assert_eq!((index, flag, status.error), (MPI_UNDEFINED, 1, MPI_SUCCESS));
+        is_empty(&status);
+        // SAFETY: the address is that of a handle.
+        assert_eq!(unsafe { cancel(&mut { MPI_REQUEST_NULL }) }, MPI_ERR_REQUEST);
     });
 }
 

@@ -485,14 +485,6 @@ fn requests_of_windows_are_complete() {
     });
 }
 
-/// Asserts that a call fails with a class of errors.
-macro_rules! fails {
-    ($class:expr, $call:expr) => {
-        // SAFETY: the test gives valid handles, and memory of the right size.
-        assert_eq!(unsafe { $call }, $class)
-    };
-}
-
 #[test]
 fn wrong_calls_are_errors() {
     on_ranks(2, |comm, me, _| {
@@ -525,6 +517,8 @@ fn wrong_calls_are_errors() {
             fails!(MPI_ERR_TYPE, compare_and_swap(one, one, old, kind, 1, 0, window));
             let band = predefined(crate::op::BAND);
             fails!(MPI_ERR_OP, accumulate(old, 1, kind, 1, 0, 1, kind, band, window));
+            // No element can be combined wrongly.
+            ok!(accumulate(old, 0, kind, 1, 0, 0, kind, band, window));
             let mut same = window;
             fails!(MPI_ERR_RMA_SYNC, win_free(&mut same));
             ok!(win_unlock(1, window));
@@ -536,6 +530,10 @@ fn wrong_calls_are_errors() {
         fails!(MPI_ERR_SIZE, win_allocate(bytes, 1, MPI_INFO_NULL, comm, place, &mut window));
         let unit = if me == 0 { 0 } else { 8 };
         fails!(MPI_ERR_DISP, win_create(null_mut(), 0, unit, MPI_INFO_NULL, comm, &mut window));
+        let (mut name, mut length) = ([0; 128], 0);
+        ok!(win_get_name(MPI_WIN_NULL, name.as_mut_ptr(), &mut length));
+        // SAFETY: the call has written a text.
+        assert_eq!(unsafe { std::ffi::CStr::from_ptr(name.as_ptr()) }, c"MPI_WIN_NULL");
         fails!(MPI_ERR_WIN, win_fence(0, MPI_WIN_NULL));
         fails!(MPI_ERR_WIN, win_free(&mut { MPI_WIN_NULL }));
     });

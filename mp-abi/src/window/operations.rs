@@ -89,7 +89,11 @@ impl Win {
         own: Option<Data<'_>>,
         result: Option<Data<'_>>,
     ) -> Result<()> {
-        let change = Change::of(op, elements.datatype())?;
+        let is_empty = elements.bytes() == 0 && own.is_none_or(|own| own.bytes() == 0);
+        let change = match is_empty {
+            true => Change::Nothing,
+            false => Change::of(op, elements.datatype())?,
+        };
         let own = match (own, &change) {
             (Some(own), Change::Replace | Change::Combine(..)) => {
                 check_lengths(own, elements)?;

@@ -60,6 +60,7 @@ static void check_errors(void) {
     CHECK(MPI_Add_error_string(code, "much too hot") == MPI_SUCCESS);
     CHECK(MPI_Error_class(code, &found) == MPI_SUCCESS && found == class);
     CHECK(MPI_Error_string(code, text, &length) == MPI_SUCCESS && strcmp(text, "much too hot") == 0);
+    CHECK(MPI_Remove_error_string(code) == MPI_SUCCESS);
     CHECK(MPI_Remove_error_code(code) == MPI_SUCCESS && MPI_Remove_error_class(class) == MPI_SUCCESS);
     for (int round = 0; round < 2000; round++) {
         CHECK(MPI_Comm_create_errhandler(handler, &errhandler) == MPI_SUCCESS);

@@ -1,6 +1,7 @@
-//! The library and what is installed beside it, as programs in C see them.
+//! The libraries and what is installed beside it, as programs in C see them.
 
 mod constants;
+mod mpich;
 mod names;
 mod programs;
 mod wrappers;
