@@ -104,7 +104,7 @@ int MPI_Comm_get_errhandler(Comm, Errhandler *), MPI_Errhandler_free(Errhandler 
 int MPI_Comm_call_errhandler(Comm, int), MPI_Error_class(int, int *), MPI_Add_error_class(int *);
 int MPI_Add_error_code(int, int *), MPI_Error_string(int, char *, int *);
 int MPI_Cart_create(Comm, int, const int *, const int *, int, Comm *), MPI_Cart_shift(Comm, int, int, int *, int *);
-int MPI_Topo_test(Comm, int *), MPI_Barrier(Comm);
+int MPI_Topo_test(Comm, int *), MPI_Barrier(Comm), MPI_Abi_get_version(int *, int *);
 int MPI_Dist_graph_create_adjacent(Comm, int, const int *, const int *, int, const int *, const int *, Info, int, Comm *);
 int MPI_Dist_graph_neighbors_count(Comm, int *, int *, int *);
 int MPI_Dist_graph_neighbors(Comm, int, int *, int *, int, int *, int *);
@@ -466,6 +466,8 @@ static void check_communicators(void) {
 
 int main(int argc, char **argv) {
     int provided, level, wanted = argc > 1 ? atoi(argv[1]) : 0;
+    GOOD(MPI_Abi_get_version(&provided, &level));
+    CHECK(provided == -1 && level == -1);
     GOOD(MPI_Init_thread(&argc, &argv, wanted, &provided));
     GOOD(MPI_Query_thread(&level));
     CHECK(level == provided && provided >= wanted && provided <= 3);
