@@ -6,9 +6,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-pub(crate) use crate::callbacks::Owner;
 use crate::{
-    callbacks::callbacks,
+    callbacks::{Owner, callbacks},
     constants::{MPI_SUCCESS, MPI_TAG_UB, MPI_UNIVERSE_SIZE, MPI_WIN_BASE, MPI_WIN_MODEL},
     error::{Class, Error},
     types::{CopyAttrFunction, DeleteAttrFunction, Handle},

@@ -10,7 +10,8 @@ use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator, Source, St
 
 use crate::{
     attached::Attached,
-    attributes::{Attributes, Owner},
+    attributes::Attributes,
+    callbacks::Owner,
     constants::{
         MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_IDENT,
         MPI_PROC_NULL, MPI_SIMILAR, MPI_UNEQUAL,
@@ -18,6 +19,7 @@ use crate::{
     errhandler::{Handler, Object, Slot, set_fallback},
     error::{Class, Error},
     group::Group,
+    pairs::Pairs,
     state,
     topology::Topology,
     types::Handle,
@@ -46,6 +48,8 @@ pub(crate) struct Comm {
     pub attributes: Attributes,
     /// The buffer for its buffered messages.
     pub attached: Attached,
+    /// Its requests of partitioned messages.
+    pub pairs: RefCell<Pairs>,
     /// The topology, if it has one.
     pub topology: OnceCell<Topology>,
     /// The handle, if it is predefined.
@@ -94,6 +98,7 @@ impl Comm {
             errhandler: Slot::new(errhandler),
             attributes: Attributes::new(Owner::Comm),
             attached: Attached::default(),
+            pairs: RefCell::default(),
             topology: OnceCell::new(),
             number: None,
             communicator,

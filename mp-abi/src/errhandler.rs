@@ -8,9 +8,8 @@ use std::{
     rc::Rc,
 };
 
-pub(crate) use crate::callbacks::Kind;
 use crate::{
-    callbacks::callbacks,
+    callbacks::{Kind, callbacks},
     constants::{MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN},
     error::{Class, Error},
     state::{self, of_rank},
@@ -95,7 +94,7 @@ pub(crate) unsafe fn release(handle: Handle) -> Result<(), Error> {
 pub(crate) struct Slot(RefCell<Handler>);
 
 impl Slot {
-    pub fn new(handler: Handler) -> Self {
+    pub const fn new(handler: Handler) -> Self {
         Self(RefCell::new(handler))
     }
 

@@ -100,7 +100,7 @@ classes! {
 }
 
 /// What went wrong in a call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Error {
     code: c_int,
     /// The facts.

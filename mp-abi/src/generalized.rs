@@ -6,15 +6,12 @@ use std::{
     ffi::{c_int, c_void},
     mem,
     rc::Rc,
-    time::Duration,
 };
 
-use mp_core::{
-    Operation, Pending, Rank,
-    requests::{UnderWay, Watch},
-};
+use mp_core::{Pending, requests::UnderWay};
 
 use crate::{
+    awaited::Awaited,
     callbacks::callbacks,
     completed::Completed,
     constants::MPI_SUCCESS,
@@ -22,9 +19,6 @@ use crate::{
     state::{self, of_rank},
     types::{GrequestCancelFunction, GrequestFreeFunction, GrequestQueryFunction, Handle, Status},
 };
-
-/// How long a sleeping wait for such a request goes without looking at it.
-const TICK: Duration = Duration::from_micros(200);
 
 /// The functions of the program for a request.
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +33,7 @@ pub(crate) struct Functions {
 #[derive(Debug)]
 pub(crate) struct Generalized {
     functions: Functions,
-    is_complete: Rc<Cell<bool>>,
-    rank: Rank,
+    waits: Awaited,
     told: Completed,
 }
 
@@ -68,14 +61,14 @@ impl Generalized {
     /// # Safety
     /// The program has given the functions for this request.
     pub unsafe fn new(functions: Functions) -> Result<(Self, Rc<Cell<bool>>), Error> {
-        let (rank, is_complete) = (state::rank()?.clone(), Rc::new(Cell::new(false)));
-        let made = Self { functions, is_complete, rank, told: Completed::EMPTY };
-        let is_complete = Rc::clone(&made.is_complete);
+        let is_complete = Rc::new(Cell::new(false));
+        let waits = Awaited::new(Rc::clone(&is_complete), state::rank()?.clone());
+        let made = Self { functions, waits, told: Completed::EMPTY };
         Ok((made, is_complete))
     }
 
     pub fn is_complete(&self) -> bool {
-        self.is_complete.get()
+        self.waits.is_set()
     }
 
     /// Asks the program what the request has to say.
@@ -126,35 +119,6 @@ fn refused(code: c_int) -> Option<Error> {
 
 impl Pending for Generalized {
     fn under_way(&mut self) -> Option<UnderWay<'_>> {
-        match self.is_complete() {
-            true => None,
-            false => Some(UnderWay::Watched(self)),
-        }
-    }
-}
-
-impl Watch for Generalized {
-    fn rank(&self) -> Rank {
-        self.rank.clone()
-    }
-
-    fn is_done(&self) -> bool {
-        self.is_complete()
-    }
-
-    fn raise(&self) {}
-
-    fn lower(&self) {}
-
-    fn tick(&self) -> Option<Duration> {
-        Some(TICK)
-    }
-
-    fn waited(&self) -> (Operation, Vec<u64>) {
-        (Operation::Receive, Vec::new())
-    }
-
-    fn call(&self) -> Option<String> {
-        Some("a generalized request".to_owned())
+        self.waits.under_way()
     }
 }

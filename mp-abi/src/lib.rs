@@ -7,7 +7,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`types`], [`constants`], [`ints`], [`handles`] | C's types and the constants; numbers and handles of two forms |
-//! | [`callbacks`] | how functions of the program are called |
+//! | [`callbacks`] | how functions of the program are called, and for what kinds of objects they are |
 //! | [`calls`] | the functions that C programs call, a file for each chapter of the standard |
 //! | [`error`], `errhandler` | the classes of errors; what becomes of an error of a call |
 //! | `info`, `program` | info objects; results and texts |
@@ -18,16 +18,19 @@
 //! | `topology`, `cartesian`, `neighbours` | who is next to whom; grids; exchanges between neighbours |
 //! | `founding`, `splitting`, `duplicating`, `words` | how communicators are made: of groups, of others, meanwhile; messages for that |
 //! | `attached`, `buffered` | buffers of the program for buffered messages; what the library keeps of these |
+//! | `file` | files |
 //! | `hardware` | the parts of the machine that ranks are confined to |
 //! | `request`, `going`, `completed` | requests; what is under way; the statuses of what is done |
 //! | `generalized` | requests that the program completes |
 //! | `message` | messages that a probe has taken |
 //! | `blocks`, `reduce` | the buffers of blocking collective operations; reductions |
 //! | `collective` | nonblocking and persistent collective operations |
+//! | `partitioned`, `pairs` | messages whose parts become ready one by one; their tags |
 //! | `window` | memory that other ranks access |
 
 mod attached;
 mod attributes;
+mod awaited;
 mod blocks;
 mod buffered;
 pub mod callbacks;
@@ -41,6 +44,7 @@ mod datatype;
 mod duplicating;
 mod errhandler;
 pub mod error;
+mod file;
 mod founding;
 mod generalized;
 mod going;
@@ -53,6 +57,8 @@ mod life;
 mod message;
 mod neighbours;
 mod op;
+mod pairs;
+mod partitioned;
 mod program;
 mod reduce;
 mod request;

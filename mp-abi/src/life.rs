@@ -43,6 +43,7 @@ fn join() -> Result<()> {
         return Ok(());
     }
     let all = Communicator::world(state::rank()?);
+    all.set_name("MPI_COMM_WORLD");
     // The functions of the program's operations are called in its own threads, and only within MPI.
     all.set_nonblocking(Progress::InCalls)?;
     Comm::new(all, "MPI_COMM_WORLD", Handler::Fatal).predefine(MPI_COMM_WORLD, ALL);

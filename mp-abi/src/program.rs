@@ -22,12 +22,19 @@ pub(crate) fn plainly(function: &str, call: impl FnOnce() -> Result<(), Error>) 
 /// The address is null, or can be written to.
 #[inline]
 pub(crate) unsafe fn put<T>(to: *mut T, value: T) -> Result<(), Error> {
-    if to.is_null() {
-        return Err(Error::new(Class::Arg, "the address of a result is a null pointer"));
-    }
+    check_place(to)?;
     // SAFETY: the caller says so.
     unsafe { to.write(value) };
     Ok(())
+}
+
+/// Returns an error if there is no place for a result.
+#[inline]
+pub(crate) fn check_place<T>(to: *mut T) -> Result<(), Error> {
+    match to.is_null() {
+        true => Err(Error::new(Class::Arg, "the address of a result is a null pointer")),
+        false => Ok(()),
+    }
 }
 
 /// Writes a text and its length where the program wants them. What is too long is cut.

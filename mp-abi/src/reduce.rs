@@ -263,10 +263,10 @@ where
     Max: Rule<T>,
 {
     with_elements::<T>(bytes, |vector| match number {
-        op::SUM => call.run(vector, |lower, upper| <Sum as Rule<T>>::combine(lower, upper)),
-        op::PROD => call.run(vector, |lower, upper| <Product as Rule<T>>::combine(lower, upper)),
-        op::MIN => call.run(vector, |lower, upper| <Min as Rule<T>>::combine(lower, upper)),
-        _ => call.run(vector, |lower, upper| <Max as Rule<T>>::combine(lower, upper)),
+        op::SUM => call.run(vector, Sum),
+        op::PROD => call.run(vector, Product),
+        op::MIN => call.run(vector, Min),
+        _ => call.run(vector, Max),
     })
 }
 

@@ -11,7 +11,9 @@ use mp_core::{
 };
 
 use crate::{
+    attributes::Attributes,
     buffered,
+    callbacks::Owner,
     collective::Collective,
     comm::{Comm, sent_tag, wanted_tag},
     completed::Completed,
@@ -20,6 +22,8 @@ use crate::{
     error::{Class, Error},
     generalized::{self, Functions, Generalized},
     going::Going,
+    partitioned::{self, Partitioned},
+    splitting,
     state::of_rank,
     threads::{self, wait_all},
     types::Handle,
@@ -70,7 +74,9 @@ enum Persistent {
         rank: c_int,
         tag: c_int,
     },
-    Collective(Collective),
+    /// The operation runs in a communicator of its own, because ranks may start their requests in any order.
+    Collective(Collective, Rc<Comm>),
+    Partitioned(Partitioned),
 }
 
 /// `MPI_Request`.
@@ -330,7 +336,7 @@ impl Request {
     /// As for [`Collective::begin`], until the request is complete.
     pub unsafe fn collective(comm: &Comm, what: &Collective) -> Result<Handle, Error> {
         // SAFETY: the caller says so.
-        let active = unsafe { begin_collective(comm, what)? };
+        let active = going(unsafe { what.begin(comm)? });
         Ok(Self::new(active, comm).into_handle())
     }
 
@@ -352,10 +358,25 @@ impl Request {
         Ok(handle)
     }
 
-    /// Makes a request for a collective operation that is started later.
-    pub fn persistent_collective(comm: &Comm, what: Collective) -> Handle {
-        let persistent = Some(Persistent::Collective(what));
-        Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle()
+    /// Makes a request for a collective operation that is started later. All ranks make it together.
+    pub fn persistent_collective(comm: &Comm, what: Collective) -> Result<Handle, Error> {
+        let own = comm.copy(splitting::duplicate(comm)?, Attributes::new(Owner::Comm));
+        let persistent = Some(Persistent::Collective(what, Rc::new(own)));
+        Ok(Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle())
+    }
+
+    /// Makes a request for a partitioned message, which is started later.
+    pub fn partitioned(comm: &Comm, what: Partitioned) -> Handle {
+        let parts = what.parts();
+        let persistent = Some(Persistent::Partitioned(what));
+        let handle = Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle();
+        partitioned::open(handle, parts);
+        handle
+    }
+
+    /// Returns whether the request is one of a partitioned receive.
+    pub fn is_partitioned_receive(&self) -> bool {
+        matches!(&self.persistent, Some(Persistent::Partitioned(what)) if what.parts().is_none())
     }
 
     /// Returns the request of a handle, or `None` if there is nothing to wait for.
@@ -403,7 +424,8 @@ impl Request {
                 &Persistent::Message { what: None, ref data, rank, tag } => {
                     begin_receive(comm, data, rank, tag)?
                 }
-                Persistent::Collective(what) => begin_collective(comm, what)?,
+                Persistent::Collective(what, own) => going(what.begin(own)?),
+                Persistent::Partitioned(what) => going(what.begin(comm)?),
             }
         };
         Ok(())
@@ -512,16 +534,9 @@ impl Request {
     }
 }
 
-/// Begins a collective operation.
-///
-/// # Safety
-/// As for [`Request::collective`].
-unsafe fn begin_collective(comm: &Comm, what: &Collective) -> Result<Active, Error> {
-    // SAFETY: the caller says so.
-    Ok(match unsafe { what.begin(comm)? } {
-        Some(going) => Active::Collective(going),
-        None => Active::Done(Completed::EMPTY),
-    })
+/// Returns what is under way, or that nothing has to be waited for.
+fn going(begun: Option<Box<dyn Going>>) -> Active {
+    begun.map_or(Active::Done(Completed::EMPTY), Active::Collective)
 }
 
 fn sent_or<T>(sent: mp_core::Result<T>) -> Completed {
@@ -680,6 +695,9 @@ pub(crate) unsafe fn free(handle: Handle) -> Result<(), Error> {
     }
     // SAFETY: the handle came from `Request::into_handle`, and owns the request.
     let request = unsafe { Box::from_raw(handle.cast::<Request>()) };
+    if let Some(Persistent::Partitioned(_)) = request.persistent {
+        partitioned::close(handle);
+    }
     match request.active {
         Active::Receive { .. } | Active::ReceivePacked { .. } => {
             FREED.with(|freed| freed.borrow_mut().push(*request));

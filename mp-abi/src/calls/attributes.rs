@@ -6,7 +6,8 @@ use std::ffi::{c_int, c_void};
 
 use super::error_codes::LAST_USED;
 use crate::{
-    attributes::{self, Owner},
+    attributes,
+    callbacks::Owner,
     comm::{element, within},
     constants::{
         MPI_ANY_SOURCE, MPI_APPNUM, MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID, MPI_LASTUSEDCODE,

@@ -71,7 +71,7 @@ pub(super) unsafe fn prepare(
     // SAFETY: the caller says so.
     unsafe {
         within(comm, function, |comm| {
-            put(request, Request::persistent_collective(comm, what(comm)?))
+            put(request, Request::persistent_collective(comm, what(comm)?)?)
         })
     }
 }

@@ -6,10 +6,11 @@ use std::ffi::{c_char, c_int};
 
 use crate::{
     buffered,
+    callbacks::Kind,
     comm::{Comm, element, within},
     constants::{MPI_COMM_NULL, MPI_MAX_OBJECT_NAME, MPI_SUCCESS, MPI_UNDEFINED},
     duplicating,
-    errhandler::{Handler, Kind, Object},
+    errhandler::{Handler, Object},
     error::{Class, Error},
     group::Group,
     handles::Place,

@@ -13,8 +13,9 @@ use std::{
 };
 
 use crate::{
+    callbacks::Kind,
     constants::*,
-    errhandler::{Errhandler, Handler, Kind, release},
+    errhandler::{Errhandler, Handler, release},
     error::{Class, Error},
     program::{plainly, put, put_text, text},
     types::{ErrhandlerFunction, Handle},

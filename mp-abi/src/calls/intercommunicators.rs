@@ -11,7 +11,7 @@ use crate::{
     error::{Class, Error},
     founding::{Founders, tag_of},
     group::Group,
-    program::put,
+    program::{check_place, put},
     splitting,
     types::Handle,
 };
@@ -71,6 +71,8 @@ pub unsafe fn intercomm_create(
     // SAFETY: the program gives valid handles, and a place for the result.
     unsafe {
         within(local, "MPI_Intercomm_create", |local| {
+            // Before other ranks are asked, which may not be there.
+            check_place(to)?;
             local.check_intra()?;
             let (group, tag) = (local.group(), tag_of(tag)?);
             let (via, has_threads) = (&local.communicator, local.has_threads());

@@ -7,9 +7,10 @@ use std::ffi::{c_char, c_int, c_void};
 
 use crate::{
     buffered,
+    callbacks::Kind,
     comm::{Comm, element},
     constants::{MPI_COMM_NULL, MPI_SESSION_NULL, MPI_SUCCESS, MPI_UNDEFINED},
-    errhandler::{Handler, Kind, Object, Slot},
+    errhandler::{Handler, Object, Slot},
     error::{Class, Error},
     founding::{Founders, tag_of_text},
     group::Group,

@@ -6,7 +6,8 @@ use std::ffi::{c_int, c_void};
 
 use super::attributes::{free, put_found};
 use crate::{
-    attributes::{Owner, create_key},
+    attributes::create_key,
+    callbacks::Owner,
     datatype::look,
     program::{plainly, put},
     types::{CopyAttrFunction, DeleteAttrFunction, Handle},

@@ -12,10 +12,12 @@ use super::{
     communicators::cut,
 };
 use crate::{
-    attributes::{Owner, create_key},
+    attributes::create_key,
+    callbacks::Kind,
+    callbacks::Owner,
     comm::{Comm, within as within_comm},
     constants::{MPI_INFO_NULL, MPI_MAX_OBJECT_NAME, MPI_PROC_NULL, MPI_WIN_NULL},
-    errhandler::{Handler, Kind, Object},
+    errhandler::{Handler, Object},
     error::{Class, Error},
     info::Info,
     program::{plainly, put, put_text, text},

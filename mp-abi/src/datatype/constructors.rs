@@ -13,7 +13,8 @@ use super::{
     pieces::{Piece, Pieces},
 };
 use crate::{
-    attributes::{Attributes, Owner},
+    attributes::Attributes,
+    callbacks::Owner,
     constants::{
         MPI_COMBINER_CONTIGUOUS, MPI_COMBINER_DUP, MPI_COMBINER_HINDEXED,
         MPI_COMBINER_HINDEXED_BLOCK, MPI_COMBINER_HVECTOR, MPI_COMBINER_INDEXED,

@@ -78,6 +78,11 @@ impl Datatype {
         }
     }
 
+    /// Returns where the data of an element lies, in the order in which it is sent.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
     pub fn upper(&self) -> i64 {
         self.lower + self.extent
     }
@@ -159,7 +164,7 @@ impl Datatype {
     }
 
     /// Returns the types of which an element consists, in the order of its data, with their numbers.
-    pub(super) fn parts(&self) -> impl Iterator<Item = (&TypeRef, i64)> {
+    pub fn parts(&self) -> impl Iterator<Item = (&TypeRef, i64)> {
         let made = self.made.as_ref();
         let parts = made.map_or(&[][..], |made| &made.types);
         parts.iter().enumerate().map(move |(index, part)| {

@@ -12,7 +12,8 @@ use super::{
     predefined::predefined,
 };
 use crate::{
-    attributes::{Attributes, Owner},
+    attributes::Attributes,
+    callbacks::Owner,
     constants::{
         MPI_COMBINER_F90_COMPLEX, MPI_COMBINER_F90_INTEGER, MPI_COMBINER_F90_REAL, MPI_UNDEFINED,
     },

@@ -27,4 +27,5 @@ pub(crate) mod vector;
 pub(crate) use self::{
     definition::{Datatype, Kind, TypeRef},
     handles::look,
+    pieces::Piece,
 };

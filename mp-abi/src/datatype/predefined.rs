@@ -12,7 +12,7 @@ use super::{
     definition::{Datatype, Kind},
     pieces::Piece,
 };
-use crate::attributes::{Attributes, Owner};
+use crate::{attributes::Attributes, callbacks::Owner};
 
 const fn named(
     name: &'static str,

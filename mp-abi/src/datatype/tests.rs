@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 use super::{Datatype, TypeRef, arrays, constructors as make, data::Data};
 use crate::{
-    attributes::{Attributes, Owner},
+    attributes::Attributes,
+    callbacks::Owner,
     constants::{
         MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_NONE,
         MPI_ORDER_C, MPI_ORDER_FORTRAN,

@@ -2,6 +2,8 @@
 //!
 //! In all of them, `lower` is the element of the lower ranks, and the result goes where that of the higher ranks was.
 
+use mp_collectives::reduce::Operation;
+
 use super::{
     long_double::{self, LongDouble},
     numbers::*,
@@ -35,6 +37,23 @@ pub(crate) struct Sum;
 pub(crate) struct Product;
 pub(crate) struct Min;
 pub(crate) struct Max;
+/// Has reports call the common operations by these names.
+macro_rules! operations {
+    ($($name:ident)*) => {$(
+        impl<T> Operation<T> for $name
+        where
+            Self: Rule<T>,
+        {
+            #[inline(always)]
+            fn combine(&self, lower: T, upper: T) -> T {
+                <Self as Rule<T>>::combine(lower, upper)
+            }
+        }
+    )*};
+}
+
+operations! { Sum Product Min Max }
+
 struct BitAnd;
 struct BitOr;
 struct BitXor;

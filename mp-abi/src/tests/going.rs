@@ -2,8 +2,11 @@
 
 use super::*;
 use crate::{
-    calls::{collectives::*, nonblocking_collectives::*, point_to_point::*, requests::*},
-    constants::{MPI_REQUEST_NULL, MPI_SUM, MPI_UNDEFINED},
+    calls::{
+        collectives::*, nonblocking_collectives::*, persistent_collectives::*, point_to_point::*,
+        requests::*,
+    },
+    constants::{MPI_MAX, MPI_REQUEST_NULL, MPI_SUM, MPI_UNDEFINED},
 };
 
 const SIZES: [usize; 5] = [1, 2, 3, 5, 8];
@@ -109,6 +112,36 @@ fn tests_advance_operations_until_they_are_done() {
             }
             assert_eq!(data, [5; 3]);
             assert_eq!(request, MPI_REQUEST_NULL);
+        });
+    }
+}
+
+#[test]
+fn persistent_operations_are_started_in_any_order() {
+    for size in SIZES {
+        on_ranks(size, |comm, me, size| {
+            let (int, mut requests) = (predefined(INT), [MPI_REQUEST_NULL; 3]);
+            let (mut mine, mut sum, mut most) = (vec![0i32], [0i32], [0i32]);
+            let mut word = [0i32];
+            let (own, info) = (address(&mut mine), null_mut());
+            let [all, longest, words] = &mut requests;
+            ok!(allreduce_init(own, address(&mut sum), 1, int, MPI_SUM, comm, info, all));
+            ok!(allreduce_init(own, address(&mut most), 1, int, MPI_MAX, comm, info, longest));
+            ok!(bcast_init(address(&mut word), 1, int, size as c_int - 1, comm, info, words));
+            for round in 0..5 {
+                mine[0] = (me + round) as i32;
+                word = [if me + 1 == size { round as i32 } else { -1 }];
+                // Each rank has an order of its own.
+                for step in 0..3 {
+                    let place = if me % 2 == 0 { step + me } else { 2 * step + me };
+                    ok!(start(&mut requests[place % 3]));
+                }
+                ok!(waitall(3, requests.as_mut_ptr(), NONE));
+                let expected: usize = (0..size).map(|rank| rank + round).sum();
+                assert_eq!((sum, most), ([expected as i32], [(size - 1 + round) as i32]));
+                assert_eq!(word, [round as i32]);
+            }
+            requests.iter_mut().for_each(|request| ok!(request_free(request)));
         });
     }
 }

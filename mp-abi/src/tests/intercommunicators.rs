@@ -395,3 +395,12 @@ fn made_by_the_ranks_of_a_group_alone() {
         ok!(group_free(&mut all));
     });
 }
+
+#[test]
+fn without_a_place_for_it_none_is_made() {
+    on_ranks(1, |world, _, _| {
+        // SAFETY: the handle is that of a communicator, and the call does not write.
+        let code = unsafe { intercomm_create(world, 0, world, 1, 52, null_mut()) };
+        assert_eq!(code, crate::constants::MPI_ERR_ARG);
+    });
+}

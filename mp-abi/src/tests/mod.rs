@@ -5,10 +5,12 @@ mod by_request;
 mod communicators;
 mod datatypes;
 mod external;
+mod files;
 mod going;
 mod hardware;
 mod intercommunicators;
 mod messages;
+mod partitioned;
 mod requests;
 mod topologies;
 mod windows;
@@ -92,6 +94,15 @@ macro_rules! ok {
     };
 }
 use ok;
+
+/// Asserts that a call fails with a class of errors.
+macro_rules! fails {
+    ($class:expr, $call:expr) => {
+        // SAFETY: the test gives valid handles, and memory of the right size.
+        assert_eq!(unsafe { $call }, $class)
+    };
+}
+use fails;
 
 /// Runs ranks, and gives each a communicator of all of them, whose errors are returned, with its rank and size.
 fn on_ranks(ranks: usize, code: impl Fn(Handle, usize, usize) + Send + Sync) {

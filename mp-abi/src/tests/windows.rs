@@ -485,14 +485,6 @@ fn requests_of_windows_are_complete() {
     });
 }
 
-/// Asserts that a call fails with a class of errors.
-macro_rules! fails {
-    ($class:expr, $call:expr) => {
-        // SAFETY: the test gives valid handles, and memory of the right size.
-        assert_eq!(unsafe { $call }, $class)
-    };
-}
-
 #[test]
 fn wrong_calls_are_errors() {
     on_ranks(2, |comm, me, _| {

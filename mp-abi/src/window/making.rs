@@ -17,7 +17,8 @@ use super::{
     target::{self, Target, Way},
 };
 use crate::{
-    attributes::{Attributes, Owner},
+    attributes::Attributes,
+    callbacks::Owner,
     comm::Comm,
     constants::{
         MPI_WIN_FLAVOR_ALLOCATE, MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_DYNAMIC,

@@ -82,6 +82,21 @@ fn threads_call_one_at_a_time_and_all_at_once() {
 }
 
 #[test]
+fn ranks_and_their_threads_write_and_read_files() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile("mpicc", "files.c", include_str!("files.c"));
+    let name = program.with_extension("data");
+    for ranks in ["1", "2", "5"] {
+        let launcher = installed().join("bin/mpiexec");
+        let all = run(Command::new(launcher).args(["-n", ranks]).args([&program, &name]));
+        assert_eq!(all, "good\n".repeat(ranks.parse().unwrap()));
+        assert!(!name.exists(), "it is deleted on close");
+    }
+}
+
+#[test]
 fn processes_access_memory_of_each_other() {
     if !has_compiler("cc") {
         return;
@@ -101,6 +116,30 @@ fn processes_access_memory_of_each_other() {
     let mut said: Vec<_> = std::str::from_utf8(&output.stdout).unwrap().lines().collect();
     said.sort_unstable();
     assert_eq!(said, ["rank 0: lost", "rank 2: lost"]);
+}
+
+#[test]
+fn reports_say_which_calls_wait_for_what() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile(
+        "mpicc",
+        "waits.c",
+        "#include <mpi.h>\nint main(int count, char **words) {\nint rank, number = 0, sum;\nMPI_Comm rows;\n\
+         MPI_Init(&count, &words);\nMPI_Comm_rank(MPI_COMM_WORLD, &rank);\n\
+         MPI_Comm_dup(MPI_COMM_WORLD, &rows);\nMPI_Comm_set_name(rows, \"rows\");\n\
+         if (rank == 0) MPI_Recv(&number, 1, MPI_INT, 1, 42, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n\
+         MPI_Allreduce(&number, &sum, 1, MPI_INT, MPI_SUM, rows);\nreturn 0;\n}\n",
+    );
+    let mut launch = Command::new(installed().join("bin/mpiexec"));
+    let output = launch.args(["--timeout", "3", "-n", "2"]).arg(program).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("in receive of tag 42 from rank 1 on \"MPI_COMM_WORLD\""), "{said}");
+    assert!(
+        said.contains("in all_reduce of 1 i32 with mp_abi::op::kernels::Sum on \"rows\""),
+        "{said}"
+    );
 }
 
 #[test]

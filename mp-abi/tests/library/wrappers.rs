@@ -1,6 +1,6 @@
 //! What the compilers' wrappers answer to build systems.
 
-use std::process::Command;
+use std::{env, fs, path::Path, process::Command};
 
 use crate::{has_compiler, installed, run};
 
@@ -63,4 +63,35 @@ fn wrappers_pass_questions_and_spaces_to_the_compiler() {
         ],
     );
     assert_eq!(text, "\"two words\"");
+}
+
+#[test]
+fn cmake_finds_the_library() {
+    if !has_compiler("cc") || !has_compiler("cmake") {
+        return;
+    }
+    let project = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cmake");
+    // What an earlier run has found is not to be found again.
+    let _ = fs::remove_dir_all(&project);
+    fs::create_dir_all(&project).unwrap();
+    fs::write(
+        project.join("CMakeLists.txt"),
+        "cmake_minimum_required(VERSION 3.10)\nproject(alone C)\nfind_package(MPI REQUIRED)\n\
+         add_executable(alone alone.c)\ntarget_link_libraries(alone MPI::MPI_C)\n",
+    )
+    .unwrap();
+    fs::write(project.join("alone.c"), include_str!("alone.c")).unwrap();
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let folders =
+        [installed().join("bin")].into_iter().chain(env::split_paths(&folders)).collect::<Vec<_>>();
+    let cmake = || {
+        let mut command = Command::new("cmake");
+        command.current_dir(&project).env("PATH", env::join_paths(&folders).unwrap());
+        command
+    };
+    run(cmake().args(["-B", "built", "."]));
+    run(cmake().args(["--build", "built"]));
+    let built = project.join("built/alone");
+    let both = run(Command::new(installed().join("bin/mpiexec")).args(["-n", "2"]).arg(built));
+    assert_eq!(both, "good\ngood\n");
 }

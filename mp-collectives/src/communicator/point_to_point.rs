@@ -807,7 +807,8 @@ impl Communicator {
         let mut engine = self.engine.work();
         engine.open_for(pattern, Some(&self.members))?;
         loop {
-            if let Some(envelope) = engine.look_for(pattern) {
+            let (found, moved) = engine.look_for(pattern);
+            if let Some(envelope) = found {
                 return Ok(self.status(&envelope));
             }
             engine.matching.check_revoked(pattern.context())?;
@@ -817,8 +818,10 @@ impl Communicator {
             if engine.only_from_itself(pattern, Some(&self.members)) {
                 return Err(ErrorKind::WaitsForItself.into());
             }
-            let slept = engine.sleep(&[], Waited::Probe(pattern));
-            slept.map_err(|error| self.localized(error))?;
+            if !moved {
+                let slept = engine.sleep(&[], Waited::Probe(pattern));
+                slept.map_err(|error| self.localized(error))?;
+            }
         }
     }
 
@@ -834,7 +837,7 @@ impl Communicator {
         let pattern = self.pattern(Stream::Program, source.into(), tag.into())?;
         let mut engine = self.engine.work();
         engine.open_for(pattern, Some(&self.members))?;
-        if let Some(envelope) = engine.look_for(pattern) {
+        if let (Some(envelope), _) = engine.look_for(pattern) {
             return Ok(Some(self.status(&envelope)));
         }
         match engine.hopeless(pattern, Some(&self.members)) {

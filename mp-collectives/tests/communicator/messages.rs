@@ -267,6 +267,40 @@ fn other_types_are_told_with_both_views() {
     });
 }
 
+/// An engine brings in so many messages at a time, and may stop at the first line of a message in chunks. A probe that
+/// then slept would wait for a line, and the sender for room for its chunks.
+#[test]
+fn a_probe_looks_again_before_it_sleeps() {
+    on_all(2, |rank| {
+        let channel = Channel::degree(1);
+        for before in 0..100 {
+            // New communicators have no channel of chunks yet.
+            let world = Communicator::world(rank);
+            if rank.id() == 0 {
+                for _ in 0..before {
+                    world.send(&[1u8], 1, 1)?;
+                }
+                // The channel has no room for all chunks.
+                let long = world.nonblocking_send(vec![2u8; 300_000], 1, 2);
+                rank.sender(&format!("sent {before}"), 1, channel)?.send(&before)?;
+                long.wait()?;
+                world.send(&[3u8], 1, 3)?;
+            } else {
+                let sent = format!("sent {before}");
+                ensure!(*rank.receiver::<usize>(&sent, 0, channel)?.receive()? == before, "{sent}");
+                let status = world.probe(0, 3)?;
+                ensure!((status.tag, status.count) == (3, 1), "{status:?} after {before}");
+                for _ in 0..before {
+                    ensure!(world.receive::<u8>(0, 1)?.0 == 1, "another message");
+                }
+                ensure!(world.receive_vec::<u8>(0, 2)?.0 == [2; 300_000], "a long one is damaged");
+                ensure!(world.receive::<u8>(0, 3)?.0 == 3, "another last message");
+            }
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn probes_say_what_comes_and_take_nothing() {
     on_all(3, |rank| {

@@ -813,13 +813,19 @@ impl Engine {
         place
     }
 
-    /// Looks for a message that the pattern takes, among all messages that have come.
-    pub(crate) fn look_for(&mut self, pattern: Pattern) -> Option<Envelope> {
+    /// Looks for a message that the pattern takes, among all messages that have come. Also returns whether anything
+    /// moved. If so, there may be more to bring in, and the caller must look again before it [sleeps](Self::sleep).
+    pub(crate) fn look_for(&mut self, pattern: Pattern) -> (Option<Envelope>, bool) {
         if let Some((_, arrived)) = self.matching.store.find(pattern) {
-            return Some(arrived.envelope);
+            return (Some(arrived.envelope), false);
         }
         let mut call = Call { landings: &mut [], probe: Some(pattern), alone: false };
-        self.progress(&mut call);
+        let moved = self.progress(&mut call);
+        (self.find(pattern), moved)
+    }
+
+    /// Returns the oldest message that has come and that the pattern takes.
+    fn find(&self, pattern: Pattern) -> Option<Envelope> {
         if let Some((_, arrived)) = self.matching.store.find(pattern) {
             return Some(arrived.envelope);
         }
@@ -1070,8 +1076,9 @@ impl Engine {
         }
     }
 
-    /// Waits until something may have changed. `to` are the ranks for which the caller has something to send, and
-    /// `waited` is what it waits for.
+    /// Waits until something may have changed. The caller's last [progress](Self::progress) must have moved nothing,
+    /// because this waits only for what an engine lacks that has done all it can. `to` are the ranks for which the
+    /// caller has something to send, and `waited` is what it waits for.
     pub(crate) fn sleep(&mut self, to: &[u32], waited: Waited<'_>) -> Result<()> {
         self.sleep_beside(to, None, None, waited).map(drop)
     }

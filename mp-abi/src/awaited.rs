@@ -1,0 +1,64 @@
+//! A wait for something that another call does.
+
+use std::{cell::Cell, rc::Rc, time::Duration};
+
+use mp_core::{
+    Operation, Pending, Rank,
+    requests::{UnderWay, Watch},
+};
+
+/// How long a sleeping wait goes without looking.
+const TICK: Duration = Duration::from_micros(200);
+
+/// What is done when a call, of this thread or another, sets a flag.
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    is_done: Rc<Cell<bool>>,
+    rank: Rank,
+}
+
+impl Awaited {
+    pub fn new(is_done: Rc<Cell<bool>>, rank: Rank) -> Self {
+        Self { is_done, rank }
+    }
+
+    /// Returns whether the flag is set.
+    pub fn is_set(&self) -> bool {
+        self.is_done.get()
+    }
+}
+
+impl Pending for Awaited {
+    fn under_way(&mut self) -> Option<UnderWay<'_>> {
+        match self.is_set() {
+            true => None,
+            false => Some(UnderWay::Watched(self)),
+        }
+    }
+}
+
+impl Watch for Awaited {
+    fn rank(&self) -> Rank {
+        self.rank.clone()
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_set()
+    }
+
+    fn raise(&self) {}
+
+    fn lower(&self) {}
+
+    fn tick(&self) -> Option<Duration> {
+        Some(TICK)
+    }
+
+    fn waited(&self) -> (Operation, Vec<u64>) {
+        (Operation::Receive, Vec::new())
+    }
+
+    fn call(&self) -> Option<String> {
+        Some("what another call of the program completes".to_owned())
+    }
+}
