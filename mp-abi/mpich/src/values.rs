@@ -84,7 +84,6 @@ pub fn shown_distribution_argument(argument: c_int) -> c_int {
 }
 
 /// Makes the displacement of a view, or `MPI_DISPLACEMENT_CURRENT`.
-#[allow(dead_code, reason = "`mp-abi` may have no files")]
 pub fn displacement(given: Offset) -> Offset {
     match given {
         -54_278_278 => MPI_DISPLACEMENT_CURRENT.into(),
