@@ -160,14 +160,12 @@ impl<K: Kind> ChangedOne<K> {
 }
 
 /// A place for the handle of a file, which the program may have.
-#[allow(dead_code, reason = "`mp-abi` may have no files")]
 #[derive(Debug)]
 pub struct File {
     to: *mut Handle,
     handle: Handle,
 }
 
-#[allow(dead_code, reason = "as above")]
 impl File {
     /// Makes a place for a new handle.
     pub fn new(to: *mut Handle) -> Self {

@@ -127,6 +127,15 @@ pub unsafe fn type_get_contents_c(
     }
 }
 
+/// `MPI_Abi_get_version`. This library has not the standard's ABI, and says so as MPICH's does.
+pub unsafe fn abi_get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
+    for to in [version, subversion].into_iter().filter(|to| !to.is_null()) {
+        // SAFETY: the program gives places for the numbers.
+        unsafe { to.write(-1) };
+    }
+    MPI_SUCCESS
+}
+
 /// `MPI_File_toint`.
 pub unsafe fn file_toint(given: Handle) -> c_int {
     if given.is_null() {

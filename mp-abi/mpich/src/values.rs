@@ -6,9 +6,12 @@ use std::{
     ptr::without_provenance,
 };
 
-use mp_abi::constants::{
-    MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_DISTRIBUTE_DFLT_DARG, MPI_ERR_LASTCODE, MPI_KEYVAL_INVALID,
-    MPI_PROC_NULL, MPI_ROOT, MPI_UNDEFINED,
+use mp_abi::{
+    constants::{
+        MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_DISPLACEMENT_CURRENT, MPI_DISTRIBUTE_DFLT_DARG,
+        MPI_ERR_LASTCODE, MPI_KEYVAL_INVALID, MPI_PROC_NULL, MPI_ROOT, MPI_UNDEFINED,
+    },
+    types::Offset,
 };
 
 #[allow(dead_code, reason = "`mp-abi` has not all functions yet")]
@@ -78,6 +81,15 @@ pub fn distribution_argument(given: c_int) -> c_int {
 /// Goes back from [`distribution_argument`].
 pub fn shown_distribution_argument(argument: c_int) -> c_int {
     if argument == MPI_DISTRIBUTE_DFLT_DARG { -49767 } else { argument }
+}
+
+/// Makes the displacement of a view, or `MPI_DISPLACEMENT_CURRENT`.
+pub fn displacement(given: Offset) -> Offset {
+    match given {
+        -54_278_278 => MPI_DISPLACEMENT_CURRENT.into(),
+        0.. => given,
+        _ => Offset::MIN,
+    }
 }
 
 /// Makes a key of attributes. Those of the program are the same in both.
@@ -157,6 +169,8 @@ mod tests {
         for number in [0x24000000, 0x10000, 0x64400001, 0x66000009] {
             assert_eq!(shown_key(key(number)), number);
         }
+        assert_eq!([displacement(-54_278_278), displacement(8)], [-1, 8]);
+        assert_eq!([displacement(-1), displacement(-2)], [Offset::MIN; 2]);
         assert_eq!([shown_tag(tag(-1)), shown_tag(7), thread(3)], [-1, 7, 4096]);
         assert_eq!([shown_combiner(113), shown_topology(MPI_UNDEFINED)], [15, MPI_UNDEFINED]);
     }

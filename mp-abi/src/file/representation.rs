@@ -7,6 +7,7 @@ use std::{
 };
 
 use crate::{
+    callbacks::callbacks,
     constants::{MPI_MAX_DATAREP_STRING, MPI_SUCCESS},
     datatype::{
         TypeRef,
@@ -214,11 +215,12 @@ impl Conversion {
                     Error::new(Class::Count, format!("{count} elements are too many to convert"))
                 })?;
                 // SAFETY: see above.
-                unsafe { function(user, datatype, count, file, 0, extra) }
+                unsafe { callbacks().convert(function, (user, file), (datatype, count), 0, extra) }
             }
             // SAFETY: see above.
             Self::Large(function) => unsafe {
-                function(user, datatype, count as Count, file, 0, extra)
+                let count = count as Count;
+                callbacks().convert_many(function, (user, file), (datatype, count), 0, extra)
             },
         };
         converted(code)
@@ -242,8 +244,9 @@ impl Registered {
             && let Some(extent) = self.extent
         {
             let mut bytes = 0;
-            // SAFETY: the program has given this function to tell extents. It gets a type, and a place for the answer.
-            converted(unsafe { extent(without_provenance_mut(number), &mut bytes, self.extra) })?;
+            let of = without_provenance_mut(number);
+            // SAFETY: the program has given this function to tell extents.
+            converted(unsafe { callbacks().extent(extent, of, &mut bytes, self.extra) })?;
             return match bytes as i64 {
                 bytes @ 0.. => Ok(bytes),
                 bytes => {

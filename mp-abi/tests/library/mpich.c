@@ -7,6 +7,7 @@
 
 typedef int Comm, Datatype, Op, Group, Request, Message, Errhandler, Info;
 typedef intptr_t Aint;
+typedef void *File;
 typedef struct {
     int count_low, count_high_and_cancelled, source, tag, error;
 } Status;
@@ -45,6 +46,13 @@ enum {
     ERR_RANK = 6,
     ERR_GROUP = 8,
     ERR_ARG = 12,
+    ERR_NO_SUCH_FILE = 37,
+    CREATE = 1,
+    RDONLY = 2,
+    RDWR = 8,
+    DELETE_ON_CLOSE = 16,
+    SEEK_FROM_HERE = 602,
+    SEEK_TO_END = 604,
     ERR_TRUNCATE = 14,
     ERR_IN_STATUS = 17,
     ERR_REQUEST = 19,
@@ -104,10 +112,19 @@ int MPI_Comm_get_errhandler(Comm, Errhandler *), MPI_Errhandler_free(Errhandler 
 int MPI_Comm_call_errhandler(Comm, int), MPI_Error_class(int, int *), MPI_Add_error_class(int *);
 int MPI_Add_error_code(int, int *), MPI_Error_string(int, char *, int *);
 int MPI_Cart_create(Comm, int, const int *, const int *, int, Comm *), MPI_Cart_shift(Comm, int, int, int *, int *);
-int MPI_Topo_test(Comm, int *), MPI_Barrier(Comm);
+int MPI_Topo_test(Comm, int *), MPI_Barrier(Comm), MPI_Abi_get_version(int *, int *);
 int MPI_Dist_graph_create_adjacent(Comm, int, const int *, const int *, int, const int *, const int *, Info, int, Comm *);
 int MPI_Dist_graph_neighbors_count(Comm, int *, int *, int *);
 int MPI_Dist_graph_neighbors(Comm, int, int *, int *, int, int *, int *);
+typedef int Convert(void *, Datatype, int, void *, int64_t, void *);
+int MPI_File_open(Comm, const char *, int, Info, File *), MPI_File_close(File *), MPI_File_get_amode(File, int *);
+int MPI_File_write_at_all(File, int64_t, const void *, int, Datatype, Status *), MPI_File_c2f(File);
+int MPI_File_read(File, void *, int, Datatype, Status *), MPI_File_read_at(File, int64_t, void *, int, Datatype, Status *);
+int MPI_File_seek(File, int64_t, int), MPI_File_get_position(File, int64_t *), MPI_File_get_atomicity(File, int *);
+int MPI_File_set_view(File, int64_t, Datatype, Datatype, const char *, Info);
+int MPI_Register_datarep(const char *, Convert *, Convert *, int (*)(Datatype, Aint *, void *), void *);
+int MPI_File_create_errhandler(void (*)(File *, int *, ...), Errhandler *), MPI_File_set_errhandler(File, Errhandler);
+File MPI_File_f2c(int);
 
 static int rank, size;
 
@@ -464,8 +481,71 @@ static void check_communicators(void) {
     GOOD(MPI_Comm_free(&comm));
 }
 
+static int failed_file;
+
+static void handle_file_error(void **file, int *code, ...) {
+    failed_file = class_of(*code) + (*file == NULL ? 100 : 0);
+}
+
+/* Turns the bytes of numbers round. */
+static int turn(void *user, Datatype datatype, int count, void *file, int64_t position, void *extra) {
+    CHECK(datatype == INT && position == 0 && extra == &failed_file);
+    for (int i = 0; i < 4 * count; i++) ((char *)file)[i] = ((char *)user)[i ^ 3];
+    return 0;
+}
+
+static int turn_back(void *user, Datatype datatype, int count, void *file, int64_t position, void *extra) {
+    return turn(file, datatype, count, user, position, extra);
+}
+
+static int width(Datatype datatype, Aint *extent, void *extra) {
+    CHECK(datatype == INT && extra == &failed_file);
+    *extent = 4;
+    return 0;
+}
+
+static void check_files(const char *name) {
+    int numbers[2] = {rank, 0x01020304}, got[2] = {-1, -1}, mode, flag, count;
+    int64_t at;
+    File file, other;
+    Status status;
+    Errhandler handler;
+    CHECK(class_of(MPI_File_open(WORLD, "/nowhere/at/all", RDONLY, INFO_NULL, &file)) == ERR_NO_SUCH_FILE);
+    GOOD(MPI_File_open(WORLD, name, CREATE | RDWR | DELETE_ON_CLOSE, INFO_NULL, &file));
+    CHECK(file != NULL && MPI_File_f2c(MPI_File_c2f(file)) == file);
+    GOOD(MPI_File_get_amode(file, &mode));
+    CHECK(mode == (CREATE | RDWR | DELETE_ON_CLOSE));
+    GOOD(MPI_File_write_at_all(file, 8 * rank, numbers, 2, INT, &status));
+    GOOD(MPI_Get_count(&status, INT, &count));
+    CHECK(count == 2);
+    GOOD(MPI_Barrier(WORLD));
+    GOOD(MPI_File_seek(file, -8, SEEK_TO_END));
+    GOOD(MPI_File_get_position(file, &at));
+    CHECK(at == 8 * size - 8);
+    GOOD(MPI_File_read(file, got, 1, INT, STATUS_IGNORE));
+    GOOD(MPI_File_seek(file, -4, SEEK_FROM_HERE));
+    GOOD(MPI_File_read(file, got, 2, INT, &status));
+    CHECK(got[0] == size - 1 && got[1] == numbers[1]);
+    GOOD(MPI_Register_datarep("turned", turn_back, turn, width, &failed_file));
+    GOOD(MPI_File_set_view(file, 0, INT, INT, "turned", INFO_NULL));
+    GOOD(MPI_File_read_at(file, 2 * rank + 1, got, 1, INT, STATUS_IGNORE));
+    CHECK(got[0] == 0x04030201);
+    GOOD(MPI_File_create_errhandler(handle_file_error, &handler));
+    GOOD(MPI_File_set_errhandler(file, handler));
+    CHECK(class_of(MPI_File_seek(file, 0, 601)) == ERR_ARG && failed_file == ERR_ARG);
+    GOOD(MPI_File_set_errhandler(NULL, handler));
+    GOOD(MPI_Errhandler_free(&handler));
+    CHECK(class_of(MPI_File_open(SELF, "/nowhere/at/all", RDONLY, INFO_NULL, &other)) == ERR_NO_SUCH_FILE);
+    CHECK(failed_file == 100 + ERR_NO_SUCH_FILE);
+    GOOD(MPI_File_get_atomicity(file, &flag));
+    GOOD(MPI_File_close(&file));
+    CHECK(file == NULL);
+}
+
 int main(int argc, char **argv) {
     int provided, level, wanted = argc > 1 ? atoi(argv[1]) : 0;
+    GOOD(MPI_Abi_get_version(&provided, &level));
+    CHECK(provided == -1 && level == -1);
     GOOD(MPI_Init_thread(&argc, &argv, wanted, &provided));
     GOOD(MPI_Query_thread(&level));
     CHECK(level == provided && provided >= wanted && provided <= 3);
@@ -477,6 +557,7 @@ int main(int argc, char **argv) {
     check_errors();
     check_types();
     check_communicators();
+    if (argc > 2) check_files(argv[2]);
     GOOD(MPI_Finalize());
     puts("good");
     return 0;

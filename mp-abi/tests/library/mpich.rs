@@ -34,7 +34,8 @@ fn a_program_for_mpich_runs() {
         let all = run(Command::new(installed().join("bin/mpiexec"))
             .args(["-n", &ranks.to_string()])
             .arg(&program)
-            .arg(level));
+            .arg(level)
+            .arg(source.with_extension(format!("{ranks}-{level}"))));
         assert_eq!(all, "good\n".repeat(ranks));
     }
 }
