@@ -5,10 +5,14 @@
 //! | common numbers, with sum, product, minimum or maximum | Onchip's own reductions |
 //! | a few of any other type of 1, 2, 4, 8 or 16 bytes without gaps | the same, with a call of the operation for each element |
 //! | all others | messages up a tree, with a call of the operation for each vector |
+//! | blocks of the result | all-to-all messages, and each rank combines its own block |
 
-use std::ffi::c_int;
+use std::{ffi::c_int, ops::Range};
 
-use mp_collectives::reduce::Operation;
+use mp_collectives::{
+    collectives::{At, packed},
+    reduce::Operation,
+};
 use mp_core::Plain;
 
 use crate::{
@@ -125,13 +129,28 @@ impl<'a> Reduction<'a> {
         Ok(())
     }
 
-    /// Combines the vectors of all ranks, and returns the bytes of the result to rank 0.
-    pub fn bytes_at_first(&self, vector: Data<'_>) -> Result<Vec<u8>> {
-        self.to_first(vector)?;
-        Ok(match self.comm.rank {
-            0 => vector.packed().into_owned(),
-            _ => Vec::new(),
-        })
+    /// Combines the vectors of all ranks, and gives each rank a block of the result. `ranges` has the bytes of all blocks,
+    /// without gaps. Each rank gets all vectors' parts of its block, and combines them itself.
+    pub fn scatter(&self, vector: Data<'_>, ranges: &[Range<usize>], own: Data<'_>) -> Result<()> {
+        let (communicator, size) = (&self.comm.communicator, self.comm.size as usize);
+        let mut parts = Vector::new(own.count() * size, own.datatype());
+        let parts = parts.data();
+        let ours = packed((0..size).map(|_| own.bytes()));
+        let vector = vector.packed();
+        // SAFETY: nothing else has the parts.
+        unsafe {
+            parts.fill(|bytes| {
+                communicator.all_to_all(At(&vector[..], ranges), At(bytes, &ours[..]))
+            })?;
+        }
+        let step = own.datatype().extent * own.count() as i64;
+        // SAFETY: these are elements of the vector, which nothing else has.
+        let part = |rank: usize| unsafe { parts.part(rank as i64 * step, own.count()) };
+        for rank in 1..size {
+            self.apply(part(rank - 1), part(rank));
+        }
+        own.copy_from(part(size - 1));
+        Ok(())
     }
 
     fn place(&self) -> (usize, usize) {

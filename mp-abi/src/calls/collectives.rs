@@ -633,13 +633,9 @@ unsafe fn reduce_scatter_in(
         if vector.bytes() == 0 {
             return Ok(());
         }
-        let bytes = reduction.bytes_at_first(Vector::copy_of(vector).data())?;
         let size = vector.datatype().size;
-        let ranges = match comm.rank {
-            0 => packed(counts.iter().map(|&number| (number * size) as usize)),
-            _ => Vec::new(),
-        };
-        own.fill(|own| Ok(comm.communicator.scatter(At(&bytes[..], &ranges[..]), own, 0)?))
+        let ranges = packed(counts.iter().map(|&number| (number * size) as usize));
+        reduction.scatter(vector, &ranges, own)
     }
 }
 

@@ -10,10 +10,9 @@ use std::{
 use super::mapping::{Owned, Place};
 use crate::error::{Class, Error};
 
-/// From how many bytes on memory is in a file of its own.
-const LEAST: usize = 4096;
-/// How many files there are at most, because the program needs some of the files that a process may have open.
-const MOST: usize = 64;
+/// How many pieces of memory are in files of their own, because the program needs some of the files that a process may
+/// have open.
+const MOST: usize = 128;
 
 /// Memory that a program has.
 enum Memory {
@@ -49,7 +48,7 @@ pub(crate) struct Found {
 pub(crate) fn allocate(bytes: usize) -> Result<*mut c_void, Error> {
     let mut all = all();
     let files = all.values().filter(|one| matches!(one, Memory::Mapped(_))).count();
-    let (start, memory) = if bytes >= LEAST && files < MOST {
+    let (start, memory) = if files < MOST {
         let owned = Owned::new(bytes)?;
         (owned.mapping.start(), Memory::Mapped(owned))
     } else {
@@ -92,10 +91,12 @@ mod tests {
         assert_eq!(find(memory + 9000, 0).map(|found| found.offset), Some(9000));
         free(memory).unwrap();
         assert!(find(memory, 1).is_none() && free(memory).is_err());
-        for bytes in [0, 1, 4095] {
-            let memory = allocate(bytes).unwrap().addr();
-            assert!(memory.is_multiple_of(64) && find(memory, 0).is_none());
-            free(memory).unwrap();
-        }
+        // The files are used up, and memory is had all the same.
+        let all: Vec<_> =
+            (0..2 * MOST).map(|bytes| (allocate(bytes).unwrap().addr(), bytes)).collect();
+        let mapped = all.iter().filter(|&&(memory, bytes)| find(memory, bytes).is_some()).count();
+        assert!((1..=MOST).contains(&mapped));
+        assert!(all.iter().all(|(memory, _)| memory.is_multiple_of(64)));
+        all.into_iter().for_each(|(memory, _)| free(memory).unwrap());
     }
 }
