@@ -549,10 +549,10 @@ impl Reduce<'_> {
         Max: Rule<T>,
     {
         Ok(Some(match number {
-            op::SUM => self.begin(comm, |a: T, b: T| <Sum as Rule<T>>::combine(a, b))?,
-            op::PROD => self.begin(comm, |a: T, b: T| <Product as Rule<T>>::combine(a, b))?,
-            op::MIN => self.begin(comm, |a: T, b: T| <Min as Rule<T>>::combine(a, b))?,
-            _ => self.begin(comm, |a: T, b: T| <Max as Rule<T>>::combine(a, b))?,
+            op::SUM => self.begin(comm, Sum)?,
+            op::PROD => self.begin(comm, Product)?,
+            op::MIN => self.begin(comm, Min)?,
+            _ => self.begin(comm, Max)?,
         }))
     }
 }
