@@ -112,7 +112,7 @@ pub trait Callbacks: Sync {
         }
     }
 
-    /// Calls the function that is told of the end of an attribute's value, and returns its code.
+    /// Calls the function that deletes an attribute's value, and returns its code.
     ///
     /// # Safety
     /// As for [`copy`](Self::copy).

@@ -97,7 +97,8 @@ impl Partitioned {
     /// Begins to wait for the parts, or to receive. Returns `None` if there is nothing to wait for.
     ///
     /// # Safety
-    /// Until what is under way is done, the data can be read, or written to, and nobody else uses it.
+    /// The data can be read if it is sent, and written to if it is received. Nobody else uses it until the result is
+    /// finished.
     pub unsafe fn begin(&self, comm: &Comm) -> Result<Option<Box<dyn Going>>> {
         if let Some(parts) = &self.parts {
             let mut ready = parts.ready.borrow_mut();

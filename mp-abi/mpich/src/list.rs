@@ -1,6 +1,6 @@
 //! Copies of arrays of the program.
 
-/// So many elements are kept in place.
+/// The most elements that need no memory of the heap.
 const FEW: usize = 8;
 
 /// The elements of an array in another form.

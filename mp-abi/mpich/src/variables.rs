@@ -11,7 +11,7 @@ use std::{
 #[repr(transparent)]
 pub struct Sentinel(*const c_int);
 
-// SAFETY: nobody looks at what the address is of.
+// SAFETY: the address is that of a static. The library only compares it, and reads and writes nothing there.
 unsafe impl Sync for Sentinel {}
 
 /// What sentinels are the addresses of: as much as a status of Fortran, in case someone writes there.

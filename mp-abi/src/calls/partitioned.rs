@@ -5,8 +5,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use mp_collectives::communicator::test_all;
-
+use super::requests::is_done;
 use crate::{
     comm::{array, within},
     datatype::data::Kept,
@@ -118,11 +117,7 @@ pub unsafe fn parrived(request: Handle, part: c_int, flag: *mut c_int) -> c_int 
             if part < 0 {
                 return Err(Error::new(Class::Arg, format!("{part} is no number of a part")));
             }
-            let has_arrived = match request.pending() {
-                Some(pending) => test_all(&mut [pending])?,
-                None => true,
-            };
-            put(flag, has_arrived.into())
+            put(flag, is_done(Some(request))?.into())
         }
     })
 }

@@ -103,7 +103,8 @@ pub unsafe fn test(request: *mut Handle, flag: *mut c_int, status: *mut Status) 
     }
 }
 
-fn is_done(request: Option<&mut Request>) -> Result<bool, Error> {
+/// Returns whether nothing of a request is under way any more.
+pub(super) fn is_done(request: Option<&mut Request>) -> Result<bool, Error> {
     let Some(request) = request else { return Ok(true) };
     while let Some(pending) = request.pending() {
         let is_done = test_all(&mut [pending])?;

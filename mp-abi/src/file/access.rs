@@ -31,7 +31,7 @@ pub(crate) enum Start {
     At(i64),
     /// At this rank's pointer.
     Own,
-    /// At the shared pointer, for whoever comes first.
+    /// At the shared pointer, in the order in which ranks call.
     Shared,
     /// At the shared pointer, in the order of ranks.
     Ordered,

@@ -133,7 +133,7 @@ impl View {
 
     /// Returns the first position that is not before this place in the file.
     pub fn position(&self, offset: i64) -> i64 {
-        // So many bytes are the most that there are before it, if no two have one place.
+        // A view has at most one byte of data at each place, so the position is at most this distance.
         let (mut low, mut high) = (0, (offset - self.displacement).max(0));
         while low < high {
             let middle = low + (high - low) / 2;

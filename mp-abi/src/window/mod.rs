@@ -32,8 +32,8 @@ use crate::{
     attributes::Attributes,
     comm::Comm,
     constants::{
-        MPI_PROC_NULL, MPI_WIN_BASE, MPI_WIN_CREATE_FLAVOR, MPI_WIN_DISP_UNIT, MPI_WIN_MODEL,
-        MPI_WIN_SIZE,
+        MPI_PROC_NULL, MPI_WIN_BASE, MPI_WIN_CREATE_FLAVOR, MPI_WIN_DISP_UNIT,
+        MPI_WIN_FLAVOR_DYNAMIC, MPI_WIN_MODEL, MPI_WIN_SIZE,
     },
     errhandler::{Object, Slot},
     error::{Class, Error},
@@ -167,7 +167,7 @@ impl Win {
 
     fn check_dynamic(&self) -> Result<()> {
         match self.values.flavor {
-            crate::constants::MPI_WIN_FLAVOR_DYNAMIC => Ok(()),
+            MPI_WIN_FLAVOR_DYNAMIC => Ok(()),
             _ => Err(Error::new(Class::RmaFlavor, "memory is attached to dynamic windows only")),
         }
     }

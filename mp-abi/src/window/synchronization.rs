@@ -13,7 +13,9 @@ use super::{
     locks::Way,
 };
 use crate::{
-    constants::{MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOSUCCEED},
+    constants::{
+        MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK, MPI_MODE_NOSUCCEED, MPI_PROC_NULL,
+    },
     error::{Class, Error},
     group::Group,
     threads::wait_all,
@@ -155,7 +157,7 @@ impl Win {
     /// Returns the number of a rank, or `None` for `MPI_PROC_NULL`.
     fn lockable(&self, rank: c_int) -> Result<Option<usize>> {
         match rank {
-            crate::constants::MPI_PROC_NULL => Ok(None),
+            MPI_PROC_NULL => Ok(None),
             _ => self.rank(rank).map(Some),
         }
     }
