@@ -9,7 +9,7 @@ use crate::{
     constants::MPI_SUCCESS,
     datatype::{data::Data, look},
     error::{Class, Error},
-    op::Op,
+    op::{NO_OP, Op},
     program::put as put_result,
     request,
     types::{Aint, Count, Handle},
@@ -18,24 +18,38 @@ use crate::{
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// Returns the number of a target and elements in its memory, or `None` for `MPI_PROC_NULL`.
+/// A buffer, a count and a type: elements of this rank.
+type Own = (*const c_void, Count, Handle);
+/// A rank, a displacement, a count and a type: elements in a rank's memory.
+type There = (c_int, Aint, Count, Handle);
+
+/// Calls a function with the number of a target and elements in its memory, unless the target is `MPI_PROC_NULL`.
 ///
 /// # Safety
-/// The handle is one of a datatype that is not freed during `'a`, or any number below 4096.
+/// The handle is one of a datatype that is not freed, or any number below 4096.
 #[inline]
-unsafe fn elements<'a>(
+unsafe fn at_target(
     window: &Win,
-    target: c_int,
-    displacement: Aint,
-    count: Count,
-    datatype: Handle,
-) -> Result<Option<(usize, Elements<'a>)>> {
-    let Some(target) = window.accessed(target)? else { return Ok(None) };
+    (target, displacement, count, datatype): There,
+    call: impl FnOnce(usize, Elements<'_>) -> Result<()>,
+) -> Result<()> {
+    let Some(target) = window.accessed(target)? else { return Ok(()) };
     // SAFETY: the caller says so.
     let datatype = unsafe { look(datatype)? };
     datatype.check_committed()?;
-    let elements = window.targets[target].elements(displacement, count, datatype)?;
-    Ok(Some((target, elements)))
+    call(target, window.targets[target].elements(displacement, count, datatype)?)
+}
+
+/// Gives the program a request that is complete, if it wants one.
+///
+/// # Safety
+/// The address is null, or can be written to.
+unsafe fn complete(request: Option<*mut Handle>) -> Result<()> {
+    match request {
+        // SAFETY: the caller says so.
+        Some(request) => unsafe { put_result(request, request::sent()) },
+        None => Ok(()),
+    }
 }
 
 /// Returns the number of a predefined operation.
@@ -47,6 +61,92 @@ unsafe fn predefined(op: Handle) -> Result<usize> {
     match unsafe { Op::keep(op)? } {
         Op::Predefined(number) => Ok(number),
         Op::User(_) => Err(Error::new(Class::Op, "accumulates take predefined operations only")),
+    }
+}
+
+/// Returns an error unless a datatype is predefined.
+///
+/// # Safety
+/// The handle is one of a datatype that is not freed, or any number below 4096.
+unsafe fn check_predefined(datatype: Handle) -> Result<()> {
+    // SAFETY: the caller says so.
+    match unsafe { look(datatype)? }.is_predefined {
+        true => Ok(()),
+        false => Err(Error::new(Class::Type, "the datatype is not predefined")),
+    }
+}
+
+/// Writes elements, and gives the program a request if it wants one.
+///
+/// # Safety
+/// The handles are valid, and the elements can be read. The request is null, or can be written to.
+unsafe fn write(
+    function: &'static str,
+    (buffer, count, datatype): Own,
+    there: There,
+    window: Handle,
+    request: Option<*mut Handle>,
+) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe {
+        within(window, function, |window| {
+            let own = Data::new(buffer, count, datatype)?;
+            at_target(window, there, |_, elements| operations::put(own, elements))?;
+            complete(request)
+        })
+    }
+}
+
+/// Reads elements, and gives the program a request if it wants one.
+///
+/// # Safety
+/// As for [`write`], and the elements may be written to.
+unsafe fn read(
+    function: &'static str,
+    (buffer, count, datatype): Own,
+    there: There,
+    window: Handle,
+    request: Option<*mut Handle>,
+) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe {
+        within(window, function, |window| {
+            let own = Data::new(buffer, count, datatype)?;
+            at_target(window, there, |_, elements| operations::get(own, elements))?;
+            complete(request)
+        })
+    }
+}
+
+/// Combines elements with those of a target, reads what these were before if there is a place for it, and gives the
+/// program a request if it wants one.
+///
+/// # Safety
+/// As for [`write`], and the elements of `result` may be written to.
+unsafe fn combine(
+    function: &'static str,
+    (own, result): (Own, Option<Own>),
+    there: There,
+    op: Handle,
+    window: Handle,
+    request: Option<*mut Handle>,
+) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe {
+        within(window, function, |window| {
+            let op = predefined(op)?;
+            // What this rank has does not matter if nothing changes and something is read.
+            let own = match (op, result) {
+                (NO_OP, Some(_)) => None,
+                _ => Some(Data::new(own.0, own.1, own.2)?),
+            };
+            let result = result.map(|(to, count, datatype)| Data::new(to, count, datatype));
+            let result = result.transpose()?;
+            at_target(window, there, |target, elements| {
+                window.accumulate(target, elements, op, own, result)
+            })?;
+            complete(request)
+        })
     }
 }
 
@@ -63,13 +163,27 @@ pub unsafe fn put(
 ) -> c_int {
     // SAFETY: the program gives valid handles, and data that can be read.
     unsafe {
-        within(window, "MPI_Put", |window| {
-            let own = Data::new(origin, origin_count, origin_type)?;
-            match elements(window, target, displacement, target_count, target_type)? {
-                Some((_, elements)) => operations::put(own, elements),
-                None => Ok(()),
-            }
-        })
+        let there = (target, displacement, target_count, target_type);
+        write("MPI_Put", (origin, origin_count, origin_type), there, window, None)
+    }
+}
+
+/// `MPI_Rput`.
+pub unsafe fn rput(
+    origin: *const c_void,
+    origin_count: Count,
+    origin_type: Handle,
+    target: c_int,
+    displacement: Aint,
+    target_count: Count,
+    target_type: Handle,
+    window: Handle,
+    request: *mut Handle,
+) -> c_int {
+    // SAFETY: as for `put`, and the program gives a place for the request.
+    unsafe {
+        let there = (target, displacement, target_count, target_type);
+        write("MPI_Rput", (origin, origin_count, origin_type), there, window, Some(request))
     }
 }
 
@@ -86,13 +200,33 @@ pub unsafe fn get(
 ) -> c_int {
     // SAFETY: the program gives valid handles, and data that may be written to.
     unsafe {
-        within(window, "MPI_Get", |window| {
-            let own = Data::new(origin, origin_count, origin_type)?;
-            match elements(window, target, displacement, target_count, target_type)? {
-                Some((_, elements)) => operations::get(own, elements),
-                None => Ok(()),
-            }
-        })
+        let there = (target, displacement, target_count, target_type);
+        read("MPI_Get", (origin.cast_const(), origin_count, origin_type), there, window, None)
+    }
+}
+
+/// `MPI_Rget`.
+pub unsafe fn rget(
+    origin: *mut c_void,
+    origin_count: Count,
+    origin_type: Handle,
+    target: c_int,
+    displacement: Aint,
+    target_count: Count,
+    target_type: Handle,
+    window: Handle,
+    request: *mut Handle,
+) -> c_int {
+    // SAFETY: as for `get`, and the program gives a place for the request.
+    unsafe {
+        let there = (target, displacement, target_count, target_type);
+        read(
+            "MPI_Rget",
+            (origin.cast_const(), origin_count, origin_type),
+            there,
+            window,
+            Some(request),
+        )
     }
 }
 
@@ -110,16 +244,42 @@ pub unsafe fn accumulate(
 ) -> c_int {
     // SAFETY: the program gives valid handles, and data that can be read.
     unsafe {
-        within(window, "MPI_Accumulate", |window| {
-            let own = Data::new(origin, origin_count, origin_type)?;
-            let op = predefined(op)?;
-            match elements(window, target, displacement, target_count, target_type)? {
-                Some((target, elements)) => {
-                    window.accumulate(target, elements, op, Some(own), None)
-                }
-                None => Ok(()),
-            }
-        })
+        let there = (target, displacement, target_count, target_type);
+        combine(
+            "MPI_Accumulate",
+            ((origin, origin_count, origin_type), None),
+            there,
+            op,
+            window,
+            None,
+        )
+    }
+}
+
+/// `MPI_Raccumulate`.
+pub unsafe fn raccumulate(
+    origin: *const c_void,
+    origin_count: Count,
+    origin_type: Handle,
+    target: c_int,
+    displacement: Aint,
+    target_count: Count,
+    target_type: Handle,
+    op: Handle,
+    window: Handle,
+    request: *mut Handle,
+) -> c_int {
+    // SAFETY: as for `accumulate`, and the program gives a place for the request.
+    unsafe {
+        let there = (target, displacement, target_count, target_type);
+        combine(
+            "MPI_Raccumulate",
+            ((origin, origin_count, origin_type), None),
+            there,
+            op,
+            window,
+            Some(request),
+        )
     }
 }
 
@@ -140,21 +300,39 @@ pub unsafe fn get_accumulate(
 ) -> c_int {
     // SAFETY: the program gives valid handles, data that can be read, and a place for as much as the target has.
     unsafe {
-        within(window, "MPI_Get_accumulate", |window| {
-            let op = predefined(op)?;
-            // What this rank has does not matter if nothing changes.
-            let own = match op {
-                crate::op::NO_OP => None,
-                _ => Some(Data::new(origin, origin_count, origin_type)?),
-            };
-            let result = Data::new(result, result_count, result_type)?;
-            match elements(window, target, displacement, target_count, target_type)? {
-                Some((target, elements)) => {
-                    window.accumulate(target, elements, op, own, Some(result))
-                }
-                None => Ok(()),
-            }
-        })
+        let there = (target, displacement, target_count, target_type);
+        let both = (
+            (origin, origin_count, origin_type),
+            Some((result.cast_const(), result_count, result_type)),
+        );
+        combine("MPI_Get_accumulate", both, there, op, window, None)
+    }
+}
+
+/// `MPI_Rget_accumulate`.
+pub unsafe fn rget_accumulate(
+    origin: *const c_void,
+    origin_count: Count,
+    origin_type: Handle,
+    result: *mut c_void,
+    result_count: Count,
+    result_type: Handle,
+    target: c_int,
+    displacement: Aint,
+    target_count: Count,
+    target_type: Handle,
+    op: Handle,
+    window: Handle,
+    request: *mut Handle,
+) -> c_int {
+    // SAFETY: as for `get_accumulate`, and the program gives a place for the request.
+    unsafe {
+        let there = (target, displacement, target_count, target_type);
+        let both = (
+            (origin, origin_count, origin_type),
+            Some((result.cast_const(), result_count, result_type)),
+        );
+        combine("MPI_Rget_accumulate", both, there, op, window, Some(request))
     }
 }
 
@@ -168,35 +346,15 @@ pub unsafe fn fetch_and_op(
     op: Handle,
     window: Handle,
 ) -> c_int {
+    const NAME: &str = "MPI_Fetch_and_op";
     // SAFETY: the program gives valid handles, an element that can be read, and a place for one.
     unsafe {
-        within(window, "MPI_Fetch_and_op", |window| {
-            check_predefined(datatype)?;
-            let op = predefined(op)?;
-            let own = match op {
-                crate::op::NO_OP => None,
-                _ => Some(Data::new(origin, 1, datatype)?),
-            };
-            let result = Data::new(result, 1, datatype)?;
-            match elements(window, target, displacement, 1, datatype)? {
-                Some((target, elements)) => {
-                    window.accumulate(target, elements, op, own, Some(result))
-                }
-                None => Ok(()),
-            }
-        })
-    }
-}
-
-/// Returns an error unless a datatype is predefined.
-///
-/// # Safety
-/// The handle is one of a datatype that is not freed, or any number below 4096.
-unsafe fn check_predefined(datatype: Handle) -> Result<()> {
-    // SAFETY: the caller says so.
-    match unsafe { look(datatype)? }.is_predefined {
-        true => Ok(()),
-        false => Err(Error::new(Class::Type, "the datatype is not predefined")),
+        let code = within(window, NAME, |_| check_predefined(datatype));
+        if code != MPI_SUCCESS {
+            return code;
+        }
+        let both = ((origin, 1, datatype), Some((result.cast_const(), 1, datatype)));
+        combine(NAME, both, (target, displacement, 1, datatype), op, window, None)
     }
 }
 
@@ -219,130 +377,9 @@ pub unsafe fn compare_and_swap(
                 Data::new(compare, 1, datatype)?,
                 Data::new(result, 1, datatype)?,
             ];
-            match elements(window, target, displacement, 1, datatype)? {
-                Some((target, elements)) => window.compare_and_swap(target, elements, all),
-                None => Ok(()),
-            }
+            at_target(window, (target, displacement, 1, datatype), |target, elements| {
+                window.compare_and_swap(target, elements, all)
+            })
         })
-    }
-}
-
-/// Gives the program a request that is complete, if the operation was successful.
-///
-/// # Safety
-/// The address is null, or can be written to.
-unsafe fn completed(code: c_int, function: &'static str, window: Handle, to: *mut Handle) -> c_int {
-    match code {
-        // SAFETY: the caller says so, and the operation has found the window.
-        MPI_SUCCESS => unsafe { within(window, function, |_| put_result(to, request::sent())) },
-        _ => code,
-    }
-}
-
-/// `MPI_Rput`.
-pub unsafe fn rput(
-    origin: *const c_void,
-    origin_count: Count,
-    origin_type: Handle,
-    target: c_int,
-    displacement: Aint,
-    target_count: Count,
-    target_type: Handle,
-    window: Handle,
-    request: *mut Handle,
-) -> c_int {
-    // SAFETY: as for `put`, and the program gives a place for the request.
-    unsafe {
-        let target = (target, displacement, target_count, target_type);
-        let code =
-            put(origin, origin_count, origin_type, target.0, target.1, target.2, target.3, window);
-        completed(code, "MPI_Rput", window, request)
-    }
-}
-
-/// `MPI_Rget`.
-pub unsafe fn rget(
-    origin: *mut c_void,
-    origin_count: Count,
-    origin_type: Handle,
-    target: c_int,
-    displacement: Aint,
-    target_count: Count,
-    target_type: Handle,
-    window: Handle,
-    request: *mut Handle,
-) -> c_int {
-    // SAFETY: as for `get`, and the program gives a place for the request.
-    unsafe {
-        let target = (target, displacement, target_count, target_type);
-        let code =
-            get(origin, origin_count, origin_type, target.0, target.1, target.2, target.3, window);
-        completed(code, "MPI_Rget", window, request)
-    }
-}
-
-/// `MPI_Raccumulate`.
-pub unsafe fn raccumulate(
-    origin: *const c_void,
-    origin_count: Count,
-    origin_type: Handle,
-    target: c_int,
-    displacement: Aint,
-    target_count: Count,
-    target_type: Handle,
-    op: Handle,
-    window: Handle,
-    request: *mut Handle,
-) -> c_int {
-    // SAFETY: as for `accumulate`, and the program gives a place for the request.
-    unsafe {
-        let code = accumulate(
-            origin,
-            origin_count,
-            origin_type,
-            target,
-            displacement,
-            target_count,
-            target_type,
-            op,
-            window,
-        );
-        completed(code, "MPI_Raccumulate", window, request)
-    }
-}
-
-/// `MPI_Rget_accumulate`.
-pub unsafe fn rget_accumulate(
-    origin: *const c_void,
-    origin_count: Count,
-    origin_type: Handle,
-    result: *mut c_void,
-    result_count: Count,
-    result_type: Handle,
-    target: c_int,
-    displacement: Aint,
-    target_count: Count,
-    target_type: Handle,
-    op: Handle,
-    window: Handle,
-    request: *mut Handle,
-) -> c_int {
-    // SAFETY: as for `get_accumulate`, and the program gives a place for the request.
-    unsafe {
-        let code = get_accumulate(
-            origin,
-            origin_count,
-            origin_type,
-            result,
-            result_count,
-            result_type,
-            target,
-            displacement,
-            target_count,
-            target_type,
-            op,
-            window,
-        );
-        completed(code, "MPI_Rget_accumulate", window, request)
     }
 }
