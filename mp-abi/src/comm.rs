@@ -16,7 +16,7 @@ use crate::{
         MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_CONGRUENT, MPI_IDENT,
         MPI_PROC_NULL, MPI_SIMILAR, MPI_UNEQUAL,
     },
-    errhandler::{Handler, Object, Slot, set_fallback},
+    errhandler::{Handler, Object, Slot, set_fallback, with},
     error::{Class, Error},
     group::Group,
     pairs::Pairs,
@@ -361,13 +361,7 @@ pub(crate) unsafe fn within(
     call: impl FnOnce(&Comm) -> Result<(), Error>,
 ) -> c_int {
     // SAFETY: the caller says so.
-    match unsafe { Comm::look(handle) } {
-        Ok(comm) => match call(comm) {
-            Ok(()) => 0,
-            Err(error) => error.raise(function, Some(comm)),
-        },
-        Err(error) => error.raise(function, None),
-    }
+    with(unsafe { Comm::look(handle) }, function, call)
 }
 
 /// Returns the element at an address of the program.

@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     callbacks::{Kind, callbacks},
-    constants::{MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN},
+    constants::{MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_SUCCESS},
     error::{Class, Error},
     state::{self, of_rank},
     types::{ErrhandlerFunction, Handle},
@@ -144,6 +144,22 @@ fn without_object() -> Option<&'static dyn Object> {
     match first.errhandler().get() {
         Handler::Fatal => FALLBACK.with(|fallback| fallback.get()).or(Some(first)),
         _ => Some(first),
+    }
+}
+
+/// Calls a function with an object, and returns its result as MPI does: the object's error handler gets an error.
+#[inline]
+pub(crate) fn with<T: Object>(
+    object: Result<&T, Error>,
+    function: &str,
+    call: impl FnOnce(&T) -> Result<(), Error>,
+) -> c_int {
+    match object {
+        Ok(object) => match call(object) {
+            Ok(()) => MPI_SUCCESS,
+            Err(error) => error.raise(function, Some(object)),
+        },
+        Err(error) => error.raise(function, None),
     }
 }
 

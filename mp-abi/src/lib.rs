@@ -10,6 +10,7 @@
 //! | [`callbacks`] | how functions of the program are called, and for what kinds of objects they are |
 //! | [`calls`] | the functions that C programs call, a file for each chapter of the standard |
 //! | [`error`], `errhandler` | the classes of errors; what becomes of an error of a call |
+//! | `boxed` | objects that one handle owns |
 //! | `info`, `program` | info objects; results and texts |
 //! | `state`, `life`, `session` | what there is once in a process; beginning and end; sessions |
 //! | [`threads`] | threads of the program that call |
@@ -32,6 +33,7 @@ mod attached;
 mod attributes;
 mod awaited;
 mod blocks;
+mod boxed;
 mod buffered;
 pub mod callbacks;
 pub mod calls;

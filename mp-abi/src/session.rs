@@ -2,6 +2,7 @@
 
 use crate::{
     attached::Attached,
+    boxed::Boxed,
     constants::{
         MPI_INFO_NULL, MPI_THREAD_FUNNELED, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED,
         MPI_THREAD_SINGLE,
@@ -59,39 +60,14 @@ impl Object for Session {
     }
 }
 
+impl Boxed for Session {
+    const NAME: &'static str = "a session";
+    const CLASS: Class = Class::Session;
+}
+
 impl Session {
     pub fn new(errhandler: Handler) -> Self {
         Self { errhandler: Slot::new(errhandler), attached: Attached::default() }
-    }
-
-    /// Returns a handle, which owns the session.
-    pub fn into_handle(self) -> Handle {
-        Box::into_raw(Box::new(self)).cast()
-    }
-
-    /// Returns the session of a handle.
-    ///
-    /// # Safety
-    /// The handle is one of a session that is not finalized during `'a`, or any number below 4096.
-    pub unsafe fn look<'a>(handle: Handle) -> Result<&'a Self, Error> {
-        if handle.addr() < 4096 {
-            return Err(Error::new(Class::Session, "the handle is not one of a session"));
-        }
-        // SAFETY: the handle came from `into_handle`.
-        Ok(unsafe { &*handle.cast_const().cast::<Self>() })
-    }
-
-    /// Drops the session of a handle.
-    ///
-    /// # Safety
-    /// As for [`look`](Self::look), and the handle is not used afterwards.
-    pub unsafe fn release(handle: Handle) -> Result<(), Error> {
-        // SAFETY: the caller says so.
-        unsafe {
-            Self::look(handle)?;
-            drop(Box::from_raw(handle.cast::<Self>()));
-        }
-        Ok(())
     }
 
     /// Returns what holds for sessions.

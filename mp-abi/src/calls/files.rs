@@ -5,6 +5,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::{
+    boxed::Boxed,
     callbacks::Kind,
     comm::{Comm, element},
     constants::MPI_FILE_NULL,

@@ -6,11 +6,12 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::{
+    boxed::Boxed,
     buffered,
     callbacks::Kind,
     comm::{Comm, element},
     constants::{MPI_COMM_NULL, MPI_SESSION_NULL, MPI_SUCCESS, MPI_UNDEFINED},
-    errhandler::{Handler, Object, Slot},
+    errhandler::{Handler, Object, Slot, with},
     error::{Class, Error},
     founding::{Founders, tag_of_text},
     group::Group,
@@ -32,13 +33,7 @@ unsafe fn within(
     call: impl FnOnce(&Session) -> Result<(), Error>,
 ) -> c_int {
     // SAFETY: the caller says so.
-    match unsafe { Session::look(handle) } {
-        Ok(session) => match call(session) {
-            Ok(()) => MPI_SUCCESS,
-            Err(error) => error.raise(function, Some(session)),
-        },
-        Err(error) => error.raise(function, None),
-    }
+    with(unsafe { Session::look(handle) }, function, call)
 }
 
 /// `MPI_Session_init`. What the info says about threads counts.

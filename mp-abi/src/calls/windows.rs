@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     attributes::create_key,
+    boxed::Boxed,
     callbacks::Kind,
     callbacks::Owner,
     comm::{Comm, within as within_comm},
@@ -173,7 +174,7 @@ pub unsafe fn win_free(window: *mut Handle) -> c_int {
     // SAFETY: the program gives the address of a window's handle, and does not use that any more.
     unsafe {
         let handle = window.as_ref().copied().unwrap_or(MPI_WIN_NULL);
-        match Win::look(handle).and_then(|_| Win::free(handle)) {
+        match Win::free(handle) {
             Ok(()) => plainly("MPI_Win_free", || put(window, MPI_WIN_NULL)),
             Err(error) => error
                 .raise("MPI_Win_free", Win::look(handle).ok().map(|window| window as &dyn Object)),

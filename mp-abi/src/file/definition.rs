@@ -12,11 +12,12 @@ use mp_core::memory::Region;
 
 use super::{together::Together, view::View};
 use crate::{
+    boxed::Boxed,
     completed::Completed,
     constants::{
         MPI_FILE_NULL, MPI_MODE_RDONLY, MPI_MODE_SEQUENTIAL, MPI_MODE_WRONLY, MPI_SUCCESS,
     },
-    errhandler::{Handler, Object, Slot},
+    errhandler::{Handler, Object, Slot, with},
     error::{Class, Error},
     group::Group,
     state::of_rank,
@@ -69,37 +70,12 @@ impl Object for NoFile {
     }
 }
 
+impl Boxed for File {
+    const NAME: &'static str = "a file";
+    const CLASS: Class = Class::File;
+}
+
 impl File {
-    /// Returns a handle, which owns the file.
-    pub fn into_handle(self) -> Handle {
-        Box::into_raw(Box::new(self)).cast()
-    }
-
-    /// Returns the file of a handle.
-    ///
-    /// # Safety
-    /// The handle is one of a file that is not closed during `'a`, or any number below 4096.
-    pub unsafe fn look<'a>(handle: Handle) -> Result<&'a Self, Error> {
-        if handle.addr() < 4096 {
-            return Err(Error::new(Class::File, "the handle is not one of a file"));
-        }
-        // SAFETY: the handle came from `into_handle`.
-        Ok(unsafe { &*handle.cast_const().cast::<Self>() })
-    }
-
-    /// Drops the file of a handle.
-    ///
-    /// # Safety
-    /// As for [`look`](Self::look), and the handle is not used afterwards.
-    pub unsafe fn release(handle: Handle) -> Result<(), Error> {
-        // SAFETY: the caller says so.
-        unsafe {
-            Self::look(handle)?;
-            drop(Box::from_raw(handle.cast::<Self>()));
-        }
-        Ok(())
-    }
-
     pub fn view(&self) -> Rc<View> {
         Rc::clone(&self.view.borrow())
     }
@@ -178,10 +154,7 @@ pub(crate) unsafe fn within(
 ) -> c_int {
     // SAFETY: the caller says so.
     match unsafe { File::look(handle) } {
-        Ok(file) => match call(file) {
-            Ok(()) => MPI_SUCCESS,
-            Err(error) => error.raise(function, Some(file)),
-        },
+        Ok(file) => with(Ok(file), function, call),
         Err(error) => within_none(function, || Err(error)),
     }
 }

@@ -30,12 +30,13 @@ use std::{
 use self::{epochs::Epochs, locks::Locks, mapping::Mapping, target::Target};
 use crate::{
     attributes::Attributes,
+    boxed::Boxed,
     comm::Comm,
     constants::{
         MPI_PROC_NULL, MPI_WIN_BASE, MPI_WIN_CREATE_FLAVOR, MPI_WIN_DISP_UNIT,
         MPI_WIN_FLAVOR_DYNAMIC, MPI_WIN_MODEL, MPI_WIN_SIZE,
     },
-    errhandler::{Object, Slot},
+    errhandler::{Object, Slot, with},
     error::{Class, Error},
     info::Info,
     types::{Aint, Handle},
@@ -81,25 +82,12 @@ impl Object for Win {
     }
 }
 
+impl Boxed for Win {
+    const NAME: &'static str = "a window";
+    const CLASS: Class = Class::Win;
+}
+
 impl Win {
-    /// Returns a handle, which owns the window.
-    pub fn into_handle(self) -> Handle {
-        Box::into_raw(Box::new(self)).cast()
-    }
-
-    /// Returns the window of a handle.
-    ///
-    /// # Safety
-    /// The handle is one of a window that is not freed during `'a`, or any number below 4096.
-    #[inline]
-    pub unsafe fn look<'a>(handle: Handle) -> Result<&'a Self> {
-        if handle.addr() < 4096 {
-            return Err(Error::new(Class::Win, "the handle is not one of a window"));
-        }
-        // SAFETY: the handle came from `into_handle`.
-        Ok(unsafe { &*handle.cast_const().cast::<Self>() })
-    }
-
     /// Frees a window, when all ranks do so.
     ///
     /// # Safety
@@ -111,9 +99,8 @@ impl Win {
             window.epochs.borrow().check_closed()?;
             window.attributes.delete_all(handle)?;
             window.barrier()?;
-            drop(Box::from_raw(handle.cast::<Self>()));
+            Self::release(handle)
         }
-        Ok(())
     }
 
     /// Returns the number of a rank in the window.
@@ -202,11 +189,5 @@ pub(crate) unsafe fn within(
     call: impl FnOnce(&Win) -> Result<()>,
 ) -> c_int {
     // SAFETY: the caller says so.
-    match unsafe { Win::look(handle) } {
-        Ok(window) => match call(window) {
-            Ok(()) => 0,
-            Err(error) => error.raise(function, Some(window)),
-        },
-        Err(error) => error.raise(function, None),
-    }
+    with(unsafe { Win::look(handle) }, function, call)
 }
