@@ -24,11 +24,13 @@
 //! | `request`, `going`, `completed` | requests; what is under way; the statuses of what is done |
 //! | `generalized` | requests that the program completes |
 //! | `message` | messages that a probe has taken |
+//! | `apart` | messages with the program's data that are apart from the program's messages |
 //! | `blocks`, `reduce` | the buffers of blocking collective operations; reductions |
 //! | `collective` | nonblocking and persistent collective operations |
 //! | `partitioned`, `pairs` | messages whose parts become ready one by one; their tags |
 //! | `window` | memory that other ranks access |
 
+mod apart;
 mod attached;
 mod attributes;
 mod awaited;

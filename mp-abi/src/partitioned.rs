@@ -7,14 +7,14 @@ use std::{
     rc::Rc,
 };
 
-use mp_collectives::communicator::{Pending, ReceiveRequest, SendRequest};
-use mp_core::requests::{CutBuffer, RawBuffer};
+use mp_collectives::communicator::Pending;
 
 use crate::{
+    apart::{Incoming, Outgoing},
     awaited::Awaited,
     comm::{Comm, sent_tag},
     completed::Completed,
-    datatype::data::{Data, Kept},
+    datatype::data::Kept,
     error::{Class, Error},
     going::Going,
     state::of_rank,
@@ -42,18 +42,11 @@ pub(crate) struct Parts {
     left: Cell<usize>,
     /// Whether the message was begun.
     is_begun: Rc<Cell<bool>>,
-    sending: RefCell<Option<Result<Sending>>>,
+    sending: RefCell<Option<Result<Option<Outgoing>>>>,
     comm: Rc<Comm>,
     data: Kept,
     peer: Option<usize>,
     tag: u32,
-}
-
-/// A message that is being sent.
-enum Sending {
-    Plain(SendRequest<RawBuffer<u8>>),
-    Packed(SendRequest<Vec<u8>>),
-    Nothing,
 }
 
 of_rank! {
@@ -111,14 +104,9 @@ impl Partitioned {
             return Ok(Some(Box::new(Leaving { parts, waits, sending: None })));
         }
         let Some(source) = self.peer else { return Ok(None) };
-        let (data, mut packed) = (self.data.data(), Vec::new());
         // SAFETY: the caller says so.
-        let place = unsafe { data.plain_or(&mut packed) };
-        // SAFETY: as above. The copy stays where it is as long as the request.
-        let buffer = CutBuffer::new(unsafe { RawBuffer::new(place.as_mut_ptr(), place.len()) });
-        let request = comm.communicator.joint().nonblocking_receive(buffer, source, self.tag)?;
-        let (kept, named) = (self.data.clone(), self.named);
-        Ok(Some(Box::new(Coming { request, packed, kept, named })))
+        let message = unsafe { Incoming::begin(&comm.communicator, &self.data, source, self.tag)? };
+        Ok(Some(Box::new(Coming { message, named: self.named })))
     }
 }
 
@@ -168,20 +156,11 @@ impl Parts {
         Ok(())
     }
 
-    fn send(&self) -> Result<Sending> {
-        let Some(to) = self.peer else { return Ok(Sending::Nothing) };
-        let (joint, data) = (self.comm.communicator.joint(), self.data.data());
-        Ok(match data.plain() {
-            Some(plain) => {
-                // SAFETY: the program does not write to the data until the request is complete, as `begin` demands.
-                let plain = unsafe { RawBuffer::new(plain.as_ptr().cast_mut(), plain.len()) };
-                Sending::Plain(joint.nonblocking_send(plain, to, self.tag)?)
-            }
-            None => {
-                let packed = data.packed().into_owned();
-                Sending::Packed(joint.nonblocking_send(packed, to, self.tag)?)
-            }
-        })
+    fn send(&self) -> Result<Option<Outgoing>> {
+        let Some(to) = self.peer else { return Ok(None) };
+        // SAFETY: the program does not write to the data until the request is complete, as `begin` demands.
+        let sent = unsafe { Outgoing::begin(&self.comm.communicator, &self.data, to, self.tag)? };
+        Ok(Some(sent))
     }
 }
 
@@ -189,7 +168,7 @@ impl Parts {
 struct Leaving {
     parts: Rc<Parts>,
     waits: Awaited,
-    sending: Option<Result<Sending>>,
+    sending: Option<Result<Option<Outgoing>>>,
 }
 
 impl Leaving {
@@ -205,9 +184,8 @@ impl Going for Leaving {
         self.take();
         let part: &mut dyn Pending = match &mut self.sending {
             None => &mut self.waits,
-            Some(Ok(Sending::Plain(request))) => request,
-            Some(Ok(Sending::Packed(request))) => request,
-            Some(Ok(Sending::Nothing) | Err(_)) => return None,
+            Some(Ok(Some(message))) => message.pending(),
+            Some(Ok(None) | Err(_)) => return None,
         };
         part.under_way().is_some().then_some(part)
     }
@@ -215,13 +193,8 @@ impl Going for Leaving {
     fn finish(mut self: Box<Self>) -> Completed {
         self.take();
         let sent = match self.sending {
-            Some(Ok(Sending::Plain(request))) => {
-                request.wait().map(drop).map_err(|failed| failed.error.into())
-            }
-            Some(Ok(Sending::Packed(request))) => {
-                request.wait().map(drop).map_err(|failed| failed.error.into())
-            }
-            Some(Ok(Sending::Nothing)) => Ok(()),
+            Some(Ok(Some(message))) => message.finish(),
+            Some(Ok(None)) => Ok(()),
             Some(Err(error)) => Err(error),
             None => Err(Error::new(Class::Request, "not all parts of the message are ready")),
         };
@@ -231,31 +204,22 @@ impl Going for Leaving {
 
 /// A message that is received.
 struct Coming {
-    request: ReceiveRequest<CutBuffer<RawBuffer<u8>>>,
-    packed: Vec<u8>,
-    kept: Kept,
+    message: Incoming,
     /// The rank and the tag that the program has named.
     named: (c_int, c_int),
 }
 
 impl Going for Coming {
     fn pending(&mut self) -> Option<&mut dyn Pending> {
-        let request = &mut self.request;
-        request.under_way().is_some().then_some(request)
+        let part = self.message.pending();
+        part.under_way().is_some().then_some(part)
     }
 
     fn finish(self: Box<Self>) -> Completed {
-        let Self { request, packed, kept, named: (source, tag) } = *self;
-        match request.wait() {
-            Ok((mut buffer, status)) => {
-                buffer.cut();
-                drop(buffer);
-                let data: Data<'_> = kept.data();
-                data.unpack(&packed[..packed.len().min(status.bytes)]);
-                let bytes = status.bytes.min(data.bytes());
-                Completed { source, tag, bytes, ..Completed::EMPTY }
-            }
-            Err(failed) => Completed::failed(failed.error.into()),
+        let (source, tag) = self.named;
+        match self.message.finish() {
+            Ok(bytes) => Completed { source, tag, bytes, ..Completed::EMPTY },
+            Err(error) => Completed::failed(error),
         }
     }
 }
