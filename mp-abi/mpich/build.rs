@@ -87,7 +87,7 @@ fn constant(row: &[String]) -> Constant {
 }
 
 /// The functions for numbers, and the beginnings of the names of their constants.
-const NUMBERS: [(&str, &[&str], bool, bool); 18] = [
+const NUMBERS: [(&str, &[&str], bool, bool); 14] = [
     ("thread", &["MPI_THREAD_"], true, true),
     ("order", &["MPI_ORDER_"], true, true),
     ("lock", &["MPI_LOCK_"], true, false),
@@ -125,10 +125,6 @@ const NUMBERS: [(&str, &[&str], bool, bool); 18] = [
         true,
     ),
     ("error_class", &["MPI_SUCCESS", "MPI_ERR_", "MPI_T_ERR_"], true, true),
-    ("verbosity", &["MPI_T_VERBOSITY_"], false, true),
-    ("bind", &["MPI_T_BIND_"], false, true),
-    ("scope", &["MPI_T_SCOPE_"], false, true),
-    ("pvar_class", &["MPI_T_PVAR_CLASS_"], true, true),
 ];
 
 /// The functions for sets of bits.

@@ -14,7 +14,6 @@ use mp_abi::{
     types::Offset,
 };
 
-#[allow(dead_code, reason = "`mp-abi` has not all functions yet")]
 mod translations {
     use std::ffi::c_int;
 
