@@ -128,6 +128,26 @@ pub(crate) fn prefetch_to_write(address: *const u8) {
     let _ = address;
 }
 
+/// Asks the processor to fetch the line of `address` for reading. Any address is allowed. An address that is not mapped
+/// is ignored.
+#[inline(always)]
+pub(crate) fn prefetch_to_read(address: *const u8) {
+    // SAFETY: the instruction is a hint. It reads and writes no memory that the program sees, and never faults.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    unsafe {
+        std::arch::asm!("prefetcht0 [{0}]", in(reg) address,
+            options(nostack, preserves_flags, readonly));
+    }
+    // SAFETY: the instruction is a hint. It reads and writes no memory that the program sees, and never faults.
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address,
+            options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    let _ = address;
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

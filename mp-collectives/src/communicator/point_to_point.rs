@@ -312,6 +312,9 @@ impl Communicator {
     ) -> Result<()> {
         let to = self.destination(to)?;
         let context = self.context_of(stream);
+        if self.engine.here().send_lines(context, to, tag, elements) {
+            return Ok(());
+        }
         let mut engine = self.engine.work();
         if let Some(sent) = engine.send_directly(context, to, tag, elements) {
             return sent.map_err(|error| self.localized(error));

@@ -287,6 +287,14 @@ impl<M: Message + ?Sized> Receiver<M> {
         self.ring.ready() || self.has_message_behind()
     }
 
+    /// Asks the processor to fetch the next messages, of this number, because the caller will receive them at once.
+    /// Messages that are not there yet are sent later than without this.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn prefetch(&self, messages: u64) {
+        self.ring.prefetch(messages);
+    }
+
     /// Leaves a number for the sender, which can read it with [`Sender::notice`](crate::Sender::notice) at any time.
     /// The number lies in a line that every send looks at. It replaces the number before it. With several receivers
     /// there is still only one number.

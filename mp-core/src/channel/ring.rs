@@ -24,7 +24,7 @@ use crossbeam_utils::CachePadded;
 use super::slots::{Cursor, MOVED, Place, SlotHeader, Slots};
 use crate::{
     costs,
-    line::prefetch_to_write,
+    line::{prefetch_to_read, prefetch_to_write},
     segment::BlockKey,
     sync::{AtomicU64, Ordering, compiler_fence},
 };
@@ -192,6 +192,12 @@ impl RingSender {
     /// Forgets which slots are free, so that [`reserve`](Self::reserve) finds none until the next look.
     pub(crate) fn close(&mut self) {
         self.limit = self.tail;
+    }
+
+    /// Returns the number of slots that are known to be free.
+    #[inline(always)]
+    pub(crate) fn known_room(&self) -> u64 {
+        self.limit - self.tail
     }
 
     /// Returns the next slot, if it is known to be free (step 1, reserve).
@@ -493,6 +499,15 @@ impl RingReceiver {
         let number = (self.next.get() as u32).wrapping_add(1);
         // Relaxed: only `receive` reads the message.
         move || header.seq.load(Ordering::Relaxed) == number
+    }
+
+    /// Asks the processor to fetch the first lines of the slots of the next messages, of this number.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, messages: u64) {
+        let next = self.next.get();
+        for position in next..next + messages {
+            prefetch_to_read(self.ring.slot_of(position).as_ptr());
+        }
     }
 
     /// Returns the address that a wait for a message should watch.

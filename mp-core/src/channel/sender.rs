@@ -570,6 +570,13 @@ impl<T: Plain> Sender<T> {
         self.ring.reserve().is_some_and(|slot| self.write_and_publish(slot, write).is_ok())
     }
 
+    /// Returns how many messages [`send_in_place_at_once`](Self::send_in_place_at_once) can send now.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn known_room(&self) -> u64 {
+        self.ring.known_room()
+    }
+
     /// Writes and publishes a message in the same way as [`send_fast`](Self::send_fast).
     #[inline(always)]
     fn write_and_publish(&mut self, slot: NonNull<u8>, write: impl FnOnce(&mut T)) -> Result<()> {

@@ -146,7 +146,7 @@ pub(crate) fn copy(from: &[Line], to: &[Line]) {
 mod bulk {
     use super::{LINE_BYTES, Line};
     use crate::copy::{
-        STRING, STRING_STEP, is_string, move_lines, move_lines_past_caches, move_string,
+        LONG_COPY, STRING_STEP, is_string, move_lines, move_lines_past_caches, move_string,
     };
 
     #[inline(always)]
@@ -185,7 +185,7 @@ mod bulk {
     /// Same as [`copy_forward`]; the ranges do not overlap.
     #[inline(always)]
     unsafe fn copy_apart(from: *const u8, to: *const u8, bytes: usize) {
-        let steps = if bytes < STRING { 0 } else { bytes / STRING_STEP * STRING_STEP };
+        let steps = if bytes < LONG_COPY { 0 } else { bytes / STRING_STEP * STRING_STEP };
         // SAFETY: the conditions of the caller hold for both parts of the ranges.
         unsafe {
             copy_forward(from.add(steps), to.add(steps), bytes - steps);

@@ -29,7 +29,9 @@ use crate::communicator::{
     messages::receive_stream::{Call, ReceiveStream, hopeless, only_from_itself},
     messages::send_queue::{Cargo, Course, End, Flushed, Item, Kept, SendQueue, Step},
     messages::store::{Arrived, Content, Pattern},
-    messages::wire::{self, Answer, Envelope, INLINE_BYTES, Inline, Kind, Line, copy_inline},
+    messages::wire::{
+        self, Answer, Envelope, INLINE_BYTES, Inline, Kind, LINES_MOST, Line, copy_inline,
+    },
 };
 use crate::errors::bad_call;
 
@@ -295,6 +297,24 @@ impl Engine {
         way.send_line(fingerprint, |line| {
             line.put_inline(wire::address(context, tag), fingerprint, elements.len(), bytes);
         })
+    }
+
+    /// Sends an eager message of several lines, if nothing prevents that and there is room for all of them.
+    #[inline(always)]
+    pub(crate) fn send_lines<T: Plain>(
+        &mut self,
+        context: u32,
+        to: u32,
+        tag: u32,
+        elements: &[T],
+    ) -> bool {
+        let bytes: &[u8] = bytemuck::cast_slice(elements);
+        if !(INLINE_BYTES + 1..=LINES_MOST).contains(&bytes.len()) {
+            return false;
+        }
+        let Ok(envelope) = self.envelope(context, tag, elements) else { return false };
+        let Some(Some(way)) = self.send_queue.get_mut(to as usize) else { return false };
+        way.is_eager(bytes.len()) && way.send_lines(&envelope, bytes)
     }
 
     /// Sends any message whose type is known at the receiver, if there is nothing to do but wait for room. Returns
@@ -745,7 +765,10 @@ impl Engine {
             }
         };
         match line {
-            Ok(line) => way.put_back(line),
+            Ok(line) => {
+                way.lines.prefetch(line.lines_behind());
+                way.put_back(line);
+            }
             Err(error) => way.note(error),
         }
         None

@@ -22,8 +22,8 @@ use crate::communicator::{
     messages::eager::is_eager,
     messages::elements::{Payload, fingerprint},
     messages::wire::{
-        Answer, CHUNK, Envelope, FIRST, HALVED, INLINE_BYTES, Kind, LENT_LEAST, LINE, LINES_MOST,
-        Line, WINDOW, Words,
+        self, Answer, CHUNK, Envelope, FIRST, HALVED, INLINE_BYTES, Kind, LENT_LEAST, LINE,
+        LINES_MOST, Line, WINDOW, Words,
     },
 };
 
@@ -554,6 +554,27 @@ impl SendQueue {
             && self.channels.lines.send_in_place_at_once(|words| write(Line::of_mut(words)))
     }
 
+    /// Sends an eager message of several lines, if nothing prevents that and there is room for all of them.
+    #[inline(always)]
+    pub(crate) fn send_lines(&mut self, envelope: &Envelope, bytes: &[u8]) -> bool {
+        let Envelope { context, tag, fingerprint, count, .. } = *envelope;
+        let Some((first, rest)) = bytes.split_at_checked(FIRST) else { return false };
+        let lines = &mut self.channels.lines;
+        if lines.known_room() < 1 + rest.len().div_ceil(LINE) as u64 {
+            return false;
+        }
+        let begun = self.send_line(fingerprint, |line| {
+            line.put_first(wire::address(context, tag), fingerprint, count, bytes.len(), first);
+        });
+        // If a line can't be sent, no rank is left that could receive it.
+        begun
+            && rest.chunks(LINE).all(|piece| {
+                self.channels.lines.send_in_place_at_once(|words| {
+                    bytes_of_mut(words)[..piece.len()].copy_from_slice(piece);
+                })
+            })
+    }
+
     /// Returns whether a message of this type could be sent at once, if there were room.
     #[inline(always)]
     pub(crate) fn is_ready_for(&mut self, fingerprint: u32) -> bool {
@@ -775,8 +796,9 @@ impl SendQueue {
         course: &mut Course,
         bytes: &[u8],
     ) -> Result<Step, End> {
-        let lent = Line::first(envelope, Kind::Lent, &[]);
-        if bytes.len() >= LENT_LEAST && self.lend(lent, course, bytes)? {
+        if bytes.len() >= LENT_LEAST
+            && self.lend(Line::first(envelope, Kind::Lent, &[]), course, bytes)?
+        {
             return Ok(Step::Done);
         }
         // The caller has just found that the message may go eagerly, so it does, even if the notice has changed since.

@@ -221,6 +221,23 @@ impl Line {
         }
     }
 
+    /// Makes it the first line of a message of more bytes than fit into it, which comes in lines.
+    #[inline(always)]
+    pub(crate) fn put_first(
+        &mut self,
+        address: u64,
+        fingerprint: u32,
+        count: usize,
+        bytes: usize,
+        first: &[u8],
+    ) {
+        self.address = address;
+        self.what = u64::from(fingerprint) << 32 | (Kind::Lines as u64) << 8;
+        self.payload[0] = count as u64;
+        self.payload[1] = bytes as u64;
+        self.elements_mut(2).copy_from_slice(first);
+    }
+
     /// Makes the first line of any message.
     pub(crate) fn first(envelope: &Envelope, kind: Kind, elements: &[u8]) -> Self {
         let Envelope { context, tag, fingerprint, count, bytes, sync, .. } = *envelope;
@@ -307,6 +324,15 @@ impl Line {
     /// Returns whether it begins a message whose elements come in chunks, unless it is taken on loan.
     pub(crate) fn is_in_chunks(&self) -> bool {
         [Kind::Chunks as u8, Kind::Lent as u8].contains(&self.kind_byte())
+    }
+
+    /// Returns the number of lines that follow in the same channel, if it is the first of a message.
+    pub(crate) fn lines_behind(&self) -> u64 {
+        if self.kind_byte() != Kind::Lines as u8 {
+            return 0;
+        }
+        let bytes = self.payload[1].min(LINES_MOST as u64);
+        bytes.saturating_sub(FIRST as u64).div_ceil(LINE as u64)
     }
 
     /// Returns the kind and the envelope of a line from rank `source`. `None` if it is not a valid line. The caller
