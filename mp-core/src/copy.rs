@@ -47,7 +47,7 @@ fn strings_from() -> usize {
 
 /// See [`strings_from`].
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-const ZEN5: usize = 5 << 10;
+const ZEN5: usize = 4 << 10;
 /// The first family of AMD's processors of this kind.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const ZEN5_FAMILY: u32 = 0x1a;

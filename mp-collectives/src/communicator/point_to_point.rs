@@ -786,7 +786,11 @@ impl Communicator {
         let (source, receive_tag) = (source.into(), receive_tag.into());
         let context = self.context_of(Stream::Program);
         let world = self.destination(to)?;
-        if self.engine.here().send_at_once(context, world, send_tag, elements) {
+        let mut engine = self.engine.here();
+        let sent = engine.send_at_once(context, world, send_tag, elements)
+            || engine.send_lines(context, world, send_tag, elements);
+        drop(engine);
+        if sent {
             return self.receive_in(Stream::Program, into, source, receive_tag, false);
         }
         let mut exchange = self.exchange();

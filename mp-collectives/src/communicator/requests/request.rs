@@ -193,15 +193,18 @@ impl Communicator {
     ) -> Result<Option<usize>> {
         let to = self.destination(to)?;
         let Some(buffer) = kept else { return Ok(None) };
+        let (context, elements) = (self.context_of(stream), buffer.elements());
+        if !synchronous && self.engine.here().send_lines(context, to, tag, elements) {
+            return Ok(None);
+        }
         let mut engine = self.engine.work();
-        let elements = buffer.elements();
-        let mut envelope = engine.envelope(self.context_of(stream), tag, elements)?;
+        let mut envelope = engine.envelope(context, tag, elements)?;
         let element = ElementType::of::<B::Element>;
         let begun = (|| {
             engine.announce(to, envelope.fingerprint, element)?;
             let mut place = None;
             if synchronous {
-                let (ticket, sync) = engine.ticket(to, (envelope.context, tag), true)?;
+                let (ticket, sync) = engine.ticket(to, (context, tag), true)?;
                 envelope.sync = sync;
                 place = Some(ticket);
             }
@@ -240,7 +243,7 @@ impl Communicator {
         };
         let place = match place {
             Some(place) => place,
-            None => engine.ticket(to, (envelope.context, tag), false)?.0,
+            None => engine.ticket(to, (context, tag), false)?.0,
         };
         engine.queue(to, course, owned(kept), Some(place));
         Ok(Some(place))
