@@ -424,6 +424,26 @@ mod tests {
     }
 
     #[test]
+    fn a_first_line_is_the_same_however_it_is_made() {
+        for (bytes, behind) in [(41, 1), (80, 1), (81, 2), (LINES_MOST - 1, 8), (LINES_MOST, 8)] {
+            let elements: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
+            let sent = Envelope { sync: 0, ..envelope(bytes, bytes) };
+            let line = Line::first(&sent, Kind::Lines, &elements);
+            let mut plain = Line { payload: [u64::MAX; 5], ..Line::zeroed() };
+            let address = address(sent.context, sent.tag);
+            plain.put_first(address, sent.fingerprint, bytes, bytes, &elements[..FIRST]);
+            assert_eq!((plain, plain.lines_behind()), (line, behind));
+        }
+        let line = |kind, bytes| Line::first(&envelope(bytes, bytes), kind, &vec![0; bytes]);
+        assert_eq!(line(Kind::Inline, 40).lines_behind(), 0);
+        assert_eq!(line(Kind::Chunks, 8000).lines_behind(), 0);
+        // A line may say anything.
+        let mut wrong = line(Kind::Lines, 41);
+        wrong.payload[1] = u64::MAX;
+        assert_eq!(wrong.lines_behind(), 8);
+    }
+
+    #[test]
     fn only_a_loan_has_a_number() {
         for kind in [Kind::Lent, Kind::Rendezvous] {
             let mut line = Line::first(&envelope(1000, 8000), kind, &[]);
