@@ -375,6 +375,22 @@ fn one<B: Send + 'static>(
 }
 
 impl Collective {
+    /// Returns the number of bytes in this rank's part, if all ranks have as many or none has any.
+    fn bytes(&self) -> Option<usize> {
+        let of = |own: &Option<Kept>, all: &KeptBlocks| match all {
+            KeptBlocks::Equal { all, .. } => {
+                Some(own.as_ref().map_or(all.data().bytes(), |own| own.data().bytes()))
+            }
+            KeptBlocks::Each(_) => None,
+        };
+        match self {
+            Self::Broadcast { data, .. } => Some(data.data().bytes()),
+            Self::Gather { own, all, .. } | Self::Scatter { all, own, .. } => of(own, all),
+            Self::AllGather { all, .. } | Self::AllToAll { received: all, .. } => of(&None, all),
+            _ => None,
+        }
+    }
+
     /// Begins the operation. Returns `None` if this rank's part in it is done.
     ///
     /// # Safety
@@ -382,6 +398,11 @@ impl Collective {
     /// receives can be written to, and nobody else uses them.
     pub unsafe fn begin(&self, comm: &Comm) -> Result<Option<Box<dyn Going>>> {
         let (me, ranks) = (comm.rank as usize, comm.size as usize);
+        if let Some(bytes) = self.bytes()
+            && comm.is_empty(bytes)?
+        {
+            return Ok(None);
+        }
         let all_ranks = || comm.communicator.nonblocking();
         // SAFETY: in this and the other blocks of the function: the caller says so.
         Ok(match self {
