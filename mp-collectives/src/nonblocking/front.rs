@@ -280,50 +280,44 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Carries out a job. Returns the algorithms, and the answer to its request.
+/// Carries out a job. Returns the algorithms, and the answer to its request. A panic of the program's code becomes an
+/// error.
+///
+/// The operation's future is polled right here. A function that was given this future would keep it twice.
 async fn carry_out<A, B, W: Work<A, B>>(
     work: W,
     mut buffer: B,
     mut algorithms: Box<A>,
 ) -> (Finished<A>, Answer<B>) {
-    let outcome = caught(work.run(&mut algorithms, &mut buffer)).await;
-    let (outcome, trouble) = match outcome {
-        Ok(Ok(())) => (Ok(()), None),
+    let outcome = {
+        let mut running = pin!(Some(work.run(&mut algorithms, &mut buffer)));
+        let outcome = poll_fn(|context| {
+            let Some(running) = running.as_mut().as_pin_mut() else { return Poll::Pending };
+            match catch_unwind(AssertUnwindSafe(|| running.poll(context))) {
+                Ok(there) => there.map(Ok),
+                Err(panic) => Poll::Ready(Err(panic)),
+            }
+        })
+        .await;
+        // Dropping the future runs destructors of the program, which may panic once more.
+        discard(catch_unwind(AssertUnwindSafe(|| running.set(None))));
+        outcome
+    };
+    let (error, trouble) = match outcome {
+        Ok(Ok(())) => return (Finished { algorithms, trouble: None }, Ok(buffer)),
         Ok(Err(error)) => {
             let trouble = Trouble::of(&error);
-            (Err(error), trouble)
+            (error, trouble)
         }
-        Err(message) => {
+        Err(panic) => {
+            let message = message_of(&*panic);
+            discard(panic);
             let (place, text) = (At::Collective, message.to_string());
             let error = ErrorKind::OperationPanicked { place, message: text };
-            (Err(error.into()), Some(Trouble::Panicked(message)))
+            (error.into(), Some(Trouble::Panicked(message)))
         }
     };
-    let answer = match outcome {
-        Ok(()) => Ok(buffer),
-        Err(error) => Err(Failed { error, buffer }),
-    };
-    (Finished { algorithms, trouble }, answer)
-}
-
-/// Awaits a future, and returns a panic as a value.
-async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Arc<str>> {
-    let mut future = pin!(Some(future));
-    let outcome = poll_fn(|context| {
-        let Some(running) = future.as_mut().as_pin_mut() else { return Poll::Pending };
-        match catch_unwind(AssertUnwindSafe(|| running.poll(context))) {
-            Ok(there) => there.map(Ok),
-            Err(panic) => {
-                let message = message_of(&*panic);
-                discard(panic);
-                Poll::Ready(Err(message))
-            }
-        }
-    })
-    .await;
-    // Dropping the future runs destructors of the program, which may panic once more.
-    discard(catch_unwind(AssertUnwindSafe(|| future.set(None))));
-    outcome
+    (Finished { algorithms, trouble }, Err(Failed { error, buffer }))
 }
 
 fn message_of(panic: &(dyn Any + Send)) -> Arc<str> {
@@ -351,22 +345,14 @@ impl<A> Shared<A> {
         }
     }
 
-    /// Carries out the jobs until one waits or is done.
+    /// Carries out the current job until it waits or is done, and begins the next one then.
     fn carry_on(&self, bench: &mut Bench<A>) -> Step {
-        loop {
-            let Some(current) = &mut bench.current else {
-                match self.begin_next(bench) {
-                    true => continue,
-                    false => return Step::Over,
-                }
-            };
+        if let Some(current) = &mut bench.current {
             let Poll::Ready(finished) = current.job.poll() else { return Step::Waits };
             bench.current = None;
             self.finish(bench, finished);
-            if !self.desk().jobs.is_empty() {
-                return Step::Next;
-            }
         }
+        if self.begin_next(bench) { Step::Next } else { Step::Over }
     }
 
     /// Begins the next job. Returns false if there is none.
@@ -467,9 +453,9 @@ impl<A: Send + 'static> Place for Counter<A> {
             let Some(mut bench) = shared.free_bench().filter(|bench| bench.is_at_home) else {
                 return;
             };
-            while bench.current.is_none() || shared.waits.now().look_shortly() {
+            while bench.current.is_none() || shared.waits.look_shortly() {
                 match shared.carry_on(&mut bench) {
-                    // The next job begins in any case.
+                    // What the next job sends first is sent in any case.
                     Step::Next => {}
                     Step::Waits if !is_done() => {}
                     Step::Waits | Step::Over => return,
