@@ -2,12 +2,9 @@
 
 use std::ffi::c_int;
 
-use mp_core::Pending;
-
 use crate::{
     constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL, MPI_SUCCESS},
     error::{Class, Error},
-    going::Going,
     types::Status,
 };
 
@@ -19,17 +16,6 @@ pub(crate) struct Completed {
     pub bytes: usize,
     pub cancelled: bool,
     pub error: Option<Error>,
-}
-
-/// What is complete from the beginning.
-impl Going for Completed {
-    fn pending(&mut self) -> Option<&mut dyn Pending> {
-        None
-    }
-
-    fn finish(self: Box<Self>) -> Completed {
-        *self
-    }
 }
 
 impl Completed {
