@@ -1,10 +1,10 @@
 //! The blocks of a collective operation in the program's memory: elements of each rank, anywhere.
 
-use std::ops::Range;
+use std::{ops::Range, rc::Rc};
 
 use mp_collectives::collectives::packed;
 
-use crate::datatype::data::Data;
+use crate::datatype::data::{Data, Kept};
 
 /// The bytes of all blocks, and where in them each block is. This is the program's memory itself if the blocks fill it
 /// without gaps.
@@ -94,8 +94,56 @@ pub(crate) struct Placed {
     pub ranges: Vec<Range<usize>>,
 }
 
+/// The blocks of all ranks, as requests keep them. Ranks without blocks have none, or empty ones.
+#[derive(Clone, Debug)]
+pub(crate) enum KeptBlocks {
+    /// As many elements for each rank, one after the other.
+    Equal {
+        all: Kept,
+        count: usize,
+    },
+    Each(Rc<[Kept]>),
+}
+
+impl KeptBlocks {
+    /// Returns the number of blocks.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Equal { count, .. } => *count,
+            Self::Each(each) => each.len(),
+        }
+    }
+
+    pub fn block(&self, number: usize) -> Data<'_> {
+        match self {
+            Self::Equal { all, count } => {
+                let (all, elements) = (all.data(), all.data().count() / count);
+                let place = all.datatype().extent * (number * elements) as i64;
+                // SAFETY: these are some of the elements.
+                unsafe { all.part(place, elements) }
+            }
+            Self::Each(each) => each[number].data(),
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Data<'_>> {
+        (0..self.count()).map(|number| self.block(number))
+    }
+
+    /// Returns the number of bytes in all blocks.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Equal { all, .. } => all.data().bytes(),
+            Self::Each(each) => each.iter().map(|block| block.data().bytes()).sum(),
+        }
+    }
+}
+
 impl Placed {
     pub fn of<'a>(blocks: impl Iterator<Item = Data<'a>> + Clone) -> Self {
+        if let Some(placed) = Self::in_order(blocks.clone()) {
+            return placed;
+        }
         let starts: Option<Vec<_>> = blocks.clone().map(|block| block.start()).collect();
         let lengths = || blocks.clone().map(|block| block.bytes());
         if let Some(starts) = starts
@@ -107,6 +155,19 @@ impl Placed {
             return Self { memory: Some((first, last - first)), ranges };
         }
         Self { memory: None, ranges: packed(lengths()) }
+    }
+
+    /// Does the same for blocks that lie one after the other, as they mostly do.
+    fn in_order<'a>(mut blocks: impl Iterator<Item = Data<'a>>) -> Option<Self> {
+        let (mut first, mut end) = (None, 0);
+        let mut ranges = Vec::with_capacity(blocks.size_hint().0);
+        blocks.try_for_each(|block| {
+            let start = block.start()?;
+            let offset = start.checked_sub(*first.get_or_insert(start))?;
+            ranges.push(offset..offset + block.bytes());
+            (std::mem::replace(&mut end, offset + block.bytes()) == offset).then_some(())
+        })?;
+        (end > 0).then_some(Self { memory: Some((first?, end)), ranges })
     }
 }
 

@@ -7,14 +7,15 @@
 use std::{ops::Range, ptr::with_exposed_provenance_mut, rc::Rc};
 
 use mp_collectives::{
-    collectives::{At, InPlace},
+    collectives::{AllBlocks, AllBlocksMut, At, InPlace, SentBlocks},
+    exchange::Blocks,
     nonblocking::{CollectiveRequest, Element},
     reduce,
 };
 use mp_core::{Pending, Plain, requests::RawBuffer};
 
 use crate::{
-    blocks::Placed,
+    blocks::{KeptBlocks, Placed},
     comm::Comm,
     completed::Completed,
     constants::MPI_BYTE,
@@ -36,24 +37,24 @@ pub(crate) enum Collective {
         data: Kept,
         root: usize,
     },
-    /// The root has the blocks of all, and its own among them if it has no other.
+    /// The root has the blocks of all, and its own among them if it has no other. Other ranks have no blocks.
     Gather {
         own: Option<Kept>,
-        all: Option<Vec<Kept>>,
+        all: KeptBlocks,
         root: usize,
     },
     Scatter {
-        all: Option<Vec<Kept>>,
+        all: KeptBlocks,
         own: Option<Kept>,
         root: usize,
     },
     AllGather {
         own: Option<Kept>,
-        all: Vec<Kept>,
+        all: KeptBlocks,
     },
     AllToAll {
-        sent: Option<Vec<Kept>>,
-        received: Vec<Kept>,
+        sent: Option<KeptBlocks>,
+        received: KeptBlocks,
     },
     Reduce {
         vector: Rc<Combined>,
@@ -76,7 +77,7 @@ pub(crate) enum Collective {
     /// Each rank gets its block of the result.
     ReduceScatter {
         vector: Rc<Combined>,
-        blocks: Vec<Kept>,
+        blocks: KeptBlocks,
         result: Kept,
     },
     Neighbours {
@@ -232,53 +233,97 @@ fn copy_of<T: Plain>(kept: &Kept) -> Vec<T> {
 
 type Ranges = Vec<Range<usize>>;
 
-/// Blocks of all ranks, which lie in the program's memory without gaps, or in a copy.
-///
-/// # Safety
-/// As for [`Collective::begin`].
-unsafe fn blocks(kept: &[Kept]) -> At<Elements<u8>, Ranges> {
-    let Placed { memory, ranges } = Placed::of(kept.iter().map(Kept::data));
-    let bytes = match memory {
-        Some((first, bytes)) => {
-            let first = with_exposed_provenance_mut(first);
-            // SAFETY: the blocks fill this memory, and the caller says the rest.
-            Elements::Memory(unsafe { RawBuffer::new(first, bytes) })
-        }
-        None => Elements::Copy(vec![0; ranges.last().map_or(0, |range| range.end)]),
-    };
-    At(bytes, ranges)
+/// Blocks of all ranks, which lie in the program's memory without gaps, or in a copy. They are equally long, one after
+/// the other, or at ranges.
+struct Bytes {
+    elements: Elements<u8>,
+    ranges: Option<Ranges>,
 }
 
-/// Copies a block from the program's memory, if the operation uses a copy.
-fn load(At(bytes, ranges): &mut At<Elements<u8>, Ranges>, block: usize, kept: &[Kept]) {
-    if let Elements::Copy(copy) = bytes {
-        copy[ranges[block].clone()].copy_from_slice(&kept[block].data().packed());
+impl Bytes {
+    fn blocks(&self) -> Blocks<'_> {
+        self.ranges.as_deref().map_or(Blocks::Equal, Blocks::At)
+    }
+
+    /// Returns room for all blocks.
+    ///
+    /// # Safety
+    /// As for [`Collective::begin`].
+    unsafe fn room(kept: &KeptBlocks) -> Self {
+        let each = match kept {
+            KeptBlocks::Equal { all, .. } => {
+                // SAFETY: the caller says so.
+                return Self { elements: unsafe { Elements::room(all) }, ranges: None };
+            }
+            KeptBlocks::Each(each) => each,
+        };
+        let Placed { memory, ranges } = Placed::of(each.iter().map(Kept::data));
+        let elements = match memory {
+            Some((first, bytes)) => {
+                let first = with_exposed_provenance_mut(first);
+                // SAFETY: the blocks fill this memory, and the caller says the rest.
+                Elements::Memory(unsafe { RawBuffer::new(first, bytes) })
+            }
+            None => Elements::Copy(vec![0; ranges.last().map_or(0, |range| range.end)]),
+        };
+        Self { elements, ranges: Some(ranges) }
+    }
+
+    /// Returns all blocks with their data.
+    ///
+    /// # Safety
+    /// As for [`Collective::begin`].
+    unsafe fn loaded(kept: &KeptBlocks) -> Self {
+        // SAFETY: the caller says so.
+        let mut all = unsafe { Self::room(kept) };
+        (0..kept.count()).for_each(|block| all.load(block, kept));
+        all
+    }
+
+    /// Copies a block from the program's memory, if the operation uses a copy.
+    fn load(&mut self, block: usize, kept: &KeptBlocks) {
+        if let Elements::Copy(copy) = &mut self.elements {
+            let bytes = kept.block(block).packed();
+            let start = match &self.ranges {
+                None => block * bytes.len(),
+                Some(ranges) => ranges[block].start,
+            };
+            copy[start..][..bytes.len()].copy_from_slice(&bytes);
+        }
+    }
+
+    /// Copies all blocks to the program's memory, if the operation has used a copy.
+    fn store(&self, kept: &KeptBlocks) {
+        match kept {
+            KeptBlocks::Equal { all, .. } => self.elements.store(all),
+            KeptBlocks::Each(each) => {
+                if let (Elements::Copy(copy), Some(ranges)) = (&self.elements, &self.ranges) {
+                    for (kept, range) in each.iter().zip(ranges) {
+                        kept.data().unpack(&copy[range.clone()]);
+                    }
+                }
+            }
+        }
     }
 }
 
-/// Returns blocks with their data.
-///
-/// # Safety
-/// As for [`Collective::begin`].
-unsafe fn loaded(kept: &[Kept]) -> At<Elements<u8>, Ranges> {
-    // SAFETY: the caller says so.
-    let mut all = unsafe { blocks(kept) };
-    (0..kept.len()).for_each(|block| load(&mut all, block, kept));
-    all
-}
-
-/// Copies all blocks to the program's memory, if the operation has used a copy.
-fn store(At(bytes, ranges): &At<Elements<u8>, Ranges>, kept: &[Kept]) {
-    if let Elements::Copy(copy) = bytes {
-        for (kept, range) in kept.iter().zip(ranges) {
-            kept.data().unpack(&copy[range.clone()]);
-        }
+impl AllBlocks<u8> for Bytes {
+    fn all_blocks(&self) -> (&[u8], Blocks<'_>) {
+        (self.elements.as_ref(), self.blocks())
     }
 }
 
-/// No blocks, as ranks have that are not the root.
-fn none() -> At<Elements<u8>, Ranges> {
-    At(Elements::Copy(Vec::new()), Ranges::new())
+impl AllBlocksMut<u8> for Bytes {
+    fn all_blocks_mut(&mut self) -> (&mut [u8], Blocks<'_>) {
+        let blocks = self.ranges.as_deref().map_or(Blocks::Equal, Blocks::At);
+        (self.elements.as_mut(), blocks)
+    }
+}
+
+impl SentBlocks<u8> for Bytes {
+    fn sent_blocks(&self) -> Option<(&[u8], Blocks<'_>)> {
+        Some(self.all_blocks())
+    }
 }
 
 /// Returns blocks of this length for each rank, one after the other.
@@ -295,9 +340,9 @@ struct One<B, F> {
 
 impl<B: Send + 'static, F: FnOnce(B)> Going for One<B, F> {
     fn pending(&mut self) -> Option<&mut dyn Pending> {
-        match self.request.under_way().is_some() {
-            true => Some(&mut self.request),
-            false => None,
+        match self.request.is_done() {
+            true => None,
+            false => Some(&mut self.request),
         }
     }
 
@@ -312,27 +357,58 @@ impl<B: Send + 'static, F: FnOnce(B)> Going for One<B, F> {
     }
 }
 
+/// Returns what is left of one of Onchip's own operations: nothing if it is done.
 fn one<B: Send + 'static>(
     request: CollectiveRequest<B>,
     then: impl FnOnce(B) + 'static,
-) -> Box<dyn Going> {
-    Box::new(One { request, then })
+) -> Option<Box<dyn Going>> {
+    if !request.is_done() {
+        return Some(Box::new(One { request, then }));
+    }
+    match request.wait() {
+        Ok(buffers) => {
+            then(buffers);
+            None
+        }
+        Err(failed) => Some(Box::new(Completed::failed(failed.error.into()))),
+    }
 }
 
 impl Collective {
-    /// Begins the operation. Returns `None` if this rank has nothing to do.
+    /// Returns the number of bytes in this rank's part, if all ranks have as many or none has any.
+    fn bytes(&self) -> Option<usize> {
+        let of = |own: &Option<Kept>, all: &KeptBlocks| match all {
+            KeptBlocks::Equal { all, .. } => {
+                Some(own.as_ref().map_or(all.data().bytes(), |own| own.data().bytes()))
+            }
+            KeptBlocks::Each(_) => None,
+        };
+        match self {
+            Self::Broadcast { data, .. } => Some(data.data().bytes()),
+            Self::Gather { own, all, .. } | Self::Scatter { all, own, .. } => of(own, all),
+            Self::AllGather { all, .. } | Self::AllToAll { received: all, .. } => of(&None, all),
+            _ => None,
+        }
+    }
+
+    /// Begins the operation. Returns `None` if this rank's part in it is done.
     ///
     /// # Safety
     /// Until the operation is done, the data that it sends can be read, and nobody writes to that. The places for what it
     /// receives can be written to, and nobody else uses them.
     pub unsafe fn begin(&self, comm: &Comm) -> Result<Option<Box<dyn Going>>> {
         let (me, ranks) = (comm.rank as usize, comm.size as usize);
+        if let Some(bytes) = self.bytes()
+            && comm.is_empty(bytes)?
+        {
+            return Ok(None);
+        }
         let all_ranks = || comm.communicator.nonblocking();
         // SAFETY: in this and the other blocks of the function: the caller says so.
-        Ok(Some(match self {
+        Ok(match self {
             Self::Neighbours { sent, received } => {
                 // SAFETY: see above.
-                unsafe { neighbours::begin(comm, sent, received)? }
+                Some(unsafe { neighbours::begin(comm, sent, received)? })
             }
             Self::ReduceAcross { vector, sent, from, bytes, range, result } => {
                 let mut vectors = vec![0u8; from.len() * bytes];
@@ -347,7 +423,7 @@ impl Collective {
                 let exchange = unsafe { neighbours::begin(comm, sent, &received)? };
                 let (combined, result) = (Rc::clone(vector), result.clone());
                 let (bytes, range) = (*bytes, range.clone());
-                Box::new(Combining { exchange, vectors, bytes, range, combined, result })
+                Some(Box::new(Combining { exchange, vectors, bytes, range, combined, result }))
             }
             Self::Barrier => one(all_ranks()?.barrier(), |()| ()),
             Self::Broadcast { data, root } => {
@@ -366,29 +442,26 @@ impl Collective {
                 })
             }
             Self::Gather { own, all, root } => {
-                let Some(all) = all.clone() else {
-                    let own = own.as_ref().map_or_else(Vec::new, copy_of::<u8>);
-                    return Ok(Some(one(all_ranks()?.gather(own, none(), *root), |_| ())));
-                };
+                let all = all.clone();
                 // SAFETY: see above.
-                let mut place = unsafe { blocks(&all) };
+                let mut place = unsafe { Bytes::room(&all) };
                 match own {
                     Some(own) => {
                         // SAFETY: see above.
                         let own = unsafe { Elements::<u8>::load(own) };
                         let request = all_ranks()?.gather(own, place, *root);
-                        one(request, move |(_, place)| store(&place, &all))
+                        one(request, move |(_, place)| place.store(&all))
                     }
                     None => {
-                        load(&mut place, me, &all);
+                        place.load(me, &all);
                         let request = all_ranks()?.gather(InPlace, place, *root);
-                        one(request, move |(_, place)| store(&place, &all))
+                        one(request, move |(_, place)| place.store(&all))
                     }
                 }
             }
             Self::Scatter { all, own, root } => {
                 // SAFETY: see above.
-                let sent = all.as_ref().map_or_else(none, |all| unsafe { loaded(all) });
+                let sent = unsafe { Bytes::loaded(all) };
                 match own.clone() {
                     Some(own) => {
                         // SAFETY: see above.
@@ -398,7 +471,7 @@ impl Collective {
                     }
                     None => {
                         // The own block stays where it is.
-                        let spare = vec![0u8; sent.1[me].len()];
+                        let spare = vec![0u8; all.block(me).bytes()];
                         one(all_ranks()?.scatter(sent, spare, *root), |_| ())
                     }
                 }
@@ -406,18 +479,18 @@ impl Collective {
             Self::AllGather { own, all } => {
                 let all = all.clone();
                 // SAFETY: see above.
-                let mut place = unsafe { blocks(&all) };
+                let mut place = unsafe { Bytes::room(&all) };
                 match own {
                     Some(own) => {
                         // SAFETY: see above.
                         let own = unsafe { Elements::<u8>::load(own) };
                         let request = all_ranks()?.all_gather(own, place);
-                        one(request, move |(_, place)| store(&place, &all))
+                        one(request, move |(_, place)| place.store(&all))
                     }
                     None => {
-                        load(&mut place, me, &all);
+                        place.load(me, &all);
                         let request = all_ranks()?.all_gather(InPlace, place);
-                        one(request, move |(_, place)| store(&place, &all))
+                        one(request, move |(_, place)| place.store(&all))
                     }
                 }
             }
@@ -426,15 +499,16 @@ impl Collective {
                 match sent {
                     Some(sent) => {
                         // SAFETY: see above.
-                        let (sent, place) = unsafe { (loaded(sent), blocks(&received)) };
+                        let (sent, place) =
+                            unsafe { (Bytes::loaded(sent), Bytes::room(&received)) };
                         let request = all_ranks()?.all_to_all(sent, place);
-                        one(request, move |(_, place)| store(&place, &received))
+                        one(request, move |(_, place)| place.store(&received))
                     }
                     None => {
                         // SAFETY: see above.
-                        let place = unsafe { loaded(&received) };
+                        let place = unsafe { Bytes::loaded(&received) };
                         let request = all_ranks()?.all_to_all(InPlace, place);
-                        one(request, move |(_, place)| store(&place, &received))
+                        one(request, move |(_, place)| place.store(&received))
                     }
                 }
             }
@@ -444,12 +518,12 @@ impl Collective {
                     return Ok(None);
                 }
                 let call = Reduce { own, result: result.as_ref(), root: Some(*root) };
-                if let Some(request) = vector.typed(comm, call)? {
-                    return Ok(Some(request));
+                if let Some(begun) = vector.typed(comm, call)? {
+                    return Ok(begun);
                 }
                 let own = copy_of::<u8>(own);
                 let Some(result) = result.clone() else {
-                    return Ok(Some(one(all_ranks()?.gather(own, none(), *root), |_| ())));
+                    return Ok(one(all_ranks()?.gather(own, equal(0, ranks), *root), |_| ()));
                 };
                 let vector = Rc::clone(vector);
                 one(all_ranks()?.gather(own, equal(bytes, ranks), *root), move |(_, all)| {
@@ -462,10 +536,10 @@ impl Collective {
                     return Ok(None);
                 }
                 let call = Reduce { own, result: Some(result), root: None };
-                if let Some(request) = vector.typed(comm, call)? {
-                    return Ok(Some(request));
+                if let Some(begun) = vector.typed(comm, call)? {
+                    return Ok(begun);
                 }
-                return gather_vectors(comm, vector, own, result, 0..ranks * bytes).map(Some);
+                return gather_vectors(comm, vector, own, result, 0..ranks * bytes);
             }
             Self::Scan { vector, own, result, is_exclusive } => {
                 let bytes = own.data().bytes();
@@ -473,19 +547,19 @@ impl Collective {
                     return Ok(None);
                 }
                 let combined = if *is_exclusive { me } else { me + 1 };
-                return gather_vectors(comm, vector, own, result, 0..combined * bytes).map(Some);
+                return gather_vectors(comm, vector, own, result, 0..combined * bytes);
             }
             Self::ReduceScatter { vector, blocks, result } => {
-                if blocks.iter().all(|block| block.data().bytes() == 0) {
+                if blocks.bytes() == 0 {
                     return Ok(None);
                 }
                 // SAFETY: see above.
-                let sent = unsafe { loaded(blocks) };
+                let sent = unsafe { Bytes::loaded(blocks) };
                 let (vector, result) = (Rc::clone(vector), result.clone());
                 let request = all_ranks()?.all_to_all(sent, equal(result.data().bytes(), ranks));
                 one(request, move |(_, all)| vector.store(&all.0, &result))
             }
-        }))
+        })
     }
 }
 
@@ -496,7 +570,7 @@ fn gather_vectors(
     own: &Kept,
     result: &Kept,
     range: Range<usize>,
-) -> Result<Box<dyn Going>> {
+) -> Result<Option<Box<dyn Going>>> {
     let (vector, result) = (Rc::clone(vector), result.clone());
     let all = equal(own.data().bytes(), comm.size as usize);
     let request = comm.communicator.nonblocking()?.all_gather(copy_of::<u8>(own), all);
@@ -515,7 +589,7 @@ impl Reduce<'_> {
         self,
         comm: &Comm,
         operation: impl reduce::Operation<T> + Send + Sync + 'static,
-    ) -> Result<Box<dyn Going>> {
+    ) -> Result<Option<Box<dyn Going>>> {
         let mut all_ranks = comm.communicator.nonblocking()?;
         let result = self.result.cloned();
         let elements = match &result {
@@ -548,26 +622,27 @@ impl Reduce<'_> {
         Min: Rule<T>,
         Max: Rule<T>,
     {
-        Ok(Some(match number {
-            op::SUM => self.begin(comm, Sum)?,
-            op::PROD => self.begin(comm, Product)?,
-            op::MIN => self.begin(comm, Min)?,
-            _ => self.begin(comm, Max)?,
-        }))
+        match number {
+            op::SUM => self.begin(comm, Sum),
+            op::PROD => self.begin(comm, Product),
+            op::MIN => self.begin(comm, Min),
+            _ => self.begin(comm, Max),
+        }
     }
 }
 
 impl Combined {
-    /// Begins an own reduction of Onchip, if there is one for this operation and type. All ranks come to the same answer.
-    fn typed(&self, comm: &Comm, call: Reduce<'_>) -> Result<Option<Box<dyn Going>>> {
+    /// Begins an own reduction of Onchip, if there is one for this operation and type, and returns what is left of it. All
+    /// ranks come to the same answer.
+    fn typed(&self, comm: &Comm, call: Reduce<'_>) -> Result<Option<Option<Box<dyn Going>>>> {
         let Op::Predefined(number @ (op::SUM | op::PROD | op::MIN | op::MAX)) = self.op else {
             return Ok(None);
         };
         match self.kind {
-            Kind::I32 => call.with_rule::<i32>(comm, number),
-            Kind::I64 => call.with_rule::<i64>(comm, number),
-            Kind::F32 => call.with_rule::<f32>(comm, number),
-            Kind::F64 => call.with_rule::<f64>(comm, number),
+            Kind::I32 => call.with_rule::<i32>(comm, number).map(Some),
+            Kind::I64 => call.with_rule::<i64>(comm, number).map(Some),
+            Kind::F32 => call.with_rule::<f32>(comm, number).map(Some),
+            Kind::F64 => call.with_rule::<f64>(comm, number).map(Some),
             _ => Ok(None),
         }
     }

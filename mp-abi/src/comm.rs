@@ -129,6 +129,20 @@ impl Comm {
         self.by_request.get()
     }
 
+    /// Returns whether a collective operation is done because no rank has any of its bytes.
+    ///
+    /// Such an operation is not counted among the rank's calls. If it has bytes at another rank, their counts differ from
+    /// then on, which the ranks notice when they next compare their calls. Ranks that check all calls do so at once.
+    #[inline]
+    pub fn is_empty(&self, bytes: usize) -> Result<bool, Error> {
+        let joint = self.communicator.joint();
+        if bytes > 0 || joint.checks() {
+            return Ok(false);
+        }
+        joint.check_revoked()?;
+        Ok(true)
+    }
+
     /// Puts `MPI_COMM_WORLD` or `MPI_COMM_SELF` into a place of the table of predefined objects, where it stays.
     pub fn predefine(self, handle: Handle, place: usize) -> &'static Self {
         let comm = Rc::into_raw(Rc::new(Self { number: Some(handle), ..self }));

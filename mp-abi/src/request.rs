@@ -29,10 +29,10 @@ use crate::{
     types::Handle,
 };
 
-/// A completed send has this address as its request: all of them are one.
+/// A completed send or collective operation has this address as its request: all of them are one.
 static SENT: u64 = 0;
 
-/// Returns the request of all completed sends.
+/// Returns the request of all completed sends, and of other operations that have nothing to say and no error.
 pub(crate) fn sent() -> Handle {
     (&raw const SENT).cast_mut().cast()
 }
@@ -336,8 +336,8 @@ impl Request {
     /// As for [`Collective::begin`], until the request is complete.
     pub unsafe fn collective(comm: &Comm, what: &Collective) -> Result<Handle, Error> {
         // SAFETY: the caller says so.
-        let active = going(unsafe { what.begin(comm)? });
-        Ok(Self::new(active, comm).into_handle())
+        let begun = unsafe { what.begin(comm)? };
+        Ok(begun.map_or(sent(), |going| Self::of(comm, going)))
     }
 
     /// Makes a request for what is under way.

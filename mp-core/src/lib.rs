@@ -94,7 +94,7 @@ pub mod waits {
 /// Not for programs, so the `onchip` crate does not export it.
 pub mod progress {
     pub use crate::{
-        wait::progress::{Advanced, Parked, Part},
+        wait::progress::{Advanced, Parked, Part, as_part},
         world::lent::{Helper, Lent, ring},
     };
 }

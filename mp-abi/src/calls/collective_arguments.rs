@@ -8,6 +8,7 @@ use std::{
 };
 
 use crate::{
+    blocks::KeptBlocks,
     collective::{Collective, Combined},
     comm::{Comm, within},
     constants::{MPI_BYTE, MPI_PROC_NULL, MPI_ROOT},
@@ -218,6 +219,38 @@ impl Blocks {
     }
 }
 
+impl Blocks {
+    /// Returns a block for each rank, to be kept by an operation.
+    ///
+    /// # Safety
+    /// The arrays have an entry for each block. See [`Kept::new`].
+    unsafe fn of_ranks(&self, comm: &Comm) -> Result<KeptBlocks> {
+        let ranks = comm.size as usize;
+        // SAFETY: the caller says so.
+        unsafe {
+            Ok(match self.places {
+                Places::Equal { count, datatype } => {
+                    let all = Kept::new(self.buffer, of_all(comm, count)?, datatype)?;
+                    KeptBlocks::Equal { all, count: ranks }
+                }
+                _ => KeptBlocks::Each(self.kept(ranks)?.into()),
+            })
+        }
+    }
+
+    /// Returns no blocks, for a rank that is not the root.
+    fn of_root(&self) -> Result<KeptBlocks> {
+        Ok(match self.places {
+            Places::Equal { .. } => {
+                // SAFETY: there are no elements.
+                let all = unsafe { Kept::new(null(), 0, MPI_BYTE)? };
+                KeptBlocks::Equal { all, count: 0 }
+            }
+            _ => KeptBlocks::Each(Rc::new([])),
+        })
+    }
+}
+
 /// Returns the elements, unless they are `MPI_IN_PLACE`.
 unsafe fn kept((buffer, count, datatype): Elements) -> Result<Option<Kept>> {
     match is_in_place(buffer) {
@@ -249,10 +282,10 @@ pub(super) fn check_own_apart(own: Data<'_>, all: &[Data<'_>], rank: usize) -> R
 }
 
 /// Does the same for elements that may be in place.
-fn check_block_apart(comm: &Comm, own: Option<&Kept>, all: &[Kept]) -> Result<()> {
-    let Some(own) = own else { return Ok(()) };
-    check_apart(own.data(), all[0].data())?;
-    check_apart(own.data(), all[comm.rank as usize].data())
+fn check_block_apart(comm: &Comm, own: Option<&Kept>, all: &KeptBlocks) -> Result<()> {
+    let Some(own) = own.filter(|_| all.count() > 0) else { return Ok(()) };
+    check_apart(own.data(), all.block(0))?;
+    check_apart(own.data(), all.block(comm.rank as usize))
 }
 
 /// Does the same for the blocks of each rank.
@@ -303,13 +336,11 @@ pub(super) unsafe fn gather(
     // SAFETY: the caller says so.
     unsafe {
         let all = match comm.rank as usize == root {
-            true => Some(all.kept(comm.size as usize)?),
-            false => None,
+            true => all.of_ranks(comm)?,
+            false => all.of_root()?,
         };
         let own = kept(own)?;
-        if let Some(all) = &all {
-            check_block_apart(comm, own.as_ref(), all)?;
-        }
+        check_block_apart(comm, own.as_ref(), &all)?;
         Ok(Collective::Gather { own, all, root })
     }
 }
@@ -333,13 +364,11 @@ pub(super) unsafe fn scatter(
     // SAFETY: the caller says so.
     unsafe {
         let all = match comm.rank as usize == root {
-            true => Some(all.kept(comm.size as usize)?),
-            false => None,
+            true => all.of_ranks(comm)?,
+            false => all.of_root()?,
         };
         let own = kept(own)?;
-        if let Some(all) = &all {
-            check_block_apart(comm, own.as_ref(), all)?;
-        }
+        check_block_apart(comm, own.as_ref(), &all)?;
         Ok(Collective::Scatter { all, own, root })
     }
 }
@@ -351,26 +380,29 @@ pub(super) unsafe fn all_gather(comm: &Comm, own: Elements, all: Blocks) -> Resu
             let peers = comm.peers as usize;
             return Ok(between(comm, vec![elsewhere(own)?; peers], all.kept(peers)?));
         }
-        let (own, all) = (kept(own)?, all.kept(comm.size as usize)?);
+        let (own, all) = (kept(own)?, all.of_ranks(comm)?);
         check_block_apart(comm, own.as_ref(), &all)?;
         Ok(Collective::AllGather { own, all })
     }
 }
 
 pub(super) unsafe fn all_to_all(comm: &Comm, sent: Blocks, received: Blocks) -> Result<Collective> {
-    let ranks = comm.peers as usize;
     // SAFETY: the caller says so.
     unsafe {
-        let received = received.kept(ranks)?;
         if comm.is_inter() {
-            let sent = if sent.is_in_place() { None } else { Some(sent.kept(ranks)?) };
-            return Ok(between(comm, sent.ok_or_else(no_block_in_place)?, received));
+            let peers = comm.peers as usize;
+            let received = received.kept(peers)?;
+            return match sent.is_in_place() {
+                true => Err(no_block_in_place()),
+                false => Ok(between(comm, sent.kept(peers)?, received)),
+            };
         }
+        let received = received.of_ranks(comm)?;
         let sent = match sent.is_in_place() {
             true => None,
-            false => Some(sent.kept(ranks)?),
+            false => Some(sent.of_ranks(comm)?),
         };
-        check_all_apart(sent.iter().flatten().map(Kept::data), received.iter().map(Kept::data))?;
+        check_all_apart(sent.iter().flat_map(KeptBlocks::iter), received.iter())?;
         Ok(Collective::AllToAll { sent, received })
     }
 }
@@ -528,7 +560,7 @@ pub(super) unsafe fn reduce_scatter(
             check_other_place((sent, received), block.data())?;
         }
         let vector = Combined::new(op, &result, datatype)?;
-        Ok(Collective::ReduceScatter { vector, blocks, result })
+        Ok(Collective::ReduceScatter { vector, blocks: KeptBlocks::Each(blocks.into()), result })
     }
 }
 

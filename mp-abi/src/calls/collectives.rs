@@ -57,6 +57,9 @@ pub unsafe fn bcast(
                 return run(comm, by_request::broadcast(comm, (buffer, count, datatype), root)?);
             }
             let (data, root) = (Data::new(buffer, count, datatype)?, comm.root(root)?);
+            if comm.is_empty(data.bytes())? {
+                return Ok(());
+            }
             reduce::broadcast(comm, data, root)
         })
     }
@@ -84,10 +87,16 @@ pub unsafe fn gather(
             let root = comm.root(root)?;
             let communicator = &comm.communicator;
             if comm.rank as usize != root {
-                let own = Data::new(sent, sent_count, sent_type)?.packed();
-                return Ok(communicator.gather(&own[..], &mut [][..], root)?);
+                let own = Data::new(sent, sent_count, sent_type)?;
+                if comm.is_empty(own.bytes())? {
+                    return Ok(());
+                }
+                return Ok(communicator.gather(&own.packed()[..], &mut [][..], root)?);
             }
             let all = Data::new(received, of_all(comm, received_count)?, received_type)?;
+            if comm.is_empty(all.bytes())? {
+                return Ok(());
+            }
             if is_in_place(sent) {
                 let block = own_block(comm, all, received_count);
                 return all.fill(|all| {
@@ -201,10 +210,16 @@ pub unsafe fn scatter(
             let communicator = &comm.communicator;
             if comm.rank as usize != root {
                 let own = Data::new(received, received_count, received_type)?;
+                if comm.is_empty(own.bytes())? {
+                    return Ok(());
+                }
                 let nothing: &[u8] = &[];
                 return own.fill(|own| Ok(communicator.scatter(nothing, own, root)?));
             }
             let all = Data::new(sent, of_all(comm, sent_count)?, sent_type)?;
+            if comm.is_empty(all.bytes())? {
+                return Ok(());
+            }
             let bytes = all.packed();
             if is_in_place(received) {
                 // The own block stays where it is.
@@ -287,6 +302,9 @@ pub unsafe fn allgather(
             }
             let communicator = &comm.communicator;
             let all = Data::new(received, of_all(comm, received_count)?, received_type)?;
+            if comm.is_empty(all.bytes())? {
+                return Ok(());
+            }
             if is_in_place(sent) {
                 let block = own_block(comm, all, received_count);
                 return all.fill(|all| {
@@ -364,6 +382,9 @@ pub unsafe fn alltoall(
             }
             let communicator = &comm.communicator;
             let all = Data::new(received, of_all(comm, received_count)?, received_type)?;
+            if comm.is_empty(all.bytes())? {
+                return Ok(());
+            }
             if is_in_place(sent) {
                 if let Some(all) = all.plain_mut() {
                     return Ok(communicator.all_to_all(InPlace, all)?);

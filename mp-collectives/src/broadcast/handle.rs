@@ -185,7 +185,8 @@ impl Broadcasts<CheckedMpb<PolledMpb>> {
         let mpb = &mut self.mpb;
         match chosen {
             Broadcast::Lines => self.lines.broadcast(mpb, message, root).await?,
-            Broadcast::OcBcast => self.oc_bcast.broadcast(mpb, message, root).await?,
+            // Boxed, so that the future of a short broadcast is small.
+            Broadcast::OcBcast => Box::pin(self.oc_bcast.broadcast(mpb, message, root)).await?,
         }
         Ok(())
     }

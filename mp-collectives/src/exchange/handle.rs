@@ -274,7 +274,8 @@ impl Exchanges {
     }
 }
 
-/// The asynchronous counterparts of the blocking methods. These avoid one more future for the shortest exchanges.
+/// The asynchronous counterparts of the blocking methods. The blocking methods avoid one more future for the shortest
+/// exchanges. The futures of long exchanges are boxed, so that the others are small.
 impl Exchanges<CheckedMpb<PolledMpb>> {
     pub(crate) fn mpb(&self) -> &CheckedMpb<PolledMpb> {
         &self.mpb
@@ -292,13 +293,19 @@ impl Exchanges<CheckedMpb<PolledMpb>> {
     ) -> mp_core::Result<()> {
         let Exchanges { mpb, ways, events } = self;
         events.report(|| ways.choice(collective, traffic.extremes().most));
-        ways.exchange(mpb, traffic).await
+        match ways.way(traffic.extremes()) {
+            Some(Way::Lines) => ways.lines.exchange(mpb, traffic).await,
+            _ => Box::pin(ways.exchange(mpb, traffic)).await,
+        }
     }
 
-    pub(crate) async fn run_to_all(&mut self, mut traffic: AllGather<'_>) -> mp_core::Result<()> {
+    pub(crate) async fn run_to_all(&mut self, traffic: &mut AllGather<'_>) -> mp_core::Result<()> {
         let Exchanges { mpb, ways, events } = self;
         events.report(|| ways.choice(Collective::AllGather, traffic.extremes().most));
-        ways.all_gather(mpb, &mut traffic).await
+        match ways.way_to_all(traffic.extremes()) {
+            Some(WayToAll::Lines) => ways.lines.exchange(mpb, traffic).await,
+            _ => Box::pin(ways.all_gather(mpb, traffic)).await,
+        }
     }
 }
 

@@ -1,8 +1,11 @@
 //! Nonblocking operations with a block for each rank: to one rank, from one rank, between all ranks.
 
-use mp_core::{Call, Plain};
+use std::marker::PhantomData;
 
-use super::collectives::{Element, Nonblocking, Signature};
+use mp_core::{Call, Plain, Result};
+
+use super::collectives::{Algorithms, Element, Nonblocking, Signature};
+use super::front::Work;
 use super::request::CollectiveRequest;
 use crate::arguments::{AllBlocksMut, Cut, OwnBlock, OwnPlace, SentBlocks, at_root};
 use crate::calls::{Kind, Mark};
@@ -48,15 +51,8 @@ impl Nonblocking {
         let at_root = at_root(length, self.place(), root);
         let count = own.own_block().map_or(at_root, <[T]>::len);
         let signature = exchange_signature::<T>(GATHER, differ, count, Some(root));
-        self.submit(signature, (own, all), move |algorithms, (own, all)| {
-            Box::pin(async move {
-                let exchanges = algorithms.exchanges()?;
-                exchanges.note(Mark::of_blocks::<T>(Kind::Gather, differ, count, Some(root)));
-                let (own, (all, blocks)) = (own.own_block(), all.all_blocks_mut());
-                let mut traffic = Gather::new(exchanges.mpb(), own, all, blocks, root)?;
-                exchanges.run(Collective::Gather, &mut traffic).await
-            })
-        })
+        let mark = Mark::of_blocks::<T>(Kind::Gather, differ, count, Some(root));
+        self.submit(signature, (own, all), Gathering { mark, root, of: PhantomData::<fn(T)> })
     }
 
     /// Begins a [scatter](crate::communicator::Communicator::scatter) (`MPI_Iscatter`, `MPI_Iscatterv`).
@@ -78,15 +74,8 @@ impl Nonblocking {
         };
         let differ = blocks.may_differ();
         let signature = exchange_signature::<T>(SCATTER, differ, count, Some(root));
-        self.submit(signature, (all, own), move |algorithms, (all, own)| {
-            Box::pin(async move {
-                let exchanges = algorithms.exchanges()?;
-                exchanges.note(Mark::of_blocks::<T>(Kind::Scatter, differ, count, Some(root)));
-                let (cut, blocks) = own.cut(all);
-                let mut traffic = Scatter::new(exchanges.mpb(), cut, blocks, root)?;
-                exchanges.run(Collective::Scatter, &mut traffic).await
-            })
-        })
+        let mark = Mark::of_blocks::<T>(Kind::Scatter, differ, count, Some(root));
+        self.submit(signature, (all, own), Scattering { mark, root, of: PhantomData::<fn(T)> })
     }
 
     /// Begins an [all-gather](crate::communicator::Communicator::all_gather) (`MPI_Iallgather`, `MPI_Iallgatherv`).
@@ -100,15 +89,8 @@ impl Nonblocking {
         let (_, ranks) = self.place();
         let count = own.own_block().map_or(length / ranks, <[T]>::len);
         let signature = exchange_signature::<T>(ALL_GATHER, differ, count, None);
-        self.submit(signature, (own, all), move |algorithms, (own, all)| {
-            Box::pin(async move {
-                let exchanges = algorithms.exchanges()?;
-                exchanges.note(Mark::of_blocks::<T>(Kind::AllGather, differ, count, None));
-                let (own, (all, blocks)) = (own.own_block(), all.all_blocks_mut());
-                let traffic = AllGather::new(exchanges.mpb(), own, all, blocks)?;
-                exchanges.run_to_all(traffic).await
-            })
-        })
+        let mark = Mark::of_blocks::<T>(Kind::AllGather, differ, count, None);
+        self.submit(signature, (own, all), GatheringToAll { mark, of: PhantomData::<fn(T)> })
     }
 
     /// Begins an [all-to-all](crate::communicator::Communicator::all_to_all) (`MPI_Ialltoall`, `MPI_Ialltoallv`).
@@ -120,15 +102,8 @@ impl Nonblocking {
     {
         let (count, differ) = all_to_all_blocks(&send.sent_blocks(), &receive.all_blocks_mut());
         let signature = exchange_signature::<T>(ALL_TO_ALL, differ, count, None);
-        self.submit(signature, (send, receive), move |algorithms, (send, receive)| {
-            Box::pin(async move {
-                let exchanges = algorithms.exchanges()?;
-                exchanges.note(Mark::of_blocks::<T>(Kind::AllToAll, differ, count, None));
-                let (sent, received) = (send.sent_blocks(), receive.all_blocks_mut());
-                let mut traffic = AllToAll::new(exchanges.mpb(), sent, received)?;
-                exchanges.run(Collective::AllToAll, &mut traffic).await
-            })
-        })
+        let mark = Mark::of_blocks::<T>(Kind::AllToAll, differ, count, None);
+        self.submit(signature, (send, receive), Exchanging { mark, of: PhantomData::<fn(T)> })
     }
 
     /// Begins a [reduce-scatter](crate::communicator::Communicator::reduce_scatter) (`MPI_Ireduce_scatter_block`,
@@ -155,14 +130,110 @@ impl Nonblocking {
         let signature = Signature::new::<T>(name, count, move |name, settings| {
             signature::reduction::<T, O>(name, count, None, ranges.as_deref(), settings)
         });
-        self.submit(signature, (vector, result), move |algorithms, (vector, result)| {
-            Box::pin(async move {
-                let reductions = algorithms.reductions()?;
-                let (cut, blocks) = result.cut(vector);
-                let mut parts = Parts::new(reductions.mpb(), cut, blocks)?;
-                reductions.run_reduce_scatter(&mut parts, &operation).await
-            })
-        })
+        let work = ReducingToBlocks { operation, of: PhantomData::<fn(T)> };
+        self.submit(signature, (vector, result), work)
+    }
+}
+
+struct Gathering<T> {
+    mark: Mark,
+    root: usize,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T, S, R> Work<Algorithms, (S, R)> for Gathering<T>
+where
+    T: Element,
+    S: OwnBlock<T> + Send + 'static,
+    R: AllBlocksMut<T> + Send + 'static,
+{
+    async fn run(self, algorithms: &mut Algorithms, (own, all): &mut (S, R)) -> Result<()> {
+        let exchanges = algorithms.exchanges()?;
+        exchanges.note(self.mark);
+        let (own, (all, blocks)) = (own.own_block(), all.all_blocks_mut());
+        let mut traffic = Gather::new(exchanges.mpb(), own, all, blocks, self.root)?;
+        exchanges.run(Collective::Gather, &mut traffic).await
+    }
+}
+
+struct Scattering<T> {
+    mark: Mark,
+    root: usize,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T, S, R> Work<Algorithms, (S, R)> for Scattering<T>
+where
+    T: Element,
+    S: Send + 'static,
+    R: OwnPlace<T, S> + Send + 'static,
+{
+    async fn run(self, algorithms: &mut Algorithms, (all, own): &mut (S, R)) -> Result<()> {
+        let exchanges = algorithms.exchanges()?;
+        exchanges.note(self.mark);
+        let (cut, blocks) = own.cut(all);
+        let mut traffic = Scatter::new(exchanges.mpb(), cut, blocks, self.root)?;
+        exchanges.run(Collective::Scatter, &mut traffic).await
+    }
+}
+
+struct GatheringToAll<T> {
+    mark: Mark,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T, S, R> Work<Algorithms, (S, R)> for GatheringToAll<T>
+where
+    T: Element,
+    S: OwnBlock<T> + Send + 'static,
+    R: AllBlocksMut<T> + Send + 'static,
+{
+    async fn run(self, algorithms: &mut Algorithms, (own, all): &mut (S, R)) -> Result<()> {
+        let exchanges = algorithms.exchanges()?;
+        exchanges.note(self.mark);
+        let (own, (all, blocks)) = (own.own_block(), all.all_blocks_mut());
+        let mut traffic = AllGather::new(exchanges.mpb(), own, all, blocks)?;
+        exchanges.run_to_all(&mut traffic).await
+    }
+}
+
+struct Exchanging<T> {
+    mark: Mark,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T, S, R> Work<Algorithms, (S, R)> for Exchanging<T>
+where
+    T: Element,
+    S: SentBlocks<T> + Send + 'static,
+    R: AllBlocksMut<T> + Send + 'static,
+{
+    async fn run(self, algorithms: &mut Algorithms, (send, receive): &mut (S, R)) -> Result<()> {
+        let exchanges = algorithms.exchanges()?;
+        exchanges.note(self.mark);
+        let (sent, received) = (send.sent_blocks(), receive.all_blocks_mut());
+        let mut traffic = AllToAll::new(exchanges.mpb(), sent, received)?;
+        exchanges.run(Collective::AllToAll, &mut traffic).await
+    }
+}
+
+struct ReducingToBlocks<T, O> {
+    operation: O,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T, S, R, O> Work<Algorithms, (S, R)> for ReducingToBlocks<T, O>
+where
+    T: Element,
+    S: Send + 'static,
+    R: OwnPlace<T, S> + Send + 'static,
+    O: Operation<T> + Send + Sync + 'static,
+{
+    async fn run(self, algorithms: &mut Algorithms, (vector, result): &mut (S, R)) -> Result<()> {
+        let reductions = algorithms.reductions()?;
+        let (cut, blocks) = result.cut(vector);
+        let mut parts = Parts::new(reductions.mpb(), cut, blocks)?;
+        reductions.run_reduce_scatter(&mut parts, &self.operation).await
     }
 }
 

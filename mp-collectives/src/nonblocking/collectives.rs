@@ -1,5 +1,6 @@
 //! Nonblocking collectives: broadcasts, barriers, reductions and scans.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::communicator::error::{lost, revoked};
@@ -9,7 +10,7 @@ use mp_core::names::Namespace;
 use mp_core::{Call, Error, ErrorKind, Plain, Rank, Result, Wait};
 use mp_delegate::threads::{Errands, Progress};
 
-use super::front::{BoxFuture, Front};
+use super::front::{Front, Work};
 use super::polled::{Left, PolledMpb, Waits};
 use super::request::CollectiveRequest;
 use crate::barrier::Barriers;
@@ -217,33 +218,26 @@ impl Nonblocking {
         Ok(Nonblocking { front, settings, ledger: None, rank, ranks })
     }
 
-    /// Submits an operation. If the ranks compare their calls, it begins when all have made the same call.
-    pub(super) fn submit<B, F>(
+    /// Begins an operation. If the ranks compare their calls, it goes on when all have made the same call.
+    pub(super) fn submit<B, W>(
         &mut self,
         signature: Signature<impl FnOnce(&'static str, &Settings) -> Call>,
         buffer: B,
-        operation: F,
+        work: W,
     ) -> CollectiveRequest<B>
     where
         B: Send + 'static,
-        F: for<'a> FnOnce(&'a mut Algorithms, &'a mut B) -> BoxFuture<'a, Result<()>>
-            + Send
-            + 'static,
+        W: Work<Algorithms, B>,
     {
         let Signature { name, bytes, call } = signature;
         // The call is entered now, so that it also has its place among blocking calls.
         let entered = self.ledger.as_ref().map(|ledger| ledger.enter(call(name, &self.settings)));
-        self.front.submit_as(name, bytes, buffer, move |all, buffer| {
-            Box::pin(async move {
-                if let Some(entered) = entered {
-                    all.compared(&entered?).await?;
-                }
-                if let Some(error) = all.board.as_ref().and_then(|board| board.ended()) {
-                    return Err(error);
-                }
-                operation(all, buffer).await.map_err(|error| all.failed(error))
-            })
-        })
+        match entered {
+            None => self.front.begin((name, bytes), buffer, Watched(work)),
+            Some(entered) => {
+                self.front.begin((name, bytes), buffer, Compared { entered, work: Watched(work) })
+            }
+        }
     }
 
     /// Returns this rank's number, and the number of ranks.
@@ -270,7 +264,7 @@ impl Nonblocking {
         let signature = Signature::new::<u8>("nonblocking barrier", 0, |name, settings| {
             signature::barrier(name, settings)
         });
-        self.submit(signature, (), |all, _| Box::pin(all.barriers.run()))
+        self.submit(signature, (), Barrier)
     }
 
     /// Begins a [broadcast](Broadcasts::broadcast) (`MPI_Ibcast`).
@@ -284,9 +278,7 @@ impl Nonblocking {
             Signature::new::<T>("nonblocking broadcast", count, move |name, settings| {
                 signature::broadcast::<T>(name, count, root, settings)
             });
-        self.submit(signature, message, move |all, message| {
-            Box::pin(async move { all.broadcasts()?.run(message.as_mut(), root).await })
-        })
+        self.submit(signature, message, Broadcast { root, of: PhantomData::<fn(T)> })
     }
 
     /// Begins an [all-reduce](Reductions::all_reduce) (`MPI_Iallreduce`).
@@ -297,11 +289,7 @@ impl Nonblocking {
         O: Operation<T> + Send + Sync + 'static,
     {
         let signature = reduction::<T, O>("nonblocking all_reduce", vector.as_ref().len(), None);
-        self.submit(signature, vector, move |all, vector| {
-            Box::pin(
-                async move { all.reductions()?.run_all_reduce(vector.as_mut(), &operation).await },
-            )
-        })
+        self.submit(signature, vector, AllReduce { operation, of: PhantomData::<fn(T)> })
     }
 
     /// Begins a [reduction](Reductions::reduce) to one rank (`MPI_Ireduce`).
@@ -312,11 +300,7 @@ impl Nonblocking {
         O: Operation<T> + Send + Sync + 'static,
     {
         let signature = reduction::<T, O>("nonblocking reduce", vector.as_ref().len(), Some(root));
-        self.submit(signature, vector, move |all, vector| {
-            Box::pin(async move {
-                all.reductions()?.run_reduce(vector.as_mut(), &operation, root).await
-            })
-        })
+        self.submit(signature, vector, Reduce { operation, root, of: PhantomData::<fn(T)> })
     }
 
     /// Begins a [scan](Reductions::scan) (`MPI_Iscan`).
@@ -350,11 +334,104 @@ impl Nonblocking {
             Prefix::Exclusive => "nonblocking exclusive_scan",
         };
         let signature = reduction::<T, O>(name, vector.as_ref().len(), None);
-        self.submit(signature, vector, move |all, vector| {
-            Box::pin(async move {
-                all.reductions()?.run_scan(vector.as_mut(), &operation, prefix).await
-            })
-        })
+        self.submit(signature, vector, Scan { operation, prefix, of: PhantomData::<fn(T)> })
+    }
+}
+
+/// An operation that does not begin once ranks were found to make different calls.
+struct Watched<W>(W);
+
+impl<B: Send + 'static, W: Work<Algorithms, B>> Work<Algorithms, B> for Watched<W> {
+    async fn run(self, all: &mut Algorithms, buffer: &mut B) -> Result<()> {
+        if let Some(error) = all.board.as_ref().and_then(|board| board.ended()) {
+            return Err(error);
+        }
+        match self.0.run(all, buffer).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(all.failed(error)),
+        }
+    }
+}
+
+/// An operation that begins when all ranks have made the same call.
+struct Compared<W> {
+    entered: Result<Entered>,
+    work: W,
+}
+
+impl<B: Send + 'static, W: Work<Algorithms, B>> Work<Algorithms, B> for Compared<W> {
+    async fn run(self, all: &mut Algorithms, buffer: &mut B) -> Result<()> {
+        all.compared(&self.entered?).await?;
+        self.work.run(all, buffer).await
+    }
+}
+
+struct Barrier;
+
+impl Work<Algorithms, ()> for Barrier {
+    async fn run(self, all: &mut Algorithms, (): &mut ()) -> Result<()> {
+        all.barriers.run().await
+    }
+}
+
+struct Broadcast<T> {
+    root: usize,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T: Element, B: Buffer<T>> Work<Algorithms, B> for Broadcast<T> {
+    async fn run(self, all: &mut Algorithms, message: &mut B) -> Result<()> {
+        all.broadcasts()?.run(message.as_mut(), self.root).await
+    }
+}
+
+struct AllReduce<T, O> {
+    operation: O,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T, B, O> Work<Algorithms, B> for AllReduce<T, O>
+where
+    T: Element,
+    B: Buffer<T>,
+    O: Operation<T> + Send + Sync + 'static,
+{
+    async fn run(self, all: &mut Algorithms, vector: &mut B) -> Result<()> {
+        all.reductions()?.run_all_reduce(vector.as_mut(), &self.operation).await
+    }
+}
+
+struct Reduce<T, O> {
+    operation: O,
+    root: usize,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T, B, O> Work<Algorithms, B> for Reduce<T, O>
+where
+    T: Element,
+    B: Buffer<T>,
+    O: Operation<T> + Send + Sync + 'static,
+{
+    async fn run(self, all: &mut Algorithms, vector: &mut B) -> Result<()> {
+        all.reductions()?.run_reduce(vector.as_mut(), &self.operation, self.root).await
+    }
+}
+
+struct Scan<T, O> {
+    operation: O,
+    prefix: Prefix,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T, B, O> Work<Algorithms, B> for Scan<T, O>
+where
+    T: Element,
+    B: Buffer<T>,
+    O: Operation<T> + Send + Sync + 'static,
+{
+    async fn run(self, all: &mut Algorithms, vector: &mut B) -> Result<()> {
+        all.reductions()?.run_scan(vector.as_mut(), &self.operation, self.prefix).await
     }
 }
 

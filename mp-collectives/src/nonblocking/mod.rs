@@ -41,8 +41,9 @@
 //! independent: operations of different fronts do not wait for each other, even if ranks call them in different orders.
 //! This is true for a thread that advances all of them as well as for the rank's own calls.
 //!
-//! **Costs.** A call allocates memory, hands the operation over to another thread and gets an answer: about as much as
-//! a short operation itself takes. Where no work can overlap, the blocking forms are faster.
+//! **Costs.** A call allocates memory. With a communication thread it also hands the operation over and gets an answer,
+//! which takes about as long as a short operation itself. Without one, an operation that need not wait is done when its
+//! call returns. Where no work can overlap, the blocking forms are faster.
 //!
 //! **Ends.** When a rank dies, the others' requests end with [`PeerLost`](mp_core::ErrorKind::PeerLost). When a user's
 //! operation panics, the request returns that as its error, the thread continues, and the front is broken: later calls

@@ -55,6 +55,11 @@ impl Waits {
         Arc::clone(&self.lock().now)
     }
 
+    /// Looks for a short time for the flag that the operation waits for, as [`Polled::look_shortly`] does.
+    pub(super) fn look_shortly(&self) -> bool {
+        self.lock().now.look_shortly()
+    }
+
     /// Leaves all MPBs, and each MPB that is opened later.
     pub(super) fn leave(&self, how: Left) {
         let all = {

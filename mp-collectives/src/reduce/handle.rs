@@ -327,7 +327,8 @@ fn scan_mark<T>(count: usize, prefix: Prefix) -> Mark {
 }
 
 /// The asynchronous counterparts of the blocking methods. The blocking methods do not call these, because one more
-/// future around an algorithm has a noticeable cost for a short vector.
+/// future around an algorithm has a noticeable cost for a short vector. The futures of long vectors are boxed, so that the
+/// others are small.
 impl Reductions<CheckedMpb<PolledMpb>> {
     pub(crate) fn mpb(&self) -> &CheckedMpb<PolledMpb> {
         &self.mpb
@@ -344,11 +345,15 @@ impl Reductions<CheckedMpb<PolledMpb>> {
         let meeting = match chosen {
             AllReduce::Doubling => Meeting::Doubling,
             AllReduce::FirstRank => Meeting::FirstRank,
-            AllReduce::Whole => return Ok(self.blocks.whole(mpb, vector, operation).await?),
-            AllReduce::Scattered => {
-                return Ok(self.blocks.scattered(mpb, vector, operation, None).await?);
+            AllReduce::Whole => {
+                return Ok(Box::pin(self.blocks.whole(mpb, vector, operation)).await?);
             }
-            AllReduce::Chunks => return Ok(self.chunks.all_reduce(mpb, vector, operation).await?),
+            AllReduce::Scattered => {
+                return Ok(Box::pin(self.blocks.scattered(mpb, vector, operation, None)).await?);
+            }
+            AllReduce::Chunks => {
+                return Ok(Box::pin(self.chunks.all_reduce(mpb, vector, operation)).await?);
+            }
         };
         Ok(self.lines.all_reduce(mpb, vector, operation, meeting).await?)
     }
@@ -365,14 +370,14 @@ impl Reductions<CheckedMpb<PolledMpb>> {
         match chosen {
             Reduce::Lines => self.lines.reduce(mpb, vector, operation, root).await?,
             Reduce::LineTree { lambda } => {
-                self.lines.reduce_along(mpb, vector, operation, lambda, root).await?;
+                Box::pin(self.lines.reduce_along(mpb, vector, operation, lambda, root)).await?;
             }
-            Reduce::Chunks => self.chunks.reduce(mpb, vector, operation, root).await?,
+            Reduce::Chunks => Box::pin(self.chunks.reduce(mpb, vector, operation, root)).await?,
             Reduce::ChunkTree { lambda } => {
-                self.chunks.reduce_along(mpb, vector, operation, lambda, root).await?;
+                Box::pin(self.chunks.reduce_along(mpb, vector, operation, lambda, root)).await?;
             }
             Reduce::Scattered => {
-                self.blocks.scattered(mpb, vector, operation, Some(root)).await?;
+                Box::pin(self.blocks.scattered(mpb, vector, operation, Some(root))).await?;
             }
         }
         Ok(())
@@ -388,8 +393,12 @@ impl Reductions<CheckedMpb<PolledMpb>> {
         let mpb = &mut self.mpb;
         match chosen {
             ReduceScatter::Lines => self.lines.reduce_scatter(mpb, parts, operation).await?,
-            ReduceScatter::Blocks => self.blocks.reduce_scatter(mpb, parts, operation).await?,
-            ReduceScatter::Chunks => self.chunks.reduce_scatter(mpb, parts, operation).await?,
+            ReduceScatter::Blocks => {
+                Box::pin(self.blocks.reduce_scatter(mpb, parts, operation)).await?
+            }
+            ReduceScatter::Chunks => {
+                Box::pin(self.chunks.reduce_scatter(mpb, parts, operation)).await?
+            }
         }
         Ok(())
     }
@@ -405,7 +414,7 @@ impl Reductions<CheckedMpb<PolledMpb>> {
         let mpb = &mut self.mpb;
         match chosen {
             Scan::Doubling => self.lines.scan(mpb, vector, operation, prefix).await?,
-            Scan::Chain => self.chunks.scan(mpb, vector, operation, prefix).await?,
+            Scan::Chain => Box::pin(self.chunks.scan(mpb, vector, operation, prefix)).await?,
         }
         Ok(())
     }

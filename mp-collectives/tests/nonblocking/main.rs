@@ -4,6 +4,7 @@
 #[macro_use]
 mod support;
 
+mod at_once;
 mod checks;
 mod communicators;
 mod ends;

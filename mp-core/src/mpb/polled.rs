@@ -6,6 +6,7 @@ use std::{sync::Arc, task::Poll, time::Duration};
 use super::{Mpb, Tick, mark::Sleeper};
 use crate::{
     context::Context,
+    costs,
     error::{Error, Result},
     sync::{AtomicU32, AtomicU64, Ordering},
     wait::{Doing, Flag, NOBODY, Operation, Wait, beside},
@@ -130,6 +131,15 @@ impl Polled {
         let Some((line, setter)) = self.awaited() else { return true };
         let seen = self.seen.load(Ordering::Relaxed);
         self.mpb.flag(line).map_or(true, |value| value != seen) || self.over(setter).is_some()
+    }
+
+    /// Looks for a flag that is under way, as long as the first looks of a blocking wait do. Returns whether the awaited
+    /// flag has changed, or none is awaited. This does not notice the end of the flag's setter.
+    pub fn look_shortly(&self) -> bool {
+        let Some((line, _)) = self.awaited() else { return true };
+        let seen = self.seen.load(Ordering::Relaxed);
+        let has_changed = || self.mpb.flag(line).map_or(true, |value| value != seen);
+        has_changed() || costs::look_until(self.context().looks(), has_changed)
     }
 
     /// Returns why the awaited flag will not be set any more.

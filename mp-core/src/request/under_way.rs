@@ -59,6 +59,11 @@ pub trait Watch {
 
     fn is_done(&self) -> bool;
 
+    /// Looks for a short time whether this thread can end the operation, and does so. Returns whether it is done.
+    fn attend(&self) -> bool {
+        false
+    }
+
     /// Asks for the doorbell to be rung when the operation is done.
     fn raise(&self);
 

@@ -176,6 +176,30 @@ fn remove_where(is_removed: impl Fn(&Entry) -> bool) {
     drop(removed);
 }
 
+/// A guard for the time in which a part is advanced. It restores `ADVANCING`, even if the part panics.
+struct Advancing {
+    before: bool,
+}
+
+impl Advancing {
+    fn begin() -> Self {
+        Self { before: ADVANCING.replace(true) }
+    }
+}
+
+impl Drop for Advancing {
+    fn drop(&mut self) {
+        ADVANCING.set(self.before);
+    }
+}
+
+/// Does the work of a part outside of [`Part::advance`]: waits in its code do not advance other parts.
+#[inline]
+pub fn as_part<T>(work: impl FnOnce() -> T) -> T {
+    let _advancing = Advancing::begin();
+    work()
+}
+
 /// Advances all parts of a rank once, unless one of them is making this call. Returns whether any moved.
 pub(crate) fn advance(whose: Whose) -> bool {
     Parts::of(whose).is_some_and(|mut parts| parts.advance())
@@ -233,15 +257,7 @@ impl Parts {
 
     /// Advances each part once. Returns whether any moved.
     pub(crate) fn advance(&mut self) -> bool {
-        /// A guard that clears `ADVANCING`, even if a part panics.
-        struct Advancing;
-        impl Drop for Advancing {
-            fn drop(&mut self) {
-                ADVANCING.set(false);
-            }
-        }
-        ADVANCING.set(true);
-        let _advancing = Advancing;
+        let _advancing = Advancing::begin();
         let mut moved = false;
         let whose = self.whose;
         self.parts.retain(|(key, part)| {

@@ -87,6 +87,24 @@ impl Errands {
         }
     }
 
+    /// Begins an errand that was advanced and waits, and that the rank carries on itself.
+    pub fn hold(&self, errand: Box<dyn Errand>) {
+        Carrier::join(&self.home);
+        self.home.add(errand);
+    }
+
+    /// Makes what carries on the errands at home look at what an errand waits for, which another thread has advanced.
+    pub fn renew(&self, polled: &Polled) {
+        Carrier::join(&self.home);
+        self.home.renew(polled);
+    }
+
+    /// Does some work for an errand at home while no other thread carries that on. Returns `None` if one does. Waits in
+    /// this work advance nothing else.
+    pub fn while_leading<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        self.home.while_leading(work)
+    }
+
     /// Advances the rank's pending operations in this thread as far as possible without waiting.
     pub fn advance(&self) {
         Carrier::join(&self.home);

@@ -24,7 +24,7 @@ use mp_core::{
     Rank, Result,
     delegate::discard,
     mpb::{Polled, Tick},
-    progress::{Advanced, Part},
+    progress::{Advanced, Part, as_part},
 };
 
 use super::errand::{Errand, Step};
@@ -104,6 +104,27 @@ impl Home {
     /// Takes all errands, to carry them on. Returns false when another thread has taken them.
     fn lead(&self) -> bool {
         !mem::replace(&mut self.lock().led, true)
+    }
+
+    /// Does some work as the only thread that carries on errands. Returns `None` when another thread has taken them.
+    pub(super) fn while_leading<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        struct Leading<'a>(&'a Home);
+        impl Drop for Leading<'_> {
+            fn drop(&mut self) {
+                self.0.lead_no_more(Vec::new());
+            }
+        }
+        self.lead().then(|| {
+            let _leading = Leading(self);
+            as_part(work)
+        })
+    }
+
+    /// Makes the thread that carries on the errands, if there is one, look at what they wait for now.
+    pub(super) fn renew(&self, polled: &Polled) {
+        if self.lock().led {
+            polled.ring();
+        }
     }
 
     /// Leaves all errands to the thread that leads next.
