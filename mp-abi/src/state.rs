@@ -87,6 +87,11 @@ pub(crate) fn is_main_thread() -> bool {
     *main_thread() == Some(thread::current().id())
 }
 
+/// Returns whether this process has become a rank, which it may be no more.
+pub(crate) fn has_joined() -> bool {
+    main_thread().is_some()
+}
+
 /// Returns whether this thread may call MPI.
 fn may_call() -> bool {
     thread_level() >= MPI_THREAD_SERIALIZED || is_main_thread()
