@@ -77,7 +77,7 @@ typedef void Combine(void *, void *, int *, Datatype *);
 typedef void Handle_error(int *, int *, ...);
 Copy MPIR_Dup_fn;
 
-int MPI_T_init_thread(int, int *), MPI_T_finalize(void), MPI_T_cvar_get_num(int *);
+int MPI_T_init_thread(int, int *), MPI_T_finalize(void), MPI_T_cvar_get_num(int *), MPI_Info_free(Info *);
 int MPI_T_cvar_get_index(const char *, int *), MPI_T_cvar_handle_alloc(int, void *, void **, int *);
 int MPI_T_cvar_get_info(int, char *, int *, int *, Datatype *, void **, char *, int *, int *, int *);
 int MPI_T_cvar_read(void *, void *), MPI_T_cvar_handle_free(void **), MPI_T_pvar_get_index(const char *, int, int *);
