@@ -5,7 +5,7 @@
 use std::ffi::{c_char, c_int};
 
 use crate::{
-    constants::{MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE},
+    state,
     tools::{self, answer, enums::Enum, give, give_text, put},
     types::Handle,
 };
@@ -15,7 +15,7 @@ use crate::{
 pub unsafe fn t_init_thread(required: c_int, provided: *mut c_int) -> c_int {
     tools::begin();
     // SAFETY: the tool gives a place for the number, or does not want it.
-    unsafe { give(provided, required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE)) };
+    unsafe { give(provided, state::level_for(required)) };
     answer(|| Ok(()))
 }
 

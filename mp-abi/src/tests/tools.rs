@@ -95,6 +95,22 @@ fn begin() {
 }
 
 #[test]
+fn tools_get_the_level_of_threads_that_they_ask_for() {
+    for (wanted, expected) in [
+        (c_int::MIN, MPI_THREAD_SINGLE),
+        (MPI_THREAD_SINGLE, MPI_THREAD_SINGLE),
+        (1, MPI_THREAD_FUNNELED),
+        (MPI_THREAD_SERIALIZED, MPI_THREAD_SERIALIZED),
+        (c_int::MAX, MPI_THREAD_MULTIPLE),
+    ] {
+        let mut provided = -1;
+        ok!(t_init_thread(wanted, &mut provided));
+        assert_eq!(provided, expected);
+        ok!(t_finalize());
+    }
+}
+
+#[test]
 fn everything_is_found_by_its_name() {
     begin();
     let mut index = -1;
