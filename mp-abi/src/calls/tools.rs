@@ -10,8 +10,8 @@ use crate::{
     types::Handle,
 };
 
-/// `MPI_T_init_thread`. Tools may call from any thread at any time; see [`tools`](crate::tools) for what they can do
-/// there.
+/// `MPI_T_init_thread`. Tools may call from any thread at any time, but what belongs to the rank is accessible only where
+/// MPI may be called.
 pub unsafe fn t_init_thread(required: c_int, provided: *mut c_int) -> c_int {
     tools::begin();
     // SAFETY: the tool gives a place for the number, or does not want it.
