@@ -87,7 +87,7 @@ fn constant(row: &[String]) -> Constant {
 }
 
 /// The functions for numbers, and the beginnings of the names of their constants.
-const NUMBERS: [(&str, &[&str], bool, bool); 14] = [
+const NUMBERS: [(&str, &[&str], bool, bool); 20] = [
     ("thread", &["MPI_THREAD_"], true, true),
     ("order", &["MPI_ORDER_"], true, true),
     ("lock", &["MPI_LOCK_"], true, false),
@@ -125,6 +125,12 @@ const NUMBERS: [(&str, &[&str], bool, bool); 14] = [
         true,
     ),
     ("error_class", &["MPI_SUCCESS", "MPI_ERR_", "MPI_T_ERR_"], true, true),
+    ("verbosity", &["MPI_T_VERBOSITY_"], false, true),
+    ("bind", &["MPI_T_BIND_"], false, true),
+    ("scope", &["MPI_T_SCOPE_"], false, true),
+    ("pvar_class", &["MPI_T_PVAR_CLASS_"], true, true),
+    ("safety", &["MPI_T_CB_REQUIRE_"], true, false),
+    ("ordering", &["MPI_T_SOURCE_"], false, true),
 ];
 
 /// The functions for sets of bits.
@@ -391,6 +397,7 @@ fn argument(role: &str, place: usize, given: &str, wanted: &str) -> Argument {
             only(pointer(&format!("values::buffer(a{place})")))
         }
         ("buffer", _) => only(format!("values::buffer(a{place}).cast_mut()")),
+        ("unwritten", _) => only(format!("a{place}.cast()")),
         ("weights", _) => only(format!("weights(a{place})")),
         ("attached", _) => Argument {
             after: format!("give_attached(code, a{place});\n"),

@@ -97,6 +97,24 @@ classes! {
     Session MPI_ERR_SESSION "the session is not valid"
     Errhandler MPI_ERR_ERRHANDLER "the error handler is not valid"
     Abi MPI_ERR_ABI "the setting of the ABI can't be changed"
+    ToolCannotInit MPI_T_ERR_CANNOT_INIT "the tools interface can't be initialized"
+    ToolNotAccessible MPI_T_ERR_NOT_ACCESSIBLE "the variable is not accessible now, or not from this thread"
+    ToolNotInitialized MPI_T_ERR_NOT_INITIALIZED "the tools interface is not initialized"
+    ToolNotSupported MPI_T_ERR_NOT_SUPPORTED "the function of the tools interface is not supported"
+    ToolMemory MPI_T_ERR_MEMORY "there is no memory for the tools interface"
+    ToolInvalid MPI_T_ERR_INVALID "an argument is not valid"
+    ToolIndex MPI_T_ERR_INVALID_INDEX "there is nothing with this index"
+    ToolItem MPI_T_ERR_INVALID_ITEM "there is no item with this index"
+    ToolSession MPI_T_ERR_INVALID_SESSION "the session is not valid"
+    ToolHandle MPI_T_ERR_INVALID_HANDLE "the handle is not valid"
+    ToolName MPI_T_ERR_INVALID_NAME "there is nothing with this name"
+    ToolOutOfHandles MPI_T_ERR_OUT_OF_HANDLES "there are no more handles"
+    ToolOutOfSessions MPI_T_ERR_OUT_OF_SESSIONS "there are no more sessions"
+    ToolSetNotNow MPI_T_ERR_CVAR_SET_NOT_NOW "the variable can't be set now"
+    ToolSetNever MPI_T_ERR_CVAR_SET_NEVER "the variable can't be set while the program runs"
+    ToolNoWrite MPI_T_ERR_PVAR_NO_WRITE "the variable can't be written or reset"
+    ToolNoStartStop MPI_T_ERR_PVAR_NO_STARTSTOP "the variable can't be started or stopped"
+    ToolNoAtomic MPI_T_ERR_PVAR_NO_ATOMIC "the variable can't be read and reset at once"
 }
 
 /// What went wrong in a call.
@@ -155,6 +173,11 @@ mod tests {
             assert_eq!(class as c_int, number);
             assert!(class.describe().0.starts_with("MPI_ERR_"));
         }
-        assert!(Class::find(0).is_none() && Class::find(63).is_none());
+        for number in MPI_T_ERR_CANNOT_INIT..=MPI_T_ERR_PVAR_NO_ATOMIC {
+            assert!(Class::find(number).unwrap().describe().0.starts_with("MPI_T_ERR_"));
+        }
+        for number in [0, 63, MPI_T_ERR_CANNOT_INIT - 1, MPI_T_ERR_PVAR_NO_ATOMIC + 1] {
+            assert!(Class::find(number).is_none());
+        }
     }
 }

@@ -29,6 +29,7 @@
 //! | `collective` | nonblocking and persistent collective operations |
 //! | `partitioned`, `pairs` | messages whose parts become ready one by one; their tags |
 //! | `window` | memory that other ranks access |
+//! | `tools` | what tools read and set |
 
 mod apart;
 mod attached;
@@ -72,6 +73,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 pub mod threads;
+mod tools;
 mod topology;
 pub mod types;
 mod window;

@@ -24,6 +24,7 @@ use crate::{
     error::{Class, Error},
     founding::{Founders, tag_of},
     request, state, threads,
+    tools::limit,
 };
 
 type Result<T> = std::result::Result<T, Error>;
@@ -46,6 +47,7 @@ fn join() -> Result<()> {
     all.set_name("MPI_COMM_WORLD");
     // The functions of the program's operations are called in its own threads, and only within MPI.
     all.set_nonblocking(Progress::InCalls)?;
+    limit::apply(&all);
     Comm::new(all, "MPI_COMM_WORLD", Handler::Fatal).predefine(MPI_COMM_WORLD, ALL);
     Ok(())
 }

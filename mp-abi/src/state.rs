@@ -87,6 +87,11 @@ pub(crate) fn is_main_thread() -> bool {
     *main_thread() == Some(thread::current().id())
 }
 
+/// Returns whether this process has become a rank, which it may be no more.
+pub(crate) fn has_joined() -> bool {
+    main_thread().is_some()
+}
+
 /// Returns whether this thread may call MPI.
 fn may_call() -> bool {
     thread_level() >= MPI_THREAD_SERIALIZED || is_main_thread()
@@ -108,14 +113,15 @@ pub(crate) fn thread_level() -> c_int {
     LEVEL.load(Relaxed)
 }
 
+/// Returns the lowest level that lets threads do what a number asks for.
+pub(crate) fn level_for(wanted: c_int) -> c_int {
+    let levels = [MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED];
+    levels.into_iter().find(|&level| wanted <= level).unwrap_or(MPI_THREAD_MULTIPLE)
+}
+
 /// Lets threads call MPI as the standard says for this level, or for the level before if that was higher.
 pub(crate) fn raise_thread_level(wanted: c_int) {
-    let levels = [MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE];
-    let level = match wanted {
-        ..=MPI_THREAD_SINGLE => MPI_THREAD_SINGLE,
-        _ => levels.into_iter().find(|&level| wanted <= level).unwrap_or(MPI_THREAD_MULTIPLE),
-    };
-    LEVEL.fetch_max(level, Relaxed);
+    LEVEL.fetch_max(level_for(wanted), Relaxed);
 }
 
 /// Makes this process a rank, unless it is one already. Returns whether it was made one now.

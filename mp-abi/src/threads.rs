@@ -30,6 +30,7 @@ use mp_core::{Result, delegate::Backoff, progress::Parked};
 use crate::{
     constants::{MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED},
     state,
+    tools::waits,
 };
 
 /// Whether a thread is in a call, if several may be.
@@ -166,7 +167,7 @@ pub(crate) fn are_many() -> bool {
 
 /// Lets other threads call until something is there.
 pub(crate) fn until<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    let (began, mut backoff) = (Instant::now(), Backoff::new());
+    let (began, mut backoff, mut counted) = (Instant::now(), Backoff::new(), None);
     loop {
         if let Some(found) = look()? {
             return Ok(found);
@@ -176,6 +177,7 @@ pub(crate) fn until<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T>
             thread::yield_now();
             continue;
         }
+        counted = counted.or_else(waits::begin);
         let (me, depth) = (me(), SHARED.depth.get());
         give();
         backoff.pause();

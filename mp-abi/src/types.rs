@@ -81,3 +81,5 @@ pub type LargeDatarepConversionFunction = unsafe extern "C" fn(
 /// `MPI_Datarep_extent_function`.
 pub type DatarepExtentFunction =
     unsafe extern "C" fn(datatype: Handle, extent: *mut Aint, extra: *mut c_void) -> c_int;
+/// A function of a tool that is told of events, which there are none of.
+pub type EventFunction = unsafe extern "C" fn();

@@ -159,7 +159,7 @@ fn the_constants_are_what_the_table_says() {
             "int" | "MPI_T_source_order" | "MPI_T_cb_safety" => {
                 writeln!(constants, "pub const {name}: c_int = {value};").unwrap();
             }
-            _ if value.starts_with("0x") => {
+            _ if value.starts_with("0x") || of.starts_with("MPI_T_") => {
                 let value = format!("without_provenance_mut({value})");
                 writeln!(constants, "pub const {name}: Handle = {value};").unwrap();
             }

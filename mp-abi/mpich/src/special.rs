@@ -2,19 +2,22 @@
 
 #![expect(clippy::too_many_arguments, reason = "these are the standard's parameters")]
 
-use std::{ffi::c_int, ptr::null_mut};
+use std::{
+    ffi::{c_int, c_void},
+    ptr::null_mut,
+};
 
 use mp_abi::{
     calls::{
         conversions::{fromint, toint},
-        datatypes,
+        datatypes, tool_controls,
     },
-    constants::{MPI_COMBINER_DARRAY, MPI_COMBINER_SUBARRAY, MPI_SUCCESS},
+    constants::{MPI_COMBINER_DARRAY, MPI_COMBINER_SUBARRAY, MPI_SUCCESS, MPI_T_BIND_MPI_COMM},
     types::{Aint, Count, Handle},
 };
 
 use crate::{
-    kinds::Datatype,
+    kinds::{Comm, Datatype},
     list::List,
     numbers::{file, handle, number, shown_file},
     status::Status,
@@ -124,6 +127,41 @@ pub unsafe fn type_get_contents_c(
             came.elements().as_mut_ptr(),
         );
         give_contents(code, datatype, integers, types, came)
+    }
+}
+
+/// `MPI_T_cvar_handle_alloc`. What the object is depends on the variable.
+pub unsafe fn t_cvar_handle_alloc(
+    index: c_int,
+    object: *mut c_void,
+    opened: *mut Handle,
+    count: *mut c_int,
+) -> c_int {
+    let mut bind = 0;
+    // SAFETY: in this and the next block: the tool gives places for the results, and the address of a handle of what the
+    // variable is bound to. The results that the first call has no places for are not wanted.
+    unsafe {
+        tool_controls::t_cvar_get_info(
+            index,
+            null_mut(),
+            null_mut(),
+            null_mut(),
+            null_mut(),
+            null_mut(),
+            null_mut(),
+            null_mut(),
+            &mut bind,
+            null_mut(),
+        )
+    };
+    // SAFETY: see above.
+    unsafe {
+        let mut comm = match bind == MPI_T_BIND_MPI_COMM && !object.is_null() {
+            true => handle::<Comm>(object.cast::<c_int>().read()),
+            false => null_mut(),
+        };
+        let object = if comm.is_null() { null_mut() } else { (&raw mut comm).cast() };
+        shown_error(tool_controls::t_cvar_handle_alloc(index, object, opened, count))
     }
 }
 

@@ -9,10 +9,13 @@ use std::{
 use mp_abi::{
     constants::{
         MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_DISPLACEMENT_CURRENT, MPI_DISTRIBUTE_DFLT_DARG,
-        MPI_ERR_LASTCODE, MPI_KEYVAL_INVALID, MPI_PROC_NULL, MPI_ROOT, MPI_UNDEFINED,
+        MPI_ERR_LASTCODE, MPI_KEYVAL_INVALID, MPI_PROC_NULL, MPI_ROOT, MPI_T_PVAR_ALL_HANDLES,
+        MPI_UNDEFINED,
     },
-    types::Offset,
+    types::{Handle, Offset},
 };
+
+use crate::variables::is_all_handles;
 
 mod translations {
     use std::ffi::c_int;
@@ -141,6 +144,11 @@ pub fn buffer(given: *const c_void) -> *const c_void {
         -2 => without_provenance(2),
         _ => given,
     }
+}
+
+/// Makes the handle of a variable of tools, or the one that stands for all.
+pub fn all_handles(given: Handle) -> Handle {
+    if is_all_handles(given) { MPI_T_PVAR_ALL_HANDLES } else { given }
 }
 
 #[cfg(test)]

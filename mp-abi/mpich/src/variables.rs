@@ -50,6 +50,11 @@ pub fn is_empty(given: *const c_int) -> bool {
     addr_eq(given, &raw const WEIGHTS_EMPTY)
 }
 
+/// Returns whether an address is `MPI_T_PVAR_ALL_HANDLES`.
+pub fn is_all_handles(given: *const c_void) -> bool {
+    addr_eq(given, &raw const ALL_HANDLES)
+}
+
 /// The function that `MPI_COMM_DUP_FN` and its kind are in MPICH's ABI. It copies the value of an attribute.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn MPIR_Dup_fn(

@@ -16,7 +16,7 @@ use crate::{
     life::{begin_world, end_world},
     program::{plainly, put, put_text},
     state,
-    types::{Aint, Handle},
+    types::{Aint, Count, Handle},
     window::allocated,
 };
 
@@ -94,18 +94,29 @@ fn seconds(time: libc::timespec) -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// `MPI_Wtime`: the time since the machine was started, the same for all ranks.
-pub unsafe fn wtime() -> f64 {
+/// Returns the time since the machine was started.
+fn time() -> libc::timespec {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the function writes to `time`. This clock is always there.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    seconds(time)
+    time
+}
+
+/// Returns the time of [`wtime`] in nanoseconds.
+pub(crate) fn nanoseconds() -> Count {
+    let time = time();
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+/// `MPI_Wtime`: the time since the machine was started, the same for all ranks.
+pub unsafe fn wtime() -> f64 {
+    seconds(time())
 }
 
 /// `MPI_Wtick`.
 pub unsafe fn wtick() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: as in `wtime`.
+    // SAFETY: as in `time`.
     unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC, &mut time) };
     seconds(time)
 }

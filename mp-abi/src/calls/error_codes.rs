@@ -44,9 +44,6 @@ fn unknown(code: c_int) -> Error {
 fn predefined(code: c_int) -> Option<String> {
     let text = match code {
         MPI_SUCCESS => "MPI_SUCCESS: no error".to_owned(),
-        MPI_T_ERR_CANNOT_INIT..=MPI_T_ERR_PVAR_NO_ATOMIC => {
-            format!("an error of the tools interface (MPI_T), {code}")
-        }
         _ => {
             let (name, text) = Class::find(code)?.describe();
             format!("{name}: {text}")

@@ -7,10 +7,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use crate::{
-    constants::MPI_T_ERR_NOT_SUPPORTED,
-    error::{Class, Error},
-};
+use crate::error::{Class, Error};
 
 /// Says once that a function is not there, and fails.
 #[cold]
@@ -19,9 +16,6 @@ pub fn call_missing(name: &'static str) -> c_int {
     if NAMED.lock().unwrap_or_else(PoisonError::into_inner).insert(name) {
         // If standard error is closed, the message is lost.
         let _ = writeln!(std::io::stderr(), "Onchip does not have {name} yet");
-    }
-    if name.starts_with("MPI_T_") {
-        return MPI_T_ERR_NOT_SUPPORTED;
     }
     Error::new(Class::UnsupportedOperation, "Onchip does not have it yet").raise(name, None)
 }

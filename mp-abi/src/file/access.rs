@@ -149,6 +149,7 @@ impl File {
     /// Writes all bytes to the file. Returns their number.
     fn write(&self, mut bytes: &[u8], runs: Runs<'_>) -> Result<usize> {
         let all = bytes.len();
+        self.is_written.set(self.is_written.get() || all > 0);
         for run in runs {
             let (now, later) = bytes.split_at(run.length);
             self.file.write_all_at(now, run.offset).map_err(|error| {

@@ -65,6 +65,7 @@ impl File {
 
     /// Has the system bring to the device what was written.
     pub fn sync(&self) -> Result<()> {
+        self.is_written.set(false);
         match self.file.sync_data() {
             // There are files, such as pipes, that are on no device.
             Err(error) if error.raw_os_error() == Some(Errno::EINVAL as i32) => Ok(()),

@@ -38,6 +38,8 @@ pub(crate) struct File {
     pub(super) position: Cell<i64>,
     /// Whether each access is done as a whole, with regard to those of other ranks.
     pub(super) is_atomic: Cell<bool>,
+    /// Whether this rank has written what may not be on the device yet.
+    pub(super) is_written: Cell<bool>,
     /// The call that has begun a collective access, and what that has to say.
     pub(super) begun: RefCell<Option<(&'static str, Completed)>>,
     pub(super) errhandler: Slot,

@@ -130,16 +130,23 @@ impl File {
             view: RefCell::new(Rc::new(view)),
             position: Cell::new(position as i64),
             is_atomic: Cell::new(false),
+            is_written: Cell::new(false),
             begun: RefCell::new(None),
             errhandler: Slot::new(first_handler()),
         })
     }
 
-    /// Ends the use of the file, when all ranks have called this. The file itself is closed when this is dropped.
+    /// Ends the use of the file, when all ranks have called this. What was written is on the device then, unless the
+    /// file is deleted. The file itself is closed when this is dropped.
     pub fn close(&self) -> Result<()> {
         self.check_idle()?;
-        self.together.agree(Ok([]), || {
-            if self.has(MPI_MODE_DELETE_ON_CLOSE) {
+        let is_deleted = self.has(MPI_MODE_DELETE_ON_CLOSE);
+        let mine = match self.is_written.get() && !is_deleted {
+            true => self.sync().map(|()| []),
+            false => Ok([]),
+        };
+        self.together.agree(mine, || {
+            if is_deleted {
                 delete(&self.path)?;
             }
             Ok(0)

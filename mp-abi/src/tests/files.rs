@@ -3,9 +3,12 @@
 use std::{
     ffi::{CStr, CString, c_char},
     fs,
-    path::PathBuf,
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
+    path::{Path, PathBuf},
     process,
 };
+
+use nix::libc;
 
 use super::*;
 use crate::{
@@ -651,6 +654,47 @@ fn atomic_accesses_are_not_mixed() {
         }
         ok!(type_free(&mut second));
         close(file);
+    });
+}
+
+/// Makes the system refuse to bring anything of a file to its device: the file that is open here is replaced by one that
+/// is open as a mere name.
+fn spoil(path: &Path) {
+    let is_path = |entry: &fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|at| at == path);
+    let mut open = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap());
+    let number = open.find(is_path).unwrap().file_name();
+    let number = number.to_str().unwrap().parse().unwrap();
+    let name = fs::File::options().read(true).custom_flags(libc::O_PATH).open(path).unwrap();
+    // SAFETY: the library's file, which has this number, stays open, and is another one afterwards.
+    assert_eq!(unsafe { libc::dup2(name.as_raw_fd(), number) }, number);
+}
+
+#[test]
+fn what_was_written_is_on_the_device_when_the_file_is_closed() {
+    on_ranks(1, |comm, _, _| {
+        let kept = MPI_MODE_CREATE | MPI_MODE_RDWR;
+        for (mode, is_written, is_synced, expected) in [
+            (kept, true, false, MPI_ERR_IO),
+            (kept, true, true, MPI_SUCCESS),
+            (kept, false, false, MPI_SUCCESS),
+            (NEW, true, false, MPI_SUCCESS),
+        ] {
+            let name = Name::new("synced");
+            let mut file = name.open(comm, mode);
+            let mut bytes = [7u8; 5];
+            let at = address(&mut bytes);
+            let count = if is_written { 5 } else { 0 };
+            ok!(file_write_at(file, 0, at, count, MPI_BYTE, NONE));
+            if is_synced {
+                ok!(file_sync(file));
+            }
+            spoil(&name.0);
+            fails!(expected, file_close(&mut file));
+            if expected != MPI_SUCCESS {
+                // The error was told, and the file can be given up.
+                close(file);
+            }
+        }
     });
 }
 

@@ -12,6 +12,7 @@ mod intercommunicators;
 mod messages;
 mod partitioned;
 mod requests;
+mod tools;
 mod topologies;
 mod windows;
 

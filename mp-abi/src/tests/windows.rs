@@ -12,8 +12,8 @@ use crate::{
         windows::*,
     },
     constants::{
-        MPI_ERR_DISP, MPI_ERR_LOCKTYPE, MPI_ERR_OP, MPI_ERR_PROC_ABORTED, MPI_ERR_RANK,
-        MPI_ERR_RMA_RANGE, MPI_ERR_RMA_SYNC, MPI_ERR_SIZE, MPI_ERR_TYPE, MPI_ERR_WIN,
+        MPI_ERR_COUNT, MPI_ERR_DISP, MPI_ERR_LOCKTYPE, MPI_ERR_OP, MPI_ERR_PROC_ABORTED,
+        MPI_ERR_RANK, MPI_ERR_RMA_RANGE, MPI_ERR_RMA_SYNC, MPI_ERR_SIZE, MPI_ERR_TYPE, MPI_ERR_WIN,
         MPI_ERRORS_RETURN, MPI_INFO_NULL, MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED, MPI_MODE_NOCHECK,
         MPI_MODE_NOSUCCEED, MPI_WIN_BASE, MPI_WIN_CREATE_FLAVOR, MPI_WIN_DISP_UNIT,
         MPI_WIN_FLAVOR_SHARED, MPI_WIN_NULL, MPI_WIN_SIZE,
@@ -519,6 +519,14 @@ fn wrong_calls_are_errors() {
             fails!(MPI_ERR_OP, accumulate(old, 1, kind, 1, 0, 1, kind, band, window));
             // No element can be combined wrongly.
             ok!(accumulate(old, 0, kind, 1, 0, 0, kind, band, window));
+            let none = null_mut();
+            ok!(get_accumulate(old, 0, kind, none, 0, kind, 1, 0, 0, kind, band, window));
+            // But the numbers of elements count.
+            fails!(
+                MPI_ERR_COUNT,
+                get_accumulate(old, 0, kind, old, 1, kind, 1, 0, 0, kind, band, window)
+            );
+            fails!(MPI_ERR_COUNT, accumulate(old, 1, int, 1, 0, 0, int, band, window));
             let mut same = window;
             fails!(MPI_ERR_RMA_SYNC, win_free(&mut same));
             ok!(win_unlock(1, window));

@@ -89,11 +89,10 @@ impl Win {
         own: Option<Data<'_>>,
         result: Option<Data<'_>>,
     ) -> Result<()> {
-        let is_empty = elements.bytes() == 0 && own.is_none_or(|own| own.bytes() == 0);
-        let change = match is_empty {
-            true => Change::Nothing,
-            false => Change::of(op, elements.datatype())?,
-        };
+        if elements.bytes() == 0 && own.is_none_or(|own| own.bytes() == 0) {
+            return result.map_or(Ok(()), |result| check_lengths(result, elements));
+        }
+        let change = Change::of(op, elements.datatype())?;
         let own = match (own, &change) {
             (Some(own), Change::Replace | Change::Combine(..)) => {
                 check_lengths(own, elements)?;

@@ -56,7 +56,11 @@ enum {
     ERR_TRUNCATE = 14,
     ERR_IN_STATUS = 17,
     ERR_REQUEST = 19,
-    ERR_UNSUPPORTED_OPERATION = 44
+    ERR_UNSUPPORTED_OPERATION = 44,
+    T_ERR_NOT_INITIALIZED = 60,
+    T_ERR_INVALID_INDEX = 62,
+    T_ERR_INVALID_HANDLE = 64,
+    T_ERR_INVALID_NAME = 73
 };
 /* Direct handles of pairs have the highest bit. */
 #define SHORT_INT ((Datatype)0x8c000003)
@@ -66,12 +70,23 @@ enum {
 
 extern int *const MPI_UNWEIGHTED, *const MPI_WEIGHTS_EMPTY;
 extern int *MPI_F_STATUS_IGNORE;
+extern void *const MPI_T_PVAR_ALL_HANDLES;
 typedef int Copy(int, int, void *, void *, void *, int *);
 typedef int Delete(int, int, void *, void *);
 typedef void Combine(void *, void *, int *, Datatype *);
 typedef void Handle_error(int *, int *, ...);
 Copy MPIR_Dup_fn;
 
+int MPI_T_init_thread(int, int *), MPI_T_finalize(void), MPI_T_cvar_get_num(int *), MPI_Info_free(Info *);
+int MPI_T_cvar_get_index(const char *, int *), MPI_T_cvar_handle_alloc(int, void *, void **, int *);
+int MPI_T_cvar_get_info(int, char *, int *, int *, Datatype *, void **, char *, int *, int *, int *);
+int MPI_T_cvar_read(void *, void *), MPI_T_cvar_handle_free(void **), MPI_T_pvar_get_index(const char *, int, int *);
+int MPI_T_pvar_get_info(int, char *, int *, int *, int *, Datatype *, void **, char *, int *, int *, int *, int *, int *);
+int MPI_T_pvar_session_create(void **), MPI_T_pvar_session_free(void **), MPI_T_pvar_handle_free(void *, void **);
+int MPI_T_pvar_handle_alloc(void *, int, void *, void **, int *), MPI_T_pvar_start(void *, void *);
+int MPI_T_pvar_stop(void *, void *), MPI_T_event_callback_get_info(void *, int, Info *);
+int MPI_T_source_get_info(int, char *, int *, char *, int *, int *, long long *, long long *, Info *);
+int MPI_T_event_get_info(int, char *, int *, int *, Datatype *, Aint *, int *, void **, Info *, char *, int *, int *);
 int MPI_Init_thread(int *, char ***, int, int *), MPI_Query_thread(int *), MPI_Finalize(void);
 int MPI_Comm_rank(Comm, int *), MPI_Comm_size(Comm, int *), MPI_Comm_free(Comm *), MPI_Comm_dup(Comm, Comm *);
 int MPI_Comm_idup(Comm, Comm *, Request *), MPI_Comm_split(Comm, int, int, Comm *);
@@ -542,6 +557,46 @@ static void check_files(const char *name) {
     CHECK(file == NULL);
 }
 
+/* Tools: numbers, handles that are addresses here, too, and what a variable is of. */
+static void check_tools(void) {
+    int number, verbosity, bind, scope, class, read_only, value = -1, index = -1, order, length = 0;
+    long long ticks;
+    Datatype type = 0;
+    Comm comm = SELF;
+    Info info = INFO_NULL;
+    void *names, *handle = NULL, *session = NULL;
+    CHECK(MPI_T_cvar_get_num(&number) == T_ERR_NOT_INITIALIZED);
+    GOOD(MPI_T_init_thread(3, &number));
+    CHECK(number == 3);
+    GOOD(MPI_T_cvar_get_index("ONCHIP_CHECK", &index));
+    GOOD(MPI_T_cvar_get_info(index, NULL, &length, &verbosity, &type, &names, NULL, NULL, &bind, &scope));
+    CHECK(length == 13 && verbosity == 222 && type == INT && names && bind == 9701 && scope == 60442);
+    CHECK(MPI_T_cvar_handle_alloc(index, NULL, &handle, &number) == T_ERR_INVALID_HANDLE);
+    GOOD(MPI_T_cvar_handle_alloc(index, &comm, &handle, &number));
+    GOOD(MPI_T_cvar_read(handle, &value));
+    CHECK(number == 1 && value == 0);
+    comm = COMM_NULL;
+    GOOD(MPI_T_cvar_handle_free(&handle));
+    CHECK(!handle && MPI_T_cvar_handle_alloc(index, &comm, &handle, &number) == T_ERR_INVALID_HANDLE);
+    CHECK(MPI_T_pvar_get_index("flag_wait_time", 240, &index) == T_ERR_INVALID_NAME);
+    GOOD(MPI_T_pvar_get_index("flag_wait_time", 248, &index));
+    GOOD(MPI_T_pvar_get_info(index, NULL, NULL, &verbosity, &class, &type, &names, NULL, NULL, &bind, &read_only, NULL,
+                             NULL));
+    CHECK(verbosity == 224 && class == 248 && type == DOUBLE && !names && bind == 9700 && !read_only);
+    GOOD(MPI_T_pvar_session_create(&session));
+    GOOD(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &number));
+    GOOD(MPI_T_pvar_start(session, MPI_T_PVAR_ALL_HANDLES));
+    GOOD(MPI_T_pvar_stop(session, handle));
+    CHECK(MPI_T_pvar_handle_free(session, &session) == T_ERR_INVALID_HANDLE);
+    GOOD(MPI_T_pvar_session_free(&session));
+    GOOD(MPI_T_source_get_info(0, NULL, NULL, NULL, NULL, &order, &ticks, NULL, &info));
+    CHECK(order == 0 && ticks == 1000000000 && info != INFO_NULL);
+    GOOD(MPI_Info_free(&info));
+    CHECK(MPI_T_event_get_info(0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL) == T_ERR_INVALID_INDEX);
+    CHECK(MPI_T_event_callback_get_info(handle, 3, &info) == T_ERR_INVALID_HANDLE);
+    GOOD(MPI_T_finalize());
+}
+
 int main(int argc, char **argv) {
     int provided, level, wanted = argc > 1 ? atoi(argv[1]) : 0;
     GOOD(MPI_Abi_get_version(&provided, &level));
@@ -557,6 +612,7 @@ int main(int argc, char **argv) {
     check_errors();
     check_types();
     check_communicators();
+    check_tools();
     if (argc > 2) check_files(argv[2]);
     GOOD(MPI_Finalize());
     puts("good");
