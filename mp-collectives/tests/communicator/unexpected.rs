@@ -760,3 +760,39 @@ fn what_an_exchange_has_begun_goes_on_when_an_earlier_payload_is_asked_for() {
         Ok(())
     });
 }
+
+/// A joint operation that refuses a message asks for its payload, and drops it. The sender waits until all of it is
+/// gone, and so may those who wait for the sender. So every wait of this rank must fetch it, also one that looks only
+/// at the messages of another rank.
+#[test]
+fn every_wait_fetches_what_was_refused() {
+    for (bytes, probes) in [(300_000, 0), (3_000_000, 0), (3_000_000, 1)] {
+        on_all(3, |rank| {
+            let world = holding(rank);
+            match world.rank() {
+                0 => {
+                    // From now on the way from rank 2 is open.
+                    world.receive::<u8>(2, 0)?;
+                    let refused = world.joint().receive_into(&mut [0u8; 10], 1, 5);
+                    is(refused, |error| matches!(error.kind(), ErrorKind::Truncated { .. }))?;
+                    for _ in 0..probes {
+                        // Some of the payload comes.
+                        std::thread::sleep(Duration::from_millis(20));
+                        look_past(&world, 2)?;
+                    }
+                    ensure!(world.receive::<u8>(2, 0)?.0 == 2, "another message");
+                }
+                1 => {
+                    world.joint().send(&vec![1u8; bytes], 0, 5)?;
+                    world.send(&[1u8], 2, 0)?;
+                }
+                _ => {
+                    world.send(&[0u8], 0, 0)?;
+                    world.receive::<u8>(1, 0)?;
+                    world.send(&[2u8], 0, 0)?;
+                }
+            }
+            Ok(())
+        });
+    }
+}

@@ -23,7 +23,8 @@ use crate::communicator::{
     messages::wire::{Answer, Envelope, Line, copy_inline},
 };
 
-/// Stands for the receive of a message that must be dropped: no receive has this number.
+/// Stands for the receive of a message that must be dropped: no receive has this number. A message that has more to
+/// come gets an [abandoned receive](Matching::receive_for) instead.
 pub(crate) const NOBODY: usize = usize::MAX;
 
 /// A send that was not done at once.
@@ -353,8 +354,14 @@ impl Matching {
         }
     }
 
+    /// Returns the place of the receive for what is coming, or that of a new abandoned one for [`NOBODY`].
+    pub(crate) fn receive_for(&mut self, place: usize) -> usize {
+        if place == NOBODY { self.receives.add_abandoned() } else { place }
+    }
+
     /// Asks the sender of a rendezvous for the payload, for this receive.
     pub(crate) fn invite(&mut self, envelope: &Envelope, place: usize) {
+        let place = self.receive_for(place);
         self.matched(envelope);
         let number = (envelope.source, envelope.sync);
         if let Some((before, place)) = self.awaited.insert(number, (*envelope, place)) {

@@ -229,6 +229,14 @@ impl Receives {
         self.leave_list(place, Stage::Coming);
     }
 
+    /// Adds a receive for a message that is coming and that nobody wants. Like every receive that is under way, it keeps
+    /// the waits of the rank from leaving the message where it is.
+    pub(crate) fn add_abandoned(&mut self) -> usize {
+        let place = self.post(Pattern::NOTHING, Want::NOTHING, None);
+        self.set_abandoned(place);
+        place
+    }
+
     /// Notes that the request of a receive was dropped while its message is coming.
     pub(crate) fn set_abandoned(&mut self, place: usize) {
         self.leave_list(place, Stage::Abandoned);
@@ -374,7 +382,7 @@ mod tests {
     proptest! {
         /// Compares the receives with a list of their tags and states, in the order of posting.
         #[test]
-        fn those_that_wait_stay_in_order(steps in proptest::collection::vec((0..8u8, 0..20usize), 0..200)) {
+        fn those_that_wait_stay_in_order(steps in proptest::collection::vec((0..9u8, 0..20usize), 0..200)) {
             let mut receives = Receives::default();
             let mut model: Vec<(usize, u32, Is)> = Vec::new();
             for (number, (what, which)) in (0..).zip(steps) {
@@ -382,6 +390,7 @@ mod tests {
                 let is = |is| model.get(which).is_some_and(|of| of.2 == is);
                 match what {
                     0..=2 => model.push((post(&mut receives, number), number, Is::Waiting)),
+                    8 => model.push((receives.add_abandoned(), number, Is::Abandoned)),
                     3 if is(Is::Waiting) => {
                         receives.set_coming(model[which].0);
                         model[which].2 = Is::Coming;

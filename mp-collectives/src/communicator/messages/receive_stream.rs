@@ -406,6 +406,10 @@ impl ReceiveStream {
             }
             return;
         }
+        let to = match to {
+            To::Receive(place) => To::Receive(matching.receive_for(place)),
+            other => other,
+        };
         let (rest, moved) = (Vec::new(), None);
         let kind = if matches!(kind, Kind::Lent | Kind::Payload) { Kind::Chunks } else { kind };
         let mut body = Body { envelope, kind, to, got: 0, landed: None, rest, moved };
@@ -424,7 +428,7 @@ impl ReceiveStream {
                 // The receive fails, and its message is dropped.
                 Err(error) => {
                     matching.fail(place, error);
-                    body.to = To::Receive(NOBODY);
+                    body.to = To::Receive(matching.receive_for(NOBODY));
                 }
             }
         }
