@@ -29,6 +29,7 @@
 //! | `collective` | nonblocking and persistent collective operations |
 //! | `partitioned`, `pairs` | messages whose parts become ready one by one; their tags |
 //! | `window` | memory that other ranks access |
+//! | `connecting`, `spawning` | groups that find each other; ranks that ranks have started |
 
 mod apart;
 mod attached;
@@ -43,6 +44,7 @@ mod cartesian;
 mod collective;
 mod comm;
 mod completed;
+mod connecting;
 pub mod constants;
 mod datatype;
 mod duplicating;
@@ -67,6 +69,7 @@ mod program;
 mod reduce;
 mod request;
 mod session;
+mod spawning;
 mod splitting;
 mod state;
 #[cfg(test)]

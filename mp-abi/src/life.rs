@@ -19,11 +19,12 @@ use nix::libc;
 use crate::{
     buffered,
     comm::Comm,
+    connecting::leave_everyone,
     constants::{MPI_COMM_SELF, MPI_COMM_WORLD, MPI_THREAD_MULTIPLE},
     errhandler::{Handler, set_default},
     error::{Class, Error},
     founding::{Founders, tag_of},
-    request, state, threads,
+    request, spawning, state, threads,
 };
 
 type Result<T> = std::result::Result<T, Error>;
@@ -42,7 +43,7 @@ fn join() -> Result<()> {
     if !state::join()? {
         return Ok(());
     }
-    let all = Communicator::world(state::rank()?);
+    let all = Communicator::family(state::rank()?)?;
     all.set_name("MPI_COMM_WORLD");
     // The functions of the program's operations are called in its own threads, and only within MPI.
     all.set_nonblocking(Progress::InCalls)?;
@@ -81,7 +82,7 @@ pub(crate) fn begin_world(level: c_int) -> Result<()> {
     let alone = Comm::new(alone, "MPI_COMM_SELF", Handler::Fatal).threaded(has_threads);
     state::predefine(MPI_COMM_WORLD.addr(), of_all);
     set_default(Some(alone.predefine(MPI_COMM_SELF, MPI_COMM_SELF.addr())));
-    Ok(())
+    spawning::meet_parent()
 }
 
 /// Ends the world.
@@ -92,6 +93,7 @@ pub(crate) fn end_world() -> Result<()> {
         // SAFETY: as above.
         unsafe { alone.attributes.delete_all(MPI_COMM_SELF)? };
     }
+    spawning::leave_parent();
     set_default(None);
     // SAFETY: both were set by `begin_world`, with this type. From now on the program does not use them.
     let [_, alone] = [MPI_COMM_WORLD, MPI_COMM_SELF]
@@ -122,6 +124,7 @@ unsafe fn drop_predefined(comm: &'static Comm) {
 fn leave() -> Result<()> {
     request::drop_freed();
     buffered::let_go();
+    leave_everyone();
     // SAFETY: `join` has set it, with this type.
     if let Some(all) = unsafe { state::take_predefined::<Comm>(ALL) } {
         // SAFETY: the world has ended, and there is no session.

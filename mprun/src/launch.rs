@@ -54,6 +54,9 @@ pub struct Args {
     /// not used costs nothing
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     segment_size: Option<u64>,
+    /// How many more ranks the program may start, such as by MPI_Comm_spawn; a world has at most 1024 ranks in all
+    #[arg(long, value_name = "N", default_value = "64")]
+    spare: usize,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
@@ -165,7 +168,8 @@ fn start(args: &Args) -> Result<(Launched, Output), Error> {
         Some(ranks) => ranks,
         None => Allowance::read()?.parallelism(),
     };
-    let mut world = World::processes(ranks).bind(args.bind.clone()).args(&args.command[1..]);
+    let mut world =
+        World::processes(ranks).spare(args.spare).bind(args.bind.clone()).args(&args.command[1..]);
     if let Some(policy) = args.wait {
         world = world.wait(policy);
     }

@@ -134,7 +134,7 @@ impl Communicator {
     }
 
     fn of_the_world(&self) -> (usize, u32) {
-        (self.engine.rank.size(), self.engine.me)
+        (self.engine.rank.room(), self.engine.me)
     }
 }
 

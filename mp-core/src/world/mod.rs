@@ -14,6 +14,7 @@
 //! | `input` | a value that is made once and handed to all ranks |
 //! | `outcome` | results and failures |
 //! | `launched` | another program as the ranks: what `mprun` is made of |
+//! | `spawn`, `notice` | what ranks ask of their launcher, such as to start more ranks |
 //! | `report` | worlds seen from outside: which ranks wait for which |
 
 mod at_end;
@@ -30,6 +31,7 @@ mod launched;
 mod layout;
 pub(crate) mod lent;
 mod limits;
+mod notice;
 mod outcome;
 mod output;
 mod processes;
@@ -37,6 +39,7 @@ mod pump;
 mod rank;
 pub mod report;
 mod site;
+mod spawn;
 mod summons;
 mod threads;
 mod watch;
@@ -52,6 +55,7 @@ pub use launched::Launched;
 pub(crate) use layout::parts;
 pub use pump::{Piece, RanksOutput};
 pub use rank::{Endpoints, MemoryUse, Rank};
+pub use spawn::{Command, Family};
 pub use summons::unmute;
 
 use crate::{
@@ -89,6 +93,8 @@ pub const WAIT_VARIABLE: &str = "ONCHIP_WAIT";
 #[must_use = "a world does nothing until it is run"]
 pub struct World {
     size: usize,
+    /// How many ranks may be started later.
+    spare: usize,
     any_size: bool,
     kind: Kind,
     policy: Option<WaitPolicy>,
@@ -109,6 +115,7 @@ impl World {
     fn new(size: usize, kind: Kind) -> Self {
         Self {
             size,
+            spare: 0,
             any_size: false,
             kind,
             policy: None,
@@ -210,6 +217,13 @@ impl World {
     /// ```
     pub fn any_size(self) -> Self {
         Self { any_size: true, ..self }
+    }
+
+    /// Lets ranks of a [launched](Self::launch) world start up to so many more ranks, as far as a world can have them.
+    /// Room that is not used costs a page of memory for every few ranks.
+    #[doc(hidden)]
+    pub fn spare(self, ranks: usize) -> Self {
+        Self { spare: ranks, ..self }
     }
 
     /// Sets how blocked calls wait, unless the call itself or [`WAIT_VARIABLE`] says otherwise.
@@ -475,11 +489,13 @@ impl World {
             }
         };
         segment.dump(self.dump_segment);
+        let room = size.saturating_add(self.spare).min(MAX_RANKS);
+        let sizes = (size as u32, room as u32);
         let line_wait = LineWait::detect();
         let spare = Waiting::spare(cores, size);
         let waiting = Waiting { policy, asymmetry, line_wait, spare };
         let processes = self.kind == Kind::Processes;
-        let context = Context::create(Arc::new(segment), size as u32, processes, waiting)?;
+        let context = Context::create(Arc::new(segment), sizes, processes, waiting)?;
         let program = std::env::args_os().next().unwrap_or_default();
         let name = std::path::Path::new(&program).file_name().unwrap_or_default();
         context.world()?.name.write(&name.to_string_lossy());

@@ -1,0 +1,242 @@
+//! Groups of ranks that find each other without a communicator that both are in: parents and the ranks that they have
+//! spawned, the two sides of a port, and the two ends of a socket.
+//!
+//! The leaders of both groups exchange who there is through a communicator of everyone. Its ranks are all those that the
+//! world has or will have, which no other communicator is made from. It is made when it is first needed.
+
+use std::{cell::RefCell, ffi::c_int, os::fd::BorrowedFd};
+
+use mp_collectives::communicator::{ANY_SOURCE, Communicator, Pending};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::socket::{MsgFlags, recv, send},
+};
+
+use crate::{
+    comm::Comm,
+    errhandler::Object,
+    error::{Class, Error},
+    founding::{Founders, tag_of},
+    life::all,
+    state::{self, of_rank},
+    threads::{self, wait_all},
+    words::TAGS,
+};
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// The tags in the communicator of everyone: of what leaders exchange, and, from the second on, of what the leader of a
+/// group says first that connects to a port.
+const MEETING: u32 = TAGS;
+const PORTS: u32 = TAGS + 1;
+
+/// The place in the table of predefined objects of the communicator of everyone.
+const EVERYONE: usize = 4094;
+
+of_rank! {
+    /// The numbers of the ports of this rank that were opened, and which of them are open.
+    static OPEN: RefCell<(u32, Vec<u32>)> = const { RefCell::new((0, Vec::new())) };
+}
+
+/// Returns the communicator of everyone.
+fn everyone() -> Result<&'static Communicator> {
+    // SAFETY: only this function sets it, with this type.
+    if let Some(everyone) = unsafe { state::predefined(EVERYONE) } {
+        return Ok(everyone);
+    }
+    let everyone = Box::leak(Box::new(all()?.communicator.joint().everyone()));
+    state::predefine(EVERYONE, everyone);
+    Ok(everyone)
+}
+
+/// Drops the communicator of everyone at the rank's end.
+pub(crate) fn leave_everyone() {
+    // SAFETY: `everyone` has set it, with this type.
+    if let Some(everyone) = unsafe { state::take_predefined::<Communicator>(EVERYONE) } {
+        // SAFETY: `everyone` has taken it out of a box, and nobody uses it any more.
+        drop(unsafe { Box::from_raw(std::ptr::from_ref(everyone).cast_mut()) });
+    }
+    OPEN.with(|open| open.replace((0, Vec::new())));
+}
+
+/// Makes an intercommunicator of the ranks of a communicator and of those of another group, the leader of which is found
+/// by the leader of this one and calls this, too.
+pub(crate) fn meet(
+    comm: &Comm,
+    leader: c_int,
+    find: impl FnOnce() -> Result<usize>,
+) -> Result<Comm> {
+    let (group, tag) = (comm.group(), tag_of(0)?);
+    let (via, has_threads) = (&comm.communicator, comm.has_threads());
+    let founders = Founders { via, group: &group, tag, has_threads };
+    let both = founders.with_another_group(leader, || Ok((everyone()?, find()?, MEETING)))?;
+    Ok(both.into_comm(comm.errhandler().get()))
+}
+
+/// A port of a rank of this world.
+struct Port {
+    rank: usize,
+    number: u32,
+}
+
+impl Port {
+    fn name(&self) -> Result<String> {
+        let Port { rank, number } = self;
+        Ok(format!("onchip:{}:{rank}:{number}", state::rank()?.world_name()))
+    }
+
+    /// Returns the port of a name that a rank of this world has made.
+    fn of(name: &[u8]) -> Result<Self> {
+        let text = String::from_utf8_lossy(name);
+        let mut parts = text.rsplitn(3, ':');
+        let number = parts.next().and_then(|number| number.parse().ok());
+        let rank = parts.next().and_then(|rank| rank.parse().ok());
+        let world = parts.next().and_then(|rest| rest.strip_prefix("onchip:"));
+        let (Some(number), Some(rank), Some(world)) = (number, rank, world) else {
+            return Err(Error::new(Class::Port, format!("{text:?} is no name of a port")));
+        };
+        if world != state::rank()?.world_name() {
+            let why =
+                format!("the port {text:?} is of another world, and ranks connect within theirs");
+            return Err(Error::new(Class::Port, why));
+        }
+        Ok(Self { rank, number })
+    }
+
+    /// Returns the key by which all ranks know that the port is open.
+    fn key(&self) -> Result<Vec<u8>> {
+        Ok(["port ", &self.name()?].concat().into_bytes())
+    }
+
+    fn tag(&self) -> u32 {
+        PORTS + self.number
+    }
+
+    fn check_own(&self) -> Result<()> {
+        let is_open = OPEN.with(|open| open.borrow().1.contains(&self.number));
+        match self.rank == state::rank()?.id() && is_open {
+            true => Ok(()),
+            false => {
+                Err(Error::new(Class::Port, format!("this rank has no open port {}", self.name()?)))
+            }
+        }
+    }
+}
+
+/// Opens a port, and returns its name.
+pub(crate) fn open_port() -> Result<String> {
+    let rank = state::rank()?;
+    let number = OPEN.with(|open| {
+        let (opened, open) = &mut *open.borrow_mut();
+        *opened += 1;
+        open.push(*opened);
+        *opened
+    });
+    let port = Port { rank: rank.id(), number };
+    rank.publish(&port.key()?, b"")?;
+    port.name()
+}
+
+/// Closes a port.
+pub(crate) fn close_port(name: &[u8]) -> Result<()> {
+    let port = Port::of(name)?;
+    port.check_own()?;
+    OPEN.with(|open| open.borrow_mut().1.retain(|&number| number != port.number));
+    state::rank()?.unpublish(&port.key()?)?;
+    Ok(())
+}
+
+/// Returns the rank that leads the next group that connects to a port of this rank. Waits for it.
+pub(crate) fn await_caller(name: &[u8]) -> Result<usize> {
+    let port = Port::of(name)?;
+    port.check_own()?;
+    let everyone = everyone()?;
+    // Who was lost connects to nobody. The others do.
+    everyone.acknowledge();
+    let mut request = everyone.nonblocking_receive(vec![0u64], ANY_SOURCE, port.tag());
+    wait_all(&mut [&mut request as &mut dyn Pending])?;
+    let (_, status) = request.wait().map_err(|failed| failed.error)?;
+    Ok(status.source)
+}
+
+/// Says to the rank of a port that a group connects to it, which this rank leads. Returns that rank.
+pub(crate) fn call(name: &[u8]) -> Result<usize> {
+    let port = Port::of(name)?;
+    let rank = state::rank()?;
+    if rank.published(&port.key()?)?.is_none() {
+        return Err(Error::new(Class::Port, format!("the port {} is not open", port.name()?)));
+    }
+    if port.rank == rank.id() {
+        return Err(Error::new(Class::Port, "a rank can't connect to a port of its own"));
+    }
+    let everyone = everyone()?;
+    let mut sent = everyone.nonblocking_send(vec![0u64], port.rank, port.tag());
+    wait_all(&mut [&mut sent as &mut dyn Pending])?;
+    sent.wait().map_err(|failed| failed.error)?;
+    Ok(port.rank)
+}
+
+/// Returns the rank of this world at the other end of a socket, or `None` if a process of another world is there, which
+/// calls this, too.
+pub(crate) fn at_other_end(socket: c_int) -> Result<Option<usize>> {
+    let rank = state::rank()?;
+    let failed = |error: Errno| Error::new(Class::Other, format!("the socket {socket}: {error}"));
+    let mine = format!("{:<63}\n{:<15}\n", rank.world_name(), rank.id());
+    let mut theirs = vec![0; mine.len()];
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    let put = |from| send(socket, &mine.as_bytes()[from..], flags);
+    transfer(socket, PollFlags::POLLOUT, mine.len(), put).map_err(failed)?;
+    let take = |from| recv(socket, &mut theirs[from..], flags);
+    transfer(socket, PollFlags::POLLIN, mine.len(), take).map_err(failed)?;
+    let theirs = String::from_utf8_lossy(&theirs);
+    let (world, other) = theirs.split_once('\n').unwrap_or_default();
+    let is_here = world.trim_end() == rank.world_name();
+    Ok(other.trim_end().parse().ok().filter(|_| is_here))
+}
+
+/// Transfers so many bytes in steps, each of which gets the number of those that are done.
+fn transfer(
+    socket: c_int,
+    flags: PollFlags,
+    length: usize,
+    mut step: impl FnMut(usize) -> nix::Result<usize>,
+) -> nix::Result<()> {
+    let mut done = 0;
+    while done < length {
+        match step(done) {
+            Ok(0) => return Err(Errno::ECONNRESET),
+            Ok(more) => done += more,
+            Err(Errno::EAGAIN) => await_ready(socket, flags)?,
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the socket is ready. Other threads may call meanwhile.
+fn await_ready(socket: c_int, flags: PollFlags) -> nix::Result<()> {
+    // SAFETY: the program gives a socket, which it does not close during the call.
+    let fd = unsafe { BorrowedFd::borrow_raw(socket) };
+    let look = |timeout| match poll(&mut [PollFd::new(fd, flags)], timeout) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::EINTR) => Ok(false),
+        Err(error) => Err(error),
+    };
+    if !threads::are_many() {
+        return look(PollTimeout::NONE).map(drop);
+    }
+    let mut result = Ok(());
+    let until = threads::until(|| {
+        Ok(match look(PollTimeout::ZERO) {
+            Ok(is_ready) => is_ready.then_some(()),
+            Err(error) => {
+                result = Err(error);
+                Some(())
+            }
+        })
+    });
+    // The function above returns no error of the other kind.
+    until.map_or(Err(Errno::EIO), |()| result)
+}
