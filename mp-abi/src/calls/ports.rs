@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int};
 use crate::{
     comm::{Comm, within},
     connecting::{self, at_other_end, await_caller, call, meet},
-    constants::{MPI_COMM_NULL, MPI_COMM_SELF},
+    constants::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_MAX_PORT_NAME},
     error::{Class, Error},
     program::{plainly, put, put_terminated, text},
     state,
@@ -97,6 +97,9 @@ pub unsafe fn publish_name(service: *const c_char, _info: Handle, port: *const c
     // SAFETY: the program gives two texts.
     plainly("MPI_Publish_name", || unsafe {
         let (service, port) = (text(service)?, text(port)?);
+        if port.len() >= MPI_MAX_PORT_NAME as usize {
+            return Err(Error::new(Class::Port, "the name of the port is too long"));
+        }
         let is_new = state::rank()?.publish(&key(service), port)?;
         is_new.then_some(()).ok_or_else(|| {
             let service = service.escape_ascii();

@@ -47,7 +47,7 @@ impl Joint<'_> {
         let communicator = self.communicator();
         let (size, me) = (communicator.engine.rank.room(), communicator.engine.me);
         let all = (0..size as u32).collect();
-        communicator.of(Members::new(all, size, me, "everyone"), END)
+        communicator.of(Members::new(all, me, "everyone"), END)
     }
 
     /// Makes a communicator of these ranks of the world, in this order, over the channels of this communicator. Only
@@ -96,6 +96,6 @@ impl Joint<'_> {
             )));
         }
         let world = world_ranks.iter().map(|&rank| rank as u32).collect();
-        Ok(communicator.of(Members::new(world, size, me, name), number))
+        Ok(communicator.of(Members::new(world, me, name), number))
     }
 }

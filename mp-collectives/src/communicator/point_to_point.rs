@@ -75,7 +75,7 @@ impl Communicator {
     pub fn world(rank: &Rank) -> Self {
         let engine = Owner::new(rank, rank.ordinal());
         let all = (0..rank.size() as u32).collect();
-        let members = Members::new(all, rank.room(), rank.id() as u32, "world");
+        let members = Members::new(all, rank.id() as u32, "world");
         Self::new(engine, members, 0)
     }
 
@@ -91,7 +91,7 @@ impl Communicator {
         let family = rank.family()?;
         let engine = Owner::new(rank, rank.ordinal());
         let all = (family.first..family.first + family.size()).map(|rank| rank as u32).collect();
-        let members = Members::new(all, rank.room(), rank.id() as u32, "world");
+        let members = Members::new(all, rank.id() as u32, "world");
         Ok(Self::new(engine, members, family.number))
     }
 
@@ -99,7 +99,7 @@ impl Communicator {
     pub fn comm_self(rank: &Rank) -> Self {
         let me = rank.id() as u32;
         let engine = Owner::new(rank, OWN);
-        let members = Members::new(vec![me], rank.room(), me, "self");
+        let members = Members::new(vec![me], me, "self");
         Self::new(engine, members, 0)
     }
 

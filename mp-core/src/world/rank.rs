@@ -83,6 +83,12 @@ impl Rank {
         self.context.room()
     }
 
+    /// Returns how many ranks were started, those that have ended included.
+    #[doc(hidden)]
+    pub fn begun(&self) -> usize {
+        self.context.begun() as usize
+    }
+
     /// Returns a text by which the world differs from all others on the machine.
     #[doc(hidden)]
     pub fn world_name(&self) -> String {

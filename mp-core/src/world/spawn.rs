@@ -32,6 +32,8 @@ pub struct Command {
     program: Vec<u8>,
     args: Vec<Vec<u8>>,
     ranks: u32,
+    /// The current folder of the process that names it.
+    here: Vec<u8>,
     folder: Vec<u8>,
     path: Vec<u8>,
 }
@@ -40,18 +42,22 @@ impl Command {
     /// Names a program, its arguments, and how many ranks it is started as. The program runs in this process's current
     /// folder. It is looked for in `PATH` if its name has no slash.
     pub fn new(program: &OsStr, args: impl IntoIterator<Item = OsString>, ranks: usize) -> Self {
+        let here = env::current_dir().unwrap_or_default().into_os_string().into_vec();
         Self {
             program: program.as_bytes().to_vec(),
             args: args.into_iter().map(OsString::into_vec).collect(),
             ranks: u32::try_from(ranks).unwrap_or(u32::MAX),
-            folder: env::current_dir().unwrap_or_default().into_os_string().into_vec(),
+            folder: here.clone(),
+            here,
             path: env::var_os("PATH").unwrap_or_default().into_vec(),
         }
     }
 
-    /// Sets the folder in which the program runs, which may be relative to this process's.
+    /// Sets the folder in which the program runs, which may be relative to this process's. Relative names of the program
+    /// are looked for there first.
     pub fn folder(mut self, folder: &OsStr) -> Self {
-        self.folder = Path::new(self.in_folder()).join(folder).into_os_string().into_vec();
+        self.folder =
+            Path::new(OsStr::from_bytes(&self.here)).join(folder).into_os_string().into_vec();
         self
     }
 
@@ -79,11 +85,15 @@ impl Command {
 
     /// Returns the program's file.
     pub(super) fn file(&self) -> Result<PathBuf> {
-        let (folder, name) = (Path::new(self.in_folder()), self.name());
+        let name = self.name();
         let has_slash = self.program.contains(&b'/');
         let path = if has_slash { OsStr::new("") } else { OsStr::from_bytes(&self.path) };
+        let folders = [&self.folder, &self.here].map(|folder| Path::new(OsStr::from_bytes(folder)));
+        let mut files = folders.into_iter().flat_map(|folder| {
+            env::split_paths(path).map(move |path| folder.join(path).join(name))
+        });
         let runs = |file: &PathBuf| file.is_file() && access(file, AccessFlags::X_OK).is_ok();
-        let found = env::split_paths(path).map(|path| folder.join(path).join(name)).find(runs);
+        let found = files.find(runs);
         found.ok_or_else(|| {
             let whence = if has_slash { "" } else { " in PATH" };
             refused(format!("there is no program {}{whence} that can be run", name.display()))

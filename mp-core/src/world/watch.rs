@@ -40,7 +40,7 @@ use super::{
     spawn::{self, Answer, Command, Family, Names, Request},
 };
 use crate::{
-    context::{Context, RankState},
+    context::{Context, MAX_RANKS, RankState},
     error::{Cause, Error, ErrorKind, Result},
     sync::Ordering,
 };
@@ -386,7 +386,8 @@ impl Watch {
         let free = self.context.room() - first;
         if ranks > free as u64 {
             let why = format!(
-                "{ranks} more ranks were asked for, and the world has room for {free}: mprun --spare N makes room for N"
+                "{ranks} more ranks were asked for, and the world has room for {free}: mprun --spare N makes room for N, up to \
+                 {MAX_RANKS} ranks in all"
             );
             return Err(spawn::refused(why));
         }

@@ -969,7 +969,7 @@ impl Engine {
         if number == 0 {
             return;
         }
-        let ranks = 0..self.rank.room();
+        let ranks = 0..self.rank.begun();
         self.lost = ranks.filter(|&rank| self.rank.is_lost(rank)).map(|rank| rank as u32).collect();
         self.live.retain(|(_, members)| members.strong_count() > 0);
         for place in 0..self.live.len() {
