@@ -4,9 +4,14 @@
 //! The leaders of both groups exchange who there is through a communicator of everyone. Its ranks are all those that the
 //! world has or will have, which no other communicator is made from. It is made when it is first needed.
 
-use std::{cell::RefCell, ffi::c_int, os::fd::BorrowedFd};
+use std::{
+    cell::RefCell,
+    ffi::c_int,
+    os::fd::BorrowedFd,
+    time::{Duration, Instant},
+};
 
-use mp_collectives::communicator::{ANY_SOURCE, Communicator, Pending};
+use mp_collectives::communicator::{ANY_SOURCE, Communicator, Pending, ReceiveRequest, test_all};
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -26,8 +31,8 @@ use crate::{
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// The tags in the communicator of everyone: of what leaders exchange, and, from the second on, of what the leader of a
-/// group says first that connects to a port.
+/// The tags in the communicator of everyone: of what leaders exchange, and the first of those of calls to ports and of the
+/// answers.
 const MEETING: u32 = TAGS;
 const PORTS: u32 = TAGS + 1;
 
@@ -35,8 +40,23 @@ const PORTS: u32 = TAGS + 1;
 const EVERYONE: usize = 4094;
 
 of_rank! {
-    /// The numbers of the ports of this rank that were opened, and which of them are open.
-    static OPEN: RefCell<(u32, Vec<u32>)> = const { RefCell::new((0, Vec::new())) };
+    /// The ports of this rank.
+    static OPEN: RefCell<Ports> = const { RefCell::new(Ports { last: 0, open: Vec::new() }) };
+}
+
+/// The ports of a rank.
+struct Ports {
+    /// The last number that a port or a call of this rank has got.
+    last: u32,
+    /// The numbers of the open ports.
+    open: Vec<u32>,
+}
+
+impl Ports {
+    fn next(&mut self) -> u32 {
+        self.last += 1;
+        self.last
+    }
 }
 
 /// Returns the communicator of everyone.
@@ -57,7 +77,7 @@ pub(crate) fn leave_everyone() {
         // SAFETY: `everyone` has taken it out of a box, and nobody uses it any more.
         drop(unsafe { Box::from_raw(std::ptr::from_ref(everyone).cast_mut()) });
     }
-    OPEN.with(|open| open.replace((0, Vec::new())));
+    OPEN.with(|ports| ports.borrow_mut().open.clear());
 }
 
 /// Makes an intercommunicator of the ranks of a communicator and of those of another group, the leader of which is found
@@ -110,11 +130,11 @@ impl Port {
     }
 
     fn tag(&self) -> u32 {
-        PORTS + self.number
+        PORTS + 2 * self.number
     }
 
     fn check_own(&self) -> Result<()> {
-        let is_open = OPEN.with(|open| open.borrow().1.contains(&self.number));
+        let is_open = OPEN.with(|ports| ports.borrow().open.contains(&self.number));
         match self.rank == state::rank()?.id() && is_open {
             true => Ok(()),
             false => {
@@ -127,11 +147,11 @@ impl Port {
 /// Opens a port, and returns its name.
 pub(crate) fn open_port() -> Result<String> {
     let rank = state::rank()?;
-    let number = OPEN.with(|open| {
-        let (opened, open) = &mut *open.borrow_mut();
-        *opened += 1;
-        open.push(*opened);
-        *opened
+    let number = OPEN.with(|ports| {
+        let mut ports = ports.borrow_mut();
+        let number = ports.next();
+        ports.open.push(number);
+        number
     });
     let port = Port { rank: rank.id(), number };
     rank.publish(&port.key()?, b"")?;
@@ -142,8 +162,44 @@ pub(crate) fn open_port() -> Result<String> {
 pub(crate) fn close_port(name: &[u8]) -> Result<()> {
     let port = Port::of(name)?;
     port.check_own()?;
-    OPEN.with(|open| open.borrow_mut().1.retain(|&number| number != port.number));
+    OPEN.with(|ports| ports.borrow_mut().open.retain(|&number| number != port.number));
     state::rank()?.unpublish(&port.key()?)?;
+    refuse_callers(&port)
+}
+
+/// What a leader says to the rank of a port: which of its calls this is. While the call waits, its key is among the
+/// published names. Who takes it back decides what becomes of the call: the rank that accepts it, or the caller that
+/// waits no longer.
+struct Call {
+    from: usize,
+    number: u32,
+}
+
+impl Call {
+    fn key(&self, port: &Port) -> Result<Vec<u8>> {
+        let Self { from, number } = self;
+        Ok(format!("call {from} {number} {}", port.name()?).into_bytes())
+    }
+
+    /// Returns the tag of the answer, which is a word: 1 if the call is accepted, and 0 if the port is closed.
+    fn tag(&self) -> u32 {
+        PORTS + 2 * self.number + 1
+    }
+
+    /// Answers, unless the caller waits no longer. Returns whether it got the answer.
+    fn answer(&self, port: &Port, word: u64) -> Result<bool> {
+        if !state::rank()?.unpublish(&self.key(port)?)? {
+            return Ok(false);
+        }
+        Ok(say(self.from, word, self.tag()).is_ok())
+    }
+}
+
+/// Sends a word to a rank in the communicator of everyone.
+fn say(to: usize, word: u64, tag: u32) -> Result<()> {
+    let mut sent = everyone()?.nonblocking_send(vec![word], to, tag);
+    wait_all(&mut [&mut sent as &mut dyn Pending])?;
+    sent.wait().map_err(|failed| failed.error)?;
     Ok(())
 }
 
@@ -152,29 +208,88 @@ pub(crate) fn await_caller(name: &[u8]) -> Result<usize> {
     let port = Port::of(name)?;
     port.check_own()?;
     let everyone = everyone()?;
-    // Who was lost connects to nobody. The others do.
-    everyone.acknowledge();
-    let mut request = everyone.nonblocking_receive(vec![0u64], ANY_SOURCE, port.tag());
-    wait_all(&mut [&mut request as &mut dyn Pending])?;
-    let (_, status) = request.wait().map_err(|failed| failed.error)?;
-    Ok(status.source)
+    loop {
+        // Who was lost connects to nobody. The others do.
+        let lost = everyone.acknowledge().len();
+        let mut request = everyone.nonblocking_receive(vec![0u64], ANY_SOURCE, port.tag());
+        wait_all(&mut [&mut request as &mut dyn Pending])?;
+        match request.wait() {
+            Ok((word, status)) => {
+                let call = Call { from: status.source, number: word[0] as u32 };
+                if call.answer(&port, 1)? {
+                    return Ok(call.from);
+                }
+            }
+            Err(failed) if everyone.failed_ranks().len() == lost => {
+                return Err(failed.error.into());
+            }
+            // A rank was lost meanwhile.
+            Err(_) => {}
+        }
+    }
 }
 
-/// Says to the rank of a port that a group connects to it, which this rank leads. Returns that rank.
-pub(crate) fn call(name: &[u8]) -> Result<usize> {
+/// Refuses the calls that wait at a port.
+fn refuse_callers(port: &Port) -> Result<()> {
+    let everyone = everyone()?;
+    while let Some(status) = everyone.try_probe(ANY_SOURCE, port.tag())? {
+        let mut word = [0u64];
+        everyone.receive_into(&mut word, status.source, port.tag())?;
+        Call { from: status.source, number: word[0] as u32 }.answer(port, 0)?;
+    }
+    Ok(())
+}
+
+/// Calls the rank of a port, as the leader of a group that connects to it, and waits until it accepts. Returns that
+/// rank.
+pub(crate) fn call(name: &[u8], limit: Duration) -> Result<usize> {
     let port = Port::of(name)?;
     let rank = state::rank()?;
-    if rank.published(&port.key()?)?.is_none() {
-        return Err(Error::new(Class::Port, format!("the port {} is not open", port.name()?)));
+    let refused =
+        |why: &str| Err(Error::new(Class::Port, format!("the port {}", port.name()? + why)));
+    let is_open = || Ok::<_, Error>(rank.published(&port.key()?)?.is_some());
+    if !is_open()? {
+        return refused(" is not open");
     }
     if port.rank == rank.id() {
-        return Err(Error::new(Class::Port, "a rank can't connect to a port of its own"));
+        return refused(" is this rank's own, to which it can't connect");
     }
-    let everyone = everyone()?;
-    let mut sent = everyone.nonblocking_send(vec![0u64], port.rank, port.tag());
-    wait_all(&mut [&mut sent as &mut dyn Pending])?;
-    sent.wait().map_err(|failed| failed.error)?;
-    Ok(port.rank)
+    let call = Call { from: rank.id(), number: OPEN.with(|ports| ports.borrow_mut().next()) };
+    let key = call.key(&port)?;
+    rank.publish(&key, b"")?;
+    let mut answer = everyone()?.nonblocking_receive(vec![0u64], port.rank, call.tag());
+    let gone = |error: Error| Error::new(Class::Port, format!("the port's rank: {}", error.text));
+    if let Err(error) = say(port.rank, call.number.into(), port.tag()) {
+        rank.unpublish(&key)?;
+        return Err(gone(error));
+    }
+    // If the port is closed from here on, its rank finds the call.
+    let waited = is_open()? && wait_within(&mut answer, limit)?;
+    if !waited && rank.unpublish(&key)? {
+        // Nobody answers any more.
+        let _ = answer.cancel();
+        return match is_open()? {
+            true => refused(&format!(": nobody has accepted within {} s", limit.as_secs_f64())),
+            false => refused(" is closed"),
+        };
+    }
+    wait_all(&mut [&mut answer as &mut dyn Pending])?;
+    match answer.wait().map_err(|failed| gone(failed.error.into()))?.0[0] {
+        1 => Ok(port.rank),
+        _ => refused(" is closed"),
+    }
+}
+
+/// Waits for a receive, and returns whether it is done within the limit.
+fn wait_within(request: &mut ReceiveRequest<Vec<u64>>, limit: Duration) -> Result<bool> {
+    if !threads::are_many() {
+        return Ok(request.wait_timeout(limit)?);
+    }
+    let began = Instant::now();
+    Ok(threads::until(|| {
+        let is_done = test_all(&mut [request as &mut dyn Pending])?;
+        Ok((is_done || began.elapsed() >= limit).then_some(is_done))
+    })?)
 }
 
 /// Returns the rank of this world at the other end of a socket, or `None` if a process of another world is there, which

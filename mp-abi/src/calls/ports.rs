@@ -2,17 +2,24 @@
 
 #![expect(clippy::missing_safety_doc, reason = "said once for all, in `calls`")]
 
-use std::ffi::{c_char, c_int};
+use std::{
+    ffi::{c_char, c_int},
+    time::Duration,
+};
 
 use crate::{
     comm::{Comm, within},
     connecting::{self, at_other_end, await_caller, call, meet},
-    constants::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_MAX_PORT_NAME},
+    constants::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_INFO_NULL, MPI_MAX_PORT_NAME},
     error::{Class, Error},
+    info::Info,
     program::{plainly, put, put_terminated, text},
     state,
     types::Handle,
 };
+
+/// How long a group waits for another one to accept it, which may serve others before.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// `MPI_Open_port`.
 pub unsafe fn open_port(_info: Handle, name: *mut c_char) -> c_int {
@@ -47,15 +54,34 @@ pub unsafe fn comm_accept(
 /// `MPI_Comm_connect`.
 pub unsafe fn comm_connect(
     port: *const c_char,
-    _info: Handle,
+    info: Handle,
     root: c_int,
     comm: Handle,
     to: *mut Handle,
 ) -> c_int {
-    // SAFETY: the program gives a valid handle, a place for the result, and in the root a text.
+    // SAFETY: the program gives a valid handle, a place for the result, and in the root a text and an info.
     unsafe {
-        within(comm, "MPI_Comm_connect", |comm| join_with(comm, root, to, || call(text(port)?)))
+        within(comm, "MPI_Comm_connect", |comm| {
+            join_with(comm, root, to, || call(text(port)?, limit_of(info)?))
+        })
     }
+}
+
+/// Returns how long a call to a port waits: the seconds of the info's `timeout`, which other libraries have, too.
+///
+/// # Safety
+/// The handle is null, or one of an info.
+unsafe fn limit_of(info: Handle) -> Result<Duration, Error> {
+    if info == MPI_INFO_NULL {
+        return Ok(PATIENCE);
+    }
+    // SAFETY: the caller says so.
+    let Some(seconds) = unsafe { Info::look(info)? }.get(b"timeout")? else { return Ok(PATIENCE) };
+    let number = str::from_utf8(&seconds).ok().and_then(|text| text.trim().parse().ok());
+    number.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(|| {
+        let seconds = seconds.escape_ascii();
+        Error::new(Class::InfoValue, format!("the timeout {seconds} is no number of seconds"))
+    })
 }
 
 /// Makes an intercommunicator with another group, whose leader the root finds.

@@ -73,6 +73,42 @@ static void connect_halves(int rank) {
     OK(MPI_Comm_free(&half));
 }
 
+// Rank 0 accepts nobody, and closes its port while rank 1 waits for it.
+static void give_up(int rank) {
+    MPI_Comm other;
+    MPI_Info info;
+    char port[MPI_MAX_PORT_NAME];
+    OK(MPI_Info_create(&info));
+    OK(MPI_Info_set(info, "timeout", "0.1"));
+    if (rank == 0) {
+        OK(MPI_Open_port(MPI_INFO_NULL, port));
+        OK(MPI_Send(port, MPI_MAX_PORT_NAME, MPI_CHAR, 1, 0, MPI_COMM_WORLD));
+        // The first call is over. The second one comes.
+        OK(MPI_Recv(NULL, 0, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        usleep(50000);
+        OK(MPI_Close_port(port));
+        OK(MPI_Open_port(MPI_INFO_NULL, port));
+        OK(MPI_Send(port, MPI_MAX_PORT_NAME, MPI_CHAR, 1, 0, MPI_COMM_WORLD));
+        // A call that was given up does not disturb the next one.
+        OK(MPI_Recv(NULL, 0, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        OK(MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &other));
+        OK(MPI_Close_port(port));
+    } else {
+        OK(MPI_Recv(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        CHECK(class_of(MPI_Comm_connect(port, info, 0, MPI_COMM_SELF, &other)) == MPI_ERR_PORT);
+        OK(MPI_Send(NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD));
+        CHECK(class_of(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &other)) ==
+              MPI_ERR_PORT);
+        OK(MPI_Recv(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        CHECK(class_of(MPI_Comm_connect(port, info, 0, MPI_COMM_SELF, &other)) == MPI_ERR_PORT);
+        OK(MPI_Send(NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD));
+        OK(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &other));
+    }
+    use(other);
+    OK(MPI_Comm_free(&other));
+    OK(MPI_Info_free(&info));
+}
+
 static void fail(void) {
     MPI_Comm other;
     char port[MPI_MAX_PORT_NAME], again[MPI_MAX_PORT_NAME];
@@ -164,6 +200,7 @@ int main(int argc, char **argv) {
     join_stranger();
     if (size > 1) {
         connect_halves(rank);
+        if (rank < 2) give_up(rank);
         if (rank >= size - 2) join(rank, size);
     }
     printf("good\n");
