@@ -1,8 +1,7 @@
 //! Groups of ranks that find each other without a communicator that both are in: parents and the ranks that they have
 //! spawned, the two sides of a port, and the two ends of a socket.
 //!
-//! The leaders of both groups exchange who there is through a communicator of everyone. Its ranks are all those that the
-//! world has or will have, which no other communicator is made from. It is made when it is first needed.
+//! The leaders of both groups exchange who there is through the communicator of everyone.
 
 use std::{
     cell::RefCell,
@@ -11,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_collectives::communicator::{ANY_SOURCE, Communicator, Pending, ReceiveRequest, test_all};
+use mp_collectives::communicator::{ANY_SOURCE, Pending, ReceiveRequest, test_all};
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -22,8 +21,8 @@ use crate::{
     comm::Comm,
     errhandler::Object,
     error::{Class, Error},
+    everyone::everyone,
     founding::{Founders, tag_of},
-    life::all,
     state::{self, of_rank},
     threads::{self, wait_all},
     words::TAGS,
@@ -35,9 +34,6 @@ type Result<T> = std::result::Result<T, Error>;
 /// answers.
 const MEETING: u32 = TAGS;
 const PORTS: u32 = TAGS + 1;
-
-/// The place in the table of predefined objects of the communicator of everyone.
-const EVERYONE: usize = 4094;
 
 of_rank! {
     /// The ports of this rank.
@@ -59,24 +55,8 @@ impl Ports {
     }
 }
 
-/// Returns the communicator of everyone.
-fn everyone() -> Result<&'static Communicator> {
-    // SAFETY: only this function sets it, with this type.
-    if let Some(everyone) = unsafe { state::predefined(EVERYONE) } {
-        return Ok(everyone);
-    }
-    let everyone = Box::leak(Box::new(all()?.communicator.joint().everyone()));
-    state::predefine(EVERYONE, everyone);
-    Ok(everyone)
-}
-
-/// Drops the communicator of everyone at the rank's end.
-pub(crate) fn leave_everyone() {
-    // SAFETY: `everyone` has set it, with this type.
-    if let Some(everyone) = unsafe { state::take_predefined::<Communicator>(EVERYONE) } {
-        // SAFETY: `everyone` has taken it out of a box, and nobody uses it any more.
-        drop(unsafe { Box::from_raw(std::ptr::from_ref(everyone).cast_mut()) });
-    }
+/// Forgets the open ports at the rank's end.
+pub(crate) fn forget_ports() {
     OPEN.with(|ports| ports.borrow_mut().open.clear());
 }
 

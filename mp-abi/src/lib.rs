@@ -29,7 +29,7 @@
 //! | `collective` | nonblocking and persistent collective operations |
 //! | `partitioned`, `pairs` | messages whose parts become ready one by one; their tags |
 //! | `window` | memory that other ranks access |
-//! | `connecting`, `spawning` | groups that find each other; ranks that ranks have started |
+//! | `everyone`, `connecting`, `spawning` | all ranks; groups that find each other; ranks that ranks have started |
 
 mod apart;
 mod attached;
@@ -50,6 +50,7 @@ mod datatype;
 mod duplicating;
 mod errhandler;
 pub mod error;
+mod everyone;
 mod file;
 mod founding;
 mod generalized;

@@ -19,19 +19,16 @@ use nix::libc;
 use crate::{
     buffered,
     comm::Comm,
-    connecting::leave_everyone,
+    connecting::forget_ports,
     constants::{MPI_COMM_SELF, MPI_COMM_WORLD, MPI_THREAD_MULTIPLE},
     errhandler::{Handler, set_default},
-    error::{Class, Error},
+    error::Error,
+    everyone::{all, drop_everyone, set_all, take_all},
     founding::{Founders, tag_of},
     request, spawning, state, threads,
 };
 
 type Result<T> = std::result::Result<T, Error>;
-
-/// The place in the table of predefined objects of the communicator of all ranks, which is there with and without the
-/// world. No predefined handle has this number.
-const ALL: usize = 4095;
 
 /// The number of sessions.
 static SESSIONS: AtomicUsize = AtomicUsize::new(0);
@@ -47,16 +44,8 @@ fn join() -> Result<()> {
     all.set_name("MPI_COMM_WORLD");
     // The functions of the program's operations are called in its own threads, and only within MPI.
     all.set_nonblocking(Progress::InCalls)?;
-    Comm::new(all, "MPI_COMM_WORLD", Handler::Fatal).predefine(MPI_COMM_WORLD, ALL);
+    set_all(Comm::new(all, "MPI_COMM_WORLD", Handler::Fatal));
     Ok(())
-}
-
-/// Returns the communicator of all ranks.
-pub(crate) fn all() -> Result<&'static Comm> {
-    state::rank()?;
-    // SAFETY: `join` has set it, with this type.
-    let all = unsafe { state::predefined(ALL) };
-    all.ok_or_else(|| Error::new(Class::Other, "MPI is not initialized"))
 }
 
 /// Returns whether threads of this rank call MPI at once.
@@ -124,9 +113,9 @@ unsafe fn drop_predefined(comm: &'static Comm) {
 fn leave() -> Result<()> {
     request::drop_freed();
     buffered::let_go();
-    leave_everyone();
-    // SAFETY: `join` has set it, with this type.
-    if let Some(all) = unsafe { state::take_predefined::<Comm>(ALL) } {
+    forget_ports();
+    drop_everyone();
+    if let Some(all) = take_all() {
         // SAFETY: the world has ended, and there is no session.
         unsafe { drop_predefined(all) };
     }

@@ -32,12 +32,13 @@ use nix::unistd::{dup2_stderr, dup2_stdout};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    at_end, burial, harness,
+    at_end, burial,
+    family::Family,
+    harness,
     launch::{Briefing, Ending},
     layout, limits, outcome,
     rank::Rank,
     site::{self, Call, Within},
-    spawn::Family,
     summons::{self, Summons},
 };
 use crate::{

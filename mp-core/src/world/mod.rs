@@ -14,7 +14,7 @@
 //! | `input` | a value that is made once and handed to all ranks |
 //! | `outcome` | results and failures |
 //! | `launched` | another program as the ranks: what `mprun` is made of |
-//! | `spawn`, `notice` | what ranks ask of their launcher, such as to start more ranks |
+//! | `spawn`, `family`, `notice` | what ranks ask of their launcher, such as to start more ranks, and what these are told |
 //! | `report` | worlds seen from outside: which ranks wait for which |
 
 mod at_end;
@@ -22,6 +22,7 @@ mod burial;
 #[cfg(all(test, not(loom)))]
 mod deaths;
 mod dumps;
+mod family;
 mod harness;
 mod input;
 mod join;
@@ -48,6 +49,7 @@ use std::{ffi::OsString, panic::Location, sync::Arc};
 
 #[cfg(all(test, not(loom), not(miri)))]
 pub(crate) use burial::bury;
+pub use family::Family;
 use input::Input;
 pub use joined::Joined;
 pub use launch::{Ending, Stream, see_children};
@@ -55,7 +57,7 @@ pub use launched::Launched;
 pub(crate) use layout::parts;
 pub use pump::{Piece, RanksOutput};
 pub use rank::{Endpoints, MemoryUse, Rank};
-pub use spawn::{Command, Family};
+pub use spawn::Command;
 pub use summons::unmute;
 
 use crate::{

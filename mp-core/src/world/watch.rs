@@ -34,10 +34,11 @@ use nix::{
 use super::{
     burial,
     dumps::Dumps,
+    family::{Family, put_family},
     launch::{self, Ending, Life, Program, Stream, pidfd_open, send_signal, wait_for},
     limits, outcome,
     pump::{Outlet, Over, Pump, Running},
-    spawn::{self, Answer, Command, Family, Names, Request},
+    spawn::{self, Answer, Command, Names, Request},
 };
 use crate::{
     context::{Context, MAX_RANKS, RankState},
@@ -405,7 +406,7 @@ impl Watch {
         let sizes: Vec<_> = commands.iter().map(|command| command.ranks() as usize).collect();
         let parent = Some(parent as usize);
         let family = Family { first, programs: sizes.clone(), parent, number, open_files };
-        spawn::put_family(&self.context, &family)?;
+        put_family(&self.context, &family)?;
         self.context.begin_more(ranks as u32)?;
         let programs: Vec<_> = programs.iter().zip(sizes).collect();
         self.spawn_all(&programs).map(|()| first).inspect_err(|_| self.call_off(first))
