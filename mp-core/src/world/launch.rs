@@ -9,7 +9,7 @@
 //! code that runs between fork and exec, in a process that may have threads.
 
 use std::{
-    ffi::{CString, OsStr, OsString},
+    ffi::{CStr, CString, OsStr, OsString},
     io,
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
@@ -20,15 +20,14 @@ use std::{
 
 use nix::{
     errno::Errno,
-    fcntl::{FcntlArg, OFlag, fcntl, open},
-    sched::{CloneFlags, unshare},
+    fcntl::{FcntlArg, OFlag, fcntl},
     spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp},
     sys::{
         eventfd::EventFd,
         signal::{SigHandler, SigSet, Signal, kill, signal},
         stat::Mode,
     },
-    unistd::{Pid, chdir, fchdir, pipe2},
+    unistd::{Pid, pipe2},
 };
 
 use super::{
@@ -283,7 +282,9 @@ pub(crate) fn spawn(
         }
     }
     let path = text(program.path.as_os_str())?;
-    let _elsewhere = program.folder.as_deref().map(Elsewhere::go).transpose()?;
+    if let Some(folder) = &program.folder {
+        add_folder(&mut actions, &text(folder.as_os_str())?)?;
+    }
     let pid = posix_spawnp(&path, &actions, &attributes, &args, &environment).map_err(|errno| {
         let source = io::Error::from(errno);
         let text = format!("{}: {source}", program.path.display());
@@ -303,31 +304,13 @@ pub(crate) fn spawn(
     Ok(Spawned { pid, pidfd, out: out_read, err: errors.map(|(read, _)| read) })
 }
 
-/// Another current folder of the calling thread, in which the programs begin that it starts. The thread goes back when
-/// this is dropped.
-struct Elsewhere {
-    before: OwnedFd,
-}
-
-impl Elsewhere {
-    fn go(folder: &Path) -> Result<Self> {
-        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let before = open(".", flags, Mode::empty()).map_err(Error::os("open"))?;
-        // From here on, the thread's folder is not that of the other threads.
-        unshare(CloneFlags::CLONE_FS).map_err(Error::os("unshare"))?;
-        chdir(folder).map_err(|errno| {
-            let source = io::Error::from(errno);
-            let source = io::Error::new(source.kind(), format!("{}: {source}", folder.display()));
-            Error::from(ErrorKind::Os { call: "chdir", source })
-        })?;
-        Ok(Self { before })
-    }
-}
-
-impl Drop for Elsewhere {
-    fn drop(&mut self) {
-        // The folder is open, so it can fail only if another process has taken the permission away.
-        let _ = fchdir(&self.before);
+/// Has the new process begin in a folder.
+fn add_folder(actions: &mut PosixSpawnFileActions, folder: &CStr) -> Result<()> {
+    let raw = std::ptr::from_mut(actions).cast::<nix::libc::posix_spawn_file_actions_t>();
+    // SAFETY: the type of `nix` is transparent, and has what the system's functions have made. The text is copied.
+    match unsafe { nix::libc::posix_spawn_file_actions_addchdir_np(raw, folder.as_ptr()) } {
+        0 => Ok(()),
+        errno => Err(Error::os("posix_spawn")(Errno::from_raw(errno))),
     }
 }
 

@@ -86,6 +86,9 @@ impl Command {
     /// Returns the program's file.
     pub(super) fn file(&self) -> Result<PathBuf> {
         let name = self.name();
+        if !Path::new(self.in_folder()).is_dir() {
+            return Err(refused(format!("there is no folder {}", self.in_folder().display())));
+        }
         let has_slash = self.program.contains(&b'/');
         let path = if has_slash { OsStr::new("") } else { OsStr::from_bytes(&self.path) };
         let folders = [&self.folder, &self.here].map(|folder| Path::new(OsStr::from_bytes(folder)));

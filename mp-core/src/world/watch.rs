@@ -70,6 +70,8 @@ struct State {
     children: Vec<Child>,
     /// The first rank whose process ended badly, and the rank whose code had failed first at that time, if any.
     first_failed: Option<(usize, Option<u32>)>,
+    /// Whether ranks were sent a signal that ends them, so that no more are started.
+    is_ending: bool,
     /// The error because of which the watching thread could not continue.
     failed: Option<Error>,
 }
@@ -142,7 +144,8 @@ impl Processes {
         stop: Option<OwnedFd>,
     ) -> Result<Self> {
         let context = Arc::new(context);
-        let state = State { children: Vec::new(), first_failed: None, failed: None };
+        let state =
+            State { children: Vec::new(), first_failed: None, is_ending: false, failed: None };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             news: eventfd()?,
@@ -215,6 +218,8 @@ impl Processes {
 
     /// Sends a signal to the rank's process, if it still runs.
     pub(crate) fn signal(&self, rank: usize, signal: i32) {
+        self.shared.state().is_ending |=
+            [Signal::SIGTERM, Signal::SIGKILL].map(|one| one as i32).contains(&signal);
         // A signal would cut off a core dump.
         let running = self.ending(rank).is_none() && !self.is_dumped(rank);
         if let Some(pidfd) = self.shared.pidfd(rank).filter(|_| running) {
@@ -392,6 +397,7 @@ impl Watch {
             );
             return Err(spawn::refused(why));
         }
+        self.check_ending()?;
         let programs: Result<Vec<_>> = commands
             .iter()
             .map(|command| {
@@ -409,7 +415,17 @@ impl Watch {
         put_family(&self.context, &family)?;
         self.context.begin_more(ranks as u32)?;
         let programs: Vec<_> = programs.iter().zip(sizes).collect();
-        self.spawn_all(&programs).map(|()| first).inspect_err(|_| self.call_off(first))
+        // Ranks that were sent a signal while these were started may not have got theirs.
+        let started = self.spawn_all(&programs).and_then(|()| self.check_ending());
+        started.map(|()| first).inspect_err(|_| self.call_off(first))
+    }
+
+    /// Returns an error if the ranks are to end.
+    fn check_ending(&self) -> Result<()> {
+        match self.shared.state().is_ending {
+            true => Err(spawn::refused("the ranks of the world are being ended".to_owned())),
+            false => Ok(()),
+        }
     }
 
     /// Kills the ranks from this one on, which are not all there that belong together, and has the numbers of those that
