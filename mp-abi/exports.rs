@@ -188,7 +188,7 @@ pub fn forward(
         ("c_int", "Count" | "Aint" | "Offset") | ("Aint", "Count") => {
             format!("a{place} as {wanted}")
         }
-        (_, "Ints" | "Handles" | "Place") => format!("{wanted}::from(a{place})"),
+        (_, "Ints" | "Handles" | "Place" | "Codes") => format!("{wanted}::from(a{place})"),
         ("*mut c_int", "*mut Count" | "*mut Aint") => {
             let first = if is_position { format!("widened(a{place})") } else { "0".to_owned() };
             writeln!(before, "        let mut wide{place} = {first};").expect("strings take all");

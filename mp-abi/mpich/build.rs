@@ -364,8 +364,11 @@ fn argument(role: &str, place: usize, given: &str, wanted: &str) -> Argument {
         true => format!("{name}.cast_mut()"),
         false => name.to_owned(),
     };
-    if role == "types" {
-        return only(format!("Handles::Numbers(a{place}, handle::<Datatype>)"));
+    match role {
+        "types" => return only(format!("Handles::Numbers(a{place}, handle::<Datatype>)")),
+        "infos" => return only(format!("Handles::Numbers(a{place}, handle::<Info>)")),
+        "codes" => return only(format!("Codes::new(a{place}, values::shown_error)")),
+        _ => {}
     }
     if let Some(kind) = kind(singular) {
         return match (way, is_list) {

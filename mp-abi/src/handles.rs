@@ -46,6 +46,40 @@ impl From<*const Handle> for Handles {
     }
 }
 
+/// An array of the program for error codes, which may be missing.
+#[derive(Clone, Copy, Debug)]
+pub struct Codes {
+    to: *mut c_int,
+    show: fn(c_int) -> c_int,
+}
+
+impl Codes {
+    /// Makes an array of an address that is null or has room for as many as the call says, and of what makes the
+    /// program's codes of those of the standard.
+    pub fn new(to: *mut c_int, show: fn(c_int) -> c_int) -> Self {
+        Self { to, show }
+    }
+
+    /// Writes the same code into all of the first places.
+    ///
+    /// # Safety
+    /// The array is missing, or has this length.
+    pub unsafe fn fill(self, length: usize, code: c_int) {
+        if !self.to.is_null() {
+            for place in 0..length {
+                // SAFETY: the caller says so.
+                unsafe { self.to.add(place).write((self.show)(code)) };
+            }
+        }
+    }
+}
+
+impl From<*mut c_int> for Codes {
+    fn from(to: *mut c_int) -> Self {
+        Self::new(to, |code| code)
+    }
+}
+
 /// A place of the program for a handle that comes later.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {

@@ -30,6 +30,7 @@
 //! | `partitioned`, `pairs` | messages whose parts become ready one by one; their tags |
 //! | `window` | memory that other ranks access |
 //! | `tools` | what tools read and set |
+//! | `everyone`, `connecting`, `spawning` | all ranks; groups that find each other; ranks that ranks have started |
 
 mod apart;
 mod attached;
@@ -44,11 +45,13 @@ mod cartesian;
 mod collective;
 mod comm;
 mod completed;
+mod connecting;
 pub mod constants;
 mod datatype;
 mod duplicating;
 mod errhandler;
 pub mod error;
+mod everyone;
 mod file;
 mod founding;
 mod generalized;
@@ -68,6 +71,7 @@ mod program;
 mod reduce;
 mod request;
 mod session;
+mod spawning;
 mod splitting;
 mod state;
 #[cfg(test)]

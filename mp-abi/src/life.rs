@@ -19,19 +19,17 @@ use nix::libc;
 use crate::{
     buffered,
     comm::Comm,
+    connecting::forget_ports,
     constants::{MPI_COMM_SELF, MPI_COMM_WORLD, MPI_THREAD_MULTIPLE},
     errhandler::{Handler, set_default},
-    error::{Class, Error},
+    error::Error,
+    everyone::{all, drop_everyone, set_all, take_all},
     founding::{Founders, tag_of},
-    request, state, threads,
+    request, spawning, state, threads,
     tools::limit,
 };
 
 type Result<T> = std::result::Result<T, Error>;
-
-/// The place in the table of predefined objects of the communicator of all ranks, which is there with and without the
-/// world. No predefined handle has this number.
-const ALL: usize = 4095;
 
 /// The number of sessions.
 static SESSIONS: AtomicUsize = AtomicUsize::new(0);
@@ -43,21 +41,13 @@ fn join() -> Result<()> {
     if !state::join()? {
         return Ok(());
     }
-    let all = Communicator::world(state::rank()?);
+    let all = Communicator::family(state::rank()?)?;
     all.set_name("MPI_COMM_WORLD");
     // The functions of the program's operations are called in its own threads, and only within MPI.
     all.set_nonblocking(Progress::InCalls)?;
     limit::apply(&all);
-    Comm::new(all, "MPI_COMM_WORLD", Handler::Fatal).predefine(MPI_COMM_WORLD, ALL);
+    set_all(Comm::new(all, "MPI_COMM_WORLD", Handler::Fatal));
     Ok(())
-}
-
-/// Returns the communicator of all ranks.
-pub(crate) fn all() -> Result<&'static Comm> {
-    state::rank()?;
-    // SAFETY: `join` has set it, with this type.
-    let all = unsafe { state::predefined(ALL) };
-    all.ok_or_else(|| Error::new(Class::Other, "MPI is not initialized"))
 }
 
 /// Returns whether threads of this rank call MPI at once.
@@ -83,7 +73,7 @@ pub(crate) fn begin_world(level: c_int) -> Result<()> {
     let alone = Comm::new(alone, "MPI_COMM_SELF", Handler::Fatal).threaded(has_threads);
     state::predefine(MPI_COMM_WORLD.addr(), of_all);
     set_default(Some(alone.predefine(MPI_COMM_SELF, MPI_COMM_SELF.addr())));
-    Ok(())
+    spawning::meet_parent()
 }
 
 /// Ends the world.
@@ -94,6 +84,7 @@ pub(crate) fn end_world() -> Result<()> {
         // SAFETY: as above.
         unsafe { alone.attributes.delete_all(MPI_COMM_SELF)? };
     }
+    spawning::leave_parent();
     set_default(None);
     // SAFETY: both were set by `begin_world`, with this type. From now on the program does not use them.
     let [_, alone] = [MPI_COMM_WORLD, MPI_COMM_SELF]
@@ -124,8 +115,9 @@ unsafe fn drop_predefined(comm: &'static Comm) {
 fn leave() -> Result<()> {
     request::drop_freed();
     buffered::let_go();
-    // SAFETY: `join` has set it, with this type.
-    if let Some(all) = unsafe { state::take_predefined::<Comm>(ALL) } {
+    forget_ports();
+    drop_everyone();
+    if let Some(all) = take_all() {
         // SAFETY: the world has ended, and there is no session.
         unsafe { drop_predefined(all) };
     }

@@ -99,6 +99,11 @@ pub mod progress {
     };
 }
 
+/// What ranks ask of their launcher: see [`Rank::start`]. Not for programs, so the `onchip` crate does not export it.
+pub mod starting {
+    pub use crate::world::{Command, Family};
+}
+
 /// The parts that [requests](Request) are built from. Not for programs, so the `onchip` crate does not export it.
 pub mod requests {
     pub use crate::request::{

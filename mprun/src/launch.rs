@@ -54,6 +54,10 @@ pub struct Args {
     /// not used costs nothing
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     segment_size: Option<u64>,
+    /// How many more ranks the program may start, such as by MPI_Comm_spawn [default: as many as a world can have, which
+    /// is 1024 in all]
+    #[arg(long, value_name = "N")]
+    spare: Option<usize>,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
@@ -128,6 +132,7 @@ pub fn run(args: &Args) -> ExitCode {
         args,
         deadline: args.timeout.and_then(|limit| Instant::now().checked_add(limit)),
         signals,
+        began: ranks.size(),
         ranks,
         output,
         stage: Stage::Running,
@@ -165,7 +170,10 @@ fn start(args: &Args) -> Result<(Launched, Output), Error> {
         Some(ranks) => ranks,
         None => Allowance::read()?.parallelism(),
     };
-    let mut world = World::processes(ranks).bind(args.bind.clone()).args(&args.command[1..]);
+    let mut world = World::processes(ranks)
+        .spare(args.spare.unwrap_or(usize::MAX))
+        .bind(args.bind.clone())
+        .args(&args.command[1..]);
     if let Some(policy) = args.wait {
         world = world.wait(policy);
     }
@@ -194,6 +202,8 @@ struct Run<'a> {
     deadline: Option<Instant>,
     signals: Signals,
     ranks: Launched,
+    /// With how many ranks the world began.
+    began: usize,
     output: Output,
     stage: Stage,
     timed_out: bool,
@@ -349,7 +359,8 @@ impl Run<'_> {
             let ranks = text::ranks(&ranks);
             self.output.say(&format!("ended {ranks}"));
         }
-        let strangers: Vec<usize> = (0..self.ranks.size())
+        // What the others have started is up to them: their calls have failed.
+        let strangers: Vec<usize> = (0..self.began)
             .filter(|&rank| {
                 !self.ranks.entered(rank) && self.ranks.ending(rank) == Some(Ending::Exited(0))
             })

@@ -30,7 +30,9 @@ fn meaning(option: &str) -> Option<Meaning> {
         "-genv" | "-env" => Meaning::Variable,
         "-x" => Meaning::Exported,
         "-l" | "-prepend-rank" | "--tag-output" => Meaning::Tags,
-        "--bind" | "--timeout" | "--grace" | "--wait" | "--segment-size" => Meaning::Own,
+        "--bind" | "--timeout" | "--grace" | "--wait" | "--segment-size" | "--spare" => {
+            Meaning::Own
+        }
         "--oversubscribe" | "-oversubscribe" | "--allow-run-as-root" | "-genvall" | "-envall" => {
             Meaning::Nothing(0)
         }

@@ -57,7 +57,7 @@ mod exports {
     };
 
     use mp_abi::{
-        handles::{Handles, Place},
+        handles::{Codes, Handles, Place},
         ints::{Ints, narrow, wide, widened},
         types::*,
     };

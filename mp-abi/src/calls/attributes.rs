@@ -11,11 +11,12 @@ use crate::{
     comm::{element, within},
     constants::{
         MPI_ANY_SOURCE, MPI_APPNUM, MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID, MPI_LASTUSEDCODE,
-        MPI_PROC_NULL, MPI_TAG_UB, MPI_WTIME_IS_GLOBAL,
+        MPI_PROC_NULL, MPI_TAG_UB, MPI_UNIVERSE_SIZE, MPI_WTIME_IS_GLOBAL,
     },
     errhandler::Object,
     error::Error,
     program::{plainly, put},
+    spawning,
     types::{CopyAttrFunction, DeleteAttrFunction, Handle},
 };
 
@@ -104,8 +105,7 @@ pub unsafe fn comm_get_attr(
     }
 }
 
-/// Returns the address of the value of a predefined key, which stays where it is. How many ranks there could be
-/// (`MPI_UNIVERSE_SIZE`) is not known.
+/// Returns the address of the value of a predefined key, which stays where it is.
 fn predefined(key: c_int) -> Option<*mut c_void> {
     let value: &'static c_int = match key {
         MPI_TAG_UB => &c_int::MAX,
@@ -113,7 +113,8 @@ fn predefined(key: c_int) -> Option<*mut c_void> {
         MPI_HOST => &MPI_PROC_NULL,
         // The clock is that of the machine, for all ranks.
         MPI_WTIME_IS_GLOBAL => &1,
-        MPI_APPNUM => &0,
+        MPI_APPNUM => return Some(spawning::APPNUM.as_ptr().cast()),
+        MPI_UNIVERSE_SIZE => return Some(spawning::UNIVERSE_SIZE.as_ptr().cast()),
         MPI_LASTUSEDCODE => return Some(LAST_USED.as_ptr().cast()),
         _ => return None,
     };

@@ -17,7 +17,7 @@ use crate::{
     info::Info,
     program::{plainly, put, put_text, text},
     request::{self, Request},
-    splitting,
+    spawning, splitting,
     types::Handle,
 };
 
@@ -156,6 +156,7 @@ pub unsafe fn comm_free(comm: *mut Handle) -> c_int {
                 Comm::look(handle)?.attributes.delete_all(handle)?;
             }
             Comm::release(handle)?;
+            spawning::forget_parent(handle);
             put(comm, MPI_COMM_NULL)
         }
     })
@@ -235,8 +236,8 @@ pub unsafe fn comm_get_errhandler(comm: Handle, errhandler: *mut Handle) -> c_in
     }
 }
 
-/// `MPI_Comm_get_parent`. The ranks were not spawned by others.
+/// `MPI_Comm_get_parent`.
 pub unsafe fn comm_get_parent(parent: *mut Handle) -> c_int {
     // SAFETY: the program gives a place for the answer.
-    plainly("MPI_Comm_get_parent", || unsafe { put(parent, MPI_COMM_NULL) })
+    plainly("MPI_Comm_get_parent", || unsafe { put(parent, spawning::parent()) })
 }

@@ -27,7 +27,7 @@ mod exports {
     use std::ffi::{c_char, c_int, c_void};
 
     use mp_abi::{
-        handles::{Handles, Place},
+        handles::{Codes, Handles, Place},
         ints::{Ints, narrow, wide, widened},
         types::*,
     };

@@ -1,6 +1,6 @@
 //! Programs in C that use no other rank.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use crate::{compile, has_compiler, installed, run};
 
@@ -116,6 +116,58 @@ fn processes_access_memory_of_each_other() {
     let mut said: Vec<_> = std::str::from_utf8(&output.stdout).unwrap().lines().collect();
     said.sort_unstable();
     assert_eq!(said, ["rank 0: lost", "rank 2: lost"]);
+}
+
+/// Runs a program as ranks, which may take half a minute, and returns its output's lines in order.
+fn lines_of(program: &Path, ranks: &str, arguments: &[&str]) -> (bool, Vec<String>) {
+    let mut command = Command::new(installed().join("bin/mpiexec"));
+    command.args(["--timeout", "30", "-n", ranks]).arg(program).args(arguments);
+    let output = command.output().unwrap();
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    let mut lines: Vec<_> =
+        std::str::from_utf8(&output.stdout).unwrap().lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    (output.status.success(), lines)
+}
+
+#[test]
+fn ranks_start_further_ranks() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile("mpicc", "spawn.c", include_str!("spawn.c"));
+    for (how, parents, asked, children) in [
+        ("once", 1, "1", 1),
+        ("once", 2, "5", 5),
+        ("once", 5, "2", 2),
+        ("again", 3, "2", 4),
+        ("two", 2, "0", 3),
+        ("fail", 3, "0", 0),
+    ] {
+        let (good, lines) = lines_of(&program, &parents.to_string(), &[how, asked]);
+        let expected = ["child"].repeat(children).into_iter().chain(["parent"].repeat(parents));
+        assert!(good && lines.iter().eq(expected), "{how} {parents} {asked}: {lines:?}");
+    }
+    // A child dies while its parents wait for it.
+    let (good, lines) = lines_of(&program, "2", &["killed", "2"]);
+    assert!(!good && lines == ["rank 0: lost", "rank 1: lost"], "{lines:?}");
+    // Without a launcher there is nobody to start them.
+    let alone = Command::new(&program).args(["once", "1"]).output().unwrap();
+    let said = String::from_utf8_lossy(&alone.stderr);
+    assert!(!alone.status.success() && said.contains("MPI_ERR_SPAWN"), "{said}");
+}
+
+#[test]
+fn groups_connect_by_ports_and_sockets() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile("mpicc", "ports.c", include_str!("ports.c"));
+    assert_eq!(run(&mut Command::new(&program)), "good\n");
+    for ranks in [1, 2, 3, 5] {
+        let (good, lines) = lines_of(&program, &ranks.to_string(), &[]);
+        assert!(good && lines == ["good"].repeat(ranks), "{ranks}: {lines:?}");
+    }
 }
 
 #[test]

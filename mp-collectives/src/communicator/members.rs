@@ -14,7 +14,8 @@ use crate::communicator::{
 /// The world's numbers of the communicator's ranks, and the communicator's numbers of the world's ranks.
 pub(crate) struct Members {
     world: Vec<u32>,
-    /// The number in the communicator of each rank of the world, or `NOBODY` for a rank that is not a member.
+    /// The number in the communicator of each rank of the world up to the last member, or `NOBODY` for a rank that is
+    /// not a member.
     local: Vec<u32>,
     /// Ranks below this one have the same number in the world, so that no table is read for them.
     alike: usize,
@@ -37,10 +38,11 @@ struct Known {
 const NOBODY: u32 = u32::MAX;
 
 impl Members {
-    /// Makes the members of a communicator named `name` from their world ranks, in their order. The world has `size`
-    /// ranks, and this rank is its rank `me`.
-    pub(crate) fn new(world: Vec<u32>, size: usize, me: u32, name: &str) -> Self {
-        let mut local = vec![NOBODY; size];
+    /// Makes the members of a communicator named `name` from their world ranks, in their order. This rank is
+    /// the world's rank `me`.
+    pub(crate) fn new(world: Vec<u32>, me: u32, name: &str) -> Self {
+        let last = world.iter().max().map_or(0, |&last| last as usize);
+        let mut local = vec![NOBODY; last + 1];
         for (rank, &member) in world.iter().enumerate() {
             local[member as usize] = rank as u32;
         }

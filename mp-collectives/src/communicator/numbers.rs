@@ -13,8 +13,9 @@ use crate::errors::bad_call;
 
 /// The first number of the upper half.
 pub(crate) const FIRST: u32 = 1 << 30;
-/// The end of the upper half. A number has one more bit in messages, which distinguishes the streams.
-const END: u32 = 1 << 31;
+/// The number of the communicator of everyone, at the end of the upper half. A number has one more bit in messages, which
+/// distinguishes the streams.
+const END: u32 = (1 << 31) - 1;
 
 impl Joint<'_> {
     /// Returns a number that no communicator of the world has or will have, for a [new
@@ -26,7 +27,7 @@ impl Joint<'_> {
         let engine = &self.communicator().engine;
         let taken = engine.numbers.get();
         let number =
-            u64::from(FIRST) + u64::from(taken) * engine.rank.size() as u64 + u64::from(engine.me);
+            u64::from(FIRST) + u64::from(taken) * engine.rank.room() as u64 + u64::from(engine.me);
         match u32::try_from(number) {
             Ok(number @ FIRST..END) => {
                 engine.numbers.set(taken + 1);
@@ -36,6 +37,17 @@ impl Joint<'_> {
                 "this rank has no numbers for further communicators: reuse communicators",
             )),
         }
+    }
+
+    /// Makes a communicator of all ranks that the world has or will have, by their numbers in the world, over the channels
+    /// of this communicator. Each rank may make it once, when it wants to, and others that make it can send to it and
+    /// receive from it. It is for ranks that have no other communicator in common yet.
+    #[doc(hidden)]
+    pub fn everyone(self) -> Communicator {
+        let communicator = self.communicator();
+        let (size, me) = (communicator.engine.rank.room(), communicator.engine.me);
+        let all = (0..size as u32).collect();
+        communicator.of(Members::new(all, me, "everyone"), END)
     }
 
     /// Makes a communicator of these ranks of the world, in this order, over the channels of this communicator. Only
@@ -76,7 +88,7 @@ impl Joint<'_> {
         name: &str,
     ) -> Result<Communicator> {
         let communicator = self.communicator();
-        let (size, me) = (communicator.engine.rank.size(), communicator.engine.me);
+        let (size, me) = (communicator.engine.rank.room(), communicator.engine.me);
         let is_there = world_ranks.iter().all(|&rank| rank < size);
         if !is_there || !world_ranks.contains(&(me as usize)) || !(FIRST..END).contains(&number) {
             return Err(bad_call(format!(
@@ -84,6 +96,6 @@ impl Joint<'_> {
             )));
         }
         let world = world_ranks.iter().map(|&rank| rank as u32).collect();
-        Ok(communicator.of(Members::new(world, size, me, name), number))
+        Ok(communicator.of(Members::new(world, me, name), number))
     }
 }

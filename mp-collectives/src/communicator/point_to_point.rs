@@ -75,15 +75,31 @@ impl Communicator {
     pub fn world(rank: &Rank) -> Self {
         let engine = Owner::new(rank, rank.ordinal());
         let all = (0..rank.size() as u32).collect();
-        let members = Members::new(all, rank.size(), rank.id() as u32, "world");
+        let members = Members::new(all, rank.id() as u32, "world");
         Self::new(engine, members, 0)
+    }
+
+    /// Returns a communicator of the ranks that were started together with this one: of all ranks with which the world
+    /// began, like [`world`](Self::world), or of those that a rank has had [started](Rank::start), with a number that it
+    /// has got from [`Joint::number`](crate::communicator::Joint::number) for them. All ranks that communicate in it or
+    /// with its ranks must make it in the same position.
+    ///
+    /// # Errors
+    /// [`Segment`](mp_core::ErrorKind::Segment) when the world's memory was overwritten.
+    #[doc(hidden)]
+    pub fn family(rank: &Rank) -> Result<Self> {
+        let family = rank.family()?;
+        let engine = Owner::new(rank, rank.ordinal());
+        let all = (family.first..family.first + family.size()).map(|rank| rank as u32).collect();
+        let members = Members::new(all, rank.id() as u32, "world");
+        Ok(Self::new(engine, members, family.number))
     }
 
     /// Returns a communicator of this rank alone (`MPI_COMM_SELF`).
     pub fn comm_self(rank: &Rank) -> Self {
         let me = rank.id() as u32;
         let engine = Owner::new(rank, OWN);
-        let members = Members::new(vec![me], rank.size(), me, "self");
+        let members = Members::new(vec![me], me, "self");
         Self::new(engine, members, 0)
     }
 

@@ -115,9 +115,8 @@ impl Communicator {
         if group.rank().is_none() {
             return Ok(None);
         }
-        let (size, me) = self.of_the_world();
         let name = self.name_of(Together::Create);
-        let members = Members::new(group.world_ranks().to_vec(), size, me, &name);
+        let members = Members::new(group.world_ranks().to_vec(), self.engine.me, &name);
         Ok(Some(self.of(members, agreed.context)))
     }
 
@@ -129,12 +128,7 @@ impl Communicator {
         name: &str,
     ) -> Result<Self> {
         let world: Result<Vec<u32>> = ranks.into_iter().map(|rank| self.to_world(rank)).collect();
-        let (size, me) = self.of_the_world();
-        Ok(self.of(Members::new(world?, size, me, name), context))
-    }
-
-    fn of_the_world(&self) -> (usize, u32) {
-        (self.engine.rank.size(), self.engine.me)
+        Ok(self.of(Members::new(world?, self.engine.me, name), context))
     }
 }
 

@@ -116,7 +116,7 @@ fn publish(
 ) -> Result<(), SegmentError> {
     let (context, me, name) = (roll.context, roll.context.me, Name::new(namespace, text));
     let farewell = farewell::of(context, heap, name)?;
-    for rank in (0..context.size() as u32).filter(|&rank| rank != me) {
+    for rank in (0..context.begun()).filter(|&rank| rank != me) {
         let channel = Agreement::between(namespace, text, rank, me);
         if descriptor::of(context, heap, &channel, End::Receiver)?.is_some() {
             roll.enter(rank);

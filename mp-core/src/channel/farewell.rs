@@ -62,7 +62,7 @@ pub(super) fn open<'a>(
 ) -> Result<(LockedHeap<'a>, Object<'a, Farewell>), SegmentError> {
     let make = || {
         let new = Object::<Farewell>::new(context, name, size_of::<Farewell>() as u64)?;
-        new.ranks.all.assign(&Vec::from_iter(0..context.size() as u32));
+        new.ranks.all.assign(&Vec::from_iter(0..context.begun()));
         Ok(new)
     };
     let (heap, farewell, _) = find_or_make(
@@ -80,7 +80,7 @@ pub(crate) fn withdraw(context: &Context, namespace: Namespace, text: &str) -> R
     let (name, me) = (Name::new(namespace, text), context.me);
     let (mut heap, farewell) = open(context, name)?;
     farewell.take_out(&mut heap, (0, me), Leaving::CLOSED, None)?;
-    for other in (0..context.size() as u32).filter(|&other| other != me) {
+    for other in (0..context.begun()).filter(|&other| other != me) {
         if let Some(roll) = roll::of(context, &heap, name, other)? {
             roll.leave(me, false);
             context.ring(other);

@@ -95,7 +95,7 @@ mod tests {
                 spare: 0,
             };
             let segment = Segment::on_heap(1 << 20, false, 0).unwrap();
-            let world = Context::create(Arc::new(segment), 2, true, waiting).unwrap();
+            let world = Context::create(Arc::new(segment), (2, 2), true, waiting).unwrap();
             let ranks = [0, 1].map(|rank| Rank::new(Arc::new(world.as_rank(rank))));
             let channel = Channel::degree(3).max_len(20);
             let mut to = ranks[0].sender::<[u32]>("x", 1, channel).unwrap();

@@ -51,8 +51,12 @@ impl RankState {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct WorldControl {
-    /// The number of ranks.
+    /// The number of ranks with which the world begins.
     pub(crate) size: AtomicU32,
+    /// The number of ranks that it can have in all.
+    pub(crate) room: AtomicU32,
+    /// The number of ranks that were started.
+    pub(crate) begun: AtomicU32,
     /// 1 for processes, 0 for threads.
     pub(crate) processes: AtomicU32,
     /// The number of threads that the world runs, for the choice between spinning and yielding.
@@ -158,6 +162,11 @@ pub(crate) struct RankControl {
     /// The block of the rank's result, by its key, and the result's length in bytes.
     pub(crate) outcome: AtomicU64,
     pub(crate) outcome_len: AtomicU64,
+    /// What the rank asks of the launcher, and the answer, by the keys of their blocks.
+    pub(crate) request: AtomicU64,
+    pub(crate) answer: AtomicU64,
+    /// What a rank that is started later is told, by the key of the block. Written before it is started.
+    pub(crate) family: AtomicU64,
     /// The rank's tables of held buffers, by the keys of their blocks.
     pub(crate) tables: [AtomicU64; TABLES],
 }

@@ -220,7 +220,7 @@ mod tests {
             spare: 0,
         };
         let segment = Segment::on_heap(4 << 20, false, 0).unwrap();
-        Context::create(Arc::new(segment), 1, false, waiting).unwrap().as_rank(0)
+        Context::create(Arc::new(segment), (1, 1), false, waiting).unwrap().as_rank(0)
     }
 
     fn key(number: usize) -> BlockKey {

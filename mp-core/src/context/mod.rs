@@ -55,6 +55,7 @@ pub(crate) struct Context {
     pub(crate) segment: Arc<Segment>,
     control: Offset<WorldControl>,
     size: u32,
+    room: u32,
     pub(crate) me: u32,
     pub(crate) waiting: Waiting,
     /// An entry of this rank's tables of buffers that was free recently, or null.
@@ -72,19 +73,22 @@ pub(crate) struct Context {
 type Kept = Mutex<HashMap<TypeId, Weak<dyn Any + Send + Sync>>>;
 
 impl Context {
-    /// Makes the control blocks of a world of `size` ranks in a fresh segment. The calling process counts as one more
-    /// rank, numbered `size`, because it can also hold the heap's lock.
+    /// Makes the control blocks of a world of `size` ranks, and of those that may be started later, up to `room` ranks
+    /// in all, in a fresh segment. The calling process counts as one more rank, numbered `room`, because it can also hold
+    /// the heap's lock.
     pub(crate) fn create(
         segment: Arc<Segment>,
-        size: u32,
+        (size, room): (u32, u32),
         processes: bool,
         waiting: Waiting,
     ) -> Result<Self, SegmentError> {
-        let len = size_of::<WorldControl>() + size_of::<RankControl>() * (size as usize + 1);
-        let key = segment.heap().allocate(size, |_| false, BlockKind::World, len as u64)?;
+        let len = size_of::<WorldControl>() + size_of::<RankControl>() * (room as usize + 1);
+        let key = segment.heap().allocate(room, |_| false, BlockKind::World, len as u64)?;
         let control = Offset::<WorldControl>::new(key.payload());
         let world = segment.at(control)?;
         world.size.store(size, Ordering::Relaxed);
+        world.room.store(room, Ordering::Relaxed);
+        world.begun.store(size, Ordering::Relaxed);
         world.processes.store(processes.into(), Ordering::Relaxed);
         world.threads.store(size, Ordering::Relaxed);
         world.launcher.store(std::process::id(), Ordering::Relaxed);
@@ -95,7 +99,8 @@ impl Context {
             segment,
             control,
             size,
-            me: size,
+            room,
+            me: room,
             waiting,
             free_entry: AtomicPtr::default(),
             sweep: Mutex::default(),
@@ -115,11 +120,13 @@ impl Context {
             .root(Root::World)
             .map(Offset::<WorldControl>::new)
             .ok_or(SegmentError::Unfinished)?;
-        let size = segment.at(control)?.size.load(Ordering::Relaxed);
+        let world = segment.at(control)?;
+        let [size, room] = [&world.size, &world.room].map(|word| word.load(Ordering::Relaxed));
         let context = Self {
             segment,
             control,
             size,
+            room,
             me,
             waiting,
             free_entry: AtomicPtr::default(),
@@ -128,11 +135,11 @@ impl Context {
             kept: Kept::default(),
             loans: None,
         };
-        if size as usize > MAX_RANKS || me > size {
-            let len = u64::from(size);
+        if size > room || room as usize > MAX_RANKS || me > room {
+            let len = u64::from(room);
             return Err(context.segment.corrupt("the number of ranks", control.bytes(), len));
         }
-        context.rank(size)?;
+        context.rank(room)?;
         Ok(context)
     }
 
@@ -167,8 +174,28 @@ impl Context {
         Ok(made)
     }
 
+    /// Returns the number of ranks with which the world began.
     pub(crate) fn size(&self) -> usize {
         self.size as usize
+    }
+
+    /// Returns how many ranks the world can have in all.
+    pub(crate) fn room(&self) -> usize {
+        self.room as usize
+    }
+
+    /// Returns how many ranks were started, those that have ended included.
+    pub(crate) fn begun(&self) -> u32 {
+        // Acquire: pairs with the Release in `begin_more`.
+        let begun = self.world().map_or(0, |world| world.begun.load(Ordering::Acquire));
+        begun.clamp(self.size, self.room)
+    }
+
+    /// Counts further ranks that are started now. Their control blocks are as from the beginning.
+    pub(crate) fn begin_more(&self, ranks: u32) -> Result<(), SegmentError> {
+        // Release: pairs with the Acquire in `begun`.
+        self.world()?.begun.store(self.begun() + ranks, Ordering::Release);
+        Ok(())
     }
 
     pub(crate) fn world(&self) -> Result<&WorldControl, SegmentError> {
@@ -184,15 +211,15 @@ impl Context {
     /// Returns whether the rank's process has ended, so that others may take what the rank held. A rank can be lost and
     /// not dead: if it panicked, its process still runs. Ranks that are threads never die without their whole world.
     pub(crate) fn dead(&self, rank: u32) -> bool {
-        rank < self.size && self.rank(rank).is_ok_and(RankControl::is_dead)
+        rank < self.room && self.rank(rank).is_ok_and(RankControl::is_dead)
     }
 
     /// Returns whether the holder of the heap's lock is dead, or is not a rank at all. The launcher also looks whether
     /// the holder's process has ended, because no other process would mark the holder as dead.
     fn holder_dead(&self, holder: u32) -> bool {
-        holder > self.size
+        holder > self.room
             || self.dead(holder)
-            || self.me == self.size && self.child_has_ended(holder)
+            || self.me == self.room && self.child_has_ended(holder)
     }
 
     fn child_has_ended(&self, rank: u32) -> bool {
@@ -202,7 +229,7 @@ impl Context {
             return false;
         }
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        rank < self.size
+        rank < self.room
             && !cfg!(miri)
             && match waitid(Id::Pid(pid), flags) {
                 Ok(status) => status != WaitStatus::StillAlive,
@@ -215,10 +242,10 @@ impl Context {
 
     /// Checks a rank named by the user.
     pub(crate) fn check_rank(&self, rank: usize) -> Result<u32, Error> {
-        if rank < self.size() {
+        if rank < self.size() || rank < self.begun() as usize {
             Ok(rank as u32)
         } else {
-            Err(ErrorKind::NoSuchRank { rank, size: self.size() }.into())
+            Err(ErrorKind::NoSuchRank { rank, size: self.begun() as usize }.into())
         }
     }
 

@@ -290,7 +290,7 @@ pub(super) fn revoke(context: &Context, prefix: &str) -> Result<(), SegmentError
         }
     }
     drop(heap);
-    for rank in 0..context.size() as u32 {
+    for rank in 0..context.begun() {
         context.ring(rank);
     }
     Ok(())

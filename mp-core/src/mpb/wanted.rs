@@ -15,7 +15,7 @@ pub(super) struct Members {
 /// Returns the members, or the reason why these ranks can't be members.
 pub(super) fn check(context: &Context, named: &[usize]) -> Result<Result<Members, String>, Error> {
     let mut world = Vec::with_capacity(named.len());
-    let mut known = vec![false; context.size()];
+    let mut known = vec![false; context.room()];
     for &rank in named {
         world.push(context.check_rank(rank)?);
         if std::mem::replace(&mut known[rank], true) {

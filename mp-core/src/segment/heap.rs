@@ -61,10 +61,12 @@ pub(crate) enum BlockKind {
     Roll,
     /// Lines of message passing buffers that were made when the first of them was used.
     Lines,
+    /// What a rank asks of its launcher, an answer, or what the launcher tells ranks that it starts later.
+    Notice,
 }
 
 impl BlockKind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::World,
         Self::Channel,
         Self::Buffer,
@@ -74,6 +76,7 @@ impl BlockKind {
         Self::Farewell,
         Self::Roll,
         Self::Lines,
+        Self::Notice,
     ];
 
     fn from_word(word: u32) -> Option<Self> {

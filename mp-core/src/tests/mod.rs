@@ -32,7 +32,7 @@ fn waiting() -> Waiting {
 
 /// Makes a world in which no ranks run, and returns its maker's context.
 fn world(segment: Segment, ranks: u32) -> Context {
-    Context::create(Arc::new(segment), ranks, false, waiting()).unwrap()
+    Context::create(Arc::new(segment), (ranks, ranks), false, waiting()).unwrap()
 }
 
 #[cfg(not(miri))]

@@ -109,7 +109,7 @@ pub(crate) fn miss(context: &Context, rank: u32) -> Result<(), SegmentError> {
 
 /// Rings every rank's doorbell.
 pub(crate) fn wake_all(context: &Context) {
-    for rank in 0..context.size() as u32 {
+    for rank in 0..context.begun() {
         context.ring(rank);
     }
 }

@@ -40,7 +40,7 @@ impl Stage {
             line_wait: LineWait::Pause,
             spare: 0,
         };
-        let launcher = Context::create(Arc::new(segment), 3, true, waiting).unwrap();
+        let launcher = Context::create(Arc::new(segment), (3, 3), true, waiting).unwrap();
         for rank in [SURVIVOR, VICTIM, OTHER] {
             assert!(launcher.rank(rank).unwrap().claim());
         }

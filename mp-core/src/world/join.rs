@@ -32,7 +32,9 @@ use nix::unistd::{dup2_stderr, dup2_stdout};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    at_end, burial, harness,
+    at_end, burial,
+    family::Family,
+    harness,
     launch::{Briefing, Ending},
     layout, limits, outcome,
     rank::Rank,
@@ -52,6 +54,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Assignment {
     rank: u32,
+    family: Family,
     /// The id of this process. A process that was forked from it has another id.
     process: u32,
     segment: Arc<Segment>,
@@ -94,11 +97,16 @@ fn find() -> Result<Option<Assignment>> {
     let output = summons::descriptor(descriptors.output());
     let bell = summons::descriptor(descriptors.bell());
     let briefing = Briefing::read(&segment)?;
-    briefing.open_files.map_or(Ok(()), limits::restore)?;
+    let segment = Arc::new(segment);
+    let context = enter(&segment, rank, WaitPolicy::default())?;
+    let family = Family::of(&context)?;
+    let open_files = briefing.open_files.or(family.open_files);
+    open_files.map_or(Ok(()), limits::restore)?;
     let assignment = Assignment {
         rank,
+        family,
         process: std::process::id(),
-        segment: Arc::new(segment),
+        segment,
         briefing,
         output,
         bell,
@@ -108,8 +116,16 @@ fn find() -> Result<Option<Assignment>> {
         rounds: AtomicU32::new(0),
         hushed: Mutex::new(None),
     };
-    assignment.claim()?;
+    assignment.claim(&context)?;
     Ok(Some(assignment))
+}
+
+/// Enters the world as a rank that waits in this way.
+fn enter(segment: &Arc<Segment>, rank: u32, policy: WaitPolicy) -> Result<Context> {
+    let asymmetry =
+        Asymmetry::joined(segment.uses_membarrier()).ok_or(SegmentError::NoMembarrier)?;
+    let waiting = Waiting { policy, asymmetry, line_wait: LineWait::detect(), spare: 0 };
+    Ok(Context::enter(Arc::clone(segment), rank, waiting)?)
 }
 
 /// Whether this process has reached the intended call.
@@ -206,6 +222,16 @@ impl Assignment {
         self.briefing.call.is_none()
     }
 
+    /// Returns whether this is the world of this rank, and a launcher started it.
+    pub(crate) fn launches(&self, context: &Context) -> bool {
+        self.is_launched() && Arc::ptr_eq(&self.segment, &context.segment)
+    }
+
+    /// Returns whether another rank has had this one started.
+    fn is_later(&self) -> bool {
+        self.family.parent.is_some()
+    }
+
     /// Returns whether rank code runs in this thread, or under a launcher in this process.
     fn runs_rank_code(&self) -> bool {
         let in_rank_code = matches!(site::within(), Within::Process);
@@ -240,6 +266,13 @@ impl Assignment {
             };
         }
         self.check_process()?;
+        if self.is_later() {
+            return Err(ErrorKind::BadWorld(format!(
+                "a rank has started this program as rank {}: such ranks enter their world by `World::join`",
+                self.rank
+            ))
+            .into());
+        }
         let Some(meant) = &self.briefing.call else { return Ok(Part::Member) };
         let any = self.briefing.any_call && meant.origin.site == call.origin.site;
         if (any || meant == call) && self.meant.take() {
@@ -298,8 +331,7 @@ impl Assignment {
     }
 
     /// Makes this process the rank, unless another process is the rank already.
-    fn claim(&self) -> Result<()> {
-        let context = self.enter(WaitPolicy::default())?;
+    fn claim(&self, context: &Context) -> Result<()> {
         let claimed = &context.rank(self.rank)?.claimed;
         // Relaxed: the word orders no other memory.
         match claimed.compare_exchange(0, self.process, Ordering::Relaxed, Ordering::Relaxed) {
@@ -315,15 +347,8 @@ impl Assignment {
 
     /// Enters the world. `own` is the program's wait policy, which applies if the briefing has none.
     fn enter(&self, own: WaitPolicy) -> Result<Context> {
-        let asymmetry =
-            Asymmetry::joined(self.segment.uses_membarrier()).ok_or(SegmentError::NoMembarrier)?;
-        let waiting = Waiting {
-            policy: self.briefing.policy.map_or(own, WaitPolicy::from),
-            asymmetry,
-            line_wait: LineWait::detect(),
-            spare: 0,
-        };
-        let mut context = Context::enter(Arc::clone(&self.segment), self.rank, waiting)?;
+        let policy = self.briefing.policy.map_or(own, WaitPolicy::from);
+        let mut context = enter(&self.segment, self.rank, policy)?;
         let ranks = context.world()?.threads.load(Ordering::Relaxed);
         context.waiting.spare = Waiting::spare(self.briefing.cores as usize, ranks as usize);
         Ok(context)
@@ -340,11 +365,16 @@ impl Assignment {
             .into());
         }
         control.pid.store(std::process::id(), Ordering::Relaxed);
-        context.world()?.begin_round();
+        if self.is_later() {
+            // To ranks that know of no other than those with which the world began, it is one more working thread.
+            context.helper_begins();
+        } else {
+            context.world()?.begin_round();
+        }
         outcome::forget(context, self.rank)?;
         match self.briefing.cpus.get(self.rank as usize) {
             Some(&Some(cpu)) => pin_current_thread(cpu)?,
-            _ => start_in_blocks(self.rank as usize, context.size())?,
+            _ => start_in_blocks(self.rank as usize - self.family.first, self.family.size())?,
         }
         Ok(())
     }
@@ -388,7 +418,12 @@ impl Assignment {
             if ended.is_err() {
                 world.note_failure(self.rank);
             }
-            world.outcomes.fetch_add(1, Ordering::Release);
+            if !self.is_later() {
+                world.outcomes.fetch_add(1, Ordering::Release);
+            }
+        }
+        if self.is_later() {
+            context.helper_ends();
         }
         let state = match ended {
             Err(Cause::Panic(_)) => RankState::Lost,
@@ -396,10 +431,15 @@ impl Assignment {
         };
         let _ = burial::end(context, self.rank, state);
         if ended.is_err() {
-            // An eventfd takes a number of 64 bits. If it is full, it has been rung.
-            let _ = nix::unistd::write(&self.bell, &1u64.to_ne_bytes());
+            self.ring();
         }
         ended
+    }
+
+    /// Rings the launcher's bell.
+    pub(crate) fn ring(&self) {
+        // An eventfd takes a number of 64 bits. If it is full, it has been rung.
+        let _ = nix::unistd::write(&self.bell, &1u64.to_ne_bytes());
     }
 
     /// Unmutes the rank's standard output.
@@ -440,7 +480,15 @@ impl Assignment {
             }
         };
         let context = Arc::new(self.enter(own)?);
-        self.await_round(&context)?;
+        if !self.is_later() {
+            self.await_round(&context)?;
+        } else if self.rounds.load(StdOrdering::Relaxed) > 0 {
+            return Err(ErrorKind::BadWorld(format!(
+                "a rank has started this one, {}, which has left the world and can't join it again",
+                self.rank
+            ))
+            .into());
+        }
         self.take_place(&context)?;
         let muted = (self.rank != 0)
             .then(|| nix::unistd::dup(std::io::stdout()).map_err(Error::os("dup")))
@@ -453,6 +501,10 @@ impl Assignment {
     fn end_round<T: DeserializeOwned>(&self, round: Round<'_>) -> Result<Vec<outcome::Outcome<T>>> {
         if let Some(muted) = round.muted {
             dup2_stdout(&muted).map_err(Error::os("dup2"))?;
+        }
+        if self.is_later() {
+            self.rounds.store(1, StdOrdering::Relaxed);
+            return Ok(Vec::new());
         }
         let results = self.gather(&round.context);
         self.depart(&round.context)?;

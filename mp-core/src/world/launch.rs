@@ -9,7 +9,7 @@
 //! code that runs between fork and exec, in a process that may have threads.
 
 use std::{
-    ffi::{CString, OsStr, OsString},
+    ffi::{CStr, CString, OsStr, OsString},
     io,
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
@@ -31,6 +31,7 @@ use nix::{
 };
 
 use super::{
+    notice,
     site::{self, Call, Past},
     summons::{Descriptors, VARIABLE},
 };
@@ -89,14 +90,7 @@ impl From<Policy> for WaitPolicy {
 impl Briefing {
     /// Stores the briefing where the ranks of the world find it.
     pub(crate) fn post(&self, context: &Context) -> Result<()> {
-        let bytes = postcard::to_stdvec(self)?;
-        let key = context.allocate(BlockKind::World, bytes.len() as u64)?;
-        let to = context.segment.range(key.payload(), bytes.len() as u64, "a briefing")?;
-        // SAFETY: the block has this length, and is so new that nobody else knows it.
-        unsafe {
-            to.copy_from_nonoverlapping(std::ptr::NonNull::from(&*bytes).cast(), bytes.len());
-        }
-        context.segment.heap().settle(key)?;
+        let key = notice::put(context, BlockKind::World, self)?;
         context.segment.set_root(Root::Briefing, key.word());
         Ok(())
     }
@@ -104,11 +98,7 @@ impl Briefing {
     pub(crate) fn read(segment: &crate::segment::Segment) -> Result<Self> {
         let missing = || segment.corrupt("a briefing", 0, 0);
         let key = segment.root(Root::Briefing).and_then(BlockKey::from_word).ok_or_else(missing)?;
-        let len = segment.heap().check(key, BlockKind::World)?;
-        let from = segment.range(key.payload(), len, "a briefing")?;
-        // SAFETY: the bytes lie in the block's payload, and were written before the root was set.
-        let bytes = unsafe { std::slice::from_raw_parts(from.as_ptr(), len as usize) };
-        Ok(postcard::from_bytes(bytes)?)
+        notice::read(segment, BlockKind::World, key)
     }
 }
 
@@ -170,6 +160,8 @@ pub(crate) struct Program {
     pub(crate) path: PathBuf,
     pub(crate) name: OsString,
     pub(crate) args: Vec<OsString>,
+    /// The folder in which it runs, if that is not the launcher's.
+    pub(crate) folder: Option<PathBuf>,
     /// Whether standard error goes through the launcher, too.
     pub(crate) capture_errors: bool,
     /// Whether the program is any program, as a launcher's is: its standard output is captured from the start, and the
@@ -210,11 +202,12 @@ pub(crate) struct Spawned {
     pub(crate) err: Option<OwnedFd>,
 }
 
-/// Starts the program as a rank. The calling thread must live as long as the rank: when the thread ends, the rank ends
-/// (`PR_SET_PDEATHSIG`).
+/// Starts the program as a rank, which is in this place among this many that are started together. The calling thread
+/// must live as long as the rank: when the thread ends, the rank ends (`PR_SET_PDEATHSIG`).
 pub(crate) fn spawn(
     context: &Context,
     rank: usize,
+    (place, size): (usize, usize),
     program: &Program,
     life: &Life,
     bell: &EventFd,
@@ -284,12 +277,14 @@ pub(crate) fn spawn(
     let assignment = format!("{VARIABLE}={rank}:{}:{}", std::process::id(), descriptors.segment());
     environment.push(text(assignment.as_ref())?);
     if program.any_program {
-        let size = context.size();
-        for (name, value) in MPI_VARIABLES.into_iter().zip([rank, size, rank, size]) {
+        for (name, value) in MPI_VARIABLES.into_iter().zip([place, size, place, size]) {
             environment.push(text(format!("{name}={value}").as_ref())?);
         }
     }
     let path = text(program.path.as_os_str())?;
+    if let Some(folder) = &program.folder {
+        add_folder(&mut actions, &text(folder.as_os_str())?)?;
+    }
     let pid = posix_spawnp(&path, &actions, &attributes, &args, &environment).map_err(|errno| {
         let source = io::Error::from(errno);
         let text = format!("{}: {source}", program.path.display());
@@ -307,6 +302,16 @@ pub(crate) fn spawn(
         }
     };
     Ok(Spawned { pid, pidfd, out: out_read, err: errors.map(|(read, _)| read) })
+}
+
+/// Has the new process begin in a folder.
+fn add_folder(actions: &mut PosixSpawnFileActions, folder: &CStr) -> Result<()> {
+    let raw = std::ptr::from_mut(actions).cast::<nix::libc::posix_spawn_file_actions_t>();
+    // SAFETY: the type of `nix` is transparent, and has what the system's functions have made. The text is copied.
+    match unsafe { nix::libc::posix_spawn_file_actions_addchdir_np(raw, folder.as_ptr()) } {
+        0 => Ok(()),
+        errno => Err(Error::os("posix_spawn")(Errno::from_raw(errno))),
+    }
 }
 
 /// What scripts and programs for MPI look for before they call the library: the rank and the number of ranks, in the

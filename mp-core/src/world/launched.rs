@@ -55,7 +55,7 @@ impl World {
             open_files: limits::make_room_for(context.size())?,
         };
         briefing.post(&context)?;
-        let program = Program { path, name, args, capture_errors, any_program: true };
+        let program = Program { path, name, args, folder: None, capture_errors, any_program: true };
         let (to_out, out) = pump::output();
         let (to_err, err) = pump::output();
         let processes = Processes::start(context, program, to_out, to_err, None)?;
@@ -76,9 +76,9 @@ pub struct Launched {
 }
 
 impl Launched {
-    /// Returns the number of ranks.
+    /// Returns the number of ranks that were started, those included that ranks have started.
     pub fn size(&self) -> usize {
-        self.processes.context.size()
+        self.processes.context.begun() as usize
     }
 
     /// Returns the ranks' output, for the thread that is to write it. Returns it only once, and returns standard error

@@ -14,6 +14,7 @@
 //! | `input` | a value that is made once and handed to all ranks |
 //! | `outcome` | results and failures |
 //! | `launched` | another program as the ranks: what `mprun` is made of |
+//! | `spawn`, `family`, `notice` | what ranks ask of their launcher, such as to start more ranks, and what these are told |
 //! | `report` | worlds seen from outside: which ranks wait for which |
 
 mod at_end;
@@ -21,6 +22,7 @@ mod burial;
 #[cfg(all(test, not(loom)))]
 mod deaths;
 mod dumps;
+mod family;
 mod harness;
 mod input;
 mod join;
@@ -30,6 +32,7 @@ mod launched;
 mod layout;
 pub(crate) mod lent;
 mod limits;
+mod notice;
 mod outcome;
 mod output;
 mod processes;
@@ -37,6 +40,7 @@ mod pump;
 mod rank;
 pub mod report;
 mod site;
+mod spawn;
 mod summons;
 mod threads;
 mod watch;
@@ -45,6 +49,7 @@ use std::{ffi::OsString, panic::Location, sync::Arc};
 
 #[cfg(all(test, not(loom), not(miri)))]
 pub(crate) use burial::bury;
+pub use family::Family;
 use input::Input;
 pub use joined::Joined;
 pub use launch::{Ending, Stream, see_children};
@@ -52,6 +57,7 @@ pub use launched::Launched;
 pub(crate) use layout::parts;
 pub use pump::{Piece, RanksOutput};
 pub use rank::{Endpoints, MemoryUse, Rank};
+pub use spawn::Command;
 pub use summons::unmute;
 
 use crate::{
@@ -89,6 +95,8 @@ pub const WAIT_VARIABLE: &str = "ONCHIP_WAIT";
 #[must_use = "a world does nothing until it is run"]
 pub struct World {
     size: usize,
+    /// How many ranks may be started later.
+    spare: usize,
     any_size: bool,
     kind: Kind,
     policy: Option<WaitPolicy>,
@@ -109,6 +117,7 @@ impl World {
     fn new(size: usize, kind: Kind) -> Self {
         Self {
             size,
+            spare: 0,
             any_size: false,
             kind,
             policy: None,
@@ -210,6 +219,13 @@ impl World {
     /// ```
     pub fn any_size(self) -> Self {
         Self { any_size: true, ..self }
+    }
+
+    /// Lets ranks of a [launched](Self::launch) world start up to so many more ranks, as far as a world can have them.
+    /// Room that is not used costs a page of memory for every few ranks.
+    #[doc(hidden)]
+    pub fn spare(self, ranks: usize) -> Self {
+        Self { spare: ranks, ..self }
     }
 
     /// Sets how blocked calls wait, unless the call itself or [`WAIT_VARIABLE`] says otherwise.
@@ -475,11 +491,13 @@ impl World {
             }
         };
         segment.dump(self.dump_segment);
+        let room = size.saturating_add(self.spare).min(MAX_RANKS);
+        let sizes = (size as u32, room as u32);
         let line_wait = LineWait::detect();
         let spare = Waiting::spare(cores, size);
         let waiting = Waiting { policy, asymmetry, line_wait, spare };
         let processes = self.kind == Kind::Processes;
-        let context = Context::create(Arc::new(segment), size as u32, processes, waiting)?;
+        let context = Context::create(Arc::new(segment), sizes, processes, waiting)?;
         let program = std::env::args_os().next().unwrap_or_default();
         let name = std::path::Path::new(&program).file_name().unwrap_or_default();
         context.world()?.name.write(&name.to_string_lossy());

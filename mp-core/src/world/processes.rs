@@ -59,6 +59,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
             Some(test) => harness::arguments(test),
             None => own.collect(),
         }),
+        folder: None,
         capture_errors: test.is_some(),
         any_program: false,
     };

@@ -126,6 +126,8 @@ impl Drop for Running {
 pub(crate) struct Pump {
     context: Arc<Context>,
     stream: Stream,
+    /// The rank of the first pipe.
+    first: usize,
     /// The pipes, by rank.
     pipes: Vec<Option<OwnedFd>>,
     mixer: LineMixer,
@@ -142,13 +144,13 @@ impl Pump {
     pub(crate) fn start(
         context: Arc<Context>,
         stream: Stream,
-        pipes: Vec<OwnedFd>,
+        (first, pipes): (usize, Vec<OwnedFd>),
         to: Outlet,
         over: Over,
     ) -> Result<JoinHandle<Result<()>>> {
         let mixer = LineMixer::new(pipes.len());
         let pipes = pipes.into_iter().map(Some).collect();
-        let mut pump = Self { context, stream, pipes, mixer, to, over, refused: false };
+        let mut pump = Self { context, stream, first, pipes, mixer, to, over, refused: false };
         std::thread::Builder::new()
             .name("onchip output".to_owned())
             .spawn(move || pump.run())
@@ -218,9 +220,9 @@ impl Pump {
     }
 
     fn hand_on(&mut self, rank: usize, bytes: &[u8]) {
-        let Self { mixer, stream, to, over, refused, .. } = self;
-        let write = |rank, bytes: &[u8]| {
-            let piece = Piece { rank, stream: *stream, bytes: bytes.to_vec() };
+        let Self { mixer, stream, first, to, over, refused, .. } = self;
+        let write = |place, bytes: &[u8]| {
+            let piece = Piece { rank: *first + place, stream: *stream, bytes: bytes.to_vec() };
             *refused |= to.put(piece, over).is_err();
         };
         match bytes {

@@ -10,12 +10,12 @@ use super::at_end;
 use crate::{
     buffer::SharedBuffer,
     channel::{self, Agreement, Callers, Channel, ChannelSpec, End, Opened, Receiver, Sender},
-    context::{Context, RankControl, RankState},
+    context::{Context, RankControl, RankState, WorldControl},
     error::{ErrorKind, Result},
     loan::{Borrower, Lender},
     mpb::{Mpb, Mpbs},
     plain::{Message, Plain},
-    sync::Ordering,
+    sync::{AtomicU64, Ordering},
     topology::{Seat, second_level_cache},
     wait::{
         News,
@@ -74,6 +74,30 @@ impl Rank {
     /// Returns the number of ranks in the world.
     pub fn size(&self) -> usize {
         self.context.size()
+    }
+
+    /// Returns how many ranks the world can have, if ranks start all those for which it has room. Numbers of ranks are
+    /// below that.
+    #[doc(hidden)]
+    pub fn room(&self) -> usize {
+        self.context.room()
+    }
+
+    /// Returns how many ranks were started, those that have ended included.
+    #[doc(hidden)]
+    pub fn begun(&self) -> usize {
+        self.context.begun() as usize
+    }
+
+    /// Returns a text by which the world differs from all others on the machine.
+    #[doc(hidden)]
+    pub fn world_name(&self) -> String {
+        let number = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let of = |world: &WorldControl| {
+            (world.launcher.load(Ordering::Relaxed), number(&world.since_ns))
+        };
+        let (launcher, since) = self.context.world().map_or((0, 0), of);
+        format!("{launcher}.{since}")
     }
 
     /// Returns how often this was called before on this rank or a clone of it. If all ranks call it in the same order,
@@ -187,7 +211,7 @@ impl Rank {
     /// ```
     pub fn is_lost(&self, rank: usize) -> bool {
         let state = |rank| self.context.rank(rank).map(RankControl::state);
-        rank < self.size() && matches!(state(rank as u32), Ok(RankState::Lost))
+        rank < self.room() && matches!(state(rank as u32), Ok(RankState::Lost))
     }
 
     /// Returns the news of the world: see [`News`].

@@ -13,7 +13,8 @@ use std::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::fs::MetadataExt,
     },
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::JoinHandle,
     time::Duration,
 };
@@ -33,12 +34,14 @@ use nix::{
 use super::{
     burial,
     dumps::Dumps,
-    launch::{Ending, Life, Program, Stream, pidfd_open, send_signal, spawn, wait_for},
-    outcome,
-    pump::{Outlet, Pump, Running},
+    family::{Family, put_family},
+    launch::{self, Ending, Life, Program, Stream, pidfd_open, send_signal, wait_for},
+    limits, outcome,
+    pump::{Outlet, Over, Pump, Running},
+    spawn::{self, Answer, Command, Names, Request},
 };
 use crate::{
-    context::{Context, RankState},
+    context::{Context, MAX_RANKS, RankState},
     error::{Cause, Error, ErrorKind, Result},
     sync::Ordering,
 };
@@ -50,7 +53,6 @@ pub(crate) struct Processes {
     pub(crate) context: Arc<Context>,
     shared: Arc<Shared>,
     watcher: Option<JoinHandle<()>>,
-    pumps: Vec<JoinHandle<Result<()>>>,
 }
 
 /// The state that the watching thread shares with other threads.
@@ -59,8 +61,8 @@ struct Shared {
     state: Mutex<State>,
     /// Becomes readable when the state has changed.
     news: EventFd,
-    /// The pidfd of each rank. `None` for a process that was gone at once.
-    pidfds: OnceLock<Vec<Option<OwnedFd>>>,
+    /// The threads that read the ranks' output.
+    pumps: Mutex<Vec<JoinHandle<Result<()>>>>,
 }
 
 #[derive(Debug)]
@@ -68,17 +70,23 @@ struct State {
     children: Vec<Child>,
     /// The first rank whose process ended badly, and the rank whose code had failed first at that time, if any.
     first_failed: Option<(usize, Option<u32>)>,
+    /// Whether ranks were sent a signal that ends them, so that no more are started.
+    is_ending: bool,
     /// The error because of which the watching thread could not continue.
     failed: Option<Error>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Child {
+    /// `None` for a process that was gone at once, or that has ended.
+    pidfd: Option<Arc<OwnedFd>>,
     ending: Option<Ending>,
     /// The error or the panic of its code, if the process ended badly.
     last_words: Option<Cause>,
     /// Whether the process has crashed and its core is being written.
     is_dumped: bool,
+    /// Whether it is of no account how the process ends, because others could not be started beside it.
+    is_called_off: bool,
 }
 
 impl Shared {
@@ -87,8 +95,18 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pidfd(&self, rank: usize) -> Option<BorrowedFd<'_>> {
-        Some(self.pidfds.get()?.get(rank)?.as_ref()?.as_fd())
+    fn pidfd(&self, rank: usize) -> Option<Arc<OwnedFd>> {
+        self.state().children.get(rank)?.pidfd.clone()
+    }
+
+    fn pumps(&self) -> MutexGuard<'_, Vec<JoinHandle<Result<()>>>> {
+        self.pumps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn kill_all(&self) {
+        for pidfd in self.state().children.iter().filter_map(|child| child.pidfd.as_ref()) {
+            send_signal(pidfd.as_fd(), Signal::SIGKILL as i32);
+        }
     }
 
     fn tell(&self) {
@@ -126,16 +144,16 @@ impl Processes {
         stop: Option<OwnedFd>,
     ) -> Result<Self> {
         let context = Arc::new(context);
-        let children = vec![Child::default(); context.size()];
-        let state = State { children, first_failed: None, failed: None };
+        let state =
+            State { children: Vec::new(), first_failed: None, is_ending: false, failed: None };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             news: eventfd()?,
-            pidfds: OnceLock::new(),
+            pumps: Mutex::default(),
         });
         let bell = eventfd()?;
         let (running, over) = Running::new()?;
-        let (started, pipes) = crossbeam_channel::bounded(1);
+        let (started, result) = crossbeam_channel::bounded(1);
         let watch = Watch {
             context: Arc::clone(&context),
             shared: Arc::clone(&shared),
@@ -143,7 +161,9 @@ impl Processes {
             bell,
             stop,
             running,
+            outlets: Outlets { out, err, over },
             pids: Vec::new(),
+            names: Names::default(),
         };
         let thread_failed =
             |source| Error::from(ErrorKind::Os { call: "starting a thread", source });
@@ -151,16 +171,8 @@ impl Processes {
             .name("onchip launcher".to_owned())
             .spawn(move || watch.run(&program, &started))
             .map_err(thread_failed)?;
-        let mut processes = Self { context, shared, watcher: Some(watcher), pumps: Vec::new() };
-        let pipes = pipes.recv().unwrap_or_else(|_| Err(watcher_panicked()))?;
-        let (outs, errs): (Vec<_>, Vec<_>) = pipes.into_iter().unzip();
-        let errs: Vec<_> = errs.into_iter().flatten().collect();
-        for (stream, pipes, to) in [(Stream::Out, outs, out), (Stream::Err, errs, err)] {
-            if !pipes.is_empty() {
-                let context = Arc::clone(&processes.context);
-                processes.pumps.push(Pump::start(context, stream, pipes, to, over.clone())?);
-            }
-        }
+        let processes = Self { context, shared, watcher: Some(watcher) };
+        result.recv().unwrap_or_else(|_| Err(watcher_panicked()))?;
         Ok(processes)
     }
 
@@ -185,7 +197,8 @@ impl Processes {
     pub(crate) fn finish(&mut self) -> Result<()> {
         let watched = self.watcher.take().map_or(Ok(()), JoinHandle::join);
         // All threads are joined, even if one of them has failed.
-        let pumped: Vec<_> = self.pumps.drain(..).map(JoinHandle::join).collect();
+        let pumps = std::mem::take(&mut *self.shared.pumps());
+        let pumped: Vec<_> = pumps.into_iter().map(JoinHandle::join).collect();
         watched.map_err(|_| watcher_panicked())?;
         for pumped in pumped {
             pumped.map_err(|_| {
@@ -205,10 +218,12 @@ impl Processes {
 
     /// Sends a signal to the rank's process, if it still runs.
     pub(crate) fn signal(&self, rank: usize, signal: i32) {
+        self.shared.state().is_ending |=
+            [Signal::SIGTERM, Signal::SIGKILL].map(|one| one as i32).contains(&signal);
         // A signal would cut off a core dump.
         let running = self.ending(rank).is_none() && !self.is_dumped(rank);
         if let Some(pidfd) = self.shared.pidfd(rank).filter(|_| running) {
-            send_signal(pidfd, signal);
+            send_signal(pidfd.as_fd(), signal);
         }
     }
 
@@ -237,7 +252,7 @@ impl Processes {
     pub(crate) fn failure(&self, now: bool) -> Option<(usize, Cause)> {
         let (first, code_failed) = self.shared.state().first_failed?;
         let blamed = code_failed.map(|rank| rank as usize).filter(|&rank| rank != first);
-        if let Some(rank) = blamed.filter(|&rank| rank < self.context.size()) {
+        if let Some(rank) = blamed.filter(|&rank| rank < self.context.begun() as usize) {
             match (self.ending(rank), self.last_words(rank)) {
                 // The program has recovered from that failure.
                 (Some(Ending::Exited(0)), _) => {}
@@ -263,9 +278,7 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         if self.watcher.is_some() {
-            for pidfd in (0..self.context.size()).filter_map(|rank| self.shared.pidfd(rank)) {
-                send_signal(pidfd, Signal::SIGKILL as i32);
-            }
+            self.shared.kill_all();
         }
         let _ = self.finish();
     }
@@ -287,21 +300,31 @@ struct Watch {
     stop: Option<OwnedFd>,
     /// Dropped to tell the pumps that the ranks have ended.
     running: Running,
+    outlets: Outlets,
     pids: Vec<Pid>,
+    names: Names,
 }
 
-/// The ends of the pipes where the ranks' output arrives: standard output, and standard error if it is captured.
-type Pipes = (OwnedFd, Option<OwnedFd>);
+/// Where the ranks' output goes: standard output, and standard error if it is captured.
+struct Outlets {
+    out: Outlet,
+    err: Outlet,
+    over: Over,
+}
 
 impl Watch {
-    fn run(mut self, program: &Program, started: &Sender<Result<Vec<Pipes>>>) {
-        let spawned = self.spawn_all(program);
+    fn run(mut self, program: &Program, started: &Sender<Result<()>>) {
+        let size = self.context.size();
+        let spawned = self.spawn_all(&[(program, size)]);
         let failed = spawned.is_err();
+        if failed {
+            self.end_all();
+        }
         let _ = started.send(spawned);
         if failed {
             return;
         }
-        if let Err(error) = self.watch() {
+        if let Err(error) = self.watch(program.capture_errors) {
             self.shared.state().failed = Some(error);
             self.end_all();
         }
@@ -309,30 +332,119 @@ impl Watch {
         self.shared.tell();
     }
 
-    fn spawn_all(&mut self, program: &Program) -> Result<Vec<Pipes>> {
-        let (mut pidfds, mut pipes) = (Vec::new(), Vec::new());
-        let mut failed = None;
-        for rank in 0..self.context.size() {
-            match spawn(&self.context, rank, program, &self.life, &self.bell) {
-                Ok(spawned) => {
-                    self.pids.push(spawned.pid);
-                    pidfds.push(spawned.pidfd);
-                    pipes.push((spawned.out, spawned.err));
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    break;
-                }
+    /// Starts these programs, each as so many ranks, and the threads that read their output.
+    fn spawn_all(&mut self, programs: &[(&Program, usize)]) -> Result<()> {
+        let first = self.pids.len();
+        let size = programs.iter().map(|(_, ranks)| ranks).sum();
+        let programs =
+            programs.iter().flat_map(|&(program, ranks)| (0..ranks).map(move |_| program));
+        let (mut outs, mut errs) = (Vec::new(), Vec::new());
+        for (place, program) in programs.enumerate() {
+            let (rank, places) = (first + place, (place, size));
+            let spawned =
+                launch::spawn(&self.context, rank, places, program, &self.life, &self.bell)?;
+            self.pids.push(spawned.pid);
+            let pidfd = spawned.pidfd.map(Arc::new);
+            self.shared.state().children.push(Child { pidfd, ..Child::default() });
+            outs.push(spawned.out);
+            errs.extend(spawned.err);
+        }
+        let Outlets { out, err, over } = &self.outlets;
+        for (stream, pipes, to) in [(Stream::Out, outs, out), (Stream::Err, errs, err)] {
+            if !pipes.is_empty() {
+                let (context, to) = (Arc::clone(&self.context), to.clone());
+                let pump = Pump::start(context, stream, (first, pipes), to, over.clone())?;
+                self.shared.pumps().push(pump);
             }
         }
-        // This can't fail, because only this code sets the pidfds.
-        let _ = self.shared.pidfds.set(pidfds);
-        match failed {
-            None => Ok(pipes),
-            Some(error) => {
-                self.end_all();
-                Err(error)
+        Ok(())
+    }
+
+    /// Does what ranks have asked for.
+    fn serve(&mut self, capture_errors: bool) -> Result<()> {
+        while let Some((rank, request)) = spawn::next_request(&self.context)? {
+            if self.context.dead(rank) {
+                continue;
             }
+            let answer = match request {
+                Request::Names(request) => Answer::Value(self.names.answer(request)),
+                Request::Start(commands, number) => {
+                    match self.start_more((rank, number), &commands, capture_errors) {
+                        Ok(first) => Answer::Started(first as u32),
+                        Err(error) => Answer::Refused(error.to_string()),
+                    }
+                }
+            };
+            spawn::answer(&self.context, rank, &answer)?;
+        }
+        Ok(())
+    }
+
+    /// Starts further ranks for a rank, which gives them a number. Returns the first of them.
+    fn start_more(
+        &mut self,
+        (parent, number): (u32, u32),
+        commands: &[Command],
+        capture_errors: bool,
+    ) -> Result<usize> {
+        let first = self.pids.len();
+        let ranks: u64 = commands.iter().map(|command| u64::from(command.ranks())).sum();
+        let free = self.context.room() - first;
+        if ranks > free as u64 {
+            let why = format!(
+                "{ranks} more ranks were asked for, and the world has room for {free}: mprun --spare N makes room for N, up to \
+                 {MAX_RANKS} ranks in all"
+            );
+            return Err(spawn::refused(why));
+        }
+        self.check_ending()?;
+        let programs: Result<Vec<_>> = commands
+            .iter()
+            .map(|command| {
+                let (path, name) = (command.file()?, command.name().to_owned());
+                let folder = Some(PathBuf::from(command.in_folder()));
+                let args = command.args();
+                Ok(Program { path, name, args, folder, capture_errors, any_program: true })
+            })
+            .collect();
+        let programs = programs?;
+        let open_files = limits::make_room_for(ranks as usize)?;
+        let sizes: Vec<_> = commands.iter().map(|command| command.ranks() as usize).collect();
+        let parent = Some(parent as usize);
+        let family = Family { first, programs: sizes.clone(), parent, number, open_files };
+        put_family(&self.context, &family)?;
+        self.context.begin_more(ranks as u32)?;
+        let programs: Vec<_> = programs.iter().zip(sizes).collect();
+        // Ranks that were sent a signal while these were started may not have got theirs.
+        let started = self.spawn_all(&programs).and_then(|()| self.check_ending());
+        started.map(|()| first).inspect_err(|_| self.call_off(first))
+    }
+
+    /// Returns an error if the ranks are to end.
+    fn check_ending(&self) -> Result<()> {
+        match self.shared.state().is_ending {
+            true => Err(spawn::refused("the ranks of the world are being ended".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    /// Kills the ranks from this one on, which are not all there that belong together, and has the numbers of those that
+    /// are missing used up.
+    fn call_off(&mut self, first: usize) {
+        let ended = Some(Ending::Exited(0));
+        let mut state = self.shared.state();
+        for child in &mut state.children[first..] {
+            child.is_called_off = true;
+            if let Some(pidfd) = &child.pidfd {
+                send_signal(pidfd.as_fd(), Signal::SIGKILL as i32);
+            }
+        }
+        for rank in state.children.len()..self.context.begun() as usize {
+            state.children.push(Child { ending: ended, ..Child::default() });
+            // No process has this number.
+            self.pids.push(Pid::from_raw(0));
+            // An error means that the memory is broken, which everything else reports.
+            let _ = burial::bury(&self.context, rank as u32);
         }
     }
 
@@ -342,17 +454,20 @@ impl Watch {
     }
 
     /// Buries each rank that ends, until all have ended.
-    fn watch(&mut self) -> Result<()> {
-        for rank in self.running().into_iter().filter(|&rank| self.shared.pidfd(rank).is_none()) {
-            self.reap(rank)?;
-        }
-        let mut dumps = Dumps::of(self.pids.len());
+    fn watch(&mut self, capture_errors: bool) -> Result<()> {
+        let mut dumps = Dumps::of(self.context.room());
         loop {
+            for rank in self.running().into_iter().filter(|&rank| self.shared.pidfd(rank).is_none())
+            {
+                self.reap(rank)?;
+            }
             let running = self.running();
             if running.is_empty() {
                 return Ok(());
             }
-            let fds = running.iter().filter_map(|&rank| self.shared.pidfd(rank));
+            let pidfds: Vec<_> =
+                running.iter().filter_map(|&rank| self.shared.pidfd(rank)).collect();
+            let fds = pidfds.iter().map(|pidfd| pidfd.as_fd());
             let fds = std::iter::once(self.bell.as_fd()).chain(fds);
             let fds = fds.chain(self.stop.iter().map(|stop| stop.as_fd()));
             let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
@@ -370,10 +485,11 @@ impl Watch {
             }
             if ready[0] {
                 let _ = self.bell.read();
+                self.serve(capture_errors)?;
             }
             if ready.get(1 + running.len()) == Some(&true) {
                 self.stop = None;
-                self.kill_all();
+                self.shared.kill_all();
             }
             self.shared.tell();
         }
@@ -385,7 +501,8 @@ impl Watch {
         let control = self.context.rank(rank as u32)?;
         // A process that exits with status 0 within rank code has not finished its work.
         let early = control.state() == RankState::Running;
-        let bad = early || ending != Ending::Exited(0);
+        let called_off = self.shared.state().children[rank].is_called_off;
+        let bad = !called_off && (early || ending != Ending::Exited(0));
         let mut last_words = None;
         let mut first_failed = None;
         if bad {
@@ -397,8 +514,9 @@ impl Watch {
         }
         control.ending.store(ending.word(), Ordering::Relaxed);
         let buried = burial::bury(&self.context, rank as u32);
+        spawn::forget(&self.context, rank as u32)?;
         let mut state = self.shared.state();
-        state.children[rank] = Child { ending: Some(ending), last_words, is_dumped: false };
+        state.children[rank] = Child { ending: Some(ending), last_words, ..Child::default() };
         state.first_failed = state.first_failed.or(first_failed);
         Ok(buried?)
     }
@@ -431,15 +549,9 @@ impl Watch {
             .any(|file| (file.dev(), file.ino()) == (segment.st_dev, segment.st_ino))
     }
 
-    fn kill_all(&self) {
-        for pidfd in self.running().iter().filter_map(|&rank| self.shared.pidfd(rank)) {
-            send_signal(pidfd, Signal::SIGKILL as i32);
-        }
-    }
-
     /// Kills all ranks that run, and waits for their ends. Does not use the world's memory, which may be damaged.
     fn end_all(&self) {
-        self.kill_all();
+        self.shared.kill_all();
         for rank in self.running() {
             let ending = wait_for(self.pids[rank]);
             self.shared.state().children[rank].ending = Some(ending);

@@ -165,7 +165,7 @@ pub(crate) const OWN: u64 = u64::MAX;
 
 impl Engine {
     pub(crate) fn new(rank: &Rank, serial: u64) -> Self {
-        Self::of(rank, serial, rank.size())
+        Self::of(rank, serial, rank.room())
     }
 
     /// Returns an engine that knows no rank, to replace one that is lent.
@@ -992,7 +992,7 @@ impl Engine {
         if number == 0 {
             return;
         }
-        let ranks = 0..self.rank.size();
+        let ranks = 0..self.rank.begun();
         self.lost = ranks.filter(|&rank| self.rank.is_lost(rank)).map(|rank| rank as u32).collect();
         self.live.retain(|(_, members)| members.strong_count() > 0);
         for place in 0..self.live.len() {

@@ -22,7 +22,7 @@ impl Listening {
     pub(crate) fn open(rank: &Rank, serial: u64) -> CoreResult<Self> {
         let [name, _] = names(serial);
         let callers = rank.callers(&name, LINE_CHANNEL)?;
-        Ok(Self { callers, awaited: vec![false; rank.size()], silent: Vec::new() })
+        Ok(Self { callers, awaited: vec![false; rank.room()], silent: Vec::new() })
     }
 
     /// Listens to these ranks from now on. Returns whether any of them are new.

@@ -308,7 +308,7 @@ mod tests {
             line_wait: LineWait::detect(),
             spare: 0,
         };
-        Context::create(Arc::new(segment), 1, false, waiting).unwrap();
+        Context::create(Arc::new(segment), (1, 1), false, waiting).unwrap();
         assert!(listed(&file), "a world");
     }
 

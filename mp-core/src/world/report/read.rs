@@ -24,11 +24,12 @@ pub(super) fn look(context: &Context) -> Result<WorldReport, SegmentError> {
     let heap = context.segment.heap();
     let since_ns = world.since_ns.load(Ordering::Relaxed);
     let mut ranks = Vec::new();
-    for rank in 0..context.size() {
+    for rank in 0..context.begun() as usize {
         ranks.push(rank_report(context, rank)?);
     }
     // The peers of a wait for results are known only when all ranks have been read.
-    let unended: Vec<usize> = ranks.iter().filter(|r| !r.stage.ended()).map(|r| r.rank).collect();
+    let together = ranks.iter().take(context.size());
+    let unended: Vec<usize> = together.filter(|r| !r.stage.ended()).map(|r| r.rank).collect();
     for report in &mut ranks {
         if let Some(wait) = &mut report.wait
             && wait.operation == Operation::Results
@@ -177,7 +178,11 @@ fn add_beside(context: &Context, rank: usize, word: u64, report: &mut WaitReport
 
 /// Returns those of `ranks` that can be ranks of the world.
 fn ranks(context: &Context, ranks: &[u32]) -> Vec<usize> {
-    ranks.iter().map(|&rank| rank as usize).filter(|&rank| rank < context.size()).collect()
+    ranks
+        .iter()
+        .map(|&rank| rank as usize)
+        .filter(|&rank| rank < context.begun() as usize)
+        .collect()
 }
 
 fn channel_report(context: &Context, outline: &Outline) -> ChannelReport {
