@@ -3,10 +3,10 @@
 use super::*;
 use crate::{
     calls::{
-        collectives::*, nonblocking_collectives::*, persistent_collectives::*, point_to_point::*,
-        requests::*,
+        collectives::*, communicators::comm_dup, nonblocking_collectives::*,
+        persistent_collectives::*, point_to_point::*, requests::*,
     },
-    constants::{MPI_MAX, MPI_REQUEST_NULL, MPI_SUM, MPI_UNDEFINED},
+    constants::{MPI_MAX, MPI_REQUEST_NULL, MPI_SUCCESS, MPI_SUM, MPI_UNDEFINED},
 };
 
 const SIZES: [usize; 5] = [1, 2, 3, 5, 8];
@@ -144,4 +144,38 @@ fn persistent_operations_are_started_in_any_order() {
             requests.iter_mut().for_each(|request| ok!(request_free(request)));
         });
     }
+}
+
+/// An empty operation exchanges nothing. If it is not empty at another rank, the ranks notice when they next compare
+/// their calls.
+#[test]
+fn what_is_empty_at_one_rank_alone_is_noticed() {
+    on_ranks(2, |comm, me, _| {
+        for is_blocking in [true, false] {
+            let (mut copy, int) = (null_mut(), predefined(INT));
+            ok!(comm_dup(comm, &mut copy));
+            let both = |count: i64| {
+                let (mut word, mut request) = ([0i32], null_mut());
+                // SAFETY: the word and the request are there until the calls are complete.
+                let codes = unsafe {
+                    match is_blocking {
+                        true => [bcast(address(&mut word), count, int, 0, copy), barrier(copy)],
+                        false => {
+                            let begun =
+                                ibcast(address(&mut word), count, int, 0, copy, &mut request);
+                            let sent = [begun, wait(&mut request, NONE)];
+                            let begun = ibarrier(copy, &mut request);
+                            let come = [begun, wait(&mut request, NONE)];
+                            [sent, come].map(|codes| codes[0].max(codes[1]))
+                        }
+                    }
+                };
+                codes[0].max(codes[1])
+            };
+            assert_eq!(both(0), MPI_SUCCESS);
+            assert_ne!(both(me as i64), MPI_SUCCESS, "rank {me}, blocking: {is_blocking}");
+            // SAFETY: the handle was just made, and is not used any more.
+            unsafe { Comm::release(copy).unwrap() };
+        }
+    });
 }
