@@ -229,6 +229,9 @@ impl Rank {
         impl Flag for NoFlag {
             fn raise(&self) {}
             fn lower(&self) {}
+            fn call(&self) -> Option<String> {
+                Some("wait for the launcher".to_owned())
+            }
         }
         let context = self.context();
         let assignment = join::assignment()?.filter(|assignment| assignment.launches(context));
@@ -283,4 +286,43 @@ pub(super) fn forget(context: &Context, rank: u32) -> Result<()> {
 
 pub(super) fn refused(why: String) -> Error {
     ErrorKind::BadWorld(why).into()
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use super::*;
+
+    fn command(name: &str) -> Command {
+        Command::new(name.as_ref(), [], 1)
+    }
+
+    #[test]
+    fn a_program_is_looked_for_in_its_folder_and_in_the_path() {
+        assert!(command("sh").file().is_ok_and(|file| file.ends_with("sh")));
+        assert!(command("no-such-program").file().is_err());
+        // A folder, and a file that nobody may run.
+        assert!(command("/").file().is_err() && command("/proc/self/maps").file().is_err());
+        let in_bin = command("./sh").folder("/bin".as_ref());
+        assert_eq!(in_bin.file().unwrap(), Path::new("/bin/./sh"));
+        assert!(command("./sh").folder("/proc".as_ref()).file().is_err());
+        assert!(command("sh").folder("/no/such/folder".as_ref()).file().is_err());
+        let own = env::current_exe().unwrap();
+        let name = own.file_name().unwrap();
+        assert!(Command::new(name, [], 1).file().is_err());
+        let found = Command::new(name, [], 1).path(own.parent().unwrap().as_os_str()).file();
+        assert_eq!(found.unwrap(), own);
+    }
+
+    #[test]
+    fn a_name_keeps_its_value_until_it_is_taken_back() {
+        let mut names = Names::default();
+        let name = || b"name".to_vec();
+        let publish = |value: &[u8]| NamesRequest::Publish(name(), value.to_vec());
+        assert_eq!(names.answer(NamesRequest::Look(name())), None);
+        assert_eq!(names.answer(publish(b"one")), None);
+        assert_eq!(names.answer(publish(b"two")), Some(b"one".to_vec()));
+        assert_eq!(names.answer(NamesRequest::Look(name())), Some(b"one".to_vec()));
+        assert_eq!(names.answer(NamesRequest::Unpublish(name())), Some(b"one".to_vec()));
+        assert_eq!(names.answer(NamesRequest::Unpublish(name())), None);
+    }
 }
