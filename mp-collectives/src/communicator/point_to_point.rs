@@ -830,8 +830,7 @@ impl Communicator {
         let mut engine = self.engine.work();
         engine.open_for(pattern, Some(&self.members))?;
         loop {
-            let (found, moved) = engine.look_for(pattern);
-            if let Some(envelope) = found {
+            if let Some(envelope) = engine.look_for(pattern) {
                 return Ok(self.status(&envelope));
             }
             engine.matching.check_revoked(pattern.context())?;
@@ -841,10 +840,8 @@ impl Communicator {
             if engine.only_from_itself(pattern, Some(&self.members)) {
                 return Err(ErrorKind::WaitsForItself.into());
             }
-            if !moved {
-                let slept = engine.sleep(&[], Waited::Probe(pattern));
-                slept.map_err(|error| self.localized(error))?;
-            }
+            let slept = engine.sleep(&[], Waited::Probe(pattern));
+            slept.map_err(|error| self.localized(error))?;
         }
     }
 
@@ -860,7 +857,7 @@ impl Communicator {
         let pattern = self.pattern(Stream::Program, source.into(), tag.into())?;
         let mut engine = self.engine.work();
         engine.open_for(pattern, Some(&self.members))?;
-        if let (Some(envelope), _) = engine.look_for(pattern) {
+        if let Some(envelope) = engine.look_for(pattern) {
             return Ok(Some(self.status(&envelope)));
         }
         match engine.hopeless(pattern, Some(&self.members)) {

@@ -141,6 +141,9 @@ pub(crate) struct Engine {
     pub(crate) next_context: u32,
     /// The place where the next look at the open ways begins.
     turn: usize,
+    /// Whether the last round of progress moved anything. If so, another round may move more, and there is no sleep
+    /// before it.
+    moved: bool,
     news: News,
     /// The news that this engine has heard of.
     heard: u32,
@@ -188,6 +191,7 @@ impl Engine {
             fingerprints: Fingerprints::default(),
             next_context: 1,
             turn: 0,
+            moved: false,
             news: rank.news(),
             // This number differs from the current one, so that the first look finds news.
             heard: rank.news().number().wrapping_sub(1),
@@ -444,10 +448,8 @@ impl Engine {
                 }
                 _ => {}
             }
-            let mut call = Call { landings: &mut [], probe: None, alone: false };
-            if !self.progress(&mut call)
-                && let Err(error) = self.sleep(&[to], Waited::Room(to, course))
-            {
+            self.progress(&mut Call { landings: &mut [], probe: None, alone: false });
+            if let Err(error) = self.sleep(&[to], Waited::Room(to, course)) {
                 self.break_off_unfinished(to);
                 return Err(error);
             }
@@ -836,19 +838,12 @@ impl Engine {
         place
     }
 
-    /// Looks for a message that the pattern takes, among all messages that have come. Also returns whether anything
-    /// moved. If so, there may be more to bring in, and the caller must look again before it [sleeps](Self::sleep).
-    pub(crate) fn look_for(&mut self, pattern: Pattern) -> (Option<Envelope>, bool) {
+    /// Looks for a message that the pattern takes, among all messages that have come.
+    pub(crate) fn look_for(&mut self, pattern: Pattern) -> Option<Envelope> {
         if let Some((_, arrived)) = self.matching.store.find(pattern) {
-            return (Some(arrived.envelope), false);
+            return Some(arrived.envelope);
         }
-        let mut call = Call { landings: &mut [], probe: Some(pattern), alone: false };
-        let moved = self.progress(&mut call);
-        (self.find(pattern), moved)
-    }
-
-    /// Returns the oldest message that has come and that the pattern takes.
-    fn find(&self, pattern: Pattern) -> Option<Envelope> {
+        self.progress(&mut Call { landings: &mut [], probe: Some(pattern), alone: false });
         if let Some((_, arrived)) = self.matching.store.find(pattern) {
             return Some(arrived.envelope);
         }
@@ -967,6 +962,7 @@ impl Engine {
         if self.joined && !self.is_under_way() {
             self.joined = false;
         }
+        self.moved = moved;
         moved
     }
 
@@ -1099,9 +1095,9 @@ impl Engine {
         }
     }
 
-    /// Waits until something may have changed. The caller's last [progress](Self::progress) must have moved nothing,
-    /// because this waits only for what an engine lacks that has done all it can. `to` are the ranks for which the
-    /// caller has something to send, and `waited` is what it waits for.
+    /// Waits until something may have changed since the caller's last [progress](Self::progress). Returns at once if
+    /// that has moved anything, because a wait is only for what an engine lacks that has done all it can. `to` are the
+    /// ranks for which the caller has something to send, and `waited` is what it waits for.
     pub(crate) fn sleep(&mut self, to: &[u32], waited: Waited<'_>) -> Result<()> {
         self.sleep_beside(to, None, None, waited).map(drop)
     }
@@ -1114,6 +1110,9 @@ impl Engine {
         beside: Option<&Beside<'_>>,
         waited: Waited<'_>,
     ) -> Result<bool> {
+        if self.moved {
+            return Ok(true);
+        }
         if !self.matching.untold.is_empty()
             && self.can_be_left(to)
             && let Some(error) = self.matching.tell()
@@ -1425,10 +1424,8 @@ impl Engine {
     /// Waits until everything that waits is sent, or can't be sent.
     pub(crate) fn finish(&mut self) -> Result<()> {
         while self.has_to_send() {
-            let mut call = Call { landings: &mut [], probe: None, alone: false };
-            if !self.progress(&mut call) {
-                self.sleep(&[], Waited::Flush)?;
-            }
+            self.progress(&mut Call { landings: &mut [], probe: None, alone: false });
+            self.sleep(&[], Waited::Flush)?;
         }
         self.matching.tell().map_or(Ok(()), Err)
     }
