@@ -30,6 +30,16 @@ pub struct Exported {
     pub target: Option<Target>,
 }
 
+impl Exported {
+    /// Returns the function of `mp-abi` that it calls.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn target(&self) -> &Target {
+        self.target.as_ref().unwrap_or_else(|| panic!("mp-abi has no function for {}", self.name))
+    }
+}
+
 /// Returns the folder of `mp-abi`.
 pub fn package() -> PathBuf {
     PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..")
@@ -217,18 +227,6 @@ pub fn write_head(exports: &mut String, name: &str, result: &str, types: &[Strin
 #[unsafe(no_mangle)]
 pub unsafe extern \"C\" fn P{name}({parameters}) -> {result} {{\n"
     )
-    .expect("strings take all");
-}
-
-/// Writes a function that `mp-abi` does not have. It does not look at its arguments.
-/// Its code is shown to the program by this function.
-pub fn write_missing(exports: &mut String, name: &str, show: &str) {
-    write_head(exports, name, "c_int", &[]);
-    let call = format!("mp_abi::calls::missing::call_missing(\"{name}\")");
-    match show {
-        "" => writeln!(exports, "    {call}\n}}"),
-        _ => writeln!(exports, "    {show}({call})\n}}"),
-    }
     .expect("strings take all");
 }
 

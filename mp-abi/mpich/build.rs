@@ -14,7 +14,7 @@ use std::{
 
 use exports::{
     Exported, Target, exported, finish, forward, in_rust, package, read, rows, write_head,
-    write_missing, write_turn,
+    write_turn,
 };
 
 fn main() {
@@ -34,13 +34,12 @@ fn main() {
         let plain = one.name.strip_prefix("MPI_").expect("names begin so").to_lowercase();
         let of_both = one.name.strip_suffix("_c").unwrap_or(&one.name);
         let roles = roles.get(&one.name).or_else(|| roles.get(of_both));
-        match &one.target {
-            _ if special.contains(&plain) => write_special(&mut written, &one, &plain),
-            _ if ["_toint", "_fromint", "_c2f", "_f2c"].iter().any(|end| plain.ends_with(end)) => {
-                write_same(&mut written, &one);
-            }
-            Some(target) => write_call(&mut written, &one, target, roles),
-            None => write_missing(&mut written, &one.name, "values::shown_error"),
+        if special.contains(&plain) {
+            write_special(&mut written, &one, &plain);
+        } else if ["_toint", "_fromint", "_c2f", "_f2c"].iter().any(|end| plain.ends_with(end)) {
+            write_same(&mut written, &one);
+        } else {
+            write_call(&mut written, &one, one.target(), roles);
         }
     }
     finish(&written, "libmpi.so.12");

@@ -30,7 +30,6 @@ pub mod hardware;
 pub mod info;
 pub mod intercommunicators;
 pub mod matched_probes;
-pub mod missing;
 pub mod neighbourhoods;
 pub mod nonblocking_collectives;
 pub mod one_sided;
