@@ -104,6 +104,7 @@ impl Win {
     }
 
     /// Returns the number of a rank in the window.
+    #[inline]
     fn rank(&self, rank: c_int) -> Result<usize> {
         let found = usize::try_from(rank).ok().filter(|&rank| rank < self.targets.len());
         found.ok_or_else(|| {
@@ -113,7 +114,8 @@ impl Win {
     }
 
     /// Returns the number of a rank whose memory this rank accesses now, or `None` for `MPI_PROC_NULL`.
-    #[inline]
+    // See `Data::new`.
+    #[inline(always)]
     pub fn accessed(&self, rank: c_int) -> Result<Option<usize>> {
         if rank == MPI_PROC_NULL {
             return Ok(None);

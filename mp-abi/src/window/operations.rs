@@ -43,6 +43,7 @@ impl<'a> Change<'a> {
 }
 
 /// Returns an error if data of this rank and of the target differ in length.
+#[inline]
 fn check_lengths(own: Data<'_>, elements: Elements<'_>) -> Result<()> {
     match (own.bytes(), elements.bytes()) {
         (own, theirs) if own == theirs => Ok(()),
@@ -54,8 +55,12 @@ fn check_lengths(own: Data<'_>, elements: Elements<'_>) -> Result<()> {
 }
 
 /// Writes data to elements of a target.
+#[inline]
 pub(crate) fn put(from: Data<'_>, elements: Elements<'_>) -> Result<()> {
     check_lengths(from, elements)?;
+    if elements.bytes() == 0 {
+        return Ok(());
+    }
     elements.write(&from.packed())
 }
 
@@ -63,8 +68,12 @@ pub(crate) fn put(from: Data<'_>, elements: Elements<'_>) -> Result<()> {
 ///
 /// # Safety
 /// As for [`Data::plain_mut`].
+#[inline]
 pub(crate) unsafe fn get(to: Data<'_>, elements: Elements<'_>) -> Result<()> {
     check_lengths(to, elements)?;
+    if elements.bytes() == 0 {
+        return Ok(());
+    }
     match elements.here() {
         Some(data) => {
             to.copy_from(data);

@@ -9,7 +9,10 @@ use nix::{
 };
 
 use crate::{
-    datatype::{Datatype, data::Data},
+    datatype::{
+        Datatype,
+        data::{Data, negative},
+    },
     error::{Class, Error},
     types::{Aint, Count},
 };
@@ -57,32 +60,39 @@ impl Target {
     }
 
     /// Names elements in the memory.
+    // See `Data::new`.
+    #[inline(always)]
     pub fn elements<'a>(
         &self,
         displacement: Aint,
         count: Count,
         datatype: &'a Datatype,
     ) -> Result<Elements<'a>> {
-        let count = usize::try_from(count)
-            .map_err(|_| Error::new(Class::Count, format!("the count is negative: {count}")))?;
+        let count = usize::try_from(count).map_err(|_| negative(count))?;
         let (base, process) = match self.way {
             Way::Direct(base) => (base, None),
             Way::Copied(process, base) => (base, Some(process)),
         };
         let offset = displacement.checked_mul(self.unit);
         if !self.is_dynamic && !self.has(offset, count, datatype) {
-            let text = format!(
-                "{count} elements at a displacement of {displacement} are not in a window of {} bytes \
-                 with displacements of {}",
-                self.bytes, self.unit
-            );
-            return Err(Error::new(Class::RmaRange, text));
+            return Err(self.outside(displacement, count));
         }
         let address = base.wrapping_add_signed(offset.unwrap_or(0));
         // SAFETY: memory of this process was just checked to be the window's. Memory of another process is only reached
         // by calls of the system, with the addresses of `runs`.
         let data = unsafe { Data::at_address(address, count, datatype) };
         Ok(Elements { data, process })
+    }
+
+    /// Returns the error of elements that do not lie within the window.
+    #[cold]
+    fn outside(&self, displacement: Aint, count: usize) -> Error {
+        let text = format!(
+            "{count} elements at a displacement of {displacement} are not in a window of {} bytes with displacements of \
+             {}",
+            self.bytes, self.unit
+        );
+        Error::new(Class::RmaRange, text)
     }
 
     /// Returns whether elements lie within the window.
@@ -105,11 +115,13 @@ impl<'a> Elements<'a> {
     }
 
     /// Returns the number of bytes of data.
+    #[inline]
     pub fn bytes(&self) -> usize {
         self.data.bytes()
     }
 
     /// Writes the elements.
+    #[inline]
     pub fn write(&self, from: &[u8]) -> Result<()> {
         let Some(process) = self.process else {
             self.data.unpack(from);
