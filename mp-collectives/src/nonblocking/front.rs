@@ -165,13 +165,9 @@ where
     B: Send + 'static,
     F: for<'a> FnOnce(&'a mut A, &'a mut B) -> BoxFuture<'a, Result<()>> + Send + 'static,
 {
-    fn run<'a>(
-        self,
-        algorithms: &'a mut A,
-        buffer: &'a mut B,
-    ) -> impl Future<Output = Result<()>> + Send + 'a {
-        // The program's function may panic as well, so it is called when the future is polled.
-        async move { (self.0)(algorithms, buffer).await }
+    async fn run(self, algorithms: &mut A, buffer: &mut B) -> Result<()> {
+        // The program's function may panic as well. It is called when this is polled.
+        (self.0)(algorithms, buffer).await
     }
 }
 
