@@ -166,7 +166,7 @@ where
     F: for<'a> FnOnce(&'a mut A, &'a mut B) -> BoxFuture<'a, Result<()>> + Send + 'static,
 {
     async fn run(self, algorithms: &mut A, buffer: &mut B) -> Result<()> {
-        // The program's function may panic as well, so it is called when the future is polled.
+        // The program's function may panic as well. It is called when this is polled.
         (self.0)(algorithms, buffer).await
     }
 }
