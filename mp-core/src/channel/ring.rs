@@ -215,17 +215,18 @@ impl RingSender {
     ///
     /// If a sender whose ring is full took each slot as soon as it is free, it would look again for every message, and
     /// each look takes the line of `head` away from the receiver. So a `patient` look in a large ring waits until
-    /// several slots are free. Meanwhile the receiver still has enough messages. A look that is not patient does not
-    /// wait, because its caller has something else to do: two ranks that send each other 512 KiB at the same time took
-    /// twice as long when it did.
+    /// several slots are free. Meanwhile the receiver still has enough messages. In a small ring, whose messages may be
+    /// long, a look that is not patient does not wait at all, because its caller has something else to do: two ranks that
+    /// send each other 512 KiB at the same time took twice as long when it did.
     pub(crate) fn look(&mut self, patient: bool) -> Result<Option<NonNull<u8>>, CorruptHead> {
         const LOOKS: u32 = if cfg!(loom) { 1 } else { 32 };
         self.limit = self.room()?;
-        if !patient {
+        let is_large = self.window >= LARGE;
+        if !patient && !is_large {
             return Ok(self.reserve());
         }
         let pauses = costs::pauses(STEP);
-        let enough = if self.window >= LARGE { self.window / 4 } else { 1 };
+        let enough = if patient && is_large { self.window / 4 } else { 1 };
         for _ in 1..LOOKS {
             if self.limit - self.tail >= enough {
                 break;

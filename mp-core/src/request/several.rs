@@ -320,7 +320,7 @@ fn watch(
     let (operation, words) = first.waited();
     let doing = Doing { operation, channel: words.first().copied().unwrap_or(0) };
     let beside = Beside { rank, watched, driven: &[], settled, until };
-    let flags = Watches { flags: None, watched, call: &|| beside.call(Vec::new()) };
+    let flags = Watches { flags: None, watched, call: &|| beside.call((Vec::new(), 0)) };
     let poll = || enough().then_some(());
     rank.context().wait_unless(wait, doing, &flags, poll).map(drop)
 }

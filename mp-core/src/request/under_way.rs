@@ -152,8 +152,8 @@ impl Beside<'_> {
     }
 
     /// Returns the call that waits, in the program's words, or `None` if that of a pending request is unknown. `calls`
-    /// are those of the driven engine's requests.
-    pub fn call(&self, mut calls: Vec<String>) -> Option<String> {
+    /// are those of the driven engine's requests, without `more` that were not looked at.
+    pub fn call(&self, (mut calls, more): (Vec<String>, usize)) -> Option<String> {
         let watched = self.watched.iter().map(|(place, watch)| (place, watch.call()));
         let driven =
             self.driven.iter().map(|(place, driver, handle)| (place, driver.call(*handle)));
@@ -161,7 +161,7 @@ impl Beside<'_> {
         for (_, call) in pending {
             calls.push(call?);
         }
-        called(&calls, self.until)
+        called((&calls, more), self.until)
     }
 
     /// Returns whether a request is done that had not been settled before.
@@ -173,7 +173,7 @@ impl Beside<'_> {
     }
 
     /// Waits until any end of the select is ready, or any other operation is done. Returns false if the limit of `wait`
-    /// has expired before. `calls` returns the calls that wait for the select's ends, in the program's words, for
+    /// has expired before. `calls` returns the calls that wait for the select's ends, as for [`call`](Self::call), for
     /// reports.
     ///
     /// # Errors
@@ -183,7 +183,7 @@ impl Beside<'_> {
         &self,
         select: &Select<'_>,
         wait: Wait,
-        calls: &dyn Fn() -> Vec<String>,
+        calls: &dyn Fn() -> (Vec<String>, usize),
     ) -> Result<bool> {
         let (doing, flags) = select.waited();
         let call = || self.call(calls());
@@ -204,27 +204,29 @@ pub(super) enum Until {
 /// The largest number of requests that a report names for one call.
 const TOLD: usize = 3;
 
-/// Returns a call that waits until all of these calls are done, in the program's words.
+/// Returns a call that waits until all of these calls, and more that were not looked at, are done, in the program's
+/// words.
 #[doc(hidden)]
-pub fn all_of(calls: &[String]) -> Option<String> {
-    called(calls, Until::All)
+pub fn all_of((calls, more): (&[String], usize)) -> Option<String> {
+    called((calls, more), Until::All)
 }
 
-fn called(calls: &[String], until: Until) -> Option<String> {
+fn called((calls, more): (&[String], usize), until: Until) -> Option<String> {
     let until = match until {
         Until::All => "all",
         Until::Any => "any",
     };
     match calls {
         [] => None,
-        [one] => Some(one.clone()),
+        [one] if more == 0 => Some(one.clone()),
         several => {
-            let first = several[..several.len().min(TOLD)].join(", ");
-            let more = match several.len().saturating_sub(TOLD) {
+            let all = several.len() + more;
+            let first = &several[..several.len().min(TOLD)];
+            let more = match all - first.len() {
                 0 => String::new(),
                 more => format!(", and {more} more"),
             };
-            Some(format!("wait for {until} of {} requests ({first}{more})", several.len()))
+            Some(format!("wait for {until} of {all} requests ({}{more})", first.join(", ")))
         }
     }
 }
@@ -303,5 +305,28 @@ fn beside_words(operation: Operation, words: Vec<u64>) -> Vec<u64> {
             vec![beside(mpbs, setter.checked_sub(1).map(|setter| setter as usize))]
         }
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_names_some_of_many_requests() {
+        let calls: Vec<String> = (0..5).map(|source| format!("receive from {source}")).collect();
+        let told = |calls: &[String], more| all_of((calls, more));
+        assert_eq!(told(&[], 0), None);
+        assert_eq!(told(&calls[..1], 0).as_deref(), Some("receive from 0"));
+        assert_eq!(
+            told(&calls[..1], 9).as_deref(),
+            Some("wait for all of 10 requests (receive from 0, and 9 more)")
+        );
+        let three = "receive from 0, receive from 1, receive from 2";
+        assert_eq!(told(&calls[..3], 0), Some(format!("wait for all of 3 requests ({three})")));
+        assert_eq!(
+            told(&calls, 95),
+            Some(format!("wait for all of 100 requests ({three}, and 97 more)"))
+        );
     }
 }
