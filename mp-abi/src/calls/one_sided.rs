@@ -76,43 +76,23 @@ unsafe fn check_predefined(datatype: Handle) -> Result<()> {
     }
 }
 
-/// Writes elements, and gives the program a request if it wants one.
+/// Copies elements to a target or from it, as the operation does, and gives the program a request if it wants one.
 ///
 /// # Safety
-/// The handles are valid, and the elements can be read. The request is null, or can be written to.
-unsafe fn write(
+/// The handles are valid, and the elements can be read, or written to. The request is null, or can be written to.
+unsafe fn copy(
     function: &'static str,
     (buffer, count, datatype): Own,
     there: There,
     window: Handle,
     request: Option<*mut Handle>,
+    operation: impl FnOnce(Data<'_>, Elements<'_>) -> Result<()>,
 ) -> c_int {
     // SAFETY: the caller says so.
     unsafe {
         within(window, function, |window| {
             let own = Data::new(buffer, count, datatype)?;
-            at_target(window, there, |_, elements| operations::put(own, elements))?;
-            complete(request)
-        })
-    }
-}
-
-/// Reads elements, and gives the program a request if it wants one.
-///
-/// # Safety
-/// As for [`write`], and the elements may be written to.
-unsafe fn read(
-    function: &'static str,
-    (buffer, count, datatype): Own,
-    there: There,
-    window: Handle,
-    request: Option<*mut Handle>,
-) -> c_int {
-    // SAFETY: the caller says so.
-    unsafe {
-        within(window, function, |window| {
-            let own = Data::new(buffer, count, datatype)?;
-            at_target(window, there, |_, elements| operations::get(own, elements))?;
+            at_target(window, there, |_, elements| operation(own, elements))?;
             complete(request)
         })
     }
@@ -122,7 +102,7 @@ unsafe fn read(
 /// program a request if it wants one.
 ///
 /// # Safety
-/// As for [`write`], and the elements of `result` may be written to.
+/// As for [`copy`], and the elements of `result` may be written to.
 unsafe fn combine(
     function: &'static str,
     (own, result): (Own, Option<Own>),
@@ -164,7 +144,8 @@ pub unsafe fn put(
     // SAFETY: the program gives valid handles, and data that can be read.
     unsafe {
         let there = (target, displacement, target_count, target_type);
-        write("MPI_Put", (origin, origin_count, origin_type), there, window, None)
+        let own = (origin, origin_count, origin_type);
+        copy("MPI_Put", own, there, window, None, operations::put)
     }
 }
 
@@ -183,7 +164,8 @@ pub unsafe fn rput(
     // SAFETY: as for `put`, and the program gives a place for the request.
     unsafe {
         let there = (target, displacement, target_count, target_type);
-        write("MPI_Rput", (origin, origin_count, origin_type), there, window, Some(request))
+        let own = (origin, origin_count, origin_type);
+        copy("MPI_Rput", own, there, window, Some(request), operations::put)
     }
 }
 
@@ -201,7 +183,8 @@ pub unsafe fn get(
     // SAFETY: the program gives valid handles, and data that may be written to.
     unsafe {
         let there = (target, displacement, target_count, target_type);
-        read("MPI_Get", (origin.cast_const(), origin_count, origin_type), there, window, None)
+        let own = (origin.cast_const(), origin_count, origin_type);
+        copy("MPI_Get", own, there, window, None, |own, elements| operations::get(own, elements))
     }
 }
 
@@ -220,13 +203,11 @@ pub unsafe fn rget(
     // SAFETY: as for `get`, and the program gives a place for the request.
     unsafe {
         let there = (target, displacement, target_count, target_type);
-        read(
-            "MPI_Rget",
-            (origin.cast_const(), origin_count, origin_type),
-            there,
-            window,
-            Some(request),
-        )
+        let own = (origin.cast_const(), origin_count, origin_type);
+        let request = Some(request);
+        copy("MPI_Rget", own, there, window, request, |own, elements| {
+            operations::get(own, elements)
+        })
     }
 }
 
