@@ -7,12 +7,11 @@ use std::ffi::{c_char, c_int, c_void};
 
 use crate::{
     constants::MPI_T_CVAR_HANDLE_NULL,
-    error::Class,
     tools::{
         self, answer,
         control::{self, CONTROLS},
         enums::Enum,
-        give, give_text, put,
+        give, give_text, put, put_new, release,
     },
     types::Handle,
 };
@@ -65,28 +64,20 @@ pub unsafe fn t_cvar_handle_alloc(
     handle: *mut Handle,
     count: *mut c_int,
 ) -> c_int {
-    answer(|| {
-        if handle.is_null() {
-            return Err(Class::ToolInvalid);
-        }
-        // SAFETY: the tool gives the address of a handle of what the variable is bound to, and places for the results.
-        unsafe {
+    // SAFETY: the tool gives the address of a handle of what the variable is bound to, and places for the results.
+    answer(|| unsafe {
+        put_new(handle, || {
             let (opened, elements) = control::open(index, object)?;
             give(count, elements);
-            put(handle, opened)
-        }
+            Ok(opened)
+        })
     })
 }
 
 /// `MPI_T_cvar_handle_free`.
 pub unsafe fn t_cvar_handle_free(handle: *mut Handle) -> c_int {
-    answer(|| {
-        // SAFETY: the tool gives the address of a handle.
-        let opened = unsafe { handle.as_mut() }.ok_or(Class::ToolInvalid)?;
-        control::close(*opened)?;
-        *opened = MPI_T_CVAR_HANDLE_NULL;
-        Ok(())
-    })
+    // SAFETY: the tool gives the address of a handle.
+    answer(|| unsafe { release(handle, MPI_T_CVAR_HANDLE_NULL, control::close) })
 }
 
 /// `MPI_T_cvar_read`.

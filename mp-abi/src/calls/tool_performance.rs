@@ -8,7 +8,10 @@ use std::ffi::{c_char, c_int, c_void};
 use crate::{
     constants::{MPI_T_BIND_NO_OBJECT, MPI_T_PVAR_HANDLE_NULL, MPI_T_PVAR_SESSION_NULL},
     error::Class,
-    tools::{self, answer, enums::Enum, give, give_text, performance::VARIABLES, put, sessions},
+    tools::{
+        self, answer, enums::Enum, give, give_text, performance::VARIABLES, put, put_new, release,
+        sessions,
+    },
     types::Handle,
 };
 
@@ -69,24 +72,14 @@ pub unsafe fn t_pvar_get_index(name: *const c_char, class: c_int, index: *mut c_
 
 /// `MPI_T_pvar_session_create`.
 pub unsafe fn t_pvar_session_create(session: *mut Handle) -> c_int {
-    answer(|| {
-        if session.is_null() {
-            return Err(Class::ToolInvalid);
-        }
-        // SAFETY: the tool gives a place for the handle.
-        unsafe { put(session, sessions::begin()) }
-    })
+    // SAFETY: the tool gives a place for the handle.
+    answer(|| unsafe { put_new(session, || Ok(sessions::begin())) })
 }
 
 /// `MPI_T_pvar_session_free`.
 pub unsafe fn t_pvar_session_free(session: *mut Handle) -> c_int {
-    answer(|| {
-        // SAFETY: the tool gives the address of a handle.
-        let session = unsafe { session.as_mut() }.ok_or(Class::ToolInvalid)?;
-        sessions::end(*session)?;
-        *session = MPI_T_PVAR_SESSION_NULL;
-        Ok(())
-    })
+    // SAFETY: the tool gives the address of a handle.
+    answer(|| unsafe { release(session, MPI_T_PVAR_SESSION_NULL, sessions::end) })
 }
 
 /// `MPI_T_pvar_handle_alloc`. No variable is bound to an object.
@@ -98,12 +91,9 @@ pub unsafe fn t_pvar_handle_alloc(
     count: *mut c_int,
 ) -> c_int {
     answer(|| {
-        if handle.is_null() {
-            return Err(Class::ToolInvalid);
-        }
         // SAFETY: the tool gives places for the results.
         unsafe {
-            put(handle, sessions::open(session, index)?)?;
+            put_new(handle, || sessions::open(session, index))?;
             give(count, 1);
         }
         Ok(())
@@ -112,12 +102,9 @@ pub unsafe fn t_pvar_handle_alloc(
 
 /// `MPI_T_pvar_handle_free`.
 pub unsafe fn t_pvar_handle_free(session: Handle, handle: *mut Handle) -> c_int {
-    answer(|| {
-        // SAFETY: the tool gives the address of a handle.
-        let opened = unsafe { handle.as_mut() }.ok_or(Class::ToolInvalid)?;
-        sessions::close(session, *opened)?;
-        *opened = MPI_T_PVAR_HANDLE_NULL;
-        Ok(())
+    // SAFETY: the tool gives the address of a handle.
+    answer(|| unsafe {
+        release(handle, MPI_T_PVAR_HANDLE_NULL, |handle| sessions::close(session, handle))
     })
 }
 

@@ -31,7 +31,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use crate::{constants::MPI_SUCCESS, error::Class};
+use crate::{constants::MPI_SUCCESS, error::Class, types::Handle};
 
 /// An error is the class that the function returns: tools get no other, and no error handler is called.
 pub(crate) type Result<T = ()> = std::result::Result<T, Class>;
@@ -92,6 +92,34 @@ pub(crate) unsafe fn put<T>(to: *mut T, value: T) -> Result {
     }
     // SAFETY: the caller says so.
     unsafe { to.write(value) };
+    Ok(())
+}
+
+/// Writes a new handle, which is made only if there is a place for it.
+///
+/// # Safety
+/// The address is null, or can be written to.
+pub(crate) unsafe fn put_new(to: *mut Handle, make: impl FnOnce() -> Result<Handle>) -> Result {
+    if to.is_null() {
+        return Err(Class::ToolInvalid);
+    }
+    // SAFETY: the caller says so.
+    unsafe { put(to, make()?) }
+}
+
+/// Frees the object of a handle, and makes the handle null.
+///
+/// # Safety
+/// The address is null, or can be read and written to.
+pub(crate) unsafe fn release(
+    handle: *mut Handle,
+    null: Handle,
+    free: impl FnOnce(Handle) -> Result,
+) -> Result {
+    // SAFETY: the caller says so.
+    let handle = unsafe { handle.as_mut() }.ok_or(Class::ToolInvalid)?;
+    free(*handle)?;
+    *handle = null;
     Ok(())
 }
 
