@@ -18,7 +18,7 @@ impl Outgoing {
     /// Begins to send.
     ///
     /// # Safety
-    /// Until the message is finished, the data can be read, and nobody writes to it.
+    /// The data can be read, and nobody writes to it, until [`finish`](Self::finish) returns or the message is dropped.
     pub unsafe fn begin(comm: &Communicator, kept: &Kept, to: usize, tag: u32) -> Result<Self> {
         let data = kept.data();
         let mut copy = Vec::new();
@@ -29,7 +29,8 @@ impl Outgoing {
                 &copy[..]
             }
         };
-        // SAFETY: nobody writes to the data, or to the copy, which stays where it is as long as the request.
+        // SAFETY: the caller says that nobody writes to the data. Nobody writes to the copy, either, and its bytes stay
+        // where they are until the request is gone.
         let buffer = unsafe { RawBuffer::new(bytes.as_ptr().cast_mut(), bytes.len()) };
         let request = comm.joint().nonblocking_send(buffer, to, tag)?;
         Ok(Self { request, _copy: copy })
@@ -58,13 +59,14 @@ impl Incoming {
     /// Begins to receive.
     ///
     /// # Safety
-    /// Until the message is finished, the data can be written to, and nobody else uses it.
+    /// The data can be written to, and nobody else uses it, until [`finish`](Self::finish) returns or the message is
+    /// dropped.
     pub unsafe fn begin(comm: &Communicator, kept: &Kept, from: usize, tag: u32) -> Result<Self> {
         let data = kept.data();
         let mut copy = Vec::new();
-        // SAFETY: the caller says that nobody else uses the data.
+        // SAFETY: the caller says that the data can be written to, and that nobody else uses it.
         let place = unsafe { data.plain_or(&mut copy) };
-        // SAFETY: the place is the program's, or a copy that stays where it is as long as the request.
+        // SAFETY: the place is the program's, or a copy whose bytes stay where they are until the request is gone.
         let buffer = unsafe { RawBuffer::new(place.as_mut_ptr(), place.len()) };
         let request = comm.joint().nonblocking_receive(buffer, from, tag)?;
         Ok(Self { request, copy, kept: kept.clone() })

@@ -25,7 +25,7 @@ use crate::{
     founding::{Founders, tag_of},
     state::{self, of_rank},
     threads::{self, wait_all},
-    words::TAGS,
+    words::{TAGS, complete},
 };
 
 type Result<T> = std::result::Result<T, Error>;
@@ -177,10 +177,7 @@ impl Call {
 
 /// Sends a word to a rank in the communicator of everyone.
 fn say(to: usize, word: u64, tag: u32) -> Result<()> {
-    let mut sent = everyone()?.nonblocking_send(vec![word], to, tag);
-    wait_all(&mut [&mut sent as &mut dyn Pending])?;
-    sent.wait().map_err(|failed| failed.error)?;
-    Ok(())
+    complete(everyone()?.nonblocking_send(vec![word], to, tag))
 }
 
 /// Returns the rank that leads the next group that connects to a port of this rank. Waits for it.
@@ -189,7 +186,7 @@ pub(crate) fn await_caller(name: &[u8]) -> Result<usize> {
     port.check_own()?;
     let everyone = everyone()?;
     loop {
-        // Who was lost connects to nobody. The others do.
+        // A rank that was lost does not connect any more. The receive must not fail because of it, as others may.
         let lost = everyone.acknowledge().len();
         let mut request = everyone.nonblocking_receive(vec![0u64], ANY_SOURCE, port.tag());
         wait_all(&mut [&mut request as &mut dyn Pending])?;
@@ -246,7 +243,7 @@ pub(crate) fn call(name: &[u8], limit: Duration) -> Result<usize> {
     // If the port is closed from here on, its rank finds the call.
     let waited = is_open()? && wait_within(&mut answer, limit)?;
     if !waited && rank.unpublish(&key)? {
-        // Nobody answers any more.
+        // This rank has taken the call back, so no answer comes.
         let _ = answer.cancel();
         return match is_open()? {
             true => refused(&format!(": nobody has accepted within {} s", limit.as_secs_f64())),

@@ -142,9 +142,12 @@ impl Programs {
             return Err(Error::new(Class::Arg, text));
         }
         let mut ranks = ranks as usize;
-        if info != MPI_INFO_NULL {
+        let info = match info {
+            MPI_INFO_NULL => None,
             // SAFETY: the caller says so.
-            let info = unsafe { Info::look(info)? };
+            info => Some(unsafe { Info::look(info)? }),
+        };
+        if let Some(info) = info {
             if let Some(soft) = info.get(b"soft")? {
                 ranks = most_of(&soft, ranks)?;
             }
@@ -153,9 +156,7 @@ impl Programs {
             }
         }
         let mut command = Command::new(name, list, ranks);
-        if info != MPI_INFO_NULL {
-            // SAFETY: the caller says so.
-            let info = unsafe { Info::look(info)? };
+        if let Some(info) = info {
             if let Some(folder) = info.get(b"wdir")? {
                 command = command.folder(OsStr::from_bytes(&folder));
             }

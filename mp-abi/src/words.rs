@@ -79,7 +79,8 @@ fn begin(comm: &Communicator, words: &[u64], to: usize, tag: u32) -> Result<Send
     Ok(comm.joint().nonblocking_send(words.to_vec(), to, tag)?)
 }
 
-fn complete(mut sent: SendRequest<Vec<u64>>) -> Result<()> {
+/// Waits until words are sent.
+pub(crate) fn complete(mut sent: SendRequest<Vec<u64>>) -> Result<()> {
     wait_all(&mut [&mut sent as &mut dyn Pending])?;
     sent.wait().map_err(|failed| failed.error)?;
     Ok(())
