@@ -7,7 +7,7 @@ use crate::{
     segment::{RobustLock, Shared},
     sync::{AtomicU32, AtomicU64, Futex, Ordering, fence},
     topology::Seat,
-    wait::WaitRecord,
+    wait::{Cpus, Seen, WaitRecord},
 };
 
 /// The number of bytes kept of a program's name.
@@ -85,6 +85,8 @@ pub(crate) struct WorldControl {
     /// The futexes on which threads of all ranks sleep while they wait for interrupts: one for each seat.
     pub(crate) interrupts: [CachePadded<Futex>; SEATS],
     pub(crate) name: Text<{ NAME / 8 }>,
+    /// Where the ranks run.
+    pub(crate) cpus: CachePadded<Cpus>,
 }
 
 // SAFETY: the type consists of atomics only, and is `repr(C)`.
@@ -157,6 +159,8 @@ pub(crate) struct RankControl {
     pub(crate) doorbell: CachePadded<Futex>,
     /// What the rank waits for.
     pub(crate) record: CachePadded<WaitRecord>,
+    /// Where the rank was last seen.
+    pub(crate) seen: Seen,
     /// The sends that other threads do for the rank.
     pub(crate) delegations: CachePadded<Delegations>,
     /// The block of the rank's result, by its key, and the result's length in bytes.

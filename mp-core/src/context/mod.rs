@@ -37,8 +37,8 @@ use crate::{
         BlockKey, BlockKind, LockedHeap, Offset, RobustLock, Root, Segment, SegmentError,
         fingerprint,
     },
-    sync::{AtomicPtr, AtomicU32, AtomicU64, Futex, Ordering},
-    wait::{Doing, Flag, Operation, UNDER_WAY, Wait, WaitRecord, Waiting, progress},
+    sync::{AtomicPtr, AtomicU64, Futex, Ordering},
+    wait::{Apart, Doing, Flag, Operation, Sleeper, UNDER_WAY, Wait, Waiting, progress},
 };
 
 /// The most ranks a world can have.
@@ -370,10 +370,16 @@ impl Context {
         }
     }
 
-    /// Returns the futex on which this rank sleeps, the record of its wait, and the number of the world's helpers.
-    fn sleeper(&self) -> Result<(&Futex, &WaitRecord, &AtomicU32), SegmentError> {
+    /// Returns what this rank needs to sleep.
+    fn sleeper(&self) -> Result<Sleeper<'_>, SegmentError> {
         let me = self.rank(self.me)?;
-        Ok((&me.doorbell, &me.record, &self.world()?.helpers))
+        let (doorbell, record, helpers) = (&me.doorbell, &me.record, &self.world()?.helpers);
+        Ok(Sleeper { doorbell, record, helpers, apart: Some(self.apart(self.me)?) })
+    }
+
+    /// Returns what is noted of the CPU of a rank.
+    pub(crate) fn apart(&self, rank: u32) -> Result<Apart<'_>, SegmentError> {
+        Ok(Apart { cpus: &self.world()?.cpus, seen: &self.rank(rank)?.seen, rank })
     }
 
     /// Returns the identity that distinguishes this rank's [parts](progress::Part) from those of other ranks.

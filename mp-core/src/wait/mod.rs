@@ -12,6 +12,7 @@
 //! [`WaitPolicy`] says how far a wait goes. A thread that makes an awaited condition true looks at the flag afterwards
 //! ([`Asymmetry`]), and rings the doorbell only if the flag is raised.
 
+mod apart;
 mod backoff;
 mod barrier;
 mod caller;
@@ -23,6 +24,7 @@ mod record;
 
 use std::time::{Duration, Instant};
 
+pub(crate) use apart::{Apart, Cpus, Seen};
 pub use backoff::Backoff;
 pub(crate) use barrier::Asymmetry;
 pub use caller::Caller;
@@ -210,6 +212,18 @@ pub(crate) struct Waiting {
     pub(crate) spare: i64,
 }
 
+/// What a rank needs to sleep, and to be seen asleep.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sleeper<'a> {
+    /// The futex on which the rank sleeps.
+    pub(crate) doorbell: &'a Futex,
+    pub(crate) record: &'a WaitRecord,
+    /// As in [`Waiting::crowded`].
+    pub(crate) helpers: &'a AtomicU32,
+    /// `None` if the rank need not keep to a CPU of its own.
+    pub(crate) apart: Option<Apart<'a>>,
+}
+
 /// How long a wait spins: about the time that it takes to wake a thread that sleeps on an idle core. This takes 4 to 60
 /// µs, depending on the machine and on how deep the core sleeps. If the spin lasts as long as the wake-up, no wait
 /// costs more than twice what it had to. If it lasts half or twice as long, no wait costs more than three times that.
@@ -274,7 +288,7 @@ impl Waiting {
     pub(crate) fn wait<T>(
         &self,
         wait: Wait,
-        (doorbell, record, helpers): (&Futex, &WaitRecord, &AtomicU32),
+        sleeper: Sleeper<'_>,
         doing: Doing,
         line: *const (),
         flags: &dyn Flag,
@@ -283,28 +297,28 @@ impl Waiting {
         if let Some(answer) = poll() {
             return Some(answer);
         }
-        self.wait_slowly(wait, (doorbell, record, helpers), doing, line, flags, &mut poll)
+        self.wait_slowly(wait, sleeper, doing, line, flags, &mut poll)
     }
 
     /// Calls `poll` until it answers, and returns the answer, or `None` when the limit of `wait` has expired. The
     /// caller has looked once already.
     ///
-    /// `line` is the address that a waker is expected to write. `flags` are raised before the rank sleeps on
-    /// `doorbell`. `helpers` is as in [`crowded`](Self::crowded). `poll` must look at everything that can end the wait,
+    /// `line` is the address that a waker is expected to write. `flags` are raised before the rank sleeps. `poll` must look at everything that can end the wait,
     /// with Acquire loads if the caller then reads data.
     #[cold]
     pub(crate) fn wait_slowly<T>(
         &self,
         wait: Wait,
-        (doorbell, record, helpers): (&Futex, &WaitRecord, &AtomicU32),
+        sleeper: Sleeper<'_>,
         doing: Doing,
         line: *const (),
         flags: &dyn Flag,
         poll: &mut dyn FnMut() -> Option<T>,
     ) -> Option<T> {
+        let Sleeper { record, helpers, .. } = sleeper;
         let policy = wait.policy.unwrap_or(self.policy);
         if cfg!(loom) {
-            return park(self.asymmetry, doorbell, flags, None, poll);
+            return park(self.asymmetry, sleeper, flags, None, poll);
         }
         let pauses = match policy {
             WaitPolicy::Park => 0,
@@ -320,6 +334,11 @@ impl Waiting {
         }
 
         let _told = listen::Told::begin(doing.operation);
+        let apart = sleeper.apart.filter(|_| !self.crowded(helpers));
+        if let Some(apart) = apart {
+            apart.arrive(monotonic_ns());
+        }
+        let sleeper = Sleeper { apart, ..sleeper };
         let started = Instant::now();
         let deadline = wait.limit.and_then(|limit| started.checked_add(limit));
         let over = |now: Instant| deadline.is_some_and(|deadline| now >= deadline);
@@ -369,7 +388,7 @@ impl Waiting {
                     record.begin(doing, &further, &beside, &call, now_ns, until_ns);
                 }
                 if policy != WaitPolicy::Spin {
-                    answer = park(self.asymmetry, doorbell, flags, deadline, poll);
+                    answer = park(self.asymmetry, sleeper, flags, deadline, poll);
                     break;
                 }
             }
@@ -389,11 +408,12 @@ impl Waiting {
 /// value then returns at once.
 fn park<T>(
     asymmetry: Asymmetry,
-    doorbell: &Futex,
+    sleeper: Sleeper<'_>,
     flags: &dyn Flag,
     deadline: Option<Instant>,
     poll: &mut dyn FnMut() -> Option<T>,
 ) -> Option<T> {
+    let Sleeper { doorbell, apart, .. } = sleeper;
     loop {
         let heard = doorbell.value();
         let bell = flags.bell().map(|bell| (bell, bell.value()));
@@ -405,6 +425,9 @@ fn park<T>(
             flags.lower();
             return answer;
         }
+        if let Some(apart) = apart {
+            apart.leave();
+        }
         let nap = if seen { left } else { Some(left.map_or(UNSURE, |left| left.min(UNSURE))) };
         let shortest = nap.into_iter().chain(flags.tick()).min();
         match (bell, nap) {
@@ -412,6 +435,9 @@ fn park<T>(
                 Futex::sleep_on_any(&[bell, (doorbell, heard)], UNSURE, shortest);
             }
             _ => doorbell.sleep(heard, shortest),
+        }
+        if let Some(apart) = apart {
+            apart.arrive(monotonic_ns());
         }
         // Mostly the condition is true after a wake-up. This look saves the barrier above, which costs as much as half
         // a wake-up.
@@ -433,7 +459,8 @@ pub(crate) fn parked<T>(bell: &Futex, flag: &dyn Flag, poll: impl FnMut() -> Opt
     };
     let doing = Doing { operation: Operation::Receive, channel: 0 };
     let (record, helpers) = (WaitRecord::new(), AtomicU32::new(0));
+    let sleeper = Sleeper { doorbell: bell, record: &record, helpers: &helpers, apart: None };
     waiting
-        .wait(Wait::forever(), (bell, &record, &helpers), doing, std::ptr::null(), flag, poll)
+        .wait(Wait::forever(), sleeper, doing, std::ptr::null(), flag, poll)
         .expect("a wait without a limit ends with an answer")
 }

@@ -30,8 +30,9 @@ pub(crate) fn end(context: &Context, rank: u32, state: RankState) -> Result<(), 
     retired
 }
 
-/// Takes a rank that has ended out of everything that ranks have opened by a name.
+/// Takes a rank that has ended out of everything that ranks have opened by a name, and its CPU is free.
 fn retire(context: &Context, rank: u32, ended: Leaving) -> Result<(), SegmentError> {
+    context.apart(rank)?.leave();
     let mut heap = context.lock_heap()?;
     for block in heap.blocks()?.iter().filter(|block| block.settled) {
         let retire = match block.kind {
