@@ -221,12 +221,11 @@ impl RingSender {
     pub(crate) fn look(&mut self, patient: bool) -> Result<Option<NonNull<u8>>, CorruptHead> {
         const LOOKS: u32 = if cfg!(loom) { 1 } else { 32 };
         self.limit = self.room()?;
-        let is_large = self.window >= LARGE;
-        if !patient && !is_large {
+        if !patient {
             return Ok(self.reserve());
         }
         let pauses = costs::pauses(STEP);
-        let enough = if patient && is_large { self.window / 4 } else { 1 };
+        let enough = if self.window >= LARGE { self.window / 4 } else { 1 };
         for _ in 1..LOOKS {
             if self.limit - self.tail >= enough {
                 break;
