@@ -107,7 +107,8 @@ pub mod starting {
 /// The parts that [requests](Request) are built from. Not for programs, so the `onchip` crate does not export it.
 pub mod requests {
     pub use crate::request::{
-        Beside, CutBuffer, Driven, Driver, Landing, Operation, RawBuffer, UnderWay, Watch, all_of,
+        Beside, CutBuffer, Driven, Driver, FixedBytes, Landing, Operation, RawBuffer, UnderWay,
+        Watch, all_of,
     };
 }
 

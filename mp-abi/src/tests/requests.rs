@@ -52,6 +52,35 @@ fn all_exchange_with_all() {
     }
 }
 
+/// The payload is copied once, into the buffer, also if the call that brings it in does not wait for its request.
+#[test]
+fn a_message_is_written_to_its_buffer_during_any_call() {
+    for length in [20, 100, 3_000, 20_000, 400_000] {
+        on_ranks(2, |comm, me, _| {
+            let (int, other) = (predefined(INT), 1 - me as c_int);
+            let mut numbers = vec![me as i32; length];
+            let mut word = [0];
+            let at = address(&mut numbers);
+            if me == 0 {
+                ok!(recv(address(&mut word[..]), 1, int, other, 3, comm, NONE));
+                ok!(send(at, length as i64, int, other, 1, comm));
+                ok!(send(address(&mut word[..]), 1, int, other, 2, comm));
+                return;
+            }
+            let mut request = MPI_REQUEST_NULL;
+            ok!(irecv(at, length as i64, int, other, 1, comm, &mut request));
+            ok!(send(address(&mut word[..]), 1, int, other, 3, comm));
+            ok!(recv(address(&mut word[..]), 1, int, other, 2, comm, NONE));
+            // SAFETY: the vector exists, and no call is under way that could write to it.
+            let came =
+                (0..length).map(|place| unsafe { at.cast::<i32>().add(place).read_volatile() });
+            assert!(came.into_iter().all(|number| number == 0));
+            ok!(wait(&mut request, NONE));
+            assert!(numbers.iter().all(|&number| number == 0));
+        });
+    }
+}
+
 #[test]
 fn null_requests_have_an_empty_status() {
     on_ranks(1, |_, _, _| {

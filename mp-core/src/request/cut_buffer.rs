@@ -2,6 +2,7 @@
 
 use bytemuck::Zeroable;
 
+use super::fixed::FixedBytes;
 use super::landing::{Buffer, BufferMut, sealed::Sealed};
 use crate::error::{ErrorKind, Result};
 
@@ -55,6 +56,11 @@ impl<B: BufferMut> BufferMut for CutBuffer<B> {
             self.whole.resize(count, B::Element::zeroed());
         }
         Ok(())
+    }
+
+    /// A message that does not fit there has to wait for a call that has this value.
+    fn fixed(&self) -> Option<FixedBytes> {
+        self.buffer.fixed()
     }
 }
 

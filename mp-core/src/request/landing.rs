@@ -2,6 +2,7 @@
 
 use bytemuck::cast_slice_mut;
 
+use super::fixed::FixedBytes;
 use crate::{SharedBuffer, error::Result, plain::Plain};
 
 /// A buffer from which a non-blocking or persistent call can send. The request owns the elements, or they live forever.
@@ -41,6 +42,13 @@ pub trait BufferMut: Buffer {
     #[doc(hidden)]
     fn make_room(&mut self, _count: usize) -> Result<()> {
         Ok(())
+    }
+
+    /// Returns the same memory, if it stays where it is however this value moves. Messages can then be written there
+    /// also by calls that do not have this value.
+    #[doc(hidden)]
+    fn fixed(&self) -> Option<FixedBytes> {
+        None
     }
 }
 

@@ -18,6 +18,7 @@
 
 mod cut_buffer;
 mod delegated;
+mod fixed;
 mod landing;
 mod raw_buffer;
 mod several;
@@ -31,6 +32,7 @@ use std::{
 
 pub use self::{
     cut_buffer::CutBuffer,
+    fixed::FixedBytes,
     landing::{Buffer, BufferMut, Landing},
     raw_buffer::RawBuffer,
     several::{test_all, test_any, test_some, wait_all, wait_any, wait_some},

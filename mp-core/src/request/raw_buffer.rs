@@ -2,6 +2,7 @@
 
 use std::ptr::NonNull;
 
+use super::fixed::FixedBytes;
 use super::landing::{Buffer, BufferMut, sealed::Sealed};
 use crate::plain::Plain;
 
@@ -21,9 +22,9 @@ impl<T: Plain> RawBuffer<T> {
     /// Makes a buffer of the `len` elements at `start`, or an empty one if `start` is null.
     ///
     /// # Safety
-    /// Until the value is dropped, the elements are valid for reads, and nothing writes to them. If a message is
-    /// received into the buffer, they are also valid for writes, and nothing else reads them. `start` is aligned for
-    /// `T`.
+    /// Until the value is dropped, and all [fixed bytes](BufferMut::fixed) of it, the elements are valid for reads, and
+    /// nothing writes to them. If a message is received into the buffer, they are also valid for writes, and nothing
+    /// else reads them. (A receive drops its fixed bytes before its request is gone.) `start` is aligned for `T`.
     pub unsafe fn new(start: *mut T, len: usize) -> Self {
         match NonNull::new(start) {
             Some(start) => Self { start, len },
@@ -45,6 +46,11 @@ impl<T: Plain> Buffer for RawBuffer<T> {
 impl<T: Plain> BufferMut for RawBuffer<T> {
     fn elements_mut(&mut self) -> &mut [T] {
         self.as_mut()
+    }
+
+    fn fixed(&self) -> Option<FixedBytes> {
+        // SAFETY: `new` demands this as long as either value exists, and only one call at a time receives into them.
+        Some(unsafe { FixedBytes::new(self.start.cast(), self.len * size_of::<T>()) })
     }
 }
 
@@ -74,7 +80,11 @@ mod tests {
         let mut buffer = unsafe { RawBuffer::new(numbers.as_mut_ptr(), 3) };
         assert_eq!(buffer.elements(), [1, 2, 3]);
         buffer.elements_mut()[1] = 7;
-        assert_eq!(numbers, [1, 7, 3]);
+        if let Some(mut same) = buffer.fixed() {
+            same.first(9).unwrap()[8] = 9;
+            assert!(same.first(13).is_none());
+        }
+        assert_eq!(numbers, [1, 7, 9]);
         // SAFETY: there are no elements.
         let mut none = unsafe { RawBuffer::<u64>::new(std::ptr::null_mut(), 5) };
         assert!(none.elements().is_empty() && none.elements_mut().is_empty());

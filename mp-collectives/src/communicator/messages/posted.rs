@@ -1,6 +1,6 @@
 //! Posted receives: what each takes, and its progress.
 
-use mp_core::{ElementType, Error, ErrorKind, Result};
+use mp_core::{ElementType, Error, ErrorKind, Result, requests::FixedBytes};
 use std::{iter, sync::Arc};
 
 use crate::communicator::{
@@ -91,6 +91,8 @@ pub(crate) struct Posted {
     before: usize,
     after: usize,
     landing: LandingPlace,
+    /// Where its message can be written during any call, until its request is dropped.
+    fixed: Option<FixedBytes>,
     /// In [`Stage::Line`].
     came: Came,
     /// In [`Stage::Ended`].
@@ -240,6 +242,7 @@ impl Receives {
     /// Notes that the request of a receive was dropped while its message is coming.
     pub(crate) fn set_abandoned(&mut self, place: usize) {
         self.leave_list(place, Stage::Abandoned);
+        self.set_fixed(place, None);
     }
 
     /// Notes that a message of one line came for a receive. Returns the field that the caller writes it to.
@@ -271,12 +274,27 @@ impl Receives {
         }
     }
 
+    /// Notes where the message of a receive can be written during any call.
+    #[inline(always)]
+    pub(crate) fn set_fixed(&mut self, place: usize, fixed: Option<FixedBytes>) {
+        if let Some(posted) = self.get_mut(place) {
+            posted.fixed = fixed;
+        }
+    }
+
+    /// Returns the first `bytes` bytes of the memory where the message of a receive can be written during any call, if
+    /// it fits there.
+    pub(crate) fn fixed(&mut self, place: usize, bytes: usize) -> Option<&mut [u8]> {
+        self.get_mut(place)?.fixed.as_mut()?.first(bytes)
+    }
+
     /// Removes a receive.
     #[inline(always)]
     pub(crate) fn remove(&mut self, place: usize) {
         self.leave_list(place, Stage::Ended);
         if let Some(posted) = self.get_mut(place) {
             posted.stage = Stage::Free;
+            posted.fixed = None;
             if posted.ended.is_some() {
                 posted.ended = None;
             }
@@ -342,6 +360,7 @@ impl Posted {
         before: NONE,
         after: NONE,
         landing: LandingPlace { call: 0, index: 0 },
+        fixed: None,
         came: Came { source: 0, tag: 0, count: 0, words: [0; _] },
         ended: None,
     };

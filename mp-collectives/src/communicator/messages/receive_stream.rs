@@ -40,6 +40,32 @@ impl Call<'_, '_> {
         Some(&mut **landing)
     }
 
+    /// Makes room for the message of a receive, and returns where it can be written directly.
+    fn begin<'r>(
+        &'r mut self,
+        place: usize,
+        envelope: &Envelope,
+        matching: &'r mut Matching,
+    ) -> Result<Option<&'r mut [u8]>, Error> {
+        if let Some(landing) = self.landing(place, matching) {
+            landing.begin(envelope.count)?;
+        }
+        Ok(self.room(place, envelope.bytes, matching))
+    }
+
+    /// Returns where the message of a receive, of `bytes` bytes, can be written directly.
+    fn room<'r>(
+        &'r mut self,
+        place: usize,
+        bytes: usize,
+        matching: &'r mut Matching,
+    ) -> Option<&'r mut [u8]> {
+        match self.landing(place, matching) {
+            Some(landing) => landing.bytes().get_mut(..bytes),
+            None => matching.receives.fixed(place, bytes),
+        }
+    }
+
     /// Returns whether it can sleep until this message is complete.
     fn waits_for(&mut self, to: To, matching: &Matching) -> bool {
         self.alone && matches!(to, To::Receive(place) if self.landing(place, matching).is_some())
@@ -80,7 +106,7 @@ enum To {
 impl Body {
     /// Puts the next piece into the landing, if the current call has it and nothing is in `rest` yet; otherwise into
     /// `rest`.
-    fn take(&mut self, piece: &[u8], matching: &Matching, call: &mut Call<'_, '_>) {
+    fn take(&mut self, piece: &[u8], matching: &mut Matching, call: &mut Call<'_, '_>) {
         let piece = &piece[..piece.len().min(self.envelope.bytes - self.got)];
         self.got += piece.len();
         let To::Receive(place) = self.to else { return self.rest.extend_from_slice(piece) };
@@ -91,9 +117,9 @@ impl Body {
         }
         if let Some(landed) = &mut self.landed
             && self.rest.is_empty()
-            && let Some(landing) = call.landing(place, matching)
+            && let Some(whole) = call.room(place, self.envelope.bytes, matching)
         {
-            mp_core::copy(piece, &mut landing.bytes()[*landed..][..piece.len()]);
+            mp_core::copy(piece, &mut whole[*landed..][..piece.len()]);
             *landed += piece.len();
             return;
         }
@@ -416,11 +442,10 @@ impl ReceiveStream {
         matching.backlog.add(body.unexpected_bytes());
         if let To::Receive(place) = to
             && kind != Kind::Moved
-            && let Some(landing) = call.landing(place, matching)
         {
-            match landing.begin(envelope.count) {
-                Ok(()) => {
-                    let whole = &mut landing.bytes()[..envelope.bytes];
+            match call.begin(place, &envelope, matching) {
+                Ok(None) => {}
+                Ok(Some(whole)) => {
                     let taken = self.loans.take(rank, self.from, self.serial, line, whole);
                     body.got = if taken { envelope.bytes } else { 0 };
                     body.landed = Some(body.got);
@@ -449,17 +474,21 @@ impl ReceiveStream {
         matching: &mut Matching,
         call: &mut Call<'_, '_>,
     ) {
-        if line.loan().is_some()
-            && let Some(landing) = call.landing(place, matching)
-        {
-            if let Err(error) = landing.begin(envelope.count) {
-                matching.fail(place, error);
-                return matching.invite(envelope, NOBODY);
-            }
-            let whole = &mut landing.bytes()[..envelope.bytes];
-            if self.loans.take(rank, self.from, self.serial, line, whole) {
-                let content = Content::Bytes { landed: Some(envelope.bytes), rest: Vec::new() };
-                return matching.complete(place, Arrived { envelope: *envelope, content });
+        if line.loan().is_some() {
+            let taken = call.begin(place, envelope, matching).map(|whole| {
+                whole
+                    .is_some_and(|whole| self.loans.take(rank, self.from, self.serial, line, whole))
+            });
+            match taken {
+                Ok(false) => {}
+                Ok(true) => {
+                    let content = Content::Bytes { landed: Some(envelope.bytes), rest: Vec::new() };
+                    return matching.complete(place, Arrived { envelope: *envelope, content });
+                }
+                Err(error) => {
+                    matching.fail(place, error);
+                    return matching.invite(envelope, NOBODY);
+                }
             }
         }
         matching.invite(envelope, place);
@@ -535,7 +564,7 @@ impl ReceiveStream {
     fn try_pull_body(
         &mut self,
         rank: &Rank,
-        matching: &Matching,
+        matching: &mut Matching,
         call: &mut Call<'_, '_>,
         moved: &mut bool,
     ) -> Result<(), End> {
@@ -638,7 +667,7 @@ fn pull<M: Message + ?Sized>(
     channel: &Receiver<M>,
     bytes: impl Fn(&M) -> &[u8],
     body: &mut Body,
-    matching: &Matching,
+    matching: &mut Matching,
     call: &mut Call<'_, '_>,
     moved: &mut bool,
 ) -> Result<(), End> {

@@ -314,6 +314,7 @@ impl Communicator {
             Ok(place) => place,
             Err(error) => return ended(Err(self.localized(error))),
         };
+        engine.matching.receives.set_fixed(place, buffer.fixed());
         if engine.matching.receives.wanted(place).is_some() {
             return Begun::Posted(place);
         }
