@@ -480,16 +480,19 @@ impl Matching {
         }
     }
 
-    /// Puts the message of a completed receive into its buffer, if it is one line, and removes the receive. Returns
-    /// source, tag and count.
+    /// Puts the message of a completed receive into its buffer, if it is one line or already there, and removes the
+    /// receive. Returns source, tag and count.
     #[inline]
-    pub(crate) fn land_line<B: BufferMut>(
+    pub(crate) fn land_at_once<B: BufferMut>(
         &mut self,
         place: usize,
         buffer: &mut B,
     ) -> Option<(u32, u32, usize)> {
-        let &Came { source, tag, count, ref words } = self.receives.get(place)?.came()?;
-        copy_inline(bytemuck::cast_slice(words), buffer.elements_mut().get_mut(..count)?)?;
+        let posted = self.receives.get(place)?;
+        let &Came { source, tag, count, ref words } = posted.came()?;
+        if posted.stage() == Stage::Line {
+            copy_inline(bytemuck::cast_slice(words), buffer.elements_mut().get_mut(..count)?)?;
+        }
         self.receives.remove(place);
         Some((source, tag, count))
     }

@@ -65,18 +65,21 @@ pub(crate) enum Stage {
     Coming,
     /// Its message came, and was one line: see [`Came`].
     Line,
+    /// Its message came, and is in its buffer: see [`Came`].
+    Landed,
     /// Its message came, or never will.
     Ended,
     /// Its request was dropped while its message was coming.
     Abandoned,
 }
 
-/// A message of one line that came for a receive.
+/// A message that came for a receive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Came {
     pub(crate) source: u32,
     pub(crate) tag: u32,
     pub(crate) count: usize,
+    /// The elements, in [`Stage::Line`].
     pub(crate) words: Inline,
 }
 
@@ -93,7 +96,7 @@ pub(crate) struct Posted {
     landing: LandingPlace,
     /// Where its message can be written during any call, until its request is dropped.
     fixed: Option<FixedBytes>,
-    /// In [`Stage::Line`].
+    /// In [`Stage::Line`] and [`Stage::Landed`].
     came: Came,
     /// In [`Stage::Ended`].
     ended: Option<Box<Result<Arrived>>>,
@@ -122,27 +125,31 @@ impl Posted {
     /// Returns whether its message has come, or never will.
     #[inline(always)]
     pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.stage, Stage::Line | Stage::Ended)
+        matches!(self.stage, Stage::Line | Stage::Landed | Stage::Ended)
     }
 
     pub(crate) fn is_coming(&self) -> bool {
         self.stage == Stage::Coming
     }
 
-    /// Returns the message of one line that came for it, if that is what came.
+    /// Returns the message that came for it, if it was one line or is in its buffer.
     #[inline(always)]
     pub(crate) fn came(&self) -> Option<&Came> {
-        (self.stage == Stage::Line).then_some(&self.came)
+        matches!(self.stage, Stage::Line | Stage::Landed).then_some(&self.came)
     }
 
-    /// Returns the message of one line as a message of any kind.
+    /// Returns what [came](Self::came) as a message of any kind.
     fn came_whole(&self) -> Option<Arrived> {
         let &Came { source, tag, count, words } = self.came()?;
         let Wanted { pattern, want: Want { fingerprint, size, .. }, .. } = self.wanted;
         let context = pattern.context();
         let bytes = count * size;
         let envelope = Envelope { context, source, tag, fingerprint, count, bytes, sync: 0 };
-        Some(Arrived { envelope, content: Content::Inline(words) })
+        let content = match self.stage {
+            Stage::Line => Content::Inline(words),
+            _ => Content::Bytes { landed: Some(bytes), rest: Vec::new() },
+        };
+        Some(Arrived { envelope, content })
     }
 }
 
@@ -258,6 +265,16 @@ impl Receives {
             let Envelope { source, tag, count, .. } = envelope;
             if let Some(came) = self.line_came(place) {
                 *came = Came { source, tag, count, words };
+            }
+            return;
+        }
+        if let Ok(Arrived { envelope, content: Content::Bytes { landed, .. } }) = &ended
+            && *landed == Some(envelope.bytes)
+        {
+            self.leave_list(place, Stage::Landed);
+            if let Some(Posted { came, .. }) = self.get_mut(place) {
+                let Envelope { source, tag, count, .. } = *envelope;
+                (came.source, came.tag, came.count) = (source, tag, count);
             }
             return;
         }
@@ -394,8 +411,8 @@ mod tests {
         Waiting,
         Coming,
         Abandoned,
-        /// Its message came, with this tag. The flag tells whether it was one line.
-        Done(u32, bool),
+        /// Its message came, with this tag.
+        Done(u32, Stage),
     }
 
     proptest! {
@@ -422,24 +439,31 @@ mod tests {
                         let words = [u64::from(number); INLINE_BYTES / 8];
                         let came = receives.line_came(model[which].0).unwrap();
                         *came = Came { source: 3, tag: number, count: 2, words };
-                        model[which].2 = Is::Done(number, true);
+                        model[which].2 = Is::Done(number, Stage::Line);
                     }
                     6 if is(Is::Waiting) || is(Is::Coming) => {
                         let (context, source, tag, fingerprint) = (0, 3, number, 0);
                         let envelope =
                             Envelope { context, source, tag, fingerprint, count: 2, bytes: 16, sync: 0 };
                         let rest = vec![number as u8; 16];
-                        let content = Content::Bytes { landed: None, rest };
+                        let (content, stage) = match which % 2 {
+                            0 => (Content::Bytes { landed: None, rest }, Stage::Ended),
+                            _ => (Content::Bytes { landed: Some(16), rest: Vec::new() }, Stage::Landed),
+                        };
                         receives.end(model[which].0, Ok(Arrived { envelope, content }));
-                        model[which].2 = Is::Done(number, false);
+                        model[which].2 = Is::Done(number, stage);
                     }
                     7 if !model.is_empty() => {
                         let (place, _, is) = model.remove(which);
                         prop_assert_eq!(receives.wanted(place).is_some(), is == Is::Waiting);
                         match (receives.take_ended(place), is) {
-                            (Some(Ok(Arrived { envelope, content })), Is::Done(tag, line)) => {
+                            (Some(Ok(Arrived { envelope, content })), Is::Done(tag, stage)) => {
                                 prop_assert_eq!((envelope.tag, envelope.bytes), (tag, 16));
-                                prop_assert_eq!(matches!(content, Content::Inline(_)), line);
+                                prop_assert_eq!(stage, match content {
+                                    Content::Inline(_) => Stage::Line,
+                                    Content::Bytes { landed: Some(16), .. } => Stage::Landed,
+                                    _ => Stage::Ended,
+                                });
                             }
                             (None, Is::Waiting | Is::Coming | Is::Abandoned) => receives.remove(place),
                             (taken, _) => prop_assert!(false, "{taken:?}"),
@@ -456,7 +480,10 @@ mod tests {
                 for &(place, _, is) in &model {
                     let posted = receives.get(place).unwrap();
                     prop_assert_eq!(posted.has_ended(), matches!(is, Is::Done(..)));
-                    prop_assert_eq!(posted.came().is_some(), matches!(is, Is::Done(_, true)));
+                    prop_assert_eq!(
+                        posted.came().is_some(),
+                        matches!(is, Is::Done(_, Stage::Line | Stage::Landed))
+                    );
                     prop_assert!(posted.wanted.among.is_none());
                 }
             }

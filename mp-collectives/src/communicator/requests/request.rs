@@ -556,7 +556,7 @@ impl<B: BufferMut> Pending for ReceiveOperation<B> {
         };
         let Place { home, handle } = place;
         let at = handle.place();
-        let outcome = match home.engine.glance(|engine| engine.matching.land_line(at, buffer)) {
+        let outcome = match home.engine.glance(|engine| engine.matching.land_at_once(at, buffer)) {
             Some(Some((source, tag, count))) => {
                 let source = home.members.local(source).unwrap_or(source as usize);
                 Ok(Status { source, tag, count, bytes: count * size_of::<B::Element>() })
