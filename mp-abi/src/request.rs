@@ -45,16 +45,22 @@ enum Active {
         request: Receiving,
         room: usize,
     },
-    /// A receive whose data is unpacked when it has come. The request writes to `packed`.
+    /// A receive whose data is unpacked when it has come.
     ReceivePacked {
         request: Receiving,
-        packed: Vec<u8>,
-        kept: Kept,
+        unpacked: Box<Unpacked>,
     },
     Collective(Box<dyn Going>),
     Generalized(Box<Generalized>),
     Done(Completed),
     Nothing,
+}
+
+/// What a request receives, and where it belongs.
+struct Unpacked {
+    /// The request writes to this.
+    packed: Vec<u8>,
+    kept: Kept,
 }
 
 /// How a send is made.
@@ -82,7 +88,7 @@ enum Persistent {
 /// `MPI_Request`.
 pub(crate) struct Request {
     active: Active,
-    persistent: Option<Persistent>,
+    persistent: Option<Box<Persistent>>,
     /// Whose error handler gets its errors.
     pub comm: Option<Rc<Comm>>,
 }
@@ -326,7 +332,7 @@ impl Request {
                 comm.source(rank)?;
             }
         }
-        let persistent = Some(Persistent::Message { what, data, rank, tag });
+        let persistent = Some(Box::new(Persistent::Message { what, data, rank, tag }));
         Ok(Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle())
     }
 
@@ -361,14 +367,14 @@ impl Request {
     /// Makes a request for a collective operation that is started later. All ranks make it together.
     pub fn persistent_collective(comm: &Comm, what: Collective) -> Result<Handle, Error> {
         let own = comm.copy(splitting::duplicate(comm)?, Attributes::new(Owner::Comm));
-        let persistent = Some(Persistent::Collective(what, Rc::new(own)));
+        let persistent = Some(Box::new(Persistent::Collective(what, Rc::new(own))));
         Ok(Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle())
     }
 
     /// Makes a request for a partitioned message, which is started later.
     pub fn partitioned(comm: &Comm, what: Partitioned) -> Handle {
         let parts = what.parts();
-        let persistent = Some(Persistent::Partitioned(what));
+        let persistent = Some(Box::new(Persistent::Partitioned(what)));
         let handle = Self { persistent, ..Self::new(Active::Nothing, comm) }.into_handle();
         partitioned::open(handle, parts);
         handle
@@ -376,7 +382,7 @@ impl Request {
 
     /// Returns whether the request is one of a partitioned receive.
     pub fn is_partitioned_receive(&self) -> bool {
-        matches!(&self.persistent, Some(Persistent::Partitioned(what)) if what.parts().is_none())
+        matches!(self.persistent.as_deref(), Some(Persistent::Partitioned(what)) if what.parts().is_none())
     }
 
     /// Returns the request of a handle, or `None` if there is nothing to wait for.
@@ -416,7 +422,7 @@ impl Request {
         }
         // SAFETY: the caller says so.
         self.active = unsafe {
-            match persistent {
+            match &**persistent {
                 &Persistent::Message { what: Some(mode), ref data, rank, tag } => {
                     begin_send(comm, data.data(), rank, tag, mode)?
                         .unwrap_or(Active::Done(Completed::EMPTY))
@@ -468,10 +474,11 @@ impl Request {
                 }
                 Err(failed) => Completed::failed(failed.error.into()),
             },
-            Active::ReceivePacked { request, packed, kept } => match request.wait() {
+            Active::ReceivePacked { request, unpacked } => match request.wait() {
                 Ok((mut buffer, status)) => {
                     buffer.cut();
                     drop(buffer);
+                    let Unpacked { packed, kept } = *unpacked;
                     kept.data().unpack(&packed[..packed.len().min(status.bytes)]);
                     Completed::received(told(status), packed.len())
                 }
@@ -520,9 +527,9 @@ impl Request {
                 Ok(_) => cancelled(),
                 Err(request) => Active::Receive { request, room },
             },
-            Active::ReceivePacked { request, packed, kept } => match request.cancel() {
+            Active::ReceivePacked { request, unpacked } => match request.cancel() {
                 Ok(_) => cancelled(),
-                Err(request) => Active::ReceivePacked { request, packed, kept },
+                Err(request) => Active::ReceivePacked { request, unpacked },
             },
             Active::Send(request) => request.cancel().map_or_else(Active::Send, |_| cancelled()),
             Active::SendPacked(request) => {
@@ -672,7 +679,10 @@ unsafe fn begin_receive(
     let (request, room) = unsafe { post(comm, kept.data(), source, tag, &mut packed) };
     Ok(match kept.data().start() {
         Some(_) => Active::Receive { request, room },
-        None => Active::ReceivePacked { request, packed, kept: kept.clone() },
+        None => {
+            let unpacked = Box::new(Unpacked { packed, kept: kept.clone() });
+            Active::ReceivePacked { request, unpacked }
+        }
     })
 }
 
@@ -695,7 +705,7 @@ pub(crate) unsafe fn free(handle: Handle) -> Result<(), Error> {
     }
     // SAFETY: the handle came from `Request::into_handle`, and owns the request.
     let request = unsafe { Box::from_raw(handle.cast::<Request>()) };
-    if let Some(Persistent::Partitioned(_)) = request.persistent {
+    if let Some(Persistent::Partitioned(_)) = request.persistent.as_deref() {
         partitioned::close(handle);
     }
     match request.active {
