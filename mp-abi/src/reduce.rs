@@ -5,12 +5,12 @@
 //! | common numbers, with sum, product, minimum or maximum | Onchip's own reductions |
 //! | a few of any other type of 1, 2, 4, 8 or 16 bytes without gaps | the same, with a call of the operation for each element |
 //! | all others | messages up a tree, with a call of the operation for each vector |
-//! | blocks of the result | all-to-all messages, and each rank combines its own block |
+//! | blocks of the result of these | all-to-all messages, and each rank combines its own block |
 
 use std::{ffi::c_int, ops::Range};
 
 use mp_collectives::{
-    collectives::{At, packed},
+    collectives::{At, InPlace, packed},
     reduce::Operation,
 };
 use mp_core::Plain;
@@ -42,22 +42,95 @@ const FEW: usize = 64;
 
 /// One of Onchip's own reductions.
 trait Typed {
-    fn run<T: Plain>(self, vector: &mut [T], operation: impl Operation<T>) -> mp_core::Result<()>;
+    /// Combines the elements in `own`, or else those in the place for the result.
+    fn run<T: Plain>(
+        self,
+        own: Option<&[T]>,
+        result: &mut [T],
+        operation: impl Operation<T>,
+    ) -> mp_core::Result<()>;
 }
 
 struct AllReduce<'a>(&'a Comm);
 
 impl Typed for AllReduce<'_> {
-    fn run<T: Plain>(self, vector: &mut [T], operation: impl Operation<T>) -> mp_core::Result<()> {
-        self.0.communicator.all_reduce(vector, operation)
+    fn run<T: Plain>(
+        self,
+        own: Option<&[T]>,
+        result: &mut [T],
+        operation: impl Operation<T>,
+    ) -> mp_core::Result<()> {
+        let communicator = &self.0.communicator;
+        match own {
+            Some(own) => communicator.all_reduce_from(own, result, operation),
+            None => communicator.all_reduce(result, operation),
+        }
     }
 }
 
 struct Reduce<'a>(&'a Comm, usize);
 
 impl Typed for Reduce<'_> {
-    fn run<T: Plain>(self, vector: &mut [T], operation: impl Operation<T>) -> mp_core::Result<()> {
-        self.0.communicator.reduce(vector, operation, self.1)
+    fn run<T: Plain>(
+        self,
+        own: Option<&[T]>,
+        result: &mut [T],
+        operation: impl Operation<T>,
+    ) -> mp_core::Result<()> {
+        let Reduce(Comm { communicator, .. }, root) = self;
+        match own {
+            Some(own) => communicator.reduce_from(own, result, operation, root),
+            None => communicator.reduce(result, operation, root),
+        }
+    }
+}
+
+/// Has the ranges of the blocks' elements, if they differ in length.
+struct ReduceScatter<'a>(&'a Comm, Option<&'a [Range<usize>]>);
+
+impl Typed for ReduceScatter<'_> {
+    /// In place, moves the rank's block to the front.
+    fn run<T: Plain>(
+        self,
+        own: Option<&[T]>,
+        result: &mut [T],
+        operation: impl Operation<T>,
+    ) -> mp_core::Result<()> {
+        let ReduceScatter(Comm { communicator, rank, size, .. }, ranges) = self;
+        match (own, ranges) {
+            (Some(own), None) => communicator.reduce_scatter(own, result, operation),
+            (Some(own), Some(ranges)) => {
+                communicator.reduce_scatter(At(own, ranges), result, operation)
+            }
+            (None, None) => {
+                communicator.reduce_scatter(&mut *result, InPlace, operation)?;
+                let each = result.len() / *size as usize;
+                let start = each * *rank as usize;
+                result.copy_within(start..start + each, 0);
+                Ok(())
+            }
+            (None, Some(ranges)) => {
+                communicator.reduce_scatter(At(&mut *result, ranges), InPlace, operation)?;
+                result.copy_within(ranges[*rank as usize].clone(), 0);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The numbers of elements in the blocks of all ranks.
+#[derive(Clone, Copy)]
+pub(crate) enum Counts<'a> {
+    Equal(usize),
+    Each(&'a [usize]),
+}
+
+impl Counts<'_> {
+    pub fn get(self, rank: usize) -> usize {
+        match self {
+            Self::Equal(count) => count,
+            Self::Each(counts) => counts[rank],
+        }
     }
 }
 
@@ -80,31 +153,48 @@ impl<'a> Reduction<'a> {
         Ok(Self { comm, op, combine, kind: data.datatype().kind })
     }
 
-    /// Combines the vectors of all ranks, which get the result.
-    pub fn all_reduce(&self, vector: Data<'_>) -> Result<()> {
-        if self.comm.size == 1 || self.typed(vector, AllReduce(self.comm))? {
+    /// Combines the vectors of all ranks, which get the result. This rank's vector is there, or in `own`.
+    pub fn all_reduce(&self, own: Option<Data<'_>>, vector: Data<'_>) -> Result<()> {
+        if self.comm.size > 1 && self.typed(own, Some(vector), AllReduce(self.comm))? {
             return Ok(());
         }
-        self.to_first(vector)?;
-        self.broadcast(vector)
+        begin(own, vector);
+        if self.comm.size > 1 {
+            self.to_first(vector)?;
+            self.broadcast(vector)?;
+        }
+        Ok(())
     }
 
-    /// Combines the vectors of all ranks. The root gets the result, and the others' vectors may change.
-    pub fn reduce(&self, vector: Data<'_>, root: usize) -> Result<()> {
-        if self.comm.size == 1 || self.typed(vector, Reduce(self.comm, root))? {
+    /// Combines the vectors of all ranks at the root, which calls this. Its vector is in the place for the result, or in
+    /// `own`.
+    pub fn reduce(&self, own: Option<Data<'_>>, vector: Data<'_>, root: usize) -> Result<()> {
+        if self.comm.size > 1 && self.typed(own, Some(vector), Reduce(self.comm, root))? {
             return Ok(());
         }
-        self.to_first(vector)?;
-        match self.comm.rank as usize {
-            _ if root == 0 => Ok(()),
-            0 => self.send(vector, root),
-            me if me == root => self.receive(vector, 0),
-            _ => Ok(()),
+        begin(own, vector);
+        if self.comm.size > 1 {
+            self.to_first(vector)?;
+            if root > 0 {
+                self.receive(vector, 0)?;
+            }
         }
+        Ok(())
     }
 
-    /// Combines each rank's vector with those of the ranks below it.
-    pub fn scan(&self, vector: Data<'_>) -> Result<()> {
+    /// Does what the ranks other than the root do in a [`reduce`](Self::reduce).
+    pub fn reduce_at(&self, own: Data<'_>, root: usize) -> Result<()> {
+        if self.typed(Some(own), None, Reduce(self.comm, root))? {
+            return Ok(());
+        }
+        let mut vector = Vector::copy_of(own);
+        self.to_first(vector.data())?;
+        if self.comm.rank == 0 { self.send(vector.data(), root) } else { Ok(()) }
+    }
+
+    /// Combines each rank's vector, which is in the place for the result or in `own`, with those of the ranks below it.
+    pub fn scan(&self, own: Option<Data<'_>>, vector: Data<'_>) -> Result<()> {
+        begin(own, vector);
         let (me, size) = self.place();
         if me > 0 {
             let mut below = Vector::new(vector.count(), vector.datatype());
@@ -114,8 +204,10 @@ impl<'a> Reduction<'a> {
         if me + 1 < size { self.send(vector, me + 1) } else { Ok(()) }
     }
 
-    /// Combines the vectors of the ranks below each rank. That of rank 0 stays as it was.
-    pub fn exclusive_scan(&self, vector: Data<'_>) -> Result<()> {
+    /// Combines the vectors of the ranks below each rank. Each rank's vector is in the place for the result or in `own`.
+    /// That of rank 0 stays there.
+    pub fn exclusive_scan(&self, own: Option<Data<'_>>, vector: Data<'_>) -> Result<()> {
+        begin(own, vector);
         let (me, size) = self.place();
         if me == 0 {
             return if size > 1 { self.send(vector, 1) } else { Ok(()) };
@@ -129,10 +221,30 @@ impl<'a> Reduction<'a> {
         Ok(())
     }
 
-    /// Combines the vectors of all ranks, and gives each rank a block of the result. `ranges` has the bytes of all blocks,
-    /// without gaps. Each rank gets all vectors' parts of its block, and combines them itself.
-    pub fn scatter(&self, vector: Data<'_>, ranges: &[Range<usize>], own: Data<'_>) -> Result<()> {
+    /// Combines the vectors of all ranks, and gives each rank a block of the result. This rank's vector is in `vector`, or
+    /// begins where the result goes.
+    pub fn scatter(
+        &self,
+        vector: Data<'_>,
+        counts: Counts<'_>,
+        own: Data<'_>,
+        is_in_place: bool,
+    ) -> Result<()> {
+        let ranges = match counts {
+            Counts::Equal(_) => None,
+            Counts::Each(counts) => Some(packed(counts.iter().copied())),
+        };
+        let call = ReduceScatter(self.comm, ranges.as_deref());
+        let (from, to) = if is_in_place { (None, vector) } else { (Some(vector), own) };
+        if self.typed(from, Some(to), call)? { Ok(()) } else { self.exchange(vector, counts, own) }
+    }
+
+    /// Does what [`scatter`](Self::scatter) does, for all types and operations: each rank gets all vectors' parts of its
+    /// block, and combines them itself.
+    fn exchange(&self, vector: Data<'_>, counts: Counts<'_>, own: Data<'_>) -> Result<()> {
         let (communicator, size) = (&self.comm.communicator, self.comm.size as usize);
+        let bytes = vector.datatype().size as usize;
+        let ranges = packed((0..size).map(|rank| counts.get(rank) * bytes));
         let mut parts = Vector::new(own.count() * size, own.datatype());
         let parts = parts.data();
         let ours = packed((0..size).map(|_| own.bytes()));
@@ -140,7 +252,7 @@ impl<'a> Reduction<'a> {
         // SAFETY: nothing else has the parts.
         unsafe {
             parts.fill(|bytes| {
-                communicator.all_to_all(At(&vector[..], ranges), At(bytes, &ours[..]))
+                communicator.all_to_all(At(&vector[..], &ranges[..]), At(bytes, &ours[..]))
             })?;
         }
         let step = own.datatype().extent * own.count() as i64;
@@ -158,9 +270,21 @@ impl<'a> Reduction<'a> {
     }
 
     /// Calls an own reduction of Onchip, if there is one for this operation and type. All ranks come to the same answer.
-    fn typed(&self, vector: Data<'_>, call: impl Typed) -> Result<bool> {
-        // SAFETY: the reduction writes to the vector, which nothing else uses during the call.
-        let Some(bytes) = (unsafe { vector.plain_mut() }) else { return Ok(false) };
+    ///
+    /// This rank's vector is in `own`, or where the result goes. One of them has the elements of the whole vector, which
+    /// are as many at all ranks.
+    fn typed(
+        &self,
+        own: Option<Data<'_>>,
+        result: Option<Data<'_>>,
+        call: impl Typed,
+    ) -> Result<bool> {
+        let Some(vector) = own.or(result) else { return Ok(false) };
+        // SAFETY: the reduction writes to the place for the result, which nothing else uses during the call.
+        let to = unsafe { result.map_or(Some(&mut [][..]), |result| result.plain_mut()) };
+        let from = own.map(|own| own.plain());
+        let (Some(to), None | Some(Some(_))) = (to, from) else { return Ok(false) };
+        let bytes = Bytes { own: from.flatten(), result: to };
         if let Op::Predefined(number @ (op::SUM | op::PROD | op::MIN | op::MAX)) = self.op {
             match self.kind {
                 Kind::I32 => return with_rule::<i32>(number, bytes, call),
@@ -185,9 +309,9 @@ impl<'a> Reduction<'a> {
 
     /// Calls an own reduction of Onchip, and the operation for each element. An element is as long as a `T`, which is
     /// aligned for all types of this length.
-    fn one_by_one<T: Plain>(&self, bytes: &mut [u8], call: impl Typed) -> Result<bool> {
-        with_elements::<T>(bytes, |vector| {
-            call.run(vector, |lower: T, upper: T| {
+    fn one_by_one<T: Plain>(&self, bytes: Bytes<'_>, call: impl Typed) -> Result<bool> {
+        bytes.with_elements::<T>(|own, result| {
+            call.run(own, result, |lower: T, upper: T| {
                 let (mut lower, mut upper) = (lower, upper);
                 let (first, second) = (&raw mut lower, &raw mut upper);
                 // SAFETY: both are an element of the type, in memory that nothing else uses.
@@ -273,37 +397,54 @@ pub(crate) fn broadcast(comm: &Comm, data: Data<'_>, root: usize) -> Result<()> 
     Ok(())
 }
 
+/// Copies this rank's vector to the place for the result, unless it is there already.
+fn begin(own: Option<Data<'_>>, vector: Data<'_>) {
+    if let Some(own) = own {
+        vector.copy_from(own);
+    }
+}
+
 /// Calls a reduction with one of the common operations on numbers.
-fn with_rule<T: Plain>(number: usize, bytes: &mut [u8], call: impl Typed) -> Result<bool>
+fn with_rule<T: Plain>(number: usize, bytes: Bytes<'_>, call: impl Typed) -> Result<bool>
 where
     Sum: Rule<T>,
     Product: Rule<T>,
     Min: Rule<T>,
     Max: Rule<T>,
 {
-    with_elements::<T>(bytes, |vector| match number {
-        op::SUM => call.run(vector, Sum),
-        op::PROD => call.run(vector, Product),
-        op::MIN => call.run(vector, Min),
-        _ => call.run(vector, Max),
+    bytes.with_elements::<T>(|own, result| match number {
+        op::SUM => call.run(own, result, Sum),
+        op::PROD => call.run(own, result, Product),
+        op::MIN => call.run(own, result, Min),
+        _ => call.run(own, result, Max),
     })
 }
 
-/// Reduces the elements that the bytes are. Returns `true`.
-fn with_elements<T: Plain>(
-    bytes: &mut [u8],
-    reduce: impl FnOnce(&mut [T]) -> mp_core::Result<()>,
-) -> Result<bool> {
-    match bytemuck::try_cast_slice_mut::<u8, T>(bytes) {
-        Ok(vector) => reduce(vector)?,
-        Err(_) => {
-            // The program's buffer is not aligned.
-            let mut copy = pod::<T>(bytes);
-            reduce(&mut copy)?;
-            bytes.copy_from_slice(bytemuck::cast_slice(&copy));
+/// The bytes of a rank's elements, unless they are where the result goes, and those of the result.
+struct Bytes<'a> {
+    own: Option<&'a [u8]>,
+    result: &'a mut [u8],
+}
+
+impl Bytes<'_> {
+    /// Reduces the elements that the bytes are. Returns `true`.
+    fn with_elements<T: Plain>(
+        self,
+        reduce: impl FnOnce(Option<&[T]>, &mut [T]) -> mp_core::Result<()>,
+    ) -> Result<bool> {
+        let Self { own, result } = self;
+        let from = own.map(bytemuck::try_cast_slice::<u8, T>).transpose();
+        match (from, bytemuck::try_cast_slice_mut::<u8, T>(result)) {
+            (Ok(own), Ok(result)) => reduce(own, result)?,
+            _ => {
+                // One of the program's buffers is not aligned.
+                let (own, mut copy) = (own.map(pod::<T>), pod::<T>(result));
+                reduce(own.as_deref(), &mut copy)?;
+                result.copy_from_slice(bytemuck::cast_slice(&copy));
+            }
         }
+        Ok(true)
     }
-    Ok(true)
 }
 
 /// Returns the elements in bytes that are not aligned.

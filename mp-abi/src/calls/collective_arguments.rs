@@ -153,6 +153,22 @@ impl Blocks {
         is_in_place(self.buffer)
     }
 
+    /// Returns whether none of this many blocks has elements, and it takes no look at each block's type to say so.
+    ///
+    /// # Safety
+    /// The arrays have an entry for each block. See [`Data::new`].
+    pub unsafe fn have_no_elements(&self, blocks: usize) -> Result<bool> {
+        let Places::At { counts, displacements, datatype } = self.places else { return Ok(false) };
+        if counts.is_null() || displacements.is_null() {
+            return Ok(false);
+        }
+        // SAFETY: the caller says so.
+        unsafe {
+            Data::new(self.buffer, 0, datatype)?;
+            Ok((0..blocks).all(|at| counts.get(at) == 0))
+        }
+    }
+
     /// Returns this many blocks.
     ///
     /// # Safety

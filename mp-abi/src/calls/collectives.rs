@@ -8,7 +8,7 @@ use std::{
     ops::Range,
 };
 
-use mp_collectives::collectives::{At, InPlace, packed};
+use mp_collectives::collectives::{At, InPlace};
 
 use super::collective_arguments::{
     self as by_request, check_all_apart, check_apart, check_other_place, check_own_apart, count,
@@ -17,11 +17,11 @@ use super::collective_arguments::{
 use crate::{
     blocks::Blocks,
     comm::{Comm, within},
-    datatype::{data::Data, vector::Vector},
+    datatype::data::Data,
     error::{Class, Error},
     handles::Handles,
     ints::Ints,
-    reduce::{self, Reduction},
+    reduce::{self, Counts, Reduction},
     types::{Count, Handle},
 };
 
@@ -341,6 +341,12 @@ pub unsafe fn allgatherv(
                 let own = (sent, sent_count, sent_type);
                 return run(comm, by_request::all_gather(comm, own, all)?);
             }
+            if all.have_no_elements(comm.size as usize)? && comm.is_empty(0)? {
+                if !is_in_place(sent) {
+                    Data::new(sent, sent_count, sent_type)?;
+                }
+                return Ok(());
+            }
             let communicator = &comm.communicator;
             let (all, me) = (all.data(comm.size as usize)?, comm.rank as usize);
             let mut blocks;
@@ -416,6 +422,13 @@ unsafe fn exchange(
     unsafe {
         if comm.by_request() {
             return run(comm, by_request::all_to_all(comm, sent, received)?);
+        }
+        if received.have_no_elements(ranks)?
+            && (sent.is_in_place() || sent.have_no_elements(ranks)?)
+        {
+            // Other ranks may have some, so that this call counts among those of all ranks.
+            let (nothing, ranges): (&mut [u8], _) = (&mut [], vec![0..0; ranks]);
+            return Ok(communicator.all_to_all(InPlace, At(nothing, &ranges[..]))?);
         }
         let received = received.data(ranks)?;
         let mut blocks;
@@ -494,7 +507,8 @@ pub unsafe fn alltoallw(
     }
 }
 
-/// Combines vectors in the program's receive buffer.
+/// Combines vectors in the program's receive buffer. The call gets this rank's vector, unless that is there, and the
+/// place for the result.
 ///
 /// # Safety
 /// The handles are valid, the first data can be read, and the second written to.
@@ -504,18 +518,18 @@ unsafe fn combine<'a>(
     datatype: Handle,
     op: Handle,
     comm: &'a Comm,
-    call: impl FnOnce(&Reduction<'a>, Data<'_>) -> Result<()>,
+    call: impl FnOnce(&Reduction<'a>, Option<Data<'_>>, Data<'_>) -> Result<()>,
 ) -> Result<()> {
     // SAFETY: the caller says so.
     unsafe {
         let vector = Data::new(received, count, datatype)?;
         let reduction = Reduction::new(comm, op, vector, vector.count(), datatype)?;
-        if !is_in_place(sent) {
-            let own = Data::new(sent, count, datatype)?;
-            check_apart(own, vector)?;
-            vector.copy_from(own);
-        }
-        if vector.bytes() == 0 { Ok(()) } else { call(&reduction, vector) }
+        let own = match is_in_place(sent) {
+            true => None,
+            false => Some(Data::new(sent, count, datatype)?),
+        };
+        own.map_or(Ok(()), |own| check_apart(own, vector))?;
+        if comm.is_empty(vector.bytes())? { Ok(()) } else { call(&reduction, own, vector) }
     }
 }
 
@@ -559,21 +573,14 @@ pub unsafe fn reduce(
             }
             let root = comm.root(root)?;
             if comm.rank as usize == root {
-                return combine(
-                    (sent, received),
-                    count,
-                    datatype,
-                    op,
-                    comm,
-                    |reduction, vector| reduction.reduce(vector, root),
-                );
+                let call = |reduction: &Reduction<'_>, own: Option<Data<'_>>, vector: Data<'_>| {
+                    reduction.reduce(own, vector, root)
+                };
+                return combine((sent, received), count, datatype, op, comm, call);
             }
             let own = Data::new(sent, count, datatype)?;
             let reduction = Reduction::new(comm, op, own, own.count(), datatype)?;
-            match own.bytes() {
-                0 => Ok(()),
-                _ => reduction.reduce(Vector::copy_of(own).data(), root),
-            }
+            if comm.is_empty(own.bytes())? { Ok(()) } else { reduction.reduce_at(own, root) }
         })
     }
 }
@@ -622,7 +629,7 @@ pub unsafe fn exscan(
             let own = Data::new(sent, count, datatype)?;
             check_other_place((sent, received), own)?;
             let reduction = Reduction::new(comm, op, own, own.count(), datatype)?;
-            if own.bytes() == 0 { Ok(()) } else { reduction.exclusive_scan(own) }
+            if own.bytes() == 0 { Ok(()) } else { reduction.exclusive_scan(None, own) }
         })
     }
 }
@@ -633,30 +640,29 @@ pub unsafe fn exscan(
 /// The handles are valid, the first data can be read, and the second written to.
 unsafe fn reduce_scatter_in(
     (sent, received): (*const c_void, *mut c_void),
-    counts: &[Count],
+    counts: Counts<'_>,
     datatype: Handle,
     op: Handle,
     comm: &Comm,
 ) -> Result<()> {
-    let from = if is_in_place(sent) { received } else { sent.cast_mut() };
+    let is_in_place = is_in_place(sent);
+    let from = if is_in_place { received } else { sent.cast_mut() };
     // SAFETY: the caller says so.
     unsafe {
-        let mut all = 0;
-        for &number in counts {
-            all += count(number)? as Count;
-        }
+        let all = match counts {
+            Counts::Equal(count) => of_all(comm, count as Count)?,
+            Counts::Each(counts) => counts.iter().map(|&count| count as Count).sum(),
+        };
         let vector = Data::new(from, all, datatype)?;
-        if !is_in_place(sent) {
+        if !is_in_place {
             check_other_place((sent, received), vector)?;
         }
-        let own = Data::new(received, counts[comm.rank as usize], datatype)?;
+        let own = Data::new(received, counts.get(comm.rank as usize) as Count, datatype)?;
         let reduction = Reduction::new(comm, op, vector, vector.count(), datatype)?;
-        if vector.bytes() == 0 {
+        if comm.is_empty(vector.bytes())? {
             return Ok(());
         }
-        let size = vector.datatype().size;
-        let ranges = packed(counts.iter().map(|&number| (number * size) as usize));
-        reduction.scatter(vector, &ranges, own)
+        reduction.scatter(vector, counts, own, is_in_place)
     }
 }
 
@@ -682,8 +688,9 @@ pub unsafe fn reduce_scatter(
             if counts.is_null() {
                 return Err(Error::new(Class::Arg, "an array is a null pointer"));
             }
-            let counts: Vec<_> = (0..comm.size as usize).map(|rank| counts.get(rank)).collect();
-            reduce_scatter_in((sent, received), &counts, datatype, op, comm)
+            let counts = (0..comm.size as usize).map(|rank| count(counts.get(rank)));
+            let counts = counts.collect::<Result<Vec<_>>>()?;
+            reduce_scatter_in((sent, received), Counts::Each(&counts), datatype, op, comm)
         })
     }
 }
@@ -692,7 +699,7 @@ pub unsafe fn reduce_scatter(
 pub unsafe fn reduce_scatter_block(
     sent: *const c_void,
     received: *mut c_void,
-    count: Count,
+    each: Count,
     datatype: Handle,
     op: Handle,
     comm: Handle,
@@ -701,13 +708,13 @@ pub unsafe fn reduce_scatter_block(
     unsafe {
         within(comm, "MPI_Reduce_scatter_block", |comm| {
             if comm.by_request() {
-                let counts = by_request::Counts::Equal(count);
+                let counts = by_request::Counts::Equal(each);
                 let what =
                     by_request::reduce_scatter(comm, (sent, received), counts, (datatype, op))?;
                 return run(comm, what);
             }
-            let counts = vec![count; comm.size as usize];
-            reduce_scatter_in((sent, received), &counts, datatype, op, comm)
+            let counts = Counts::Equal(count(each)?);
+            reduce_scatter_in((sent, received), counts, datatype, op, comm)
         })
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! In all of them, `lower` is the element of the lower ranks, and the result goes where that of the higher ranks was.
 
-use mp_collectives::reduce::Operation;
+use std::slice;
+
+use mp_collectives::reduce::{Operation, combine_local};
 
 use super::{
     long_double::{self, LongDouble},
@@ -23,6 +25,13 @@ pub(crate) trait Rule<T> {
 /// overlap unless they are the same.
 unsafe fn kernel<T: Copy, R: Rule<T>>(lower: *const u8, upper: *mut u8, count: usize) {
     let (lower, upper) = (lower.cast::<T>(), upper.cast::<T>());
+    if lower.is_aligned() && upper.is_aligned() && !std::ptr::eq(lower, upper) {
+        // SAFETY: the caller says so, and they are aligned and not the same.
+        let both = unsafe {
+            (slice::from_raw_parts(lower, count), slice::from_raw_parts_mut(upper, count))
+        };
+        return combine_local(both.0, both.1, &R::combine);
+    }
     for place in 0..count {
         // SAFETY: the caller says so.
         unsafe {
@@ -196,25 +205,29 @@ fn wide(kernel: Option<Kernel>) -> Option<Kernel> {
 pub(crate) fn find(op: usize, kind: Kind) -> Option<Kernel> {
     match op {
         SUM => integers::<Sum>(kind)
-            .or(floats::<Sum>(kind))
-            .or(complexes::<Sum>(kind))
-            .or(wide(long::<Sum>(kind)))
-            .or(wide(long_complexes::<Sum>(kind))),
+            .or_else(|| floats::<Sum>(kind))
+            .or_else(|| complexes::<Sum>(kind))
+            .or_else(|| wide(long::<Sum>(kind)))
+            .or_else(|| wide(long_complexes::<Sum>(kind))),
         PROD => integers::<Product>(kind)
-            .or(floats::<Product>(kind))
-            .or(complexes::<Product>(kind))
-            .or(wide(long::<Product>(kind)))
-            .or(wide(long_complexes::<Product>(kind))),
-        MIN => integers::<Min>(kind).or(floats::<Min>(kind)).or(wide(long::<Min>(kind))),
-        MAX => integers::<Max>(kind).or(floats::<Max>(kind)).or(wide(long::<Max>(kind))),
-        BAND => integers::<BitAnd>(kind).or(bytes::<BitAnd>(kind)),
-        BOR => integers::<BitOr>(kind).or(bytes::<BitOr>(kind)),
-        BXOR => integers::<BitXor>(kind).or(bytes::<BitXor>(kind)),
-        LAND => integers::<And>(kind).or(logicals::<And>(kind)),
-        LOR => integers::<Or>(kind).or(logicals::<Or>(kind)),
-        LXOR => integers::<Xor>(kind).or(logicals::<Xor>(kind)),
-        MINLOC => pairs::<Min>(kind).or(wide(long_pairs::<Min>(kind))),
-        MAXLOC => pairs::<Max>(kind).or(wide(long_pairs::<Max>(kind))),
+            .or_else(|| floats::<Product>(kind))
+            .or_else(|| complexes::<Product>(kind))
+            .or_else(|| wide(long::<Product>(kind)))
+            .or_else(|| wide(long_complexes::<Product>(kind))),
+        MIN => integers::<Min>(kind)
+            .or_else(|| floats::<Min>(kind))
+            .or_else(|| wide(long::<Min>(kind))),
+        MAX => integers::<Max>(kind)
+            .or_else(|| floats::<Max>(kind))
+            .or_else(|| wide(long::<Max>(kind))),
+        BAND => integers::<BitAnd>(kind).or_else(|| bytes::<BitAnd>(kind)),
+        BOR => integers::<BitOr>(kind).or_else(|| bytes::<BitOr>(kind)),
+        BXOR => integers::<BitXor>(kind).or_else(|| bytes::<BitXor>(kind)),
+        LAND => integers::<And>(kind).or_else(|| logicals::<And>(kind)),
+        LOR => integers::<Or>(kind).or_else(|| logicals::<Or>(kind)),
+        LXOR => integers::<Xor>(kind).or_else(|| logicals::<Xor>(kind)),
+        MINLOC => pairs::<Min>(kind).or_else(|| wide(long_pairs::<Min>(kind))),
+        MAXLOC => pairs::<Max>(kind).or_else(|| wide(long_pairs::<Max>(kind))),
         _ => None,
     }
 }

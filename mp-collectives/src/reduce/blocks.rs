@@ -50,6 +50,7 @@ use mp_core::mpb::{Line, MpbAccess};
 use super::fold::Fold;
 use super::operations::Operation;
 use super::scratch::Scratch;
+use super::vector::Vector;
 use super::{Parts, ReduceError, ReduceOptionsError};
 use crate::others::after;
 
@@ -136,17 +137,20 @@ impl BlockReduce {
     pub async fn whole<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
-        vector: &mut [T],
+        vector: impl Into<Vector<'_, T>>,
         operation: &O,
     ) -> Result<(), ReduceError<M::Error>> {
-        if self.ranks == 1 || size_of_val(vector) == 0 {
+        let mut vector = vector.into();
+        if self.ranks == 1 || size_of_val(vector.own()) == 0 {
+            vector.begin();
             return Ok(());
         }
         let most = self.block_elements::<T, _>()? * self.ranks;
-        for segment in vector.chunks_mut(most) {
+        for range in vector.parts(most) {
+            let segment = vector.part(range);
             self.segment += 1;
             let line = self.own_line(self.segment, 0);
-            mpb.put(bytemuck::cast_slice(segment), Line { rank: mpb.rank(), line }).await?;
+            mpb.put(bytemuck::cast_slice(segment.own()), Line { rank: mpb.rank(), line }).await?;
             for rank in after(mpb.rank(), self.ranks) {
                 let flag = Line { rank, line: self.put_line(mpb.rank()) };
                 mpb.announce(flag, self.segment).await?;
@@ -157,21 +161,22 @@ impl BlockReduce {
     }
 
     /// Reduces by having each rank combine a part. All ranks call this with vectors of the same length. When it
-    /// returns, all have the result in their vectors, with the same bits; or, if a root is given, only the root has it,
-    /// and the contents of the other ranks' vectors are unspecified.
+    /// returns, all have the result, with the same bits; or, if a root is given, only the root has it, and what is in the
+    /// other ranks' places for the result, which they need as well, is unspecified.
     ///
     /// # Errors
     /// The same as for [`whole`](BlockReduce::whole); [`ReduceError::Root`].
     pub async fn scattered<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
-        vector: &mut [T],
+        vector: impl Into<Vector<'_, T>>,
         operation: &O,
         root: Option<usize>,
     ) -> Result<(), ReduceError<M::Error>> {
-        let (me, ranks) = (mpb.rank(), self.ranks);
+        let (me, ranks, mut vector) = (mpb.rank(), self.ranks, vector.into());
         root.map_or(Ok(()), |root| ReduceError::check_root(root, ranks))?;
-        if ranks == 1 || size_of_val(vector) == 0 {
+        if ranks == 1 || size_of_val(vector.own()) == 0 {
+            vector.begin();
             return Ok(());
         }
         let elements = vector.len();
@@ -184,7 +189,8 @@ impl BlockReduce {
             let number = first + index as u64;
             if index < count {
                 for rank in after(me, ranks) {
-                    let elements = bytemuck::cast_slice(&vector[segments.block(index, rank)]);
+                    let elements = &vector.own()[segments.block(index, rank)];
+                    let elements = bytemuck::cast_slice(elements);
                     let line = self.own_line(number, rank);
                     mpb.put(elements, Line { rank: me, line }).await?;
                     mpb.announce(Line { rank, line: self.put_line(me) }, number).await?;
@@ -195,24 +201,27 @@ impl BlockReduce {
                     let told = |segment| segment >= number - 1;
                     mpb.wait_flag_from(rank, self.result_line(rank), told).await?;
                     if root.is_none_or(|root| root == me) {
-                        let elements = &mut vector[segments.block(index - 1, rank)];
-                        let elements = bytemuck::cast_slice_mut(elements);
+                        let mut block = vector.part(segments.block(index - 1, rank));
+                        let (_, elements) = block.combined();
                         let at = match ranks {
                             2 => Line { rank: me, line: self.own_line(number - 1, rank) },
                             _ => Line { rank, line: self.result_block(number - 1) },
                         };
-                        mpb.get(at, elements).await?;
+                        mpb.get(at, bytemuck::cast_slice_mut(elements)).await?;
                     }
                 }
             }
             if index < count {
                 self.segment = number;
-                let own = &mut vector[segments.block(index, me)];
+                let block = segments.block(index, me);
                 let line = self.own_line(number, me);
+                let own = vector.part(block.clone());
                 self.combine(mpb, own, operation, line, ranks == 2).await?;
                 if ranks > 2 {
                     let line = self.result_block(number);
-                    mpb.put(bytemuck::cast_slice(own), Line { rank: me, line }).await?;
+                    let mut own = vector.part(block);
+                    let (_, result) = own.combined();
+                    mpb.put(bytemuck::cast_slice(result), Line { rank: me, line }).await?;
                 }
                 for rank in after(me, ranks) {
                     mpb.set_flag(Line { rank, line: self.result_line(me) }, number).await?;
@@ -235,7 +244,7 @@ impl BlockReduce {
     ) -> Result<(), ReduceError<M::Error>> {
         let (me, ranks, longest) = (mpb.rank(), self.ranks, parts.longest());
         if ranks == 1 || longest * size_of::<T>() == 0 {
-            parts.begin();
+            parts.own().begin();
             return Ok(());
         }
         let count = longest.div_ceil(self.block_elements::<T, _>()?);
@@ -250,14 +259,10 @@ impl BlockReduce {
                 mpb.put(elements, Line { rank: me, line }).await?;
                 mpb.announce(Line { rank, line: self.put_line(me) }, self.segment).await?;
             }
-            if start == 0 {
-                // This copies while the others' elements are on their way.
-                parts.begin();
-            }
-            let own = parts.own();
+            let mut own = parts.own();
             let piece = piece(own.len());
             let line = self.own_line(self.segment, me);
-            self.combine(mpb, &mut own[piece], operation, line, false).await?;
+            self.combine(mpb, own.part(piece), operation, line, false).await?;
         }
         Ok(())
     }
@@ -267,7 +272,7 @@ impl BlockReduce {
     async fn combine<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
-        own: &mut [T],
+        mut own: Vector<'_, T>,
         operation: &O,
         line: usize,
         pass: bool,
@@ -285,8 +290,8 @@ impl BlockReduce {
             }
             mpb.compare(rank, self.put_line(rank))?;
         }
-        for (index, own) in own.chunks_mut(piece).enumerate() {
-            let mut fold = Fold::new(operation, me, own, &mut self.scratch);
+        for (index, range) in own.parts(piece).enumerate() {
+            let mut fold = Fold::new(operation, me, own.part(range), &mut self.scratch);
             let line = line + index * lines;
             if pass {
                 fold.pass(mpb, Line { rank: 1 - me, line }).await?;

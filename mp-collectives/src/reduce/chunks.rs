@@ -31,6 +31,7 @@ use super::fold::{Fold, combine_from};
 use super::operations::Operation;
 use super::places::Places;
 use super::scratch::Scratch;
+use super::vector::Vector;
 use super::vectors::{combine, prepend};
 use super::{Parts, ReduceError, ReduceOptionsError};
 
@@ -113,19 +114,22 @@ impl ChunkReduce {
     pub async fn reduce<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
-        vector: &mut [T],
+        vector: impl Into<Vector<'_, T>>,
         operation: &O,
         root: usize,
     ) -> Result<(), ReduceError<M::Error>> {
+        let mut vector = vector.into();
         ReduceError::check_root(root, self.ranks)?;
-        if self.ranks == 1 || size_of_val(vector) == 0 {
+        if self.ranks == 1 || size_of_val(vector.own()) == 0 {
+            vector.begin();
             return Ok(());
         }
-        for elements in vector.chunks_mut(self.at_a_time::<T>()) {
+        for range in vector.parts(self.at_a_time::<T>()) {
+            let elements = vector.part(range);
             if mpb.rank() == root {
                 self.collect(mpb, elements, operation).await?;
             } else {
-                self.put(mpb, bytemuck::cast_slice(elements), root).await?;
+                self.put(mpb, bytemuck::cast_slice(elements.own()), root).await?;
             }
         }
         Ok(())
@@ -139,18 +143,24 @@ impl ChunkReduce {
     pub async fn all_reduce<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
-        vector: &mut [T],
+        vector: impl Into<Vector<'_, T>>,
         operation: &O,
     ) -> Result<(), ReduceError<M::Error>> {
-        if self.ranks == 1 || size_of_val(vector) == 0 {
+        let mut vector = vector.into();
+        if self.ranks == 1 || size_of_val(vector.own()) == 0 {
+            vector.begin();
             return Ok(());
         }
-        for elements in vector.chunks_mut(self.at_a_time::<T>()) {
+        for range in vector.parts(self.at_a_time::<T>()) {
             if mpb.rank() == 0 {
-                self.collect(mpb, elements, operation).await?;
+                self.collect(mpb, vector.part(range.clone()), operation).await?;
+                let mut elements = vector.part(range);
+                let (_, elements) = elements.combined();
                 self.put_for(mpb, bytemuck::cast_slice(elements), 1..self.ranks).await?;
             } else {
-                self.put(mpb, bytemuck::cast_slice(elements), 0).await?;
+                let mut elements = vector.part(range);
+                self.put(mpb, bytemuck::cast_slice(elements.own()), 0).await?;
+                let (_, elements) = elements.combined();
                 self.receive(mpb, bytemuck::cast_slice_mut(elements), 0).await?;
             }
         }
@@ -169,15 +179,15 @@ impl ChunkReduce {
         operation: &O,
     ) -> Result<(), ReduceError<M::Error>> {
         if self.ranks == 1 || parts.longest() * size_of::<T>() == 0 {
-            parts.begin();
+            parts.own().begin();
             return Ok(());
         }
         let at_a_time = self.at_a_time::<T>();
         for root in 0..self.ranks {
             if mpb.rank() == root {
-                parts.begin();
-                for elements in parts.own().chunks_mut(at_a_time) {
-                    self.collect(mpb, elements, operation).await?;
+                let mut own = parts.own();
+                for range in own.parts(at_a_time) {
+                    self.collect(mpb, own.part(range), operation).await?;
                 }
             } else {
                 for elements in parts.block(root).chunks(at_a_time) {
@@ -196,22 +206,26 @@ impl ChunkReduce {
     pub async fn reduce_along<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
-        vector: &mut [T],
+        vector: impl Into<Vector<'_, T>>,
         operation: &O,
         lambda: usize,
         root: usize,
     ) -> Result<(), ReduceError<M::Error>> {
+        let mut vector = vector.into();
         let place = self.places.under(lambda, root).cloned();
         let Place { parent, children } =
             place.ok_or(ReduceError::Root { root, ranks: self.ranks })?;
-        if self.ranks == 1 || size_of_val(vector) == 0 {
+        if self.ranks == 1 || size_of_val(vector.own()) == 0 {
+            vector.begin();
             return Ok(());
         }
-        for own in vector.chunks_mut(self.at_a_time::<T>()) {
+        for range in vector.parts(self.at_a_time::<T>()) {
+            let mut elements = vector.part(range);
             let Some(parent) = parent else {
-                self.collect_from(mpb, own, operation, &children).await?;
+                self.collect_from(mpb, elements.begin(), operation, &children).await?;
                 continue;
             };
+            let own = elements.own();
             if children.is_empty() {
                 self.put(mpb, bytemuck::cast_slice(own), parent).await?;
                 continue;
@@ -367,7 +381,7 @@ impl ChunkReduce {
     async fn collect<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
-        own: &mut [T],
+        own: Vector<'_, T>,
         operation: &O,
     ) -> Result<(), M::Error> {
         let (me, ranks, before) = (mpb.rank(), self.ranks, self.chunk);

@@ -5,6 +5,7 @@ use mp_core::mpb::{Line, MpbAccess};
 
 use super::operations::Operation;
 use super::scratch::Scratch;
+use super::vector::Vector;
 use super::vectors::{append, combine, prepend};
 
 /// Returns whether elements are combined word by word. Elements of other sizes cross the ends of lines, or are
@@ -30,19 +31,19 @@ pub(super) async fn combine_from<T: Plain, O: Operation<T>, M: MpbAccess>(
         return Ok(());
     }
     if is_above {
-        mpb.get_with(from, target, |left, right| operation.combine(left, right)).await
+        mpb.get_with(from, None, target, |left, right| operation.combine(left, right)).await
     } else {
-        mpb.get_with(from, target, |right, left| operation.combine(left, right)).await
+        mpb.get_with(from, None, target, |right, left| operation.combine(left, right)).await
     }
 }
 
-/// A rank's own elements, which become the result, with room for those of the others. The elements of each rank in turn
+/// A rank's own elements, and the place for the result, with room for the elements of the others. The elements of each rank in turn
 /// are [got](Fold::get) from its MPB, or go to its [`room`](Fold::room) in some other way and are [taken](Fold::take)
 /// from there.
 pub(super) struct Fold<'a, T, O> {
     operation: &'a O,
     me: usize,
-    own: &'a mut [T],
+    vector: Vector<'a, T>,
     /// The combined elements of the ranks below this one.
     before: &'a mut [T],
     theirs: &'a mut [T],
@@ -54,12 +55,12 @@ impl<'a, T: Plain, O: Operation<T>> Fold<'a, T, O> {
     pub(super) fn new(
         operation: &'a O,
         me: usize,
-        own: &'a mut [T],
+        vector: Vector<'a, T>,
         scratch: &'a mut Scratch,
     ) -> Self {
-        let count = own.len();
+        let count = vector.len();
         let (before, theirs) = scratch.elements(2 * count).split_at_mut(count);
-        Fold { operation, me, own, before, theirs }
+        Fold { operation, me, vector, before, theirs }
     }
 
     /// Gets the next rank's elements from there on, or takes this rank's own in their turn.
@@ -75,19 +76,26 @@ impl<'a, T: Plain, O: Operation<T>> Fold<'a, T, O> {
             self.take(from.rank);
             return Ok(());
         }
-        let Fold { operation, me, own, before, .. } = self;
+        let Fold { operation, me, vector, before, .. } = self;
         let append = |left, right| operation.combine(left, right);
         let prepend = |right, left| operation.combine(left, right);
         match (from.rank, *me) {
-            (0, 1) => mpb.get_with(from, own, prepend).await,
-            (1, 1) => Ok(()),
+            (0, 1) => {
+                let (own, result) = vector.combined();
+                mpb.get_with(from, own, result, prepend).await
+            }
+            // These are combined with those of rank 1, or were combined with those of rank 0.
+            (0, 0) | (1, 1) => Ok(()),
             (rank, me) if rank == me => {
                 self.take(me);
                 Ok(())
             }
-            (rank, me) if rank > me => mpb.get_with(from, own, append).await,
+            (rank, me) if rank > me => {
+                let (own, result) = vector.combined();
+                mpb.get_with(from, own, result, append).await
+            }
             (0, _) => mpb.get(from, bytemuck::cast_slice_mut(before)).await,
-            _ => mpb.get_with(from, before, append).await,
+            _ => mpb.get_with(from, None, before, append).await,
         }
     }
 
@@ -102,15 +110,16 @@ impl<'a, T: Plain, O: Operation<T>> Fold<'a, T, O> {
             for rank in 0..2 {
                 self.get(mpb, Line { rank, ..there }).await?;
             }
-            return mpb.put(bytemuck::cast_slice(self.own), there).await;
+            return mpb.put(bytemuck::cast_slice(self.vector.own()), there).await;
         }
-        let Fold { operation, me, own, .. } = self;
+        let Fold { operation, me, vector, .. } = self;
+        let (own, result) = vector.combined();
         if *me == 0 {
             let append = |left, right| operation.combine(left, right);
-            mpb.pass_with(there, own, append, there).await
+            mpb.pass_with(there, own, result, append, there).await
         } else {
             let prepend = |right, left| operation.combine(left, right);
-            mpb.pass_with(there, own, prepend, there).await
+            mpb.pass_with(there, own, result, prepend, there).await
         }
     }
 
@@ -121,13 +130,14 @@ impl<'a, T: Plain, O: Operation<T>> Fold<'a, T, O> {
 
     /// Takes the next rank's elements; this rank's own come in their turn.
     pub(super) fn take(&mut self, rank: usize) {
-        let Fold { operation, me, own, before, theirs } = self;
+        let Fold { operation, me, vector, before, theirs } = self;
         if rank == *me {
+            let own = vector.begin();
             if rank > 0 {
                 prepend(*operation, before, own);
             }
         } else if rank > *me {
-            append(*operation, own, theirs);
+            append(*operation, vector.begin(), theirs);
         } else if rank > 0 {
             append(*operation, before, theirs);
         }

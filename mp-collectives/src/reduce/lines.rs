@@ -11,6 +11,7 @@ use super::fold::Fold;
 use super::operations::Operation;
 use super::places::Places;
 use super::scratch::{ALIGNMENT, Scratch};
+use super::vector::Vector;
 use super::vectors::{append, combine, prepend};
 use super::{Parts, ReduceError};
 use crate::broadcast::LineOptionsError;
@@ -143,21 +144,25 @@ impl LineReduce {
     pub async fn reduce<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
-        vector: &mut [T],
+        vector: impl Into<Vector<'_, T>>,
         operation: &O,
         root: usize,
     ) -> Result<(), ReduceError<M::Error>> {
+        let mut vector = vector.into();
+        let bytes = size_of_val(vector.own());
         ReduceError::check_root(root, mpb.ranks())?;
-        self.check(size_of_val(vector))?;
-        if size_of_val(vector) == 0 {
+        self.check(bytes)?;
+        if bytes == 0 {
             return Ok(());
         }
-        let one = size_of_val(vector) <= self.pairs.payload();
+        let one = bytes <= self.pairs.payload();
         match mpb.rank() == root {
-            true if one && mpb.ranks() == 2 => self.take_one(mpb, vector, operation).await?,
+            true if one && mpb.ranks() == 2 => {
+                self.take_one(mpb, vector.begin(), operation).await?;
+            }
             true => self.collect(mpb, vector, operation).await?,
-            false if one => self.send_one(mpb, vector, root).await?,
-            false => self.pairs.send(mpb, bytemuck::cast_slice(vector), root).await?,
+            false if one => self.send_one(mpb, vector.own(), root).await?,
+            false => self.pairs.send(mpb, bytemuck::cast_slice(vector.own()), root).await?,
         }
         Ok(())
     }
@@ -171,25 +176,31 @@ impl LineReduce {
     pub async fn reduce_along<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
-        vector: &mut [T],
+        vector: impl Into<Vector<'_, T>>,
         operation: &O,
         lambda: usize,
         root: usize,
     ) -> Result<(), ReduceError<M::Error>> {
-        let (ranks, count) = (mpb.ranks(), vector.len());
-        self.check(size_of_val(vector))?;
+        let mut vector = vector.into();
+        let (ranks, count, bytes) = (mpb.ranks(), vector.len(), size_of_val(vector.own()));
+        self.check(bytes)?;
         let LineReduce { pairs, scratch, places } = self;
         let place = places.under(lambda, root).ok_or(ReduceError::Root { root, ranks })?;
-        if size_of_val(vector) == 0 {
+        if bytes == 0 {
             return Ok(());
         }
         let (theirs, sum) = scratch.elements::<T>(2 * count).split_at_mut(count);
         // Only the root's vector is changed. Other ranks add up in memory of their own.
-        let sum = if place.parent.is_none() || place.children.is_empty() {
-            vector
-        } else {
-            sum.copy_from_slice(vector);
-            sum
+        let sum = match place.parent {
+            None => vector.begin(),
+            Some(parent) if place.children.is_empty() => {
+                let own = bytemuck::cast_slice(vector.own());
+                return Ok(pairs.send(mpb, own, parent).await?);
+            }
+            Some(_) => {
+                sum.copy_from_slice(vector.own());
+                sum
+            }
         };
         for child in &place.children {
             pairs.receive(mpb, bytemuck::cast_slice_mut(theirs), child.rank).await?;
@@ -220,9 +231,9 @@ impl LineReduce {
                 self.pairs.send(mpb, elements, rank).await?;
             }
         }
-        parts.begin();
-        if size_of_val(parts.own()) > 0 {
-            self.collect(mpb, parts.own(), operation).await?;
+        let own = parts.own();
+        if size_of_val(own.own()) > 0 {
+            self.collect(mpb, own, operation).await?;
         }
         Ok(())
     }
@@ -362,7 +373,7 @@ impl LineReduce {
             self.pairs.send(mpb, bytemuck::cast_slice(vector), 0).await?;
             return self.pairs.receive(mpb, bytemuck::cast_slice_mut(vector), 0).await;
         }
-        self.collect(mpb, vector, operation).await?;
+        self.collect(mpb, Vector::from(&mut *vector), operation).await?;
         for rank in 1..mpb.ranks() {
             self.pairs.send(mpb, bytemuck::cast_slice(vector), rank).await?;
         }
@@ -373,10 +384,10 @@ impl LineReduce {
     async fn collect<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
-        vector: &mut [T],
+        vector: Vector<'_, T>,
         operation: &O,
     ) -> Result<(), M::Error> {
-        let (me, ranks, bytes) = (mpb.rank(), mpb.ranks(), size_of_val(vector));
+        let (me, ranks, bytes) = (mpb.rank(), mpb.ranks(), size_of_val(vector.own()));
         let LineReduce { pairs, scratch, .. } = self;
         // The rank that is released last is likely the last to come. When its elements are there, those of the others
         // mostly are, too, and no wait is needed for each.

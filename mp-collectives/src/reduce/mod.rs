@@ -35,6 +35,7 @@ mod parts;
 mod places;
 mod scratch;
 mod trees;
+mod vector;
 mod vectors;
 
 pub use crate::arguments::{AllBlocks, AllBlocksMut, At, Cut, InPlace, OwnPlace};
@@ -54,3 +55,5 @@ pub use operations::{
 };
 pub use parts::Parts;
 pub(crate) use trees::Trees;
+pub use vector::Vector;
+pub use vectors::combine_local;

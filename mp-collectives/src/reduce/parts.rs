@@ -3,6 +3,7 @@
 use mp_core::Plain;
 use mp_core::mpb::MpbAccess;
 
+use super::vector::Vector;
 use crate::arguments::Cut;
 use crate::layout::{Blocks, Layout, LayoutError};
 
@@ -50,18 +51,13 @@ impl<'a, T: Plain> Parts<'a, T> {
         &vector[self.layout.block(rank)]
     }
 
-    /// Copies this rank's elements to the place for the result.
-    pub(super) fn begin(&mut self) {
-        if let Cut::Apart { all, own } = &mut self.memory {
-            own.copy_from_slice(&all[self.layout.block(self.me)]);
-        }
-    }
-
-    /// Returns the place for the result.
-    pub(super) fn own(&mut self) -> &mut [T] {
+    /// Returns this rank's elements of its own block, and the place for the result.
+    pub(super) fn own(&mut self) -> Vector<'_, T> {
+        let block = self.layout.block(self.me);
         match &mut self.memory {
-            Cut::Apart { own, .. } => own,
-            Cut::InPlace(vector) => &mut vector[self.layout.block(self.me)],
+            // The layout was checked against both lengths.
+            Cut::Apart { all, own } => Vector::of_block(&all[block], own),
+            Cut::InPlace(vector) => Vector::from(&mut vector[block]),
         }
     }
 }

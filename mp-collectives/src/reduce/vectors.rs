@@ -13,6 +13,21 @@ use super::operations::Operation;
 /// The number of bytes from which it is worth checking what the processor supports.
 const LONG: usize = 256;
 
+/// Combines the elements of one rank with those of a higher rank, position by position (`MPI_Reduce_local`). The results
+/// replace those of the higher rank. If the lengths differ, what one of them has more is left out.
+///
+/// ```
+/// use onchip::reduce::{Max, combine_local};
+///
+/// let mut upper = [5, 2];
+/// combine_local(&[1, 8], &mut upper, &Max);
+/// assert_eq!(upper, [5, 8]);
+/// ```
+#[inline]
+pub fn combine_local<T: Copy, O: Operation<T>>(lower: &[T], upper: &mut [T], operation: &O) {
+    prepend(operation, lower, upper);
+}
+
 /// Combines each element with that of a rank above, or otherwise below.
 #[inline(always)]
 pub(super) fn combine<T: Copy, O: Operation<T>>(

@@ -19,16 +19,24 @@ use crate::{
 #[repr(C, align(64))]
 struct Bytes([u8; LINE_BYTES]);
 
-/// Replaces each element of `target` by `combine` of this element and the element in the same place in the lines
-/// `from`, which hold at least as many elements. Also writes the results to the lines `to`, if they are given. There
-/// must be as many of these as are read, and they must be either the same lines or entirely separate ones.
+/// Replaces each element of `target` by `combine` of the element in the same place of `own`, or else of `target`
+/// itself, and the element in the same place in the lines `from`, which hold at least as many elements. Also writes the
+/// results to the lines `to`, if they are given. There must be as many of these as are read, and they must be either the
+/// same lines or entirely separate ones.
+///
+/// # Panics
+/// When `own` and `target` have different lengths.
 #[inline]
 pub(crate) fn fold<T: Plain>(
     from: &[Line],
+    own: Option<&[T]>,
     target: &mut [T],
     combine: impl Fn(T, T) -> T,
     to: Option<&[Line]>,
 ) {
+    if let Some(own) = own {
+        assert_eq!(own.len(), target.len(), "elements that go to a place of another length");
+    }
     if size_of_val(target) == 0 {
         return;
     }
@@ -38,16 +46,17 @@ pub(crate) fn fold<T: Plain>(
     }
     let per_line = LINE_BYTES / size_of::<T>();
     if per_line * size_of::<T>() != LINE_BYTES {
-        return fold_uneven(from, target, combine, to);
+        return fold_uneven(from, own, target, combine, to);
     }
     let (whole, rest) = target.split_at_mut(target.len() / per_line * per_line);
+    let own = own.map(|own| own.split_at(whole.len()));
     let (lines, last) = from.split_at(whole.len() / per_line);
     let to = to.map(|to| to.split_at(lines.len()));
-    vectors::fold(lines, whole, &combine, to.map(|(to, _)| to));
+    vectors::fold(lines, own.map(|(own, _)| own), whole, &combine, to.map(|(to, _)| to));
     if !rest.is_empty() {
         let mut bytes = Bytes([0; LINE_BYTES]);
         get(last, &mut bytes.0[..size_of_val(rest)]);
-        fold_line(&mut bytes, rest, &combine);
+        fold_line(&mut bytes, own.map(|(_, own)| own), rest, &combine);
         if let Some((_, to)) = to {
             put(bytemuck::cast_slice(rest), to);
         }
@@ -58,10 +67,14 @@ pub(crate) fn fold<T: Plain>(
 /// Folds elements that cross the ends of lines. This needs copies of the elements.
 fn fold_uneven<T: Plain>(
     from: &[Line],
+    own: Option<&[T]>,
     target: &mut [T],
     combine: impl Fn(T, T) -> T,
     to: Option<&[Line]>,
 ) {
+    if let Some(own) = own {
+        target.copy_from_slice(own);
+    }
     // This number of elements fills whole lines, whatever the size of an element.
     let mut there = vec![T::zeroed(); target.len().min(LINE_BYTES)];
     for (from, target) in from.chunks(size_of::<T>()).zip(target.chunks_mut(LINE_BYTES)) {
@@ -76,34 +89,66 @@ fn fold_uneven<T: Plain>(
     }
 }
 
-/// Folds the elements of one line with `target`, which has at most as many.
+/// Folds the elements of one line with those of `own`, or else of `target`, which has at most as many.
 #[inline(always)]
-fn fold_line<T: Plain>(line: &mut Bytes, target: &mut [T], combine: &impl Fn(T, T) -> T) {
+fn fold_line<T: Plain>(
+    line: &mut Bytes,
+    own: Option<&[T]>,
+    target: &mut [T],
+    combine: &impl Fn(T, T) -> T,
+) {
     let line: &mut [T] = bytemuck::cast_slice_mut(&mut line.0);
+    if let Some(own) = own {
+        for ((target, &own), line) in target.iter_mut().zip(own).zip(line) {
+            *target = combine(own, *line);
+            *line = *target;
+        }
+        return;
+    }
     for (target, line) in target.iter_mut().zip(line) {
         *target = combine(*target, *line);
         *line = *target;
     }
 }
 
-/// Folds whole lines: `target` has as many elements as the lines hold.
+/// Folds whole lines: `target`, and `own` if it is given, have as many elements as the lines hold.
 #[inline(always)]
 fn fold_lines<T: Plain>(
     from: &[Line],
+    own: Option<&[T]>,
     target: &mut [T],
     combine: &impl Fn(T, T) -> T,
     to: Option<&[Line]>,
     load: impl Fn(&Line) -> Bytes,
     store: impl Fn(&Line, Bytes),
 ) {
-    let lines = from.iter().zip(target.chunks_exact_mut(LINE_BYTES / size_of::<T>()));
-    let Some(to) = to else {
-        return lines.for_each(|(line, target)| fold_line(&mut load(line), target, combine));
-    };
-    for ((line, target), to) in lines.zip(to) {
-        let mut bytes = load(line);
-        fold_line(&mut bytes, target, combine);
-        store(to, bytes);
+    let each = LINE_BYTES / size_of::<T>();
+    let lines = from.iter().zip(target.chunks_exact_mut(each));
+    match (own, to) {
+        (None, None) => {
+            for (line, target) in lines {
+                fold_line(&mut load(line), None, target, combine);
+            }
+        }
+        (Some(own), None) => {
+            for ((line, target), own) in lines.zip(own.chunks_exact(each)) {
+                fold_line(&mut load(line), Some(own), target, combine);
+            }
+        }
+        (None, Some(to)) => {
+            for ((line, target), to) in lines.zip(to) {
+                let mut bytes = load(line);
+                fold_line(&mut bytes, None, target, combine);
+                store(to, bytes);
+            }
+        }
+        (Some(own), Some(to)) => {
+            for (((line, target), own), to) in lines.zip(own.chunks_exact(each)).zip(to) {
+                let mut bytes = load(line);
+                fold_line(&mut bytes, Some(own), target, combine);
+                store(to, bytes);
+            }
+        }
     }
 }
 
@@ -123,6 +168,7 @@ mod vectors {
     #[inline]
     pub(super) fn fold<T: Plain>(
         from: &[Line],
+        own: Option<&[T]>,
         target: &mut [T],
         combine: &impl Fn(T, T) -> T,
         to: Option<&[Line]>,
@@ -132,18 +178,19 @@ mod vectors {
         let wide = has!("avx512f") && has!("avx512vl") && has!("avx512bw") && has!("avx512dq");
         if wide && has!("avx512vbmi2") {
             // SAFETY: the processor has the features, which was just checked.
-            unsafe { fold_512(from, target, combine, to) }
+            unsafe { fold_512(from, own, target, combine, to) }
         } else if has!("avx2") {
             // SAFETY: the processor has the feature, which was just checked.
-            unsafe { fold_256(from, target, combine, to) }
+            unsafe { fold_256(from, own, target, combine, to) }
         } else {
-            fold_128(from, target, combine, to);
+            fold_128(from, own, target, combine, to);
         }
     }
 
     #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
     fn fold_512<T: Plain>(
         from: &[Line],
+        own: Option<&[T]>,
         target: &mut [T],
         combine: &impl Fn(T, T) -> T,
         to: Option<&[Line]>,
@@ -169,12 +216,13 @@ mod vectors {
                     options(nostack, preserves_flags));
             }
         };
-        fold_lines(from, target, combine, to, load, store);
+        fold_lines(from, own, target, combine, to, load, store);
     }
 
     #[target_feature(enable = "avx2")]
     fn fold_256<T: Plain>(
         from: &[Line],
+        own: Option<&[T]>,
         target: &mut [T],
         combine: &impl Fn(T, T) -> T,
         to: Option<&[Line]>,
@@ -200,12 +248,13 @@ mod vectors {
                     options(nostack, preserves_flags));
             }
         };
-        fold_lines(from, target, combine, to, load, store);
+        fold_lines(from, own, target, combine, to, load, store);
     }
 
     #[inline]
     fn fold_128<T: Plain>(
         from: &[Line],
+        own: Option<&[T]>,
         target: &mut [T],
         combine: &impl Fn(T, T) -> T,
         to: Option<&[Line]>,
@@ -233,7 +282,7 @@ mod vectors {
                     line = in(reg) from_ref(line), options(nostack, preserves_flags));
             }
         };
-        fold_lines(from, target, combine, to, load, store);
+        fold_lines(from, own, target, combine, to, load, store);
     }
 
     /// Folds with vectors of the chosen width, so that tests cover each width that the processor has.
@@ -241,6 +290,7 @@ mod vectors {
     pub(super) fn fold_as<T: Plain>(
         wide: bool,
         from: &[Line],
+        own: Option<&[T]>,
         target: &mut [T],
         combine: &impl Fn(T, T) -> T,
         to: Option<&[Line]>,
@@ -248,9 +298,9 @@ mod vectors {
         if wide {
             assert!(std::arch::is_x86_feature_detected!("avx2"));
             // SAFETY: the processor has them, as asserted.
-            unsafe { fold_256(from, target, combine, to) }
+            unsafe { fold_256(from, own, target, combine, to) }
         } else {
-            fold_128(from, target, combine, to);
+            fold_128(from, own, target, combine, to);
         }
     }
 }
@@ -261,6 +311,7 @@ mod vectors {
 
     pub(super) fn fold<T: Plain>(
         from: &[Line],
+        own: Option<&[T]>,
         target: &mut [T],
         combine: &impl Fn(T, T) -> T,
         to: Option<&[Line]>,
@@ -271,7 +322,7 @@ mod vectors {
             bytes
         };
         let store = |line: &Line, bytes: Bytes| put(&bytes.0, std::slice::from_ref(line));
-        fold_lines(from, target, combine, to, load, store);
+        fold_lines(from, own, target, combine, to, load, store);
     }
 }
 
@@ -285,7 +336,6 @@ mod tests {
         for count in (0..most.min(300)).chain([most]) {
             let there: Vec<T> = (0..count).map(|index| of(index + 7)).collect();
             let lines: Vec<Line> = (0..60).map(|_| Line::new()).collect();
-            put(bytemuck::cast_slice(&there), &lines[1..]);
             // The result shows which element was the own one, and which elements met.
             let combine = |own: T, there: T| {
                 let mut bytes = bytemuck::bytes_of(&own).to_vec();
@@ -303,10 +353,19 @@ mod tests {
             let used = size_of_val(&there[..]).div_ceil(LINE_BYTES);
             let others: Vec<Line> = (0..60).map(|_| Line::new()).collect();
             // The lines that are read come last, because they are overwritten.
-            for to in [None, Some(&others), Some(&lines)] {
+            for (to, is_apart) in [None, Some(&others), Some(&lines)]
+                .into_iter()
+                .flat_map(|to| [(to, false), (to, true)])
+            {
+                put(bytemuck::cast_slice(&there), &lines[1..]);
                 // The elements do not begin at the beginning of a line.
                 let mut got: Vec<T> = (0..=count).map(&of).collect();
-                fold(&lines[1..=used], &mut got[1..], combine, to.map(|to| &to[1..=used]));
+                let own = got.clone();
+                let own = is_apart.then_some(&own[1..]);
+                if is_apart {
+                    got[1..].fill(T::zeroed());
+                }
+                fold(&lines[1..=used], own, &mut got[1..], combine, to.map(|to| &to[1..=used]));
                 assert_eq!(got[0], of(0));
                 assert_eq!(got[1..], expected, "{count} elements");
                 let Some(to) = to else { continue };
@@ -338,17 +397,21 @@ mod tests {
             let lines: Vec<Line> = (0..9).map(|_| Line::new()).collect();
             let there: Vec<f32> = (0..9 * 16).map(|index| index as f32 / 7.0).collect();
             put(bytemuck::cast_slice(&there), &lines);
-            let mut got = vec![1.5_f32; there.len()];
+            let own = vec![1.5_f32; there.len()];
             let to: Vec<Line> = (0..9).map(|_| Line::new()).collect();
             let combine = |own, there| own - there;
-            vectors::fold_as(has_256, &lines, &mut got, &combine, None);
-            let mut expected = vec![1.5_f32; there.len()];
-            fold(&lines, &mut expected, combine, None);
-            assert_eq!(got, expected);
-            let mut passed = vec![1.5_f32; there.len()];
-            vectors::fold_as(has_256, &lines, &mut passed, &combine, Some(&to));
-            get(&to, bytemuck::cast_slice_mut(&mut got));
-            assert_eq!((&passed, &got), (&expected, &expected));
+            let mut expected = own.clone();
+            fold(&lines, None, &mut expected, combine, None);
+            for to in [None, Some(&to[..])] {
+                let mut got = own.clone();
+                vectors::fold_as(has_256, &lines, None, &mut got, &combine, to);
+                let mut apart = vec![0.0; there.len()];
+                vectors::fold_as(has_256, &lines, Some(&own), &mut apart, &combine, to);
+                assert_eq!((&got, &apart), (&expected, &expected));
+            }
+            let mut left = vec![0.0_f32; there.len()];
+            get(&to, bytemuck::cast_slice_mut(&mut left));
+            assert_eq!(left, expected);
         }
     }
 }

@@ -91,15 +91,20 @@ pub trait MpbAccess {
         target: &mut [u8],
     ) -> impl Future<Output = Result<(), Self::Error>>;
 
-    /// Combines elements in an MPB with private ones. Each element of `target` is replaced by `combine` of itself and
-    /// of the corresponding element from line `from` on. A machine may do so while it gets them.
+    /// Combines elements in an MPB with private ones. Each element of `target` is replaced by `combine` of the element of
+    /// `own`, which is as long, or else of itself, and of the corresponding element from line `from` on. A machine may do
+    /// so while it gets them.
     fn get_with<T: Plain>(
         &mut self,
         from: Line,
+        own: Option<&[T]>,
         target: &mut [T],
         combine: impl Fn(T, T) -> T,
     ) -> impl Future<Output = Result<(), Self::Error>> {
         async move {
+            if let Some(own) = own {
+                target.copy_from_slice(own);
+            }
             let mut there = vec![T::zeroed(); target.len()];
             self.get(from, bytemuck::cast_slice_mut(&mut there)).await?;
             for (target, there) in target.iter_mut().zip(there) {
@@ -114,12 +119,13 @@ pub trait MpbAccess {
     fn pass_with<T: Plain>(
         &mut self,
         from: Line,
+        own: Option<&[T]>,
         target: &mut [T],
         combine: impl Fn(T, T) -> T,
         to: Line,
     ) -> impl Future<Output = Result<(), Self::Error>> {
         async move {
-            self.get_with(from, target, combine).await?;
+            self.get_with(from, own, target, combine).await?;
             self.put(bytemuck::cast_slice(target), to).await
         }
     }

@@ -151,21 +151,23 @@ impl<M: AsMpb> MpbAccess for M {
     fn get_with<T: Plain>(
         &mut self,
         from: Line,
+        own: Option<&[T]>,
         target: &mut [T],
         combine: impl Fn(T, T) -> T,
     ) -> impl Future<Output = Result<()>> {
-        ready(self.as_mpb().get_with(from, target, combine))
+        ready(self.as_mpb().get_with(from, own, target, combine))
     }
 
     #[inline(always)]
     fn pass_with<T: Plain>(
         &mut self,
         from: Line,
+        own: Option<&[T]>,
         target: &mut [T],
         combine: impl Fn(T, T) -> T,
         to: Line,
     ) -> impl Future<Output = Result<()>> {
-        ready(self.as_mpb().pass_with(from, target, combine, to))
+        ready(self.as_mpb().pass_with(from, own, target, combine, to))
     }
 
     #[inline(always)]

@@ -318,20 +318,25 @@ impl Mpb {
         Ok(())
     }
 
-    /// Combines elements in an MPB with private ones. Each element of `target` is replaced by `combine` of itself and
-    /// of the corresponding element from line `from` on. Reads like [`get`](Self::get), without an intermediate copy.
+    /// Combines elements in an MPB with private ones. Each element of `target` is replaced by `combine` of the element of
+    /// `own`, or else of itself, and of the corresponding element from line `from` on. Reads like [`get`](Self::get),
+    /// without an intermediate copy.
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
+    ///
+    /// # Panics
+    /// When `own` and `target` have different lengths.
     #[inline]
     pub fn get_with<T: Plain>(
         &self,
         from: Line,
+        own: Option<&[T]>,
         target: &mut [T],
         combine: impl Fn(T, T) -> T,
     ) -> Result<()> {
         let count = size_of_val(target).div_ceil(LINE_BYTES);
-        line::fold(self.opened.lines(from.rank, from.line, count)?, target, combine, None);
+        line::fold(self.opened.lines(from.rank, from.line, count)?, own, target, combine, None);
         Ok(())
     }
 
@@ -341,10 +346,14 @@ impl Mpb {
     ///
     /// # Errors
     /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
+    ///
+    /// # Panics
+    /// When `own` and `target` have different lengths.
     #[inline]
     pub fn pass_with<T: Plain>(
         &self,
         from: Line,
+        own: Option<&[T]>,
         target: &mut [T],
         combine: impl Fn(T, T) -> T,
         to: Line,
@@ -352,7 +361,7 @@ impl Mpb {
         let count = size_of_val(target).div_ceil(LINE_BYTES);
         let from = self.opened.lines(from.rank, from.line, count)?;
         let to = self.opened.lines(to.rank, to.line, count)?;
-        line::fold(from, target, combine, Some(to));
+        line::fold(from, own, target, combine, Some(to));
         Ok(())
     }
 

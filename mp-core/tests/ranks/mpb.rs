@@ -391,9 +391,9 @@ fn places_that_do_not_exist() {
         no_rank(mpb.put(&[1], line(2, 0)))?;
         no_rank(mpb.put(&[], line(2, 0)))?;
         no_rank(mpb.get(line(2, 0), &mut target))?;
-        no_rank(mpb.get_with(line(2, 0), &mut target, |own, _| own))?;
-        no_rank(mpb.pass_with(line(2, 0), &mut target, |own, _| own, line(0, 0)))?;
-        no_rank(mpb.pass_with(line(0, 0), &mut target, |own, _| own, line(2, 0)))?;
+        no_rank(mpb.get_with(line(2, 0), None, &mut target, |own, _| own))?;
+        no_rank(mpb.pass_with(line(2, 0), None, &mut target, |own, _| own, line(0, 0)))?;
+        no_rank(mpb.pass_with(line(0, 0), None, &mut target, |own, _| own, line(2, 0)))?;
         no_rank(mpb.put_own(0, 1, line(2, 0)))?;
         no_rank(mpb.get_own(line(2, 0), 1, 0))?;
         no_rank(mpb.set_flag(line(2, 0), 1))?;
@@ -416,13 +416,13 @@ fn places_that_do_not_exist() {
             let mut target = [7; 700];
             no_lines(mpb.put(&vec![1; length], line(1, first)), first, count)?;
             no_lines(mpb.get(line(0, first), &mut target[..length]), first, count)?;
-            let got = mpb.get_with(line(0, first), &mut target[..length], |_, there| there);
+            let got = mpb.get_with(line(0, first), None, &mut target[..length], |_, there| there);
             no_lines(got, first, count)?;
             let (there, target_bytes) = (line(0, first), &mut target[..length]);
-            let passed = mpb.pass_with(there, target_bytes, |_, there| there, line(0, 0));
+            let passed = mpb.pass_with(there, None, target_bytes, |_, there| there, line(0, 0));
             no_lines(passed, first, count)?;
             if length <= 640 {
-                let passed = mpb.pass_with(line(0, 0), target_bytes, |_, there| there, there);
+                let passed = mpb.pass_with(line(0, 0), None, target_bytes, |_, there| there, there);
                 no_lines(passed, first, count)?;
             }
             ensure!(target == [7; 700], "something was got");
@@ -533,7 +533,7 @@ fn what_is_got_is_combined_with_what_was_there() {
             mpb.wait_flag_from(other, other, |value| value == 1)?;
             for length in [0, 1, 15, 16, 17, 395] {
                 let mut got = own[..length].to_vec();
-                mpb.get_with(line(other, 5), &mut got, |own, there| {
+                mpb.get_with(line(other, 5), None, &mut got, |own, there| {
                     own.wrapping_mul(3).wrapping_sub(there)
                 })?;
                 for (index, got) in got.into_iter().enumerate() {
@@ -577,13 +577,13 @@ where
                 // These are lines that only this rank uses.
                 let own_lines = line(owner, 1 + LINES * (me + 1));
                 let mut got = all[..length].to_vec();
-                mpb.pass_with(line(other, 1), &mut got, combine, own_lines)?;
+                mpb.pass_with(line(other, 1), None, &mut got, combine, own_lines)?;
                 let mut left = vec![of(0); length];
                 mpb.get(own_lines, bytemuck::cast_slice_mut(&mut left))?;
                 ensure!(got == expected, "{got:?}, not {expected:?}");
                 ensure!(left == expected, "{left:?} is left, not {expected:?}");
                 let mut again = all[..length].to_vec();
-                mpb.pass_with(own_lines, &mut again, combine, own_lines)?;
+                mpb.pass_with(own_lines, None, &mut again, combine, own_lines)?;
                 mpb.get(own_lines, bytemuck::cast_slice_mut(&mut left))?;
                 let expected: Vec<T> =
                     (0..length).map(|index| combine(all[index], expected[index])).collect();
