@@ -318,6 +318,37 @@ fn different_blocks() {
     }
 }
 
+/// Whether all ranks have nothing, or only some of them, all count the calls in the same way.
+#[test]
+fn blocks_without_elements() {
+    on_ranks(3, |comm, me, _| {
+        let (int, none) = (predefined(INT), [0 as c_int; 3]);
+        let (mut own, mut all) = ([me as c_int + 5; 3], [-1 as c_int; 3]);
+        let (from, to) = (address(&mut own), address(&mut all));
+        for _ in 0..3 {
+            let zeros = || none.as_ptr().into();
+            ok!(allgatherv(from, 0, int, to, zeros(), zeros(), int, comm));
+            ok!(alltoallv(from, zeros(), zeros(), int, to, zeros(), zeros(), int, comm));
+            ok!(reduce_scatter(from, to, zeros(), int, MPI_SUM, comm));
+            ok!(reduce_scatter_block(from, to, 0, int, MPI_SUM, comm));
+            ok!(reduce(from, to, 0, int, MPI_SUM, 1, comm));
+            assert_eq!(all, [-1; 3]);
+            // Rank 0 sends a number to rank 1.
+            let (mut counts, mut expected) = (none, none);
+            counts[1] = (me == 0).into();
+            expected[0] = (me == 1).into();
+            let (counts, expected) = (counts.as_ptr().into(), expected.as_ptr().into());
+            ok!(alltoallv(from, counts, zeros(), int, to, expected, zeros(), int, comm));
+            assert_eq!(all, if me == 1 { [5, -1, -1] } else { [-1; 3] });
+            all = [-1; 3];
+            ok!(allreduce(from, to, 3, int, MPI_SUM, comm));
+            assert_eq!(all, [18; 3]);
+            all = [-1; 3];
+            ok!(barrier(comm));
+        }
+    });
+}
+
 #[test]
 fn exchanges_of_different_blocks() {
     for size in SIZES {

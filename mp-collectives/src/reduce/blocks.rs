@@ -44,6 +44,8 @@
 //! 64 KiB: a line comes sooner from the cache that cores share than from the cache of the core that wrote it, and ranks
 //! wait for each other less often.
 
+use std::mem;
+
 use mp_core::Plain;
 use mp_core::mpb::{Line, MpbAccess};
 
@@ -83,6 +85,8 @@ pub struct BlockReduce {
     /// The value of each rank's put flag when it was last read.
     put: Vec<u64>,
     scratch: Scratch,
+    /// The place for results that only other ranks want.
+    room: Scratch,
 }
 
 /// About as many bytes are got from each rank at a time, so that the elements combined earlier are still near.
@@ -125,6 +129,7 @@ impl BlockReduce {
             segment: 0,
             put: vec![0; ranks],
             scratch: Scratch::default(),
+            room: Scratch::default(),
         })
     }
 
@@ -162,7 +167,7 @@ impl BlockReduce {
 
     /// Reduces by having each rank combine a part. All ranks call this with vectors of the same length. When it
     /// returns, all have the result, with the same bits; or, if a root is given, only the root has it, and what is in the
-    /// other ranks' places for the result, which they need as well, is unspecified.
+    /// other ranks' places for the result, if they have any, is unspecified.
     ///
     /// # Errors
     /// The same as for [`whole`](BlockReduce::whole); [`ReduceError::Root`].
@@ -215,13 +220,17 @@ impl BlockReduce {
                 self.segment = number;
                 let block = segments.block(index, me);
                 let line = self.own_line(number, me);
-                let own = vector.part(block.clone());
-                self.combine(mpb, own, operation, line, ranks == 2).await?;
-                if ranks > 2 {
+                if ranks == 2 {
+                    self.combine(mpb, vector.part(block), operation, line, true).await?;
+                } else {
+                    let mut room = mem::take(&mut self.room);
+                    let count = block.len();
+                    let mut own = vector.part(block).or_in(|| room.elements(count));
+                    self.combine(mpb, own.part(0..count), operation, line, false).await?;
                     let line = self.result_block(number);
-                    let mut own = vector.part(block);
                     let (_, result) = own.combined();
                     mpb.put(bytemuck::cast_slice(result), Line { rank: me, line }).await?;
+                    self.room = room;
                 }
                 for rank in after(me, ranks) {
                     mpb.set_flag(Line { rank, line: self.result_line(me) }, number).await?;
@@ -291,7 +300,9 @@ impl BlockReduce {
             mpb.compare(rank, self.put_line(rank))?;
         }
         for (index, range) in own.parts(piece).enumerate() {
-            let mut fold = Fold::new(operation, me, own.part(range), &mut self.scratch);
+            let count = range.len();
+            let own = own.part(range).or_in(|| self.room.elements(count));
+            let mut fold = Fold::new(operation, me, own, &mut self.scratch);
             let line = line + index * lines;
             if pass {
                 fold.pass(mpb, Line { rank: 1 - me, line }).await?;

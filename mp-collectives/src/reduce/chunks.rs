@@ -1,7 +1,8 @@
 //! Reductions of long vectors to one rank, by chunks that the rank gets from all others, or along a tree.
 //!
 //! Each other rank puts chunk after chunk into its MPB and tells the root. The root gets them, combines them in rank
-//! order, and tells each rank when it has got its chunk. Along a tree, each rank does the same with its children's
+//! order, and reports what it has got when half as many chunks as there are buffers have followed: a flag is a line that
+//! two ranks take from each other, and what the root does next would have to wait for it. Along a tree, each rank does the same with its children's
 //! chunks, on behalf of its parent, so that several chunks are in transit at a time. A scan goes from each rank to the
 //! next in the same way. Every pair of ranks has flags of its own, so that roots may change at no cost.
 //!
@@ -18,7 +19,9 @@
 //!                                                                         a parent, the next rank
 //! ```
 //!
-//! All ranks count chunks in the same way, in 64 bits, which do not wrap around.
+//! All ranks count chunks in the same way, in 64 bits, which do not wrap around. So a rank that waits for the report of
+//! chunk c, because it is to put chunk c + n where that was, gets it: the other rank comes to chunk c + n / 2 before,
+//! as the putting or the getting rank, and then reports.
 
 use std::{mem, ops::Range};
 
@@ -67,6 +70,10 @@ pub struct ChunkReduce {
     filled: Vec<Option<Filled>>,
     /// The value of each rank's got flag when it was last read.
     got: Vec<u64>,
+    /// The last chunk that this rank has got from each rank and has not reported.
+    unreported: Vec<Option<u64>>,
+    /// The first chunk that it has not reported, if there is one.
+    first_unreported: Option<u64>,
     scratch: Scratch,
     /// This rank's partial result for its subtree.
     sum: Scratch,
@@ -99,6 +106,8 @@ impl ChunkReduce {
             chunk: 0,
             filled: vec![None; buffers],
             got: vec![0; ranks],
+            unreported: vec![None; ranks],
+            first_unreported: None,
             scratch: Scratch::default(),
             sum: Scratch::default(),
             places: Places::new(ranks, mpb.rank()),
@@ -307,6 +316,7 @@ impl ChunkReduce {
         let me = mpb.rank();
         for piece in elements.chunks(self.chunk_bytes()) {
             self.chunk += 1;
+            self.report(mpb).await?;
             let (chunk, buffer) = (self.chunk, self.buffer());
             let filled = Filled { readers: readers.clone(), chunk };
             if let Some(Filled { readers, chunk }) = self.filled[buffer].replace(filled) {
@@ -333,14 +343,42 @@ impl ChunkReduce {
         elements: &mut [u8],
         from: usize,
     ) -> Result<(), M::Error> {
-        let (put, got) = (self.put_line(from), self.got_line(mpb.rank()));
+        let put = self.put_line(from);
         for piece in elements.chunks_mut(self.chunk_bytes()) {
             self.chunk += 1;
             let (chunk, line) = (self.chunk, self.buffer_line());
             mpb.wait_flag_from(from, put, |put| put >= chunk).await?;
             mpb.compare(from, put)?;
             mpb.get(Line { rank: from, line }, piece).await?;
-            mpb.set_flag(Line { rank: from, line: got }, chunk).await?;
+            self.have_got(mpb, chunk, from).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes that this rank has got a chunk.
+    async fn have_got<M: MpbAccess>(
+        &mut self,
+        mpb: &mut M,
+        chunk: u64,
+        from: usize,
+    ) -> Result<(), M::Error> {
+        self.unreported[from] = Some(chunk);
+        self.first_unreported.get_or_insert(chunk);
+        self.report(mpb).await
+    }
+
+    /// Tells all ranks what this one has got from them, if half as many chunks as there are buffers have followed.
+    async fn report<M: MpbAccess>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
+        let half = (self.options.buffers / 2).max(1) as u64;
+        if self.first_unreported.is_none_or(|first| self.chunk + 1 < first + half) {
+            return Ok(());
+        }
+        self.first_unreported = None;
+        let line = self.got_line(mpb.rank());
+        for (rank, last) in self.unreported.iter_mut().enumerate() {
+            if let Some(last) = last.take() {
+                mpb.set_flag(Line { rank, line }, last).await?;
+            }
         }
         Ok(())
     }
@@ -366,13 +404,13 @@ impl ChunkReduce {
             return Ok(());
         }
         self.chunk += 1;
-        let (chunk, line, got) = (self.chunk, self.buffer_line(), self.got_line(mpb.rank()));
+        let (chunk, line) = (self.chunk, self.buffer_line());
         for &Child { rank, is_above } in children {
             mpb.wait_flag_from(rank, self.put_line(rank), |put| put >= chunk).await?;
             mpb.compare(rank, self.put_line(rank))?;
             let there = Line { rank, line };
             combine_from(mpb, there, sum, operation, is_above, &mut self.scratch).await?;
-            mpb.set_flag(Line { rank, line: got }, chunk).await?;
+            self.have_got(mpb, chunk, rank).await?;
         }
         Ok(())
     }
@@ -399,8 +437,7 @@ impl ChunkReduce {
             return Ok(());
         }
         self.chunk += 1;
-        let (chunk, line) = (self.chunk, self.buffer_line());
-        let (put, got) = (self.put_line(0), self.got_line(me));
+        let (chunk, line, put) = (self.chunk, self.buffer_line(), self.put_line(0));
         let mut fold = Fold::new(operation, me, own, &mut self.scratch);
         for rank in 0..ranks {
             if rank != me {
@@ -408,9 +445,9 @@ impl ChunkReduce {
                 mpb.compare(rank, put + rank)?;
             }
             fold.get(mpb, Line { rank, line }).await?;
-            if rank != me {
-                mpb.set_flag(Line { rank, line: got }, chunk).await?;
-            }
+        }
+        for rank in (0..ranks).filter(|&rank| rank != me) {
+            self.have_got(mpb, chunk, rank).await?;
         }
         Ok(())
     }

@@ -261,8 +261,6 @@ impl Reductions {
                 complete(self.chunks.reduce_along(mpb, vector, operation, lambda, root))?;
             }
             Reduce::Scattered => {
-                let mut room = Vec::new();
-                let vector = vector.with_room(&mut room);
                 complete(self.blocks.scattered(mpb, vector, operation, Some(root)))?;
             }
         }

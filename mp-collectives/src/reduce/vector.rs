@@ -61,12 +61,12 @@ impl<'a, T: Copy> Vector<'a, T> {
         Vector { own: Some(own), result: &mut [] }
     }
 
-    /// Returns the vector with a place for the result, which is `room` if it had none.
-    pub(super) fn with_room(self, room: &'a mut Vec<T>) -> Self {
+    /// Returns the vector with a place for the result: `room`, which is as long, if it had none.
+    #[inline]
+    pub(super) fn or_in(self, room: impl FnOnce() -> &'a mut [T]) -> Self {
         match self {
             Vector { own: Some(own), result } if result.len() < own.len() => {
-                room.extend_from_slice(own);
-                Vector::from(&mut room[..])
+                Vector::of_block(own, room())
             }
             vector => vector,
         }

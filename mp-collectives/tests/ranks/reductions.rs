@@ -101,6 +101,13 @@ fn series(
             let mut got = own();
             reductions.all_reduce(&mut got, Sum)?;
             check(&got, &expected(&u8::wrapping_add), what)?;
+            // To another place: the elements of the lowest rank, and then the sum.
+            let (from, mut got) = (own(), vec![0; length]);
+            reductions.all_reduce_from(&from, &mut got, |left, _| left)?;
+            check(&got, &expected(&|left, _| left), what)?;
+            reductions.all_reduce_from(&from, &mut got, Sum)?;
+            check(&got, &expected(&u8::wrapping_add), what)?;
+            check(&from, &own(), what)?;
         }
         let by_lines = matches!(settings.reduce, Some(Reduce::Lines | Reduce::LineTree { .. }));
         if !(by_lines && too_long) {
@@ -109,6 +116,13 @@ fn series(
             if me == root {
                 check(&got, &expected(&|left, right| left ^ right), what)?;
             }
+            // To another place, which only the root has: those of the highest rank, and then the sum.
+            let (from, mut got) = (own(), vec![0; if me == root { length } else { 0 }]);
+            reductions.reduce_from(&from, &mut got, |_, right| right, root)?;
+            check(&got, &expected(&|_, right| right), what)?;
+            reductions.reduce_from(&from, &mut got, Sum, root)?;
+            check(&got, &expected(&u8::wrapping_add), what)?;
+            check(&from, &own(), what)?;
         }
     }
     Ok(())
@@ -662,6 +676,8 @@ fn what_is_told_of_the_choice_and_what_is_refused() {
         let told = all.explain(Collective::Scan, 8);
         ensure!(told.algorithm == Scan::Doubling.into(), "{told}");
         let told = all.explain(Collective::Reduce, 1 << 20);
+        ensure!(told.algorithm == Reduce::Scattered.into(), "{told}");
+        let told = all.explain(Collective::Reduce, 16 << 10);
         ensure!(told.algorithm == Reduce::Chunks.into(), "{told}");
         for count in [1, 100, 10_000] {
             let nobody = all.reduce(&mut vec![1_u8; count], Sum, 2);
@@ -690,6 +706,11 @@ fn what_is_told_of_the_choice_and_what_is_refused() {
             all.reduce_scatter(&[0_u8; 6], &mut [0; 2], Sum),
             "this call is not possible: the buffer has 6 elements where this call needs 4",
         )?;
+        let length = "this call is not possible: the buffer has 2 elements where this call needs 3";
+        refused(all.all_reduce_from(&[0; 3], &mut [0; 2], Sum), length)?;
+        if rank.id() == 1 {
+            refused(all.reduce_from(&[0; 3], &mut [0; 2], Sum, 1), length)?;
+        }
         let blocks = Settings { all_reduce: Some(AllReduce::Whole), ..small() };
         let mut all = Reductions::open(rank, "large", blocks)?;
         refused(
