@@ -16,6 +16,7 @@
 
 use std::{
     cell::{Cell, UnsafeCell},
+    hint,
     sync::{
         Condvar, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -25,7 +26,7 @@ use std::{
 };
 
 use mp_collectives::communicator::{self, Pending, test_all, test_some};
-use mp_core::{Result, delegate::Backoff, progress::Parked};
+use mp_core::{Rank, Result, delegate::Backoff, progress::Parked};
 
 use crate::{
     constants::{MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED},
@@ -167,21 +168,28 @@ pub(crate) fn are_many() -> bool {
 
 /// Lets other threads call until something is there.
 pub(crate) fn until<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    if let Some(found) = look()? {
+        return Ok(found);
+    }
     let (began, mut backoff, mut counted) = (Instant::now(), Backoff::new(), None);
+    let is_crowded = state::rank().is_ok_and(Rank::is_crowded);
     loop {
+        if WANTED.load(Relaxed) == 0 && began.elapsed() < SPIN {
+            // Only threads of other ranks may need this core.
+            match is_crowded {
+                true => thread::yield_now(),
+                false => hint::spin_loop(),
+            }
+        } else {
+            counted = counted.or_else(waits::begin);
+            let (me, depth) = (me(), SHARED.depth.get());
+            give();
+            backoff.pause();
+            take(me, depth);
+        }
         if let Some(found) = look()? {
             return Ok(found);
         }
-        if WANTED.load(Relaxed) == 0 && began.elapsed() < SPIN {
-            // Only threads of other ranks may need this core.
-            thread::yield_now();
-            continue;
-        }
-        counted = counted.or_else(waits::begin);
-        let (me, depth) = (me(), SHARED.depth.get());
-        give();
-        backoff.pause();
-        take(me, depth);
     }
 }
 

@@ -37,7 +37,11 @@ unsafe fn at_target(
     // SAFETY: the caller says so.
     let datatype = unsafe { look(datatype)? };
     datatype.check_committed()?;
-    call(target, window.targets[target].elements(displacement, count, datatype)?)
+    let elements = window.targets[target].elements(displacement, count, datatype)?;
+    if elements.bytes() > 0 {
+        window.note_access();
+    }
+    call(target, elements)
 }
 
 /// Gives the program a request that is complete, if it wants one.

@@ -1,7 +1,7 @@
 //! How ranks make a window together.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     ffi::{c_int, c_void},
     process,
     ptr::with_exposed_provenance_mut,
@@ -249,6 +249,7 @@ impl Makers {
             targets,
             epochs: RefCell::new(Epochs::default()),
             values,
+            unflushed: Cell::default(),
             attached: RefCell::default(),
             attributes: Attributes::new(Owner::Window),
             name: RefCell::default(),

@@ -23,7 +23,7 @@ mod synchronization;
 pub(crate) mod target;
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     ffi::{c_int, c_void},
 };
 
@@ -61,6 +61,8 @@ pub(crate) struct Win {
     locks: Locks,
     pub targets: Vec<Target>,
     epochs: RefCell<Epochs>,
+    /// Whether this rank has accessed memory since its last flush.
+    unflushed: Cell<bool>,
     values: Values,
     /// The memory that this rank has attached: addresses and lengths.
     attached: RefCell<Vec<(usize, usize)>>,
@@ -123,6 +125,12 @@ impl Win {
         let rank = self.rank(rank)?;
         self.epochs.borrow_mut().access(rank)?;
         Ok(Some(rank))
+    }
+
+    /// Notes that this rank accesses memory, for the next flush.
+    #[inline]
+    pub fn note_access(&self) {
+        self.unflushed.set(true);
     }
 
     /// Returns the memory of a rank.

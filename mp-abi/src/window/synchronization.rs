@@ -187,7 +187,8 @@ impl Win {
         Ok(())
     }
 
-    /// `MPI_Win_flush` and its kind. All operations are done, but the processor may still keep stores back.
+    /// `MPI_Win_flush` and its kind. All operations are done, but the processor may still keep stores back, if there were
+    /// any.
     pub fn flush(&self, rank: Option<c_int>) -> Result<()> {
         let target = match rank {
             Some(rank) => self.lockable(rank)?,
@@ -196,7 +197,9 @@ impl Win {
         if target.is_some() || rank.is_none() {
             self.epochs.borrow().check_locked(target)?;
         }
-        self.sync();
+        if self.unflushed.take() {
+            self.sync();
+        }
         Ok(())
     }
 

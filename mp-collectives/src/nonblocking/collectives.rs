@@ -16,6 +16,7 @@ use super::request::CollectiveRequest;
 use crate::barrier::Barriers;
 use crate::broadcast::Broadcasts;
 use crate::calls::{Board, CheckedMpb};
+use crate::errors::bad_call;
 use crate::exchange::Exchanges;
 use crate::members::{Members, names};
 use crate::reduce::{Operation, Prefix, Reductions};
@@ -150,16 +151,13 @@ macro_rules! opened {
     ($($front:ident, $slot:ident);*) => {
         impl Algorithms {
             $(pub(super) fn $slot(&mut self) -> Result<&mut $front<CheckedMpb<PolledMpb>>> {
-                let opened = match self.$slot.take() {
-                    Some(opened) => opened,
-                    None => {
-                        let name = self.name_of(stringify!($slot));
-                        let mut opened = $front::open(self.members(), &name, self.settings.clone())?;
-                        self.board.iter().for_each(|board| opened.watch(board));
-                        opened.polled(&self.waits)
-                    }
-                };
-                Ok(self.$slot.insert(opened))
+                if self.$slot.is_none() {
+                    let name = self.name_of(stringify!($slot));
+                    let mut opened = $front::open(self.members(), &name, self.settings.clone())?;
+                    self.board.iter().for_each(|board| opened.watch(board));
+                    self.$slot = Some(opened.polled(&self.waits));
+                }
+                self.$slot.as_mut().ok_or_else(|| bad_call("what was just opened is gone"))
             })*
         }
     };
@@ -289,7 +287,7 @@ impl Nonblocking {
         O: Operation<T> + Send + Sync + 'static,
     {
         let signature = reduction::<T, O>("nonblocking all_reduce", vector.as_ref().len(), None);
-        self.submit(signature, vector, AllReduce { operation, of: PhantomData::<fn(T)> })
+        self.submit(signature, vector, Reduction { operation, result: Of::All, of: PhantomData })
     }
 
     /// Begins a [reduction](Reductions::reduce) to one rank (`MPI_Ireduce`).
@@ -300,7 +298,11 @@ impl Nonblocking {
         O: Operation<T> + Send + Sync + 'static,
     {
         let signature = reduction::<T, O>("nonblocking reduce", vector.as_ref().len(), Some(root));
-        self.submit(signature, vector, Reduce { operation, root, of: PhantomData::<fn(T)> })
+        self.submit(
+            signature,
+            vector,
+            Reduction { operation, result: Of::Root(root), of: PhantomData },
+        )
     }
 
     /// Begins a [scan](Reductions::scan) (`MPI_Iscan`).
@@ -334,7 +336,11 @@ impl Nonblocking {
             Prefix::Exclusive => "nonblocking exclusive_scan",
         };
         let signature = reduction::<T, O>(name, vector.as_ref().len(), None);
-        self.submit(signature, vector, Scan { operation, prefix, of: PhantomData::<fn(T)> })
+        self.submit(
+            signature,
+            vector,
+            Reduction { operation, result: Of::Below(prefix), of: PhantomData },
+        )
     }
 }
 
@@ -385,53 +391,35 @@ impl<T: Element, B: Buffer<T>> Work<Algorithms, B> for Broadcast<T> {
     }
 }
 
-struct AllReduce<T, O> {
+struct Reduction<T, O> {
     operation: O,
+    result: Of,
     of: PhantomData<fn(T)>,
 }
 
-impl<T, B, O> Work<Algorithms, B> for AllReduce<T, O>
+/// Whose vectors are combined in a rank's result.
+enum Of {
+    /// The vectors of all ranks, in each rank.
+    All,
+    /// The vectors of all ranks, in this rank.
+    Root(usize),
+    /// The vectors of the ranks below.
+    Below(Prefix),
+}
+
+impl<T, B, O> Work<Algorithms, B> for Reduction<T, O>
 where
     T: Element,
     B: Buffer<T>,
     O: Operation<T> + Send + Sync + 'static,
 {
     async fn run(self, all: &mut Algorithms, vector: &mut B) -> Result<()> {
-        all.reductions()?.run_all_reduce(vector.as_mut(), &self.operation).await
-    }
-}
-
-struct Reduce<T, O> {
-    operation: O,
-    root: usize,
-    of: PhantomData<fn(T)>,
-}
-
-impl<T, B, O> Work<Algorithms, B> for Reduce<T, O>
-where
-    T: Element,
-    B: Buffer<T>,
-    O: Operation<T> + Send + Sync + 'static,
-{
-    async fn run(self, all: &mut Algorithms, vector: &mut B) -> Result<()> {
-        all.reductions()?.run_reduce(vector.as_mut(), &self.operation, self.root).await
-    }
-}
-
-struct Scan<T, O> {
-    operation: O,
-    prefix: Prefix,
-    of: PhantomData<fn(T)>,
-}
-
-impl<T, B, O> Work<Algorithms, B> for Scan<T, O>
-where
-    T: Element,
-    B: Buffer<T>,
-    O: Operation<T> + Send + Sync + 'static,
-{
-    async fn run(self, all: &mut Algorithms, vector: &mut B) -> Result<()> {
-        all.reductions()?.run_scan(vector.as_mut(), &self.operation, self.prefix).await
+        let (reductions, vector, operation) = (all.reductions()?, vector.as_mut(), &self.operation);
+        match self.result {
+            Of::All => reductions.run_all_reduce(vector, operation).await,
+            Of::Root(root) => reductions.run_reduce(vector, operation, root).await,
+            Of::Below(prefix) => reductions.run_scan(vector, operation, prefix).await,
+        }
     }
 }
 

@@ -27,8 +27,10 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
@@ -93,6 +95,8 @@ struct Shared<A> {
     /// Whoever has this lock may take the lock of the desk, but not the other way round.
     bench: Mutex<Bench<A>>,
     desk: Mutex<Desk<A>>,
+    /// Whether any job is not done. Only who has the lock of the desk writes it.
+    under_way: AtomicBool,
 }
 
 /// The place of the job that is being carried out.
@@ -115,8 +119,6 @@ struct Current<A> {
 struct Desk<A> {
     /// The jobs in the order of the calls.
     jobs: VecDeque<Box<dyn Queued<A>>>,
-    /// Whether any job is not done.
-    under_way: bool,
     /// Whether there is an errand that carries out the jobs.
     has_errand: bool,
     /// The thread that waits until no job is pending.
@@ -218,14 +220,15 @@ impl Trouble {
     }
 }
 
-struct Submitted<B, W> {
+/// A job that is begun when those before it are done.
+struct Unbegun<B, W> {
     about: (&'static str, usize),
     buffer: B,
     work: W,
     reply: Arc<Reply<B>>,
 }
 
-impl<A, B, W> Queued<A> for Submitted<B, W>
+impl<A, B, W> Queued<A> for Unbegun<B, W>
 where
     A: Send + 'static,
     B: Send + 'static,
@@ -236,13 +239,13 @@ where
     }
 
     fn begin(self: Box<Self>, algorithms: Box<A>) -> Box<dyn Job<A>> {
-        let Submitted { buffer, work, reply, .. } = *self;
+        let Unbegun { buffer, work, reply, .. } = *self;
         let future = Box::pin(carry_out(work, buffer, algorithms));
         Box::new(Begun { future, reply: Some(reply) })
     }
 
     fn refuse(self: Box<Self>, why: Broken) {
-        let Submitted { buffer, work, reply, .. } = *self;
+        let Unbegun { buffer, work, reply, .. } = *self;
         reply.answer(Err(Failed { error: why.error(), buffer }));
         discard((work, reply));
     }
@@ -328,6 +331,19 @@ impl<A> Shared<A> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn is_under_way(&self) -> bool {
+        // Relaxed: who then takes the lock of the bench or of the desk sees what was done there before the change.
+        self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the job on the bench is under way, or puts a job on the desk. Returns whether there was an errand.
+    fn note(&self, job: Option<Box<dyn Queued<A>>>) -> bool {
+        let mut desk = self.desk();
+        desk.jobs.extend(job);
+        self.under_way.store(true, Ordering::Relaxed);
+        mem::replace(&mut desk.has_errand, true)
+    }
+
     fn bench(&self) -> MutexGuard<'_, Bench<A>> {
         self.bench.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -355,7 +371,7 @@ impl<A> Shared<A> {
     fn begin_next(&self, bench: &mut Bench<A>) -> bool {
         let mut desk = self.desk();
         let Some(job) = desk.jobs.pop_front() else {
-            desk.under_way = false;
+            self.under_way.store(false, Ordering::Relaxed);
             if desk.leaving.take().is_some_and(|thread| thread != thread::current().id()) {
                 self.waits.now().ring();
             }
@@ -411,8 +427,8 @@ impl<A: Send + 'static> Errand for Run<A> {
         match self.0.carry_on(&mut bench) {
             Step::Over => {
                 let mut desk = self.0.desk();
-                desk.has_errand = desk.under_way;
-                if desk.under_way { Step::Next } else { Step::Over }
+                desk.has_errand = self.0.is_under_way();
+                if desk.has_errand { Step::Next } else { Step::Over }
             }
             step => step,
         }
@@ -476,11 +492,10 @@ impl<A: Send + 'static> Front<A> {
         let errands = Errands::of(rank, progress)?;
         let algorithms = Some(Box::new(algorithms));
         let bench = Bench { algorithms, current: None, broken: None, is_at_home: false };
-        let desk =
-            Desk { jobs: VecDeque::new(), under_way: false, has_errand: false, leaving: None };
+        let desk = Desk { jobs: VecDeque::new(), has_errand: false, leaving: None };
         let (polled, rank) = (waits.now(), rank.id());
-        let shared = Shared { rank, waits, bench: Mutex::new(bench), desk: Mutex::new(desk) };
-        let shared = Arc::new(shared);
+        let (bench, desk, under_way) = (Mutex::new(bench), Mutex::new(desk), false.into());
+        let shared = Arc::new(Shared { rank, waits, bench, desk, under_way });
         Ok(Self { counter: Arc::new(Counter { errands, polled, shared }) })
     }
 
@@ -525,7 +540,7 @@ impl<A: Send + 'static> Front<A> {
         W: Work<A, B>,
     {
         let Counter { errands, polled, shared } = &*self.counter;
-        if errands.threads().is_some() || shared.desk().under_way {
+        if errands.threads().is_some() || shared.is_under_way() {
             return self.enqueue(about, buffer, work);
         }
         let mut bench = shared.bench();
@@ -538,25 +553,29 @@ impl<A: Send + 'static> Front<A> {
             return self.enqueue(about, buffer, work);
         };
         let mut future = Box::pin(carry_out(work, buffer, algorithms));
-        if let Poll::Ready((finished, answer)) = as_part(|| poll_once(future.as_mut())) {
+        let there = as_part(|| {
+            loop {
+                let there = poll_once(future.as_mut());
+                if there.is_ready() || !shared.waits.look_briefly() {
+                    return there;
+                }
+            }
+        });
+        if let Poll::Ready((finished, answer)) = there {
             shared.finish(&mut bench, finished);
             return CollectiveOperation::done(answer);
         }
-        let reply = Arc::new(Reply::new(Arc::clone(polled), about.0));
-        let job = Box::new(Begun { future, reply: Some(Arc::clone(&reply)) });
+        let (request, reply) = self.request(about.0);
+        let job = Box::new(Begun { future, reply: Some(reply) });
         bench.current = Some(Current { about, job });
-        let has_errand = {
-            let mut desk = shared.desk();
-            desk.under_way = true;
-            std::mem::replace(&mut desk.has_errand, true)
-        };
+        let has_errand = shared.note(None);
         bench.is_at_home |= !has_errand;
         drop(bench);
         match has_errand {
             true => errands.renew(polled),
             false => errands.hold(Box::new(Run(Arc::clone(shared)))),
         }
-        CollectiveOperation::under_way(reply, Arc::clone(&self.counter) as Arc<dyn Place>)
+        request
     }
 
     /// Submits an operation, for whoever carries on the errand.
@@ -570,20 +589,24 @@ impl<A: Send + 'static> Front<A> {
         B: Send + 'static,
         W: Work<A, B>,
     {
-        let Counter { errands, polled, shared } = &*self.counter;
-        let reply = Arc::new(Reply::new(Arc::clone(polled), about.0));
-        let job = Submitted { about, buffer, work, reply: Arc::clone(&reply) };
-        let has_errand = {
-            let mut desk = shared.desk();
-            desk.jobs.push_back(Box::new(job));
-            desk.under_way = true;
-            std::mem::replace(&mut desk.has_errand, true)
-        };
-        if !has_errand {
+        let Counter { errands, shared, .. } = &*self.counter;
+        let (request, reply) = self.request(about.0);
+        let job = Unbegun { about, buffer, work, reply };
+        if !shared.note(Some(Box::new(job))) {
             shared.bench().is_at_home = errands.threads().is_none();
             errands.begin(Box::new(Run(Arc::clone(shared))));
         }
-        CollectiveOperation::under_way(reply, Arc::clone(&self.counter) as Arc<dyn Place>)
+        request
+    }
+
+    /// Returns the request of an operation that is not done, and the place for its answer.
+    fn request<B: Send + 'static>(
+        &self,
+        name: &'static str,
+    ) -> (CollectiveRequest<B>, Arc<Reply<B>>) {
+        let reply = Arc::new(Reply::new(Arc::clone(&self.counter.polled), name));
+        let place = Arc::clone(&self.counter) as Arc<dyn Place>;
+        (CollectiveOperation::under_way(Arc::clone(&reply), place), reply)
     }
 
     /// Returns what advances the submitted operations.
@@ -607,11 +630,7 @@ impl<A: Send + 'static> Front<A> {
     /// Ends the errand, if it is at home and has nothing to do.
     fn end_errand(&self) {
         let Counter { errands, polled, shared } = &*self.counter;
-        let idle = {
-            let desk = shared.desk();
-            desk.has_errand && !desk.under_way
-        };
-        if idle {
+        if shared.desk().has_errand && !shared.is_under_way() {
             errands.renew(polled);
             errands.advance();
         }
@@ -626,7 +645,7 @@ impl<A: Send + 'static> Drop for Front<A> {
             // This rank ends the jobs if no other thread does. Every wait has already ended.
             return errands.advance();
         }
-        let idle = || !shared.desk().under_way;
+        let idle = || !shared.is_under_way();
         shared.desk().leaving = Some(thread::current().id());
         let mut backoff = Backoff::new();
         // If the world is too broken to sleep in, this looks again and again, because every job ends in any case.
@@ -643,6 +662,6 @@ impl<A: Send + 'static> Drop for Front<A> {
 impl<A: Send + 'static> std::fmt::Debug for Front<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let shared = &self.counter.shared;
-        f.debug_struct("Front").field("under_way", &shared.desk().under_way).finish_non_exhaustive()
+        f.debug_struct("Front").field("under_way", &shared.is_under_way()).finish_non_exhaustive()
     }
 }

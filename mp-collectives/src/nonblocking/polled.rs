@@ -60,6 +60,11 @@ impl Waits {
         self.lock().now.look_shortly()
     }
 
+    /// Does the same for a shorter time, as [`Polled::look_briefly`] does.
+    pub(super) fn look_briefly(&self) -> bool {
+        self.lock().now.look_briefly()
+    }
+
     /// Leaves all MPBs, and each MPB that is opened later.
     pub(super) fn leave(&self, how: Left) {
         let all = {

@@ -9,7 +9,7 @@ use crate::{
     costs,
     error::{Error, Result},
     sync::{AtomicU32, AtomicU64, Ordering},
-    wait::{Doing, Flag, NOBODY, Operation, Wait, beside},
+    wait::{Doing, Flag, NOBODY, Operation, UNDER_WAY, Wait, beside},
     world::Rank,
 };
 
@@ -50,6 +50,10 @@ pub struct Polled {
     /// MPBs of the same members, which each member opened before these: see [`after`](Self::after).
     first: Option<Arc<Self>>,
 }
+
+/// How long a call that begins an operation looks for its flag before it leaves the operation to another call, which
+/// takes about as long.
+const TO_LEAVE: Duration = Duration::from_nanos(300);
 
 impl Polled {
     /// Makes a `Polled` of these MPBs, which awaits no flag yet.
@@ -136,10 +140,21 @@ impl Polled {
     /// Looks for a flag that is under way, as long as the first looks of a blocking wait do. Returns whether the awaited
     /// flag has changed, or none is awaited. This does not notice the end of the flag's setter.
     pub fn look_shortly(&self) -> bool {
+        self.look_for(UNDER_WAY)
+    }
+
+    /// Does what [`look_shortly`](Self::look_shortly) does, for about as long as it takes to leave the operation to
+    /// another call.
+    pub fn look_briefly(&self) -> bool {
+        self.look_for(TO_LEAVE)
+    }
+
+    fn look_for(&self, time: Duration) -> bool {
         let Some((line, _)) = self.awaited() else { return true };
         let seen = self.seen.load(Ordering::Relaxed);
         let has_changed = || self.mpb.flag(line).map_or(true, |value| value != seen);
-        has_changed() || costs::look_until(self.context().looks(), has_changed)
+        has_changed()
+            || !self.context().crowded() && costs::look_until(costs::looks(time), has_changed)
     }
 
     /// Returns why the awaited flag will not be set any more.
