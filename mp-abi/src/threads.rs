@@ -156,7 +156,10 @@ fn give() {
     CALLER.store(0, Relaxed);
     if has_lock() {
         *IS_TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        IS_FREE.notify_one();
+        // A thread that waits has counted itself before it looked. To notify nobody is a call of the system, too.
+        if WANTED.load(Relaxed) > 0 {
+            IS_FREE.notify_one();
+        }
     }
 }
 

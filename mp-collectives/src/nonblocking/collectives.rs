@@ -286,8 +286,7 @@ impl Nonblocking {
         B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
-        let signature = reduction::<T, O>("nonblocking all_reduce", vector.as_ref().len(), None);
-        self.submit(signature, vector, Reduction { operation, result: Of::All, of: PhantomData })
+        self.begin_reduction("nonblocking all_reduce", vector, operation, Of::All)
     }
 
     /// Begins a [reduction](Reductions::reduce) to one rank (`MPI_Ireduce`).
@@ -297,12 +296,7 @@ impl Nonblocking {
         B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
-        let signature = reduction::<T, O>("nonblocking reduce", vector.as_ref().len(), Some(root));
-        self.submit(
-            signature,
-            vector,
-            Reduction { operation, result: Of::Root(root), of: PhantomData },
-        )
+        self.begin_reduction("nonblocking reduce", vector, operation, Of::Root(root))
     }
 
     /// Begins a [scan](Reductions::scan) (`MPI_Iscan`).
@@ -312,7 +306,7 @@ impl Nonblocking {
         B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
-        self.scan_of(vector, operation, Prefix::Inclusive)
+        self.begin_reduction("nonblocking scan", vector, operation, Of::Below(Prefix::Inclusive))
     }
 
     /// Begins an [exclusive scan](Reductions::exclusive_scan) (`MPI_Iexscan`).
@@ -322,25 +316,28 @@ impl Nonblocking {
         B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
-        self.scan_of(vector, operation, Prefix::Exclusive)
+        let of = Of::Below(Prefix::Exclusive);
+        self.begin_reduction("nonblocking exclusive_scan", vector, operation, of)
     }
 
-    fn scan_of<T, B, O>(&mut self, vector: B, operation: O, prefix: Prefix) -> CollectiveRequest<B>
+    fn begin_reduction<T, B, O>(
+        &mut self,
+        name: &'static str,
+        vector: B,
+        operation: O,
+        result: Of,
+    ) -> CollectiveRequest<B>
     where
         T: Element,
         B: Buffer<T>,
         O: Operation<T> + Send + Sync + 'static,
     {
-        let name = match prefix {
-            Prefix::Inclusive => "nonblocking scan",
-            Prefix::Exclusive => "nonblocking exclusive_scan",
-        };
-        let signature = reduction::<T, O>(name, vector.as_ref().len(), None);
-        self.submit(
-            signature,
-            vector,
-            Reduction { operation, result: Of::Below(prefix), of: PhantomData },
-        )
+        let count = vector.as_ref().len();
+        let root = if let Of::Root(root) = result { Some(root) } else { None };
+        let signature = Signature::new::<T>(name, count, move |name, settings| {
+            signature::reduction::<T, O>(name, count, root, None, settings)
+        });
+        self.submit(signature, vector, Reduction { operation, result, of: PhantomData })
     }
 }
 
@@ -436,15 +433,4 @@ impl<F: FnOnce(&'static str, &Settings) -> Call> Signature<F> {
     pub(super) fn new<T>(name: &'static str, count: usize, call: F) -> Self {
         Signature { name, bytes: count * size_of::<T>(), call }
     }
-}
-
-/// Describes a reduction.
-fn reduction<T: Plain, O>(
-    name: &'static str,
-    count: usize,
-    root: Option<usize>,
-) -> Signature<impl FnOnce(&'static str, &Settings) -> Call> {
-    Signature::new::<T>(name, count, move |name, settings| {
-        signature::reduction::<T, O>(name, count, root, None, settings)
-    })
 }
