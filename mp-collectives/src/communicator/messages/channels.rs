@@ -9,6 +9,11 @@ pub(crate) fn names(serial: u64) -> [String; 2] {
     ["lines", "chunks"].map(|channel| format!("communicator {serial}: {channel}"))
 }
 
+/// Returns the name of the [cells](super::cells) of one set of communicators.
+pub(crate) fn cells_name(serial: u64) -> String {
+    format!("communicator {serial}: cells")
+}
+
 /// The names of everything that communicators open for themselves.
 pub(crate) const NAMES: Namespace = Namespace::new("messages");
 

@@ -21,6 +21,7 @@ use crate::communicator::{
     agreement::board::{Board, Whose},
     error::{not_sent, reason_in_this_rank, revoked},
     members::Members,
+    messages::cells::Cells,
     messages::channels::{LINE_CHANNEL, names},
     messages::elements::Fingerprints,
     messages::listening::Listening,
@@ -219,15 +220,29 @@ impl Engine {
                 self.serial,
                 longest,
                 self.matching.communicators.clone(),
+                self.cells(to),
             )?;
             self.send_queue[to as usize] = Some(Box::new(way));
         }
         self.send_queue[to as usize].as_deref_mut().ok_or_else(|| ErrorKind::WaitsForItself.into())
     }
 
+    /// Returns the cells of this rank and another one.
+    fn cells(&self, other: u32) -> Cells {
+        let to = self.send_queue[other as usize].as_ref().map(|way| way.cells());
+        let from = self.receive_stream[other as usize].as_ref().map(|way| &way.cells);
+        to.or(from).cloned().unwrap_or_default()
+    }
+
     fn open_from(&mut self, from: u32) -> Result<()> {
         if from != self.me && self.receive_stream[from as usize].is_none() {
-            let way = ReceiveStream::open(&self.rank, from, self.serial, &self.matching)?;
+            let way = ReceiveStream::open(
+                &self.rank,
+                from,
+                self.serial,
+                &self.matching,
+                self.cells(from),
+            )?;
             self.receive_stream[from as usize] = Some(Box::new(way));
             self.open.push(from);
         }
@@ -1506,7 +1521,8 @@ fn fits<T: Plain>(
     let (kind, envelope) = line.read(from)?;
     let Envelope { count, bytes, .. } = envelope;
     let room = if exact { count == into.len() } else { count <= into.len() };
-    let comes = matches!(kind, Kind::Lines | Kind::Chunks | Kind::Lent) && envelope.sync == 0;
+    let comes =
+        matches!(kind, Kind::Lines | Kind::Chunks | Kind::Cells | Kind::Lent) && envelope.sync == 0;
     let is_lent = line.is_rendezvous() && line.loan().is_some();
     let fits = (comes || is_lent)
         && pattern.takes(&envelope)

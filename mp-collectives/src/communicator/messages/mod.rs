@@ -10,6 +10,7 @@
 //! | up to 40 | in the first line |
 //! | up to 472 | in lines: a line with its own word costs no more than a slot whose word lies apart |
 //! | more | in chunks of up to 32 KiB through a second channel, so that copying in and copying out overlap |
+//! | the same, to a rank that sends such messages, too | in cells (`cells.rs`), as far as there are any |
 //! | from 4 KiB, between threads with a core each | as a loan, out of the sender's memory, if the receiver waits |
 //! | a buffer that moves | as a buffer, through the second channel |
 //! | more than the receiver accepts unasked | the envelope in a line, and the payload later (`eager.rs`) |
@@ -26,6 +27,7 @@
 //! | `wire` | the layout of a message in the channels |
 //! | `send_queue`, `receive_stream` | the way to a rank, and from a rank |
 //! | `matching`, `posted`, `store` | where messages and receives meet; posted receives; messages without a receive |
+//! | `cells` | memory for pieces, which goes back and forth between two ranks |
 //! | `eager` | which messages come unasked |
 //! | `listening` | the ranks that may send to a receive from any source |
 //! | `engine` | moves messages while a call lasts |
@@ -35,6 +37,7 @@
 //! | `elements` | types of elements, and buffers |
 
 pub(crate) mod background;
+pub(crate) mod cells;
 pub(crate) mod channels;
 pub(crate) mod communicators;
 pub(crate) mod eager;

@@ -13,12 +13,13 @@ use mp_core::{
 use crate::communicator::{
     error::lost,
     members::Members,
+    messages::cells::Cells,
     messages::channels::{LINE_CHANNEL, chunk_channel, names},
     messages::matching::{Matching, NOBODY},
     messages::posted::Stage,
     messages::send_queue::End,
     messages::store::{Arrived, Content, Pattern},
-    messages::wire::{Envelope, FIRST, Kind, LINE, Line, Words},
+    messages::wire::{Envelope, FIRST, Kind, LINE, Line, Place, Words},
 };
 
 /// What a call provides to the engine that brings messages in while the call lasts.
@@ -85,7 +86,17 @@ struct Body {
     /// The number of bytes that are in the landing; `rest` follows them. `None` if no landing was prepared.
     landed: Option<usize>,
     rest: Vec<u8>,
+    /// Where the next piece lies, if a line has told it already.
+    next: Option<Place>,
     moved: Option<SharedBuffer<u8>>,
+}
+
+/// Where a piece of a message goes.
+enum Target<'a> {
+    Landing(&'a mut [u8]),
+    /// Behind what is there.
+    Rest(&'a mut Vec<u8>),
+    Nowhere,
 }
 
 /// The number of messages of one rank that are brought in at a time.
@@ -108,22 +119,36 @@ impl Body {
     /// `rest`.
     fn take(&mut self, piece: &[u8], matching: &mut Matching, call: &mut Call<'_, '_>) {
         let piece = &piece[..piece.len().min(self.envelope.bytes - self.got)];
-        self.got += piece.len();
-        let To::Receive(place) = self.to else { return self.rest.extend_from_slice(piece) };
+        match self.target(piece.len(), matching, call) {
+            Target::Landing(into) => mp_core::copy(piece, into),
+            Target::Rest(rest) => rest.extend_from_slice(piece),
+            Target::Nowhere => {}
+        }
+    }
+
+    /// Returns where the next piece goes, which has this number of bytes.
+    fn target<'a>(
+        &'a mut self,
+        bytes: usize,
+        matching: &'a mut Matching,
+        call: &'a mut Call<'_, '_>,
+    ) -> Target<'a> {
+        self.got += bytes;
+        let To::Receive(place) = self.to else { return Target::Rest(&mut self.rest) };
         let wanted =
             matching.receives.get(place).is_some_and(|posted| posted.stage() != Stage::Abandoned);
         if !wanted {
-            return;
+            return Target::Nowhere;
         }
         if let Some(landed) = &mut self.landed
             && self.rest.is_empty()
             && let Some(whole) = call.room(place, self.envelope.bytes, matching)
         {
-            mp_core::copy(piece, &mut whole[*landed..][..piece.len()]);
-            *landed += piece.len();
-            return;
+            let into = &mut whole[*landed..][..bytes];
+            *landed += bytes;
+            return Target::Landing(into);
         }
-        self.rest.extend_from_slice(piece);
+        Target::Rest(&mut self.rest)
     }
 
     /// Returns the call that waits for it, as reports tell it.
@@ -175,6 +200,7 @@ pub(crate) struct ReceiveStream {
     serial: u64,
     pub(crate) lines: Receiver<Words>,
     chunks: Option<Receiver<[u8]>>,
+    pub(crate) cells: Cells,
     loans: Loans,
     /// A message that was taken off the channel and is not matched yet.
     head: Option<Line>,
@@ -194,6 +220,7 @@ impl ReceiveStream {
         from: u32,
         serial: u64,
         matching: &Matching,
+        cells: Cells,
     ) -> CoreResult<Self> {
         let [name, _] = names(serial);
         let lines = rank.receiver(&name, from as usize, LINE_CHANNEL)?;
@@ -202,6 +229,7 @@ impl ReceiveStream {
             serial,
             lines,
             chunks: None,
+            cells,
             loans: Loans::default(),
             head: None,
             body: None,
@@ -289,7 +317,7 @@ impl ReceiveStream {
             (Kind::Inline, Some(bytes)) if bytes <= line.inline_bytes().len() => {
                 envelope.bytes = bytes;
             }
-            (Kind::Lines | Kind::Chunks | Kind::Moved | Kind::Lent, Some(bytes))
+            (Kind::Lines | Kind::Chunks | Kind::Cells | Kind::Moved | Kind::Lent, Some(bytes))
                 if bytes == envelope.bytes => {}
             (Kind::Rendezvous, Some(bytes)) if bytes == envelope.bytes && envelope.sync != 0 => {}
             _ => return Some(Err("a message whose length and type do not fit".to_owned())),
@@ -438,7 +466,8 @@ impl ReceiveStream {
         };
         let (rest, moved) = (Vec::new(), None);
         let kind = if matches!(kind, Kind::Lent | Kind::Payload) { Kind::Chunks } else { kind };
-        let mut body = Body { envelope, kind, to, got: 0, landed: None, rest, moved };
+        let next = line.place();
+        let mut body = Body { envelope, kind, to, got: 0, landed: None, rest, next, moved };
         matching.backlog.add(body.unexpected_bytes());
         if let To::Receive(place) = to
             && kind != Kind::Moved
@@ -532,8 +561,19 @@ impl ReceiveStream {
         if line.is_rendezvous() {
             return Ok(false);
         }
-        let pulled = match line.is_in_chunks() {
-            true => chunks_of(&mut self.chunks, rank, self.from, self.serial)
+        let (into, in_chunks) = match line.place() {
+            Some(first) => match self.fill_from_cells(rank, first, into, call) {
+                Ok(rest) => (rest, true),
+                Err(end) => {
+                    self.end = Some(end.clone());
+                    return Err(end);
+                }
+            },
+            None => (into, line.is_in_chunks()),
+        };
+        let pulled = match in_chunks {
+            true if into.is_empty() => Ok(()),
+            true => chunks_of(&mut self.chunks, rank, self.from, self.serial, &self.cells)
                 .and_then(|chunks| fill(into, chunks, |chunk| chunk, call)),
             false => {
                 let (here, rest) = into.split_at_mut(into.len().min(FIRST));
@@ -542,6 +582,33 @@ impl ReceiveStream {
             }
         };
         pulled.map(|()| true).inspect_err(|end| self.end = Some(end.clone()))
+    }
+
+    /// Waits for the pieces of a message that lie in cells. Returns the part of `into` that comes in chunks.
+    fn fill_from_cells<'i>(
+        &self,
+        rank: &Rank,
+        first: Place,
+        mut into: &'i mut [u8],
+        call: &dyn Fn() -> Option<String>,
+    ) -> Result<&'i mut [u8], End> {
+        let mut place = first;
+        while place != Place::IN_CHUNKS {
+            let Some((here, rest)) = into.split_at_mut_checked(place.bytes()) else {
+                return Err(End::wrong_cell());
+            };
+            if here.is_empty()
+                || !self.cells.take(rank, self.from as usize, self.serial, place, Some(here))?
+            {
+                return Err(End::wrong_cell());
+            }
+            into = rest;
+            if into.is_empty() {
+                break;
+            }
+            place = Place::of(&*self.lines.receive_called(call)?);
+        }
+        Ok(into)
     }
 
     /// Takes the available part of the message that is coming. If there is nothing else to do, waits for all of it.
@@ -570,10 +637,41 @@ impl ReceiveStream {
     ) -> Result<(), End> {
         let Some(body) = &mut self.body else { return Ok(()) };
         let alone = call.waits_for(body.to, matching);
+        while body.kind == Kind::Cells && body.got < body.envelope.bytes {
+            let place = match (body.next.take(), alone) {
+                (Some(place), _) => place,
+                (None, true) => Place::of(&*self.lines.receive_called(|| body.call(matching))?),
+                (None, false) => match self.lines.try_receive()? {
+                    Some(words) => Place::of(&words),
+                    None => return Ok(()),
+                },
+            };
+            *moved = true;
+            if place == Place::IN_CHUNKS {
+                body.kind = Kind::Chunks;
+                break;
+            }
+            let bytes = place.bytes();
+            if bytes == 0 || bytes > body.envelope.bytes - body.got {
+                return Err(End::wrong_cell());
+            }
+            let into = match body.target(bytes, matching, call) {
+                Target::Landing(into) => Some(into),
+                Target::Rest(rest) => {
+                    let before = rest.len();
+                    rest.resize(before + bytes, 0);
+                    Some(&mut rest[before..])
+                }
+                Target::Nowhere => None,
+            };
+            if !self.cells.take(rank, self.from as usize, self.serial, place, into)? {
+                return Err(End::wrong_cell());
+            }
+        }
         if !matches!(body.kind, Kind::Chunks | Kind::Moved) {
             return pull(&self.lines, bytes_of, body, matching, call, moved);
         }
-        let chunks = chunks_of(&mut self.chunks, rank, self.from, self.serial)?;
+        let chunks = chunks_of(&mut self.chunks, rank, self.from, self.serial, &self.cells)?;
         if body.kind == Kind::Chunks {
             return pull(chunks, |chunk| chunk, body, matching, call, moved);
         }
@@ -632,11 +730,13 @@ fn chunks_of<'a>(
     rank: &Rank,
     from: u32,
     serial: u64,
+    cells: &Cells,
 ) -> Result<&'a Receiver<[u8]>, End> {
     Ok(match chunks {
         Some(chunks) => chunks,
         closed => {
             let [_, name] = names(serial);
+            cells.hear();
             closed.insert(rank.receiver(&name, from as usize, chunk_channel(rank)?)?)
         }
     })
@@ -689,6 +789,10 @@ fn pull<M: Message + ?Sized>(
 }
 
 impl End {
+    fn wrong_cell() -> Self {
+        Self::Broken("a piece of a message in a wrong cell".to_owned())
+    }
+
     fn empty_piece() -> Self {
         Self::Broken("an empty piece of a message".to_owned())
     }

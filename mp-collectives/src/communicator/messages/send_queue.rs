@@ -17,13 +17,14 @@ use mp_core::{
 };
 
 use crate::communicator::{
+    messages::cells::Cells,
     messages::channels::{LINE_CHANNEL, chunk_channel, names},
     messages::communicators::Communicators,
     messages::eager::is_eager,
     messages::elements::{Payload, fingerprint},
     messages::wire::{
         self, Answer, CHUNK, Envelope, FIRST, HALVED, INLINE_BYTES, Kind, LENT_LEAST, LINE,
-        LINES_MOST, Line, WINDOW, Words,
+        LINES_MOST, Line, Place, WINDOW, Words, piece_of,
     },
 };
 
@@ -203,9 +204,14 @@ impl Course {
             // receiver look for chunks.
             to.chunks()?;
         }
+        if let (Kind::Chunks, false, Cargo::Bytes(bytes)) = (self.kind, self.has_begun(), &*cargo) {
+            to.begin_in_cells(self, bytes)?;
+        }
         if matches!(self.kind, Kind::Chunks | Kind::Payload)
             && self.gone == 0
-            && to.rank.is_crowded()
+            && !self.begun
+            && (to.rank.is_crowded()
+                || wire::knob(1) == 1 && to.chunks.as_ref().is_some_and(|c| c.known_room() > 0))
         {
             // In a crowded world the receiver may sleep. If the chunk is there before the line, the receiver is woken
             // only once. This does not wait for room, because a receiver that must know of the message before it makes
@@ -223,7 +229,14 @@ impl Course {
                     self.gone = self.bytes;
                 }
                 Kind::Lines | Kind::Type | Kind::Farewell => self.gone = self.bytes.min(FIRST),
-                Kind::Chunks | Kind::Moved | Kind::Lent | Kind::Payload => {}
+                Kind::Chunks | Kind::Cells | Kind::Moved | Kind::Lent | Kind::Payload => {}
+            }
+        }
+        if let (Kind::Cells, Cargo::Bytes(bytes)) = (self.kind, &*cargo) {
+            while self.kind == Kind::Cells && self.gone < self.bytes {
+                if !to.cell(self, bytes, patient)? {
+                    return Ok(Step::Full(Which::Lines));
+                }
             }
         }
         match (self.kind, cargo) {
@@ -257,6 +270,7 @@ impl Course {
 struct Channels {
     lines: Sender<Words>,
     chunks: Option<Sender<[u8]>>,
+    cells: Cells,
     /// What is needed to open the channel of chunks.
     rank: Rank,
     to: usize,
@@ -331,6 +345,41 @@ impl Channels {
                 false => Err(back.error.into()),
             }
         })
+    }
+
+    /// Sends the first piece of a message in a cell, if there are a cell and room for the line. The receiver then finds
+    /// the piece as soon as it sees the line.
+    fn begin_in_cells(&mut self, course: &mut Course, bytes: &[u8]) -> Result<(), End> {
+        if self.lines.known_room() == 0 || wire::knob(0) == 1 {
+            return Ok(());
+        }
+        let piece = &bytes[..bytes.len().min(piece_of(bytes.len()))];
+        let Some(place) = self.cells.put_first(&self.rank, self.to, self.serial, piece) else {
+            return Ok(());
+        };
+        let first = course.first.in_cells(place);
+        if !self.line(course, |words| *Line::of_mut(words) = first, false)? {
+            self.cells.take_back(place);
+            return Ok(());
+        }
+        (course.begun, course.kind, course.gone) = (true, Kind::Cells, piece.len());
+        Ok(())
+    }
+
+    /// Sends the next piece of a message in a cell. If there is none, says that the rest comes in chunks.
+    fn cell(&mut self, course: &mut Course, bytes: &[u8], patient: bool) -> Result<bool, End> {
+        let end = course.bytes.min(course.gone + piece_of(course.bytes));
+        let piece = &bytes[course.gone..end];
+        let place = self.cells.put(piece);
+        let words = place.unwrap_or(Place::IN_CHUNKS).words();
+        let sent = self.line(course, |line| *line = words, patient)?;
+        match (sent, place) {
+            (true, Some(_)) => course.gone = end,
+            (true, None) => course.kind = Kind::Chunks,
+            (false, Some(place)) => self.cells.take_back(place),
+            (false, None) => {}
+        }
+        Ok(sent)
     }
 
     /// Sends the next chunk of a message.
@@ -491,11 +540,13 @@ impl SendQueue {
         serial: u64,
         longest: usize,
         communicators: Communicators,
+        cells: Cells,
     ) -> mp_core::Result<Self> {
         let [name, _] = names(serial);
         let lines = rank.sender(&name, to, LINE_CHANNEL)?;
         let (rank, heard) = (rank.clone(), 0);
-        let channels = Channels { lines, chunks: None, rank, to, serial, heard, communicators };
+        let channels =
+            Channels { lines, chunks: None, cells, rank, to, serial, heard, communicators };
         Ok(Self {
             channels,
             announced: Vec::new(),
@@ -508,6 +559,10 @@ impl SendQueue {
             end: None,
             farewell: None,
         })
+    }
+
+    pub(crate) fn cells(&self) -> &Cells {
+        &self.channels.cells
     }
 
     /// Makes calls that wait for room return when the number of the world's news is no longer `heard`.

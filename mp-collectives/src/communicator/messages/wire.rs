@@ -24,6 +24,7 @@
 //! | `FAREWELL` | as `LINES`: why the sender can send nothing more |
 //! | `RENDEZVOUS` | may be on loan for a moment; after that stays with the sender until the receiver has a receive for it and sends the `ACK` of its number |
 //! | `PAYLOAD` | as `CHUNKS`: the elements of the `RENDEZVOUS` of this number |
+//! | `CELLS` | lies in [cells](super::cells): this line has the place of the first piece, and each further line that of the next one, or says that the rest comes as `CHUNKS` |
 //! | `FINALIZE` | nothing: the sender will match nothing any more, and send nothing but `PAYLOAD` |
 //!
 //! [`eager`](crate::communicator::messages::eager) explains which messages are sent as a `RENDEZVOUS`, and why.
@@ -51,6 +52,24 @@ pub(crate) const CHUNK: usize = 32 << 10;
 pub(crate) const HALVED: usize = 4 * CHUNK;
 /// The number of chunks that may be pending to a rank.
 pub(crate) const WINDOW: u32 = 8;
+
+/// The number of bytes of a [cell](super::cells).
+pub(crate) const CELL: usize = CHUNK / 2;
+/// The number of cells that each of two ranks has at first.
+pub(crate) const CELLS: u32 = 8;
+
+/// Returns the number of bytes of the pieces of a message of `bytes` bytes that goes in cells.
+pub(crate) fn piece_of(bytes: usize) -> usize {
+    if knob(2) > 0 {
+        return knob(2);
+    }
+    // The two halves of a message that fills one cell are copied at the same time: 16 KiB take a tenth less time.
+    if (CELL / 2 + 1..=CELL).contains(&bytes) {
+        bytes.div_ceil(2).next_multiple_of(64)
+    } else {
+        CELL
+    }
+}
 
 /// Returns how many slots a channel of chunks has in a world of `ranks` ranks, whose cores have second-level caches of
 /// `cache` bytes.
@@ -90,15 +109,18 @@ pub(crate) enum Kind {
     Rendezvous = 9,
     Payload = 10,
     Finalize = 11,
+    Cells = 12,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Self> {
         use Kind::{
-            Ack, Chunks, Farewell, Finalize, Inline, Lent, Lines, Moved, Payload, Rendezvous, Type,
+            Ack, Cells, Chunks, Farewell, Finalize, Inline, Lent, Lines, Moved, Payload,
+            Rendezvous, Type,
         };
         let all = [
             Inline, Lines, Chunks, Moved, Ack, Type, Lent, Farewell, Rendezvous, Payload, Finalize,
+            Cells,
         ];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
@@ -106,8 +128,40 @@ impl Kind {
     /// Returns whether such a line begins a message that a receive takes. The other kinds are for the engines of both
     /// sides.
     pub(crate) fn is_message(self) -> bool {
-        use Kind::{Chunks, Inline, Lent, Lines, Moved, Rendezvous};
-        matches!(self, Inline | Lines | Chunks | Moved | Lent | Rendezvous)
+        use Kind::{Cells, Chunks, Inline, Lent, Lines, Moved, Rendezvous};
+        matches!(self, Inline | Lines | Chunks | Cells | Moved | Lent | Rendezvous)
+    }
+}
+
+/// Where a piece of a message lies: its cell, and its number of bytes. One word of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place(u64);
+
+impl Place {
+    /// Says that the rest of the message comes in chunks.
+    pub(crate) const IN_CHUNKS: Self = Self(u64::MAX);
+
+    pub(crate) fn new(cell: u32, bytes: usize) -> Self {
+        Self((bytes as u64) << 32 | u64::from(cell))
+    }
+
+    pub(crate) fn cell(self) -> u32 {
+        self.0 as u32
+    }
+
+    pub(crate) fn bytes(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+
+    /// Returns the line that says where the next piece lies.
+    pub(crate) fn words(self) -> Words {
+        let mut words = Words::default();
+        words[0] = self.0;
+        words
+    }
+
+    pub(crate) fn of(words: &Words) -> Self {
+        Self(words[0])
     }
 }
 
@@ -271,6 +325,18 @@ impl Line {
         (may_be && self.payload[2] != 0).then_some(self.payload[2])
     }
 
+    /// Returns the first line of the same message for its way in cells, of which this is the first.
+    pub(crate) fn in_cells(mut self, first: Place) -> Self {
+        self.what = self.what & !0xff00 | (Kind::Cells as u64) << 8;
+        self.payload[2] = first.0;
+        self
+    }
+
+    /// Returns where the first piece lies, if the message comes in cells.
+    pub(crate) fn place(&self) -> Option<Place> {
+        (self.kind_byte() == Kind::Cells as u8).then_some(Place(self.payload[2]))
+    }
+
     fn kind_byte(&self) -> u8 {
         (self.what >> 8) as u8
     }
@@ -403,6 +469,7 @@ mod tests {
             for kind in [
                 Kind::Lines,
                 Kind::Chunks,
+                Kind::Cells,
                 Kind::Moved,
                 Kind::Type,
                 Kind::Lent,
@@ -457,9 +524,23 @@ mod tests {
 
     #[test]
     fn what_is_no_line_is_told() {
-        for byte in [0, 12, 255] {
+        for byte in [0, 13, 255] {
             let line = Line { address: 0, what: byte << 8, payload: [0; 5] };
             assert_eq!(line.read(0), None);
         }
     }
+}
+
+/// Experiment.
+pub(crate) fn knob(i: usize) -> usize {
+    static K: std::sync::OnceLock<[usize; 8]> = std::sync::OnceLock::new();
+    K.get_or_init(|| {
+        let mut k = [0; 8];
+        if let Ok(v) = std::env::var("ONX") {
+            for (a, b) in k.iter_mut().zip(v.split(',')) {
+                *a = b.parse().unwrap_or(0);
+            }
+        }
+        k
+    })[i]
 }

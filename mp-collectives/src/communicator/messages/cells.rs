@@ -1,0 +1,131 @@
+//! Cells: memory for the pieces of messages that goes back and forth between two ranks.
+//!
+//! A rank that writes to lines that another rank has just read must first have them taken away from there. A rank that
+//! has itself just read them need not. So the two ranks have a number of cells, each of which belongs to one of them.
+//! The sender of a piece writes it into one of its cells, the one that it read last, and names the cell in a line. From
+//! then on the cell belongs to the receiver, which sends the next piece of its own in it. No cell is ever given back in
+//! another way: a rank that has none left, because it sends more than it receives, sends in chunks.
+//!
+//! The cells are opened by the first send of a message in pieces to a rank from which such a message has come.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mp_core::{
+    Rank, Result as CoreResult,
+    mpb::{Line, Mpb, Mpbs},
+};
+
+use crate::communicator::messages::channels::{NAMES, cells_name};
+use crate::communicator::messages::wire::{CELL, CELLS, Place};
+
+const LINE_BYTES: usize = 64;
+const CELL_LINES: usize = CELL / LINE_BYTES;
+
+/// The cells of this rank and another one. Both ways between the two ranks use them.
+#[derive(Clone, Default)]
+pub(crate) struct Cells(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// Whether a message in pieces has come from the other rank.
+    heard: bool,
+    /// Whether the cells could not be opened for sending.
+    refused: bool,
+    opened: Option<Opened>,
+}
+
+struct Opened {
+    mpb: Mpb,
+    /// The cells that belong to this rank. The last one was read last.
+    own: Vec<u32>,
+}
+
+impl Cells {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a message in pieces has come from the other rank.
+    pub(crate) fn hear(&self) {
+        self.state().heard = true;
+    }
+
+    /// Writes the first piece of a message to rank `to` into one of this rank's cells, if there is one.
+    pub(crate) fn put_first(
+        &self,
+        rank: &Rank,
+        to: usize,
+        serial: u64,
+        piece: &[u8],
+    ) -> Option<Place> {
+        let mut state = self.state();
+        if state.opened.is_none() && state.heard && !state.refused {
+            // Without memory for cells, messages go in chunks.
+            state.opened = Opened::open(rank, to, serial).ok();
+            state.refused = state.opened.is_none();
+        }
+        state.opened.as_mut()?.put(piece)
+    }
+
+    /// Writes a piece into one of this rank's cells, if there is one.
+    pub(crate) fn put(&self, piece: &[u8]) -> Option<Place> {
+        self.state().opened.as_mut()?.put(piece)
+    }
+
+    /// Takes back the cell of a piece that was not sent.
+    pub(crate) fn take_back(&self, place: Place) {
+        if let Some(opened) = &mut self.state().opened {
+            opened.own.push(place.cell());
+        }
+    }
+
+    /// Copies a piece that has come from rank `from` to `into`, which is as long as the piece, and keeps the cell. If
+    /// there is no `into`, only keeps the cell. Returns false if there is no such piece.
+    pub(crate) fn take(
+        &self,
+        rank: &Rank,
+        from: usize,
+        serial: u64,
+        place: Place,
+        into: Option<&mut [u8]>,
+    ) -> CoreResult<bool> {
+        let mut state = self.state();
+        let opened = match &mut state.opened {
+            Some(opened) => opened,
+            closed => closed.insert(Opened::open(rank, from, serial)?),
+        };
+        if place.cell() >= 2 * CELLS || opened.own.len() >= 2 * CELLS as usize {
+            return Ok(false);
+        }
+        if let Some(into) = into {
+            opened.mpb.get(line_of(place.cell()), into)?;
+        }
+        opened.own.push(place.cell());
+        Ok(true)
+    }
+}
+
+impl Opened {
+    fn open(rank: &Rank, other: usize, serial: u64) -> CoreResult<Self> {
+        let me = rank.id();
+        let mpbs = NAMES.mpbs(Mpbs::lines(CELLS as usize * CELL_LINES));
+        let ranks = [me.min(other), me.max(other)];
+        let mpb = rank.mpb_of(&cells_name(serial), &ranks, mpbs)?;
+        let first = mpb.rank() as u32 * CELLS;
+        let mut own = Vec::with_capacity(2 * CELLS as usize);
+        own.extend(first..first + CELLS);
+        Ok(Self { mpb, own })
+    }
+
+    fn put(&mut self, piece: &[u8]) -> Option<Place> {
+        let cell = *self.own.last()?;
+        self.mpb.put(piece, line_of(cell)).ok()?;
+        self.own.pop();
+        Some(Place::new(cell, piece.len()))
+    }
+}
+
+/// Returns the first line of a cell.
+fn line_of(cell: u32) -> Line {
+    Line { rank: (cell / CELLS) as usize, line: (cell % CELLS) as usize * CELL_LINES }
+}
