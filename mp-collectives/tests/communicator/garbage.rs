@@ -12,7 +12,7 @@ fn talk_nonsense(rank: &Rank, random: &mut Random) -> Result<()> {
     let mut lines = rank.sender::<[u64; 7]>("communicator 0: lines", 1, lines)?;
     let mut chunks = rank.sender::<[u8]>("communicator 0: chunks", 1, chunks)?;
     for _ in 0..random.below(40) {
-        let kind = random.below(13) as u8;
+        let kind = random.below(14) as u8;
         let mut words = [0; 7].map(|_: u64| random.next());
         if random.below(2) == 0 {
             let line = bytemuck::bytes_of_mut(&mut words);

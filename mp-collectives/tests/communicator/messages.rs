@@ -57,6 +57,47 @@ fn messages_of_every_length_and_type() {
     });
 }
 
+/// Both ranks send messages in pieces, one of them more than the other, which therefore has no cells left now and then.
+/// Messages come directly, to a posted receive, while a probe looks for them, and from the store.
+#[test]
+fn pieces_go_both_ways() {
+    on_all(2, |rank| {
+        let world = Communicator::world(rank);
+        let other = 1 - world.rank();
+        for round in 0..210 {
+            let len = [511, 512, 1025, 2047, 2049, 4000, 8192, 8193][round % 8];
+            let wanted = numbers(len, round as u64);
+            if (round % 7 == 6) == (world.rank() == 1) {
+                world.send(&wanted, other, 1)?;
+                if round % 5 == 4 {
+                    world.send(&[round as u64], other, 2)?;
+                }
+                continue;
+            }
+            if round % 5 == 4 {
+                // The message before this one goes to the store.
+                ensure!(world.receive::<u64>(other, 2)?.0 == round as u64, "another round");
+            }
+            let mut got = vec![7; len + 1];
+            let status = match round % 3 {
+                0 => world.receive_into(&mut got, other, 1)?,
+                1 => {
+                    let (back, status) = world.nonblocking_receive(got, other, 1).wait()?;
+                    got = back;
+                    status
+                }
+                _ => {
+                    ensure!(world.probe(other, ANY_TAG)?.count == len, "{len} not probed");
+                    world.receive_into(&mut got, ANY_SOURCE, ANY_TAG)?
+                }
+            };
+            ensure!(status.count == len && got[..len] == wanted, "round {round}: {status:?}");
+            ensure!(got[len] == 7, "what lies beyond the message was changed");
+        }
+        Ok(())
+    });
+}
+
 /// A receive of a prefix takes each message whole, in the order of sending, whatever its length and the room are.
 /// Messages come directly, while another receive is pending, and from the store.
 #[test]

@@ -110,13 +110,6 @@ impl<M: Message + ?Sized> Sender<M> {
         (Outlet::new(opened, sent), sent)
     }
 
-    /// Returns how many messages can be sent now without a look at what the receiver has given back.
-    #[doc(hidden)]
-    #[inline(always)]
-    pub fn known_room(&self) -> u64 {
-        self.ring.known_room()
-    }
-
     /// Returns the number that the receiver has left with [`Receiver::set_notice`](crate::Receiver::set_notice), or 0.
     #[inline(always)]
     pub fn notice(&self) -> u64 {
@@ -575,6 +568,13 @@ impl<T: Plain> Sender<T> {
     #[inline(always)]
     pub fn send_in_place_at_once(&mut self, write: impl FnOnce(&mut T)) -> bool {
         self.ring.reserve().is_some_and(|slot| self.write_and_publish(slot, write).is_ok())
+    }
+
+    /// Returns how many messages [`send_in_place_at_once`](Self::send_in_place_at_once) can send now.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn known_room(&self) -> u64 {
+        self.ring.known_room()
     }
 
     /// Writes and publishes a message in the same way as [`send_fast`](Self::send_fast).

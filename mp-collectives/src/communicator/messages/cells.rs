@@ -129,3 +129,80 @@ impl Opened {
 fn line_of(cell: u32) -> Line {
     Line { rank: (cell / CELLS) as usize, line: (cell % CELLS) as usize * CELL_LINES }
 }
+
+#[cfg(test)]
+mod tests {
+    use mp_core::{Channel, Error, World};
+
+    use super::*;
+
+    /// Rank 0 sends as many pieces as it has cells, and rank 1 sends them back and more.
+    #[test]
+    fn cells_go_back_and_forth() {
+        World::threads(2)
+            .run(|rank| {
+                let other = 1 - rank.id();
+                let channel = Channel::degree(4 * CELLS);
+                let mut to = rank.sender::<u64>("places", other, channel)?;
+                let from = rank.receiver::<u64>("places", other, channel)?;
+                let (cells, mut last) = (Cells::default(), None);
+                let piece = |number: u32| vec![number as u8 + 1; CELL - 70 * number as usize];
+                let mut send = |numbers: u32| {
+                    for number in 0..numbers {
+                        let place = cells.put_first(rank, other, 3, &piece(number));
+                        let place = place.ok_or_else(|| Error::other("no cell"))?;
+                        to.send(&place.words()[0])?;
+                    }
+                    let more = cells.put(&[1]).is_some();
+                    if more { Err(Error::other("too many cells")) } else { Ok(()) }
+                };
+                let mut receive = |numbers: u32| {
+                    for number in 0..numbers {
+                        let place = Place::of(&[*from.receive()?, 0, 0, 0, 0, 0, 0]);
+                        let mut into = vec![0; place.bytes()];
+                        let taken = cells.take(rank, other, 3, place, Some(&mut into))?;
+                        if !taken || into != piece(number) {
+                            return Err(Error::other(format!("piece {number} is another one")));
+                        }
+                        last = Some(place);
+                    }
+                    Ok(())
+                };
+                if rank.id() == 0 {
+                    assert_eq!(cells.put_first(rank, other, 3, &[1]), None);
+                    cells.hear();
+                    send(CELLS)?;
+                    receive(2 * CELLS)?;
+                    // The cell that was read last is written first. One that was not sent is written again.
+                    let place = cells.put(&[1]);
+                    assert_eq!(place.map(Place::cell), last.map(Place::cell));
+                    cells.take_back(Place::new(last.map_or(0, Place::cell), 1));
+                    return send(2 * CELLS);
+                }
+                receive(CELLS)?;
+                send(2 * CELLS)?;
+                receive(2 * CELLS)
+            })
+            .unwrap();
+    }
+
+    #[test]
+    fn a_cell_that_there_is_not_is_refused() {
+        World::threads(2)
+            .run(|rank| {
+                let (cells, other) = (Cells::default(), 1 - rank.id());
+                let mut take = |cell, bytes| {
+                    let mut into = vec![0; bytes];
+                    cells.take(rank, other, 3, Place::new(cell, bytes), Some(&mut into))
+                };
+                assert!(!take(2 * CELLS, 1)?);
+                assert!(take(2 * CELLS - 1, CELL + 1).is_err());
+                // Cells that never went away come back, but not more than there are.
+                let taken = (0..2 * CELLS).map(|cell| take(cell, 1));
+                let taken: Vec<bool> = taken.collect::<mp_core::Result<_>>()?;
+                assert_eq!(taken.iter().filter(|&&taken| taken).count(), CELLS as usize);
+                Ok(())
+            })
+            .unwrap();
+    }
+}

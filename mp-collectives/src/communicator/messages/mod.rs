@@ -10,7 +10,7 @@
 //! | up to 40 | in the first line |
 //! | up to 472 | in lines: a line with its own word costs no more than a slot whose word lies apart |
 //! | more | in chunks of up to 32 KiB through a second channel, so that copying in and copying out overlap |
-//! | the same, to a rank that sends such messages, too | in cells (`cells.rs`), as far as there are any |
+//! | 4 to 64 KiB, to a rank that sends in pieces, too | in cells (`cells.rs`), as far as there are any |
 //! | from 4 KiB, between threads with a core each | as a loan, out of the sender's memory, if the receiver waits |
 //! | a buffer that moves | as a buffer, through the second channel |
 //! | more than the receiver accepts unasked | the envelope in a line, and the payload later (`eager.rs`) |

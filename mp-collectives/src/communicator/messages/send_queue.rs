@@ -23,8 +23,8 @@ use crate::communicator::{
     messages::eager::is_eager,
     messages::elements::{Payload, fingerprint},
     messages::wire::{
-        self, Answer, CHUNK, Envelope, FIRST, HALVED, INLINE_BYTES, Kind, LENT_LEAST, LINE,
-        LINES_MOST, Line, Place, WINDOW, Words, piece_of,
+        self, Answer, CHUNK, Envelope, FIRST, HALVED, IN_CELLS, INLINE_BYTES, Kind, LENT_LEAST,
+        LINE, LINES_MOST, Line, Place, WINDOW, Words, piece_of,
     },
 };
 
@@ -209,9 +209,7 @@ impl Course {
         }
         if matches!(self.kind, Kind::Chunks | Kind::Payload)
             && self.gone == 0
-            && !self.begun
-            && (to.rank.is_crowded()
-                || wire::knob(1) == 1 && to.chunks.as_ref().is_some_and(|c| c.known_room() > 0))
+            && to.rank.is_crowded()
         {
             // In a crowded world the receiver may sleep. If the chunk is there before the line, the receiver is woken
             // only once. This does not wait for room, because a receiver that must know of the message before it makes
@@ -350,7 +348,7 @@ impl Channels {
     /// Sends the first piece of a message in a cell, if there are a cell and room for the line. The receiver then finds
     /// the piece as soon as it sees the line.
     fn begin_in_cells(&mut self, course: &mut Course, bytes: &[u8]) -> Result<(), End> {
-        if self.lines.known_room() == 0 || wire::knob(0) == 1 {
+        if self.lines.known_room() == 0 || !IN_CELLS.contains(&bytes.len()) {
             return Ok(());
         }
         let piece = &bytes[..bytes.len().min(piece_of(bytes.len()))];

@@ -29,6 +29,8 @@
 //!
 //! [`eager`](crate::communicator::messages::eager) explains which messages are sent as a `RENDEZVOUS`, and why.
 
+use std::ops::RangeInclusive;
+
 use bytemuck::{Pod, Zeroable};
 use mp_core::Plain;
 
@@ -57,17 +59,21 @@ pub(crate) const WINDOW: u32 = 8;
 pub(crate) const CELL: usize = CHUNK / 2;
 /// The number of cells that each of two ranks has at first.
 pub(crate) const CELLS: u32 = 8;
+/// The lengths of messages that go in cells: half of a rank's cells at most, so that it has some for the next message.
+/// For a shorter message a cell costs more than it saves. Longer ones that two ranks send each other at the same time
+/// are faster in chunks, because all cells together are in the caches of both ranks, and not all chunks are.
+pub(crate) const IN_CELLS: RangeInclusive<usize> = 4 << 10..=CELLS as usize / 2 * CELL;
+
+/// From this number of bytes on, a message that fits into a cell is sent in halves.
+const HALVED_CELL: usize = CELL / 2 + 1;
 
 /// Returns the number of bytes of the pieces of a message of `bytes` bytes that goes in cells.
 pub(crate) fn piece_of(bytes: usize) -> usize {
-    if knob(2) > 0 {
-        return knob(2);
-    }
-    // The two halves of a message that fills one cell are copied at the same time: 16 KiB take a tenth less time.
-    if (CELL / 2 + 1..=CELL).contains(&bytes) {
-        bytes.div_ceil(2).next_multiple_of(64)
-    } else {
-        CELL
+    // The receiver copies the first half of such a message while the sender copies the second: 16 KiB take a tenth less
+    // time. Halves of shorter messages would take longer.
+    match bytes {
+        HALVED_CELL..=CELL => bytes.div_ceil(2).next_multiple_of(64),
+        _ => CELL,
     }
 }
 
@@ -523,24 +529,30 @@ mod tests {
     }
 
     #[test]
+    fn a_message_in_cells_says_where_they_are() {
+        let sent = envelope(1000, 8000);
+        let line = Line::first(&sent, Kind::Chunks, &[]);
+        assert_eq!(line.place(), None);
+        let place = Place::new(2 * CELLS - 1, CELL);
+        let line = line.in_cells(place);
+        assert_eq!(line.read(3), Some((Kind::Cells, sent)));
+        assert_eq!(line.place(), Some(place));
+        assert_eq!((place.cell(), place.bytes()), (2 * CELLS - 1, CELL));
+        assert_eq!(Place::of(&place.words()), place);
+        assert_eq!(Place::of(&Place::IN_CHUNKS.words()), Place::IN_CHUNKS);
+        for bytes in [1, CELL / 2, CELL / 2 + 1, CELL - 1, CELL, CELL + 1, 10 * CELL] {
+            let (pieces, expected) = (bytes.div_ceil(piece_of(bytes)), bytes.div_ceil(CELL));
+            let halved = (HALVED_CELL..=CELL).contains(&bytes);
+            assert_eq!(pieces, expected + usize::from(halved), "{bytes}");
+            assert!(piece_of(bytes) <= CELL);
+        }
+    }
+
+    #[test]
     fn what_is_no_line_is_told() {
         for byte in [0, 13, 255] {
             let line = Line { address: 0, what: byte << 8, payload: [0; 5] };
             assert_eq!(line.read(0), None);
         }
     }
-}
-
-/// Experiment.
-pub(crate) fn knob(i: usize) -> usize {
-    static K: std::sync::OnceLock<[usize; 8]> = std::sync::OnceLock::new();
-    K.get_or_init(|| {
-        let mut k = [0; 8];
-        if let Ok(v) = std::env::var("ONX") {
-            for (a, b) in k.iter_mut().zip(v.split(',')) {
-                *a = b.parse().unwrap_or(0);
-            }
-        }
-        k
-    })[i]
 }
