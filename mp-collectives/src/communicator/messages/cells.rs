@@ -45,6 +45,13 @@ impl Cells {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Declares that this rank will not open cells that another rank has opened, so that their memory is freed when the
+    /// other rank has closed them.
+    pub(crate) fn decline(rank: &Rank, serial: u64) {
+        // If this fails, the world's memory is broken.
+        let _ = rank.decline_mpb(&cells_name(serial), NAMES.mpbs(Mpbs::lines(1)));
+    }
+
     /// Notes that a message in pieces has come from the other rank.
     pub(crate) fn hear(&self) {
         self.state().heard = true;
@@ -107,8 +114,7 @@ impl Cells {
 
 impl Opened {
     fn open(rank: &Rank, other: usize, serial: u64) -> CoreResult<Self> {
-        let me = rank.id();
-        let mpbs = NAMES.mpbs(Mpbs::lines(CELLS as usize * CELL_LINES));
+        let (me, mpbs) = (rank.id(), NAMES.mpbs(Mpbs::lines(CELLS as usize * CELL_LINES)));
         let ranks = [me.min(other), me.max(other)];
         let mpb = rank.mpb_of(&cells_name(serial), &ranks, mpbs)?;
         let first = mpb.rank() as u32 * CELLS;
