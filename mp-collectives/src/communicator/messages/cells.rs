@@ -197,7 +197,7 @@ mod tests {
         World::threads(2)
             .run(|rank| {
                 let (cells, other) = (Cells::default(), 1 - rank.id());
-                let mut take = |cell, bytes| {
+                let take = |cell, bytes| {
                     let mut into = vec![0; bytes];
                     cells.take(rank, other, 3, Place::new(cell, bytes), Some(&mut into))
                 };
