@@ -27,7 +27,7 @@ use support::{Watchdog, watchdog::children_of};
 /// The name of a case, the program, and the function that checks it from outside.
 type Case = (&'static str, fn() -> Result<()>, fn());
 
-const CASES: [Case; 35] = [
+const CASES: [Case; 37] = [
     ("lines", lines, lines_stay_whole),
     ("long-lines", long_lines, long_lines_stay_whole),
     ("input", input, rank_0_has_the_input),
@@ -40,6 +40,8 @@ const CASES: [Case; 35] = [
     ("leftovers", leftovers, nothing_is_left_behind),
     ("orphans", orphans, ranks_die_with_their_launcher),
     ("hangs", hangs, the_watchdog_ends_what_hangs),
+    ("takes-long", takes_long, the_watchdog_gives_more_time_to_what_moves),
+    ("never-done", never_done, the_watchdog_ends_what_is_never_done),
     ("descendants", descendants, a_ranks_own_children_are_no_ranks),
     ("forged", forged, a_forged_assignment_is_refused),
     ("crash", crash, a_crash_is_heard_of_and_leaves_a_short_dump),
@@ -543,12 +545,64 @@ fn the_watchdog_ends_what_hangs() {
     let said = text(&output.stderr);
     assert!(said.contains("hangs: not done after 500ms"), "{said}");
     assert!(said.contains("rank 0 is Running: receive [\"never\"] of ranks [1]"), "{said}");
+    let lies = "\"never\" from [1] to [0]: 0 messages in 1 slots, the receiver asks to be woken";
+    assert!(said.contains(lies) && !said.contains("moved"), "{said}");
     let pids: Vec<u32> = text(&output.stdout).lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(pids.len(), 2);
     for pid in pids {
         assert!(said.contains(&format!("process {pid}:")), "{pid} in {said}");
         assert!(gone(pid), "rank process {pid} lives on");
     }
+}
+
+/// Two ranks answer each other for this time.
+fn take_turns(time: Duration) -> Result<()> {
+    let began = Instant::now();
+    let ran = World::threads(2).run(|rank| {
+        let (other, one) = (1 - rank.id(), Channel::degree(1));
+        let mut to = rank.sender::<u8>("turns", other, one)?;
+        let from = rank.receiver::<u8>("turns", other, one)?;
+        let mut is_last = false;
+        while !is_last {
+            if rank.id() == 1 {
+                is_last = *from.receive()? == 1;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+            to.send(&u8::from(is_last || began.elapsed() > time))?;
+            if rank.id() == 0 {
+                is_last = *from.receive()? == 1;
+            }
+        }
+        Ok(())
+    });
+    ran.map(drop)
+}
+
+fn takes_long() -> Result<()> {
+    let _watchdog = Watchdog::with_limit(Duration::from_secs(2));
+    take_turns(Duration::from_secs(3))
+}
+
+fn the_watchdog_gives_more_time_to_what_moves() {
+    let is_told = |_| {
+        let output = run(&mut program("takes-long"));
+        succeeded(&output);
+        text(&output.stderr).contains("not done after 2s, but rank")
+    };
+    // The program ends without that if it was stopped meanwhile for longer than it takes.
+    assert!((0..3).any(is_told));
+}
+
+fn never_done() -> Result<()> {
+    let _watchdog = Watchdog::with_limit(Duration::from_millis(100));
+    take_turns(Duration::MAX)
+}
+
+fn the_watchdog_ends_what_is_never_done() {
+    let output = run(&mut program("never-done"));
+    let said = text(&output.stderr);
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("hangs: not done after") && said.contains("world of Threads"), "{said}");
 }
 
 /// A rank starts another program that uses the library.

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     context::Context,
     named::{Members, Named, Object, Title, find},
-    segment::{BlockKind, LockedHeap, Offset, SegmentError, Shared, fingerprint},
+    segment::{BlockKind, LockedHeap, SegmentError, Shared, fingerprint},
     sync::{AtomicU32, Ordering},
 };
 
@@ -40,22 +40,6 @@ pub(crate) struct Descriptor {
 // SAFETY: the type consists of atomics only, and is `repr(C)`.
 unsafe impl Shared for Descriptor {}
 
-/// A channel's name and ranks: see [`Descriptor::outline`].
-#[derive(Clone, Debug)]
-pub(crate) struct Outline {
-    pub(crate) name: String,
-    pub(crate) senders: Ends,
-    pub(crate) receivers: Ends,
-}
-
-/// The ranks at one end.
-#[derive(Clone, Debug)]
-pub(crate) struct Ends {
-    pub(crate) members: Vec<u32>,
-    /// The ranks that have neither closed the end nor ended.
-    pub(crate) present: Vec<u32>,
-}
-
 impl Descriptor {
     /// Writes the parameters of a channel into a new descriptor.
     pub(super) fn write(&self, agreement: &Agreement) {
@@ -68,27 +52,9 @@ impl Descriptor {
         &self.sides[end as usize]
     }
 
-    fn is_shared(&self) -> bool {
+    pub(super) fn is_shared(&self) -> bool {
         self.shared.load(Ordering::Relaxed) != 0
     }
-
-    /// Returns the channel as a reader outside the world sees it: its name, the ranks at each end, and which of them
-    /// are still present.
-    pub(crate) fn outline(&self) -> Outline {
-        let of = |end| {
-            let side = self.side(end);
-            Ends { members: side.all.iter().collect(), present: side.present() }
-        };
-        let (senders, receivers) = (of(End::Sender), of(End::Receiver));
-        Outline { name: self.title.name(), senders, receivers }
-    }
-}
-
-/// Returns the outline of the channel whose descriptor is said to be at this place in the segment.
-pub(crate) fn outline_of(context: &Context, channel: u64) -> Result<Outline, SegmentError> {
-    let segment = &context.segment;
-    let payload = segment.heap().payload_of(channel, BlockKind::Channel)?;
-    Ok(segment.at(Offset::<Descriptor>::new(payload))?.outline())
 }
 
 /// Returns a fingerprint that changes when the structures here change.
@@ -114,6 +80,9 @@ pub(super) struct Middle {
     pub(super) shared: SharedControl,
 }
 
+// SAFETY: the type consists of atomics only, and is `repr(C)`.
+unsafe impl Shared for Middle {}
+
 impl Middle {
     /// Returns the signal at which this end looks.
     pub(super) fn signal_for(&self, end: End) -> &Signal {
@@ -124,8 +93,8 @@ impl Middle {
     }
 }
 
-const MIDDLE: u64 = size_of::<Descriptor>() as u64;
-const SLOTS: u64 = MIDDLE + (size_of::<Middle>() as u64).next_multiple_of(128);
+pub(super) const MIDDLE: u64 = size_of::<Descriptor>() as u64;
+pub(super) const SLOTS: u64 = MIDDLE + (size_of::<Middle>() as u64).next_multiple_of(128);
 
 /// Returns the length of the block of a channel.
 pub(super) fn block_len(geometry: &Geometry) -> u64 {

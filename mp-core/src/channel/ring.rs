@@ -42,6 +42,11 @@ impl RingControl {
     pub(crate) fn new() -> Self {
         Self { head: CachePadded::new(AtomicU64::new(0)) }
     }
+
+    /// Returns the number of slots given back, for reports.
+    pub(super) fn given_back(&self) -> u64 {
+        self.head.load(Ordering::Relaxed)
+    }
 }
 
 /// The two parts of a ring in memory.

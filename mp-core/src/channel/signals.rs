@@ -90,6 +90,11 @@ impl Signal {
         self.word.load(Ordering::Relaxed) == 0
     }
 
+    /// Returns whether the other end has asked to be woken, for reports.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & PARKED != 0
+    }
+
     /// Returns whether the channel can't be used any further.
     #[inline(always)]
     pub(crate) fn ended(&self) -> bool {

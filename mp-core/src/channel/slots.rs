@@ -10,7 +10,7 @@ use std::{alloc::Layout, cell::Cell, marker::PhantomData, ptr::NonNull};
 
 use super::spec::ChannelSpec;
 use crate::{
-    segment::BlockKey,
+    segment::{BlockKey, Shared},
     sync::{AtomicU32, AtomicU64, Ordering, RaceMarker},
 };
 
@@ -27,6 +27,10 @@ pub(crate) struct SlotHeader {
     pub(crate) len: AtomicU32,
     pub(crate) race: RaceMarker,
 }
+
+// SAFETY: the type consists of atomics only, and is `repr(C)`.
+#[cfg(not(loom))]
+unsafe impl Shared for SlotHeader {}
 
 impl SlotHeader {
     #[cfg(not(loom))]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+pub use crate::channel::RingReport;
 use crate::{wait::Operation, world::rank::MemoryUse};
 
 /// One world, at one moment.
@@ -92,6 +93,9 @@ pub struct WaitReport {
     pub channels: Vec<ChannelReport>,
     /// The flag for which the rank waits.
     pub flag: Option<FlagReport>,
+    /// What the rank's other pending operations wait for, which continue during this wait and may end it. MPBs are among
+    /// these channels, too: their senders are the ranks that may set the flag.
+    pub beside: Vec<ChannelReport>,
     /// The number of further channels, about which nothing is known: a rank records only the first 64.
     pub further_channels: u64,
     /// The ranks, each of which can end the wait. For results, the ranks that must all end.
@@ -116,6 +120,8 @@ pub struct ChannelReport {
     pub senders: Vec<usize>,
     /// The ranks that may receive.
     pub receivers: Vec<usize>,
+    /// What lies in the channel, if it is one between two ranks whose degree is not 0.
+    pub ring: Option<RingReport>,
 }
 
 /// A flag for which a rank waits.

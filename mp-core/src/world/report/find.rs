@@ -278,11 +278,47 @@ mod tests {
         let seen = look();
         assert!(seen.ranks.iter().all(|rank| rank.stuck), "{seen:?}");
         let waits = |report: &WorldReport| report.ranks[0].wait.clone().unwrap();
-        let ChannelReport { name, senders, receivers } = &waits(&seen).channels[0];
+        let ChannelReport { name, senders, receivers, .. } = &waits(&seen).channels[0];
         assert_eq!((&name[..], &senders[..], &receivers[..]), ("any", &[1, 2][..], &[0][..]));
         assert_eq!((waits(&seen).peers, waits(&seen).further_channels), (vec![1, 2], 0));
         ranks[2].withdraw("any", one).unwrap();
         assert_eq!(waits(&look()).peers, [1]);
+    }
+
+    /// One operation waits in the call, and two go on beside it: a send in a full channel, and a receive.
+    #[test]
+    fn what_continues_beside_a_wait_is_reported_with_what_lies_there() {
+        let (context, ranks) = blocked_world();
+        let spec = Channel::degree(4);
+        let [lines, chunks] = ["lines", "chunks"].map(|name| {
+            let to = ranks[1].sender::<u64>(name, 0, spec).unwrap();
+            (to, ranks[0].receiver::<u64>(name, 1, spec).unwrap())
+        });
+        let (mut full, end) = (ranks[0].sender::<u64>("full", 2, spec).unwrap(), &ranks[2]);
+        let end = end.receiver::<u64>("full", 0, spec).unwrap();
+        let (_lines, lines) = lines;
+        let (mut chunk, chunks) = chunks;
+        (0..3).for_each(|number| chunk.send(&number).unwrap());
+        chunks.receive().unwrap();
+        (0..4).for_each(|number| full.send(&number).unwrap());
+        let mut select = crate::Select::new();
+        select.add_sender(&full);
+        select.raise();
+        let doing = Doing { operation: Operation::Select, channel: lines.descriptor() };
+        let beside = [chunks.descriptor(), end.descriptor()];
+        context.rank(0).unwrap().record.begin(doing, &[], &beside, "", 1, None);
+        let report = report(copy(&context, &content(&context)).into()).unwrap();
+        let wait = report.ranks[0].wait.as_ref().unwrap();
+        let of = |channel: &ChannelReport| {
+            let ring = channel.ring.unwrap();
+            let asks = [ring.sender_asks, ring.receiver_asks];
+            (channel.name.clone(), channel.senders.clone(), ring.messages, ring.slots, asks)
+        };
+        assert_eq!(of(&wait.channels[0]), ("lines".to_owned(), vec![1], 0, 4, [false; 2]));
+        assert_eq!(of(&wait.beside[0]), ("chunks".to_owned(), vec![1], 2, 4, [false; 2]));
+        assert_eq!(of(&wait.beside[1]), ("full".to_owned(), vec![0], 4, 4, [true, false]));
+        assert_eq!((wait.channels.len(), wait.beside.len()), (1, 2));
+        assert_eq!(wait.peers, [1, 2]);
     }
 
     /// Otherwise, the list would show a world that can't be read, with the holders of the file.

@@ -20,7 +20,7 @@ mod stuck;
 use std::time::Duration;
 
 pub use facts::{
-    ChannelReport, FlagReport, RankKind, RankReport, RankStage, WaitReport, WorldReport,
+    ChannelReport, FlagReport, RankKind, RankReport, RankStage, RingReport, WaitReport, WorldReport,
 };
 pub use find::{Found, worlds, worlds_of};
 

@@ -92,6 +92,7 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
         call: Some(waited.call).filter(|call| !call.is_empty()),
         channels: Vec::new(),
         flag: None,
+        beside: Vec::new(),
         further_channels: waited.unnamed,
         peers: Vec::new(),
         since: Duration::from_nanos(now_ns.saturating_sub(waited.since_ns)),
@@ -127,10 +128,10 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
         add_beside(context, rank, word, &mut report);
     }
     for channel in waited.channels {
-        if let Ok((name, receiver, awaited)) = outline_of_callers(context, channel) {
-            report.peers.extend(ranks(context, &awaited));
-            let (senders, receivers) = (ranks(context, &awaited), ranks(context, &[receiver]));
-            report.channels.push(ChannelReport { name, senders, receivers });
+        if let Ok(callers) = outline_of_callers(context, channel) {
+            let callers = callers_report(context, callers);
+            report.peers.extend(&callers.senders);
+            report.channels.push(callers);
             continue;
         }
         // A channel that can't be read was probably freed just now.
@@ -158,18 +159,25 @@ fn wait_report(context: &Context, rank: usize, waited: Waited) -> WaitReport {
     report
 }
 
-/// Adds the ranks that can advance this operation beside the wait, because it may end the wait as well.
+/// Adds an operation beside the wait, and the ranks that can advance it, because it may end the wait as well.
 fn add_beside(context: &Context, rank: usize, word: u64, report: &mut WaitReport) {
     let (place, setter) = beside_parts(word);
     if let Ok(outline) = mpb_outline(context, place) {
         let setters = |&other: &usize| setter.map_or(other != rank, |setter| other == setter);
-        report.peers.extend(ranks(context, &outline.present).into_iter().filter(setters));
-    } else if let Ok((_, _, awaited)) = outline_of_callers(context, place) {
-        report.peers.extend(ranks(context, &awaited));
+        let senders: Vec<_> =
+            ranks(context, &outline.present).into_iter().filter(setters).collect();
+        report.peers.extend(&senders);
+        let (name, receivers) = (outline.name, vec![rank]);
+        report.beside.push(ChannelReport { name, senders, receivers, ring: None });
+    } else if let Ok(callers) = outline_of_callers(context, place) {
+        let callers = callers_report(context, callers);
+        report.peers.extend(&callers.senders);
+        report.beside.push(callers);
     } else if let Ok(outline) = outline_of(context, place) {
         let sends = !outline.receivers.members.contains(&(rank as u32));
         let others = if sends { &outline.receivers } else { &outline.senders };
         report.peers.extend(ranks(context, &others.present));
+        report.beside.push(channel_report(context, &outline));
     } else {
         // A channel or MPBs that can't be read were probably freed just now.
         report.further_channels += 1;
@@ -190,7 +198,16 @@ fn channel_report(context: &Context, outline: &Outline) -> ChannelReport {
         name: outline.name.clone(),
         senders: ranks(context, &outline.senders.members),
         receivers: ranks(context, &outline.receivers.members),
+        ring: outline.ring,
     }
+}
+
+fn callers_report(
+    context: &Context,
+    (name, receiver, awaited): (String, u32, Vec<u32>),
+) -> ChannelReport {
+    let (senders, receivers) = (ranks(context, &awaited), ranks(context, &[receiver]));
+    ChannelReport { name, senders, receivers, ring: None }
 }
 
 fn mpb_outline(context: &Context, mpbs: u64) -> Result<mpb::Outline, SegmentError> {

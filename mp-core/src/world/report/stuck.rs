@@ -140,6 +140,7 @@ mod tests {
                 call: None,
                 channels: Vec::new(),
                 flag: None,
+                beside: Vec::new(),
                 further_channels: 0,
                 peers,
                 since: Duration::ZERO,
