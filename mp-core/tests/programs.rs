@@ -20,14 +20,20 @@ use mp_core::{
     Cause, Channel, Error, ErrorKind, Result, World,
     launch::{Ending, Launched, RanksOutput, Stream},
 };
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::{
+    sys::{
+        resource::{Resource, getrlimit, setrlimit},
+        signal::{Signal, kill},
+    },
+    unistd::Pid,
+};
 
 use support::{Watchdog, watchdog::children_of};
 
 /// The name of a case, the program, and the function that checks it from outside.
 type Case = (&'static str, fn() -> Result<()>, fn());
 
-const CASES: [Case; 37] = [
+const CASES: [Case; 38] = [
     ("lines", lines, lines_stay_whole),
     ("long-lines", long_lines, long_lines_stay_whole),
     ("input", input, rank_0_has_the_input),
@@ -42,6 +48,7 @@ const CASES: [Case; 37] = [
     ("hangs", hangs, the_watchdog_ends_what_hangs),
     ("takes-long", takes_long, the_watchdog_gives_more_time_to_what_moves),
     ("never-done", never_done, the_watchdog_ends_what_is_never_done),
+    ("stopped", stopped, the_watchdog_leaves_alone_what_was_stopped),
     ("descendants", descendants, a_ranks_own_children_are_no_ranks),
     ("forged", forged, a_forged_assignment_is_refused),
     ("crash", crash, a_crash_is_heard_of_and_leaves_a_short_dump),
@@ -555,32 +562,34 @@ fn the_watchdog_ends_what_hangs() {
     }
 }
 
-/// Two ranks answer each other for this time.
-fn take_turns(time: Duration) -> Result<()> {
+/// Two ranks answer each other at least so often, and for this time.
+fn take_turns(least: u32, time: Duration) -> Result<()> {
     let began = Instant::now();
     let ran = World::threads(2).run(|rank| {
         let (other, one) = (1 - rank.id(), Channel::degree(1));
         let mut to = rank.sender::<u8>("turns", other, one)?;
         let from = rank.receiver::<u8>("turns", other, one)?;
-        let mut is_last = false;
-        while !is_last {
-            if rank.id() == 1 {
-                is_last = *from.receive()? == 1;
+        if rank.id() == 1 {
+            while *from.receive()? == 0 {
+                to.send(&0)?;
             }
-            std::thread::sleep(Duration::from_millis(1));
-            to.send(&u8::from(is_last || began.elapsed() > time))?;
-            if rank.id() == 0 {
-                is_last = *from.receive()? == 1;
-            }
+            return Ok(());
         }
-        Ok(())
+        let mut turns = 0;
+        while turns < least || began.elapsed() < time {
+            to.send(&0)?;
+            std::thread::sleep(Duration::from_millis(2));
+            from.receive()?;
+            turns += 1;
+        }
+        to.send(&1)
     });
     ran.map(drop)
 }
 
 fn takes_long() -> Result<()> {
     let _watchdog = Watchdog::with_limit(Duration::from_secs(2));
-    take_turns(Duration::from_secs(3))
+    take_turns(0, Duration::from_secs(3))
 }
 
 fn the_watchdog_gives_more_time_to_what_moves() {
@@ -595,7 +604,7 @@ fn the_watchdog_gives_more_time_to_what_moves() {
 
 fn never_done() -> Result<()> {
     let _watchdog = Watchdog::with_limit(Duration::from_millis(100));
-    take_turns(Duration::MAX)
+    take_turns(u32::MAX, Duration::ZERO)
 }
 
 fn the_watchdog_ends_what_is_never_done() {
@@ -603,6 +612,31 @@ fn the_watchdog_ends_what_is_never_done() {
     let said = text(&output.stderr);
     assert!(!output.status.success(), "{said}");
     assert!(said.contains("hangs: not done after") && said.contains("world of Threads"), "{said}");
+}
+
+/// The limit of the watchdog of the program that is stopped.
+const STOPPED: Duration = Duration::from_secs(3);
+
+fn stopped() -> Result<()> {
+    let _watchdog = Watchdog::with_limit(STOPPED);
+    println!("begun");
+    take_turns(100, Duration::ZERO)
+}
+
+/// The time in which a program was stopped counts for the limit, but it does not hang.
+fn the_watchdog_leaves_alone_what_was_stopped() {
+    let _watchdog = Watchdog::start();
+    let mut child = program("stopped").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.as_mut().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut String::new()).unwrap();
+    let send = |signal| kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+    send(Signal::SIGSTOP);
+    std::thread::sleep(STOPPED * 3 / 2);
+    send(Signal::SIGCONT);
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().success(), "{said}");
 }
 
 /// A rank starts another program that uses the library.
@@ -790,8 +824,8 @@ fn wrapped() -> Result<()> {
                 .any_size()
                 .run(|rank| {
                     if rank.id() == 1 {
-                        let shell = nix::unistd::Pid::from_raw(shell);
-                        let _ = nix::sys::signal::kill(shell, nix::sys::signal::Signal::SIGKILL);
+                        let shell = Pid::from_raw(shell);
+                        let _ = kill(shell, Signal::SIGKILL);
                         std::thread::sleep(Duration::from_secs(3600));
                     }
                     match rank

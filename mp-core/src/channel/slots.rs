@@ -28,8 +28,7 @@ pub(crate) struct SlotHeader {
     pub(crate) race: RaceMarker,
 }
 
-// SAFETY: the type consists of atomics only, and is `repr(C)`.
-#[cfg(not(loom))]
+// SAFETY: the type consists of atomics only, and is `repr(C)`. The marker has no data.
 unsafe impl Shared for SlotHeader {}
 
 impl SlotHeader {
