@@ -103,12 +103,15 @@ pub(crate) fn spawn(
         let started = state::rank()?.start(&programs.commands, number);
         started.map_err(|error| Error::new(Class::Spawn, error.to_string()))
     };
-    let met = meet(comm, root, start).map_err(|error| match Class::find(error.code()) {
-        Some(Class::ProcAborted) => {
-            let text = format!("the new ranks have not come into the world: {}", error.text);
-            Error::new(Class::Spawn, text)
+    let met = meet(comm, root, start).map_err(|error| {
+        let text = || format!("the new ranks have not come into the world: {}", error.text);
+        // Without a rank that was to start them, nobody is started, or the launcher ends those that are.
+        let is_one_lost = !via.failed_ranks().is_empty();
+        match Class::find(error.code()) {
+            Some(Class::ProcAborted) if !is_one_lost => Error::new(Class::Spawn, text()),
+            Some(Class::Spawn) if is_one_lost => Error::new(Class::ProcAborted, text()),
+            _ => error,
         }
-        _ => error,
     });
     Ok((asked, met))
 }

@@ -9,7 +9,7 @@ use mp_collectives::communicator::{Pending, test_all, test_some};
 use crate::{
     comm::{Comm, array},
     completed::{Completed, set_bytes},
-    constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED},
+    constants::{MPI_ERR_PENDING, MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED},
     datatype::look,
     errhandler::Object,
     error::{Class, Error},
@@ -291,7 +291,8 @@ impl<'a> Several<'a> {
     }
 }
 
-/// Completes all requests, which are done, and returns an error if any of them has one.
+/// Completes all requests, which are done but for those at the places `open`, and returns an error if any of them has
+/// one.
 ///
 /// # Safety
 /// The addresses are those of as many handles and statuses; the second may be null.
@@ -299,9 +300,10 @@ unsafe fn finish_all(
     count: usize,
     requests: *mut Handle,
     statuses: *mut Status,
+    open: &[usize],
 ) -> Result<(), Error> {
     let mut first = None;
-    for place in 0..count {
+    for place in (0..count).filter(|place| !open.contains(place)) {
         // SAFETY: the caller says so.
         let (at, status) = unsafe { (requests.add(place), at(statuses, place)) };
         // SAFETY: as above.
@@ -319,7 +321,41 @@ unsafe fn finish_all(
             unsafe { set_error(statuses, place, MPI_SUCCESS) };
         }
     }
+    if first.is_some() {
+        // SAFETY: as above.
+        open.iter().for_each(|&place| unsafe { set_error(statuses, place, MPI_ERR_PENDING) });
+    }
     in_status(first)
+}
+
+/// Completes those of several requests that are done, after the wait for all of them has failed. If they have no errors,
+/// which would be the reason, completes none of them, and returns the error of the wait.
+///
+/// # Safety
+/// As for [`finish_all`]; `handles` are those at the address.
+unsafe fn finish_done(
+    handles: &[Handle],
+    requests: *mut Handle,
+    statuses: *mut Status,
+    error: Error,
+) -> Result<(), Error> {
+    // SAFETY: the caller says so.
+    let Several { mut places, mut pending, .. } = unsafe { Several::of(handles)? };
+    for index in test_some(&mut pending)?.into_iter().rev() {
+        places.remove(index);
+    }
+    let mut has_failed = false;
+    for place in (0..handles.len()).filter(|place| !places.contains(place)) {
+        // SAFETY: the caller says so.
+        if let Some(request) = unsafe { Request::look(handles[place])? } {
+            has_failed |= request.keep_done().error.is_some();
+        }
+    }
+    match has_failed {
+        // SAFETY: the caller says so.
+        true => unsafe { finish_all(handles.len(), requests, statuses, &places) },
+        false => Err(error),
+    }
 }
 
 fn in_status(first: Option<Error>) -> Result<(), Error> {
@@ -396,16 +432,19 @@ pub unsafe fn waitall(count: c_int, requests: *mut Handle, statuses: *mut Status
         of_several(count, requests, "MPI_Waitall", |handles| {
             // Mostly all of them are sends that were complete at once.
             if handles.iter().all(|&handle| handle == request::sent()) {
-                return finish_all(handles.len(), requests, statuses);
+                return finish_all(handles.len(), requests, statuses, &[]);
             }
             loop {
-                wait_all(&mut Several::of(handles)?.pending)?;
+                let waited = wait_all(&mut Several::of(handles)?.pending);
+                if let Err(error) = waited {
+                    return finish_done(handles, requests, statuses, error.into());
+                }
                 let mut goes_on_somewhere = false;
                 for &handle in handles {
                     goes_on_somewhere |= goes_on(handle)?;
                 }
                 if !goes_on_somewhere {
-                    return finish_all(handles.len(), requests, statuses);
+                    return finish_all(handles.len(), requests, statuses, &[]);
                 }
             }
         })
@@ -425,7 +464,7 @@ pub unsafe fn testall(
             test_collectives(handles)?;
             let done = test_all(&mut Several::of(handles)?.pending)?;
             put(flag, done.into())?;
-            if done { finish_all(handles.len(), requests, statuses) } else { Ok(()) }
+            if done { finish_all(handles.len(), requests, statuses, &[]) } else { Ok(()) }
         })
     }
 }

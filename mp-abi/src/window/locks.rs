@@ -89,14 +89,35 @@ impl Locks {
         }
     }
 
+    /// Returns an error if a rank, or any if none is given, has ended without closing the window.
+    #[inline]
+    pub fn check(&self, target: Option<usize>) -> Result<()> {
+        match self.0.ends() {
+            0 => Ok(()),
+            _ => self.check_slowly(target),
+        }
+    }
+
+    #[cold]
+    fn check_slowly(&self, target: Option<usize>) -> Result<()> {
+        let is_lost = |&rank: &usize| self.0.is_lost(rank);
+        match target {
+            Some(target) if is_lost(&target) => Err(lost(target)),
+            Some(_) => Ok(()),
+            None => (0..self.0.ranks()).find(is_lost).map_or(Ok(()), |rank| Err(lost(rank))),
+        }
+    }
+
     /// Takes the lock of a rank. Waits as long as others have it.
     pub fn take(&self, target: usize, way: Way) -> Result<()> {
+        self.check(Some(target))?;
         self.wait(target, || self.try_take(target, way))
     }
 
     /// Shares the locks of all ranks. While it waits for one it has none, so that ranks that hold several can go on.
     pub fn share_all(&self) -> Result<()> {
         let ranks = self.0.ranks();
+        self.check(None)?;
         loop {
             let free = (0..ranks).take_while(|&target| self.try_take(target, Way::Shared)).count();
             if free == ranks {
@@ -133,20 +154,12 @@ impl Locks {
     fn wait(&self, target: usize, mut is_done: impl FnMut() -> bool) -> Result<()> {
         let mut look = || match is_done() {
             true => Some(Ok(())),
-            false => self.lost().map(|rank| Err(lost(rank))),
+            false => self.check(None).err().map(Err),
         };
         if threads::are_many() {
             return threads::until(|| Ok(look()))?;
         }
         self.0.wait(target, None, Some(self.word(target)), look)?
-    }
-
-    /// Returns a rank that has ended without closing the window.
-    fn lost(&self) -> Option<usize> {
-        match self.0.ends() {
-            0 => None,
-            _ => (0..self.0.ranks()).find(|&rank| self.0.is_lost(rank)),
-        }
     }
 
     /// Waits until no other rank changes a rank's memory by an accumulate, and keeps others from it.

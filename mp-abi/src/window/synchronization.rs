@@ -151,7 +151,7 @@ impl Win {
         if let Some(way) = self.epochs.borrow_mut().end_lock(target)? {
             self.locks.give(target, way);
         }
-        Ok(())
+        self.locks.check(Some(target))
     }
 
     /// Returns the number of a rank, or `None` for `MPI_PROC_NULL`.
@@ -184,7 +184,7 @@ impl Win {
         if checks {
             (0..self.targets.len()).for_each(|target| self.locks.give(target, Way::Shared));
         }
-        Ok(())
+        self.locks.check(None)
     }
 
     /// `MPI_Win_flush` and its kind. All operations are done, but the processor may still keep stores back, if there were
@@ -196,6 +196,7 @@ impl Win {
         };
         if target.is_some() || rank.is_none() {
             self.epochs.borrow().check_locked(target)?;
+            self.locks.check(target)?;
         }
         if self.unflushed.take() {
             self.sync();
