@@ -2,7 +2,7 @@
 //!
 //! | elements | by |
 //! |---|---|
-//! | common numbers, with sum, product, minimum or maximum | Onchip's own reductions |
+//! | common numbers, with sum, product, minimum or maximum; sums of all integers | Onchip's own reductions |
 //! | a few of any other type of 1, 2, 4, 8 or 16 bytes without gaps | the same, with a call of the operation for each element |
 //! | all others | messages up a tree, with a call of the operation for each vector |
 //! | blocks of the result of these | all-to-all messages, and each rank combines its own block |
@@ -291,6 +291,20 @@ impl<'a> Reduction<'a> {
                 Kind::I64 => return with_rule::<i64>(number, bytes, call),
                 Kind::F32 => return with_rule::<f32>(number, bytes, call),
                 Kind::F64 => return with_rule::<f64>(number, bytes, call),
+                _ => {}
+            }
+        }
+        // Sums and products of unsigned integers have the bits of those of signed ones.
+        if let Op::Predefined(number @ (op::SUM | op::PROD)) = self.op {
+            match self.kind {
+                Kind::U32 => return with_rule::<i32>(number, bytes, call),
+                Kind::U64 => return with_rule::<i64>(number, bytes, call),
+                Kind::I8 | Kind::U8 if number == op::SUM => {
+                    return bytes.with_elements::<i8>(|own, result| call.run(own, result, Sum));
+                }
+                Kind::I16 | Kind::U16 if number == op::SUM => {
+                    return bytes.with_elements::<i16>(|own, result| call.run(own, result, Sum));
+                }
                 _ => {}
             }
         }

@@ -45,11 +45,16 @@ impl Cells {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Declares that this rank will not open cells that another rank has opened, so that their memory is freed when the
-    /// other rank has closed them.
-    pub(crate) fn decline(rank: &Rank, serial: u64) {
-        // If this fails, the world's memory is broken.
-        let _ = rank.decline_mpb(&cells_name(serial), NAMES.mpbs(Mpbs::lines(1)));
+    /// Declares that this rank will not open the cells any more, so that their memory is freed when the other rank has
+    /// closed them.
+    pub(crate) fn decline(&self, rank: &Rank, other: usize, serial: u64) {
+        let mut state = self.state();
+        if state.opened.is_none() && !state.refused {
+            state.refused = true;
+            let name = cells_name(serial, pair(rank, other));
+            // If this fails, the world's memory is broken.
+            let _ = rank.decline_mpb(&name, NAMES.mpbs(Mpbs::lines(1)));
+        }
     }
 
     /// Notes that a message in pieces has come from the other rank.
@@ -114,9 +119,9 @@ impl Cells {
 
 impl Opened {
     fn open(rank: &Rank, other: usize, serial: u64) -> CoreResult<Self> {
-        let (me, mpbs) = (rank.id(), NAMES.mpbs(Mpbs::lines(CELLS as usize * CELL_LINES)));
-        let ranks = [me.min(other), me.max(other)];
-        let mpb = rank.mpb_of(&cells_name(serial), &ranks, mpbs)?;
+        let (ranks, mpbs) =
+            (pair(rank, other), NAMES.mpbs(Mpbs::lines(CELLS as usize * CELL_LINES)));
+        let mpb = rank.mpb_of(&cells_name(serial, ranks), &ranks, mpbs)?;
         let first = mpb.rank() as u32 * CELLS;
         let mut own = Vec::with_capacity(2 * CELLS as usize);
         own.extend(first..first + CELLS);
@@ -129,6 +134,12 @@ impl Opened {
         self.own.pop();
         Some(Place::new(cell, piece.len()))
     }
+}
+
+/// Returns this rank and another one in ascending order.
+fn pair(rank: &Rank, other: usize) -> [usize; 2] {
+    let me = rank.id();
+    [me.min(other), me.max(other)]
 }
 
 /// Returns the first line of a cell.

@@ -9,9 +9,10 @@ pub(crate) fn names(serial: u64) -> [String; 2] {
     ["lines", "chunks"].map(|channel| format!("communicator {serial}: {channel}"))
 }
 
-/// Returns the name of the [cells](super::cells) of one set of communicators.
-pub(crate) fn cells_name(serial: u64) -> String {
-    format!("communicator {serial}: cells")
+/// Returns the name of the [cells](super::cells) of two ranks in one set of communicators. Pairs have different names,
+/// because ranks open the cells of several pairs in any order.
+pub(crate) fn cells_name(serial: u64, [first, second]: [usize; 2]) -> String {
+    format!("communicator {serial}: cells of {first} and {second}")
 }
 
 /// The names of everything that communicators open for themselves.

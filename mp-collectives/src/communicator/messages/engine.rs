@@ -1499,7 +1499,7 @@ impl Drop for Engine {
                 // If there is no memory for that, the others are told when the rank's code has ended.
                 let _ = self.rank.withdraw(&name, LINE_CHANNEL);
             }
-            Cells::decline(&self.rank, self.serial);
+            self.send_queue.iter().flatten().for_each(|way| way.decline_cells());
             // This must come after `withdraw`: see `Board::open`.
             for &context in &self.dropped {
                 Board::decline(&self.rank, self.whose(context));

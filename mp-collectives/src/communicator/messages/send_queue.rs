@@ -563,6 +563,15 @@ impl SendQueue {
         &self.channels.cells
     }
 
+    /// Declares that this rank will not open the cells any more, if the other rank may have opened them. It may if a
+    /// message in pieces has gone to it.
+    pub(crate) fn decline_cells(&self) {
+        let Channels { cells, chunks, rank, to, serial, .. } = &self.channels;
+        if chunks.is_some() {
+            cells.decline(rank, *to, *serial);
+        }
+    }
+
     /// Makes calls that wait for room return when the number of the world's news is no longer `heard`.
     #[inline]
     pub(crate) fn heed(&mut self, heard: u32) {
