@@ -2,9 +2,10 @@
 //!
 //! Each other rank puts chunk after chunk into its MPB and tells the root. The root gets them, combines them in rank
 //! order, and reports what it has got when half as many chunks as there are buffers have followed: a flag is a line that
-//! two ranks take from each other, and what the root does next would have to wait for it. Along a tree, each rank does the same with its children's
-//! chunks, on behalf of its parent, so that several chunks are in transit at a time. A scan goes from each rank to the
-//! next in the same way. Every pair of ranks has flags of its own, so that roots may change at no cost.
+//! two ranks take from each other, and what the root does next would have to wait for it. Along a tree, each rank does
+//! the same with its children's chunks, on behalf of its parent, so that several chunks are in transit at a time. A scan
+//! goes from each rank to the next in the same way. Every pair of ranks has flags of its own, so that roots may change at
+//! no cost.
 //!
 //! An element that is longer than a chunk is sent in several chunks and is combined when all of them have arrived, so
 //! elements may be of any size. This also applies where each rank gets the result of a block (the ranks are root one
