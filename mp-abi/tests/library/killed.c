@@ -27,13 +27,13 @@ static int receive(void) {
     return MPI_Recv(&number, 1, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-// Rank 1 sends nothing, and no rank sends to itself: then a wait for all messages can't end well.
+// Rank 1 sends nothing and gets nothing, and no rank sends to itself. So the others' wait for all messages can't end well.
 static int complete_all(void) {
     MPI_Request *requests = malloc(2 * (size_t)size * sizeof *requests);
     MPI_Status *statuses = malloc(2 * (size_t)size * sizeof *statuses);
     int *numbers = malloc((size_t)size * sizeof *numbers), error, kind, count = 0, bad = 0;
     for (int from = 0; from < size; from++)
-        MPI_Irecv(&numbers[from], 1, MPI_INT, from, 1, MPI_COMM_WORLD, &requests[count++]);
+        MPI_Irecv(&numbers[from], 1, MPI_INT, from, 1 + (rank == 1), MPI_COMM_WORLD, &requests[count++]);
     for (int to = 0; to < size; to++)
         if (rank != 1 && to != rank) MPI_Isend(&rank, 1, MPI_INT, to, 1, MPI_COMM_WORLD, &requests[count++]);
     ready();
@@ -50,6 +50,7 @@ static int complete_all(void) {
     return bad == 0 ? error : MPI_ERR_OTHER;
 }
 
+// Sums of all lengths are made.
 static int reduce(void) {
     static int from[COUNT], to[COUNT];
     int error = MPI_SUCCESS;
@@ -62,12 +63,11 @@ static int reduce(void) {
 
 static int window(int (*then)(MPI_Win, int *)) {
     MPI_Win win;
-    int *memory, error;
+    int *memory;
     MPI_Win_allocate(COUNT * sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
     if (what[0] == '+') MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
     MPI_Barrier(MPI_COMM_WORLD);
-    error = then(win, memory);
-    return error;
+    return then(win, memory);
 }
 
 // Rank 1 keeps a lock that the others wait for.
@@ -82,7 +82,7 @@ static int keep(MPI_Win win, int *memory) {
     return error == MPI_SUCCESS ? MPI_Barrier(MPI_COMM_WORLD) : error;
 }
 
-// All put and fetch under locks, and rank 1 may have one when it is killed, or wait for one.
+// All put and fetch under locks. Rank 1 may have one when it is killed, or wait for one, or neither.
 static int lock(MPI_Win win, int *memory) {
     int one = 1, before, error = MPI_SUCCESS;
     for (int round = 0; error == MPI_SUCCESS; round++) {
@@ -98,6 +98,7 @@ static int lock(MPI_Win win, int *memory) {
     return error;
 }
 
+// All write a megabyte each, again and again.
 static int write_file(const char *name) {
     static char text[COUNT * 16];
     int error;
@@ -115,6 +116,7 @@ static int write_file(const char *name) {
     return error;
 }
 
+// Programs are started one after the other, with this rank as one of the parents.
 static int start(const char *program) {
     char *arguments[] = {"child", NULL};
     int error = MPI_SUCCESS;
@@ -130,11 +132,11 @@ static int start(const char *program) {
     return error;
 }
 
-// Nobody is in a call, until rank 1 has ended.
+// The others make no call for a while, and rank 1 makes none.
 static int compute(void) {
     volatile double sum = 0;
     ready();
-    for (long i = 1; i < 2000000000 || rank == 1; i++) sum += 1.0 / (double)i;
+    for (long i = 1; i < 50000000 || rank == 1; i++) sum += 1.0 / (double)i;
     return MPI_Barrier(MPI_COMM_WORLD);
 }
 
