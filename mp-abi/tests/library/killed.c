@@ -36,6 +36,8 @@ static int complete_all(void) {
         MPI_Irecv(&numbers[from], 1, MPI_INT, from, 1 + (rank == 1), MPI_COMM_WORLD, &requests[count++]);
     for (int to = 0; to < size; to++)
         if (rank != 1 && to != rank) MPI_Isend(&rank, 1, MPI_INT, to, 1, MPI_COMM_WORLD, &requests[count++]);
+    // A send that begins after the kill would fail, too.
+    MPI_Barrier(MPI_COMM_WORLD);
     ready();
     error = MPI_Waitall(count, requests, statuses);
     MPI_Error_class(error, &kind);
