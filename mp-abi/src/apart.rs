@@ -29,8 +29,8 @@ impl Outgoing {
                 &copy[..]
             }
         };
-        // SAFETY: the caller says that nobody writes to the data. Nobody writes to the copy, either, and its bytes stay
-        // where they are until the request is gone.
+        // SAFETY: the caller says that nobody writes to the data. The copy does not change, and its bytes stay where they
+        // are until the request is gone.
         let buffer = unsafe { RawBuffer::new(bytes.as_ptr().cast_mut(), bytes.len()) };
         let request = comm.joint().nonblocking_send(buffer, to, tag)?;
         Ok(Self { request, _copy: copy })

@@ -102,24 +102,24 @@ impl Typed for ReduceScatter<'_> {
         operation: impl Operation<T>,
     ) -> mp_core::Result<()> {
         let ReduceScatter(Comm { communicator, rank, size, .. }, ranges) = self;
-        match (own, ranges) {
-            (Some(own), None) => communicator.reduce_scatter(own, result, operation),
+        let rank = *rank as usize;
+        let block = match (own, ranges) {
+            (Some(own), None) => return communicator.reduce_scatter(own, result, operation),
             (Some(own), Some(ranges)) => {
-                communicator.reduce_scatter(At(own, ranges), result, operation)
+                return communicator.reduce_scatter(At(own, ranges), result, operation);
             }
             (None, None) => {
                 communicator.reduce_scatter(&mut *result, InPlace, operation)?;
                 let each = result.len() / *size as usize;
-                let start = each * *rank as usize;
-                result.copy_within(start..start + each, 0);
-                Ok(())
+                each * rank..each * (rank + 1)
             }
             (None, Some(ranges)) => {
                 communicator.reduce_scatter(At(&mut *result, ranges), InPlace, operation)?;
-                result.copy_within(ranges[*rank as usize].clone(), 0);
-                Ok(())
+                ranges[rank].clone()
             }
-        }
+        };
+        result.copy_within(block, 0);
+        Ok(())
     }
 }
 

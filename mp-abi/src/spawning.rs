@@ -105,7 +105,7 @@ pub(crate) fn spawn(
     };
     let met = meet(comm, root, start).map_err(|error| {
         let text = || format!("the new ranks have not come into the world: {}", error.text);
-        // Without a rank that was to start them, nobody is started, or the launcher ends those that are.
+        // If a rank of the group is lost, either no rank is started, or the launcher ends those that were.
         let is_one_lost = !via.failed_ranks().is_empty();
         match Class::find(error.code()) {
             Some(Class::ProcAborted) if !is_one_lost => Error::new(Class::Spawn, text()),

@@ -156,7 +156,7 @@ fn give() {
     CALLER.store(0, Relaxed);
     if has_lock() {
         *IS_TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        // A thread that waits has counted itself before it looked. To notify nobody is a call of the system, too.
+        // A waiting thread counts itself before it looks. If none waits, a call of the system is saved.
         if WANTED.load(Relaxed) > 0 {
             IS_FREE.notify_one();
         }

@@ -426,7 +426,7 @@ unsafe fn exchange(
         if received.have_no_elements(ranks)?
             && (sent.is_in_place() || sent.have_no_elements(ranks)?)
         {
-            // Other ranks may have some, so that this call counts among those of all ranks.
+            // Other ranks may have some. So this rank takes part in the call.
             let (nothing, ranges): (&mut [u8], _) = (&mut [], vec![0..0; ranks]);
             return Ok(communicator.all_to_all(InPlace, At(nothing, &ranges[..]))?);
         }

@@ -295,9 +295,8 @@ pub(crate) fn choose_reduce(
             Some(lambda) if bytes <= trees.most => {
                 (Reduce::ChunkTree { lambda }, Reason::Modelled(trees.origin))
             }
-            // With two ranks, the root has as much work as the other rank either way: a half each took 75 µs instead of 48
-            // with 1 MiB. With three, the root has twice as much work, but a vector that is combined in parts is moved
-            // twice.
+            // With two ranks, the root has as much work as the other rank either way. With three, the root has twice as
+            // much work, but a vector that is combined in parts is moved twice.
             None if machine.ranks <= 3
                 || bytes.saturating_mul(machine.ranks - 1) <= MOST_TO_ALL =>
             {

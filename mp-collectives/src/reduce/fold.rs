@@ -37,9 +37,9 @@ pub(super) async fn combine_from<T: Plain, O: Operation<T>, M: MpbAccess>(
     }
 }
 
-/// A rank's own elements, and the place for the result, with room for the elements of the others. The elements of each rank in turn
-/// are [got](Fold::get) from its MPB, or go to its [`room`](Fold::room) in some other way and are [taken](Fold::take)
-/// from there.
+/// A rank's own elements, and the place for the result, with room for the elements of the others. The elements of each
+/// rank in turn are [got](Fold::get) from its MPB, or go to its [`room`](Fold::room) in some other way and are
+/// [taken](Fold::take) from there.
 pub(super) struct Fold<'a, T, O> {
     operation: &'a O,
     me: usize,

@@ -30,7 +30,7 @@ pub(crate) fn end(context: &Context, rank: u32, state: RankState) -> Result<(), 
     retired
 }
 
-/// Takes a rank that has ended out of everything that ranks have opened by a name, and its CPU is free.
+/// Takes a rank that has ended out of everything that ranks have opened by a name, and deletes the note of its CPU.
 fn retire(context: &Context, rank: u32, ended: Leaving) -> Result<(), SegmentError> {
     context.apart(rank)?.leave();
     let mut heap = context.lock_heap()?;
