@@ -1,4 +1,4 @@
-//! Puts what MPI programs need into a folder: the header, the libraries, the compilers' wrappers, and the launcher.
+//! Puts what MPI programs need into a folder: the headers, the libraries, the compilers' wrappers, and the launcher.
 //!
 //! ```sh
 //! cargo run --release -p mp-abi --example install -- /opt/onchip
@@ -31,16 +31,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     for name in ["libmpi_abi.so", "libmpi_abi.so.0"] {
         link("libmpi_abi.so.1", &lib.join(name))?;
     }
+    put(&built.join("libmpifort_abi.so"), &lib.join("libmpifort_abi.so.1"))?;
+    link("libmpifort_abi.so.1", &lib.join("libmpifort_abi.so"))?;
     // Programs that were built for MPICH or Intel MPI find it by these names.
     put(&built.join("libmpich_abi.so"), &lib.join("libmpi.so.12"))?;
     link("libmpi.so.12", &lib.join("libmpich.so.12"))?;
-    put(&Path::new(PACKAGE).join("include/mpi.h"), &include.join("mpi.h"))?;
+    for header in ["mpi.h", "mpif.h"] {
+        put(&Path::new(PACKAGE).join("include").join(header), &include.join(header))?;
+    }
     put_text("bin/mpi_abi.pc", &lib.join("pkgconfig/mpi_abi.pc"))?;
 
     let wrapper = bin.join("mpicc");
     put_text("bin/mpicc", &wrapper)?;
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755))?;
-    for name in ["mpicc_abi", "mpicxx", "mpicxx_abi", "mpic++", "mpiCC"] {
+    for name in
+        ["mpicc_abi", "mpicxx", "mpicxx_abi", "mpic++", "mpiCC", "mpifort", "mpif77", "mpif90"]
+    {
         link("mpicc", &bin.join(name))?;
     }
     put(&built.join("mprun"), &bin.join("mprun"))?;
@@ -70,6 +76,8 @@ fn build() -> Result<PathBuf, Box<dyn Error>> {
             "mpi-abi",
             "-p",
             "mpich-abi",
+            "-p",
+            "mpifort-abi",
             "-p",
             "mprun",
             "--profile",

@@ -1,4 +1,5 @@
-//! `include/mpi.h` and `src/constants.rs` are made of the tables. Where they differ, this test writes them anew.
+//! `include/mpi.h`, `include/mpif.h` and `src/constants.rs` are made of the tables. Where they differ, this test writes
+//! them anew.
 
 use std::{fmt::Write, fs, path::Path};
 
@@ -81,6 +82,47 @@ typedef void MPI_T_event_cb_function(MPI_T_event_instance event, MPI_T_event_reg
 typedef void MPI_T_event_free_cb_function(MPI_T_event_registration registration, MPI_T_cb_safety safety, void* user_data);
 typedef void MPI_T_event_dropped_cb_function(MPI_Count count, MPI_T_event_registration registration, int source, MPI_T_cb_safety safety, void* user_data);
 "#;
+
+/// The beginning of the header for Fortran, in lines that both of its forms of source take.
+const FORTRAN: &str = r#"! Onchip's mpif.h, for the standard ABI of MPI 5.0. The test `generated`
+! of the package mp-abi has written it from constants.tsv.
+
+      integer MPI_STATUS_SIZE, MPI_SOURCE, MPI_TAG, MPI_ERROR
+      parameter (MPI_STATUS_SIZE=8)
+      parameter (MPI_SOURCE=1)
+      parameter (MPI_TAG=2)
+      parameter (MPI_ERROR=3)
+      integer MPI_ADDRESS_KIND, MPI_OFFSET_KIND, MPI_COUNT_KIND
+      parameter (MPI_ADDRESS_KIND=8)
+      parameter (MPI_OFFSET_KIND=8)
+      parameter (MPI_COUNT_KIND=8)
+      integer MPI_INTEGER_KIND
+      parameter (MPI_INTEGER_KIND=4)
+
+! Variables that are known by their addresses.
+      integer MPI_BOTTOM(4), MPI_IN_PLACE(4)
+      integer MPI_STATUS_IGNORE(MPI_STATUS_SIZE)
+      integer MPI_STATUSES_IGNORE(MPI_STATUS_SIZE,1)
+      common /mpif_sentinels/ MPI_BOTTOM, MPI_IN_PLACE
+      common /mpif_sentinels/ MPI_STATUS_IGNORE, MPI_STATUSES_IGNORE
+      save /mpif_sentinels/
+
+      double precision MPI_WTIME, MPI_WTICK
+      external MPI_WTIME, MPI_WTICK
+
+"#;
+
+/// The lengths of texts. In Fortran, there is no byte at their end.
+const LENGTHS: [&str; 8] = [
+    "MPI_MAX_DATAREP_STRING",
+    "MPI_MAX_ERROR_STRING",
+    "MPI_MAX_INFO_KEY",
+    "MPI_MAX_INFO_VAL",
+    "MPI_MAX_LIBRARY_VERSION_STRING",
+    "MPI_MAX_OBJECT_NAME",
+    "MPI_MAX_PORT_NAME",
+    "MPI_MAX_PROCESSOR_NAME",
+];
 
 /// The beginning of `src/constants.rs`.
 const CONSTANTS: &str = r#"//! The constants of the standard ABI. The test `generated` has written them from `constants.tsv`.
@@ -167,4 +209,28 @@ fn the_constants_are_what_the_table_says() {
         }
     }
     compare("src/constants.rs", &constants);
+}
+
+#[test]
+fn the_header_for_fortran_is_what_the_table_says() {
+    let mut header = FORTRAN.to_owned();
+    for row in rows(&read("constants.tsv")) {
+        let [_, name, of, value] = &row[..] else { panic!("{row:?}") };
+        let number = match value.strip_prefix("0x") {
+            Some(digits) => i64::from_str_radix(digits, 16),
+            None => value.parse(),
+        };
+        let is_handle = of.starts_with("MPI_") && !of.ends_with('*');
+        let (Ok(number), true) = (number, of == "int" || is_handle) else { continue };
+        if name.starts_with("MPI_T_") || of.starts_with("MPI_T_") || name.contains("_F_STATUS") {
+            continue;
+        }
+        let number = number - i64::from(LENGTHS.contains(&&**name));
+        for line in [format!("integer {name}"), format!("parameter ({name}={number})")] {
+            // The old form of source ends here.
+            assert!(line.len() <= 66, "{line}");
+            writeln!(header, "      {line}").unwrap();
+        }
+    }
+    compare("include/mpif.h", &header);
 }
