@@ -7,10 +7,11 @@ use crate::{has_compiler, installed, run};
 /// Returns what a wrapper prints.
 fn ask(wrapper: &str, arguments: &[&str]) -> String {
     let mut command = Command::new(installed().join("bin").join(wrapper));
-    for name in
-        ["CC", "CXX", "MPICC_CC", "MPICH_CC", "OMPI_CC", "MPICXX_CXX", "MPICH_CXX", "OMPI_CXX"]
-    {
+    for name in ["CC", "CXX", "FC"] {
         command.env_remove(name);
+        for library in ["MPICC", "MPICXX", "MPIFORT", "MPICH", "OMPI"] {
+            command.env_remove(format!("{library}_{name}"));
+        }
     }
     run(command.args(arguments)).trim_end().to_owned()
 }
@@ -27,6 +28,11 @@ fn wrappers_answer_build_systems() {
     for wrapper in ["mpicxx", "mpicxx_abi", "mpic++", "mpiCC"] {
         assert_eq!(ask(wrapper, &["-showme"]), format!("c++ {compile} {link}"));
     }
+    let fortran = link.replace("-lmpi_abi", "-lmpifort_abi -lmpi_abi");
+    for wrapper in ["mpifort", "mpif77", "mpif90"] {
+        assert_eq!(ask(wrapper, &["-show"]), format!("gfortran {compile} {fortran}"));
+    }
+    assert_eq!(ask("mpifort", &["-showme:libs"]), "mpifort_abi mpi_abi");
     assert_eq!(ask("mpicc", &["-show", "-O2", "a.c"]), format!("cc {compile} -O2 a.c {link}"));
     assert_eq!(ask("mpicc", &["-c", "a.c", "-show"]), format!("cc {compile} -c a.c"));
     assert_eq!(ask("mpicc", &["-compile-info"]), format!("cc {compile} -c"));
