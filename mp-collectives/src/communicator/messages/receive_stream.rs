@@ -151,6 +151,52 @@ impl Body {
         Target::Rest(&mut self.rest)
     }
 
+    /// Takes the available pieces that lie in cells. If `alone`, waits for all of them. `way` has the channel and the
+    /// cells of the message, and where it comes from. Returns whether there are no more.
+    #[inline(never)]
+    fn take_cells(
+        &mut self,
+        rank: &Rank,
+        (lines, cells, from, serial): (&Receiver<Words>, &Cells, usize, u64),
+        alone: bool,
+        matching: &Matching,
+        call: &mut Call<'_, '_>,
+        moved: &mut bool,
+    ) -> Result<bool, End> {
+        while self.kind == Kind::Cells && self.got < self.envelope.bytes {
+            let place = match (self.next.take(), alone) {
+                (Some(place), _) => place,
+                (None, true) => Place::of(&*lines.receive_called(|| self.call(matching))?),
+                (None, false) => match lines.try_receive()? {
+                    Some(words) => Place::of(&words),
+                    None => return Ok(false),
+                },
+            };
+            *moved = true;
+            if place == Place::IN_CHUNKS {
+                self.kind = Kind::Chunks;
+                return Ok(true);
+            }
+            let bytes = place.bytes();
+            if bytes == 0 || bytes > self.envelope.bytes - self.got {
+                return Err(End::wrong_cell());
+            }
+            let into = match self.target(bytes, matching, call) {
+                Target::Landing(into) => Some(into),
+                Target::Rest(rest) => {
+                    let before = rest.len();
+                    rest.resize(before + bytes, 0);
+                    Some(&mut rest[before..])
+                }
+                Target::Nowhere => None,
+            };
+            if !cells.take(rank, from, serial, place, into)? {
+                return Err(End::wrong_cell());
+            }
+        }
+        Ok(true)
+    }
+
     /// Returns the call that waits for it, as reports tell it.
     fn call(&self, matching: &Matching) -> Option<String> {
         match self.to {
@@ -585,6 +631,7 @@ impl ReceiveStream {
     }
 
     /// Waits for the pieces of a message that lie in cells. Returns the part of `into` that comes in chunks.
+    #[inline(never)]
     fn fill_from_cells<'i>(
         &self,
         rank: &Rank,
@@ -637,35 +684,10 @@ impl ReceiveStream {
     ) -> Result<(), End> {
         let Some(body) = &mut self.body else { return Ok(()) };
         let alone = call.waits_for(body.to, matching);
-        while body.kind == Kind::Cells && body.got < body.envelope.bytes {
-            let place = match (body.next.take(), alone) {
-                (Some(place), _) => place,
-                (None, true) => Place::of(&*self.lines.receive_called(|| body.call(matching))?),
-                (None, false) => match self.lines.try_receive()? {
-                    Some(words) => Place::of(&words),
-                    None => return Ok(()),
-                },
-            };
-            *moved = true;
-            if place == Place::IN_CHUNKS {
-                body.kind = Kind::Chunks;
-                break;
-            }
-            let bytes = place.bytes();
-            if bytes == 0 || bytes > body.envelope.bytes - body.got {
-                return Err(End::wrong_cell());
-            }
-            let into = match body.target(bytes, matching, call) {
-                Target::Landing(into) => Some(into),
-                Target::Rest(rest) => {
-                    let before = rest.len();
-                    rest.resize(before + bytes, 0);
-                    Some(&mut rest[before..])
-                }
-                Target::Nowhere => None,
-            };
-            if !self.cells.take(rank, self.from as usize, self.serial, place, into)? {
-                return Err(End::wrong_cell());
+        if body.kind == Kind::Cells {
+            let way = (&self.lines, &self.cells, self.from as usize, self.serial);
+            if !body.take_cells(rank, way, alone, matching, call, moved)? {
+                return Ok(());
             }
         }
         if !matches!(body.kind, Kind::Chunks | Kind::Moved) {
