@@ -16,7 +16,6 @@ use crate::communicator::{
     messages::cells::Cells,
     messages::channels::{LINE_CHANNEL, chunk_channel, names},
     messages::matching::{Matching, NOBODY},
-    messages::posted::Stage,
     messages::send_queue::End,
     messages::store::{Arrived, Content, Pattern},
     messages::wire::{Envelope, FIRST, Kind, LINE, Line, Place, Words},
@@ -42,16 +41,17 @@ impl Call<'_, '_> {
     }
 
     /// Makes room for the message of a receive, and returns where it can be written directly.
+    #[inline]
     fn begin<'r>(
         &'r mut self,
         place: usize,
-        envelope: &Envelope,
+        (count, bytes): (usize, usize),
         matching: &'r mut Matching,
     ) -> Result<Option<&'r mut [u8]>, Error> {
         if let Some(landing) = self.landing(place, matching) {
-            landing.begin(envelope.count)?;
+            landing.begin(count)?;
         }
-        Ok(self.room(place, envelope.bytes, matching))
+        Ok(self.room(place, bytes, matching))
     }
 
     /// Returns where the message of a receive, of `bytes` bytes, can be written directly.
@@ -135,9 +135,7 @@ impl Body {
     ) -> Target<'a> {
         self.got += bytes;
         let To::Receive(place) = self.to else { return Target::Rest(&mut self.rest) };
-        let wanted =
-            matching.receives.get(place).is_some_and(|posted| posted.stage() != Stage::Abandoned);
-        if !wanted {
+        if !matching.is_wanted(place) {
             return Target::Nowhere;
         }
         if let Some(landed) = &mut self.landed
@@ -151,6 +149,27 @@ impl Body {
         Target::Rest(&mut self.rest)
     }
 
+    /// Takes the lines that have come, if they can be written to the landing. Returns whether there were any.
+    fn take_lines(
+        &mut self,
+        lines: &Receiver<Words>,
+        matching: &mut Matching,
+        call: &mut Call<'_, '_>,
+    ) -> bool {
+        if let To::Receive(place) = self.to
+            && let Some(landed) = &mut self.landed
+            && self.rest.is_empty()
+            && matching.is_wanted(place)
+            && let Some(whole) = call.room(place, self.envelope.bytes, matching)
+        {
+            let bytes = copy_lines(lines, &mut whole[*landed..]);
+            *landed += bytes;
+            self.got += bytes;
+            return bytes > 0;
+        }
+        false
+    }
+
     /// Takes the available pieces that lie in cells. If `alone`, waits for all of them. `way` has the channel and the
     /// cells of the message, and where it comes from. Returns whether there are no more.
     #[inline(never)]
@@ -159,7 +178,7 @@ impl Body {
         rank: &Rank,
         (lines, cells, from, serial): (&Receiver<Words>, &Cells, usize, u64),
         alone: bool,
-        matching: &Matching,
+        matching: &mut Matching,
         call: &mut Call<'_, '_>,
         moved: &mut bool,
     ) -> Result<bool, End> {
@@ -209,6 +228,14 @@ impl Body {
         match self.kind {
             Kind::Moved => self.moved.is_some(),
             _ => self.got == self.envelope.bytes,
+        }
+    }
+
+    /// Returns its receive, if all of it is in the landing.
+    fn has_landed(&self) -> Option<usize> {
+        match (self.to, self.landed) {
+            (To::Receive(place), Some(bytes)) if bytes == self.envelope.bytes => Some(place),
+            _ => None,
         }
     }
 
@@ -394,6 +421,14 @@ impl ReceiveStream {
             self.set_notice(matching);
             if self.body.is_some() {
                 moved |= self.pull_body(rank, matching, call);
+                if let Some(body) = &self.body
+                    && let Some(place) = body.has_landed()
+                {
+                    let Envelope { source, tag, count, .. } = body.envelope;
+                    matching.landed(place, source, tag, count);
+                    self.body = None;
+                    continue;
+                }
                 match self.body.take_if(|body| body.is_whole()) {
                     Some(Body { to: To::End, rest, .. }) => {
                         let reason = String::from_utf8_lossy(&rest).into_owned();
@@ -408,6 +443,11 @@ impl ReceiveStream {
                     return moved;
                 }
                 moved = true;
+                if let Some(line) = self.head
+                    && self.take_lines(&line, matching, call)
+                {
+                    self.head = None;
+                }
             }
             let Some(line) = self.head else { continue };
             let (kind, mut envelope) = match self.read_head(matching) {
@@ -518,7 +558,7 @@ impl ReceiveStream {
         if let To::Receive(place) = to
             && kind != Kind::Moved
         {
-            match call.begin(place, &envelope, matching) {
+            match call.begin(place, (envelope.count, envelope.bytes), matching) {
                 Ok(None) => {}
                 Ok(Some(whole)) => {
                     let taken = self.loans.take(rank, self.from, self.serial, line, whole);
@@ -550,7 +590,8 @@ impl ReceiveStream {
         call: &mut Call<'_, '_>,
     ) {
         if line.loan().is_some() {
-            let taken = call.begin(place, envelope, matching).map(|whole| {
+            let length = (envelope.count, envelope.bytes);
+            let taken = call.begin(place, length, matching).map(|whole| {
                 whole
                     .is_some_and(|whole| self.loans.take(rank, self.from, self.serial, line, whole))
             });
@@ -589,6 +630,36 @@ impl ReceiveStream {
                 false
             }
         }
+    }
+
+    /// Gives the message that begins with this line to the receive that has waited longest, if it comes in lines and is
+    /// exactly what that receive takes, and takes the lines that have come. A message that is whole then never becomes
+    /// the [body](Body): what that moves and asks again for each line takes longer than all the rest.
+    #[inline]
+    fn take_lines(
+        &mut self,
+        line: &Line,
+        matching: &mut Matching,
+        call: &mut Call<'_, '_>,
+    ) -> bool {
+        let Some((place, count, bytes)) = matching.wants_lines(self.from, line) else {
+            return false;
+        };
+        // What is not that simple is done, or fails, where the body begins.
+        let Ok(Some(into)) = call.begin(place, (count, bytes), matching) else { return false };
+        let (first, behind) = into.split_at_mut(FIRST);
+        first.copy_from_slice(line.first_bytes());
+        let got = FIRST + copy_lines(&self.lines, behind);
+        match line.read(self.from) {
+            Some((kind, envelope)) if got < bytes => {
+                matching.receives.set_coming(place);
+                let (to, landed) = (To::Receive(place), Some(got));
+                let (rest, next, moved) = (Vec::new(), None, None);
+                self.body = Some(Body { envelope, kind, to, got, landed, rest, next, moved });
+            }
+            _ => matching.receives.landed(place, self.from, line.tag(), count),
+        }
+        true
     }
 
     /// Waits for the whole message that begins with this line, which is as long as `into`, and for nothing else.
@@ -691,6 +762,7 @@ impl ReceiveStream {
             }
         }
         if !matches!(body.kind, Kind::Chunks | Kind::Moved) {
+            *moved |= body.take_lines(&self.lines, matching, call);
             return pull(&self.lines, bytes_of, body, matching, call, moved);
         }
         let chunks = chunks_of(&mut self.chunks, rank, self.from, self.serial, &self.cells)?;
@@ -762,6 +834,25 @@ fn chunks_of<'a>(
             closed.insert(rank.receiver(&name, from as usize, chunk_channel(rank)?)?)
         }
     })
+}
+
+/// Copies the lines of a message that have come, up to the length of `into`. Returns the number of bytes.
+#[inline]
+fn copy_lines(lines: &Receiver<Words>, mut into: &mut [u8]) -> usize {
+    let bytes = into.len();
+    // An error of the channel comes again when the rest is looked for.
+    while !into.is_empty()
+        && let Ok(Some(words)) = lines.try_receive()
+    {
+        let line: &[u8; LINE] = bytemuck::cast_ref(&*words);
+        let (here, rest) = into.split_at_mut(into.len().min(LINE));
+        match here.first_chunk_mut() {
+            Some(whole) => *whole = *line,
+            None => here.copy_from_slice(&line[..here.len()]),
+        }
+        into = rest;
+    }
+    bytes - into.len()
 }
 
 /// Waits for a message's pieces; `bytes` finds them in those of the channel. `call` is what waits.

@@ -248,6 +248,12 @@ pub(crate) fn inline_of(fingerprint: u32) -> u64 {
     u64::from(fingerprint) << 32 | (Kind::Inline as u64) << 8
 }
 
+/// Returns the second word of the first line of a message of this type that comes in lines and has no number.
+#[inline(always)]
+pub(crate) fn lines_of(fingerprint: u32) -> u64 {
+    u64::from(fingerprint) << 32 | (Kind::Lines as u64) << 8
+}
+
 impl Line {
     /// Returns a line from the words of its channel.
     #[inline(always)]
@@ -292,7 +298,7 @@ impl Line {
         first: &[u8],
     ) {
         self.address = address;
-        self.what = u64::from(fingerprint) << 32 | (Kind::Lines as u64) << 8;
+        self.what = lines_of(fingerprint);
         self.payload[0] = count as u64;
         self.payload[1] = bytes as u64;
         self.elements_mut(2).copy_from_slice(first);
@@ -361,7 +367,7 @@ impl Line {
         self.address as u32
     }
 
-    /// Returns the word that [`inline_of`] is compared with.
+    /// Returns the word that [`inline_of`] and [`lines_of`] are compared with.
     #[inline(always)]
     pub(crate) fn what(&self) -> u64 {
         self.what & !0xff
@@ -382,9 +388,17 @@ impl Line {
         self.payload
     }
 
+    /// Returns the numbers of elements and of bytes of a longer message that has no number of more than 16 bits.
+    #[inline(always)]
+    pub(crate) fn length(&self) -> (u64, u64) {
+        (self.payload[0], self.payload[1])
+    }
+
     /// Returns the elements of a longer message that are in its first line.
-    pub(crate) fn first_bytes(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.payload[2..])
+    #[inline(always)]
+    pub(crate) fn first_bytes(&self) -> &[u8; FIRST] {
+        let [_, _, first @ ..] = &self.payload;
+        bytemuck::cast_ref(first)
     }
 
     /// Returns whether it is the envelope of a message whose elements come when they are asked for, unless it is taken
