@@ -113,7 +113,10 @@ pub(crate) fn send(
         return send_meanwhile(communicator, data, to, tag, mode);
     }
     match mode {
-        Mode::Standard => communicator.send(&data.packed()[..], to, tag)?,
+        Mode::Standard => match data.plain() {
+            Some(plain) => communicator.send(plain, to, tag)?,
+            None => communicator.send(&data.packed()[..], to, tag)?,
+        },
         Mode::Synchronous => communicator.synchronous_send(&data.packed()[..], to, tag)?,
         Mode::Buffered => buffered::send(communicator, data, to, tag)?,
     }
@@ -278,9 +281,8 @@ impl Request {
     /// Returns a handle, which owns the request.
     #[inline(always)]
     fn into_handle(self) -> Handle {
-        let mut memory = SPARE
-            .with(|spare| spare.borrow_mut().pop())
-            .unwrap_or_else(Box::new_uninit);
+        let mut memory =
+            SPARE.with(|spare| spare.borrow_mut().pop()).unwrap_or_else(Box::new_uninit);
         memory.write(self);
         Box::into_raw(memory).cast()
     }

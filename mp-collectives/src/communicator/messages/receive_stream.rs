@@ -691,11 +691,11 @@ impl ReceiveStream {
         let pulled = match in_chunks {
             true if into.is_empty() => Ok(()),
             true => chunks_of(&mut self.chunks, rank, self.from, self.serial, &self.cells)
-                .and_then(|chunks| fill(into, chunks, |chunk| chunk, call)),
+                .and_then(|chunks| fill_from_chunks(into, chunks, call)),
             false => {
                 let (here, rest) = into.split_at_mut(into.len().min(FIRST));
                 here.copy_from_slice(&line.first_bytes()[..here.len()]);
-                fill(rest, &self.lines, bytes_of, call)
+                fill_from_lines(rest, &self.lines, call)
             }
         };
         pulled.map(|()| true).inspect_err(|end| self.end = Some(end.clone()))
@@ -842,29 +842,46 @@ fn copy_lines(lines: &Receiver<Words>, mut into: &mut [u8]) -> usize {
     let bytes = into.len();
     // An error of the channel comes again when the rest is looked for.
     while !into.is_empty()
-        && let Ok(Some(words)) = lines.try_receive()
+        && let Ok(Some(line)) = lines.try_receive()
     {
-        let line: &[u8; LINE] = bytemuck::cast_ref(&*words);
-        let (here, rest) = into.split_at_mut(into.len().min(LINE));
-        match here.first_chunk_mut() {
-            Some(whole) => *whole = *line,
-            None => here.copy_from_slice(&line[..here.len()]),
-        }
-        into = rest;
+        into = copy_line(&line, into);
     }
     bytes - into.len()
 }
 
-/// Waits for a message's pieces; `bytes` finds them in those of the channel. `call` is what waits.
-fn fill<M: Message + ?Sized>(
+/// Copies a line of a message. Returns the place of the next one.
+#[inline(always)]
+fn copy_line<'i>(line: &Words, into: &'i mut [u8]) -> &'i mut [u8] {
+    let line: &[u8; LINE] = bytemuck::cast_ref(line);
+    let (here, rest) = into.split_at_mut(into.len().min(LINE));
+    match here.first_chunk_mut() {
+        // This needs no call.
+        Some(whole) => *whole = *line,
+        None => here.copy_from_slice(&line[..here.len()]),
+    }
+    rest
+}
+
+/// Waits for the lines of a message. `call` is what waits.
+fn fill_from_lines(
     mut into: &mut [u8],
-    channel: &Receiver<M>,
-    bytes: impl Fn(&M) -> &[u8],
+    lines: &Receiver<Words>,
     call: &dyn Fn() -> Option<String>,
 ) -> Result<(), End> {
     while !into.is_empty() {
-        let piece = channel.receive_called(call)?;
-        let piece = bytes(&piece);
+        into = copy_line(&*lines.receive_called(call)?, into);
+    }
+    Ok(())
+}
+
+/// Waits for the chunks of a message. `call` is what waits.
+fn fill_from_chunks(
+    mut into: &mut [u8],
+    chunks: &Receiver<[u8]>,
+    call: &dyn Fn() -> Option<String>,
+) -> Result<(), End> {
+    while !into.is_empty() {
+        let piece = chunks.receive_called(call)?;
         if piece.is_empty() {
             return Err(End::empty_piece());
         }

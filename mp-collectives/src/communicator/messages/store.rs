@@ -101,7 +101,8 @@ impl Pattern {
         exact: bool,
     ) -> Option<(usize, usize)> {
         let (count, bytes) = line.length();
-        let fits = |count| room.is_none_or(|room| if exact { count == room } else { count <= room });
+        let fits =
+            |count| room.is_none_or(|room| if exact { count == room } else { count <= room });
         let takes = self.is_at(line.address())
             && line.what() == wire::lines_of(fingerprint)
             && (FIRST as u64..=LINES_MOST as u64).contains(&bytes)

@@ -7,7 +7,8 @@ use std::{
 };
 
 use mp_core::{
-    Buffer, BufferMut, ElementType, Error, Failed, Pending, Plain, Recipient, Request, Result, Wait,
+    Buffer, BufferMut, ElementType, Error, Failed, Pending, Plain, Recipient, Request, Result,
+    Wait,
     requests::{Landing, Operation, UnderWay},
 };
 
