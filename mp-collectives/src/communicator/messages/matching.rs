@@ -316,15 +316,15 @@ impl Matching {
     }
 
     /// Returns the receive that has waited longest, and how many elements and bytes the message has that begins with
-    /// this line, if it comes in lines and is exactly what that receive takes.
+    /// this line, if it comes in lines or chunks and is exactly what that receive takes.
     #[inline(always)]
-    pub(crate) fn wants_lines(&self, from: u32, line: &Line) -> Option<(usize, usize, usize)> {
+    pub(crate) fn wants(&self, from: u32, line: &Line) -> Option<(usize, usize, usize)> {
         let (place, Wanted { pattern, want, .. }) = self.receives.first()?;
         if pattern.source().is_some_and(|source| source != from) {
             return None;
         }
         let Want { fingerprint, size, room, exact, .. } = *want;
-        let (count, bytes) = pattern.lines_in(line, fingerprint, size, room, exact)?;
+        let (count, bytes) = pattern.length_in(line, fingerprint, size, room, exact)?;
         Some((place, count, bytes))
     }
 

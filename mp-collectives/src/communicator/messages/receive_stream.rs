@@ -444,7 +444,7 @@ impl ReceiveStream {
                 }
                 moved = true;
                 if let Some(line) = self.head
-                    && self.take_lines(&line, matching, call)
+                    && self.take_at_once(&line, matching, call)
                 {
                     self.head = None;
                 }
@@ -632,32 +632,47 @@ impl ReceiveStream {
         }
     }
 
-    /// Gives the message that begins with this line to the receive that has waited longest, if it comes in lines and is
-    /// exactly what that receive takes, and takes the lines that have come. A message that is whole then never becomes
-    /// the [body](Body): what that moves and asks again for each line takes longer than all the rest.
+    /// Gives the message that begins with this line to the receive that has waited longest, if it comes in lines or
+    /// chunks and is exactly what that receive takes, and takes what has come of it. A message that is whole then never
+    /// becomes the [body](Body): what that moves and asks again for each line takes longer than all the rest.
     #[inline]
-    fn take_lines(
+    fn take_at_once(
         &mut self,
         line: &Line,
         matching: &mut Matching,
         call: &mut Call<'_, '_>,
     ) -> bool {
-        let Some((place, count, bytes)) = matching.wants_lines(self.from, line) else {
+        let Some((place, count, bytes)) = matching.wants(self.from, line) else { return false };
+        let in_chunks = line.is_in_chunks();
+        if in_chunks && self.chunks.is_none() {
             return false;
-        };
+        }
         // What is not that simple is done, or fails, where the body begins.
         let Ok(Some(into)) = call.begin(place, (count, bytes), matching) else { return false };
-        let (first, behind) = into.split_at_mut(FIRST);
-        first.copy_from_slice(line.first_bytes());
-        let got = FIRST + copy_lines(&self.lines, behind);
-        match line.read(self.from) {
-            Some((kind, envelope)) if got < bytes => {
+        let got = match &self.chunks {
+            Some(chunks) if in_chunks => copy_chunks(chunks, into),
+            _ => {
+                let (first, behind) = into.split_at_mut(FIRST);
+                first.copy_from_slice(line.first_bytes());
+                Ok(FIRST + copy_lines(&self.lines, behind))
+            }
+        };
+        match got {
+            Ok(got) if got == bytes => {
+                matching.receives.landed(place, self.from, line.tag(), count);
+            }
+            Ok(got) => {
                 matching.receives.set_coming(place);
+                let known = line.read(self.from);
+                let (kind, envelope) = known.unwrap_or((Kind::Lines, Envelope::default()));
                 let (to, landed) = (To::Receive(place), Some(got));
                 let (rest, next, moved) = (Vec::new(), None, None);
                 self.body = Some(Body { envelope, kind, to, got, landed, rest, next, moved });
             }
-            _ => matching.receives.landed(place, self.from, line.tag(), count),
+            Err(end) => {
+                matching.fail(place, end.error(self.from));
+                self.end = Some(end);
+            }
         }
         true
     }
@@ -847,6 +862,24 @@ fn copy_lines(lines: &Receiver<Words>, mut into: &mut [u8]) -> usize {
         into = copy_line(&line, into);
     }
     bytes - into.len()
+}
+
+/// Copies the chunks of a message that have come, up to the length of `into`. Returns the number of bytes.
+fn copy_chunks(chunks: &Receiver<[u8]>, into: &mut [u8]) -> Result<usize, End> {
+    let mut got = 0;
+    // As for lines.
+    while got < into.len()
+        && let Ok(Some(piece)) = chunks.try_receive()
+    {
+        if piece.is_empty() {
+            return Err(End::empty_piece());
+        }
+        let rest = &mut into[got..];
+        let bytes = piece.len().min(rest.len());
+        mp_core::copy(&piece[..bytes], &mut rest[..bytes]);
+        got += bytes;
+    }
+    Ok(got)
 }
 
 /// Copies a line of a message. Returns the place of the next one.

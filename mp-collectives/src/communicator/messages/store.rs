@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use mp_core::SharedBuffer;
 
 use crate::communicator::{
-    messages::wire::{self, Envelope, FIRST, INLINE_BYTES, Inline, LINES_MOST, Line},
+    messages::wire::{self, Envelope, FIRST, INLINE_BYTES, Inline, Kind, LINES_MOST, Line},
     stream::Stream,
 };
 
@@ -90,9 +90,9 @@ impl Pattern {
     }
 
     /// Returns how many elements and bytes a message has that begins with this line, under the same conditions as
-    /// [`count_in`](Self::count_in), if it comes in lines, of which this one is full.
+    /// [`count_in`](Self::count_in), if it comes in lines, of which this one is full, or in chunks.
     #[inline(always)]
-    pub(crate) fn lines_in(
+    pub(crate) fn length_in(
         self,
         line: &Line,
         fingerprint: u32,
@@ -101,14 +101,16 @@ impl Pattern {
         exact: bool,
     ) -> Option<(usize, usize)> {
         let (count, bytes) = line.length();
-        let fits =
-            |count| room.is_none_or(|room| if exact { count == room } else { count <= room });
-        let takes = self.is_at(line.address())
-            && line.what() == wire::lines_of(fingerprint)
-            && (FIRST as u64..=LINES_MOST as u64).contains(&bytes)
-            && count.checked_mul(size as u64) == Some(bytes);
+        let is_long = if line.what() == wire::first_of(fingerprint, Kind::Lines) {
+            (FIRST as u64..=LINES_MOST as u64).contains(&bytes)
+        } else {
+            line.what() == wire::first_of(fingerprint, Kind::Chunks)
+        };
+        let takes =
+            is_long && self.is_at(line.address()) && count.checked_mul(size as u64) == Some(bytes);
         let (count, bytes) = (count as usize, bytes as usize);
-        (takes && fits(count)).then_some((count, bytes))
+        let fits = room.is_none_or(|room| if exact { count == room } else { count <= room });
+        (takes && fits).then_some((count, bytes))
     }
 
     /// Returns whether it is for a receive of a collective operation. A message that such a receive refuses is dropped:

@@ -248,10 +248,10 @@ pub(crate) fn inline_of(fingerprint: u32) -> u64 {
     u64::from(fingerprint) << 32 | (Kind::Inline as u64) << 8
 }
 
-/// Returns the second word of the first line of a message of this type that comes in lines and has no number.
+/// Returns the second word of the first line of a longer message of this type that has no number.
 #[inline(always)]
-pub(crate) fn lines_of(fingerprint: u32) -> u64 {
-    u64::from(fingerprint) << 32 | (Kind::Lines as u64) << 8
+pub(crate) fn first_of(fingerprint: u32, kind: Kind) -> u64 {
+    u64::from(fingerprint) << 32 | (kind as u64) << 8
 }
 
 impl Line {
@@ -298,7 +298,7 @@ impl Line {
         first: &[u8],
     ) {
         self.address = address;
-        self.what = lines_of(fingerprint);
+        self.what = first_of(fingerprint, Kind::Lines);
         self.payload[0] = count as u64;
         self.payload[1] = bytes as u64;
         self.elements_mut(2).copy_from_slice(first);
@@ -367,7 +367,7 @@ impl Line {
         self.address as u32
     }
 
-    /// Returns the word that [`inline_of`] and [`lines_of`] are compared with.
+    /// Returns the word that [`inline_of`] and [`first_of`] are compared with.
     #[inline(always)]
     pub(crate) fn what(&self) -> u64 {
         self.what & !0xff
