@@ -1,9 +1,14 @@
 //! Requests: operations that a program waits for later, and the statuses of what is done.
 
-use std::{cell::RefCell, ffi::c_int, mem, rc::Rc};
+use std::{
+    cell::RefCell,
+    ffi::c_int,
+    mem::{self, MaybeUninit},
+    rc::Rc,
+};
 
 use mp_collectives::communicator::{
-    Communicator, Pending, ReceiveRequest, SendRequest, Source, Tag, test_some,
+    Communicator, Pending, ReceiveRequest, SendRequest, Source, Status, Tag, test_some,
 };
 use mp_core::{
     Buffer,
@@ -108,7 +113,10 @@ pub(crate) fn send(
         return send_meanwhile(communicator, data, to, tag, mode);
     }
     match mode {
-        Mode::Standard => communicator.send(&data.packed()[..], to, tag)?,
+        Mode::Standard => match data.plain() {
+            Some(plain) => communicator.send(plain, to, tag)?,
+            None => communicator.send(&data.packed()[..], to, tag)?,
+        },
         Mode::Synchronous => communicator.synchronous_send(&data.packed()[..], to, tag)?,
         Mode::Buffered => buffered::send(communicator, data, to, tag)?,
     }
@@ -265,13 +273,18 @@ pub(crate) fn exchange(
 }
 
 impl Request {
+    #[inline(always)]
     fn new(active: Active, comm: &Comm) -> Self {
         Self { active, persistent: None, comm: Some(comm.keep()) }
     }
 
     /// Returns a handle, which owns the request.
+    #[inline(always)]
     fn into_handle(self) -> Handle {
-        Box::into_raw(Box::new(self)).cast()
+        let mut memory =
+            SPARE.with(|spare| spare.borrow_mut().pop()).unwrap_or_else(Box::new_uninit);
+        memory.write(self);
+        Box::into_raw(memory).cast()
     }
 
     /// Begins a send.
@@ -299,19 +312,36 @@ impl Request {
         Self { active: Active::Done(completed), persistent: None, comm }.into_handle()
     }
 
-    /// Begins a receive.
+    /// Begins a receive of elements whose type has this handle.
     ///
     /// # Safety
     /// The data can be written to, and nobody else uses it, until the request is complete.
+    // Always inlined, so that the request is built where it stays: a copy would wait for the stores that made it. In
+    // MPI_Irecv, such copies took more time than all the rest.
+    #[inline(always)]
     pub unsafe fn receive(
         comm: &Comm,
-        data: Kept,
+        data: Data<'_>,
+        datatype: Handle,
         source: c_int,
         tag: c_int,
     ) -> Result<Handle, Error> {
+        // SAFETY: the caller says that nobody else uses the data until the request is complete.
+        if let Some(plain) = unsafe { data.plain_mut() }
+            && let (Ok(tag), Ok(Some(source))) = (wanted_tag(tag), comm.source(source))
+        {
+            // SAFETY: as above.
+            let buffer = unsafe { RawBuffer::new(plain.as_mut_ptr(), plain.len()) };
+            let buffer = CutBuffer::new(buffer);
+            let request = comm.communicator.nonblocking_receive(buffer, source, tag);
+            let active = Active::Receive { request, room: plain.len() };
+            return Ok(Self::new(active, comm).into_handle());
+        }
         // SAFETY: the caller says so.
-        let active = unsafe { begin_receive(comm, &data, source, tag)? };
-        Ok(Self::new(active, comm).into_handle())
+        unsafe {
+            let kept = Kept::of(data, datatype)?;
+            Ok(Self::new(begin_receive(comm, &kept, source, tag)?, comm).into_handle())
+        }
     }
 
     /// Makes a request that is started later: a send in this mode, or a receive.
@@ -454,7 +484,28 @@ impl Request {
     }
 
     /// Waits until the operation is done, and returns what it has to say. Without one, the status is empty.
+    #[inline]
     pub fn finish(&mut self) -> Completed {
+        // A receive that is done stays where it is: to take it out would wait for the stores that made it.
+        if let Active::Receive { request, room } = &self.active
+            && let Some(&status) = request.operation().status()
+            && status.bytes <= *room
+        {
+            let completed = Completed::of(self.told(status));
+            self.active = Active::Nothing;
+            return completed;
+        }
+        self.finish_otherwise()
+    }
+
+    /// Returns a status with the rank that the communicator of the request has for its source.
+    #[inline]
+    fn told(&self, status: Status) -> Status {
+        self.comm.as_deref().map_or(status, |comm| comm.told(status))
+    }
+
+    #[inline(never)]
+    fn finish_otherwise(&mut self) -> Completed {
         let comm = self.comm.as_deref();
         let told = |status| comm.map_or(status, |comm| comm.told(status));
         match mem::replace(&mut self.active, Active::Nothing) {
@@ -568,6 +619,7 @@ unsafe fn begin_send(
     let Some(to) = comm.destination(to)? else { return Ok(None) };
     let communicator = &comm.communicator;
     let active = match (mode, data.plain()) {
+        (Mode::Standard, Some(plain)) if communicator.send_without_request(plain, to, tag) => None,
         (Mode::Buffered, _) => {
             buffered::send(communicator, data, to, tag)?;
             None
@@ -691,6 +743,34 @@ of_rank! {
     static FREED: RefCell<Vec<Request>> = RefCell::new(Vec::new());
 }
 
+of_rank! {
+    /// The memory of some requests that are gone, for others.
+    static SPARE: RefCell<Vec<Box<MaybeUninit<Request>>>> = RefCell::new(Vec::new());
+}
+
+/// How many requests' memory is kept at most.
+const MOST_SPARE: usize = 256;
+
+/// Drops a request that a handle has owned, and keeps its memory for another.
+///
+/// # Safety
+/// The handle came from [`Request::into_handle`], and is not used afterwards.
+#[inline]
+unsafe fn end_of(handle: Handle) {
+    // SAFETY: the memory was that of a box, and the caller has the request in it.
+    let memory = unsafe {
+        let request = handle.cast::<Request>();
+        request.drop_in_place();
+        Box::from_raw(request.cast::<MaybeUninit<Request>>())
+    };
+    SPARE.with(|spare| {
+        let mut spare = spare.borrow_mut();
+        if spare.len() < MOST_SPARE {
+            spare.push(memory);
+        }
+    });
+}
+
 /// Lets go of a request. What it has begun goes on.
 ///
 /// # Safety
@@ -723,13 +803,14 @@ pub(crate) unsafe fn free(handle: Handle) -> Result<(), Error> {
 ///
 /// # Safety
 /// As for [`free`]; `at` can be written to.
+#[inline]
 pub(crate) unsafe fn complete(at: *mut Handle) {
     // SAFETY: the caller says so.
     unsafe {
         match Request::look(*at) {
             Ok(Some(request)) if request.is_persistent() => {}
             Ok(Some(_)) => {
-                drop(Box::from_raw((*at).cast::<Request>()));
+                end_of(*at);
                 *at = MPI_REQUEST_NULL;
             }
             _ => *at = MPI_REQUEST_NULL,
@@ -754,8 +835,9 @@ pub(crate) fn advance_freed() {
     done.into_iter().for_each(Request::end);
 }
 
-/// Gives up receives whose requests were freed.
+/// Gives up receives whose requests were freed, and frees the memory that is kept for others.
 pub(crate) fn drop_freed() {
     advance_freed();
     drop(FREED.with(|freed| freed.take()));
+    drop(SPARE.with(|spare| spare.take()));
 }

@@ -323,8 +323,8 @@ pub unsafe fn irecv(
     // SAFETY: the program gives valid handles, and data that it does not use until the request is complete.
     unsafe {
         within(comm, "MPI_Irecv", |comm| {
-            let data = Kept::new(buffer, count, datatype)?;
-            put(request, Request::receive(comm, data, source, tag)?)
+            let data = Data::new(buffer, count, datatype)?;
+            put(request, Request::receive(comm, data, datatype, source, tag)?)
         })
     }
 }

@@ -265,7 +265,8 @@ impl<'a> Several<'a> {
     /// # Safety
     /// The handles are those of requests, to which there is no other reference during `'a`.
     unsafe fn of(handles: &[Handle]) -> Result<Self, Error> {
-        let (places, pending) = (Vec::new(), Vec::new());
+        let (places, pending) =
+            (Vec::with_capacity(handles.len()), Vec::with_capacity(handles.len()));
         let mut all = Self { places, pending, done: None, is_any_active: false };
         for (place, &handle) in handles.iter().enumerate() {
             // SAFETY: the caller says so.

@@ -98,6 +98,27 @@ fn pieces_go_both_ways() {
     });
 }
 
+/// Each pair of ranks has cells of its own, which the pairs begin to use in any order.
+#[test]
+fn pieces_go_between_all_ranks() {
+    on_all(5, |rank| {
+        let world = Communicator::world(rank);
+        let (me, ranks) = (world.rank(), world.size());
+        for round in 0..12 {
+            for step in 1..ranks {
+                // Rank 0 meets the others in one order, and the last rank in the other.
+                let step = if round % 2 == 0 { step } else { ranks - step };
+                let (to, from) = ((me + step) % ranks, (me + ranks - step) % ranks);
+                let posted = world.nonblocking_receive(vec![0u64; 2000], from, 1);
+                world.send(&numbers(2000, (100 * me + to) as u64), to, 1)?;
+                let (got, _) = posted.wait()?;
+                ensure!(got == numbers(2000, (100 * from + me) as u64), "from {from}, {round}");
+            }
+        }
+        Ok(())
+    });
+}
+
 /// A receive of a prefix takes each message whole, in the order of sending, whatever its length and the room are.
 /// Messages come directly, while another receive is pending, and from the store.
 #[test]

@@ -92,8 +92,16 @@ pub trait Operation: Pending + Sized {
 impl<O: Operation> Request<O> {
     /// Makes a request, for the call that begins an operation.
     #[doc(hidden)]
+    #[inline(always)]
     pub fn new(operation: O) -> Self {
         Self(operation)
+    }
+
+    /// Returns the operation.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn operation(&self) -> &O {
+        &self.0
     }
 
     /// Waits until the operation is done, and returns its result (`MPI_Wait`).

@@ -17,8 +17,8 @@ use mp_core::{
 
 use crate::communicator::messages::channels::{NAMES, cells_name};
 use crate::communicator::messages::wire::{CELL, CELLS, Place};
+use crate::rings::LINE_BYTES;
 
-const LINE_BYTES: usize = 64;
 const CELL_LINES: usize = CELL / LINE_BYTES;
 
 /// The cells of this rank and another one. Both ways between the two ranks use them.

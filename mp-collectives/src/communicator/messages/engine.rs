@@ -392,8 +392,11 @@ impl Engine {
             self.matching.learn(fingerprint, element());
             return Ok(());
         }
-        self.out(to)?.announce(fingerprint, element);
-        self.flush_to(to);
+        let way = self.out(to)?;
+        if !way.is_ready_for(fingerprint) {
+            way.announce(fingerprint, element);
+            self.flush_to(to);
+        }
         Ok(())
     }
 
@@ -422,7 +425,9 @@ impl Engine {
         course: &mut Course,
         cargo: &mut Cargo<'_>,
     ) -> Result<Step> {
-        self.flush_to(to);
+        if self.send_queue[to as usize].as_ref().is_some_and(|way| !way.is_idle()) {
+            self.flush_to(to);
+        }
         let way = self.out(to)?;
         let step = match way.advance(course, cargo, false) {
             Ok(step) => step,

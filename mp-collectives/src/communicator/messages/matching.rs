@@ -315,6 +315,19 @@ impl Matching {
         true
     }
 
+    /// Returns the receive that has waited longest, and how many elements and bytes the message has that begins with
+    /// this line, if it comes in lines or chunks and is exactly what that receive takes.
+    #[inline(always)]
+    pub(crate) fn wants(&self, from: u32, line: &Line) -> Option<(usize, usize, usize)> {
+        let (place, Wanted { pattern, want, .. }) = self.receives.first()?;
+        if pattern.source().is_some_and(|source| source != from) {
+            return None;
+        }
+        let Want { fingerprint, size, room, exact, .. } = *want;
+        let (count, bytes) = pattern.length_in(line, fingerprint, size, room, exact)?;
+        Some((place, count, bytes))
+    }
+
     /// Returns the place of the receive that takes this message. Receives that match the message but can't take it
     /// fail. After a failed receive of a collective operation, no other receive takes the message: returns [`NOBODY`].
     pub(crate) fn offer(&mut self, envelope: &Envelope) -> Option<usize> {
@@ -458,6 +471,21 @@ impl Matching {
     /// Records that a message has arrived completely for this receive.
     pub(crate) fn complete(&mut self, place: usize, arrived: Arrived) {
         self.end(place, Ok(arrived));
+    }
+
+    /// Returns whether the message that is coming for this receive is still wanted.
+    #[inline]
+    pub(crate) fn is_wanted(&self, place: usize) -> bool {
+        self.receives.get(place).is_some_and(|posted| posted.stage() != Stage::Abandoned)
+    }
+
+    /// Records that a message of `count` elements has arrived in the buffer of this receive.
+    #[inline]
+    pub(crate) fn landed(&mut self, place: usize, source: u32, tag: u32, count: usize) {
+        match self.receives.get(place).map(Posted::stage) {
+            Some(Stage::Abandoned) => self.receives.remove(place),
+            _ => self.receives.landed(place, source, tag, count),
+        }
     }
 
     /// Records that a message will not arrive completely.

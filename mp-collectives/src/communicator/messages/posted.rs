@@ -271,16 +271,21 @@ impl Receives {
         if let Ok(Arrived { envelope, content: Content::Bytes { landed, .. } }) = &ended
             && *landed == Some(envelope.bytes)
         {
-            self.leave_list(place, Stage::Landed);
-            if let Some(Posted { came, .. }) = self.get_mut(place) {
-                let Envelope { source, tag, count, .. } = *envelope;
-                (came.source, came.tag, came.count) = (source, tag, count);
-            }
-            return;
+            let Envelope { source, tag, count, .. } = *envelope;
+            return self.landed(place, source, tag, count);
         }
         self.leave_list(place, Stage::Ended);
         if let Some(posted) = self.get_mut(place) {
             posted.ended = Some(Box::new(ended));
+        }
+    }
+
+    /// Notes that a receive's message of `count` elements is in its buffer.
+    #[inline]
+    pub(crate) fn landed(&mut self, place: usize, source: u32, tag: u32, count: usize) {
+        self.leave_list(place, Stage::Landed);
+        if let Some(Posted { came, .. }) = self.get_mut(place) {
+            (came.source, came.tag, came.count) = (source, tag, count);
         }
     }
 

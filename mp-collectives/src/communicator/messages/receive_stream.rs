@@ -16,7 +16,6 @@ use crate::communicator::{
     messages::cells::Cells,
     messages::channels::{LINE_CHANNEL, chunk_channel, names},
     messages::matching::{Matching, NOBODY},
-    messages::posted::Stage,
     messages::send_queue::End,
     messages::store::{Arrived, Content, Pattern},
     messages::wire::{Envelope, FIRST, Kind, LINE, Line, Place, Words},
@@ -42,16 +41,17 @@ impl Call<'_, '_> {
     }
 
     /// Makes room for the message of a receive, and returns where it can be written directly.
+    #[inline]
     fn begin<'r>(
         &'r mut self,
         place: usize,
-        envelope: &Envelope,
+        (count, bytes): (usize, usize),
         matching: &'r mut Matching,
     ) -> Result<Option<&'r mut [u8]>, Error> {
         if let Some(landing) = self.landing(place, matching) {
-            landing.begin(envelope.count)?;
+            landing.begin(count)?;
         }
-        Ok(self.room(place, envelope.bytes, matching))
+        Ok(self.room(place, bytes, matching))
     }
 
     /// Returns where the message of a receive, of `bytes` bytes, can be written directly.
@@ -135,9 +135,7 @@ impl Body {
     ) -> Target<'a> {
         self.got += bytes;
         let To::Receive(place) = self.to else { return Target::Rest(&mut self.rest) };
-        let wanted =
-            matching.receives.get(place).is_some_and(|posted| posted.stage() != Stage::Abandoned);
-        if !wanted {
+        if !matching.is_wanted(place) {
             return Target::Nowhere;
         }
         if let Some(landed) = &mut self.landed
@@ -149,6 +147,73 @@ impl Body {
             return Target::Landing(into);
         }
         Target::Rest(&mut self.rest)
+    }
+
+    /// Takes the lines that have come, if they can be written to the landing. Returns whether there were any.
+    fn take_lines(
+        &mut self,
+        lines: &Receiver<Words>,
+        matching: &mut Matching,
+        call: &mut Call<'_, '_>,
+    ) -> bool {
+        if let To::Receive(place) = self.to
+            && let Some(landed) = &mut self.landed
+            && self.rest.is_empty()
+            && matching.is_wanted(place)
+            && let Some(whole) = call.room(place, self.envelope.bytes, matching)
+        {
+            let bytes = copy_lines(lines, &mut whole[*landed..]);
+            *landed += bytes;
+            self.got += bytes;
+            return bytes > 0;
+        }
+        false
+    }
+
+    /// Takes the available pieces that lie in cells. If `alone`, waits for all of them. `way` has the channel and the
+    /// cells of the message, and where it comes from. Returns whether there are no more.
+    #[inline(never)]
+    fn take_cells(
+        &mut self,
+        rank: &Rank,
+        (lines, cells, from, serial): (&Receiver<Words>, &Cells, usize, u64),
+        alone: bool,
+        matching: &mut Matching,
+        call: &mut Call<'_, '_>,
+        moved: &mut bool,
+    ) -> Result<bool, End> {
+        while self.kind == Kind::Cells && self.got < self.envelope.bytes {
+            let place = match (self.next.take(), alone) {
+                (Some(place), _) => place,
+                (None, true) => Place::of(&*lines.receive_called(|| self.call(matching))?),
+                (None, false) => match lines.try_receive()? {
+                    Some(words) => Place::of(&words),
+                    None => return Ok(false),
+                },
+            };
+            *moved = true;
+            if place == Place::IN_CHUNKS {
+                self.kind = Kind::Chunks;
+                return Ok(true);
+            }
+            let bytes = place.bytes();
+            if bytes == 0 || bytes > self.envelope.bytes - self.got {
+                return Err(End::wrong_cell());
+            }
+            let into = match self.target(bytes, matching, call) {
+                Target::Landing(into) => Some(into),
+                Target::Rest(rest) => {
+                    let before = rest.len();
+                    rest.resize(before + bytes, 0);
+                    Some(&mut rest[before..])
+                }
+                Target::Nowhere => None,
+            };
+            if !cells.take(rank, from, serial, place, into)? {
+                return Err(End::wrong_cell());
+            }
+        }
+        Ok(true)
     }
 
     /// Returns the call that waits for it, as reports tell it.
@@ -163,6 +228,14 @@ impl Body {
         match self.kind {
             Kind::Moved => self.moved.is_some(),
             _ => self.got == self.envelope.bytes,
+        }
+    }
+
+    /// Returns its receive, if all of it is in the landing.
+    fn has_landed(&self) -> Option<usize> {
+        match (self.to, self.landed) {
+            (To::Receive(place), Some(bytes)) if bytes == self.envelope.bytes => Some(place),
+            _ => None,
         }
     }
 
@@ -348,6 +421,14 @@ impl ReceiveStream {
             self.set_notice(matching);
             if self.body.is_some() {
                 moved |= self.pull_body(rank, matching, call);
+                if let Some(body) = &self.body
+                    && let Some(place) = body.has_landed()
+                {
+                    let Envelope { source, tag, count, .. } = body.envelope;
+                    matching.landed(place, source, tag, count);
+                    self.body = None;
+                    continue;
+                }
                 match self.body.take_if(|body| body.is_whole()) {
                     Some(Body { to: To::End, rest, .. }) => {
                         let reason = String::from_utf8_lossy(&rest).into_owned();
@@ -362,6 +443,11 @@ impl ReceiveStream {
                     return moved;
                 }
                 moved = true;
+                if let Some(line) = self.head
+                    && self.take_at_once(&line, matching, call)
+                {
+                    self.head = None;
+                }
             }
             let Some(line) = self.head else { continue };
             let (kind, mut envelope) = match self.read_head(matching) {
@@ -472,7 +558,7 @@ impl ReceiveStream {
         if let To::Receive(place) = to
             && kind != Kind::Moved
         {
-            match call.begin(place, &envelope, matching) {
+            match call.begin(place, (envelope.count, envelope.bytes), matching) {
                 Ok(None) => {}
                 Ok(Some(whole)) => {
                     let taken = self.loans.take(rank, self.from, self.serial, line, whole);
@@ -504,7 +590,8 @@ impl ReceiveStream {
         call: &mut Call<'_, '_>,
     ) {
         if line.loan().is_some() {
-            let taken = call.begin(place, envelope, matching).map(|whole| {
+            let length = (envelope.count, envelope.bytes);
+            let taken = call.begin(place, length, matching).map(|whole| {
                 whole
                     .is_some_and(|whole| self.loans.take(rank, self.from, self.serial, line, whole))
             });
@@ -545,6 +632,51 @@ impl ReceiveStream {
         }
     }
 
+    /// Gives the message that begins with this line to the receive that has waited longest, if it comes in lines or
+    /// chunks and is exactly what that receive takes, and takes what has come of it. A message that is whole then never
+    /// becomes the [body](Body): what that moves and asks again for each line takes longer than all the rest.
+    #[inline]
+    fn take_at_once(
+        &mut self,
+        line: &Line,
+        matching: &mut Matching,
+        call: &mut Call<'_, '_>,
+    ) -> bool {
+        let Some((place, count, bytes)) = matching.wants(self.from, line) else { return false };
+        let in_chunks = line.is_in_chunks();
+        if in_chunks && self.chunks.is_none() {
+            return false;
+        }
+        // What is not that simple is done, or fails, where the body begins.
+        let Ok(Some(into)) = call.begin(place, (count, bytes), matching) else { return false };
+        let got = match &self.chunks {
+            Some(chunks) if in_chunks => copy_chunks(chunks, into),
+            _ => {
+                let (first, behind) = into.split_at_mut(FIRST);
+                first.copy_from_slice(line.first_bytes());
+                Ok(FIRST + copy_lines(&self.lines, behind))
+            }
+        };
+        match got {
+            Ok(got) if got == bytes => {
+                matching.receives.landed(place, self.from, line.tag(), count);
+            }
+            Ok(got) => {
+                matching.receives.set_coming(place);
+                let known = line.read(self.from);
+                let (kind, envelope) = known.unwrap_or((Kind::Lines, Envelope::default()));
+                let (to, landed) = (To::Receive(place), Some(got));
+                let (rest, next, moved) = (Vec::new(), None, None);
+                self.body = Some(Body { envelope, kind, to, got, landed, rest, next, moved });
+            }
+            Err(end) => {
+                matching.fail(place, end.error(self.from));
+                self.end = Some(end);
+            }
+        }
+        true
+    }
+
     /// Waits for the whole message that begins with this line, which is as long as `into`, and for nothing else.
     /// Returns whether it has come: a message that has to be asked for has not.
     #[inline(never)]
@@ -574,17 +706,18 @@ impl ReceiveStream {
         let pulled = match in_chunks {
             true if into.is_empty() => Ok(()),
             true => chunks_of(&mut self.chunks, rank, self.from, self.serial, &self.cells)
-                .and_then(|chunks| fill(into, chunks, |chunk| chunk, call)),
+                .and_then(|chunks| fill_from_chunks(into, chunks, call)),
             false => {
                 let (here, rest) = into.split_at_mut(into.len().min(FIRST));
                 here.copy_from_slice(&line.first_bytes()[..here.len()]);
-                fill(rest, &self.lines, bytes_of, call)
+                fill_from_lines(rest, &self.lines, call)
             }
         };
         pulled.map(|()| true).inspect_err(|end| self.end = Some(end.clone()))
     }
 
     /// Waits for the pieces of a message that lie in cells. Returns the part of `into` that comes in chunks.
+    #[inline(never)]
     fn fill_from_cells<'i>(
         &self,
         rank: &Rank,
@@ -637,38 +770,14 @@ impl ReceiveStream {
     ) -> Result<(), End> {
         let Some(body) = &mut self.body else { return Ok(()) };
         let alone = call.waits_for(body.to, matching);
-        while body.kind == Kind::Cells && body.got < body.envelope.bytes {
-            let place = match (body.next.take(), alone) {
-                (Some(place), _) => place,
-                (None, true) => Place::of(&*self.lines.receive_called(|| body.call(matching))?),
-                (None, false) => match self.lines.try_receive()? {
-                    Some(words) => Place::of(&words),
-                    None => return Ok(()),
-                },
-            };
-            *moved = true;
-            if place == Place::IN_CHUNKS {
-                body.kind = Kind::Chunks;
-                break;
-            }
-            let bytes = place.bytes();
-            if bytes == 0 || bytes > body.envelope.bytes - body.got {
-                return Err(End::wrong_cell());
-            }
-            let into = match body.target(bytes, matching, call) {
-                Target::Landing(into) => Some(into),
-                Target::Rest(rest) => {
-                    let before = rest.len();
-                    rest.resize(before + bytes, 0);
-                    Some(&mut rest[before..])
-                }
-                Target::Nowhere => None,
-            };
-            if !self.cells.take(rank, self.from as usize, self.serial, place, into)? {
-                return Err(End::wrong_cell());
+        if body.kind == Kind::Cells {
+            let way = (&self.lines, &self.cells, self.from as usize, self.serial);
+            if !body.take_cells(rank, way, alone, matching, call, moved)? {
+                return Ok(());
             }
         }
         if !matches!(body.kind, Kind::Chunks | Kind::Moved) {
+            *moved |= body.take_lines(&self.lines, matching, call);
             return pull(&self.lines, bytes_of, body, matching, call, moved);
         }
         let chunks = chunks_of(&mut self.chunks, rank, self.from, self.serial, &self.cells)?;
@@ -742,16 +851,70 @@ fn chunks_of<'a>(
     })
 }
 
-/// Waits for a message's pieces; `bytes` finds them in those of the channel. `call` is what waits.
-fn fill<M: Message + ?Sized>(
+/// Copies the lines of a message that have come, up to the length of `into`. Returns the number of bytes.
+#[inline]
+fn copy_lines(lines: &Receiver<Words>, mut into: &mut [u8]) -> usize {
+    let bytes = into.len();
+    // An error of the channel comes again when the rest is looked for.
+    while !into.is_empty()
+        && let Ok(Some(line)) = lines.try_receive()
+    {
+        into = copy_line(&line, into);
+    }
+    bytes - into.len()
+}
+
+/// Copies the chunks of a message that have come, up to the length of `into`. Returns the number of bytes.
+fn copy_chunks(chunks: &Receiver<[u8]>, into: &mut [u8]) -> Result<usize, End> {
+    let mut got = 0;
+    // As for lines.
+    while got < into.len()
+        && let Ok(Some(piece)) = chunks.try_receive()
+    {
+        if piece.is_empty() {
+            return Err(End::empty_piece());
+        }
+        let rest = &mut into[got..];
+        let bytes = piece.len().min(rest.len());
+        mp_core::copy(&piece[..bytes], &mut rest[..bytes]);
+        got += bytes;
+    }
+    Ok(got)
+}
+
+/// Copies a line of a message. Returns the place of the next one.
+#[inline(always)]
+fn copy_line<'i>(line: &Words, into: &'i mut [u8]) -> &'i mut [u8] {
+    let line: &[u8; LINE] = bytemuck::cast_ref(line);
+    let (here, rest) = into.split_at_mut(into.len().min(LINE));
+    match here.first_chunk_mut() {
+        // This needs no call.
+        Some(whole) => *whole = *line,
+        None => here.copy_from_slice(&line[..here.len()]),
+    }
+    rest
+}
+
+/// Waits for the lines of a message. `call` is what waits.
+fn fill_from_lines(
     mut into: &mut [u8],
-    channel: &Receiver<M>,
-    bytes: impl Fn(&M) -> &[u8],
+    lines: &Receiver<Words>,
     call: &dyn Fn() -> Option<String>,
 ) -> Result<(), End> {
     while !into.is_empty() {
-        let piece = channel.receive_called(call)?;
-        let piece = bytes(&piece);
+        into = copy_line(&*lines.receive_called(call)?, into);
+    }
+    Ok(())
+}
+
+/// Waits for the chunks of a message. `call` is what waits.
+fn fill_from_chunks(
+    mut into: &mut [u8],
+    chunks: &Receiver<[u8]>,
+    call: &dyn Fn() -> Option<String>,
+) -> Result<(), End> {
+    while !into.is_empty() {
+        let piece = chunks.receive_called(call)?;
         if piece.is_empty() {
             return Err(End::empty_piece());
         }

@@ -204,7 +204,10 @@ impl Course {
             // receiver look for chunks.
             to.chunks()?;
         }
-        if let (Kind::Chunks, false, Cargo::Bytes(bytes)) = (self.kind, self.has_begun(), &*cargo) {
+        if IN_CELLS.contains(&self.bytes)
+            && let (Kind::Chunks, false, Cargo::Bytes(bytes)) =
+                (self.kind, self.has_begun(), &*cargo)
+        {
             to.begin_in_cells(self, bytes)?;
         }
         if matches!(self.kind, Kind::Chunks | Kind::Payload)
@@ -347,8 +350,9 @@ impl Channels {
 
     /// Sends the first piece of a message in a cell, if there are a cell and room for the line. The receiver then finds
     /// the piece as soon as it sees the line.
+    #[inline(never)]
     fn begin_in_cells(&mut self, course: &mut Course, bytes: &[u8]) -> Result<(), End> {
-        if self.lines.known_room() == 0 || !IN_CELLS.contains(&bytes.len()) {
+        if self.lines.known_room() == 0 {
             return Ok(());
         }
         let piece = &bytes[..bytes.len().min(piece_of(bytes.len()))];
@@ -365,6 +369,7 @@ impl Channels {
     }
 
     /// Sends the next piece of a message in a cell. If there is none, says that the rest comes in chunks.
+    #[inline(never)]
     fn cell(&mut self, course: &mut Course, bytes: &[u8], patient: bool) -> Result<bool, End> {
         let end = course.bytes.min(course.gone + piece_of(course.bytes));
         let piece = &bytes[course.gone..end];

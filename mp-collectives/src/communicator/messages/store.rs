@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use mp_core::SharedBuffer;
 
 use crate::communicator::{
-    messages::wire::{self, Envelope, INLINE_BYTES, Inline, Line},
+    messages::wire::{self, Envelope, FIRST, INLINE_BYTES, Inline, Kind, LINES_MOST, Line},
     stream::Stream,
 };
 
@@ -87,6 +87,30 @@ impl Pattern {
             && fits
             && count * size <= INLINE_BYTES;
         takes.then_some(count)
+    }
+
+    /// Returns how many elements and bytes a message has that begins with this line, under the same conditions as
+    /// [`count_in`](Self::count_in), if it comes in lines, of which this one is full, or in chunks.
+    #[inline(always)]
+    pub(crate) fn length_in(
+        self,
+        line: &Line,
+        fingerprint: u32,
+        size: usize,
+        room: Option<usize>,
+        exact: bool,
+    ) -> Option<(usize, usize)> {
+        let (count, bytes) = line.length();
+        let is_long = if line.what() == wire::first_of(fingerprint, Kind::Lines) {
+            (FIRST as u64..=LINES_MOST as u64).contains(&bytes)
+        } else {
+            line.what() == wire::first_of(fingerprint, Kind::Chunks)
+        };
+        let takes =
+            is_long && self.is_at(line.address()) && count.checked_mul(size as u64) == Some(bytes);
+        let (count, bytes) = (count as usize, bytes as usize);
+        let fits = room.is_none_or(|room| if exact { count == room } else { count <= room });
+        (takes && fits).then_some((count, bytes))
     }
 
     /// Returns whether it is for a receive of a collective operation. A message that such a receive refuses is dropped:

@@ -7,7 +7,8 @@ use std::{
 };
 
 use mp_core::{
-    Buffer, BufferMut, ElementType, Error, Failed, Pending, Recipient, Request, Result, Wait,
+    Buffer, BufferMut, ElementType, Error, Failed, Pending, Plain, Recipient, Request, Result,
+    Wait,
     requests::{Landing, Operation, UnderWay},
 };
 
@@ -149,6 +150,17 @@ impl Communicator {
         self.send_meanwhile(Stream::Program, buffer, to, tag, false)
     }
 
+    /// Sends a message that goes in lines, if nothing prevents that and there is room for all of them. Then nothing is
+    /// left of which a request could tell.
+    #[doc(hidden)]
+    #[inline]
+    pub fn send_without_request<T: Plain>(&self, elements: &[T], to: usize, tag: u32) -> bool {
+        let Ok(to) = self.destination(to) else { return false };
+        let (context, mut engine) = (self.context_of(Stream::Program), self.engine.here());
+        engine.send_at_once(context, to, tag, elements)
+            || engine.send_lines(context, to, tag, elements)
+    }
+
     /// Works like [`nonblocking_send`](Self::nonblocking_send), but the request is done when the receiver has a receive
     /// for the message (`MPI_Issend`).
     pub fn nonblocking_synchronous_send<B: Buffer + 'static>(
@@ -255,7 +267,7 @@ impl Communicator {
     ///
     /// Receives get their messages in the order in which they are posted. All errors, including those of this call, are
     /// returned by [`wait`](Request::wait).
-    #[inline]
+    #[inline(always)]
     pub fn nonblocking_receive<B: BufferMut>(
         &self,
         buffer: B,
@@ -639,6 +651,13 @@ impl<B: BufferMut> Operation for ReceiveOperation<B> {
 }
 
 impl<B: BufferMut> ReceiveOperation<B> {
+    /// Returns the status of the message, if an earlier call has found that the receive is done and has not failed.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn status(&self) -> Option<&Status> {
+        self.outcome.as_ref()?.as_ref().ok()
+    }
+
     fn drive_and_finish(mut self) -> Result<(B, Status), Failed<B>> {
         // A receive that fails is taken back before the engine is lent again. Later, it might have taken a message
         // already.
