@@ -56,7 +56,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Builds the libraries and the launcher as this program was built, and returns the folder that they are in.
+/// Builds the libraries and the launcher as this program was built, and returns the folder that they are in. This program
+/// is named as well, because the features of its dependencies would otherwise be other ones, and all would be built again.
 fn build() -> Result<PathBuf, Box<dyn Error>> {
     let here = env::current_exe()?;
     let built = here.ancestors().nth(2).ok_or("cargo has not built this program")?;
@@ -72,6 +73,12 @@ fn build() -> Result<PathBuf, Box<dyn Error>> {
             "build",
             "--quiet",
             "--locked",
+            "--lib",
+            "--bins",
+            "--example",
+            "install",
+            "-p",
+            "mp-abi",
             "-p",
             "mpi-abi",
             "-p",

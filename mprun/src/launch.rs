@@ -216,6 +216,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// Watches the ranks until all of them have ended.
     fn watch(&mut self) -> Result<(), Error> {
+        launch::come_soon();
         while self.ranks.any_running() {
             self.step()?;
             self.announce(false);

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use onchip::launch::{Launched, Piece, RanksOutput, Stream};
+use onchip::launch::{Launched, Piece, RanksOutput, Stream, come_soon};
 
 /// The destination of output. Dropping it does not wait for the writers: see [`Output::finish`].
 #[derive(Debug)]
@@ -38,6 +38,7 @@ impl Output {
         }
         let (messages, to_say) = mpsc::channel::<String>();
         threads.push(std::thread::Builder::new().name("messages".into()).spawn(move || {
+            come_soon();
             for message in to_say {
                 // Without standard error there is no way to report anything.
                 let _ = io::stderr().write_all(message.as_bytes());

@@ -378,9 +378,11 @@ pub(crate) struct Received {
 /// Number of slots from which on a ring counts as large: see [`RingSender::look`].
 const LARGE: u64 = 64;
 
-/// How long a sender waits for more free slots, and a receiver for more messages, before it looks again: about two line
-/// transfers.
+/// How long a sender waits for more free slots before it looks again: about two line transfers.
 const STEP: Duration = Duration::from_nanos(140);
+
+/// How long a receiver lets its sender get ahead: about two line transfers between far cores.
+const HEAD_START: Duration = Duration::from_nanos(400);
 
 /// The number of bytes, and the least number of messages, by which a receiver stays behind its sender in a large ring:
 /// see [`RingReceiver::keep_distance`].
@@ -462,7 +464,7 @@ impl RingReceiver {
             return;
         }
         if !self.ran_dry.replace(false) && !self.published(next + self.distance - 1) {
-            for _ in 0..costs::pauses(STEP) {
+            for _ in 0..costs::pauses(HEAD_START) {
                 std::hint::spin_loop();
             }
         }

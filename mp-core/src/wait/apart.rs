@@ -51,13 +51,13 @@ pub(crate) struct Apart<'a> {
 
 impl Apart<'_> {
     /// Notes the CPU of the calling thread as the rank's, or moves the thread to a CPU that no rank has noted if another
-    /// rank is noted there. `now_ns` is the time in CLOCK_MONOTONIC.
-    pub(super) fn arrive(&self, now_ns: u64) {
+    /// rank is noted there. `now_ns` tells the time in CLOCK_MONOTONIC, which is asked for only before a move.
+    pub(super) fn arrive(&self, now_ns: impl FnOnce() -> u64) {
         let Some(cpu) = current_cpu() else { return };
         if self.note(cpu) {
             return;
         }
-        let moved_ns = &self.seen.moved_ns;
+        let (now_ns, moved_ns) = (now_ns(), &self.seen.moved_ns);
         if now_ns.saturating_sub(moved_ns.load(Ordering::Relaxed)) < REST.as_nanos() as u64 {
             return;
         }
@@ -162,7 +162,7 @@ mod tests {
                 cpus.ranks[cpu].store(if cpu == other { 0 } else { 2 }, Ordering::Relaxed);
             }
             apart.seen.cpu.store(0, Ordering::Relaxed);
-            apart.arrive(time);
+            apart.arrive(|| time);
             assert_eq!(noted(&cpus, 0), [other]);
             assert_eq!(current_affinity(), Some(all.clone()));
             time += REST.as_nanos() as u64;
@@ -173,7 +173,7 @@ mod tests {
         for (free, at) in [(0, time - REST.as_nanos() as u64), (2, time)] {
             all.iter().for_each(|cpu| cpus.ranks[cpu].store(2, Ordering::Relaxed));
             cpus.ranks[last].store(free, Ordering::Relaxed);
-            apart.arrive(at);
+            apart.arrive(|| at);
             assert_eq!(noted(&cpus, 0), []);
         }
         confine_current_thread(&all).unwrap();

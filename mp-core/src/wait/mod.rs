@@ -336,7 +336,7 @@ impl Waiting {
         let _told = listen::Told::begin(doing.operation);
         let apart = sleeper.apart.filter(|_| !self.crowded(helpers));
         if let Some(apart) = apart {
-            apart.arrive(monotonic_ns());
+            apart.arrive(monotonic_ns);
         }
         let sleeper = Sleeper { apart, ..sleeper };
         let started = Instant::now();
@@ -437,7 +437,7 @@ fn park<T>(
             _ => doorbell.sleep(heard, shortest),
         }
         if let Some(apart) = apart {
-            apart.arrive(monotonic_ns());
+            apart.arrive(monotonic_ns);
         }
         // Mostly the condition is true after a wake-up. This look saves the barrier above, which costs as much as half
         // a wake-up.

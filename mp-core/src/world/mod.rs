@@ -43,6 +43,7 @@ mod site;
 mod spawn;
 mod summons;
 mod threads;
+mod turn;
 mod watch;
 
 use std::{ffi::OsString, panic::Location, sync::Arc};
@@ -59,6 +60,7 @@ pub use pump::{Piece, RanksOutput};
 pub use rank::{Endpoints, MemoryUse, Rank};
 pub use spawn::Command;
 pub use summons::unmute;
+pub use turn::come_soon;
 
 use crate::{
     context::{Context, MAX_RANKS},

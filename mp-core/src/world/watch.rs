@@ -39,6 +39,7 @@ use super::{
     limits, outcome,
     pump::{Outlet, Over, Pump, Running},
     spawn::{self, Answer, Command, Names, Request},
+    turn::come_soon,
 };
 use crate::{
     context::{Context, MAX_RANKS, RankState},
@@ -314,6 +315,7 @@ struct Outlets {
 
 impl Watch {
     fn run(mut self, program: &Program, started: &Sender<Result<()>>) {
+        come_soon();
         let size = self.context.size();
         let spawned = self.spawn_all(&[(program, size)]);
         let failed = spawned.is_err();
