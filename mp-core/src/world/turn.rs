@@ -41,6 +41,10 @@ mod tests {
 
     #[test]
     fn a_thread_that_comes_soon_has_a_short_slice_and_those_that_it_starts_have_not() {
+        // Some systems that only look like Linux do not say.
+        if attributes().is_none() {
+            return;
+        }
         let outcome = std::thread::spawn(|| {
             let usual = of_a_new_thread();
             come_soon();
