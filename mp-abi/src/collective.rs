@@ -519,7 +519,7 @@ impl Collective {
                     return Ok(None);
                 }
                 let call = Reduce { own, result: result.as_ref(), root: Some(*root) };
-                if let Some(begun) = vector.typed(&mut all_ranks()?, call)? {
+                if let Some(begun) = vector.typed(&mut *all_ranks()?, call)? {
                     return Ok(begun);
                 }
                 let own = copy_of::<u8>(own);
@@ -537,11 +537,11 @@ impl Collective {
                     return Ok(None);
                 }
                 let call = Reduce { own, result: Some(result), root: None };
-                if let Some(begun) = vector.typed(&mut all_ranks()?, call)? {
+                if let Some(begun) = vector.typed(&mut *all_ranks()?, call)? {
                     return Ok(begun);
                 }
                 let all = 0..ranks * bytes;
-                return gather_vectors((&mut all_ranks()?, ranks), vector, own, result, all);
+                return gather_vectors((&mut *all_ranks()?, ranks), vector, own, result, all);
             }
             Self::Scan { vector, own, result, is_exclusive } => {
                 let bytes = own.data().bytes();
@@ -550,7 +550,7 @@ impl Collective {
                 }
                 let combined = if *is_exclusive { me } else { me + 1 };
                 let below = 0..combined * bytes;
-                return gather_vectors((&mut all_ranks()?, ranks), vector, own, result, below);
+                return gather_vectors((&mut *all_ranks()?, ranks), vector, own, result, below);
             }
             Self::ReduceScatter { vector, blocks, result } => {
                 if blocks.bytes() == 0 {

@@ -242,7 +242,7 @@ fn ranks_that_compare_their_calls_are_told() {
                 let (from, to) = (address(&mut mine), address(&mut sum));
                 ok!(iallreduce(from, to, 1, predefined(INT), MPI_SUM, comm, &mut request));
             };
-            let mut wait_in_barrier = || {
+            let wait_in_barrier = || {
                 // SAFETY: the handle is one of a communicator.
                 let code = unsafe { barrier(comm) };
                 assert_ne!(code, MPI_SUCCESS, "rank {me}, threads: {is_threaded}");
