@@ -214,7 +214,7 @@ impl Pauses {
         Self { began: Instant::now(), backoff: Backoff::new(), counted: None, is_crowded }
     }
 
-    /// Notes that the call has slept, and counts that no more.
+    /// Begins again, after something has come.
     fn restart(&mut self) {
         (self.backoff, self.counted) = (Backoff::new(), None);
     }
@@ -260,11 +260,11 @@ fn until_done<T>(
     }
     let mut pauses = Pauses::begin();
     loop {
-        if SHARED.is_alone.get() && WANTED.load(Relaxed) == 0 {
-            sleep(requests)?;
-            pauses.restart();
-        } else {
-            pauses.pause();
+        match SHARED.is_alone.get() && WANTED.load(Relaxed) == 0 {
+            false => pauses.pause(),
+            true if sleep(requests)? => pauses.restart(),
+            // If other threads wait, too, and wake this one again and again, its pauses become as long as theirs.
+            true => {}
         }
         if let Some(found) = look(requests)? {
             return Ok(found);
@@ -272,8 +272,9 @@ fn until_done<T>(
     }
 }
 
-/// Waits until one more of the requests is done, or until another thread wants to call.
-fn sleep(requests: &mut [&mut dyn Pending]) -> Result<()> {
+/// Waits until one more of the requests is done, or until another thread wants to call. Returns whether a request is
+/// done.
+fn sleep(requests: &mut [&mut dyn Pending]) -> Result<bool> {
     let mut rank = None;
     let mut pending: Vec<&mut dyn Pending> = Vec::with_capacity(requests.len() + 1);
     for request in requests {
@@ -284,10 +285,10 @@ fn sleep(requests: &mut [&mut dyn Pending]) -> Result<()> {
         }
         pending.push(&mut **request);
     }
-    let Some(rank) = rank else { return Ok(()) };
-    let mut wanted = Wanted(rank);
+    let Some(rank) = rank else { return Ok(true) };
+    let (mut wanted, count) = (Wanted(rank), pending.len());
     pending.push(&mut wanted);
-    communicator::wait_some(&mut pending).map(drop)
+    Ok(communicator::wait_some(&mut pending)?.iter().any(|&place| place < count))
 }
 
 /// That another thread wants to call.
