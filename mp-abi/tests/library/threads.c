@@ -1,9 +1,12 @@
 /* Threads that call MPI: one at a time, or all at once, on 1 rank and more. */
+#define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #define CHECK(condition)                                                                                       \
     do {                                                                                                       \
@@ -67,6 +70,26 @@ static void one_at_a_time(void) {
 }
 
 /* All at once. */
+
+static long sleeps(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+}
+
+/* A thread that waits sleeps until the message comes, as no other thread calls, and does not look again and again. */
+static void alone(void) {
+    int word = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        usleep(300000);
+        for (int to = 1; to < size; to++) MPI_Send(&word, 1, MPI_INT, to, 30, MPI_COMM_WORLD);
+    } else {
+        long before = sleeps();
+        MPI_Recv(&word, 1, MPI_INT, 0, 30, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        CHECK(sleeps() - before < 50);
+    }
+}
 
 static MPI_Comm comms[THREADS];
 static int compares;
@@ -208,6 +231,7 @@ int main(int argc, char **argv) {
     compares = !check || strcmp(check, "0");
     one_at_a_time();
     if (wanted == MPI_THREAD_MULTIPLE) {
+        alone();
         in_threads(to_itself, THREADS);
         for (int i = 0; i < THREADS; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
         in_threads(apart, THREADS);
