@@ -9,7 +9,7 @@ use std::{ops::Range, ptr::with_exposed_provenance_mut, rc::Rc};
 use mp_collectives::{
     collectives::{AllBlocks, AllBlocksMut, At, InPlace, SentBlocks},
     exchange::Blocks,
-    nonblocking::{CollectiveRequest, Element},
+    nonblocking::{CollectiveRequest, Element, Nonblocking},
     reduce,
 };
 use mp_core::{Pending, Plain, requests::RawBuffer};
@@ -24,6 +24,7 @@ use crate::{
     going::Going,
     neighbours,
     op::{self, Combine, Max, Min, Op, Product, Rule, Sum},
+    order::Order,
     topology::Neighbour,
     types::{Count, Handle},
 };
@@ -396,19 +397,19 @@ impl Collective {
     /// # Safety
     /// Until the operation is done, the data that it sends can be read, and nobody writes to that. The places for what it
     /// receives can be written to, and nobody else uses them.
-    pub unsafe fn begin(&self, comm: &Comm) -> Result<Option<Box<dyn Going>>> {
+    pub unsafe fn begin(&self, comm: &Comm, order: Order) -> Result<Option<Box<dyn Going>>> {
         let (me, ranks) = (comm.rank as usize, comm.size as usize);
         if let Some(bytes) = self.bytes()
             && comm.is_empty(bytes)?
         {
             return Ok(None);
         }
-        let all_ranks = || comm.communicator.nonblocking();
+        let all_ranks = || order.operations(&comm.communicator);
         // SAFETY: in this and the other blocks of the function: the caller says so.
         Ok(match self {
             Self::Neighbours { sent, received } => {
                 // SAFETY: see above.
-                Some(unsafe { neighbours::begin(comm, sent, received)? })
+                Some(unsafe { neighbours::begin((comm, order), sent, received)? })
             }
             Self::ReduceAcross { vector, sent, from, bytes, range, result } => {
                 let mut vectors = vec![0u8; from.len() * bytes];
@@ -420,7 +421,7 @@ impl Collective {
                 };
                 let received = from.iter().enumerate().map(block).collect::<Result<Vec<_>>>()?;
                 // SAFETY: see above.
-                let exchange = unsafe { neighbours::begin(comm, sent, &received)? };
+                let exchange = unsafe { neighbours::begin((comm, order), sent, &received)? };
                 let (combined, result) = (Rc::clone(vector), result.clone());
                 let (bytes, range) = (*bytes, range.clone());
                 Some(Box::new(Combining { exchange, vectors, bytes, range, combined, result }))
@@ -518,7 +519,7 @@ impl Collective {
                     return Ok(None);
                 }
                 let call = Reduce { own, result: result.as_ref(), root: Some(*root) };
-                if let Some(begun) = vector.typed(comm, call)? {
+                if let Some(begun) = vector.typed(&mut *all_ranks()?, call)? {
                     return Ok(begun);
                 }
                 let own = copy_of::<u8>(own);
@@ -536,10 +537,11 @@ impl Collective {
                     return Ok(None);
                 }
                 let call = Reduce { own, result: Some(result), root: None };
-                if let Some(begun) = vector.typed(comm, call)? {
+                if let Some(begun) = vector.typed(&mut *all_ranks()?, call)? {
                     return Ok(begun);
                 }
-                return gather_vectors(comm, vector, own, result, 0..ranks * bytes);
+                let all = 0..ranks * bytes;
+                return gather_vectors((&mut *all_ranks()?, ranks), vector, own, result, all);
             }
             Self::Scan { vector, own, result, is_exclusive } => {
                 let bytes = own.data().bytes();
@@ -547,7 +549,8 @@ impl Collective {
                     return Ok(None);
                 }
                 let combined = if *is_exclusive { me } else { me + 1 };
-                return gather_vectors(comm, vector, own, result, 0..combined * bytes);
+                let below = 0..combined * bytes;
+                return gather_vectors((&mut *all_ranks()?, ranks), vector, own, result, below);
             }
             Self::ReduceScatter { vector, blocks, result } => {
                 if blocks.bytes() == 0 {
@@ -565,15 +568,15 @@ impl Collective {
 
 /// Begins to give each rank the vectors of all, of which it combines those in `range`.
 fn gather_vectors(
-    comm: &Comm,
+    (all_ranks, ranks): (&mut Nonblocking, usize),
     vector: &Rc<Combined>,
     own: &Kept,
     result: &Kept,
     range: Range<usize>,
 ) -> Result<Option<Box<dyn Going>>> {
     let (vector, result) = (Rc::clone(vector), result.clone());
-    let all = equal(own.data().bytes(), comm.size as usize);
-    let request = comm.communicator.nonblocking()?.all_gather(copy_of::<u8>(own), all);
+    let all = equal(own.data().bytes(), ranks);
+    let request = all_ranks.all_gather(copy_of::<u8>(own), all);
     Ok(one(request, move |(_, all)| vector.store(&all.0[range], &result)))
 }
 
@@ -587,10 +590,9 @@ struct Reduce<'a> {
 impl Reduce<'_> {
     fn begin<T: Element>(
         self,
-        comm: &Comm,
+        all_ranks: &mut Nonblocking,
         operation: impl reduce::Operation<T> + Send + Sync + 'static,
     ) -> Result<Option<Box<dyn Going>>> {
-        let mut all_ranks = comm.communicator.nonblocking()?;
         let result = self.result.cloned();
         let elements = match &result {
             Some(result) => {
@@ -614,7 +616,11 @@ impl Reduce<'_> {
         }))
     }
 
-    fn with_rule<T>(self, comm: &Comm, number: usize) -> Result<Option<Box<dyn Going>>>
+    fn with_rule<T>(
+        self,
+        all_ranks: &mut Nonblocking,
+        number: usize,
+    ) -> Result<Option<Box<dyn Going>>>
     where
         T: Element,
         Sum: Rule<T>,
@@ -623,10 +629,10 @@ impl Reduce<'_> {
         Max: Rule<T>,
     {
         match number {
-            op::SUM => self.begin(comm, Sum),
-            op::PROD => self.begin(comm, Product),
-            op::MIN => self.begin(comm, Min),
-            _ => self.begin(comm, Max),
+            op::SUM => self.begin(all_ranks, Sum),
+            op::PROD => self.begin(all_ranks, Product),
+            op::MIN => self.begin(all_ranks, Min),
+            _ => self.begin(all_ranks, Max),
         }
     }
 }
@@ -634,15 +640,19 @@ impl Reduce<'_> {
 impl Combined {
     /// Begins an own reduction of Onchip, if there is one for this operation and type, and returns what is left of it. All
     /// ranks come to the same answer.
-    fn typed(&self, comm: &Comm, call: Reduce<'_>) -> Result<Option<Option<Box<dyn Going>>>> {
+    fn typed(
+        &self,
+        all_ranks: &mut Nonblocking,
+        call: Reduce<'_>,
+    ) -> Result<Option<Option<Box<dyn Going>>>> {
         let Op::Predefined(number @ (op::SUM | op::PROD | op::MIN | op::MAX)) = self.op else {
             return Ok(None);
         };
         match self.kind {
-            Kind::I32 => call.with_rule::<i32>(comm, number).map(Some),
-            Kind::I64 => call.with_rule::<i64>(comm, number).map(Some),
-            Kind::F32 => call.with_rule::<f32>(comm, number).map(Some),
-            Kind::F64 => call.with_rule::<f64>(comm, number).map(Some),
+            Kind::I32 => call.with_rule::<i32>(all_ranks, number).map(Some),
+            Kind::I64 => call.with_rule::<i64>(all_ranks, number).map(Some),
+            Kind::F32 => call.with_rule::<f32>(all_ranks, number).map(Some),
+            Kind::F64 => call.with_rule::<f64>(all_ranks, number).map(Some),
             _ => Ok(None),
         }
     }

@@ -65,6 +65,7 @@ mod life;
 mod message;
 mod neighbours;
 mod op;
+mod order;
 mod pairs;
 mod partitioned;
 mod program;

@@ -1,7 +1,7 @@
 //! Exchanges of blocks between neighbours in a topology.
 //!
-//! All messages begin at once. They are in the order of the calls between two ranks, so that several exchanges may be
-//! under way.
+//! All messages begin at once. Those of blocking calls are in the order of the calls between two ranks, and so are the
+//! others, so that several exchanges may be under way.
 
 use mp_core::Pending;
 
@@ -12,6 +12,7 @@ use crate::{
     datatype::data::Kept,
     error::Error,
     going::Going,
+    order::Order,
     topology::Neighbour,
 };
 
@@ -30,7 +31,7 @@ struct Exchange {
 /// Until the exchange is done, the blocks can be read, and written to if they are received. Nobody else writes to them,
 /// and nobody else uses those that are received.
 pub(crate) unsafe fn begin(
-    comm: &Comm,
+    (comm, order): (&Comm, Order),
     sent: &[(Neighbour, Kept)],
     received: &[(Neighbour, Kept)],
 ) -> Result<Box<dyn Going>, Error> {
@@ -39,13 +40,14 @@ pub(crate) unsafe fn begin(
     for (from, kept) in received {
         let Some(rank) = from.rank else { continue };
         // SAFETY: the caller says that nobody else uses the block.
-        let receive = unsafe { Incoming::begin(communicator, kept, rank, TAG + from.edge)? };
+        let receive =
+            unsafe { Incoming::begin(communicator, kept, rank, TAG + order.tag(from.edge))? };
         exchange.receives.push(receive);
     }
     for (to, kept) in sent {
         let Some(rank) = to.rank else { continue };
         // SAFETY: the caller says that nobody writes to the block.
-        let send = unsafe { Outgoing::begin(communicator, kept, rank, TAG + to.edge)? };
+        let send = unsafe { Outgoing::begin(communicator, kept, rank, TAG + order.tag(to.edge))? };
         exchange.sends.push(send);
     }
     Ok(Box::new(exchange))

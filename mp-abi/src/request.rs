@@ -27,6 +27,7 @@ use crate::{
     error::{Class, Error},
     generalized::{self, Functions, Generalized},
     going::Going,
+    order::Order,
     partitioned::{self, Partitioned},
     splitting,
     state::of_rank,
@@ -372,7 +373,7 @@ impl Request {
     /// As for [`Collective::begin`], until the request is complete.
     pub unsafe fn collective(comm: &Comm, what: &Collective) -> Result<Handle, Error> {
         // SAFETY: the caller says so.
-        let begun = unsafe { what.begin(comm)? };
+        let begun = unsafe { what.begin(comm, Order::Nonblocking)? };
         Ok(begun.map_or(sent(), |going| Self::of(comm, going)))
     }
 
@@ -460,7 +461,7 @@ impl Request {
                 &Persistent::Message { what: None, ref data, rank, tag } => {
                     begin_receive(comm, data, rank, tag)?
                 }
-                Persistent::Collective(what, own) => going(what.begin(own)?),
+                Persistent::Collective(what, own) => going(what.begin(own, Order::Nonblocking)?),
                 Persistent::Partitioned(what) => going(what.begin(comm)?),
             }
         };

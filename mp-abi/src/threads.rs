@@ -11,14 +11,15 @@
 //! thread at a time, by the program's care or by the lock.
 //!
 //! With several threads at once, a call that waits must not keep others from calling, one of which may make what it waits
-//! for happen. So it waits by requests: it looks at them, lets go of the lock, pauses, and looks again. Calls of other
-//! threads advance its requests, too.
+//! for happen. So it waits by requests. A thread that has made the last two calls waits as if it were the only one, but
+//! until any thread wants to call, too, which wakes it. As long as others call, it looks at its requests, lets go of the
+//! lock, pauses, and looks again. Calls of other threads advance its requests, too.
 
 use std::{
     cell::{Cell, UnsafeCell},
     hint,
     sync::{
-        Condvar, Mutex, PoisonError,
+        Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     thread,
@@ -26,24 +27,46 @@ use std::{
 };
 
 use mp_collectives::communicator::{self, Pending, test_all, test_some};
-use mp_core::{Rank, Result, delegate::Backoff, progress::Parked};
+use mp_core::{
+    Operation, Rank, Result,
+    delegate::Backoff,
+    progress::{Parked, ring},
+    requests::{UnderWay, Watch},
+};
 
 use crate::{
     constants::{MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED},
     state,
-    tools::waits,
+    tools::waits::{self, Counted},
 };
 
-/// Whether a thread is in a call, if several may be.
-static IS_TAKEN: Mutex<bool> = Mutex::new(false);
+/// The lock, if several threads may call.
+static LOCK: Mutex<Lock> = Mutex::new(Lock { is_taken: false, sleeper: None });
 static IS_FREE: Condvar = Condvar::new();
 /// How many threads wait for the lock.
 static WANTED: AtomicUsize = AtomicUsize::new(0);
-/// How long a call looks again and again before it lets go of a lock that nobody else waits for.
+/// How long a call looks again and again before it lets go of a lock that nobody else waits for, among calls of other
+/// threads.
 const SPIN: Duration = Duration::from_micros(40);
 /// The thread that is in a call, or 0.
 static CALLER: AtomicUsize = AtomicUsize::new(0);
-static SHARED: Shared = Shared { depth: Cell::new(0), parked: UnsafeCell::new(None) };
+static SHARED: Shared = Shared {
+    depth: Cell::new(0),
+    parked: UnsafeCell::new(None),
+    last: Cell::new(0),
+    is_alone: Cell::new(false),
+};
+
+struct Lock {
+    /// Whether a thread is in a call.
+    is_taken: bool,
+    /// This process, if the thread in the call sleeps and is to be woken by who wants the lock.
+    sleeper: Option<Rank>,
+}
+
+fn lock() -> MutexGuard<'static, Lock> {
+    LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What the thread that is in a call has.
 struct Shared {
@@ -51,6 +74,10 @@ struct Shared {
     depth: Cell<usize>,
     /// The parts of the rank, between calls.
     parked: UnsafeCell<Option<Parked>>,
+    /// The thread that has last taken the rank over.
+    last: Cell<usize>,
+    /// Whether that was also the thread before it.
+    is_alone: Cell<bool>,
 }
 
 // SAFETY: only the thread that is in a call uses it.
@@ -134,13 +161,17 @@ fn end() {
 fn take(me: usize, depth: usize) {
     if has_lock() {
         WANTED.fetch_add(1, Relaxed);
-        let is_taken = IS_TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = IS_FREE.wait_while(is_taken, |is_taken| *is_taken);
-        *waited.unwrap_or_else(PoisonError::into_inner) = true;
+        let mut lock = lock();
+        while lock.is_taken {
+            lock.sleeper.take().iter().for_each(ring);
+            lock = IS_FREE.wait(lock).unwrap_or_else(PoisonError::into_inner);
+        }
+        lock.is_taken = true;
         WANTED.fetch_sub(1, Relaxed);
     }
     CALLER.store(me, Relaxed);
     SHARED.depth.set(depth);
+    SHARED.is_alone.set(SHARED.last.replace(me) == me);
     // SAFETY: this thread is in a call now.
     if let Some(parked) = unsafe { (*SHARED.parked.get()).take() } {
         parked.put();
@@ -155,7 +186,7 @@ fn give() {
     SHARED.depth.set(0);
     CALLER.store(0, Relaxed);
     if has_lock() {
-        *IS_TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        lock().is_taken = false;
         // A waiting thread counts itself before it looks. If none waits, a call of the system is saved.
         if WANTED.load(Relaxed) > 0 {
             IS_FREE.notify_one();
@@ -169,30 +200,130 @@ pub(crate) fn are_many() -> bool {
     has_lock()
 }
 
+/// How a call waits while it lets other threads call.
+struct Pauses {
+    began: Instant,
+    backoff: Backoff,
+    counted: Option<Counted>,
+    is_crowded: bool,
+}
+
+impl Pauses {
+    fn begin() -> Self {
+        let is_crowded = state::rank().is_ok_and(Rank::is_crowded);
+        Self { began: Instant::now(), backoff: Backoff::new(), counted: None, is_crowded }
+    }
+
+    /// Begins again, after something has come.
+    fn restart(&mut self) {
+        (self.backoff, self.counted) = (Backoff::new(), None);
+    }
+
+    fn pause(&mut self) {
+        if WANTED.load(Relaxed) == 0 && self.began.elapsed() < SPIN {
+            // Only threads of other ranks may need this core.
+            match self.is_crowded {
+                true => thread::yield_now(),
+                false => hint::spin_loop(),
+            }
+        } else {
+            self.counted = self.counted.take().or_else(waits::begin);
+            let (me, depth) = (me(), SHARED.depth.get());
+            give();
+            self.backoff.pause();
+            take(me, depth);
+        }
+    }
+}
+
 /// Lets other threads call until something is there.
 pub(crate) fn until<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     if let Some(found) = look()? {
         return Ok(found);
     }
-    let (began, mut backoff, mut counted) = (Instant::now(), Backoff::new(), None);
-    let is_crowded = state::rank().is_ok_and(Rank::is_crowded);
+    let mut pauses = Pauses::begin();
     loop {
-        if WANTED.load(Relaxed) == 0 && began.elapsed() < SPIN {
-            // Only threads of other ranks may need this core.
-            match is_crowded {
-                true => thread::yield_now(),
-                false => hint::spin_loop(),
-            }
-        } else {
-            counted = counted.or_else(waits::begin);
-            let (me, depth) = (me(), SHARED.depth.get());
-            give();
-            backoff.pause();
-            take(me, depth);
-        }
+        pauses.pause();
         if let Some(found) = look()? {
             return Ok(found);
         }
+    }
+}
+
+/// Looks at requests, and waits as long as that returns nothing.
+fn until_done<T>(
+    requests: &mut [&mut dyn Pending],
+    look: impl Fn(&mut [&mut dyn Pending]) -> Result<Option<T>>,
+) -> Result<T> {
+    if let Some(found) = look(requests)? {
+        return Ok(found);
+    }
+    let mut pauses = Pauses::begin();
+    loop {
+        match SHARED.is_alone.get() && WANTED.load(Relaxed) == 0 {
+            false => pauses.pause(),
+            true if sleep(requests)? => pauses.restart(),
+            // If other threads wait, too, and wake this one again and again, its pauses become as long as theirs.
+            true => {}
+        }
+        if let Some(found) = look(requests)? {
+            return Ok(found);
+        }
+    }
+}
+
+/// Waits until one more of the requests is done, or until another thread wants to call. Returns whether a request is
+/// done.
+fn sleep(requests: &mut [&mut dyn Pending]) -> Result<bool> {
+    let mut rank = None;
+    let mut pending: Vec<&mut dyn Pending> = Vec::with_capacity(requests.len() + 1);
+    for request in requests {
+        match request.under_way() {
+            None => continue,
+            Some(UnderWay::Driven { driver, .. }) => rank = Some(driver.rank()),
+            Some(UnderWay::Watched(watch)) => rank = Some(watch.rank()),
+        }
+        pending.push(&mut **request);
+    }
+    let Some(rank) = rank else { return Ok(true) };
+    let (mut wanted, count) = (Wanted(rank), pending.len());
+    pending.push(&mut wanted);
+    Ok(communicator::wait_some(&mut pending)?.iter().any(|&place| place < count))
+}
+
+/// That another thread wants to call.
+struct Wanted(Rank);
+
+impl Pending for Wanted {
+    fn under_way(&mut self) -> Option<UnderWay<'_>> {
+        Some(UnderWay::Watched(self))
+    }
+}
+
+impl Watch for Wanted {
+    fn rank(&self) -> Rank {
+        self.0.clone()
+    }
+
+    fn is_done(&self) -> bool {
+        WANTED.load(Relaxed) > 0
+    }
+
+    /// A thread that wants the lock has counted itself before it looks, behind the mutex, whether to wake this one.
+    fn raise(&self) {
+        lock().sleeper = Some(self.0.clone());
+    }
+
+    fn lower(&self) {
+        lock().sleeper = None;
+    }
+
+    fn waited(&self) -> (Operation, Vec<u64>) {
+        (Operation::Receive, Vec::new())
+    }
+
+    fn call(&self) -> Option<String> {
+        Some("a call of another thread".to_owned())
     }
 }
 
@@ -200,7 +331,7 @@ pub(crate) fn until<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T>
 pub(crate) fn wait_all(requests: &mut [&mut dyn Pending]) -> Result<()> {
     match are_many() {
         false => communicator::wait_all(requests),
-        true => until(|| Ok(test_all(requests)?.then_some(()))),
+        true => until_done(requests, |requests| Ok(test_all(requests)?.then_some(()))),
     }
 }
 
@@ -208,7 +339,7 @@ pub(crate) fn wait_all(requests: &mut [&mut dyn Pending]) -> Result<()> {
 pub(crate) fn wait_any(requests: &mut [&mut dyn Pending]) -> Result<usize> {
     match are_many() {
         false => communicator::wait_any(requests),
-        true => until(|| Ok(test_some(requests)?.first().copied())),
+        true => until_done(requests, |requests| Ok(test_some(requests)?.first().copied())),
     }
 }
 
@@ -216,6 +347,8 @@ pub(crate) fn wait_any(requests: &mut [&mut dyn Pending]) -> Result<usize> {
 pub(crate) fn wait_some(requests: &mut [&mut dyn Pending]) -> Result<Vec<usize>> {
     match are_many() {
         false => communicator::wait_some(requests),
-        true => until(|| Ok(Some(test_some(requests)?).filter(|done| !done.is_empty()))),
+        true => until_done(requests, |requests| {
+            Ok(Some(test_some(requests)?).filter(|done| !done.is_empty()))
+        }),
     }
 }

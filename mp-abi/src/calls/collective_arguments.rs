@@ -16,6 +16,7 @@ use crate::{
     error::{Class, Error},
     handles::Handles,
     ints::Ints,
+    order::Order,
     program::put,
     request::Request,
     threads::wait_all,
@@ -96,7 +97,7 @@ pub(super) unsafe fn complete(
 /// What the operation uses is valid.
 pub(super) unsafe fn run(comm: &Comm, what: Collective) -> Result<()> {
     // SAFETY: the caller says so.
-    let Some(mut going) = (unsafe { what.begin(comm)? }) else { return Ok(()) };
+    let Some(mut going) = (unsafe { what.begin(comm, Order::Blocking)? }) else { return Ok(()) };
     while let Some(pending) = going.pending() {
         wait_all(&mut [pending])?;
     }

@@ -10,6 +10,7 @@ mod going;
 mod hardware;
 mod intercommunicators;
 mod messages;
+mod orders;
 mod partitioned;
 mod requests;
 mod tools;

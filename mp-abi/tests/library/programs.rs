@@ -71,8 +71,9 @@ fn threads_call_one_at_a_time_and_all_at_once() {
     }
     let program = compile("mpicc", "threads.c", include_str!("threads.c"));
     for ranks in ["1", "2", "3"] {
-        for level in ["serialized", "multiple"] {
+        for (level, check) in [("serialized", "1"), ("multiple", "1"), ("multiple", "0")] {
             let all = run(Command::new(installed().join("bin/mpiexec"))
+                .env("ONCHIP_CHECK", check)
                 .args(["-n", ranks])
                 .arg(&program)
                 .arg(level));

@@ -1,9 +1,12 @@
 /* Threads that call MPI: one at a time, or all at once, on 1 rank and more. */
+#define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #define CHECK(condition)                                                                                       \
     do {                                                                                                       \
@@ -68,7 +71,28 @@ static void one_at_a_time(void) {
 
 /* All at once. */
 
+static long sleeps(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+}
+
+/* A thread that waits sleeps until the message comes, as no other thread calls, and does not look again and again. */
+static void alone(void) {
+    int word = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        usleep(300000);
+        for (int to = 1; to < size; to++) MPI_Send(&word, 1, MPI_INT, to, 30, MPI_COMM_WORLD);
+    } else {
+        long before = sleeps();
+        MPI_Recv(&word, 1, MPI_INT, 0, 30, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        CHECK(sleeps() - before < 50);
+    }
+}
+
 static MPI_Comm comms[THREADS];
+static int compares;
 
 /* Half of the threads wait for what the others send, on the same rank. */
 static void *to_itself(void *number) {
@@ -115,15 +139,22 @@ static void *apart(void *number) {
     MPI_Comm comm = comms[(long)number];
     int *data = malloc(LONG * sizeof(int)), *got = malloc(LONG * sizeof(int));
     for (int round = 0; round < ROUNDS; round++) {
-        int length = round % 4 ? 100 : LONG, sum, mine = rank + round, all[64];
+        int length = round % 4 ? 100 : LONG, sum, mine = rank + round, all[64], flags = 3 << rank % 2, common;
         MPI_Comm copy, half;
+        MPI_Request begun;
         for (int i = 0; i < length; i++) data[i] = rank + i;
         MPI_Sendrecv(data, length, MPI_INT, (rank + 1) % size, 2, got, length, MPI_INT, (rank + size - 1) % size, 2, comm,
                      MPI_STATUS_IGNORE);
         CHECK(got[length - 1] == (rank + size - 1) % size + length - 1);
         MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, comm);
         CHECK(sum == size * (size - 1) / 2 + size * round);
+        /* A nonblocking operation comes before a blocking one or after it, if the ranks don't compare their calls. */
+        int begins = compares || rank % 2;
+        if (begins) MPI_Iallreduce(&flags, &common, 1, MPI_INT, MPI_BAND, comm, &begun);
         MPI_Barrier(comm);
+        if (!begins) MPI_Iallreduce(&flags, &common, 1, MPI_INT, MPI_BAND, comm, &begun);
+        MPI_Wait(&begun, MPI_STATUS_IGNORE);
+        CHECK(common == (size > 1 ? 2 : 3));
         MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, comm);
         CHECK(all[size - 1] == size - 1 + round);
         MPI_Bcast(got, length, MPI_INT, round % size, comm);
@@ -196,8 +227,11 @@ int main(int argc, char **argv) {
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    const char *check = getenv("ONCHIP_CHECK");
+    compares = !check || strcmp(check, "0");
     one_at_a_time();
     if (wanted == MPI_THREAD_MULTIPLE) {
+        alone();
         in_threads(to_itself, THREADS);
         for (int i = 0; i < THREADS; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
         in_threads(apart, THREADS);

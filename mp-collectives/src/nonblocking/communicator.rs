@@ -20,8 +20,9 @@
 //! ```
 //!
 //! Each communicator is a [front](super) of its own: all its ranks call its operations in the same order, and the
-//! operations of several communicators do not wait for each other. Rank numbers in a request's errors are those of the
-//! communicator. Dropping a communicator waits for its pending operations.
+//! operations of several communicators do not wait for each other. It has a second one for operations that go
+//! [apart](Communicator::nonblocking_apart). Rank numbers in a request's errors are those of the communicator. Dropping
+//! a communicator waits for its pending operations.
 //!
 //! The ranks always compare kind, type, length and root of nonblocking operations. If these differ, the requests of all
 //! ranks fail with [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), at the latest some time after one rank waits.
@@ -46,31 +47,60 @@ use crate::settings::Settings;
 
 /// The operations, which are opened at the first call and closed with the communicator.
 #[derive(Default)]
-struct Slot(RefCell<Option<Nonblocking>>);
+struct Slots([RefCell<Option<Nonblocking>>; 2]);
 
-fn slot(of: &Communicator) -> Result<RefMut<'_, Option<Nonblocking>>> {
-    let slot = of.joint().keep(|_| Ok(Slot::default()))?;
-    let busy = "what an earlier call of `nonblocking` returned is still in use: drop it before";
-    slot.0.try_borrow_mut().map_err(|_| bad_call(busy))
+/// The fronts of a communicator, each with an order of its own.
+#[derive(Clone, Copy, Debug)]
+enum Which {
+    Nonblocking,
+    Apart,
 }
 
-fn open(of: &Communicator) -> Result<Nonblocking> {
+impl Which {
+    const ALL: [Self; 2] = [Self::Nonblocking, Self::Apart];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nonblocking => "nonblocking",
+            Self::Apart => "apart",
+        }
+    }
+
+    fn slot(self, of: &Communicator) -> Result<RefMut<'_, Option<Nonblocking>>> {
+        let Slots(slots) = of.joint().keep(|_| Ok(Slots::default()))?;
+        let busy = "what an earlier call of `nonblocking` returned is still in use: drop it before";
+        slots[self as usize].try_borrow_mut().map_err(|_| bad_call(busy))
+    }
+
+    fn operations(self, of: &Communicator) -> Result<RefMut<'_, Nonblocking>> {
+        of.joint().check_revoked()?;
+        let mut slot = self.slot(of)?;
+        if slot.is_none() {
+            *slot = Some(open(of, self.name())?);
+        }
+        let gone = || bad_call("what was just opened is gone");
+        let mut operations = RefMut::filter_map(slot, Option::as_mut).map_err(|_| gone())?;
+        operations.ledger = of.joint().ledger()?;
+        Ok(operations)
+    }
+}
+
+fn open(of: &Communicator, name: &str) -> Result<Nonblocking> {
     let (joint, settings) = (of.joint(), Settings::of(of));
     let progress = joint.handed_down().map_or(Progress::Automatic, |of| Progress::clone(&of));
     let (rank, ranks) = (joint.rank(), joint.world_ranks());
-    let name = joint.name("nonblocking");
     let members = Members::of(&rank, &ranks).within(names::COMMUNICATORS);
-    let board =
-        Board::new(rank.clone(), ranks.clone(), joint.name("called nonblocking"), joint.title());
-    let opened = Nonblocking::open_with(members, &name, progress, settings, Some(Arc::new(board)))?;
+    let called = joint.name(&format!("called {name}"));
+    let board = Arc::new(Board::new(rank.clone(), ranks.clone(), called, joint.title()));
+    let name = joint.name(name);
+    let opened = Nonblocking::open_with(members, &name, progress, settings, Some(board))?;
     joint.check_revoked()?;
     Ok(opened)
 }
 
 /// Closes the operations after waiting for those that are pending. The next call opens them again.
 pub(crate) fn close(of: &Communicator) -> Result<()> {
-    slot(of)?.take();
-    Ok(())
+    Which::ALL.into_iter().try_for_each(|which| which.slot(of).map(|mut slot| drop(slot.take())))
 }
 
 impl Communicator {
@@ -82,15 +112,18 @@ impl Communicator {
     /// The errors of [`Nonblocking::open`]; [`BadCall`](mp_core::ErrorKind::BadCall) while the value that an earlier
     /// call returned is still kept.
     pub fn nonblocking(&self) -> Result<RefMut<'_, Nonblocking>> {
-        self.joint().check_revoked()?;
-        let mut slot = slot(self)?;
-        if slot.is_none() {
-            *slot = Some(open(self)?);
-        }
-        let gone = || bad_call("what was just opened is gone");
-        let mut nonblocking = RefMut::filter_map(slot, Option::as_mut).map_err(|_| gone())?;
-        nonblocking.ledger = self.joint().ledger()?;
-        Ok(nonblocking)
+        Which::Nonblocking.operations(self)
+    }
+
+    /// Returns further nonblocking operations, which are apart from those of
+    /// [`nonblocking`](Communicator::nonblocking): neither wait for the others. Ranks may call the ones before the
+    /// others or after them, unless they [check](crate::collectives::Check) all their calls. They are for calls that
+    /// wait for what they begin, as blocking calls do.
+    ///
+    /// # Errors
+    /// The same as for [`nonblocking`](Communicator::nonblocking).
+    pub fn nonblocking_apart(&self) -> Result<RefMut<'_, Nonblocking>> {
+        Which::Apart.operations(self)
     }
 
     /// Sets what advances the nonblocking operations of this communicator, once its pending ones are done, and those of
@@ -102,8 +135,10 @@ impl Communicator {
     /// [`nonblocking`](Communicator::nonblocking) returned earlier is still kept.
     pub fn set_nonblocking(&self, progress: impl Into<Progress>) -> Result<()> {
         let progress = progress.into();
-        if let Some(nonblocking) = &mut *slot(self)? {
-            nonblocking.set_progress(progress.clone())?;
+        for which in Which::ALL {
+            if let Some(operations) = &mut *which.slot(self)? {
+                operations.set_progress(progress.clone())?;
+            }
         }
         self.joint().hand_down(progress);
         Ok(())

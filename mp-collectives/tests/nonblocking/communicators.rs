@@ -3,6 +3,7 @@
 use mp_collectives::communicator::Communicator;
 use mp_collectives::{
     barrier,
+    collectives::Check,
     nonblocking::Settings,
     reduce::{self, Order, Sum},
 };
@@ -19,6 +20,35 @@ fn members(of: &Communicator) -> Result<Vec<usize>> {
     all[of.rank()] = of.joint().rank().id();
     of.all_reduce(&mut all, Sum)?;
     Ok(all)
+}
+
+/// Ranks call operations that go apart before the other ones or after them.
+fn apart(rank: &Rank, by: By) -> Result<()> {
+    let world = Communicator::world(rank);
+    world.set_collectives(Settings { check: Check::Off, ..Settings::default() })?;
+    world.set_nonblocking(by.progress(rank)?)?;
+    let (me, size) = (rank.id(), rank.size());
+    for round in 0..20 {
+        let length = [1, 40, 3000][round % 3];
+        let begin = || Ok::<_, Error>(world.nonblocking()?.all_reduce(vec![1; length], Sum));
+        let own = if (me + round) % 2 == 0 { Some(begin()?) } else { None };
+        let root = round % size;
+        let got = world.nonblocking_apart()?.broadcast(vec![me; length], root).wait()?;
+        assert_eq!(got, vec![root; length]);
+        let sum = match own {
+            Some(request) => request.wait()?,
+            None => begin()?.wait()?,
+        };
+        assert_eq!(sum, vec![size; length]);
+    }
+    Ok(())
+}
+
+#[test]
+fn some_operations_have_an_order_of_their_own() {
+    for size in [1, 2, 3, 5] {
+        on_all(size, |rank| ALL.into_iter().try_for_each(|by| apart(rank, by)));
+    }
 }
 
 /// Each rank calls operations of several communicators in its own order, with blocking operations and messages in
