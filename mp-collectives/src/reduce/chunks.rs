@@ -134,6 +134,11 @@ impl ChunkReduce {
             vector.begin();
             return Ok(());
         }
+        if mpb.rank() == root {
+            // The others put their first chunks meanwhile. To copy chunk by chunk, or to combine on the way to the place
+            // for the result, takes longer: 1 MiB between two ranks 70 µs and more instead of 47.
+            vector.begin();
+        }
         for range in vector.parts(self.at_a_time::<T>()) {
             let elements = vector.part(range);
             if mpb.rank() == root {
@@ -416,16 +421,14 @@ impl ChunkReduce {
         Ok(())
     }
 
-    /// Combines what all others have of the next elements, in rank order. Copies its own elements to the place for the
-    /// result before it waits for the others': that takes less time than to combine them on the way there.
+    /// Combines what all others have of the next elements, in rank order.
     async fn collect<T: Plain, O: Operation<T>, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
-        mut own: Vector<'_, T>,
+        own: Vector<'_, T>,
         operation: &O,
     ) -> Result<(), M::Error> {
         let (me, ranks, before) = (mpb.rank(), self.ranks, self.chunk);
-        own.begin();
         if size_of::<T>() > self.chunk_bytes() {
             let mut scratch = mem::take(&mut self.scratch);
             let mut fold = Fold::new(operation, me, own, &mut scratch);
