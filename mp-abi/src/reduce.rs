@@ -7,7 +7,7 @@
 //! | all others | messages up a tree, with a call of the operation for each vector |
 //! | blocks of the result of these | all-to-all messages, and each rank combines its own block |
 
-use std::{ffi::c_int, ops::Range};
+use std::ffi::c_int;
 
 use mp_collectives::{
     collectives::{At, InPlace, packed},
@@ -85,8 +85,8 @@ impl Typed for Reduce<'_> {
     }
 }
 
-/// Has the ranges of the blocks' elements, if they differ in length.
-struct ReduceScatter<'a>(&'a Comm, Option<&'a [Range<usize>]>);
+/// Has the numbers of elements in the blocks, and of bytes in each element.
+struct ReduceScatter<'a>(&'a Comm, Counts<'a>, usize);
 
 impl Typed for ReduceScatter<'_> {
     /// In place, moves the rank's block to the front.
@@ -96,8 +96,16 @@ impl Typed for ReduceScatter<'_> {
         result: &mut [T],
         operation: impl Operation<T>,
     ) -> mp_core::Result<()> {
-        let ReduceScatter(Comm { communicator, rank, size, .. }, ranges) = self;
+        let ReduceScatter(Comm { communicator, rank, size, .. }, counts, bytes) = self;
         let rank = *rank as usize;
+        let ranges = match counts {
+            Counts::Equal(_) => None,
+            // An element may be combined as several of `T`.
+            Counts::Each(counts) => {
+                let each = bytes / size_of::<T>();
+                Some(packed(counts.iter().map(|count| count * each)))
+            }
+        };
         let block = match (own, ranges) {
             (Some(own), None) => return communicator.reduce_scatter(own, result, operation),
             (Some(own), Some(ranges)) => {
@@ -109,7 +117,7 @@ impl Typed for ReduceScatter<'_> {
                 each * rank..each * (rank + 1)
             }
             (None, Some(ranges)) => {
-                communicator.reduce_scatter(At(&mut *result, ranges), InPlace, operation)?;
+                communicator.reduce_scatter(At(&mut *result, &ranges), InPlace, operation)?;
                 ranges[rank].clone()
             }
         };
@@ -230,11 +238,7 @@ impl<'a> Reduction<'a> {
         own: Data<'_>,
         is_in_place: bool,
     ) -> Result<()> {
-        let ranges = match counts {
-            Counts::Equal(_) => None,
-            Counts::Each(counts) => Some(packed(counts.iter().copied())),
-        };
-        let call = ReduceScatter(self.comm, ranges.as_deref());
+        let call = ReduceScatter(self.comm, counts, vector.datatype().size as usize);
         let (from, to) = if is_in_place { (None, vector) } else { (Some(vector), own) };
         if self.typed(from, Some(to), call)? { Ok(()) } else { self.exchange(vector, counts, own) }
     }

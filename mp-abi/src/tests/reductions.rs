@@ -134,6 +134,14 @@ fn all_operations_on_long_vectors_of_integers() {
                     let block = each * bytes;
                     let own = &all[me * block..(me + 1) * block];
                     assert!(result[..block] == *own, "a block of {number:#x} with {op:?}");
+                    // Blocks of different lengths.
+                    let counts: Vec<c_int> = (1..=size as c_int).map(|rank| 100 * rank).collect();
+                    let start = counts[..me].iter().sum::<c_int>() as usize * bytes;
+                    let to = address(&mut result);
+                    let lengths = counts.as_ptr().into();
+                    ok!(reduce_scatter(from, to, lengths, datatype, op, comm));
+                    let own = &all[start..][..counts[me] as usize * bytes];
+                    assert!(result[..own.len()] == *own, "a block of {number:#x} with {op:?}");
                 }
             }
         });
