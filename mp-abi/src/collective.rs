@@ -7,7 +7,7 @@
 use std::{ops::Range, ptr::with_exposed_provenance_mut, rc::Rc};
 
 use mp_collectives::{
-    collectives::{AllBlocks, AllBlocksMut, At, InPlace, SentBlocks},
+    collectives::{AllBlocks, AllBlocksMut, At, InPlace, SentBlocks, packed},
     exchange::Blocks,
     nonblocking::{CollectiveRequest, Element, Nonblocking},
     reduce,
@@ -236,12 +236,14 @@ type Ranges = Vec<Range<usize>>;
 
 /// Blocks of all ranks, which lie in the program's memory without gaps, or in a copy. They are equally long, one after
 /// the other, or at ranges.
-struct Bytes {
-    elements: Elements<u8>,
+struct Placement<T> {
+    elements: Elements<T>,
     ranges: Option<Ranges>,
 }
 
-impl Bytes {
+type Bytes = Placement<u8>;
+
+impl<T: Plain> Placement<T> {
     fn blocks(&self) -> Blocks<'_> {
         self.ranges.as_deref().map_or(Blocks::Equal, Blocks::At)
     }
@@ -258,16 +260,30 @@ impl Bytes {
             }
             KeptBlocks::Each(each) => each,
         };
-        let Placed { memory, ranges } = Placed::of(each.iter().map(Kept::data));
+        let Placed { memory, mut ranges } = Placed::of(each.iter().map(Kept::data));
+        let size = size_of::<T>();
+        if size > 1 {
+            ranges.iter_mut().for_each(|range| *range = range.start / size..range.end / size);
+        }
+        let memory = memory.map(|(first, bytes)| (with_exposed_provenance_mut::<T>(first), bytes));
         let elements = match memory {
-            Some((first, bytes)) => {
-                let first = with_exposed_provenance_mut(first);
+            Some((first, bytes)) if first.is_aligned() => {
                 // SAFETY: the blocks fill this memory, and the caller says the rest.
-                Elements::Memory(unsafe { RawBuffer::new(first, bytes) })
+                Elements::Memory(unsafe { RawBuffer::new(first, bytes / size) })
             }
-            None => Elements::Copy(vec![0; ranges.last().map_or(0, |range| range.end)]),
+            _ => Elements::Copy(no_elements(&ranges)),
         };
         Self { elements, ranges: Some(ranges) }
+    }
+
+    /// Returns a copy of all blocks' data.
+    fn copied(kept: &KeptBlocks) -> Self {
+        let size = size_of::<T>();
+        let ranges = packed(kept.iter().map(|block| block.bytes() / size));
+        let elements = Elements::Copy(no_elements(&ranges));
+        let mut all = Self { elements, ranges: Some(ranges) };
+        (0..kept.count()).for_each(|block| all.load(block, kept));
+        all
     }
 
     /// Returns all blocks with their data.
@@ -284,10 +300,11 @@ impl Bytes {
     /// Copies a block from the program's memory, if the operation uses a copy.
     fn load(&mut self, block: usize, kept: &KeptBlocks) {
         if let Elements::Copy(copy) = &mut self.elements {
+            let copy: &mut [u8] = bytemuck::cast_slice_mut(copy);
             let bytes = kept.block(block).packed();
             let start = match &self.ranges {
                 None => block * bytes.len(),
-                Some(ranges) => ranges[block].start,
+                Some(ranges) => ranges[block].start * size_of::<T>(),
             };
             copy[start..][..bytes.len()].copy_from_slice(&bytes);
         }
@@ -300,7 +317,7 @@ impl Bytes {
             KeptBlocks::Each(each) => {
                 if let (Elements::Copy(copy), Some(ranges)) = (&self.elements, &self.ranges) {
                     for (kept, range) in each.iter().zip(ranges) {
-                        kept.data().unpack(&copy[range.clone()]);
+                        kept.data().unpack(bytemuck::cast_slice(&copy[range.clone()]));
                     }
                 }
             }
@@ -308,23 +325,28 @@ impl Bytes {
     }
 }
 
-impl AllBlocks<u8> for Bytes {
-    fn all_blocks(&self) -> (&[u8], Blocks<'_>) {
+impl<T: Plain> AllBlocks<T> for Placement<T> {
+    fn all_blocks(&self) -> (&[T], Blocks<'_>) {
         (self.elements.as_ref(), self.blocks())
     }
 }
 
-impl AllBlocksMut<u8> for Bytes {
-    fn all_blocks_mut(&mut self) -> (&mut [u8], Blocks<'_>) {
+impl<T: Plain> AllBlocksMut<T> for Placement<T> {
+    fn all_blocks_mut(&mut self) -> (&mut [T], Blocks<'_>) {
         let blocks = self.ranges.as_deref().map_or(Blocks::Equal, Blocks::At);
         (self.elements.as_mut(), blocks)
     }
 }
 
-impl SentBlocks<u8> for Bytes {
-    fn sent_blocks(&self) -> Option<(&[u8], Blocks<'_>)> {
+impl<T: Plain> SentBlocks<T> for Placement<T> {
+    fn sent_blocks(&self) -> Option<(&[T], Blocks<'_>)> {
         Some(self.all_blocks())
     }
+}
+
+/// Returns room for the elements in these ranges, which begin at 0, one after the other.
+fn no_elements<T: Plain>(ranges: &[Range<usize>]) -> Vec<T> {
+    vec![T::zeroed(); ranges.last().map_or(0, |range| range.end)]
 }
 
 /// Returns blocks of this length for each rank, one after the other.
@@ -556,6 +578,11 @@ impl Collective {
                 if blocks.bytes() == 0 {
                     return Ok(None);
                 }
+                if let Some(begun) =
+                    vector.typed(&mut *all_ranks()?, ReduceScatter { blocks, result })?
+                {
+                    return Ok(begun);
+                }
                 // SAFETY: see above.
                 let sent = unsafe { Bytes::loaded(blocks) };
                 let (vector, result) = (Rc::clone(vector), result.clone());
@@ -580,6 +607,16 @@ fn gather_vectors(
     Ok(one(request, move |(_, all)| vector.store(&all.0[range], &result)))
 }
 
+/// One of Onchip's own reductions.
+trait Typed: Sized {
+    /// Begins it, and returns what is left of it. The caller promises what [`Collective::begin`] asks for.
+    fn begin<T: Element>(
+        self,
+        all_ranks: &mut Nonblocking,
+        operation: impl reduce::Operation<T> + Send + Sync + 'static,
+    ) -> Result<Option<Box<dyn Going>>>;
+}
+
 /// A reduction, to a root or to all.
 struct Reduce<'a> {
     own: &'a Kept,
@@ -587,7 +624,7 @@ struct Reduce<'a> {
     root: Option<usize>,
 }
 
-impl Reduce<'_> {
+impl Typed for Reduce<'_> {
     fn begin<T: Element>(
         self,
         all_ranks: &mut Nonblocking,
@@ -615,25 +652,54 @@ impl Reduce<'_> {
             }
         }))
     }
+}
 
-    fn with_rule<T>(
+/// A reduction of a block for each rank. In place, the blocks begin where the result goes.
+struct ReduceScatter<'a> {
+    blocks: &'a KeptBlocks,
+    result: &'a Kept,
+}
+
+impl Typed for ReduceScatter<'_> {
+    fn begin<T: Element>(
         self,
         all_ranks: &mut Nonblocking,
-        number: usize,
-    ) -> Result<Option<Box<dyn Going>>>
-    where
-        T: Element,
-        Sum: Rule<T>,
-        Product: Rule<T>,
-        Min: Rule<T>,
-        Max: Rule<T>,
-    {
-        match number {
-            op::SUM => self.begin(all_ranks, Sum),
-            op::PROD => self.begin(all_ranks, Product),
-            op::MIN => self.begin(all_ranks, Min),
-            _ => self.begin(all_ranks, Max),
-        }
+        operation: impl reduce::Operation<T> + Send + Sync + 'static,
+    ) -> Result<Option<Box<dyn Going>>> {
+        let Self { blocks, result } = self;
+        let is_in_place = blocks.block(0).pointer() == result.data().pointer();
+        // SAFETY: the caller of `Collective::begin` says so. In place, the operation has only the result.
+        let (vector, place) = unsafe {
+            let vector = match is_in_place {
+                true => Placement::<T>::copied(blocks),
+                false => Placement::loaded(blocks),
+            };
+            (vector, Elements::<T>::room(result))
+        };
+        let request = all_ranks.reduce_scatter(vector, place, operation);
+        let result = result.clone();
+        Ok(one(request, move |(_, place)| place.store(&result)))
+    }
+}
+
+/// Begins a reduction with one of the common operations on numbers.
+fn with_rule<T>(
+    all_ranks: &mut Nonblocking,
+    number: usize,
+    call: impl Typed,
+) -> Result<Option<Box<dyn Going>>>
+where
+    T: Element,
+    Sum: Rule<T>,
+    Product: Rule<T>,
+    Min: Rule<T>,
+    Max: Rule<T>,
+{
+    match number {
+        op::SUM => call.begin(all_ranks, Sum),
+        op::PROD => call.begin(all_ranks, Product),
+        op::MIN => call.begin(all_ranks, Min),
+        _ => call.begin(all_ranks, Max),
     }
 }
 
@@ -643,16 +709,16 @@ impl Combined {
     fn typed(
         &self,
         all_ranks: &mut Nonblocking,
-        call: Reduce<'_>,
+        call: impl Typed,
     ) -> Result<Option<Option<Box<dyn Going>>>> {
         let Op::Predefined(number @ (op::SUM | op::PROD | op::MIN | op::MAX)) = self.op else {
             return Ok(None);
         };
         match self.kind {
-            Kind::I32 => call.with_rule::<i32>(all_ranks, number).map(Some),
-            Kind::I64 => call.with_rule::<i64>(all_ranks, number).map(Some),
-            Kind::F32 => call.with_rule::<f32>(all_ranks, number).map(Some),
-            Kind::F64 => call.with_rule::<f64>(all_ranks, number).map(Some),
+            Kind::I32 => with_rule::<i32>(all_ranks, number, call).map(Some),
+            Kind::I64 => with_rule::<i64>(all_ranks, number, call).map(Some),
+            Kind::F32 => with_rule::<f32>(all_ranks, number, call).map(Some),
+            Kind::F64 => with_rule::<f64>(all_ranks, number, call).map(Some),
             _ => Ok(None),
         }
     }

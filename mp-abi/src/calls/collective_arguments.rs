@@ -175,12 +175,6 @@ impl Blocks {
     /// # Safety
     /// The arrays have an entry for each block. See [`Data::new`].
     pub unsafe fn data<'a>(&self, blocks: usize) -> Result<Vec<Data<'a>>> {
-        let is_there = |counts: Ints, displacements: Ints| match blocks > 0
-            && (counts.is_null() || displacements.is_null())
-        {
-            true => Err(Error::new(Class::Arg, "an array is a null pointer")),
-            false => Ok(()),
-        };
         // SAFETY: in this and the other blocks of the function: the caller says so.
         match self.places {
             Places::Equal { count, datatype } => {
@@ -192,7 +186,7 @@ impl Blocks {
                 Ok((0..blocks).map(block).collect())
             }
             Places::At { counts, displacements, datatype } => {
-                is_there(counts, displacements)?;
+                check_arrays(blocks, counts, displacements)?;
                 // SAFETY: see above.
                 let first = unsafe { Data::new(self.buffer, 0, datatype)? };
                 let extent = first.datatype().extent;
@@ -204,7 +198,7 @@ impl Blocks {
                 (0..blocks).map(block).collect()
             }
             Places::Typed { counts, displacements, types } => {
-                is_there(counts, displacements)?;
+                check_arrays(blocks, counts, displacements)?;
                 if blocks > 0 && types.is_null() {
                     return Err(Error::new(Class::Arg, "an array is a null pointer"));
                 }
@@ -223,6 +217,20 @@ impl Blocks {
     /// # Safety
     /// The arrays have an entry for each block. See [`Kept::new`].
     unsafe fn kept(&self, blocks: usize) -> Result<Vec<Kept>> {
+        if let Places::At { counts, displacements, datatype } = self.places {
+            check_arrays(blocks, counts, displacements)?;
+            // SAFETY: there are no elements.
+            let first = unsafe { Kept::new(self.buffer, 0, datatype)? };
+            let extent = first.data().datatype().extent;
+            let mut kept = Vec::with_capacity(blocks);
+            for at in 0..blocks {
+                // SAFETY: the caller says so.
+                let (place, length) = unsafe { (displacements.get(at), counts.get(at)) };
+                // SAFETY: as above.
+                kept.push(unsafe { first.part(place.saturating_mul(extent), count(length)?) });
+            }
+            return Ok(kept);
+        }
         // SAFETY: the caller says so, and the array of types has an entry for each block.
         let block = |(at, data)| unsafe {
             let datatype = match self.places {
@@ -233,6 +241,14 @@ impl Blocks {
         };
         // SAFETY: the caller says so.
         unsafe { self.data(blocks)? }.into_iter().enumerate().map(block).collect()
+    }
+}
+
+/// Returns an error if an array is missing that has an entry for each block.
+fn check_arrays(blocks: usize, counts: Ints, displacements: Ints) -> Result<()> {
+    match blocks > 0 && (counts.is_null() || displacements.is_null()) {
+        true => Err(Error::new(Class::Arg, "an array is a null pointer")),
+        false => Ok(()),
     }
 }
 

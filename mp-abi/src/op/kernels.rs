@@ -46,6 +46,13 @@ pub(crate) struct Sum;
 pub(crate) struct Product;
 pub(crate) struct Min;
 pub(crate) struct Max;
+pub(crate) struct BitAnd;
+pub(crate) struct BitOr;
+pub(crate) struct BitXor;
+pub(crate) struct And;
+pub(crate) struct Or;
+pub(crate) struct Xor;
+
 /// Has reports call the common operations by these names.
 macro_rules! operations {
     ($($name:ident)*) => {$(
@@ -61,14 +68,7 @@ macro_rules! operations {
     )*};
 }
 
-operations! { Sum Product Min Max }
-
-struct BitAnd;
-struct BitOr;
-struct BitXor;
-struct And;
-struct Or;
-struct Xor;
+operations! { Sum Product Min Max BitAnd BitOr BitXor And Or Xor }
 
 #[derive(Clone, Copy)]
 #[repr(C)]

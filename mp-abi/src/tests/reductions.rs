@@ -4,7 +4,10 @@ use std::ptr::null;
 
 use crate::{
     calls::{datatypes::*, operations::*},
-    constants::{MPI_BXOR, MPI_ERR_BUFFER, MPI_ERR_OP, MPI_MAX, MPI_MAXLOC, MPI_MINLOC, MPI_SUM},
+    constants::{
+        MPI_BAND, MPI_BOR, MPI_BXOR, MPI_ERR_BUFFER, MPI_ERR_OP, MPI_LAND, MPI_LOR, MPI_LXOR, MPI_MAX,
+        MPI_MAXLOC, MPI_MIN, MPI_MINLOC, MPI_PROD, MPI_SUM,
+    },
 };
 
 const SIZES: std::ops::RangeInclusive<usize> = 1..=5;
@@ -89,6 +92,60 @@ fn sums<T: Copy + Default + PartialEq + std::fmt::Debug>(
         comm,
     ));
     assert_eq!(block, all[me * each..(me + 1) * each]);
+}
+
+#[test]
+fn all_operations_on_long_vectors_of_integers() {
+    const COUNT: usize = 900;
+    for size in 2..=3 {
+        on_ranks(size, |comm, me, size| {
+            // The fixed sizes are in the numbers.
+            for number in [0x240, 0x241, 0x248, 0x249, 0x250, 0x251, 0x258, 0x259] {
+                let (datatype, bytes) = (predefined(number), 1 << (number >> 3 & 7));
+                let of = |rank: usize| -> Vec<u8> {
+                    // Some elements are 0, which counts as false.
+                    let is_zero = |place: usize| (place / bytes + rank).is_multiple_of(5);
+                    let byte = |place: usize| (place * (2 * rank + 7) + place / 11) as u8;
+                    (0..COUNT * bytes)
+                        .map(|place| if is_zero(place) { 0 } else { byte(place) })
+                        .collect()
+                };
+                for op in [
+                    MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_LAND,
+                    MPI_LOR, MPI_LXOR,
+                ] {
+                    let (count, mut all) = (COUNT as i64, of(0));
+                    for rank in 1..size {
+                        let mut upper = of(rank);
+                        ok!(reduce_local(address(&mut all), address(&mut upper), count, datatype, op));
+                        all = upper;
+                    }
+                    let (mut mine, mut result) = (of(me), vec![0u8; COUNT * bytes]);
+                    let (from, to) = (address(&mut mine), address(&mut result));
+                    ok!(allreduce(from, to, count, datatype, op, comm));
+                    assert!(result == all, "all-reduce of {number:#x} with {op:?}");
+                    result.fill(0);
+                    let to = address(&mut result);
+                    ok!(reduce(from, to, count, datatype, op, 1, comm));
+                    assert!(me != 1 || result == all, "reduce of {number:#x} with {op:?}");
+                    let each = COUNT / size;
+                    let to = address(&mut result);
+                    ok!(reduce_scatter_block(from, to, each as i64, datatype, op, comm));
+                    let block = each * bytes;
+                    let own = &all[me * block..(me + 1) * block];
+                    assert!(result[..block] == *own, "a block of {number:#x} with {op:?}");
+                    // Blocks of different lengths.
+                    let counts: Vec<c_int> = (1..=size as c_int).map(|rank| 100 * rank).collect();
+                    let start = counts[..me].iter().sum::<c_int>() as usize * bytes;
+                    let to = address(&mut result);
+                    let lengths = counts.as_ptr().into();
+                    ok!(reduce_scatter(from, to, lengths, datatype, op, comm));
+                    let own = &all[start..][..counts[me] as usize * bytes];
+                    assert!(result[..own.len()] == *own, "a block of {number:#x} with {op:?}");
+                }
+            }
+        });
+    }
 }
 
 #[test]

@@ -134,6 +134,11 @@ impl ChunkReduce {
             vector.begin();
             return Ok(());
         }
+        if mpb.rank() == root {
+            // The others put their first chunks meanwhile. To copy chunk by chunk, or to combine on the way to the place
+            // for the result, takes longer: 1 MiB between two ranks 70 µs and more instead of 47.
+            vector.begin();
+        }
         for range in vector.parts(self.at_a_time::<T>()) {
             let elements = vector.part(range);
             if mpb.rank() == root {
