@@ -233,10 +233,6 @@ impl Choice<ReduceScatter> {
     }
 }
 
-/// The number of ranks up to which each rank tells all others about a short vector where ranks share cores. By way of
-/// rank 0, they all wait once more: 8 bytes of four ranks on two cores took 5.3 µs so, and 3.1 µs to all.
-const MOST_WHO_TELL_ALL: usize = 16;
-
 /// The number of received bytes up to which each rank gets everything from all others.
 const MOST_TO_ALL: usize = 16 << 10;
 
@@ -262,7 +258,6 @@ pub(crate) fn choose_all_reduce(
         let in_order = order == Order::Algorithm || machine.ranks <= 3;
         if bytes <= most {
             return match machine.crowded() && machine.ranks > 2 {
-                true if machine.ranks <= MOST_WHO_TELL_ALL => (AllReduce::Whole, Reason::Crowded),
                 true => (AllReduce::FirstRank, Reason::Crowded),
                 false if in_order => (AllReduce::Doubling, Reason::Short { most }),
                 false => (AllReduce::FirstRank, Reason::Ordered),
@@ -405,8 +400,7 @@ mod tests {
         };
         let any = |ranks, cores, bytes| choose(ranks, cores, bytes, Order::Algorithm);
         assert_eq!([any(2, 2, 8), any(2, 1, 168), any(8, 8, 0)], [AllReduce::Doubling; 3]);
-        assert_eq!([any(3, 2, 8), any(16, 2, 168)], [AllReduce::Whole; 2]);
-        assert_eq!([any(17, 2, 8), any(48, 47, 168)], [AllReduce::FirstRank; 2]);
+        assert_eq!([any(3, 2, 8), any(48, 47, 168)], [AllReduce::FirstRank; 2]);
         assert_eq!(choose(4, 4, 8, Order::Ranks), AllReduce::FirstRank);
         assert_eq!(choose(3, 3, 8, Order::Ranks), AllReduce::Doubling);
         assert_eq!([any(2, 2, 169), any(5, 5, 4096)], [AllReduce::Whole; 2]);
