@@ -9,6 +9,9 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use exports::{finish, package, read, rows};
 
+/// Why writing to a string does not fail.
+const ALL: &str = "strings take all";
+
 fn main() {
     let tables = ["functions.tsv", "extras.tsv"].map(|table| rows(&package().join(table)));
     let types: BTreeMap<_, _> = tables.iter().flatten().map(|row| (&*row[0], &*row[2])).collect();
@@ -31,7 +34,7 @@ fn write_routine(written: &mut String, name: &str, types: &[&str]) {
         let size = match &*kind {
             // The compiler passes the lengths of texts after all arguments.
             "Text" | "Room" => {
-                write!(lengths, ", length{place}: usize").expect("strings take all");
+                write!(lengths, ", length{place}: usize").expect(ALL);
                 format!("length{place}")
             }
             // Their length is the first argument.
@@ -39,12 +42,11 @@ fn write_routine(written: &mut String, name: &str, types: &[&str]) {
             _ if kind.starts_with("List") => "a0.length()".to_owned(),
             _ => "0".to_owned(),
         };
-        let all = "strings take all";
-        write!(given, "a{place}: <{kind} as Argument>::Given, ").expect(all);
-        write!(declared, "a{place}: <{kind} as Argument>::Passed, ").expect(all);
-        writeln!(taken, "        let mut a{place} = <{kind}>::take(a{place}, {size});").expect(all);
-        write!(passed, "a{place}.pass(), ").expect(all);
-        writeln!(finished, "        a{place}.finish();").expect(all);
+        write!(given, "a{place}: <{kind} as Argument>::Given, ").expect(ALL);
+        write!(declared, "a{place}: <{kind} as Argument>::Passed, ").expect(ALL);
+        writeln!(taken, "        let mut a{place} = <{kind}>::take(a{place}, {size});").expect(ALL);
+        write!(passed, "a{place}.pass(), ").expect(ALL);
+        writeln!(finished, "        a{place}.finish();").expect(ALL);
     }
     write!(
         written,
@@ -62,7 +64,7 @@ pub unsafe extern \"C\" fn {routine}_({given}error: *mut c_int{lengths}) {{
 }}\n\n",
         routine = name.to_lowercase()
     )
-    .expect("strings take all");
+    .expect(ALL);
 }
 
 /// Returns how an argument is passed on: the name of a type in `arguments.rs`.
@@ -93,13 +95,13 @@ fn kind(name: &str, place: usize, written: &str) -> String {
         )
         || name == "MPI_Imrecv" && written == "MPI_Message*";
     match written.trim_start_matches("const ") {
-        "int" => "Int".to_owned(),
+        "int" => "Value<c_int>".to_owned(),
         "int*" if matches!(name, "MPI_Waitany" | "MPI_Testany") && place == 2 => "Index".to_owned(),
         "int*" | "int []" => "At<c_int>".to_owned(),
         "MPI_Aint" if narrow => "Wide".to_owned(),
         "MPI_Aint*" if narrow => "Narrow".to_owned(),
         "MPI_Aint []" if narrow => "WideList".to_owned(),
-        "MPI_Aint" | "MPI_Offset" => "Long".to_owned(),
+        "MPI_Aint" | "MPI_Offset" => "Value<i64>".to_owned(),
         "MPI_Aint*" | "MPI_Aint []" | "MPI_Offset*" => "At<i64>".to_owned(),
         "void*" => "Buffer".to_owned(),
         "MPI_Status*" => "Status".to_owned(),

@@ -32,43 +32,26 @@ pub trait Argument: Sized {
     unsafe fn finish(self) {}
 }
 
-/// An integer or a logical value.
-pub struct Int(c_int);
+/// A number, which may be a logical value, an address or an offset.
+pub struct Value<T>(T);
 
-impl Int {
+impl Value<c_int> {
     /// Returns the length that this is of the lists of the same call.
     pub fn length(&self) -> usize {
         usize::try_from(self.0).unwrap_or(0)
     }
 }
 
-impl Argument for Int {
-    type Given = *const c_int;
-    type Passed = c_int;
+impl<T: Copy> Argument for Value<T> {
+    type Given = *const T;
+    type Passed = T;
 
-    unsafe fn take(given: *const c_int, _: usize) -> Int {
+    unsafe fn take(given: *const T, _: usize) -> Value<T> {
         // SAFETY: as the caller says.
-        Int(unsafe { given.read() })
+        Value(unsafe { given.read() })
     }
 
-    fn pass(&mut self) -> c_int {
-        self.0
-    }
-}
-
-/// An address or an offset.
-pub struct Long(i64);
-
-impl Argument for Long {
-    type Given = *const i64;
-    type Passed = i64;
-
-    unsafe fn take(given: *const i64, _: usize) -> Long {
-        // SAFETY: as the caller says.
-        Long(unsafe { given.read() })
-    }
-
-    fn pass(&mut self) -> i64 {
+    fn pass(&mut self) -> T {
         self.0
     }
 }
@@ -185,10 +168,12 @@ impl Argument for Buffer {
     type Passed = *mut c_void;
 
     unsafe fn take(given: *mut c_void, _: usize) -> Buffer {
-        Buffer(match () {
-            () if sentinels::is_bottom(given) => ptr::null_mut(),
-            () if sentinels::is_in_place(given) => without_provenance_mut(1),
-            () => given,
+        Buffer(if sentinels::is_bottom(given) {
+            ptr::null_mut()
+        } else if sentinels::is_in_place(given) {
+            without_provenance_mut(1)
+        } else {
+            given
         })
     }
 

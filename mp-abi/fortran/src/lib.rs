@@ -30,7 +30,7 @@ use std::{
     ptr,
 };
 
-use arguments::{Argument, Int, List, Status, count_from_one};
+use arguments::{Argument, List, Status, Value, count_from_one};
 use handles::Request;
 
 unsafe extern "C" {
@@ -44,20 +44,6 @@ unsafe extern "C" {
     fn MPI_Buffer_detach(buffer: *mut c_void, size: *mut c_int) -> c_int;
     fn MPI_Wtime() -> f64;
     fn MPI_Wtick() -> f64;
-    fn MPI_Waitsome(
-        count: c_int,
-        requests: *mut *mut c_void,
-        done: *mut c_int,
-        places: *mut c_int,
-        statuses: *mut c_int,
-    ) -> c_int;
-    fn MPI_Testsome(
-        count: c_int,
-        requests: *mut *mut c_void,
-        done: *mut c_int,
-        places: *mut c_int,
-        statuses: *mut c_int,
-    ) -> c_int;
 }
 
 /// `MPI_INIT`.
@@ -129,7 +115,7 @@ unsafe fn some(
 ) -> c_int {
     // SAFETY: as the caller says.
     unsafe {
-        let mut count = Int::take(count, 0);
+        let mut count = Value::take(count, 0);
         let mut requests = List::<Request>::take(requests, count.length());
         let mut statuses = Status::take(statuses, 0);
         let code = function(count.pass(), requests.pass(), done, places, statuses.pass());
@@ -140,36 +126,38 @@ unsafe fn some(
     }
 }
 
-/// `MPI_WAITSOME`.
-///
-/// # Safety
-/// As the standard says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mpi_waitsome_(
-    count: *const c_int,
-    requests: *mut c_int,
-    done: *mut c_int,
-    places: *mut c_int,
-    statuses: *mut c_int,
-    error: *mut c_int,
-) {
-    // SAFETY: the program calls as the standard says.
-    unsafe { error.write(some(MPI_Waitsome, count, requests, done, places, statuses)) };
+macro_rules! completions {
+    ($($routine:ident, $function:ident, $doc:literal;)*) => {$(
+        unsafe extern "C" {
+            fn $function(
+                count: c_int,
+                requests: *mut *mut c_void,
+                done: *mut c_int,
+                places: *mut c_int,
+                statuses: *mut c_int,
+            ) -> c_int;
+        }
+
+        #[doc = $doc]
+        ///
+        /// # Safety
+        /// As the standard says.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $routine(
+            count: *const c_int,
+            requests: *mut c_int,
+            done: *mut c_int,
+            places: *mut c_int,
+            statuses: *mut c_int,
+            error: *mut c_int,
+        ) {
+            // SAFETY: the program calls as the standard says.
+            unsafe { error.write(some($function, count, requests, done, places, statuses)) };
+        }
+    )*};
 }
 
-/// `MPI_TESTSOME`.
-///
-/// # Safety
-/// As the standard says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mpi_testsome_(
-    count: *const c_int,
-    requests: *mut c_int,
-    done: *mut c_int,
-    places: *mut c_int,
-    statuses: *mut c_int,
-    error: *mut c_int,
-) {
-    // SAFETY: the program calls as the standard says.
-    unsafe { error.write(some(MPI_Testsome, count, requests, done, places, statuses)) };
+completions! {
+    mpi_waitsome_, MPI_Waitsome, "`MPI_WAITSOME`.";
+    mpi_testsome_, MPI_Testsome, "`MPI_TESTSOME`.";
 }

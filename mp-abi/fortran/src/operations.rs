@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    arguments::{Argument, Int, Out},
+    arguments::{Argument, Out, Value},
     handles::{Datatype, Kind, Op},
 };
 
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn mpi_op_create_(
             drop(all);
             // SAFETY: the program calls as the standard says.
             unsafe {
-                let (mut commutes, mut op) = (Int::take(commutes, 0), Out::<Op>::take(op, 0));
+                let (mut commutes, mut op) = (Value::take(commutes, 0), Out::<Op>::take(op, 0));
                 let code = MPI_Op_create(function, commutes.pass(), op.pass());
                 op.finish();
                 code
