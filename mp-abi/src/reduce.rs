@@ -289,6 +289,7 @@ impl<'a> Reduction<'a> {
         let from = own.map(|own| own.plain());
         let (Some(to), None | Some(Some(_))) = (to, from) else { return Ok(false) };
         let bytes = Bytes { own: from.flatten(), result: to };
+        let size = vector.datatype().size;
         // Each arm of a pick returns.
         macro_rules! pick {
             ($by:expr, $rule:ident: $($pattern:pat => $number:ty,)*) => {
@@ -298,7 +299,20 @@ impl<'a> Reduction<'a> {
                 }
             };
         }
-        let size = vector.datatype().size;
+        macro_rules! pick_by_order {
+            ($rule:ident) => {
+                pick! { self.kind, $rule:
+                    Kind::I8 => i8, Kind::I16 => i16, Kind::I32 => i32, Kind::I64 => i64,
+                    Kind::U8 => u8, Kind::U16 => u16, Kind::U32 => u32, Kind::U64 => u64,
+                    Kind::F32 => f32, Kind::F64 => f64,
+                }
+            };
+        }
+        macro_rules! pick_by_size {
+            ($rule:ident) => {
+                pick! { size, $rule: 1 => u8, 2 => u16, 4 => u32, 8 => u64, }
+            };
+        }
         match self.op {
             // Sums and products of unsigned integers have the bits of those of signed ones.
             Op::Predefined(op::SUM) => pick! { self.kind, Sum:
@@ -309,29 +323,15 @@ impl<'a> Reduction<'a> {
                 Kind::I32 | Kind::U32 => i32, Kind::I64 | Kind::U64 => i64, Kind::F32 => f32,
                 Kind::F64 => f64,
             },
-            Op::Predefined(op::MIN) => pick! { self.kind, Min:
-                Kind::I8 => i8, Kind::I16 => i16, Kind::I32 => i32, Kind::I64 => i64, Kind::U8 => u8,
-                Kind::U16 => u16, Kind::U32 => u32, Kind::U64 => u64, Kind::F32 => f32,
-                Kind::F64 => f64,
-            },
-            Op::Predefined(op::MAX) => pick! { self.kind, Max:
-                Kind::I8 => i8, Kind::I16 => i16, Kind::I32 => i32, Kind::I64 => i64, Kind::U8 => u8,
-                Kind::U16 => u16, Kind::U32 => u32, Kind::U64 => u64, Kind::F32 => f32,
-                Kind::F64 => f64,
-            },
+            Op::Predefined(op::MIN) => pick_by_order!(Min),
+            Op::Predefined(op::MAX) => pick_by_order!(Max),
             // Bits are combined alike in integers of all lengths.
             Op::Predefined(op::BAND) => return by_rule::<u8>(bytes, call, BitAnd),
             Op::Predefined(op::BOR) => return by_rule::<u8>(bytes, call, BitOr),
             Op::Predefined(op::BXOR) => return by_rule::<u8>(bytes, call, BitXor),
-            Op::Predefined(op::LAND) => {
-                pick! { size, And: 1 => u8, 2 => u16, 4 => u32, 8 => u64, }
-            }
-            Op::Predefined(op::LOR) => {
-                pick! { size, Or: 1 => u8, 2 => u16, 4 => u32, 8 => u64, }
-            }
-            Op::Predefined(op::LXOR) => {
-                pick! { size, Xor: 1 => u8, 2 => u16, 4 => u32, 8 => u64, }
-            }
+            Op::Predefined(op::LAND) => pick_by_size!(And),
+            Op::Predefined(op::LOR) => pick_by_size!(Or),
+            Op::Predefined(op::LXOR) => pick_by_size!(Xor),
             _ => {}
         }
         if vector.count() > FEW || !vector.datatype().is_dense() {

@@ -217,20 +217,6 @@ impl Blocks {
     /// # Safety
     /// The arrays have an entry for each block. See [`Kept::new`].
     unsafe fn kept(&self, blocks: usize) -> Result<Vec<Kept>> {
-        if let Places::At { counts, displacements, datatype } = self.places {
-            check_arrays(blocks, counts, displacements)?;
-            // SAFETY: there are no elements.
-            let first = unsafe { Kept::new(self.buffer, 0, datatype)? };
-            let extent = first.data().datatype().extent;
-            let mut kept = Vec::with_capacity(blocks);
-            for at in 0..blocks {
-                // SAFETY: the caller says so.
-                let (place, length) = unsafe { (displacements.get(at), counts.get(at)) };
-                // SAFETY: as above.
-                kept.push(unsafe { first.part(place.saturating_mul(extent), count(length)?) });
-            }
-            return Ok(kept);
-        }
         // SAFETY: the caller says so, and the array of types has an entry for each block.
         let block = |(at, data)| unsafe {
             let datatype = match self.places {
