@@ -45,8 +45,7 @@ static LOCK: Mutex<Lock> = Mutex::new(Lock { is_taken: false, sleeper: None });
 static IS_FREE: Condvar = Condvar::new();
 /// How many threads wait for the lock.
 static WANTED: AtomicUsize = AtomicUsize::new(0);
-/// How long a call looks again and again before it lets go of a lock that nobody else waits for, among calls of other
-/// threads.
+/// How long a waiting call keeps the lock if no other thread waits for it. Meanwhile it looks at its requests.
 const SPIN: Duration = Duration::from_micros(40);
 /// The thread that is in a call, or 0.
 static CALLER: AtomicUsize = AtomicUsize::new(0);

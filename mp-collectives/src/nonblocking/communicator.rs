@@ -115,10 +115,10 @@ impl Communicator {
         Which::Nonblocking.operations(self)
     }
 
-    /// Returns further nonblocking operations, which are apart from those of
-    /// [`nonblocking`](Communicator::nonblocking): neither wait for the others. Ranks may call the ones before the
-    /// others or after them, unless they [check](crate::collectives::Check) all their calls. They are for calls that
-    /// wait for what they begin, as blocking calls do.
+    /// Returns a second set of nonblocking operations, with an order of its own. Its operations do not wait for those
+    /// of [`nonblocking`](Communicator::nonblocking), nor those for them. Ranks may call operations of the two sets in
+    /// different orders, unless they [check](crate::collectives::Check) all their calls. A blocking call that is
+    /// carried out as a nonblocking operation uses this set.
     ///
     /// # Errors
     /// The same as for [`nonblocking`](Communicator::nonblocking).

@@ -15,7 +15,7 @@ const SLICE: Duration = Duration::from_micros(100);
 /// afterwards do not inherit this. It is a wish: a system that does not know of it ignores it.
 pub fn come_soon() {
     let Some(mut now) = attributes() else { return };
-    // Whoever has given the launcher a higher priority means its ranks, too, and they would not inherit that any more.
+    // The ranks must inherit a higher priority of the launcher. The flag below would keep them from that.
     if now.sched_policy != libc::SCHED_OTHER as u32 || now.sched_nice < 0 {
         return;
     }
