@@ -23,6 +23,10 @@
 //! All ranks count chunks in the same way, in 64 bits, which do not wrap around. So a rank that waits for the report of
 //! chunk c, because it is to put chunk c + n where that was, gets it: the other rank comes to chunk c + n / 2 before,
 //! as the putting or the getting rank, and then reports.
+//!
+//! This does not hold where elements take several chunks: a rank gets all chunks of an element before it turns to the
+//! next rank, so it may wait for a chunk that is put after chunk c + n. Such an operation begins with the report of all
+//! chunks that have not been reported, and each of its chunks is reported at once.
 
 use std::{mem, ops::Range};
 
@@ -139,7 +143,8 @@ impl ChunkReduce {
             // for the result, takes longer: 1 MiB between two ranks 70 µs and more instead of 47.
             vector.begin();
         }
-        for range in vector.parts(self.at_a_time::<T>()) {
+        let at_a_time = self.begin::<T, M>(mpb).await?;
+        for range in vector.parts(at_a_time) {
             let elements = vector.part(range);
             if mpb.rank() == root {
                 self.collect(mpb, elements, operation).await?;
@@ -166,7 +171,8 @@ impl ChunkReduce {
             vector.begin();
             return Ok(());
         }
-        for range in vector.parts(self.at_a_time::<T>()) {
+        let at_a_time = self.begin::<T, M>(mpb).await?;
+        for range in vector.parts(at_a_time) {
             if mpb.rank() == 0 {
                 self.collect(mpb, vector.part(range.clone()), operation).await?;
                 let mut elements = vector.part(range);
@@ -197,7 +203,7 @@ impl ChunkReduce {
             parts.own().begin();
             return Ok(());
         }
-        let at_a_time = self.at_a_time::<T>();
+        let at_a_time = self.begin::<T, M>(mpb).await?;
         for root in 0..self.ranks {
             if mpb.rank() == root {
                 let mut own = parts.own();
@@ -234,7 +240,8 @@ impl ChunkReduce {
             vector.begin();
             return Ok(());
         }
-        for range in vector.parts(self.at_a_time::<T>()) {
+        let at_a_time = self.begin::<T, M>(mpb).await?;
+        for range in vector.parts(at_a_time) {
             let mut elements = vector.part(range);
             let Some(parent) = parent else {
                 self.collect_from(mpb, elements.begin(), operation, &children).await?;
@@ -274,7 +281,8 @@ impl ChunkReduce {
         if self.ranks == 1 || size_of_val(vector) == 0 {
             return Ok(());
         }
-        for own in vector.chunks_mut(self.at_a_time::<T>()) {
+        let at_a_time = self.begin::<T, M>(mpb).await?;
+        for own in vector.chunks_mut(at_a_time) {
             let (me, before) = (mpb.rank(), self.chunk);
             if let Some(below) = me.checked_sub(1) {
                 let mut scratch = mem::take(&mut self.scratch);
@@ -298,9 +306,18 @@ impl ChunkReduce {
         self.options.chunk_lines.saturating_mul(self.line_bytes)
     }
 
-    /// Returns how many elements are combined at a time: those of a chunk, or one element that takes several chunks.
-    fn at_a_time<T>(&self) -> usize {
-        (self.chunk_bytes() / size_of::<T>().max(1)).max(1)
+    /// Begins an operation: returns how many elements are combined at a time, which is those of a chunk, or one element
+    /// that takes several chunks. Then nothing that was got before must stay unreported.
+    async fn begin<T, M: MpbAccess>(&mut self, mpb: &mut M) -> Result<usize, M::Error> {
+        if self.takes_several::<T>() {
+            self.report_all(mpb).await?;
+        }
+        Ok((self.chunk_bytes() / size_of::<T>().max(1)).max(1))
+    }
+
+    /// Tells whether an element takes several chunks.
+    fn takes_several<T>(&self) -> bool {
+        size_of::<T>() > self.chunk_bytes()
     }
 
     async fn put<M: MpbAccess>(
@@ -349,14 +366,18 @@ impl ChunkReduce {
         elements: &mut [u8],
         from: usize,
     ) -> Result<(), M::Error> {
-        let put = self.put_line(from);
-        for piece in elements.chunks_mut(self.chunk_bytes()) {
+        let (put, most) = (self.put_line(from), self.chunk_bytes());
+        let at_once = elements.len() > most;
+        for piece in elements.chunks_mut(most) {
             self.chunk += 1;
             let (chunk, line) = (self.chunk, self.buffer_line());
             mpb.wait_flag_from(from, put, |put| put >= chunk).await?;
             mpb.compare(from, put)?;
             mpb.get(Line { rank: from, line }, piece).await?;
             self.have_got(mpb, chunk, from).await?;
+            if at_once {
+                self.report_all(mpb).await?;
+            }
         }
         Ok(())
     }
@@ -379,7 +400,14 @@ impl ChunkReduce {
         if self.first_unreported.is_none_or(|first| self.chunk + 1 < first + half) {
             return Ok(());
         }
-        self.first_unreported = None;
+        self.report_all(mpb).await
+    }
+
+    /// Tells all ranks what this one has got from them.
+    async fn report_all<M: MpbAccess>(&mut self, mpb: &mut M) -> Result<(), M::Error> {
+        if self.first_unreported.take().is_none() {
+            return Ok(());
+        }
         let line = self.got_line(mpb.rank());
         for (rank, last) in self.unreported.iter_mut().enumerate() {
             if let Some(last) = last.take() {
@@ -398,7 +426,7 @@ impl ChunkReduce {
         children: &[Child],
     ) -> Result<(), M::Error> {
         let before = self.chunk;
-        if size_of::<T>() > self.chunk_bytes() {
+        if self.takes_several::<T>() {
             let mut scratch = mem::take(&mut self.scratch);
             let theirs = scratch.elements::<T>(sum.len());
             for &Child { rank, is_above } in children {
@@ -429,7 +457,7 @@ impl ChunkReduce {
         operation: &O,
     ) -> Result<(), M::Error> {
         let (me, ranks, before) = (mpb.rank(), self.ranks, self.chunk);
-        if size_of::<T>() > self.chunk_bytes() {
+        if self.takes_several::<T>() {
             let mut scratch = mem::take(&mut self.scratch);
             let mut fold = Fold::new(operation, me, own, &mut scratch);
             for rank in 0..ranks {

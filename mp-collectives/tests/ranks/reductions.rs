@@ -178,6 +178,13 @@ fn large_elements<const N: usize>(rank: &Rank, settings: Settings) -> Result<()>
 fn elements_longer_than_a_block() {
     for ranks in [1, 2, 3, 5, 8] {
         on_all(ranks, |rank| large_elements::<20>(rank, small()));
+        // Elements that take more chunks than there are buffers, after those that take few.
+        on_all(ranks, |rank| {
+            let reduce = Some(Reduce::Chunks);
+            let settings = Settings { buffers: Some(4), reduce, ..small() };
+            large_elements::<20>(rank, settings.clone())?;
+            large_elements::<200>(rank, settings)
+        });
     }
     // With default settings, among few ranks, and among many ranks with smaller blocks.
     on_all(2, |rank| {
