@@ -8,6 +8,7 @@ use mp_collectives::reduce::{
 };
 use mp_core::mpb::MpbAccess;
 use onchip_research::sim::{Layout, Machine, run};
+use proptest::{collection, prelude::*};
 
 use support::Erratic;
 
@@ -318,6 +319,33 @@ fn elements_longer_than_a_chunk() {
             });
             run.unwrap();
         }
+    }
+}
+
+proptest! {
+    /// Short and long elements, vectors and operations in any order.
+    #[test]
+    fn elements_of_all_lengths_in_any_order(
+        cores in 1_usize..9,
+        buffers in 1_usize..9,
+        steps in collection::vec((0..4, 0_usize..24), 1..40),
+    ) {
+        let options = ChunkOptions { chunk_lines: 2, buffers, first_line: 0 };
+        let lines = options.lines(cores).unwrap();
+        let run = run(machine(cores, lines), async |core| {
+            let core = &mut Erratic::new(core);
+            let chunks = &mut ChunkReduce::new(core, options).unwrap();
+            for &(length, number) in &steps {
+                let one = number..number + 1;
+                match length {
+                    0 => in_chunks::<2, _>(core, chunks, one).await,
+                    1 => in_chunks::<32, _>(core, chunks, one).await,
+                    2 => in_chunks::<34, _>(core, chunks, one).await,
+                    _ => in_chunks::<200, _>(core, chunks, one).await,
+                }
+            }
+        });
+        run.unwrap();
     }
 }
 
