@@ -1,13 +1,28 @@
 //! Buffers for `MPI_Bsend`, which the library does not need: it keeps messages in memory of its own, so that a buffer is
-//! always empty.
+//! always empty. But a message for which the buffer is too small is refused, as by other libraries.
 
 use std::{cell::Cell, ffi::c_void};
 
 use crate::{
     error::{Class, Error},
+    life,
     program::put,
+    state::of_rank,
     types::Count,
 };
+
+of_rank! {
+    /// The buffer of all communicators.
+    static OF_ALL: Attached = Attached::new();
+}
+
+/// The number that stands for a buffer which the library makes as long as it has to be (`MPI_BUFFER_AUTOMATIC`).
+const AUTOMATIC: usize = 2;
+
+/// Calls a function with the buffer of all communicators.
+pub(crate) fn of_all<T>(call: impl FnOnce(&Attached) -> T) -> T {
+    OF_ALL.with(|attached| call(attached))
+}
 
 /// The buffer that a program has attached, and its size.
 #[derive(Debug, Default)]
@@ -27,6 +42,24 @@ impl Attached {
         }
         self.0.set(Some((buffer, size)));
         Ok(())
+    }
+
+    /// Returns an error if a message of so many bytes does not fit into the buffer of its communicator, or else into that
+    /// of all communicators. Which session a communicator is from is not known, so while there are sessions, they may
+    /// have a buffer that is large enough.
+    pub fn check(&self, bytes: usize) -> Result<(), Error> {
+        let attached = self.0.get().or_else(|| of_all(|all| all.0.get()));
+        let refused = |what: String| Err(Error::new(Class::Buffer, what));
+        match attached {
+            Some((buffer, _)) if buffer.addr() == AUTOMATIC => Ok(()),
+            Some((_, size)) if bytes as Count > size => {
+                refused(format!("the message has {bytes} bytes, and the attached buffer {size}"))
+            }
+            None if bytes > 0 && !life::has_sessions() => {
+                refused(format!("the message has {bytes} bytes, and no buffer is attached"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Gives the buffer back to the program.

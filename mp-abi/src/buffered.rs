@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use mp_collectives::communicator::{Communicator, Pending, SendRequest};
 
 use crate::{
+    comm::Comm,
     datatype::data::Data,
     error::Error,
     state::of_rank,
@@ -16,13 +17,10 @@ of_rank! {
     static KEPT: RefCell<Vec<SendRequest<Vec<u8>>>> = RefCell::new(Vec::new());
 }
 
-/// Sends without waiting.
-pub(crate) fn send(
-    communicator: &Communicator,
-    data: Data<'_>,
-    to: usize,
-    tag: u32,
-) -> Result<(), Error> {
+/// Sends without waiting, if the program has attached a buffer that is large enough.
+pub(crate) fn send(comm: &Comm, data: Data<'_>, to: usize, tag: u32) -> Result<(), Error> {
+    comm.attached.check(data.bytes())?;
+    let communicator = &comm.communicator;
     if !are_many() {
         return Ok(communicator.buffered_send(&data.packed()[..], to, tag)?);
     }

@@ -138,6 +138,25 @@ pub(crate) fn set_fallback(object: &'static dyn Object) {
     FALLBACK.with(|fallback| fallback.set(Some(object)));
 }
 
+thread_local! {
+    /// The number of the last error of this thread's calls, and what was wrong where.
+    static LAST: RefCell<Option<(c_int, String)>> = const { RefCell::new(None) };
+}
+
+/// Returns what was wrong where, if the last error of this thread's calls has this number.
+pub(crate) fn last(code: c_int) -> Option<String> {
+    let of_code = |last: &RefCell<Option<(c_int, String)>>| {
+        let last = last.borrow();
+        last.as_ref().filter(|(number, _)| *number == code).map(|(_, facts)| facts.clone())
+    };
+    LAST.try_with(of_code).ok().flatten()
+}
+
+/// Returns whether errors of calls without an object are returned.
+pub(crate) fn returns_without_object() -> bool {
+    without_object().is_some_and(|object| matches!(object.errhandler().get(), Handler::Return))
+}
+
 /// Returns what gets the errors of calls without an object.
 fn without_object() -> Option<&'static dyn Object> {
     let first = DEFAULT.with(|default| default.get())?;
@@ -169,6 +188,9 @@ impl Error {
     pub(crate) fn raise(self, function: &str, on: Option<&dyn Object>) -> c_int {
         let object = on.or_else(|| without_object().map(|object| object as _));
         let handler = object.map_or(Handler::Fatal, |object| object.errhandler().get());
+        // At the end of a thread, its variables are gone before its last calls.
+        let facts = (self.code(), format!("{function}: {}", self.text));
+        let _ = LAST.try_with(|last| last.replace(Some(facts)));
         match handler {
             Handler::Return => {}
             Handler::Fatal | Handler::Abort => self.end(function),
@@ -186,9 +208,10 @@ impl Error {
         let class =
             Class::find(self.code()).map_or("an error of the program", |class| class.describe().0);
         let rank = state::rank().map_or(String::new(), |rank| format!("rank {}: ", rank.id()));
-        let report = format!("{rank}{function}: {} ({class})", self.text);
-        // If standard error is closed, the message is lost.
-        let _ = writeln!(std::io::stderr(), "{report}");
+        let report = format!("{function}: {} ({class})", self.text);
+        // The line is written by one call, because other ranks may write at the same time. If standard error is closed,
+        // the message is lost.
+        let _ = std::io::stderr().write_all(format!("{rank}{report}\n").as_bytes());
         state::abort(self.code(), &report)
     }
 }

@@ -150,15 +150,37 @@ impl From<mp_core::Error> for Error {
         let class = match error.kind() {
             ErrorKind::PeerLost { .. }
             | ErrorKind::PeerEnded { .. }
-            | ErrorKind::PeerBroken { .. } => Class::ProcAborted,
-            ErrorKind::RanksFailed(_) => Class::ProcAborted,
+            | ErrorKind::PeerBroken { .. }
+            | ErrorKind::Disconnected { .. }
+            | ErrorKind::RanksFailed(_) => Class::ProcAborted,
+            ErrorKind::CallsDiffer(_) => Class::NotSame,
             ErrorKind::OutOfMemory { .. } | ErrorKind::Segment(_) => Class::NoMem,
             ErrorKind::NoSuchRank { .. } => Class::Rank,
             ErrorKind::Truncated { .. } => Class::Truncate,
             ErrorKind::Revoked { .. } => Class::Comm,
             _ => Class::Other,
         };
-        Self::new(class, error.to_string())
+        let text = match error.kind() {
+            // The library's own text says what a program in Rust can do.
+            ErrorKind::PeerLost { rank, world_rank, .. } => {
+                let of_world = match rank == world_rank {
+                    true => String::new(),
+                    false => format!(" (rank {world_rank} of the world)"),
+                };
+                format!("rank {rank} of the communicator{of_world} has ended before MPI_Finalize")
+            }
+            ErrorKind::PeerEnded { rank } => {
+                format!(
+                    "rank {rank} of the communicator has ended, and takes and sends nothing more"
+                )
+            }
+            ErrorKind::Disconnected { .. } => {
+                "another rank of the communicator has ended, and takes and sends nothing more"
+                    .to_owned()
+            }
+            _ => error.to_string(),
+        };
+        Self::new(class, text)
     }
 }
 

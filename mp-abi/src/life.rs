@@ -140,6 +140,11 @@ pub(crate) fn begin_session(level: c_int) -> Result<()> {
     Ok(())
 }
 
+/// Returns whether there are sessions.
+pub(crate) fn has_sessions() -> bool {
+    SESSIONS.load(Relaxed) > 0
+}
+
 /// Ends a session.
 pub(crate) fn end_session() {
     SESSIONS.fetch_sub(1, Relaxed);

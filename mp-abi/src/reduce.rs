@@ -13,7 +13,7 @@ use mp_collectives::{
     collectives::{At, InPlace, packed},
     reduce::Operation,
 };
-use mp_core::Plain;
+use mp_core::{Call, Plain};
 
 use crate::{
     comm::Comm,
@@ -166,6 +166,7 @@ impl<'a> Reduction<'a> {
         if self.comm.size > 1 && self.typed(own, Some(vector), AllReduce(self.comm))? {
             return Ok(());
         }
+        self.compare("all_reduce", vector, None)?;
         begin(own, vector);
         if self.comm.size > 1 {
             self.to_first(vector)?;
@@ -180,6 +181,7 @@ impl<'a> Reduction<'a> {
         if self.comm.size > 1 && self.typed(own, Some(vector), Reduce(self.comm, root))? {
             return Ok(());
         }
+        self.compare("reduce", vector, Some(root))?;
         begin(own, vector);
         if self.comm.size > 1 {
             self.to_first(vector)?;
@@ -195,6 +197,7 @@ impl<'a> Reduction<'a> {
         if self.typed(Some(own), None, Reduce(self.comm, root))? {
             return Ok(());
         }
+        self.compare("reduce", own, Some(root))?;
         let mut vector = Vector::copy_of(own);
         self.to_first(vector.data())?;
         if self.comm.rank == 0 { self.send(vector.data(), root) } else { Ok(()) }
@@ -202,6 +205,7 @@ impl<'a> Reduction<'a> {
 
     /// Combines each rank's vector, which is in the place for the result or in `own`, with those of the ranks below it.
     pub fn scan(&self, own: Option<Data<'_>>, vector: Data<'_>) -> Result<()> {
+        self.compare("scan", vector, None)?;
         begin(own, vector);
         let (me, size) = self.place();
         if me > 0 {
@@ -215,6 +219,7 @@ impl<'a> Reduction<'a> {
     /// Combines the vectors of the ranks below each rank. Each rank's vector is in the place for the result or in `own`.
     /// That of rank 0 stays there.
     pub fn exclusive_scan(&self, own: Option<Data<'_>>, vector: Data<'_>) -> Result<()> {
+        self.compare("exclusive_scan", vector, None)?;
         begin(own, vector);
         let (me, size) = self.place();
         if me == 0 {
@@ -267,6 +272,16 @@ impl<'a> Reduction<'a> {
         }
         own.copy_from(part(size - 1));
         Ok(())
+    }
+
+    /// Compares this call with those of the other ranks, if they compare their calls. Onchip's own reductions do so
+    /// themselves.
+    fn compare(&self, name: &'static str, vector: Data<'_>, root: Option<usize>) -> Result<()> {
+        let call = || {
+            let call = Call::new(name).elements::<u8>(vector.bytes()).operation(self.op.name());
+            root.map_or(call.clone(), |root| call.root(root))
+        };
+        Ok(self.comm.communicator.joint().check_if_set(call)?)
     }
 
     fn place(&self) -> (usize, usize) {

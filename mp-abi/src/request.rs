@@ -119,7 +119,7 @@ pub(crate) fn send(
             None => communicator.send(&data.packed()[..], to, tag)?,
         },
         Mode::Synchronous => communicator.synchronous_send(&data.packed()[..], to, tag)?,
-        Mode::Buffered => buffered::send(communicator, data, to, tag)?,
+        Mode::Buffered => buffered::send(comm, data, to, tag)?,
     }
     Ok(())
 }
@@ -622,7 +622,7 @@ unsafe fn begin_send(
     let active = match (mode, data.plain()) {
         (Mode::Standard, Some(plain)) if communicator.send_without_request(plain, to, tag) => None,
         (Mode::Buffered, _) => {
-            buffered::send(communicator, data, to, tag)?;
+            buffered::send(comm, data, to, tag)?;
             None
         }
         (mode, Some(plain)) => {

@@ -345,7 +345,9 @@ impl Run<'_> {
         match &failure.cause {
             Cause::Exit(101) => format!("rank {rank} panicked (exit status 101){entered}"),
             Cause::Exit(0) => {
-                format!("rank {rank} ended with exit status 0 in the middle of World::run")
+                format!(
+                    "rank {rank} ended with exit status 0 in the middle of World::run, or without MPI_Finalize"
+                )
             }
             Cause::Exit(status) => format!("rank {rank} ended with exit status {status}{entered}"),
             Cause::Error(error) => format!("rank {rank} failed{status}: {}", tame(error)),
@@ -370,7 +372,7 @@ impl Run<'_> {
             let ranks = text::ranks(&strangers);
             self.output.say(&format!(
                 "warning: {ranks} ended without entering the world: is {} linked with onchip, and \
-                 does it call World::run?",
+                 does it call World::run or MPI_Init?",
                 tame(&self.args.command[0].to_string_lossy())
             ));
         }

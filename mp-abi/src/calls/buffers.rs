@@ -5,24 +5,18 @@
 use std::ffi::{c_int, c_void};
 
 use crate::{
-    attached::Attached,
+    attached::of_all,
     buffered,
     comm::within,
     constants::MPI_COMM_WORLD,
     program::{plainly, put},
     request,
-    state::of_rank,
     types::{Count, Handle},
 };
 
-of_rank! {
-    /// The buffer of all communicators.
-    static ATTACHED: Attached = Attached::new();
-}
-
 /// `MPI_Buffer_attach`.
 pub unsafe fn buffer_attach(buffer: *mut c_void, size: Count) -> c_int {
-    plainly("MPI_Buffer_attach", || ATTACHED.with(|attached| attached.attach(buffer, size)))
+    plainly("MPI_Buffer_attach", || of_all(|attached| attached.attach(buffer, size)))
 }
 
 /// `MPI_Buffer_detach`. Waits until all buffered messages are sent.
@@ -31,7 +25,7 @@ pub unsafe fn buffer_detach(buffer: *mut c_void, size: *mut Count) -> c_int {
     unsafe {
         within(MPI_COMM_WORLD, "MPI_Buffer_detach", |world| {
             buffered::flush(&world.communicator)?;
-            ATTACHED.with(|attached| attached.detach(buffer, size))
+            of_all(|attached| attached.detach(buffer, size))
         })
     }
 }

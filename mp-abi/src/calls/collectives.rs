@@ -4,6 +4,7 @@
 #![expect(clippy::too_many_arguments, reason = "these are the standard's parameters")]
 
 use std::{
+    cmp::Ordering,
     ffi::{c_int, c_void},
     ops::Range,
 };
@@ -138,6 +139,67 @@ impl OwnBlock<'_> {
     }
 }
 
+/// Returns whether the ranks compare the lengths of the blocks that one of them names for all, which are compared with
+/// nothing else.
+fn compares_lengths(comm: &Comm) -> bool {
+    comm.size > 1 && comm.communicator.joint().checks()
+}
+
+/// Returns an error if a block is not as long as the place for it.
+fn check_fits(from: usize, block: usize, place: usize) -> Result<()> {
+    let differ = |class| {
+        let text =
+            format!("rank {from} sends {block} bytes, and the count and the type say {place}");
+        Err(Error::new(class, text))
+    };
+    match block.cmp(&place) {
+        Ordering::Equal => Ok(()),
+        Ordering::Greater => differ(Class::Truncate),
+        Ordering::Less => differ(Class::NotSame),
+    }
+}
+
+/// Tells the root how long the block is that this rank has sent to it, if the ranks compare that.
+fn tell_length(comm: &Comm, block: usize, root: usize) -> Result<()> {
+    if compares_lengths(comm) {
+        let nothing: &mut [u64] = &mut [];
+        comm.communicator.gather(&[block as u64][..], nothing, root)?;
+    }
+    Ok(())
+}
+
+/// Returns an error if what a rank has sent to this root is not as long as the place for it, if the ranks compare that.
+fn check_lengths(comm: &Comm, own: usize, places: &[Range<usize>]) -> Result<()> {
+    if compares_lengths(comm) {
+        let mut blocks = vec![0; places.len()];
+        let root = comm.rank as usize;
+        comm.communicator.gather(&[own as u64][..], &mut blocks[..], root)?;
+        for (from, (block, place)) in blocks.into_iter().zip(places).enumerate() {
+            check_fits(from, block as usize, place.len())?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells the ranks how long the blocks are that this root has sent to them, if the ranks compare that.
+fn tell_lengths(comm: &Comm, blocks: &[Range<usize>]) -> Result<()> {
+    if compares_lengths(comm) {
+        let blocks: Vec<_> = blocks.iter().map(|block| block.len() as u64).collect();
+        comm.communicator.scatter(&blocks[..], &mut [0; 1][..], comm.rank as usize)?;
+    }
+    Ok(())
+}
+
+/// Returns an error if what the root has sent is not as long as this rank's place for it, if the ranks compare that.
+fn check_length(comm: &Comm, place: usize, root: usize) -> Result<()> {
+    if compares_lengths(comm) {
+        let (nothing, mut block): (&[u64], _) = (&[], [0]);
+        comm.communicator.scatter(nothing, &mut block[..], root)?;
+        check_fits(root, block[0] as usize, place)?;
+    }
+    Ok(())
+}
+
 /// `MPI_Gatherv`.
 pub unsafe fn gatherv(
     sent: *const c_void,
@@ -165,7 +227,8 @@ pub unsafe fn gatherv(
             if comm.rank as usize != root {
                 let own = Data::new(sent, sent_count, sent_type)?.packed();
                 let nothing: &mut [u8] = &mut [];
-                return Ok(communicator.gather(&own[..], At(nothing, NO_RANGES), root)?);
+                communicator.gather(&own[..], At(nothing, NO_RANGES), root)?;
+                return tell_length(comm, own.len(), root);
             }
             let all = all.data(comm.size as usize)?;
             let mut blocks;
@@ -174,12 +237,14 @@ pub unsafe fn gatherv(
                 blocks.load(root);
                 let (all, ranges) = blocks.bytes_mut();
                 communicator.gather(InPlace, At(all, ranges), root)?;
+                check_lengths(comm, ranges[root].len(), ranges)?;
             } else {
                 let own = Data::new(sent, sent_count, sent_type)?;
                 check_own_apart(own, &all, root)?;
                 blocks = Blocks::to_write(all);
                 let (all, ranges) = blocks.bytes_mut();
                 communicator.gather(&own.packed()[..], At(all, ranges), root)?;
+                check_lengths(comm, own.bytes(), ranges)?;
             }
             blocks.store();
             Ok(())
@@ -260,8 +325,10 @@ pub unsafe fn scatterv(
             if comm.rank as usize != root {
                 let own = Data::new(received, received_count, received_type)?;
                 let nothing: &[u8] = &[];
-                return own
-                    .fill(|own| Ok(communicator.scatter(At(nothing, NO_RANGES), own, root)?));
+                own.fill(|own| -> Result<()> {
+                    Ok(communicator.scatter(At(nothing, NO_RANGES), own, root)?)
+                })?;
+                return check_length(comm, own.bytes(), root);
             }
             let all = all.data(comm.size as usize)?;
             let own = match is_in_place(received) {
@@ -275,9 +342,11 @@ pub unsafe fn scatterv(
             let Some(own) = own else {
                 // The own block stays where it is.
                 let mut own = vec![0; ranges[root].len()];
-                return Ok(communicator.scatter(all, &mut own[..], root)?);
+                communicator.scatter(all, &mut own[..], root)?;
+                return tell_lengths(comm, ranges);
             };
-            own.fill(|own| Ok(communicator.scatter(all, own, root)?))
+            own.fill(|own| -> Result<()> { Ok(communicator.scatter(all, own, root)?) })?;
+            tell_lengths(comm, ranges)
         })
     }
 }

@@ -148,28 +148,40 @@ pub unsafe fn comm_create(comm: Handle, group: Handle, to: *mut Handle) -> c_int
 
 /// `MPI_Comm_free`.
 pub unsafe fn comm_free(comm: *mut Handle) -> c_int {
-    plainly("MPI_Comm_free", || {
-        // SAFETY: the program gives the address of a communicator's handle, and does not use that any more.
-        unsafe {
-            let handle = element(comm)?;
-            if handle.addr() >= 4096 {
-                Comm::look(handle)?.attributes.delete_all(handle)?;
+    // SAFETY: the program gives the address of a communicator's handle, and does not use that any more.
+    unsafe { free("MPI_Comm_free", comm) }
+}
+
+/// Frees a communicator, unless the function of an attribute refuses. The communicator's error handler gets that error.
+///
+/// # Safety
+/// The address is null, or has the handle of a communicator, which the program does not use any more.
+unsafe fn free(function: &'static str, comm: *mut Handle) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe {
+        let handle = comm.as_ref().copied().unwrap_or(MPI_COMM_NULL);
+        if handle.addr() >= 4096 {
+            let deleted = within(handle, function, |comm| comm.attributes.delete_all(handle));
+            if deleted != MPI_SUCCESS {
+                return deleted;
             }
-            Comm::release(handle)?;
+        }
+        plainly(function, || {
+            Comm::release(element(comm)?)?;
             spawning::forget_parent(handle);
             put(comm, MPI_COMM_NULL)
-        }
-    })
+        })
+    }
 }
 
 /// `MPI_Comm_disconnect`. Waits until the messages of this rank are sent.
 pub unsafe fn comm_disconnect(comm: *mut Handle) -> c_int {
+    let function = "MPI_Comm_disconnect";
     // SAFETY: the program gives the address of a communicator's handle, and does not use that any more.
     unsafe {
         let handle = comm.as_ref().copied().unwrap_or(MPI_COMM_NULL);
-        let flushed =
-            within(handle, "MPI_Comm_disconnect", |comm| buffered::flush(&comm.communicator));
-        if flushed == MPI_SUCCESS { comm_free(comm) } else { flushed }
+        let flushed = within(handle, function, |comm| buffered::flush(&comm.communicator));
+        if flushed == MPI_SUCCESS { free(function, comm) } else { flushed }
     }
 }
 

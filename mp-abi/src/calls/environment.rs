@@ -11,6 +11,7 @@ use nix::libc;
 
 use crate::{
     constants::*,
+    errhandler::returns_without_object,
     error::{Class, Error},
     info::Info,
     life::{begin_world, end_world},
@@ -47,7 +48,12 @@ pub unsafe fn initialized(flag: *mut c_int) -> c_int {
 
 /// `MPI_Finalize`.
 pub unsafe fn finalize() -> c_int {
-    plainly("MPI_Finalize", end_world)
+    // The objects are gone when the end has failed.
+    let returns = returns_without_object();
+    match end_world() {
+        Err(error) if returns => error.code(),
+        ended => plainly("MPI_Finalize", || ended),
+    }
 }
 
 /// `MPI_Finalized`.

@@ -15,7 +15,7 @@ use std::{
 use crate::{
     callbacks::Kind,
     constants::*,
-    errhandler::{Errhandler, Handler, release},
+    errhandler::{Errhandler, Handler, last, release},
     error::{Class, Error},
     program::{plainly, put, put_text, text},
     types::{ErrhandlerFunction, Handle},
@@ -52,6 +52,15 @@ fn predefined(code: c_int) -> Option<String> {
     Some(text)
 }
 
+/// Returns what an error was about, if it was the last one of this thread, or else what its code means.
+fn described(code: c_int) -> Option<String> {
+    let facts = Class::find(code).and_then(|class| Some((class.describe().0, last(code)?)));
+    match facts {
+        Some((name, facts)) => Some(format!("{name}: {facts}")),
+        None => predefined(code),
+    }
+}
+
 /// Adds a code of a class, or a class if that is `None`.
 fn add(class: Option<c_int>) -> Result<c_int, Error> {
     let mut added = added();
@@ -81,13 +90,13 @@ pub unsafe fn error_class(code: c_int, class: *mut c_int) -> c_int {
     })
 }
 
-/// `MPI_Error_string`.
+/// `MPI_Error_string`. Says what was wrong, if the code is that of the last error of this thread.
 pub unsafe fn error_string(code: c_int, string: *mut c_char, length: *mut c_int) -> c_int {
     plainly("MPI_Error_string", || {
         let known = added().get(&code).map(|known| known.text.clone());
         let text = match known {
             Some(text) => text,
-            None => predefined(code).ok_or_else(|| unknown(code))?.into_bytes(),
+            None => described(code).ok_or_else(|| unknown(code))?.into_bytes(),
         };
         // SAFETY: the program gives as much room as the standard says, and a place for the length.
         unsafe { put_text(string, MPI_MAX_ERROR_STRING, length, &text) }

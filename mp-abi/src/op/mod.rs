@@ -91,6 +91,27 @@ impl Op {
         }
     }
 
+    /// Returns what the comparison of calls says of the operation.
+    pub fn name(&self) -> &'static str {
+        let Self::Predefined(number) = *self else { return "an operation of the program" };
+        match number {
+            SUM => "MPI_SUM",
+            MIN => "MPI_MIN",
+            MAX => "MPI_MAX",
+            PROD => "MPI_PROD",
+            BAND => "MPI_BAND",
+            BOR => "MPI_BOR",
+            BXOR => "MPI_BXOR",
+            LAND => "MPI_LAND",
+            LOR => "MPI_LOR",
+            LXOR => "MPI_LXOR",
+            MINLOC => "MPI_MINLOC",
+            MAXLOC => "MPI_MAXLOC",
+            REPLACE => "MPI_REPLACE",
+            _ => "MPI_NO_OP",
+        }
+    }
+
     pub fn commutes(&self) -> bool {
         match self {
             Self::Predefined(number) => *number != REPLACE,

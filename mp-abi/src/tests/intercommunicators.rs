@@ -3,8 +3,8 @@
 use super::*;
 use crate::{
     calls::{
-        attributes::*, communicators::*, groups::*, intercommunicators::*, matched_probes::*,
-        point_to_point::*, requests::*,
+        attributes::*, buffers::*, communicators::*, groups::*, intercommunicators::*,
+        matched_probes::*, point_to_point::*, requests::*,
     },
     constants::{
         MPI_COMM_NULL, MPI_CONGRUENT, MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_TRUNCATE, MPI_IDENT,
@@ -157,7 +157,12 @@ fn messages_in_all_modes() {
             if side == 0 && me == 0 {
                 ok!(ssend(from, 10, int, last, 1, inter));
                 ok!(rsend(from, 10, int, last, 1, inter));
+                let mut room = vec![0i32; length as usize];
+                ok!(comm_attach_buffer(inter, address(&mut room), 4 * length as i64));
                 ok!(bsend(from, length as i64, int, last, 1, inter));
+                let (mut given, mut size) = (null_mut::<c_void>(), 0);
+                ok!(comm_detach_buffer(inter, (&raw mut given).cast(), &mut size));
+                assert_eq!((given, size), (address(&mut room), 4 * length as i64));
                 let mut request = MPI_REQUEST_NULL;
                 ok!(send_init(from, 10, int, last, 1, inter, &mut request));
                 for _ in 0..2 {

@@ -3,6 +3,7 @@ use std::{ffi::c_int, ptr::null_mut};
 use super::*;
 use crate::{
     calls::{
+        buffers::*,
         datatypes::*,
         environment::get_address,
         matched_probes::*,
@@ -68,8 +69,10 @@ fn derived_types_meet_plain_ones() {
         let int = predefined(INT);
         if me == 0 {
             let mut numbers: Vec<i32> = (0..2_000).collect();
+            let mut room = [0u8; 2_000];
             ok!(send(address(&mut numbers), 2, half, 1, 1, comm));
             ok!(ssend(address(&mut numbers), 1_000, int, 1, 2, comm));
+            ok!(comm_attach_buffer(comm, address(&mut room), 2_000));
             ok!(bsend(address(&mut numbers), 1, half, 1, 3, comm));
             ok!(rsend(address(&mut numbers), 1, int, 1, 4, comm));
         } else {

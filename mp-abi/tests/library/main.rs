@@ -1,6 +1,7 @@
 //! The libraries and what is installed beside it, as programs in C see them.
 
 mod constants;
+mod errors;
 mod fortran;
 mod killed;
 mod mpich;
