@@ -5,9 +5,8 @@ use std::{cell::Cell, ffi::c_void};
 
 use crate::{
     error::{Class, Error},
-    life,
     program::put,
-    state::of_rank,
+    state::{has_sessions, of_rank},
     types::Count,
 };
 
@@ -55,7 +54,7 @@ impl Attached {
             Some((_, size)) if bytes as Count > size => {
                 refused(format!("the message has {bytes} bytes, and the attached buffer {size}"))
             }
-            None if bytes > 0 && !life::has_sessions() => {
+            None if bytes > 0 && !has_sessions() => {
                 refused(format!("the message has {bytes} bytes, and no buffer is attached"))
             }
             _ => Ok(()),

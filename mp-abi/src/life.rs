@@ -6,10 +6,7 @@
 use std::{
     ffi::c_int,
     rc::Rc,
-    sync::{
-        Mutex, Once, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Mutex, Once, PoisonError},
 };
 
 use mp_collectives::communicator::Communicator;
@@ -30,9 +27,6 @@ use crate::{
 };
 
 type Result<T> = std::result::Result<T, Error>;
-
-/// The number of sessions.
-static SESSIONS: AtomicUsize = AtomicUsize::new(0);
 
 /// Makes this process a rank, unless it is one already.
 fn join() -> Result<()> {
@@ -96,10 +90,7 @@ pub(crate) fn end_world() -> Result<()> {
         // SAFETY: nobody uses the communicator any more.
         unsafe { drop_predefined(alone) };
     }
-    match SESSIONS.load(Relaxed) {
-        0 => leave(),
-        _ => Ok(()),
-    }
+    if state::has_sessions() { Ok(()) } else { leave() }
 }
 
 /// Drops an object that was predefined.
@@ -129,7 +120,7 @@ pub(crate) fn begin_session(level: c_int) -> Result<()> {
     static AT_EXIT: Once = Once::new();
     join()?;
     state::raise_thread_level(level);
-    SESSIONS.fetch_add(1, Relaxed);
+    state::add_session();
     AT_EXIT.call_once(|| {
         // If there is no memory for that, the rank is one that has not left.
         // SAFETY: the function only keeps the address of the other, which stays, because the library is not unloaded.
@@ -140,14 +131,9 @@ pub(crate) fn begin_session(level: c_int) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether there are sessions.
-pub(crate) fn has_sessions() -> bool {
-    SESSIONS.load(Relaxed) > 0
-}
-
 /// Ends a session.
 pub(crate) fn end_session() {
-    SESSIONS.fetch_sub(1, Relaxed);
+    state::remove_session();
 }
 
 /// Ends the rank at the exit of a process whose sessions have ended.
@@ -155,7 +141,7 @@ extern "C" fn at_exit() {
     let _turn = threads::enter();
     let Ok(all) = all() else { return };
     let is_world_open = state::is_initialized() && !state::is_finalized();
-    if is_world_open || SESSIONS.load(Relaxed) > 0 {
+    if is_world_open || state::has_sessions() {
         return;
     }
     if !state::is_initialized() {

@@ -6,7 +6,7 @@ use std::{
     ptr::null_mut,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI32, AtomicPtr, AtomicU8, Ordering::Relaxed},
+        atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicUsize, Ordering::Relaxed},
     },
     thread::{self, ThreadId},
 };
@@ -26,6 +26,8 @@ const INITIALIZED: u8 = 1;
 const FINALIZED: u8 = 2;
 
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
+/// The number of sessions.
+static SESSIONS: AtomicUsize = AtomicUsize::new(0);
 static LEVEL: AtomicI32 = AtomicI32::new(MPI_THREAD_SINGLE);
 static MAIN: Mutex<Option<ThreadId>> = Mutex::new(None);
 static MEMBER: Member = Member(UnsafeCell::new(None));
@@ -105,6 +107,21 @@ pub(crate) fn is_initialized() -> bool {
 /// Returns whether MPI is finalized.
 pub(crate) fn is_finalized() -> bool {
     PHASE.load(Relaxed) == FINALIZED
+}
+
+/// Counts a session that begins.
+pub(crate) fn add_session() {
+    SESSIONS.fetch_add(1, Relaxed);
+}
+
+/// Counts a session that ends.
+pub(crate) fn remove_session() {
+    SESSIONS.fetch_sub(1, Relaxed);
+}
+
+/// Returns whether there are sessions.
+pub(crate) fn has_sessions() -> bool {
+    SESSIONS.load(Relaxed) > 0
 }
 
 /// Returns what threads may call MPI.
