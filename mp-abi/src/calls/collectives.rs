@@ -4,12 +4,12 @@
 #![expect(clippy::too_many_arguments, reason = "these are the standard's parameters")]
 
 use std::{
-    cmp::Ordering,
     ffi::{c_int, c_void},
     ops::Range,
 };
 
 use mp_collectives::collectives::{At, InPlace};
+use mp_core::Call;
 
 use super::collective_arguments::{
     self as by_request, check_all_apart, check_apart, check_other_place, check_own_apart, count,
@@ -139,65 +139,38 @@ impl OwnBlock<'_> {
     }
 }
 
-/// Returns whether the ranks compare the lengths of the blocks that one of them names for all, which are compared with
-/// nothing else.
-fn compares_lengths(comm: &Comm) -> bool {
-    comm.size > 1 && comm.communicator.joint().checks()
-}
-
-/// Returns an error if a block is not as long as the place for it.
-fn check_fits(from: usize, block: usize, place: usize) -> Result<()> {
-    let differ = |class| {
-        let text =
-            format!("rank {from} sends {block} bytes, and the count and the type say {place}");
-        Err(Error::new(class, text))
-    };
-    match block.cmp(&place) {
-        Ordering::Equal => Ok(()),
-        Ordering::Greater => differ(Class::Truncate),
-        Ordering::Less => differ(Class::NotSame),
+/// Compares the lengths of blocks that a root has or gets with those that the ranks name, if ranks compare their calls:
+/// the operations themselves do not. If any differ, this returns an error at all ranks.
+fn compare_lengths(
+    comm: &Comm,
+    name: &'static str,
+    own: usize,
+    at_root: &[Range<usize>],
+    root: usize,
+) -> Result<()> {
+    let joint = comm.communicator.joint();
+    if comm.size == 1 || !joint.checks() {
+        return Ok(());
     }
-}
-
-/// Tells the root how long the block is that this rank has sent to it, if the ranks compare that.
-fn tell_length(comm: &Comm, block: usize, root: usize) -> Result<()> {
-    if compares_lengths(comm) {
-        let nothing: &mut [u64] = &mut [];
-        comm.communicator.gather(&[block as u64][..], nothing, root)?;
+    joint.check_if_set(|| Call::new(name).of::<u8>().root(root))?;
+    let mut all = vec![0; at_root.len()];
+    comm.communicator.gather(&[own as u64][..], &mut all[..], root)?;
+    let lengths = all.into_iter().zip(at_root.iter().map(|block| block.len() as u64));
+    let differs = lengths.enumerate().find(|(_, (named, length))| named != length);
+    // The rank behind the one that differs, or 0, and the lengths.
+    let mut verdict =
+        differs.map_or([0; 3], |(rank, (named, length))| [rank as u64 + 1, named, length]);
+    comm.communicator.broadcast(&mut verdict[..], root)?;
+    match verdict {
+        [0, ..] => Ok(()),
+        [behind, named, length] => Err(Error::new(
+            Class::NotSame,
+            format!(
+                "the block of rank {} has {length} bytes at the root {root}, and the rank itself says {named}",
+                behind - 1
+            ),
+        )),
     }
-    Ok(())
-}
-
-/// Returns an error if what a rank has sent to this root is not as long as the place for it, if the ranks compare that.
-fn check_lengths(comm: &Comm, own: usize, places: &[Range<usize>]) -> Result<()> {
-    if compares_lengths(comm) {
-        let mut blocks = vec![0; places.len()];
-        let root = comm.rank as usize;
-        comm.communicator.gather(&[own as u64][..], &mut blocks[..], root)?;
-        for (from, (block, place)) in blocks.into_iter().zip(places).enumerate() {
-            check_fits(from, block as usize, place.len())?;
-        }
-    }
-    Ok(())
-}
-
-/// Tells the ranks how long the blocks are that this root has sent to them, if the ranks compare that.
-fn tell_lengths(comm: &Comm, blocks: &[Range<usize>]) -> Result<()> {
-    if compares_lengths(comm) {
-        let blocks: Vec<_> = blocks.iter().map(|block| block.len() as u64).collect();
-        comm.communicator.scatter(&blocks[..], &mut [0; 1][..], comm.rank as usize)?;
-    }
-    Ok(())
-}
-
-/// Returns an error if what the root has sent is not as long as this rank's place for it, if the ranks compare that.
-fn check_length(comm: &Comm, place: usize, root: usize) -> Result<()> {
-    if compares_lengths(comm) {
-        let (nothing, mut block): (&[u64], _) = (&[], [0]);
-        comm.communicator.scatter(nothing, &mut block[..], root)?;
-        check_fits(root, block[0] as usize, place)?;
-    }
-    Ok(())
 }
 
 /// `MPI_Gatherv`.
@@ -226,9 +199,9 @@ pub unsafe fn gatherv(
             let communicator = &comm.communicator;
             if comm.rank as usize != root {
                 let own = Data::new(sent, sent_count, sent_type)?.packed();
+                compare_lengths(comm, "gather_varcount", own.len(), NO_RANGES, root)?;
                 let nothing: &mut [u8] = &mut [];
-                communicator.gather(&own[..], At(nothing, NO_RANGES), root)?;
-                return tell_length(comm, own.len(), root);
+                return Ok(communicator.gather(&own[..], At(nothing, NO_RANGES), root)?);
             }
             let all = all.data(comm.size as usize)?;
             let mut blocks;
@@ -236,15 +209,15 @@ pub unsafe fn gatherv(
                 blocks = Blocks::to_write(all);
                 blocks.load(root);
                 let (all, ranges) = blocks.bytes_mut();
+                compare_lengths(comm, "gather_varcount", ranges[root].len(), ranges, root)?;
                 communicator.gather(InPlace, At(all, ranges), root)?;
-                check_lengths(comm, ranges[root].len(), ranges)?;
             } else {
                 let own = Data::new(sent, sent_count, sent_type)?;
                 check_own_apart(own, &all, root)?;
                 blocks = Blocks::to_write(all);
                 let (all, ranges) = blocks.bytes_mut();
+                compare_lengths(comm, "gather_varcount", own.bytes(), ranges, root)?;
                 communicator.gather(&own.packed()[..], At(all, ranges), root)?;
-                check_lengths(comm, own.bytes(), ranges)?;
             }
             blocks.store();
             Ok(())
@@ -324,11 +297,10 @@ pub unsafe fn scatterv(
             let communicator = &comm.communicator;
             if comm.rank as usize != root {
                 let own = Data::new(received, received_count, received_type)?;
+                compare_lengths(comm, "scatter_varcount", own.bytes(), NO_RANGES, root)?;
                 let nothing: &[u8] = &[];
-                own.fill(|own| -> Result<()> {
-                    Ok(communicator.scatter(At(nothing, NO_RANGES), own, root)?)
-                })?;
-                return check_length(comm, own.bytes(), root);
+                return own
+                    .fill(|own| Ok(communicator.scatter(At(nothing, NO_RANGES), own, root)?));
             }
             let all = all.data(comm.size as usize)?;
             let own = match is_in_place(received) {
@@ -338,15 +310,15 @@ pub unsafe fn scatterv(
             own.map_or(Ok(()), |own| check_own_apart(own, &all, root))?;
             let blocks = Blocks::to_read(all);
             let (all, ranges) = blocks.bytes();
+            let length = own.map_or(ranges[root].len(), |own| own.bytes());
+            compare_lengths(comm, "scatter_varcount", length, ranges, root)?;
             let all = At(all, ranges);
             let Some(own) = own else {
                 // The own block stays where it is.
-                let mut own = vec![0; ranges[root].len()];
-                communicator.scatter(all, &mut own[..], root)?;
-                return tell_lengths(comm, ranges);
+                let mut own = vec![0; length];
+                return Ok(communicator.scatter(all, &mut own[..], root)?);
             };
-            own.fill(|own| -> Result<()> { Ok(communicator.scatter(all, own, root)?) })?;
-            tell_lengths(comm, ranges)
+            own.fill(|own| Ok(communicator.scatter(all, own, root)?))
         })
     }
 }

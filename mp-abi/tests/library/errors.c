@@ -83,27 +83,28 @@ static void aborted(void) {
 
 // Rank 1 does not do what the others do.
 static void different(const char *what) {
-    int odd = rank == 1, vector[8] = {0}, all[8], counts[8], places[8], error = MPI_SUCCESS, class = MPI_ERR_NOT_SAME;
+    int odd = rank == 1, vector[8] = {0}, all[8], counts[8], places[8], error = MPI_SUCCESS;
     for (int each = 0; each < 8; each++) counts[each] = 1, places[each] = each;
     if (!strcmp(what, "scan-op")) error = MPI_Scan(vector, all, 1, MPI_INT, odd ? MPI_SUM : MPI_MAX, MPI_COMM_WORLD);
     if (!strcmp(what, "scan-count")) error = MPI_Scan(vector, all, 1 + odd, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (!strcmp(what, "exscan-op")) error = MPI_Exscan(vector, all, 1, MPI_INT, odd ? MPI_SUM : MPI_MAX, MPI_COMM_WORLD);
     if (!strcmp(what, "scan-barrier"))
         error = odd ? MPI_Barrier(MPI_COMM_WORLD) : MPI_Scan(vector, all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (!strcmp(what, "gatherv-barrier"))
+        error = odd ? MPI_Barrier(MPI_COMM_WORLD)
+                    : MPI_Gatherv(vector, 1, MPI_INT, all, counts, places, MPI_INT, 0, MPI_COMM_WORLD);
     if (!strcmp(what, "reduce-op"))
         error = MPI_Reduce(vector, all, 1, MPI_INT, odd ? MPI_SUM : MPI_MAX, 0, MPI_COMM_WORLD);
     if (!strcmp(what, "pairs-root"))
         error = MPI_Reduce(vector, all, 1, MPI_2INT, MPI_MAXLOC, odd, MPI_COMM_WORLD);
     if (!strcmp(what, "gatherv")) {
         error = MPI_Gatherv(vector, 1 + odd, MPI_INT, all, counts, places, MPI_INT, 0, MPI_COMM_WORLD);
-        class = rank == 0 ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
     }
     if (!strcmp(what, "scatterv")) {
-        counts[1] = 2;
+        counts[1] = 0;
         error = MPI_Scatterv(vector, counts, places, MPI_INT, all, 1, MPI_INT, 0, MPI_COMM_WORLD);
-        class = odd ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
     }
-    expect(error, class, class == MPI_SUCCESS ? "" : "MPI_", what);
+    expect(error, MPI_ERR_NOT_SAME, "MPI_", what);
     // Calls that differ leave the communicator useless.
     printf("%s\n", bad ? "bad" : "good");
     fflush(stdout);

@@ -48,6 +48,7 @@ fn ranks_that_compare_their_calls_find_every_difference() {
         "reduce-op",
         "pairs-root",
         "gatherv",
+        "gatherv-barrier",
         "scatterv",
     ];
     for case in cases {
