@@ -21,7 +21,7 @@
 
 use std::{
     cell::{Cell, UnsafeCell},
-    hint, mem,
+    hint, mem, ptr,
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -296,7 +296,7 @@ impl Pauses {
     fn stand_aside(&mut self, requests: &mut [&mut dyn Pending], needs: Needs) {
         self.counted = self.counted.take().or_else(waits::begin);
         let (me, depth) = (me(), SHARED.depth.get());
-        let requests = &raw mut *requests as *mut [&'static mut dyn Pending];
+        let requests = ptr::slice_from_raw_parts_mut(requests.as_mut_ptr().cast(), requests.len());
         let mut aside = SHARED.aside.take();
         aside.push(Aside { thread: me, requests, needs });
         SHARED.aside.set(aside);
