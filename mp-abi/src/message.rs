@@ -3,6 +3,7 @@
 use std::{ffi::c_int, rc::Rc};
 
 use mp_collectives::communicator::{Source, Status, Tag};
+use mp_core::{Buffer, requests::CutBuffer};
 
 use crate::{
     comm::{Comm, wanted_tag},
@@ -16,7 +17,7 @@ use crate::{
 
 /// `MPI_Message`: a message that has been received, and is still to be given to the program.
 pub(crate) struct Message {
-    bytes: Vec<u8>,
+    bytes: CutBuffer<Vec<u8>>,
     status: Status,
     pub comm: Rc<Comm>,
 }
@@ -52,24 +53,38 @@ pub(crate) fn probe(
     let Some(source) = comm.source(source)? else {
         return Ok(Some((MPI_MESSAGE_NO_PROC, Completed::FROM_NOBODY)));
     };
-    let Some(status) = find(comm, source, tag, waits)? else { return Ok(None) };
-    // The next receive of that source and tag gets the message, and this is the next one.
-    let (source, tag) = (status.source, status.tag);
     let (bytes, status) = match threads::are_many() {
-        false => comm.communicator.receive_vec::<u8>(source, tag)?,
-        true => {
-            let room = vec![0u8; status.bytes];
-            let mut received = comm.communicator.nonblocking_receive(room, source, tag);
-            let waited = threads::wait_all(&mut [&mut received]);
-            let received = received.wait().map_err(|failed| failed.error)?;
-            waited?;
-            received
+        // The next receive of that source and tag gets the message. If there is none yet, room for it is made when it
+        // comes.
+        true => match comm.communicator.try_probe(source, tag)? {
+            Some(status) => receive(comm, vec![0; status.bytes], status.source, status.tag)?,
+            None if waits => receive(comm, Vec::new(), source, tag)?,
+            None => return Ok(None),
+        },
+        false => {
+            let Some(status) = find(comm, source, tag, waits)? else { return Ok(None) };
+            let (bytes, status) = comm.communicator.receive_vec(status.source, status.tag)?;
+            (CutBuffer::new(bytes), status)
         }
     };
     let status = comm.told(status);
     let message = Message { bytes, status, comm: comm.keep() };
     let handle = Box::into_raw(Box::new(message)).cast();
     Ok(Some((handle, Completed::of(status))))
+}
+
+/// Receives a message, and lets other threads call meanwhile. Makes more room if the message needs it.
+fn receive(
+    comm: &Comm,
+    room: Vec<u8>,
+    source: impl Into<Source>,
+    tag: impl Into<Tag>,
+) -> Result<(CutBuffer<Vec<u8>>, Status), Error> {
+    let mut received = comm.communicator.nonblocking_receive(CutBuffer::new(room), source, tag);
+    let waited = threads::wait_all(&mut [&mut received]);
+    let received = received.wait().map_err(|failed| failed.error)?;
+    waited?;
+    Ok(received)
 }
 
 /// Returns the message of a handle, or `None` for the one from `MPI_PROC_NULL`.
@@ -91,7 +106,7 @@ pub(crate) unsafe fn take(handle: Handle) -> Result<Option<Box<Message>>, Error>
 impl Message {
     /// Gives the message to the program. The data may be written to.
     pub fn receive(&self, data: Data<'_>) -> Completed {
-        data.unpack(&self.bytes);
+        data.unpack(self.bytes.elements());
         Completed::received(self.status, data.bytes())
     }
 }

@@ -14,10 +14,14 @@
 //! for happen. So it waits by requests. A thread that has made the last two calls waits as if it were the only one, but
 //! until any thread wants to call, too, which wakes it. As long as others call, it looks at its requests, lets go of the
 //! lock, pauses, and looks again. Calls of other threads advance its requests, too.
+//!
+//! Where several threads wait and no other has called for a while, one of them, the leader, waits for the requests of all.
+//! The others stand aside: they sleep until the leader finds their requests done, or until it leaves and one of them
+//! leads.
 
 use std::{
     cell::{Cell, UnsafeCell},
-    hint,
+    hint, mem, ptr,
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -41,12 +45,16 @@ use crate::{
 };
 
 /// The lock, if several threads may call.
-static LOCK: Mutex<Lock> = Mutex::new(Lock { is_taken: false, sleeper: None });
+static LOCK: Mutex<Lock> = Mutex::new(Lock { is_taken: false, sleeper: None, aside: Vec::new() });
 static IS_FREE: Condvar = Condvar::new();
-/// How many threads wait for the lock.
+/// Tells threads aside that one of them is to wake.
+static WAKES: Condvar = Condvar::new();
+/// How many threads wait for the lock, or wake in order to take it.
 static WANTED: AtomicUsize = AtomicUsize::new(0);
 /// How long a waiting call keeps the lock if no other thread waits for it. Meanwhile it looks at its requests.
 const SPIN: Duration = Duration::from_micros(40);
+/// How long no thread has begun a call when those that wait let one of them wait for all.
+const CALM: Duration = Duration::from_millis(1);
 /// The thread that is in a call, or 0.
 static CALLER: AtomicUsize = AtomicUsize::new(0);
 static SHARED: Shared = Shared {
@@ -54,6 +62,9 @@ static SHARED: Shared = Shared {
     parked: UnsafeCell::new(None),
     last: Cell::new(0),
     is_alone: Cell::new(false),
+    calls: Cell::new(0),
+    leader: Cell::new(0),
+    aside: Cell::new(Vec::new()),
 };
 
 struct Lock {
@@ -61,6 +72,8 @@ struct Lock {
     is_taken: bool,
     /// This process, if the thread in the call sleeps and is to be woken by who wants the lock.
     sleeper: Option<Rank>,
+    /// The threads aside that are not to wake yet.
+    aside: Vec<usize>,
 }
 
 fn lock() -> MutexGuard<'static, Lock> {
@@ -77,6 +90,26 @@ struct Shared {
     last: Cell<usize>,
     /// Whether that was also the thread before it.
     is_alone: Cell<bool>,
+    /// How many calls have begun.
+    calls: Cell<u64>,
+    /// The thread that waits for those aside, too, or 0 if none is aside.
+    leader: Cell<usize>,
+    aside: Cell<Vec<Aside>>,
+}
+
+/// A thread that sleeps until another wakes it.
+struct Aside {
+    thread: usize,
+    /// They are not used by the thread until it has been woken, for which this is given up.
+    requests: *mut [&'static mut dyn Pending],
+    needs: Needs,
+}
+
+/// Which of its requests a call waits for.
+#[derive(Clone, Copy)]
+enum Needs {
+    All,
+    Any,
 }
 
 // SAFETY: only the thread that is in a call uses it.
@@ -145,6 +178,7 @@ fn begin() {
         SHARED.depth.set(SHARED.depth.get() + 1);
     } else {
         take(me, 1);
+        SHARED.calls.set(SHARED.calls.get().wrapping_add(1));
     }
 }
 
@@ -160,14 +194,25 @@ fn end() {
 fn take(me: usize, depth: usize) {
     if has_lock() {
         WANTED.fetch_add(1, Relaxed);
-        let mut lock = lock();
-        while lock.is_taken {
-            lock.sleeper.take().iter().for_each(ring);
-            lock = IS_FREE.wait(lock).unwrap_or_else(PoisonError::into_inner);
-        }
-        lock.is_taken = true;
-        WANTED.fetch_sub(1, Relaxed);
+        take_wanted(me, depth, lock());
+    } else {
+        take_parts(me, depth);
     }
+}
+
+/// Takes the rank over, as a thread that has counted itself as one that waits for the lock.
+fn take_wanted(me: usize, depth: usize, mut lock: MutexGuard<'_, Lock>) {
+    while lock.is_taken {
+        lock.sleeper.take().iter().for_each(ring);
+        lock = IS_FREE.wait(lock).unwrap_or_else(PoisonError::into_inner);
+    }
+    lock.is_taken = true;
+    WANTED.fetch_sub(1, Relaxed);
+    drop(lock);
+    take_parts(me, depth);
+}
+
+fn take_parts(me: usize, depth: usize) {
     CALLER.store(me, Relaxed);
     SHARED.depth.set(depth);
     SHARED.is_alone.set(SHARED.last.replace(me) == me);
@@ -205,12 +250,25 @@ struct Pauses {
     backoff: Backoff,
     counted: Option<Counted>,
     is_crowded: bool,
+    /// How many calls had begun when this was last looked at, and since when it is that number.
+    calls: u64,
+    since: Instant,
 }
 
 impl Pauses {
     fn begin() -> Self {
         let is_crowded = state::rank().is_ok_and(Rank::is_crowded);
-        Self { began: Instant::now(), backoff: Backoff::new(), counted: None, is_crowded }
+        let (began, backoff, calls) = (Instant::now(), Backoff::new(), SHARED.calls.get());
+        Self { began, backoff, counted: None, is_crowded, calls, since: began }
+    }
+
+    /// Returns whether no thread has begun a call for a while.
+    fn are_calm(&mut self) -> bool {
+        let calls = SHARED.calls.get();
+        if mem::replace(&mut self.calls, calls) != calls {
+            self.since = Instant::now();
+        }
+        self.since.elapsed() >= CALM
     }
 
     /// Begins again, after something has come.
@@ -233,6 +291,21 @@ impl Pauses {
             take(me, depth);
         }
     }
+
+    /// Sleeps until the leader finds the requests done, or leaves.
+    fn stand_aside(&mut self, requests: &mut [&mut dyn Pending], needs: Needs) {
+        self.counted = self.counted.take().or_else(waits::begin);
+        let (me, depth) = (me(), SHARED.depth.get());
+        let requests = ptr::slice_from_raw_parts_mut(requests.as_mut_ptr().cast(), requests.len());
+        let mut aside = SHARED.aside.take();
+        aside.push(Aside { thread: me, requests, needs });
+        SHARED.aside.set(aside);
+        lock().aside.push(me);
+        give();
+        let is_aside = |lock: &mut Lock| lock.aside.contains(&me);
+        let lock = WAKES.wait_while(lock(), is_aside).unwrap_or_else(PoisonError::into_inner);
+        take_wanted(me, depth, lock);
+    }
 }
 
 /// Lets other threads call until something is there.
@@ -252,18 +325,26 @@ pub(crate) fn until<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T>
 /// Looks at requests, and waits as long as that returns nothing.
 fn until_done<T>(
     requests: &mut [&mut dyn Pending],
+    needs: Needs,
     look: impl Fn(&mut [&mut dyn Pending]) -> Result<Option<T>>,
 ) -> Result<T> {
     if let Some(found) = look(requests)? {
         return Ok(found);
     }
-    let mut pauses = Pauses::begin();
+    let (mut pauses, me) = (Pauses::begin(), me());
+    let _leaves = Leaves { me };
     loop {
-        match SHARED.is_alone.get() && WANTED.load(Relaxed) == 0 {
-            false => pauses.pause(),
-            true if sleep(requests)? => pauses.restart(),
-            // If other threads wait, too, and wake this one again and again, its pauses become as long as theirs.
-            true => {}
+        let are_calm = pauses.are_calm();
+        if WANTED.load(Relaxed) > 0 || !(are_calm || SHARED.is_alone.get()) {
+            pauses.pause();
+        } else if are_calm && ![0, me].contains(&SHARED.leader.get()) {
+            pauses.stand_aside(requests, needs);
+        } else if sleep(me, requests)? {
+            // Not if others have woken this one: if they do so again and again, its pauses become as long as theirs.
+            pauses.restart();
+        }
+        if SHARED.leader.get() == me && wake_done() {
+            pauses.restart();
         }
         if let Some(found) = look(requests)? {
             return Ok(found);
@@ -271,9 +352,9 @@ fn until_done<T>(
     }
 }
 
-/// Waits until one more of the requests is done, or until another thread wants to call. Returns whether a request is
-/// done.
-fn sleep(requests: &mut [&mut dyn Pending]) -> Result<bool> {
+/// Waits until one more of the requests is done, or one of a thread aside, or until another thread wants to call.
+/// Returns whether one of the requests is done.
+fn sleep(me: usize, requests: &mut [&mut dyn Pending]) -> Result<bool> {
     let mut rank = None;
     let mut pending: Vec<&mut dyn Pending> = Vec::with_capacity(requests.len() + 1);
     for request in requests {
@@ -287,7 +368,85 @@ fn sleep(requests: &mut [&mut dyn Pending]) -> Result<bool> {
     let Some(rank) = rank else { return Ok(true) };
     let (mut wanted, count) = (Wanted(rank), pending.len());
     pending.push(&mut wanted);
-    Ok(communicator::wait_some(&mut pending)?.iter().any(|&place| place < count))
+    // Functions of the program that are called meanwhile may wait, too, but not for these.
+    let mut aside = SHARED.aside.take();
+    for other in &mut aside {
+        pending.extend(other.requests().iter_mut().filter_map(|request| {
+            request.under_way().is_some().then_some(&mut **request as &mut dyn Pending)
+        }));
+    }
+    let waited = communicator::wait_some(&mut pending);
+    drop(pending);
+    let others = !aside.is_empty();
+    aside.append(&mut SHARED.aside.take());
+    SHARED.aside.set(aside);
+    SHARED.leader.set(me);
+    match waited {
+        Ok(done) => Ok(done.iter().any(|&place| place < count)),
+        // It may be an error of the others: then they find it themselves.
+        Err(_) if others => {
+            SHARED.aside.take().into_iter().for_each(Aside::wake);
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Wakes the threads aside whose requests are done. Returns whether there are any.
+fn wake_done() -> bool {
+    let mut aside = SHARED.aside.take();
+    let done: Vec<_> = aside.extract_if(.., Aside::is_done).collect();
+    SHARED.aside.set(aside);
+    let are_any = !done.is_empty();
+    done.into_iter().for_each(Aside::wake);
+    are_any
+}
+
+/// The end of a wait: if this thread leads, another does.
+struct Leaves {
+    me: usize,
+}
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        if SHARED.leader.get() == self.me {
+            let mut aside = SHARED.aside.take();
+            let next = aside.pop();
+            SHARED.leader.set(next.as_ref().map_or(0, |next| next.thread));
+            SHARED.aside.set(aside);
+            next.into_iter().for_each(Aside::wake);
+        }
+    }
+}
+
+impl Aside {
+    fn requests(&mut self) -> &mut [&'static mut dyn Pending] {
+        // SAFETY: the thread uses them again when it has been woken, by `wake`, which takes this. Meanwhile they are used
+        // by threads in a call, one at a time, like the objects that they refer to.
+        unsafe { &mut *self.requests }
+    }
+
+    /// Returns whether the thread has what it waits for.
+    fn is_done(&mut self) -> bool {
+        let needs = self.needs;
+        let mut requests = self.requests().iter_mut();
+        let is_done = |request: &mut dyn Pending| match request.under_way() {
+            None => true,
+            Some(UnderWay::Driven { driver, handle, .. }) => driver.is_done(handle),
+            Some(UnderWay::Watched(watch)) => watch.is_done(),
+        };
+        match needs {
+            Needs::All => requests.all(|request| is_done(&mut **request)),
+            Needs::Any => requests.any(|request| request.is_active() && is_done(&mut **request)),
+        }
+    }
+
+    /// Wakes the thread, which then waits for the lock.
+    fn wake(self) {
+        WANTED.fetch_add(1, Relaxed);
+        lock().aside.retain(|&thread| thread != self.thread);
+        WAKES.notify_all();
+    }
 }
 
 /// That another thread wants to call.
@@ -330,7 +489,7 @@ impl Watch for Wanted {
 pub(crate) fn wait_all(requests: &mut [&mut dyn Pending]) -> Result<()> {
     match are_many() {
         false => communicator::wait_all(requests),
-        true => until_done(requests, |requests| Ok(test_all(requests)?.then_some(()))),
+        true => until_done(requests, Needs::All, |requests| Ok(test_all(requests)?.then_some(()))),
     }
 }
 
@@ -338,7 +497,9 @@ pub(crate) fn wait_all(requests: &mut [&mut dyn Pending]) -> Result<()> {
 pub(crate) fn wait_any(requests: &mut [&mut dyn Pending]) -> Result<usize> {
     match are_many() {
         false => communicator::wait_any(requests),
-        true => until_done(requests, |requests| Ok(test_some(requests)?.first().copied())),
+        true => {
+            until_done(requests, Needs::Any, |requests| Ok(test_some(requests)?.first().copied()))
+        }
     }
 }
 
@@ -346,7 +507,7 @@ pub(crate) fn wait_any(requests: &mut [&mut dyn Pending]) -> Result<usize> {
 pub(crate) fn wait_some(requests: &mut [&mut dyn Pending]) -> Result<Vec<usize>> {
     match are_many() {
         false => communicator::wait_some(requests),
-        true => until_done(requests, |requests| {
+        true => until_done(requests, Needs::Any, |requests| {
             Ok(Some(test_some(requests)?).filter(|done| !done.is_empty()))
         }),
     }

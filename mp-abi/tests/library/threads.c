@@ -91,6 +91,66 @@ static void alone(void) {
     }
 }
 
+static void *wait_for_one(void *number) {
+    int word[2] = {-1, -1}, tag = 40 + (int)(long)number, index;
+    MPI_Request requests[2];
+    long before = sleeps();
+    switch (tag % 4) {
+    case 0: {
+        MPI_Message found;
+        MPI_Status status;
+        int count;
+        MPI_Mprobe(0, tag, MPI_COMM_WORLD, &found, &status);
+        MPI_Get_count(&status, MPI_INT, &count);
+        CHECK(count == 1 && status.MPI_SOURCE == 0 && status.MPI_TAG == tag);
+        MPI_Mrecv(word, count, MPI_INT, &found, &status);
+        break;
+    }
+    case 1:
+        MPI_Irecv(word, 1, MPI_INT, 0, tag, MPI_COMM_WORLD, &requests[0]);
+        MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+        break;
+    case 2:
+        MPI_Irecv(&word[1], 1, MPI_INT, 0, 39, MPI_COMM_WORLD, &requests[1]);
+        MPI_Irecv(word, 1, MPI_INT, 0, tag, MPI_COMM_WORLD, &requests[0]);
+        MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
+        CHECK(index == 0);
+        MPI_Cancel(&requests[1]);
+        MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+        break;
+    default:
+        MPI_Recv_init(word, 1, MPI_INT, 0, tag, MPI_COMM_WORLD, &requests[0]);
+        MPI_Start(&requests[0]);
+        MPI_Irecv(&word[1], 1, MPI_INT, 0, tag, MPI_COMM_WORLD, &requests[1]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        CHECK(word[1] == 2 * tag);
+        MPI_Request_free(&requests[0]);
+    }
+    CHECK(sleeps() - before < 100);
+    CHECK(word[0] == tag);
+    return NULL;
+}
+
+/* Several threads that wait sleep, too, whichever of their messages comes first. */
+static void together(void) {
+    for (int first = 0; first < THREADS; first++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank > 0) {
+            in_threads(wait_for_one, THREADS);
+            continue;
+        }
+        usleep(300000);
+        for (int i = 0; i < THREADS; i++) {
+            for (int to = 1; to < size; to++) {
+                int tag = 40 + (first + i) % THREADS, twice = 2 * tag;
+                MPI_Send(&tag, 1, MPI_INT, to, tag, MPI_COMM_WORLD);
+                if (tag % 4 == 3) MPI_Send(&twice, 1, MPI_INT, to, tag, MPI_COMM_WORLD);
+            }
+            usleep(10000);
+        }
+    }
+}
+
 static MPI_Comm comms[THREADS];
 static int compares;
 
@@ -232,6 +292,7 @@ int main(int argc, char **argv) {
     one_at_a_time();
     if (wanted == MPI_THREAD_MULTIPLE) {
         alone();
+        together();
         in_threads(to_itself, THREADS);
         for (int i = 0; i < THREADS; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
         in_threads(apart, THREADS);
