@@ -589,7 +589,7 @@ fn room_in_a_world_of(ranks: usize) {
             return Ok(());
         }
         if world.rank() == 0 {
-            let (mut small, mut large) = (0, 0);
+            let (mut small, mut large) = (0usize, 0);
             loop {
                 let mut sent = world.nonblocking_send([1u64; 5], 1, 0);
                 if !sent.test()? {
@@ -617,7 +617,7 @@ fn room_in_a_world_of(ranks: usize) {
             last.wait()?;
         } else {
             for len in [5, 512] {
-                let count = *rank.receiver::<i32>("go", 0, one)?.receive()?;
+                let count = *rank.receiver::<usize>("go", 0, one)?.receive()?;
                 for _ in 0..count {
                     ensure!(world.receive_vec::<u64>(0, 0)?.1.count == len, "of {len}");
                 }
