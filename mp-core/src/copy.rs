@@ -6,6 +6,12 @@ use std::sync::OnceLock;
 
 use crate::Plain;
 
+/// Number of bytes from which on a copy goes line by line, and not through the system's `memcpy`: half a round trip with
+/// a message of 512 bytes takes 0.15 µs so, and 0.17 with `memcpy`, between near cores, and 0.50 and 0.60 between far
+/// ones.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const BY_LINES: usize = 4 * 64;
+
 /// Number of bytes from which on a copy is long. A long copy uses the processor's string instruction from
 /// [so many bytes](strings_from) on, and otherwise goes line by line.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -89,7 +95,7 @@ pub fn copy<T: Plain>(from: &[T], to: &mut [T]) {
 #[inline(always)]
 pub(crate) unsafe fn copy_bytes(from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if bytes >= LONG_COPY {
+    if bytes >= BY_LINES {
         // SAFETY: the caller guarantees that both ranges are valid and do not overlap.
         return unsafe { copy_long(from, to, bytes) };
     }
@@ -102,7 +108,8 @@ pub(crate) unsafe fn copy_bytes(from: NonNull<u8>, to: NonNull<u8>, bytes: usize
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(never)]
 unsafe fn copy_long(from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
-    let whole = bytes / STRING_STEP * STRING_STEP;
+    let step = if is_string(bytes) { STRING_STEP } else { 64 };
+    let whole = bytes / step * step;
     // SAFETY: the caller guarantees that both ranges are valid and do not overlap, so the same holds for the two parts.
     // The rest goes first, because the processor looks ahead from ordinary instructions into the string instruction,
     // but not out of it.
@@ -158,7 +165,7 @@ macro_rules! move_each_line {
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 pub(crate) unsafe fn move_lines(from: *const u8, to: *const u8, lines: usize) {
-    if lines >= LONG_COPY / 64 && std::arch::is_x86_feature_detected!("avx") {
+    if lines >= BY_LINES / 64 && std::arch::is_x86_feature_detected!("avx") {
         // SAFETY: the caller guarantees that both ranges are valid, and the processor has these vectors.
         unsafe { move_lines_wide(from, to, lines) };
     } else if lines != 0 {
@@ -270,7 +277,10 @@ mod tests {
     fn every_length_is_copied_whole() {
         let most = if cfg!(miri) { 10_000 } else { 600_000 };
         let from: Vec<u8> = (0..=most).map(|i| (i % 251) as u8).collect();
-        for bytes in [0, 1, 63, 64, 575, 576, 577, 640, 703, 704, 4096, 4097, most] {
+        for bytes in [
+            0, 1, 63, 64, 255, 256, 257, 300, 319, 320, 575, 576, 577, 640, 703, 704, 4096, 4097,
+            most,
+        ] {
             let mut to = vec![0xee; bytes + 2];
             // SAFETY: both ranges have that many bytes from their second byte on.
             unsafe {
@@ -336,7 +346,7 @@ mod tests {
         }
         let from = vec![0xee_u8; 600_000];
         let mut to = vec![0; from.len()];
-        for bytes in [64, 576, 1024, 4096, 8192, 100_000, from.len()] {
+        for bytes in [64, 256, 576, 1024, 4096, 8192, 100_000, from.len()] {
             let [source, target] =
                 [NonNull::from(&from[..]).cast(), NonNull::from(&mut to[..]).cast()];
             for (name, copy) in [

@@ -80,10 +80,11 @@
 //! panics, they are given up. [`flush`](Communicator::flush) waits for them earlier.
 //!
 //! **Memory.** Channels are opened when the first message goes from one rank to another, or is asked for. They take 9
-//! KiB, and another 258 KiB for messages of more than 472 bytes or buffers that move. The sender waits when they are
-//! full. An unexpected message stays in the channel, unless a receive looks for something behind it. It is then moved
-//! to the receiver's own memory. That memory has a [limit](Communicator::set_unexpected_limit). Beyond the limit, the
-//! payload stays with the sender.
+//! KiB, and another 258 KiB for messages of more than 472 bytes or buffers that move; more in a world of few ranks, up
+//! to four times a core's second-level cache for all that lead to one rank. The sender waits when they are full. An
+//! unexpected message stays in the channel, unless a receive looks for something behind it. It is then moved to the
+//! receiver's own memory. That memory has a [limit](Communicator::set_unexpected_limit). Beyond the limit, the payload
+//! stays with the sender.
 //!
 //! **Copies.** A message goes through its channel in two copies, in pieces that overlap. Where ranks are threads and
 //! there is a core for each, [`send`](Communicator::send) offers a slice of 4 KiB or more to the receiver for a few

@@ -267,12 +267,13 @@ impl Communicator {
     /// Sends elements to rank `to` (`MPI_Send`).
     ///
     /// If there is room for the message, it is copied and this call returns. Between any two ranks there is room for
-    /// 128 lines of 56 bytes (a message of up to 40 bytes is one line) and for 8 chunks of up to 32 KiB. A longer
-    /// message, or one more, waits until the receiver has taken earlier messages. Receives that were
-    /// [posted](Self::nonblocking_receive) here make progress meanwhile. Between threads, a receiver that waits for a
-    /// long message copies it directly from `elements`. A message waits for its receive if it is longer than an eighth
-    /// of the receiver's [limit](Self::set_unexpected_limit) on unexpected messages, or if it is longer than 40 bytes
-    /// and the receiver exceeds the limit.
+    /// 128 lines of 56 bytes (a message of up to 40 bytes is one line) and for 64 chunks of up to 32 KiB. Where the
+    /// chunks from all other ranks together would take more than four times a core's second-level cache, there is room
+    /// for fewer, but for 8 at least. A longer message, or one more, waits until the receiver has taken earlier
+    /// messages. Receives that were [posted](Self::nonblocking_receive) here make progress meanwhile. Between
+    /// threads, a receiver that waits for a long message copies it directly from `elements`. A message waits for its
+    /// receive if it is longer than an eighth of the receiver's [limit](Self::set_unexpected_limit) on unexpected
+    /// messages, or if it is longer than 40 bytes and the receiver exceeds the limit.
     ///
     /// ```
     /// use onchip::Communicator;

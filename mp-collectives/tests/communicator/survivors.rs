@@ -10,7 +10,7 @@ use mp_core::{
 
 use crate::{
     ends::{ended, lost, with_a_death},
-    messages::numbers,
+    messages::{CHANNELS, numbers},
     support::{
         Random, Together, Watchdog, on_all,
         scenarios::{check, die},
@@ -416,7 +416,7 @@ fn the_number_of_a_dropped_send_is_not_used_again() {
             }
             Ok(())
         };
-        let long = || vec![1u64; 125_000];
+        let long = || vec![1u64; CHANNELS / 8 + 1];
         if rank.id() == 0 {
             until_told(1)?;
             // The first of its chunks are sent at once.

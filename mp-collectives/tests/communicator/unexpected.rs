@@ -8,15 +8,17 @@ use mp_core::{Channel, Error, ErrorKind, Rank, Result, World};
 
 use crate::{
     ends::until_lost,
-    messages::numbers,
+    messages::{CHANNELS, chunks_between, numbers},
     support::{
         Watchdog, on_all,
         scenarios::{check, die},
     },
 };
 
-/// A little more than the channels between two ranks hold.
-const CHANNELS: usize = 264 << 10;
+/// Returns a little more than what the channels between two ranks hold of messages of `bytes` bytes.
+fn channels(rank: &Rank, bytes: usize) -> Result<usize> {
+    Ok(chunks_between(rank)? * bytes.min(32 << 10) + (8 << 10))
+}
 
 /// Creates a communicator of all ranks in which a message of more than 40 bytes does not come before this rank asks for
 /// it.
@@ -141,7 +143,7 @@ fn stream(ranks: usize, how: Stream, bytes: usize, limit: usize) {
                 |error| matches!(error.kind(), ErrorKind::Timeout { .. }),
             )?;
         }
-        let bound = limit + others * (limit / 8 + CHANNELS);
+        let bound = limit + others * (limit / 8 + channels(rank, bytes)?);
         let unexpected = world.unexpected();
         ensure!(unexpected.most_bytes <= bound, "{unexpected:?}, {bound} is the most");
         for number in 0..count {
@@ -210,7 +212,8 @@ fn a_long_stream_is_bounded() {
             }
         }
         let unexpected = world.unexpected();
-        ensure!(unexpected.most_bytes <= LIMIT + LIMIT / 8 + CHANNELS, "{unexpected:?}");
+        let bound = LIMIT + LIMIT / 8 + channels(rank, usize::MAX)?;
+        ensure!(unexpected.most_bytes <= bound, "{unexpected:?}");
         Ok(())
     });
 }
@@ -742,9 +745,9 @@ fn a_receiver_dies_that_a_message_is_held_for() {
 fn what_an_exchange_has_begun_goes_on_when_an_earlier_payload_is_asked_for() {
     on_all(2, |rank| {
         let world = Communicator::world(rank);
-        world.set_unexpected_limit(8 << 20);
+        world.set_unexpected_limit(16 * CHANNELS);
         // More than is sent without a request, and more than the channel of chunks holds.
-        let (long, short) = (vec![1u8; 2 << 20], vec![2u8; 600 << 10]);
+        let (long, short) = (vec![1u8; 2 * CHANNELS + 1], vec![2u8; 2 * CHANNELS]);
         if rank.id() == 0 {
             world.receive::<u8>(1, 0)?;
             let mut exchange = world.exchange();

@@ -18,8 +18,8 @@ use mp_delegate::{
 
 use crate::support::{Watchdog, on_all, run_on_all_with};
 
-/// Elements of a message that does not fit into the channels: 1 MB.
-const LONG: usize = 125_000;
+/// Elements of a message that does not fit into the channels: 2.1 MB.
+const LONG: usize = (64 << 12) + 1;
 /// Elements of messages: none, a line, several lines, a chunk, many chunks.
 const LENGTHS: [usize; 5] = [0, 5, 40, 4_000, LONG];
 

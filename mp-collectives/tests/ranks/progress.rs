@@ -17,8 +17,8 @@ use mp_delegate::{
 
 use crate::support::on_all;
 
-/// Elements of a message that does not fit into the channels: 1 MB.
-const LONG: usize = 125_000;
+/// Elements of a message that does not fit into the channels: 2.1 MB.
+const LONG: usize = (64 << 12) + 1;
 
 /// Runs a program of two ranks on all pairs of neighbours, each with a function for the even rank and one for the odd
 /// rank, with and without the full comparison of calls.

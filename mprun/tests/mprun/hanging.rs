@@ -85,7 +85,7 @@ fn on_channel(rank: &Rank, one: Channel, how: &str) -> Done {
 }
 
 /// More than there is room for.
-const LONG: usize = 1 << 20;
+const LONG: usize = 3 << 20;
 
 fn for_message(world: &Communicator, how: &str) -> Done {
     if world.rank() == 1 {
