@@ -409,7 +409,8 @@ impl Collective {
         match self {
             Self::Broadcast { data, .. } => Some(data.data().bytes()),
             Self::Gather { own, all, .. } | Self::Scatter { all, own, .. } => of(own, all),
-            Self::AllGather { all, .. } | Self::AllToAll { received: all, .. } => of(&None, all),
+            Self::AllGather { all, .. } => Some(all.bytes()),
+            Self::AllToAll { received: all, .. } => of(&None, all),
             _ => None,
         }
     }

@@ -252,7 +252,19 @@ impl Blocks {
                     let all = Kept::new(self.buffer, of_all(comm, count)?, datatype)?;
                     KeptBlocks::Equal { all, count: ranks }
                 }
-                _ => KeptBlocks::Each(self.kept(ranks)?.into()),
+                Places::At { counts, displacements, datatype } => {
+                    check_arrays(ranks, counts, displacements)?;
+                    let first = Kept::new(self.buffer, 0, datatype)?;
+                    let extent = first.data().datatype().extent;
+                    (0..ranks).try_for_each(|at| count(counts.get(at)).map(drop))?;
+                    // The counts were checked before, so that the blocks need no vector on their way to where they stay.
+                    let block = |at| {
+                        let place = displacements.get(at).saturating_mul(extent);
+                        first.part(place, counts.get(at) as usize)
+                    };
+                    KeptBlocks::Each((0..ranks).map(block).collect())
+                }
+                Places::Typed { .. } => KeptBlocks::Each(self.kept(ranks)?.into()),
             })
         }
     }

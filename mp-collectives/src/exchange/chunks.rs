@@ -179,8 +179,8 @@ impl ChunkExchange {
                     self.put(mpb, chunk, rank).await?;
                 }
             }
-            if round == 0 {
-                // This copies while the others' chunks are on their way.
+            if round == ahead {
+                // This copies while the others' chunks are on their way, and while the others get the chunks from here.
                 traffic.keep();
             }
             let Some(round) = round.checked_sub(ahead) else { continue };

@@ -45,38 +45,42 @@ use crate::calls::Board;
 use crate::members::{Members, names};
 use crate::settings::Settings;
 
-/// The operations, which are opened at the first call and closed with the communicator.
-#[derive(Default)]
-struct Slots([RefCell<Option<Nonblocking>>; 2]);
-
-/// The fronts of a communicator, each with an order of its own.
-#[derive(Clone, Copy, Debug)]
-enum Which {
-    Nonblocking,
-    Apart,
+/// The two fronts of a communicator, each with an order of its own.
+struct Fronts {
+    nonblocking: Slot,
+    apart: Slot,
 }
 
-impl Which {
-    const ALL: [Self; 2] = [Self::Nonblocking, Self::Apart];
+/// The operations of a front, which are opened at the first call and closed with the communicator.
+struct Slot {
+    name: &'static str,
+    operations: RefCell<Option<Nonblocking>>,
+}
 
-    fn name(self) -> &'static str {
-        match self {
-            Self::Nonblocking => "nonblocking",
-            Self::Apart => "apart",
-        }
+impl Fronts {
+    fn of(communicator: &Communicator) -> Result<&Self> {
+        let slot = |name| Slot { name, operations: RefCell::default() };
+        let new = || Self { nonblocking: slot("nonblocking"), apart: slot("apart") };
+        communicator.joint().keep(|_| Ok(new()))
     }
 
-    fn slot(self, of: &Communicator) -> Result<RefMut<'_, Option<Nonblocking>>> {
-        let Slots(slots) = of.joint().keep(|_| Ok(Slots::default()))?;
+    fn both(&self) -> [&Slot; 2] {
+        [&self.nonblocking, &self.apart]
+    }
+}
+
+impl Slot {
+    fn borrow(&self) -> Result<RefMut<'_, Option<Nonblocking>>> {
         let busy = "what an earlier call of `nonblocking` returned is still in use: drop it before";
-        slots[self as usize].try_borrow_mut().map_err(|_| bad_call(busy))
+        self.operations.try_borrow_mut().map_err(|_| bad_call(busy))
     }
 
-    fn operations(self, of: &Communicator) -> Result<RefMut<'_, Nonblocking>> {
+    /// Returns the operations. The first call opens them.
+    fn open(&self, of: &Communicator) -> Result<RefMut<'_, Nonblocking>> {
         of.joint().check_revoked()?;
-        let mut slot = self.slot(of)?;
+        let mut slot = self.borrow()?;
         if slot.is_none() {
-            *slot = Some(open(of, self.name())?);
+            *slot = Some(open(of, self.name)?);
         }
         let gone = || bad_call("what was just opened is gone");
         let mut operations = RefMut::filter_map(slot, Option::as_mut).map_err(|_| gone())?;
@@ -100,7 +104,10 @@ fn open(of: &Communicator, name: &str) -> Result<Nonblocking> {
 
 /// Closes the operations after waiting for those that are pending. The next call opens them again.
 pub(crate) fn close(of: &Communicator) -> Result<()> {
-    Which::ALL.into_iter().try_for_each(|which| which.slot(of).map(|mut slot| drop(slot.take())))
+    Fronts::of(of)?
+        .both()
+        .into_iter()
+        .try_for_each(|slot| slot.borrow().map(|mut slot| drop(slot.take())))
 }
 
 impl Communicator {
@@ -112,7 +119,7 @@ impl Communicator {
     /// The errors of [`Nonblocking::open`]; [`BadCall`](mp_core::ErrorKind::BadCall) while the value that an earlier
     /// call returned is still kept.
     pub fn nonblocking(&self) -> Result<RefMut<'_, Nonblocking>> {
-        Which::Nonblocking.operations(self)
+        Fronts::of(self)?.nonblocking.open(self)
     }
 
     /// Returns a second set of nonblocking operations, with an order of its own. Its operations do not wait for those
@@ -123,7 +130,7 @@ impl Communicator {
     /// # Errors
     /// The same as for [`nonblocking`](Communicator::nonblocking).
     pub fn nonblocking_apart(&self) -> Result<RefMut<'_, Nonblocking>> {
-        Which::Apart.operations(self)
+        Fronts::of(self)?.apart.open(self)
     }
 
     /// Sets what advances the nonblocking operations of this communicator, once its pending ones are done, and those of
@@ -135,8 +142,8 @@ impl Communicator {
     /// [`nonblocking`](Communicator::nonblocking) returned earlier is still kept.
     pub fn set_nonblocking(&self, progress: impl Into<Progress>) -> Result<()> {
         let progress = progress.into();
-        for which in Which::ALL {
-            if let Some(operations) = &mut *which.slot(self)? {
+        for slot in Fronts::of(self)?.both() {
+            if let Some(operations) = &mut *slot.borrow()? {
                 operations.set_progress(progress.clone())?;
             }
         }
