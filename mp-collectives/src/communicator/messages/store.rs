@@ -81,10 +81,9 @@ impl Pattern {
         exact: bool,
     ) -> Option<usize> {
         let count = line.count();
-        let fits = room.is_none_or(|room| if exact { count == room } else { count <= room });
         let takes = self.is_at(line.address())
             && line.what() == wire::inline_of(fingerprint)
-            && fits
+            && fits(count, room, exact)
             && count * size <= INLINE_BYTES;
         takes.then_some(count)
     }
@@ -109,8 +108,7 @@ impl Pattern {
         let takes =
             is_long && self.is_at(line.address()) && count.checked_mul(size as u64) == Some(bytes);
         let (count, bytes) = (count as usize, bytes as usize);
-        let fits = room.is_none_or(|room| if exact { count == room } else { count <= room });
-        (takes && fits).then_some((count, bytes))
+        (takes && fits(count, room, exact)).then_some((count, bytes))
     }
 
     /// Returns whether it is for a receive of a collective operation. A message that such a receive refuses is dropped:
@@ -123,6 +121,12 @@ impl Pattern {
     pub(crate) fn looks_at(self, source: u32) -> bool {
         self.source().is_none_or(|wanted| wanted == source)
     }
+}
+
+/// Returns whether there is room for so many elements: for any number of them with `None`.
+#[inline(always)]
+fn fits(count: usize, room: Option<usize>, exact: bool) -> bool {
+    room.is_none_or(|room| if exact { count == room } else { count <= room })
 }
 
 /// The elements of a message that has arrived.
