@@ -230,7 +230,8 @@ pub unsafe extern \"C\" fn P{name}({parameters}) -> {result} {{\n"
     .expect("strings take all");
 }
 
-/// Writes the body of a function: a call, within a turn of this thread if there are several.
+/// Writes the body of a function: a call, within a turn of this thread if there are several, and recorded if that is
+/// wanted.
 pub fn write_turn(written: &mut String, one: &Exported, before: &str, call: &str) {
     let before = match before {
         "" => String::new(),
@@ -246,9 +247,14 @@ pub fn write_turn(written: &mut String, one: &Exported, before: &str, call: &str
     .expect("strings take all");
     // Functions with other results (times, sums of addresses, handles of numbers) use nothing of the rank.
     if one.result == "int" {
-        *written += "    if mp_abi::threads::take_turns() {
-        return mp_abi::threads::call_in_turn(call);
-    }\n";
+        let name = &one.name;
+        write!(
+            written,
+            "    if mp_abi::threads::are_calls_framed() {{
+        return mp_abi::threads::call_in_frame(\"{name}\", call);
+    }}\n"
+        )
+        .expect("strings take all");
     }
     *written += "    call()\n}\n";
 }

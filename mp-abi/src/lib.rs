@@ -80,6 +80,7 @@ mod tests;
 pub mod threads;
 mod tools;
 mod topology;
+mod trace;
 pub mod types;
 mod window;
 mod words;

@@ -24,6 +24,7 @@ use crate::{
     founding::{Founders, tag_of},
     request, spawning, state, threads,
     tools::limit,
+    trace,
 };
 
 type Result<T> = std::result::Result<T, Error>;
@@ -41,7 +42,7 @@ fn join() -> Result<()> {
     all.set_nonblocking(Progress::InCalls)?;
     limit::apply(&all);
     set_all(Comm::new(all, "MPI_COMM_WORLD", Handler::Fatal));
-    Ok(())
+    trace::begin()
 }
 
 /// Returns whether threads of this rank call MPI at once.
@@ -112,7 +113,9 @@ fn leave() -> Result<()> {
         // SAFETY: the world has ended, and there is no session.
         unsafe { drop_predefined(all) };
     }
-    state::leave()
+    let recorded = trace::end();
+    state::leave()?;
+    recorded
 }
 
 /// Begins a session.

@@ -6,7 +6,7 @@ use std::{
     ptr::null_mut,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicUsize, Ordering::Relaxed},
     },
     thread::{self, ThreadId},
 };
@@ -29,6 +29,8 @@ static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
 /// The number of sessions.
 static SESSIONS: AtomicUsize = AtomicUsize::new(0);
 static LEVEL: AtomicI32 = AtomicI32::new(MPI_THREAD_SINGLE);
+/// Whether calls take turns or are recorded.
+static FRAMED: AtomicBool = AtomicBool::new(false);
 static MAIN: Mutex<Option<ThreadId>> = Mutex::new(None);
 static MEMBER: Member = Member(UnsafeCell::new(None));
 static PREDEFINED: [AtomicPtr<c_void>; 4096] = [const { AtomicPtr::new(null_mut()) }; 4096];
@@ -139,6 +141,20 @@ pub(crate) fn level_for(wanted: c_int) -> c_int {
 /// Lets threads call MPI as the standard says for this level, or for the level before if that was higher.
 pub(crate) fn raise_thread_level(wanted: c_int) {
     LEVEL.fetch_max(level_for(wanted), Relaxed);
+    if thread_level() >= MPI_THREAD_SERIALIZED {
+        frame_calls();
+    }
+}
+
+/// Has something done before and after all calls from now on.
+pub(crate) fn frame_calls() {
+    FRAMED.store(true, Relaxed);
+}
+
+/// Returns whether something is to be done before and after calls.
+#[inline]
+pub(crate) fn are_calls_framed() -> bool {
+    FRAMED.load(Relaxed)
 }
 
 /// Makes this process a rank, unless it is one already. Returns whether it was made one now.

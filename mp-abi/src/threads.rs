@@ -42,6 +42,7 @@ use crate::{
     constants::{MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED},
     state,
     tools::waits::{self, Counted},
+    trace,
 };
 
 /// The lock, if several threads may call.
@@ -140,7 +141,7 @@ pub(crate) struct Turn {
 /// Begins a call.
 #[inline]
 pub(crate) fn enter() -> Turn {
-    let is_shared = take_turns();
+    let is_shared = state::thread_level() >= MPI_THREAD_SERIALIZED;
     if is_shared {
         begin();
     }
@@ -156,17 +157,19 @@ impl Drop for Turn {
     }
 }
 
-/// Returns whether other threads than this one may call, so that calls take turns.
+/// Returns whether calls are to be made [in a frame](call_in_frame): in turns, because other threads than this one may
+/// call, or for a record of them.
 #[inline(always)]
-pub fn take_turns() -> bool {
-    state::thread_level() >= MPI_THREAD_SERIALIZED
+pub fn are_calls_framed() -> bool {
+    state::are_calls_framed()
 }
 
-/// Calls a function in a turn of this thread.
+/// Calls a function of this name in a turn of this thread, and records the call, as far as that is wanted.
 #[cold]
 #[inline(never)]
-pub fn call_in_turn<R>(function: impl FnOnce() -> R) -> R {
+pub fn call_in_frame<R>(name: &'static str, function: impl FnOnce() -> R) -> R {
     let _turn = enter();
+    let _call = trace::call(name);
     function()
 }
 

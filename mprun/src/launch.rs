@@ -5,6 +5,7 @@ use std::{
     ffi::OsString,
     io,
     os::fd::AsFd,
+    path::PathBuf,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -18,6 +19,7 @@ use onchip::{
 
 use super::{
     output::Output,
+    record::Record,
     report,
     shown::{OWN_FAILURE, USAGE},
     signals::Signals,
@@ -58,6 +60,10 @@ pub struct Args {
     /// is 1024 in all]
     #[arg(long, value_name = "N")]
     spare: Option<usize>,
+    /// Draw which call of MPI each rank was in, and when: a picture if FILE ends in .svg, or else a trace for `mprun
+    /// trace-svg` and viewers of Chrome's format. This needs a program for MPI
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
@@ -118,9 +124,16 @@ impl Stage {
 
 /// Runs the program, and returns the status with which `mprun` is to end.
 pub fn run(args: &Args) -> ExitCode {
+    let record = match args.trace.as_deref().map(Record::begin).transpose() {
+        Ok(record) => record,
+        Err(error) => {
+            eprintln!("mprun: {error}");
+            return ExitCode::from(OWN_FAILURE);
+        }
+    };
     let started = launch::see_children()
         .and_then(|()| Signals::take().map_err(Error::from))
-        .and_then(|signals| Ok((signals, start(args)?)));
+        .and_then(|signals| Ok((signals, start(args, record.as_ref())?)));
     let (signals, (ranks, output)) = match started {
         Ok(started) => started,
         Err(error) => {
@@ -152,7 +165,8 @@ pub fn run(args: &Args) -> ExitCode {
         Ok(()) => {
             run.announce(true);
             run.tell_the_rest();
-            run.status()
+            let status = run.status();
+            if run.finish(record) || status != 0 { status } else { OWN_FAILURE }
         }
         Err(error) => {
             run.output.say(&error.to_string());
@@ -165,22 +179,26 @@ pub fn run(args: &Args) -> ExitCode {
     ExitCode::from(status)
 }
 
-fn start(args: &Args) -> Result<(Launched, Output), Error> {
+fn start(args: &Args, record: Option<&Record>) -> Result<(Launched, Output), Error> {
     let ranks = match args.ranks {
         Some(ranks) => ranks,
         None => Allowance::read()?.parallelism(),
     };
+    let mut command = args.command.clone();
+    if let Some(record) = record {
+        command.splice(0..0, ["env".into(), record.assignment()]);
+    }
     let mut world = World::processes(ranks)
         .spare(args.spare.unwrap_or(usize::MAX))
         .bind(args.bind.clone())
-        .args(&args.command[1..]);
+        .args(&command[1..]);
     if let Some(policy) = args.wait {
         world = world.wait(policy);
     }
     if let Some(bytes) = args.segment_size {
         world = world.segment_size(bytes);
     }
-    let mut ranks = world.launch(&args.command[0], args.tag_output)?;
+    let mut ranks = world.launch(&command[0], args.tag_output)?;
     let output = Output::start(&mut ranks, args.tag_output)?;
     Ok((ranks, output))
 }
@@ -354,6 +372,16 @@ impl Run<'_> {
             Cause::Panic(message) => format!("rank {rank} panicked{status}: {}", tame(message)),
             _ => format!("{failure}{entered}"),
         }
+    }
+
+    /// Writes what the ranks have recorded, if they were to record anything. Returns whether that was possible.
+    fn finish(&self, record: Option<Record>) -> bool {
+        let finished = record.map_or(Ok(None), |record| record.finish(self.ranks.size()));
+        let is_done = finished.is_ok();
+        if let Some(message) = finished.unwrap_or_else(Some) {
+            self.output.say(&message);
+        }
+        is_done
     }
 
     fn tell_the_rest(&mut self) {

@@ -5,6 +5,7 @@
 //! | `launch` | launching, from the start of the ranks to an exit status |
 //! | `mpiexec` | the options of MPI's launchers, under whose names it can be called |
 //! | `output`, `signals` | the output of the ranks; signals for the ranks |
+//! | `record` | what ranks record of their calls of MPI, as a trace or a picture |
 //! | `topo`, `ps`, `report`, `trace_svg`, `calibrate`, `explain` | the subcommands |
 //! | `text`, `shown` | times, sizes and lists for humans; exit statuses |
 #![forbid(unsafe_code)]
@@ -15,6 +16,7 @@ mod launch;
 mod mpiexec;
 mod output;
 mod ps;
+mod record;
 mod report;
 mod shown;
 mod signals;

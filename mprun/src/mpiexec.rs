@@ -30,9 +30,8 @@ fn meaning(option: &str) -> Option<Meaning> {
         "-genv" | "-env" => Meaning::Variable,
         "-x" => Meaning::Exported,
         "-l" | "-prepend-rank" | "--tag-output" => Meaning::Tags,
-        "--bind" | "--timeout" | "--grace" | "--wait" | "--segment-size" | "--spare" => {
-            Meaning::Own
-        }
+        "--bind" | "--timeout" | "--grace" | "--wait" | "--segment-size" | "--spare"
+        | "--trace" => Meaning::Own,
         "--oversubscribe" | "-oversubscribe" | "--allow-run-as-root" | "-genvall" | "-envall" => {
             Meaning::Nothing(0)
         }
@@ -133,6 +132,7 @@ mod tests {
                 "mpiexec -n 1 -- env -C /tmp A=1 B=2 prog",
             ),
             ("mpiexec -l --timeout 5 prog", "mpiexec --tag-output --timeout 5 -- prog"),
+            ("mpiexec --trace a.svg prog", "mpiexec --trace a.svg -- prog"),
             ("mpiexec --help", "mpiexec --help"),
         ] {
             assert_eq!(of(line).as_deref(), Ok(expected), "{line}");

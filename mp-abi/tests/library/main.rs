@@ -7,6 +7,7 @@ mod killed;
 mod mpich;
 mod names;
 mod programs;
+mod record;
 mod wrappers;
 
 use std::{

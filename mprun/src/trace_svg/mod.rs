@@ -21,6 +21,9 @@ use std::{
 
 use crate::shown::{Shown, USAGE};
 
+/// How wide a picture is, in pixels, unless its user says otherwise.
+const WIDTH: u32 = 1000;
+
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A trace in Chrome's trace-event format, as Onchip and many other tools write it
@@ -42,8 +45,23 @@ pub struct Args {
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
     /// Pixels from left to right
-    #[arg(long, value_name = "PIXELS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(400..=20_000))]
+    #[arg(long, value_name = "PIXELS", default_value_t = WIDTH, value_parser = clap::value_parser!(u32).range(400..=20_000))]
     width: u32,
+}
+
+/// Returns the picture of a whole trace in Chrome's format.
+pub fn picture_of(json: &[u8]) -> Result<String, String> {
+    let timeline = read::timeline(json).map_err(|reason| reason.to_string())?;
+    let to = timeline.length();
+    let picture = draw::Picture {
+        timeline: &timeline,
+        from: 0,
+        to,
+        width: WIDTH,
+        arrows: false,
+        title: None,
+    };
+    Ok(picture.to_string())
 }
 
 pub fn run(args: &Args) -> Shown {
