@@ -506,10 +506,11 @@ impl Communicator {
     /// keeps its copy. Senders return to normal operation when the bytes have fallen to half the limit. With a limit of
     /// 0, every message of more than 40 bytes comes as an envelope.
     ///
-    /// A rank therefore never keeps more bytes than the limit plus, for each other rank, an eighth of the limit and 264
-    /// KiB: the message that was just begun, and the contents of the channels. The count excludes messages of up to 40
-    /// bytes and envelopes, which take some 200 bytes each; [buffers that move](Self::send_buffer), which stay in the
-    /// memory of the world; and messages of a rank to itself, which are never held back.
+    /// A rank therefore never keeps more bytes than the limit plus, for each other rank, an eighth of the limit and the
+    /// contents of the channels: the message that was just begun, and what may be [pending](Self::send) from that rank,
+    /// which is 264 KiB in a world of many ranks and 2056 KiB at most. The count excludes messages of up to 40 bytes
+    /// and envelopes, which take some 200 bytes each; [buffers that move](Self::send_buffer), which stay in the memory
+    /// of the world; and messages of a rank to itself, which are never held back.
     ///
     /// Each rank limits what it receives itself. Until it has first looked for a message from a sender, that sender
     /// applies its own limit.
@@ -532,7 +533,7 @@ impl Communicator {
     ///         world.receive::<u8>(0, 1)?;
     ///         let unexpected = world.unexpected();
     ///         assert_eq!(unexpected.messages, 100);
-    ///         assert!(unexpected.most_bytes < (1 << 20) + (1 << 17) + (264 << 10));
+    ///         assert!(unexpected.most_bytes < (1 << 20) + (1 << 17) + (2056 << 10));
     ///         for i in 0..100 {
     ///             assert_eq!(world.receive_vec::<i32>(0, 0)?.0, vec![i; 10_000]);
     ///         }

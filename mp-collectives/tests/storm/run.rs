@@ -46,8 +46,12 @@ pub const LIMITS: [Limit; 5] =
     [Limit::Usual, Limit::Bytes(0), Limit::Bytes(1000), Limit::Bytes(40_000), Limit::Different];
 /// The largest limit that is set.
 const LARGEST: usize = 40_000;
-/// A little more than two channels between two ranks hold.
-const CHANNELS: usize = 264 << 10;
+/// Returns a little more than the channels from one rank to another hold.
+fn channels(rank: &Rank) -> Result<usize> {
+    const CHUNK: usize = 32 << 10;
+    let all = 4 * rank.cache_for_rings()? / CHUNK;
+    Ok((all / (rank.size() - 1).max(1)).clamp(8, 64) * CHUNK + (8 << 10))
+}
 
 /// Runs this rank's part of the program of this seed.
 pub fn run(rank: &Rank, seed: u64, limit: Limit) -> Result<()> {
@@ -112,7 +116,7 @@ pub fn run(rank: &Rank, seed: u64, limit: Limit) -> Result<()> {
         part.counters.check(&program, &sums)?;
         for (number, comm) in comms.iter().enumerate() {
             let Some(unexpected) = comm.get().map(Communicator::unexpected) else { continue };
-            let from_each = LARGEST / 8 + CHANNELS;
+            let from_each = LARGEST / 8 + channels(rank)?;
             ensure!(
                 matches!(limit, Limit::Usual)
                     || unexpected.most_bytes <= unexpected.limit + (rank.size() - 1) * from_each,
