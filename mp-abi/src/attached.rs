@@ -43,9 +43,9 @@ impl Attached {
         Ok(())
     }
 
-    /// Returns an error if a message of so many bytes does not fit into the buffer of its communicator, or else into that
-    /// of all communicators. Which session a communicator is from is not known, so while there are sessions, they may
-    /// have a buffer that is large enough.
+    /// Returns an error if a message has more bytes than the attached buffer. This is the communicator's buffer. If it has
+    /// none, it is the buffer of all communicators. If that is not there either, the message is refused, unless there are
+    /// sessions: one of them may have a buffer, and nothing says which session the communicator is from.
     pub fn check(&self, bytes: usize) -> Result<(), Error> {
         let attached = self.0.get().or_else(|| of_all(|all| all.0.get()));
         let refused = |what: String| Err(Error::new(Class::Buffer, what));

@@ -123,7 +123,7 @@ impl Pattern {
     }
 }
 
-/// Returns whether there is room for so many elements: for any number of them with `None`.
+/// Returns whether `count` elements fit into the room, which is unlimited if it is `None`. If `exact`, they must fill it.
 #[inline(always)]
 fn fits(count: usize, room: Option<usize>, exact: bool) -> bool {
     room.is_none_or(|room| if exact { count == room } else { count <= room })
