@@ -85,7 +85,10 @@ impl<M: Message + ?Sized> Receiver<M> {
             (false, 0) => (opened.no_ring(), Kind::Rendezvous(RingReceiver::new(opened.ring()))),
             (false, _) => (opened.ring(), Kind::Pair),
         };
-        let ring = RingReceiver::new(ring);
+        let ring = match opened.peers() {
+            [sender] if *sender == opened.context.me => RingReceiver::of_itself(ring),
+            _ => RingReceiver::new(ring),
+        };
         // SAFETY: the signal lies in the segment that `opened` keeps mapped.
         let glance = unsafe { opened.glance(End::Receiver) };
         let looks = Cell::new(match kind {

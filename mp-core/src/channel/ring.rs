@@ -351,7 +351,7 @@ pub(crate) struct RingReceiver {
     cursor: Cursor,
     ring: Ring,
     early: RefCell<Early>,
-    /// The number of messages by which the receiver stays behind the sender; 0 in a small ring.
+    /// The number of messages by which the receiver stays behind the sender; 0 if it does not wait for that.
     distance: u64,
     /// Whether the receiver has met an empty slot since [`keep_distance`](RingReceiver::keep_distance) last looked.
     ran_dry: Cell<bool>,
@@ -404,6 +404,12 @@ impl RingReceiver {
             early: RefCell::default(),
             ran_dry: Cell::new(false),
         }
+    }
+
+    /// Makes a receiver whose sender is the same rank. It never waits for the sender to get ahead, because the sender
+    /// can't while its rank waits.
+    pub(crate) fn of_itself(ring: Ring) -> Self {
+        Self { distance: 0, ..Self::new(ring) }
     }
 
     /// Receives the next message, if it is there (step 4).
