@@ -30,6 +30,7 @@ impl Completed {
         Self { error: Some(error), ..Self::EMPTY }
     }
 
+    #[inline]
     pub fn of(status: mp_collectives::communicator::Status) -> Self {
         Self {
             source: status.source as c_int,
@@ -40,11 +41,11 @@ impl Completed {
     }
 
     /// The status of a message that came for this many bytes.
+    #[inline]
     pub fn received(status: mp_collectives::communicator::Status, room: usize) -> Self {
         let mut completed = Self::of(status);
         if status.bytes > room {
-            let text = format!("a message of {} bytes came for a buffer of {room}", status.bytes);
-            completed.error = Some(Error::new(Class::Truncate, text));
+            completed.error = Some(truncated(status.bytes, room));
             completed.bytes = room;
         }
         completed
@@ -94,6 +95,12 @@ impl Completed {
         unsafe { self.write(to) };
         self.error.map_or(Ok(()), Err)
     }
+}
+
+#[cold]
+fn truncated(bytes: usize, room: usize) -> Error {
+    let text = format!("a message of {bytes} bytes came for a buffer of {room}");
+    Error::new(Class::Truncate, text)
 }
 
 /// Sets the length of the message in a status.

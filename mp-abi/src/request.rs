@@ -154,6 +154,7 @@ fn send_by_request(
 }
 
 /// Receives. The data may be written to.
+#[inline(always)]
 pub(crate) fn receive(
     comm: &Comm,
     data: Data<'_>,
@@ -165,7 +166,27 @@ pub(crate) fn receive(
     receive_from(comm, data, source, tag)
 }
 
+/// Receives. What comes in one piece is received by code in the caller, so that its status stays in registers: a call
+/// would return it in memory, and the reads of it would hold up what the program does next.
+#[inline(always)]
 pub(crate) fn receive_from(
+    comm: &Comm,
+    data: Data<'_>,
+    source: Source,
+    tag: Tag,
+) -> Result<Completed, Error> {
+    // SAFETY: nothing else uses this memory during the call: MPI demands it of the program.
+    if !threads::are_many()
+        && let Some(plain) = unsafe { data.plain_mut() }
+    {
+        let status = comm.communicator.receive_prefix(plain, source, tag)?;
+        return Ok(Completed::received(comm.told(status), plain.len()));
+    }
+    receive_otherwise(comm, data, source, tag)
+}
+
+#[inline(never)]
+fn receive_otherwise(
     comm: &Comm,
     data: Data<'_>,
     source: Source,
@@ -174,11 +195,6 @@ pub(crate) fn receive_from(
     if threads::are_many() {
         return receive_meanwhile(comm, data, source, tag);
     }
-    // SAFETY: nothing else uses this memory during the call: MPI demands it of the program.
-    if let Some(plain) = unsafe { data.plain_mut() } {
-        let status = comm.communicator.receive_prefix(plain, source, tag)?;
-        return Ok(Completed::received(comm.told(status), plain.len()));
-    }
     let mut packed = vec![0u8; data.bytes()];
     let status = comm.communicator.receive_prefix(&mut packed, source, tag)?;
     data.unpack(&packed[..packed.len().min(status.bytes)]);
@@ -186,8 +202,6 @@ pub(crate) fn receive_from(
 }
 
 /// Receives, and lets other threads call meanwhile.
-#[cold]
-#[inline(never)]
 fn receive_meanwhile(
     comm: &Comm,
     data: Data<'_>,

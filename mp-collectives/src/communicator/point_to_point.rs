@@ -595,14 +595,26 @@ impl Communicator {
         tag: Tag,
         exact: bool,
     ) -> Result<Status> {
-        if let Source::Rank(rank) = source
-            && let Ok(pattern) = self.pattern(stream, source, tag)
-            && let Some((tag, count)) =
-                self.engine.here().receive_at_once(pattern, exact, true, into)
-        {
-            return Ok(Status { source: rank, tag, count, bytes: count * size_of::<T>() });
+        if let Some(status) = self.receive_line(stream, into, source, tag, exact) {
+            return Ok(status);
         }
         self.receive_otherwise(stream, into, source, tag, exact)
+    }
+
+    /// Receives a message of one line. Returns `None` if it is not that simple.
+    #[inline(always)]
+    fn receive_line<T: Plain>(
+        &self,
+        stream: Stream,
+        into: &mut [T],
+        source: Source,
+        tag: Tag,
+        exact: bool,
+    ) -> Option<Status> {
+        let Source::Rank(rank) = source else { return None };
+        let pattern = self.pattern(stream, source, tag).ok()?;
+        let (tag, count) = self.engine.here().receive_at_once(pattern, exact, true, into)?;
+        Some(Status { source: rank, tag, count, bytes: count * size_of::<T>() })
     }
 
     #[inline(never)]
@@ -615,14 +627,30 @@ impl Communicator {
         exact: bool,
     ) -> Result<Status> {
         let pattern = self.pattern(stream, source, tag)?;
-        if let Source::Rank(source) = source
-            && let Some(received) = self.engine.here().receive_directly(pattern, exact, into)
-        {
-            let (tag, count) = received.map_err(|error| self.localized(error))?;
-            return Ok(Status { source, tag, count, bytes: count * size_of::<T>() });
+        if let Some(received) = self.receive_directly(pattern, source, exact, into) {
+            return received;
         }
         let room = Some(into.len());
         self.receive_slowly::<T>(pattern, room, exact, &mut into, None)
+    }
+
+    /// Receives the message whose first line has come and that is longer than a line. Returns `None` if it is not that
+    /// simple.
+    fn receive_directly<T: Plain>(
+        &self,
+        pattern: Pattern,
+        source: Source,
+        exact: bool,
+        into: &mut [T],
+    ) -> Option<Result<Status>> {
+        let Source::Rank(source) = source else { return None };
+        let received = self.engine.here().receive_directly(pattern, exact, into)?;
+        Some(received.map_err(|error| self.localized(error)).map(|(tag, count)| Status {
+            source,
+            tag,
+            count,
+            bytes: count * size_of::<T>(),
+        }))
     }
 
     /// Works like [`receive_into`](Self::receive_into), but takes a message that is longer as well: only as many
@@ -647,6 +675,7 @@ impl Communicator {
     /// # Errors
     /// As `receive_into`, without [`Truncated`](mp_core::ErrorKind::Truncated);
     /// [`OutOfMemory`](mp_core::ErrorKind::OutOfMemory) for a longer message.
+    #[inline(always)]
     pub fn receive_prefix<T: Plain>(
         &self,
         into: &mut [T],
@@ -654,18 +683,22 @@ impl Communicator {
         tag: impl Into<Tag>,
     ) -> Result<Status> {
         let (source, tag) = (source.into(), tag.into());
+        if let Some(status) = self.receive_line(Stream::Program, into, source, tag, false) {
+            return Ok(status);
+        }
+        self.receive_prefix_otherwise(into, source, tag)
+    }
+
+    #[inline(never)]
+    fn receive_prefix_otherwise<T: Plain>(
+        &self,
+        into: &mut [T],
+        source: Source,
+        tag: Tag,
+    ) -> Result<Status> {
         let pattern = self.pattern(Stream::Program, source, tag)?;
-        if let Source::Rank(source) = source {
-            let mut engine = self.engine.here();
-            let received = match engine.receive_at_once(pattern, false, true, into) {
-                Some(received) => Some(Ok(received)),
-                None => engine.receive_directly(pattern, false, into),
-            };
-            drop(engine);
-            if let Some(received) = received {
-                let (tag, count) = received.map_err(|error| self.localized(error))?;
-                return Ok(Status { source, tag, count, bytes: count * size_of::<T>() });
-            }
+        if let Some(received) = self.receive_directly(pattern, source, false, into) {
+            return received;
         }
         let mut prefix = CutBuffer::new(into);
         let status = self.receive_slowly::<T>(pattern, None, false, &mut prefix, None)?;
