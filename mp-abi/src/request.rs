@@ -343,7 +343,8 @@ impl Request {
     ) -> Result<Handle, Error> {
         // SAFETY: the caller says that nobody else uses the data until the request is complete.
         if let Some(plain) = unsafe { data.plain_mut() }
-            && let (Ok(tag), Ok(Some(source))) = (wanted_tag(tag), comm.source(source))
+            && let Ok(tag) = wanted_tag(tag)
+            && let Ok(Some(source)) = comm.source(source)
         {
             // SAFETY: as above.
             let buffer = unsafe { RawBuffer::new(plain.as_mut_ptr(), plain.len()) };

@@ -369,6 +369,7 @@ impl Engine {
     }
 
     /// Returns the envelope of a message that is to be sent.
+    #[inline(always)]
     pub(crate) fn envelope<T: Plain>(
         &mut self,
         context: u32,
