@@ -175,10 +175,11 @@ pub(crate) fn receive_from(
     source: Source,
     tag: Tag,
 ) -> Result<Completed, Error> {
+    if threads::are_many() {
+        return receive_otherwise(comm, data, source, tag);
+    }
     // SAFETY: nothing else uses this memory during the call: MPI demands it of the program.
-    if !threads::are_many()
-        && let Some(plain) = unsafe { data.plain_mut() }
-    {
+    if let Some(plain) = unsafe { data.plain_mut() } {
         let status = comm.communicator.receive_prefix(plain, source, tag)?;
         return Ok(Completed::received(comm.told(status), plain.len()));
     }
