@@ -259,6 +259,8 @@ struct Several<'a> {
     done: Option<usize>,
     /// Whether any request is there and started.
     is_any_active: bool,
+    /// Whether any of those that are not done is a collective operation, which may have another part after this one.
+    are_any_collective: bool,
 }
 
 impl<'a> Several<'a> {
@@ -267,15 +269,17 @@ impl<'a> Several<'a> {
     unsafe fn of(handles: &[Handle]) -> Result<Self, Error> {
         let (places, pending) =
             (Vec::with_capacity(handles.len()), Vec::with_capacity(handles.len()));
-        let mut all = Self { places, pending, done: None, is_any_active: false };
+        let mut all =
+            Self { places, pending, done: None, is_any_active: false, are_any_collective: false };
         for (place, &handle) in handles.iter().enumerate() {
             // SAFETY: the caller says so.
             let is_active = match unsafe { Request::look(handle)? } {
                 None => handle == request::sent(),
                 Some(request) if !request.is_active() => false,
-                Some(request) => match request.pending() {
-                    None => true,
-                    Some(pending) => {
+                Some(request) => match (request.is_collective(), request.pending()) {
+                    (_, None) => true,
+                    (is_collective, Some(pending)) => {
+                        all.are_any_collective |= is_collective;
                         all.places.push(place);
                         all.pending.push(pending);
                         all.is_any_active = true;
@@ -436,15 +440,14 @@ pub unsafe fn waitall(count: c_int, requests: *mut Handle, statuses: *mut Status
                 return finish_all(handles.len(), requests, statuses, &[]);
             }
             loop {
-                let waited = wait_all(&mut Several::of(handles)?.pending);
+                let mut several = Several::of(handles)?;
+                let waited = wait_all(&mut several.pending);
+                let are_any_collective = several.are_any_collective;
+                drop(several);
                 if let Err(error) = waited {
                     return finish_done(handles, requests, statuses, error.into());
                 }
-                let mut goes_on_somewhere = false;
-                for &handle in handles {
-                    goes_on_somewhere |= goes_on(handle)?;
-                }
-                if !goes_on_somewhere {
+                if !are_any_collective {
                     return finish_all(handles.len(), requests, statuses, &[]);
                 }
             }
