@@ -176,26 +176,24 @@ pub(crate) fn receive_from(
     tag: Tag,
 ) -> Result<Completed, Error> {
     if threads::are_many() {
-        return receive_otherwise(comm, data, source, tag);
+        return receive_meanwhile(comm, data, source, tag);
     }
     // SAFETY: nothing else uses this memory during the call: MPI demands it of the program.
     if let Some(plain) = unsafe { data.plain_mut() } {
         let status = comm.communicator.receive_prefix(plain, source, tag)?;
         return Ok(Completed::received(comm.told(status), plain.len()));
     }
-    receive_otherwise(comm, data, source, tag)
+    receive_packed(comm, data, source, tag)
 }
 
+/// Receives what does not come in one piece.
 #[inline(never)]
-fn receive_otherwise(
+fn receive_packed(
     comm: &Comm,
     data: Data<'_>,
     source: Source,
     tag: Tag,
 ) -> Result<Completed, Error> {
-    if threads::are_many() {
-        return receive_meanwhile(comm, data, source, tag);
-    }
     let mut packed = vec![0u8; data.bytes()];
     let status = comm.communicator.receive_prefix(&mut packed, source, tag)?;
     data.unpack(&packed[..packed.len().min(status.bytes)]);
@@ -203,6 +201,8 @@ fn receive_otherwise(
 }
 
 /// Receives, and lets other threads call meanwhile.
+#[cold]
+#[inline(never)]
 fn receive_meanwhile(
     comm: &Comm,
     data: Data<'_>,
