@@ -23,7 +23,7 @@
 //! | `hardware` | the parts of the machine that ranks are confined to |
 //! | `request`, `going`, `completed` | requests; what is under way; the statuses of what is done |
 //! | `generalized` | requests that the program completes |
-//! | `message` | messages that a probe has taken |
+//! | `message`, `moves` | probes, and messages that they have taken; how they wait |
 //! | `apart` | messages with the program's data that are apart from the program's messages |
 //! | `blocks`, `reduce` | the buffers of blocking collective operations; reductions |
 //! | `collective` | nonblocking and persistent collective operations |
@@ -63,6 +63,7 @@ mod info;
 pub mod ints;
 mod life;
 mod message;
+mod moves;
 mod neighbours;
 mod op;
 mod order;

@@ -11,7 +11,7 @@
 //! thread at a time, by the program's care or by the lock.
 //!
 //! With several threads at once, a call that waits must not keep others from calling, one of which may make what it waits
-//! for happen. So it waits by requests. A thread that has made the last two calls waits as if it were the only one, but
+//! for happen. So it waits by requests, or looks for something whenever [anything has moved](crate::moves). A thread that has made the last two calls waits as if it were the only one, but
 //! until any thread wants to call, too, which wakes it. As long as others call, it looks at its requests, lets go of the
 //! lock, pauses, and looks again. Calls of other threads advance its requests, too.
 //!
@@ -40,6 +40,7 @@ use mp_core::{
 
 use crate::{
     constants::{MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED},
+    moves::Moves,
     state,
     tools::waits::{self, Counted},
     trace,
@@ -101,16 +102,20 @@ struct Shared {
 /// A thread that sleeps until another wakes it.
 struct Aside {
     thread: usize,
-    /// They are not used by the thread until it has been woken, for which this is given up.
+    /// These two are not used by the thread until it has been woken, for which this is given up.
     requests: *mut [&'static mut dyn Pending],
-    needs: Needs,
+    needs: Needs<'static>,
 }
 
-/// Which of its requests a call waits for.
+/// What a call waits for.
 #[derive(Clone, Copy)]
-enum Needs {
+enum Needs<'a> {
+    /// All of its requests.
     All,
+    /// Any of its requests.
     Any,
+    /// That this returns true. The requests only bring about that something moves then.
+    That(&'a dyn Fn() -> bool),
 }
 
 // SAFETY: only the thread that is in a call uses it.
@@ -279,8 +284,13 @@ impl Pauses {
         (self.backoff, self.counted) = (Backoff::new(), None);
     }
 
+    /// Returns whether the next pause keeps the lock.
+    fn is_short(&self) -> bool {
+        WANTED.load(Relaxed) == 0 && self.began.elapsed() < SPIN
+    }
+
     fn pause(&mut self) {
-        if WANTED.load(Relaxed) == 0 && self.began.elapsed() < SPIN {
+        if self.is_short() {
             // Only threads of other ranks may need this core.
             match self.is_crowded {
                 true => thread::yield_now(),
@@ -288,18 +298,17 @@ impl Pauses {
             }
         } else {
             self.counted = self.counted.take().or_else(waits::begin);
-            let (me, depth) = (me(), SHARED.depth.get());
-            give();
-            self.backoff.pause();
-            take(me, depth);
+            outside(|| self.backoff.pause());
         }
     }
 
     /// Sleeps until the leader finds the requests done, or leaves.
-    fn stand_aside(&mut self, requests: &mut [&mut dyn Pending], needs: Needs) {
+    fn stand_aside(&mut self, requests: &mut [&mut dyn Pending], needs: Needs<'_>) {
         self.counted = self.counted.take().or_else(waits::begin);
         let (me, depth) = (me(), SHARED.depth.get());
         let requests = ptr::slice_from_raw_parts_mut(requests.as_mut_ptr().cast(), requests.len());
+        // SAFETY: this returns when the entry is gone.
+        let needs = unsafe { mem::transmute::<Needs<'_>, Needs<'static>>(needs) };
         let mut aside = SHARED.aside.take();
         aside.push(Aside { thread: me, requests, needs });
         SHARED.aside.set(aside);
@@ -311,24 +320,22 @@ impl Pauses {
     }
 }
 
-/// Lets other threads call until something is there.
-pub(crate) fn until<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    if let Some(found) = look()? {
-        return Ok(found);
-    }
+/// Looks for a short time for something that may be about to come, unless other threads want to call.
+pub(crate) fn soon<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
     let mut pauses = Pauses::begin();
     loop {
-        pauses.pause();
-        if let Some(found) = look()? {
+        let found = look()?;
+        if found.is_some() || !pauses.is_short() {
             return Ok(found);
         }
+        pauses.pause();
     }
 }
 
 /// Looks at requests, and waits as long as that returns nothing.
 fn until_done<T>(
     requests: &mut [&mut dyn Pending],
-    needs: Needs,
+    needs: Needs<'_>,
     look: impl Fn(&mut [&mut dyn Pending]) -> Result<Option<T>>,
 ) -> Result<T> {
     if let Some(found) = look(requests)? {
@@ -342,7 +349,7 @@ fn until_done<T>(
             pauses.pause();
         } else if are_calm && ![0, me].contains(&SHARED.leader.get()) {
             pauses.stand_aside(requests, needs);
-        } else if sleep(me, requests)? {
+        } else if sleep(me, requests, needs)? {
             // Not if others have woken this one: if they do so again and again, its pauses become as long as theirs.
             pauses.restart();
         }
@@ -355,9 +362,9 @@ fn until_done<T>(
     }
 }
 
-/// Waits until one more of the requests is done, or one of a thread aside, or until another thread wants to call.
-/// Returns whether one of the requests is done.
-fn sleep(me: usize, requests: &mut [&mut dyn Pending]) -> Result<bool> {
+/// Waits until one more of the requests is done, or one of a thread aside, or until another thread wants to call; if any
+/// of these threads looks for something, also until anything moves. Returns whether one of the requests is done.
+fn sleep(me: usize, requests: &mut [&mut dyn Pending], needs: Needs<'_>) -> Result<bool> {
     let mut rank = None;
     let mut pending: Vec<&mut dyn Pending> = Vec::with_capacity(requests.len() + 1);
     for request in requests {
@@ -369,10 +376,13 @@ fn sleep(me: usize, requests: &mut [&mut dyn Pending]) -> Result<bool> {
         pending.push(&mut **request);
     }
     let Some(rank) = rank else { return Ok(true) };
-    let (mut wanted, count) = (Wanted(rank), pending.len());
-    pending.push(&mut wanted);
     // Functions of the program that are called meanwhile may wait, too, but not for these.
     let mut aside = SHARED.aside.take();
+    let look = needs.look() || aside.iter().any(|other| other.needs.look());
+    let mut moves = look.then(|| Moves::begin(&rank));
+    let (mut wanted, count) = (Wanted(rank), pending.len());
+    pending.push(&mut wanted);
+    pending.extend(moves.iter_mut().map(|moves| moves as &mut dyn Pending));
     for other in &mut aside {
         pending.extend(other.requests().iter_mut().filter_map(|request| {
             request.under_way().is_some().then_some(&mut **request as &mut dyn Pending)
@@ -422,6 +432,13 @@ impl Drop for Leaves {
     }
 }
 
+impl Needs<'_> {
+    /// Returns whether the thread looks for something.
+    fn look(&self) -> bool {
+        matches!(self, Self::That(_))
+    }
+}
+
 impl Aside {
     fn requests(&mut self) -> &mut [&'static mut dyn Pending] {
         // SAFETY: the thread uses them again when it has been woken, by `wake`, which takes this. Meanwhile they are used
@@ -441,6 +458,8 @@ impl Aside {
         match needs {
             Needs::All => requests.all(|request| is_done(&mut **request)),
             Needs::Any => requests.any(|request| request.is_active() && is_done(&mut **request)),
+            // If the requests have failed, the thread finds out why.
+            Needs::That(is_so) => is_so() || requests.all(|request| is_done(&mut **request)),
         }
     }
 
@@ -514,4 +533,27 @@ pub(crate) fn wait_some(requests: &mut [&mut dyn Pending]) -> Result<Vec<usize>>
             Ok(Some(test_some(requests)?).filter(|done| !done.is_empty()))
         }),
     }
+}
+
+/// Waits until `look` finds something. As long as the requests are pending, what it looks for can come; returns `None` if
+/// they are all done before.
+pub(crate) fn find<T>(
+    requests: &mut [&mut dyn Pending],
+    look: impl Fn() -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    // If this is an error, the thread that looks for it returns it.
+    let is_there = || !matches!(look(), Ok(None));
+    until_done(requests, Needs::That(&is_there), |requests| match look()? {
+        Some(found) => Ok(Some(Some(found))),
+        None => Ok(requests.iter_mut().all(|one| one.under_way().is_none()).then_some(None)),
+    })
+}
+
+/// Lets other threads call while this function waits for something by itself.
+pub(crate) fn outside<T>(wait: impl FnOnce() -> T) -> T {
+    let (me, depth) = (me(), SHARED.depth.get());
+    give();
+    let result = wait();
+    take(me, depth);
+    result
 }
