@@ -134,7 +134,7 @@ static void locked(void) {
 static MPI_Win window;
 
 static void *wait_for_one(void *number) {
-    int word[2] = {-1, -1}, tag = 40 + (int)(long)number, index;
+    int word[2] = {-1, -1}, tag = 42 + (int)(long)number, index;
     MPI_Request requests[2];
     long before = sleeps();
     switch (tag % WAITING) {
