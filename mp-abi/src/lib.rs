@@ -16,7 +16,7 @@
 //! | [`threads`], `trace` | threads of the program that call; a record of the calls |
 //! | `datatype`, `op` | datatypes, and operations of reductions |
 //! | `comm`, `group`, `attributes` | communicators, groups, values that programs keep with objects |
-//! | `topology`, `cartesian`, `neighbours` | who is next to whom; grids; exchanges between neighbours |
+//! | `topology`, `cartesian`, `sides`, `neighbours` | who is next to whom; grids, and how long their sides are; exchanges between neighbours |
 //! | `founding`, `splitting`, `duplicating`, `words` | how communicators are made: of groups, of others, meanwhile; messages for that |
 //! | `attached`, `buffered` | buffers of the program for buffered messages; what the library keeps of these |
 //! | `file` | files |
@@ -73,6 +73,7 @@ mod program;
 mod reduce;
 mod request;
 mod session;
+mod sides;
 mod spawning;
 mod splitting;
 mod state;
