@@ -55,6 +55,8 @@ static WAKES: Condvar = Condvar::new();
 static WANTED: AtomicUsize = AtomicUsize::new(0);
 /// How long a waiting call keeps the lock if no other thread waits for it. Meanwhile it looks at its requests.
 const SPIN: Duration = Duration::from_micros(40);
+/// After how many looks, each of which takes about as long as one at the clock, it looks at that.
+const LOOKS: usize = 8;
 /// How long no thread has begun a call when those that wait let one of them wait for all.
 const CALM: Duration = Duration::from_millis(1);
 /// The thread that is in a call, or 0.
@@ -284,13 +286,8 @@ impl Pauses {
         (self.backoff, self.counted) = (Backoff::new(), None);
     }
 
-    /// Returns whether the next pause keeps the lock.
-    fn is_short(&self) -> bool {
-        WANTED.load(Relaxed) == 0 && self.began.elapsed() < SPIN
-    }
-
     fn pause(&mut self) {
-        if self.is_short() {
+        if WANTED.load(Relaxed) == 0 && self.began.elapsed() < SPIN {
             // Only threads of other ranks may need this core.
             match self.is_crowded {
                 true => thread::yield_now(),
@@ -322,13 +319,20 @@ impl Pauses {
 
 /// Looks for a short time for something that may be about to come, unless other threads want to call.
 pub(crate) fn soon<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
-    let mut pauses = Pauses::begin();
+    let mut began = None;
     loop {
-        let found = look()?;
-        if found.is_some() || !pauses.is_short() {
-            return Ok(found);
+        for _ in 0..LOOKS {
+            let found = look()?;
+            if found.is_some() || WANTED.load(Relaxed) > 0 {
+                return Ok(found);
+            }
         }
-        pauses.pause();
+        if began.get_or_insert_with(Instant::now).elapsed() >= SPIN {
+            return Ok(None);
+        }
+        if state::rank().is_ok_and(Rank::is_crowded) {
+            thread::yield_now();
+        }
     }
 }
 
