@@ -11,6 +11,7 @@ use crate::{
     constants::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL},
     datatype::data::Data,
     error::{Class, Error},
+    moves::Sought,
     threads,
     types::Handle,
 };
@@ -45,13 +46,13 @@ pub(crate) fn find(
 
 /// Finds a message. Lets other threads call until there is one.
 fn find_meanwhile(communicator: &Communicator, source: Source, tag: Tag) -> Result<Status, Error> {
-    let look = || communicator.try_probe(source, tag);
-    if let Some(status) = threads::soon(look)? {
+    let sought = Sought { communicator, source, tag };
+    if let Some(status) = threads::soon(|| sought.find())? {
         return Ok(status);
     }
     // A receive that gets none of the messages, but that makes waits bring in those that it looks past.
     let mut brings = communicator.nonblocking_receive(Vec::<u8>::new(), source, NO_TAG);
-    if let Some(status) = threads::find(&mut [&mut brings], look)? {
+    if let Some(status) = threads::find(&mut [&mut brings], sought)? {
         // It is not too late, because nothing comes for it.
         let _ = brings.cancel();
         return Ok(status);

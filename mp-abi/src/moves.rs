@@ -1,4 +1,4 @@
-//! A wait that ends when anything has moved, for threads that look for something which no request brings about.
+//! Messages that threads look for, which no request brings about, and a wait that ends when anything has moved.
 //!
 //! Waits advance the pending operations of the rank as its [parts](mp_core::progress). A part that only counts this sees
 //! when the others have moved:
@@ -11,11 +11,32 @@
 
 use std::{cell::Cell, rc::Rc};
 
+use mp_collectives::communicator::{Communicator, Source, Status, Tag};
 use mp_core::{
-    Operation, Pending, Rank,
+    Operation, Pending, Rank, Result,
     progress::{Advanced, Part},
     requests::{UnderWay, Watch},
 };
+
+/// A message that a thread looks for, without taking it.
+#[derive(Clone, Copy)]
+pub(crate) struct Sought<'a> {
+    pub communicator: &'a Communicator,
+    pub source: Source,
+    pub tag: Tag,
+}
+
+impl Sought<'_> {
+    /// Returns the status of the message, if it is there. Messages that come before it may be stored.
+    pub fn find(self) -> Result<Option<Status>> {
+        self.communicator.try_probe(self.source, self.tag)
+    }
+
+    /// Returns how many messages are stored, among which other threads may find theirs.
+    pub fn stored(self) -> usize {
+        self.communicator.unexpected().messages
+    }
+}
 
 /// What is done when an operation of the rank has moved in one wait of this thread.
 pub(crate) struct Moves {

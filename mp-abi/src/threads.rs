@@ -30,7 +30,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_collectives::communicator::{self, Pending, test_all, test_some};
+use mp_collectives::communicator::{self, Pending, Status, test_all, test_some};
 use mp_core::{
     Operation, Rank, Result,
     delegate::Backoff,
@@ -40,7 +40,7 @@ use mp_core::{
 
 use crate::{
     constants::{MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED},
-    moves::Moves,
+    moves::{Moves, Sought},
     state,
     tools::waits::{self, Counted},
     trace,
@@ -116,8 +116,8 @@ enum Needs<'a> {
     All,
     /// Any of its requests.
     Any,
-    /// That this returns true. The requests only bring about that something moves then.
-    That(&'a dyn Fn() -> bool),
+    /// This message. The requests only bring messages in.
+    Message(Sought<'a>),
 }
 
 // SAFETY: only the thread that is in a call uses it.
@@ -303,11 +303,9 @@ impl Pauses {
     fn stand_aside(&mut self, requests: &mut [&mut dyn Pending], needs: Needs<'_>) {
         self.counted = self.counted.take().or_else(waits::begin);
         let (me, depth) = (me(), SHARED.depth.get());
-        let requests = ptr::slice_from_raw_parts_mut(requests.as_mut_ptr().cast(), requests.len());
-        // SAFETY: this returns when the entry is gone.
-        let needs = unsafe { mem::transmute::<Needs<'_>, Needs<'static>>(needs) };
         let mut aside = SHARED.aside.take();
-        aside.push(Aside { thread: me, requests, needs });
+        // SAFETY: this returns when the entry is gone.
+        aside.push(unsafe { Aside::new(me, requests, needs) });
         SHARED.aside.set(aside);
         lock().aside.push(me);
         give();
@@ -349,15 +347,15 @@ fn until_done<T>(
     let _leaves = Leaves { me };
     loop {
         let are_calm = pauses.are_calm();
-        if WANTED.load(Relaxed) > 0 || !(are_calm || SHARED.is_alone.get()) {
+        if SHARED.leader.get() == me && wake_done(me, requests, needs) {
+            // This thread may be one of them.
+            pauses.restart();
+        } else if WANTED.load(Relaxed) > 0 || !(are_calm || SHARED.is_alone.get()) {
             pauses.pause();
         } else if are_calm && ![0, me].contains(&SHARED.leader.get()) {
             pauses.stand_aside(requests, needs);
         } else if sleep(me, requests, needs)? {
             // Not if others have woken this one: if they do so again and again, its pauses become as long as theirs.
-            pauses.restart();
-        }
-        if SHARED.leader.get() == me && wake_done() {
             pauses.restart();
         }
         if let Some(found) = look(requests)? {
@@ -382,7 +380,7 @@ fn sleep(me: usize, requests: &mut [&mut dyn Pending], needs: Needs<'_>) -> Resu
     let Some(rank) = rank else { return Ok(true) };
     // Functions of the program that are called meanwhile may wait, too, but not for these.
     let mut aside = SHARED.aside.take();
-    let look = needs.look() || aside.iter().any(|other| other.needs.look());
+    let look = needs.sought().is_some() || aside.iter().any(|other| other.needs.sought().is_some());
     let mut moves = look.then(|| Moves::begin(&rank));
     let (mut wanted, count) = (Wanted(rank), pending.len());
     pending.push(&mut wanted);
@@ -409,14 +407,33 @@ fn sleep(me: usize, requests: &mut [&mut dyn Pending], needs: Needs<'_>) -> Resu
     }
 }
 
-/// Wakes the threads aside whose requests are done. Returns whether there are any.
-fn wake_done() -> bool {
-    let mut aside = SHARED.aside.take();
-    let done: Vec<_> = aside.extract_if(.., Aside::is_done).collect();
+/// Wakes the threads aside that have what they wait for. Returns whether there are any, or whether this thread has.
+///
+/// Afterwards this thread can sleep, because all else that they wait for is still to come: looking for messages brings
+/// others in, and completes requests. So the threads that have only requests come last, and all are looked at again when
+/// messages were brought in.
+fn wake_done(me: usize, requests: &mut [&mut dyn Pending], needs: Needs<'_>) -> bool {
+    // SAFETY: this thread uses the requests again when this is gone.
+    let mut own = unsafe { Aside::new(me, requests, needs) };
+    let (mut aside, mut done) = (SHARED.aside.take(), Vec::new());
+    let stored =
+        |all: &[Aside]| all.iter().filter_map(|one| one.needs.sought()).map(Sought::stored).max();
+    let mut is_own_done = false;
+    loop {
+        let before = (own.needs.sought().map(Sought::stored), stored(&aside));
+        is_own_done |= own.needs.sought().is_some() && own.is_done();
+        done.extend(aside.extract_if(.., |one| one.needs.sought().is_some() && one.is_done()));
+        done.extend(aside.extract_if(.., |one| one.needs.sought().is_none() && one.is_done()));
+        is_own_done |= own.is_done();
+        let after = (own.needs.sought().map(Sought::stored), stored(&aside));
+        if before == after {
+            break;
+        }
+    }
     SHARED.aside.set(aside);
     let are_any = !done.is_empty();
     done.into_iter().for_each(Aside::wake);
-    are_any
+    are_any || is_own_done
 }
 
 /// The end of a wait: if this thread leads, another does.
@@ -437,13 +454,27 @@ impl Drop for Leaves {
 }
 
 impl Needs<'_> {
-    /// Returns whether the thread looks for something.
-    fn look(&self) -> bool {
-        matches!(self, Self::That(_))
+    /// Returns the message that the thread looks for, if it does.
+    fn sought(&self) -> Option<Sought<'_>> {
+        match *self {
+            Self::Message(sought) => Some(sought),
+            Self::All | Self::Any => None,
+        }
     }
 }
 
 impl Aside {
+    /// Notes what a thread waits for.
+    ///
+    /// # Safety
+    /// The thread does not use it before the result is gone.
+    unsafe fn new(thread: usize, requests: &mut [&mut dyn Pending], needs: Needs<'_>) -> Self {
+        let requests = ptr::slice_from_raw_parts_mut(requests.as_mut_ptr().cast(), requests.len());
+        // SAFETY: what is named is there as long as the thread waits, and that is until the result is gone.
+        let needs = unsafe { mem::transmute::<Needs<'_>, Needs<'static>>(needs) };
+        Self { thread, requests, needs }
+    }
+
     fn requests(&mut self) -> &mut [&'static mut dyn Pending] {
         // SAFETY: the thread uses them again when it has been woken, by `wake`, which takes this. Meanwhile they are used
         // by threads in a call, one at a time, like the objects that they refer to.
@@ -462,8 +493,11 @@ impl Aside {
         match needs {
             Needs::All => requests.all(|request| is_done(&mut **request)),
             Needs::Any => requests.any(|request| request.is_active() && is_done(&mut **request)),
-            // If the requests have failed, the thread finds out why.
-            Needs::That(is_so) => is_so() || requests.all(|request| is_done(&mut **request)),
+            // If there is an error, or the requests have failed, the thread finds out why.
+            Needs::Message(sought) => {
+                !matches!(sought.find(), Ok(None))
+                    || requests.all(|request| is_done(&mut **request))
+            }
         }
     }
 
@@ -539,16 +573,14 @@ pub(crate) fn wait_some(requests: &mut [&mut dyn Pending]) -> Result<Vec<usize>>
     }
 }
 
-/// Waits until `look` finds something. As long as the requests are pending, what it looks for can come; returns `None` if
-/// they are all done before.
-pub(crate) fn find<T>(
+/// Waits until there is this message, and returns its status. As long as the requests are pending, it can come; returns
+/// `None` if they are all done before.
+pub(crate) fn find(
     requests: &mut [&mut dyn Pending],
-    look: impl Fn() -> Result<Option<T>>,
-) -> Result<Option<T>> {
-    // If this is an error, the thread that looks for it returns it.
-    let is_there = || !matches!(look(), Ok(None));
-    until_done(requests, Needs::That(&is_there), |requests| match look()? {
-        Some(found) => Ok(Some(Some(found))),
+    sought: Sought<'_>,
+) -> Result<Option<Status>> {
+    until_done(requests, Needs::Message(sought), |requests| match sought.find()? {
+        Some(status) => Ok(Some(Some(status))),
         None => Ok(requests.iter_mut().all(|one| one.under_way().is_none()).then_some(None)),
     })
 }

@@ -214,6 +214,21 @@ static void together(void) {
     MPI_Win_free(&window);
 }
 
+/* A thread waits for the last rank, and another one for what the first sends then. Either may be the one that sleeps for
+   both. */
+static void *for_last(void *number) {
+    for (int round = 0; round < 10 * ROUNDS; round++) {
+        if (number) {
+            MPI_Recv(NULL, 0, MPI_INT, rank, 51, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        } else {
+            if (round % size == rank) usleep(4000);
+            MPI_Barrier(MPI_COMM_WORLD);
+            MPI_Send(NULL, 0, MPI_INT, rank, 51, MPI_COMM_WORLD);
+        }
+    }
+    return NULL;
+}
+
 static MPI_Comm comms[THREADS];
 static int compares;
 
@@ -357,6 +372,7 @@ int main(int argc, char **argv) {
         for (int probes = 0; probes < 3; probes++) alone(probes);
         locked();
         together();
+        in_threads(for_last, 2);
         in_threads(to_itself, THREADS);
         for (int i = 0; i < THREADS; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
         in_threads(apart, THREADS);
