@@ -415,18 +415,18 @@ fn sleep(me: usize, requests: &mut [&mut dyn Pending], needs: Needs<'_>) -> Resu
 fn wake_done(me: usize, requests: &mut [&mut dyn Pending], needs: Needs<'_>) -> bool {
     // SAFETY: this thread uses the requests again when this is gone.
     let mut own = unsafe { Aside::new(me, requests, needs) };
-    let (mut aside, mut done) = (SHARED.aside.take(), Vec::new());
-    let stored =
-        |all: &[Aside]| all.iter().filter_map(|one| one.needs.sought()).map(Sought::stored).max();
-    let mut is_own_done = false;
+    let (mut aside, mut done, mut is_own_done) = (SHARED.aside.take(), Vec::new(), false);
+    let stored = |own: &Aside, aside: &[Aside]| -> usize {
+        let all = aside.iter().chain([own]);
+        all.filter_map(|one| one.needs.sought()).map(Sought::stored).sum()
+    };
     loop {
-        let before = (own.needs.sought().map(Sought::stored), stored(&aside));
+        let (count, before) = (aside.len(), stored(&own, &aside));
         is_own_done |= own.needs.sought().is_some() && own.is_done();
         done.extend(aside.extract_if(.., |one| one.needs.sought().is_some() && one.is_done()));
         done.extend(aside.extract_if(.., |one| one.needs.sought().is_none() && one.is_done()));
-        is_own_done |= own.is_done();
-        let after = (own.needs.sought().map(Sought::stored), stored(&aside));
-        if before == after {
+        is_own_done |= own.needs.sought().is_none() && own.is_done();
+        if (aside.len(), stored(&own, &aside)) == (count, before) {
             break;
         }
     }
