@@ -11,9 +11,10 @@
 //! thread at a time, by the program's care or by the lock.
 //!
 //! With several threads at once, a call that waits must not keep others from calling, one of which may make what it waits
-//! for happen. So it waits by requests, or looks for something whenever anything has moved (`moves`). A thread that has made the last two calls waits as if it were the only one, but
-//! until any thread wants to call, too, which wakes it. As long as others call, it looks at its requests, lets go of the
-//! lock, pauses, and looks again. Calls of other threads advance its requests, too.
+//! for happen. So it waits by requests, or looks for a message whenever anything has moved (`moves`). A thread that has
+//! made the last two calls waits as if it were the only one, but until any thread wants to call, too, which wakes it. As
+//! long as others call, it looks at its requests, lets go of the lock, pauses, and looks again. Calls of other threads
+//! advance its requests, too.
 //!
 //! Where several threads wait and no other has called for a while, one of them, the leader, waits for the requests of all.
 //! The others stand aside: they sleep until the leader finds their requests done, or until it leaves and one of them
