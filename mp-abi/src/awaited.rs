@@ -1,14 +1,12 @@
-//! A wait for something that another call does.
+//! A wait for something that another call does: one of another thread, for which the wait makes way, or of a function that
+//! the wait itself calls.
 
-use std::{cell::Cell, rc::Rc, time::Duration};
+use std::{cell::Cell, rc::Rc};
 
 use mp_core::{
     Operation, Pending, Rank,
     requests::{UnderWay, Watch},
 };
-
-/// How long a sleeping wait goes without looking.
-const TICK: Duration = Duration::from_micros(200);
 
 /// What is done when a call, of this thread or another, sets a flag.
 #[derive(Debug)]
@@ -49,10 +47,6 @@ impl Watch for Awaited {
     fn raise(&self) {}
 
     fn lower(&self) {}
-
-    fn tick(&self) -> Option<Duration> {
-        Some(TICK)
-    }
 
     fn waited(&self) -> (Operation, Vec<u64>) {
         (Operation::Receive, Vec::new())

@@ -10,7 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_collectives::communicator::{ANY_SOURCE, Pending, ReceiveRequest, test_all};
+use mp_collectives::communicator::{ANY_SOURCE, Pending, ReceiveRequest};
+use mp_core::{
+    Operation, Rank,
+    requests::{UnderWay, Watch},
+};
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -262,11 +266,47 @@ fn wait_within(request: &mut ReceiveRequest<Vec<u64>>, limit: Duration) -> Resul
     if !threads::are_many() {
         return Ok(request.wait_timeout(limit)?);
     }
-    let began = Instant::now();
-    Ok(threads::until(|| {
-        let is_done = test_all(&mut [request as &mut dyn Pending])?;
-        Ok((is_done || began.elapsed() >= limit).then_some(is_done))
-    })?)
+    let mut over = Over { rank: state::rank()?.clone(), began: Instant::now(), limit };
+    Ok(threads::wait_any(&mut [request, &mut over])? == 0)
+}
+
+/// That a limit is over, which comes by itself.
+struct Over {
+    rank: Rank,
+    began: Instant,
+    limit: Duration,
+}
+
+impl Pending for Over {
+    fn under_way(&mut self) -> Option<UnderWay<'_>> {
+        (!self.is_done()).then_some(UnderWay::Watched(self))
+    }
+}
+
+impl Watch for Over {
+    fn rank(&self) -> Rank {
+        self.rank.clone()
+    }
+
+    fn is_done(&self) -> bool {
+        self.began.elapsed() >= self.limit
+    }
+
+    fn raise(&self) {}
+
+    fn lower(&self) {}
+
+    fn tick(&self) -> Option<Duration> {
+        Some(self.limit.saturating_sub(self.began.elapsed()))
+    }
+
+    fn waited(&self) -> (Operation, Vec<u64>) {
+        (Operation::Receive, Vec::new())
+    }
+
+    fn call(&self) -> Option<String> {
+        Some("the end of a limit".to_owned())
+    }
 }
 
 /// Returns the rank of this world at the other end of a socket, or `None` if a process of another world is there, which
@@ -311,24 +351,9 @@ fn transfer(
 fn await_ready(socket: c_int, flags: PollFlags) -> nix::Result<()> {
     // SAFETY: the program gives a socket, which it does not close during the call.
     let fd = unsafe { BorrowedFd::borrow_raw(socket) };
-    let look = |timeout| match poll(&mut [PollFd::new(fd, flags)], timeout) {
-        Ok(ready) => Ok(ready > 0),
-        Err(Errno::EINTR) => Ok(false),
+    let wait = || match poll(&mut [PollFd::new(fd, flags)], PollTimeout::NONE) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
         Err(error) => Err(error),
     };
-    if !threads::are_many() {
-        return look(PollTimeout::NONE).map(drop);
-    }
-    let mut result = Ok(());
-    let until = threads::until(|| {
-        Ok(match look(PollTimeout::ZERO) {
-            Ok(is_ready) => is_ready.then_some(()),
-            Err(error) => {
-                result = Err(error);
-                Some(())
-            }
-        })
-    });
-    // The function above returns no error of the other kind.
-    until.map_or(Err(Errno::EIO), |()| result)
+    if threads::are_many() { threads::outside(wait) } else { wait() }
 }

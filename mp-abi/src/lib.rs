@@ -16,14 +16,14 @@
 //! | [`threads`], `trace` | threads of the program that call; a record of the calls |
 //! | `datatype`, `op` | datatypes, and operations of reductions |
 //! | `comm`, `group`, `attributes` | communicators, groups, values that programs keep with objects |
-//! | `topology`, `cartesian`, `neighbours` | who is next to whom; grids; exchanges between neighbours |
+//! | `topology`, `cartesian`, `sides`, `neighbours` | who is next to whom; grids, and how long their sides are; exchanges between neighbours |
 //! | `founding`, `splitting`, `duplicating`, `words` | how communicators are made: of groups, of others, meanwhile; messages for that |
 //! | `attached`, `buffered` | buffers of the program for buffered messages; what the library keeps of these |
 //! | `file` | files |
 //! | `hardware` | the parts of the machine that ranks are confined to |
 //! | `request`, `going`, `completed` | requests; what is under way; the statuses of what is done |
 //! | `generalized` | requests that the program completes |
-//! | `message` | messages that a probe has taken |
+//! | `message`, `moves` | probes, and messages that they have taken; how they wait |
 //! | `apart` | messages with the program's data that are apart from the program's messages |
 //! | `blocks`, `reduce` | the buffers of blocking collective operations; reductions |
 //! | `collective` | nonblocking and persistent collective operations |
@@ -63,6 +63,7 @@ mod info;
 pub mod ints;
 mod life;
 mod message;
+mod moves;
 mod neighbours;
 mod op;
 mod order;
@@ -72,6 +73,7 @@ mod program;
 mod reduce;
 mod request;
 mod session;
+mod sides;
 mod spawning;
 mod splitting;
 mod state;

@@ -2,7 +2,7 @@
 
 use std::{ffi::c_int, rc::Rc};
 
-use mp_collectives::communicator::{Source, Status, Tag};
+use mp_collectives::communicator::{Communicator, Source, Status, Tag};
 use mp_core::{Buffer, requests::CutBuffer};
 
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     constants::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL},
     datatype::data::Data,
     error::{Class, Error},
+    moves::Sought,
     threads,
     types::Handle,
 };
@@ -21,6 +22,9 @@ pub(crate) struct Message {
     status: Status,
     pub comm: Rc<Comm>,
 }
+
+/// A tag that no message has: those of programs are below.
+const NO_TAG: u32 = 1 << 31;
 
 /// What a matched probe finds: the message's handle, and its status.
 pub(crate) type Found = (Handle, Completed);
@@ -34,12 +38,27 @@ pub(crate) fn find(
 ) -> Result<Option<Status>, Error> {
     let communicator = &comm.communicator;
     Ok(match waits {
-        true if threads::are_many() => {
-            Some(threads::until(|| communicator.try_probe(source, tag))?)
-        }
+        true if threads::are_many() => Some(find_meanwhile(communicator, source, tag)?),
         true => Some(communicator.probe(source, tag)?),
         false => communicator.try_probe(source, tag)?,
     })
+}
+
+/// Finds a message. Lets other threads call until there is one.
+fn find_meanwhile(communicator: &Communicator, source: Source, tag: Tag) -> Result<Status, Error> {
+    let sought = Sought { communicator, source, tag };
+    if let Some(status) = threads::soon(|| sought.find())? {
+        return Ok(status);
+    }
+    // A receive that gets none of the messages, but that makes waits bring in those that it looks past.
+    let mut brings = communicator.nonblocking_receive(Vec::<u8>::new(), source, NO_TAG);
+    if let Some(status) = threads::find(&mut [&mut brings], sought)? {
+        // It is not too late, because nothing comes for it.
+        let _ = brings.cancel();
+        return Ok(status);
+    }
+    brings.wait().map_err(|failed| failed.error)?;
+    Err(Error::new(Class::Tag, format!("a message has the tag {NO_TAG}, which is no tag")))
 }
 
 /// Finds a message, and takes it. Waits until there is one, or returns `None` if there is none.

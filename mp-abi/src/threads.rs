@@ -11,9 +11,10 @@
 //! thread at a time, by the program's care or by the lock.
 //!
 //! With several threads at once, a call that waits must not keep others from calling, one of which may make what it waits
-//! for happen. So it waits by requests. A thread that has made the last two calls waits as if it were the only one, but
-//! until any thread wants to call, too, which wakes it. As long as others call, it looks at its requests, lets go of the
-//! lock, pauses, and looks again. Calls of other threads advance its requests, too.
+//! for happen. So it waits by requests, or looks for a message whenever anything has moved (`moves`). A thread that has
+//! made the last two calls waits as if it were the only one, but until any thread wants to call, too, which wakes it. As
+//! long as others call, it looks at its requests, lets go of the lock, pauses, and looks again. Calls of other threads
+//! advance its requests, too.
 //!
 //! Where several threads wait and no other has called for a while, one of them, the leader, waits for the requests of all.
 //! The others stand aside: they sleep until the leader finds their requests done, or until it leaves and one of them
@@ -30,7 +31,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_collectives::communicator::{self, Pending, test_all, test_some};
+use mp_collectives::communicator::{self, Pending, Status, test_all, test_some};
 use mp_core::{
     Operation, Rank, Result,
     delegate::Backoff,
@@ -40,6 +41,7 @@ use mp_core::{
 
 use crate::{
     constants::{MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED},
+    moves::{Moves, Sought},
     state,
     tools::waits::{self, Counted},
     trace,
@@ -54,6 +56,8 @@ static WAKES: Condvar = Condvar::new();
 static WANTED: AtomicUsize = AtomicUsize::new(0);
 /// How long a waiting call keeps the lock if no other thread waits for it. Meanwhile it looks at its requests.
 const SPIN: Duration = Duration::from_micros(40);
+/// After how many looks, each of which takes about as long as one at the clock, it looks at that.
+const LOOKS: usize = 8;
 /// How long no thread has begun a call when those that wait let one of them wait for all.
 const CALM: Duration = Duration::from_millis(1);
 /// The thread that is in a call, or 0.
@@ -101,16 +105,20 @@ struct Shared {
 /// A thread that sleeps until another wakes it.
 struct Aside {
     thread: usize,
-    /// They are not used by the thread until it has been woken, for which this is given up.
+    /// These two are not used by the thread until it has been woken, for which this is given up.
     requests: *mut [&'static mut dyn Pending],
-    needs: Needs,
+    needs: Needs<'static>,
 }
 
-/// Which of its requests a call waits for.
+/// What a call waits for.
 #[derive(Clone, Copy)]
-enum Needs {
+enum Needs<'a> {
+    /// All of its requests.
     All,
+    /// Any of its requests.
     Any,
+    /// This message. The requests only bring messages in.
+    Message(Sought<'a>),
 }
 
 // SAFETY: only the thread that is in a call uses it.
@@ -288,20 +296,17 @@ impl Pauses {
             }
         } else {
             self.counted = self.counted.take().or_else(waits::begin);
-            let (me, depth) = (me(), SHARED.depth.get());
-            give();
-            self.backoff.pause();
-            take(me, depth);
+            outside(|| self.backoff.pause());
         }
     }
 
     /// Sleeps until the leader finds the requests done, or leaves.
-    fn stand_aside(&mut self, requests: &mut [&mut dyn Pending], needs: Needs) {
+    fn stand_aside(&mut self, requests: &mut [&mut dyn Pending], needs: Needs<'_>) {
         self.counted = self.counted.take().or_else(waits::begin);
         let (me, depth) = (me(), SHARED.depth.get());
-        let requests = ptr::slice_from_raw_parts_mut(requests.as_mut_ptr().cast(), requests.len());
         let mut aside = SHARED.aside.take();
-        aside.push(Aside { thread: me, requests, needs });
+        // SAFETY: this returns when the entry is gone.
+        aside.push(unsafe { Aside::new(me, requests, needs) });
         SHARED.aside.set(aside);
         lock().aside.push(me);
         give();
@@ -311,16 +316,21 @@ impl Pauses {
     }
 }
 
-/// Lets other threads call until something is there.
-pub(crate) fn until<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    if let Some(found) = look()? {
-        return Ok(found);
-    }
-    let mut pauses = Pauses::begin();
+/// Looks for a short time for something that may be about to come, unless other threads want to call.
+pub(crate) fn soon<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
+    let mut began = None;
     loop {
-        pauses.pause();
-        if let Some(found) = look()? {
-            return Ok(found);
+        for _ in 0..LOOKS {
+            let found = look()?;
+            if found.is_some() || WANTED.load(Relaxed) > 0 {
+                return Ok(found);
+            }
+        }
+        if began.get_or_insert_with(Instant::now).elapsed() >= SPIN {
+            return Ok(None);
+        }
+        if state::rank().is_ok_and(Rank::is_crowded) {
+            thread::yield_now();
         }
     }
 }
@@ -328,7 +338,7 @@ pub(crate) fn until<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T>
 /// Looks at requests, and waits as long as that returns nothing.
 fn until_done<T>(
     requests: &mut [&mut dyn Pending],
-    needs: Needs,
+    needs: Needs<'_>,
     look: impl Fn(&mut [&mut dyn Pending]) -> Result<Option<T>>,
 ) -> Result<T> {
     if let Some(found) = look(requests)? {
@@ -338,15 +348,15 @@ fn until_done<T>(
     let _leaves = Leaves { me };
     loop {
         let are_calm = pauses.are_calm();
-        if WANTED.load(Relaxed) > 0 || !(are_calm || SHARED.is_alone.get()) {
+        if SHARED.leader.get() == me && wake_done(me, requests, needs) {
+            // This thread may be one of them.
+            pauses.restart();
+        } else if WANTED.load(Relaxed) > 0 || !(are_calm || SHARED.is_alone.get()) {
             pauses.pause();
         } else if are_calm && ![0, me].contains(&SHARED.leader.get()) {
             pauses.stand_aside(requests, needs);
-        } else if sleep(me, requests)? {
+        } else if sleep(me, requests, needs)? {
             // Not if others have woken this one: if they do so again and again, its pauses become as long as theirs.
-            pauses.restart();
-        }
-        if SHARED.leader.get() == me && wake_done() {
             pauses.restart();
         }
         if let Some(found) = look(requests)? {
@@ -355,9 +365,9 @@ fn until_done<T>(
     }
 }
 
-/// Waits until one more of the requests is done, or one of a thread aside, or until another thread wants to call.
-/// Returns whether one of the requests is done.
-fn sleep(me: usize, requests: &mut [&mut dyn Pending]) -> Result<bool> {
+/// Waits until one more of the requests is done, or one of a thread aside, or until another thread wants to call; if any
+/// of these threads looks for something, also until anything moves. Returns whether one of the requests is done.
+fn sleep(me: usize, requests: &mut [&mut dyn Pending], needs: Needs<'_>) -> Result<bool> {
     let mut rank = None;
     let mut pending: Vec<&mut dyn Pending> = Vec::with_capacity(requests.len() + 1);
     for request in requests {
@@ -369,10 +379,13 @@ fn sleep(me: usize, requests: &mut [&mut dyn Pending]) -> Result<bool> {
         pending.push(&mut **request);
     }
     let Some(rank) = rank else { return Ok(true) };
-    let (mut wanted, count) = (Wanted(rank), pending.len());
-    pending.push(&mut wanted);
     // Functions of the program that are called meanwhile may wait, too, but not for these.
     let mut aside = SHARED.aside.take();
+    let look = needs.sought().is_some() || aside.iter().any(|other| other.needs.sought().is_some());
+    let mut moves = look.then(|| Moves::begin(&rank));
+    let (mut wanted, count) = (Wanted(rank), pending.len());
+    pending.push(&mut wanted);
+    pending.extend(moves.iter_mut().map(|moves| moves as &mut dyn Pending));
     for other in &mut aside {
         pending.extend(other.requests().iter_mut().filter_map(|request| {
             request.under_way().is_some().then_some(&mut **request as &mut dyn Pending)
@@ -395,14 +408,33 @@ fn sleep(me: usize, requests: &mut [&mut dyn Pending]) -> Result<bool> {
     }
 }
 
-/// Wakes the threads aside whose requests are done. Returns whether there are any.
-fn wake_done() -> bool {
-    let mut aside = SHARED.aside.take();
-    let done: Vec<_> = aside.extract_if(.., Aside::is_done).collect();
+/// Wakes the threads aside that have what they wait for. Returns whether there are any, or whether this thread has.
+///
+/// Afterwards this thread can sleep, because all else that they wait for is still to come: looking for messages brings
+/// others in, and completes requests. So the threads that have only requests come last, and all are looked at again when
+/// messages were brought in.
+fn wake_done(me: usize, requests: &mut [&mut dyn Pending], needs: Needs<'_>) -> bool {
+    // SAFETY: this thread uses the requests again when this is gone.
+    let mut own = unsafe { Aside::new(me, requests, needs) };
+    let (mut aside, mut done, mut is_own_done) = (SHARED.aside.take(), Vec::new(), false);
+    let stored = |own: &Aside, aside: &[Aside]| -> usize {
+        let all = aside.iter().chain([own]);
+        all.filter_map(|one| one.needs.sought()).map(Sought::stored).sum()
+    };
+    loop {
+        let (count, before) = (aside.len(), stored(&own, &aside));
+        is_own_done |= own.needs.sought().is_some() && own.is_done();
+        done.extend(aside.extract_if(.., |one| one.needs.sought().is_some() && one.is_done()));
+        done.extend(aside.extract_if(.., |one| one.needs.sought().is_none() && one.is_done()));
+        is_own_done |= own.needs.sought().is_none() && own.is_done();
+        if (aside.len(), stored(&own, &aside)) == (count, before) {
+            break;
+        }
+    }
     SHARED.aside.set(aside);
     let are_any = !done.is_empty();
     done.into_iter().for_each(Aside::wake);
-    are_any
+    are_any || is_own_done
 }
 
 /// The end of a wait: if this thread leads, another does.
@@ -422,7 +454,28 @@ impl Drop for Leaves {
     }
 }
 
+impl Needs<'_> {
+    /// Returns the message that the thread looks for, if it does.
+    fn sought(&self) -> Option<Sought<'_>> {
+        match *self {
+            Self::Message(sought) => Some(sought),
+            Self::All | Self::Any => None,
+        }
+    }
+}
+
 impl Aside {
+    /// Notes what a thread waits for.
+    ///
+    /// # Safety
+    /// The thread does not use it before the result is gone.
+    unsafe fn new(thread: usize, requests: &mut [&mut dyn Pending], needs: Needs<'_>) -> Self {
+        let requests = ptr::slice_from_raw_parts_mut(requests.as_mut_ptr().cast(), requests.len());
+        // SAFETY: what is named is there as long as the thread waits, and that is until the result is gone.
+        let needs = unsafe { mem::transmute::<Needs<'_>, Needs<'static>>(needs) };
+        Self { thread, requests, needs }
+    }
+
     fn requests(&mut self) -> &mut [&'static mut dyn Pending] {
         // SAFETY: the thread uses them again when it has been woken, by `wake`, which takes this. Meanwhile they are used
         // by threads in a call, one at a time, like the objects that they refer to.
@@ -441,6 +494,11 @@ impl Aside {
         match needs {
             Needs::All => requests.all(|request| is_done(&mut **request)),
             Needs::Any => requests.any(|request| request.is_active() && is_done(&mut **request)),
+            // If there is an error, or the requests have failed, the thread finds out why.
+            Needs::Message(sought) => {
+                !matches!(sought.find(), Ok(None))
+                    || requests.all(|request| is_done(&mut **request))
+            }
         }
     }
 
@@ -514,4 +572,25 @@ pub(crate) fn wait_some(requests: &mut [&mut dyn Pending]) -> Result<Vec<usize>>
             Ok(Some(test_some(requests)?).filter(|done| !done.is_empty()))
         }),
     }
+}
+
+/// Waits until there is this message, and returns its status. As long as the requests are pending, it can come; returns
+/// `None` if they are all done before.
+pub(crate) fn find(
+    requests: &mut [&mut dyn Pending],
+    sought: Sought<'_>,
+) -> Result<Option<Status>> {
+    until_done(requests, Needs::Message(sought), |requests| match sought.find()? {
+        Some(status) => Ok(Some(Some(status))),
+        None => Ok(requests.iter_mut().all(|one| one.under_way().is_none()).then_some(None)),
+    })
+}
+
+/// Lets other threads call while this function waits for something by itself.
+pub(crate) fn outside<T>(wait: impl FnOnce() -> T) -> T {
+    let (me, depth) = (me(), SHARED.depth.get());
+    give();
+    let result = wait();
+    take(me, depth);
+    result
 }

@@ -13,11 +13,15 @@
 //!
 //! The second is held while an accumulate changes the rank's memory: it is 0, or 1 + the number of the rank that has it.
 
-use mp_collectives::communicator::Communicator;
+use std::cell::Cell;
+
+use mp_collectives::communicator::{Communicator, Pending};
 use mp_core::{
+    Operation, Rank,
     delegate::Backoff,
     memory::{Region, Word},
     names::Namespace,
+    requests::{UnderWay, Watch},
 };
 
 use crate::{
@@ -43,7 +47,56 @@ pub(crate) enum Way {
 
 /// The locks of all ranks of a window.
 #[derive(Debug)]
-pub(crate) struct Locks(Region);
+pub(crate) struct Locks {
+    region: Region,
+    rank: Rank,
+}
+
+/// A wait for a rank's lock during which other threads may call. It is done when the lock is taken, or can't be.
+struct Taking<'a> {
+    locks: &'a Locks,
+    target: usize,
+    way: Way,
+    /// Distinguishes it from this rank's other waits.
+    number: u32,
+    is_taken: Cell<bool>,
+}
+
+impl Pending for Taking<'_> {
+    fn under_way(&mut self) -> Option<UnderWay<'_>> {
+        (!self.is_done()).then_some(UnderWay::Watched(self))
+    }
+}
+
+impl Watch for Taking<'_> {
+    fn rank(&self) -> Rank {
+        self.locks.rank.clone()
+    }
+
+    /// Takes the lock as soon as that is possible, whichever thread looks.
+    fn is_done(&self) -> bool {
+        if !self.is_taken.get() {
+            self.is_taken.set(self.locks.try_take(self.target, self.way));
+        }
+        self.is_taken.get() || self.locks.check(None).is_err()
+    }
+
+    fn raise(&self) {
+        self.locks.region.raise(self.target, self.number);
+    }
+
+    fn lower(&self) {
+        self.locks.region.lower(self.target, self.number);
+    }
+
+    fn waited(&self) -> (Operation, Vec<u64>) {
+        self.locks.region.awaits(self.target)
+    }
+
+    fn call(&self) -> Option<String> {
+        Some(format!("lock of the memory of rank {}", self.target))
+    }
+}
 
 /// The right to change a rank's memory, until this is dropped.
 #[must_use = "the right ends when this is dropped"]
@@ -61,11 +114,13 @@ impl Locks {
         let joint = communicator.joint();
         let (ranks, name) = (joint.world_ranks(), joint.name("window"));
         let words = 2 * APART * ranks.len();
-        Ok(Self(Region::open_of(&joint.rank(), NAMES, &name, &ranks, words, 0)?))
+        let rank = joint.rank();
+        let region = Region::open_of(&rank, NAMES, &name, &ranks, words, 0)?;
+        Ok(Self { region, rank })
     }
 
     fn word(&self, target: usize) -> &Word {
-        &self.0.words()[2 * APART * target]
+        &self.region.words()[2 * APART * target]
     }
 
     /// Takes a lock if that is possible now. If not, the word says that this rank waits.
@@ -92,7 +147,7 @@ impl Locks {
     /// Returns an error if a rank, or any if none is given, has ended without closing the window.
     #[inline]
     pub fn check(&self, target: Option<usize>) -> Result<()> {
-        match self.0.ends() {
+        match self.region.ends() {
             0 => Ok(()),
             _ => self.check_slowly(target),
         }
@@ -100,23 +155,46 @@ impl Locks {
 
     #[cold]
     fn check_slowly(&self, target: Option<usize>) -> Result<()> {
-        let is_lost = |&rank: &usize| self.0.is_lost(rank);
+        let is_lost = |&rank: &usize| self.region.is_lost(rank);
         match target {
             Some(target) if is_lost(&target) => Err(lost(target)),
             Some(_) => Ok(()),
-            None => (0..self.0.ranks()).find(is_lost).map_or(Ok(()), |rank| Err(lost(rank))),
+            None => (0..self.region.ranks()).find(is_lost).map_or(Ok(()), |rank| Err(lost(rank))),
         }
     }
 
     /// Takes the lock of a rank. Waits as long as others have it.
     pub fn take(&self, target: usize, way: Way) -> Result<()> {
         self.check(Some(target))?;
-        self.wait(target, || self.try_take(target, way))
+        if threads::are_many() {
+            return self.take_meanwhile(target, way);
+        }
+        self.region.wait(target, None, Some(self.word(target)), || {
+            match self.try_take(target, way) {
+                true => Some(Ok(())),
+                // The rank that has the lock may be any.
+                false => self.check(None).err().map(Err),
+            }
+        })?
+    }
+
+    /// Takes the lock of a rank. Lets other threads call as long as others have it.
+    fn take_meanwhile(&self, target: usize, way: Way) -> Result<()> {
+        if self.try_take(target, way) {
+            return Ok(());
+        }
+        let (number, is_taken) = (self.region.next_wait(), Cell::new(false));
+        let mut taking = Taking { locks: self, target, way, number, is_taken };
+        let waited = threads::wait_all(&mut [&mut taking]);
+        match taking.is_taken.get() {
+            true => Ok(()),
+            false => waited.map_err(Error::from).and_then(|()| self.check(None)),
+        }
     }
 
     /// Shares the locks of all ranks. While it waits for one it has none, so that ranks that hold several can go on.
     pub fn share_all(&self) -> Result<()> {
-        let ranks = self.0.ranks();
+        let ranks = self.region.ranks();
         self.check(None)?;
         loop {
             let free = (0..ranks).take_while(|&target| self.try_take(target, Way::Shared)).count();
@@ -143,34 +221,23 @@ impl Locks {
             let next = if is_free { left & !(WANTED | WAITING) } else { left };
             if word.compare_exchange(now, next).is_ok() {
                 if is_free && left & WAITING != 0 {
-                    (0..self.0.ranks()).for_each(|rank| self.0.wake(rank, target));
+                    (0..self.region.ranks()).for_each(|rank| self.region.wake(rank, target));
                 }
                 return;
             }
         }
     }
 
-    /// Waits at a rank's lock until a call returns `true`.
-    fn wait(&self, target: usize, mut is_done: impl FnMut() -> bool) -> Result<()> {
-        let mut look = || match is_done() {
-            true => Some(Ok(())),
-            false => self.check(None).err().map(Err),
-        };
-        if threads::are_many() {
-            return threads::until(|| Ok(look()))?;
-        }
-        self.0.wait(target, None, Some(self.word(target)), look)?
-    }
-
-    /// Waits until no other rank changes a rank's memory by an accumulate, and keeps others from it.
+    /// Waits until no other rank changes a rank's memory by an accumulate, and keeps others from it. Nobody wakes a rank
+    /// that waits here, because then each accumulate would have to look for one at its end, and it does not take long.
     pub fn change(&self, target: usize) -> Result<Changing<'_>> {
-        let word = &self.0.words()[(2 * target + 1) * APART];
-        let me = 1 + self.0.rank() as u64;
+        let word = &self.region.words()[(2 * target + 1) * APART];
+        let me = 1 + self.region.rank() as u64;
         let mut backoff = Backoff::new();
         while word.load_relaxed() != 0 || word.compare_exchange(0, me).is_err() {
             match word.load_relaxed() {
                 0 => {}
-                other if self.0.is_lost(other as usize - 1) => {
+                other if self.region.is_lost(other as usize - 1) => {
                     return Err(lost(other as usize - 1));
                 }
                 _ => backoff.pause(),

@@ -36,6 +36,15 @@ int main(int argc, char **argv) {
 
     MPI_Dims_create(6, 2, dims);
     CHECK(dims[0] == 3 && dims[1] == 2);
+    int sides[4] = {0, 7, 0, 0};
+    MPI_Dims_create(7 * 5040, 4, sides);
+    CHECK(sides[0] == 21 && sides[1] == 7 && sides[2] == 16 && sides[3] == 15);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    sides[0] = 4, sides[1] = sides[2] = sides[3] = 0;
+    CHECK(MPI_Dims_create(6, 4, sides) == MPI_ERR_DIMS && sides[0] == 4 && !sides[1]);
+    CHECK(MPI_Dims_create(0, 4, sides) == MPI_ERR_DIMS && MPI_Dims_create(6, 1, sides) == MPI_ERR_DIMS);
+    CHECK(MPI_Dims_create(4, 1, sides) == MPI_SUCCESS && sides[0] == 4);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
     MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 1, &grid);
     MPI_Topo_test(grid, &kind);
     CHECK(kind == MPI_CART);

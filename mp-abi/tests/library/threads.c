@@ -16,12 +16,12 @@
         }                                                                                                      \
     } while (0)
 
-enum { THREADS = 4, LONG = 200000, ROUNDS = 20 };
+enum { THREADS = 4, WAITING = 6, LONG = 200000, ROUNDS = 20 };
 
 static int rank, size;
 
 static void in_threads(void *(*code)(void *), int threads) {
-    pthread_t all[THREADS];
+    pthread_t all[WAITING];
     for (long i = 0; i < threads; i++) pthread_create(&all[i], NULL, code, (void *)i);
     for (int i = 0; i < threads; i++) pthread_join(all[i], NULL);
 }
@@ -77,25 +77,67 @@ static long sleeps(void) {
     return usage.ru_nvcsw;
 }
 
-/* A thread that waits sleeps until the message comes, as no other thread calls, and does not look again and again. */
-static void alone(void) {
+/* A thread that waits sleeps until the message comes, as no other thread calls, and does not look again and again. The
+   message before it does not matter. */
+static void alone(int probes) {
     int word = 0;
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) {
         usleep(300000);
-        for (int to = 1; to < size; to++) MPI_Send(&word, 1, MPI_INT, to, 30, MPI_COMM_WORLD);
+        for (int i = 1; i < 2 * size - 1; i++)
+            MPI_Send(&i, 1, MPI_INT, (i + 1) / 2, 30 + i % 2, MPI_COMM_WORLD);
     } else {
+        MPI_Status status;
         long before = sleeps();
+        if (probes) {
+            MPI_Probe(probes == 1 ? 0 : MPI_ANY_SOURCE, 30, MPI_COMM_WORLD, &status);
+            CHECK(sleeps() - before < 50);
+            CHECK(status.MPI_SOURCE == 0 && status.MPI_TAG == 30);
+        }
         MPI_Recv(&word, 1, MPI_INT, 0, 30, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         CHECK(sleeps() - before < 50);
+        CHECK(word == 2 * rank);
+        MPI_Recv(&word, 1, MPI_INT, 0, 31, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        CHECK(word == 2 * rank - 1);
     }
 }
 
+/* So does one that waits for a lock of a window. */
+static void locked(void) {
+    int *word;
+    MPI_Win window;
+    MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &word, &window);
+    *word = 0;
+    for (int all = 0; all < 2; all++) {
+        if (rank == 0) MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 0) {
+            usleep(300000);
+            *word += 1;
+            MPI_Win_unlock(0, window);
+        } else {
+            int seen = -1;
+            long before = sleeps();
+            if (all) MPI_Win_lock_all(0, window);
+            else MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+            MPI_Get(&seen, 1, MPI_INT, 0, 0, 1, MPI_INT, window);
+            if (all) MPI_Win_unlock_all(window);
+            else MPI_Win_unlock(0, window);
+            CHECK(sleeps() - before < 50);
+            CHECK(seen == 1 + all);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MPI_Win_free(&window);
+}
+
+static MPI_Win window;
+
 static void *wait_for_one(void *number) {
-    int word[2] = {-1, -1}, tag = 40 + (int)(long)number, index;
+    int word[2] = {-1, -1}, tag = 42 + (int)(long)number, index;
     MPI_Request requests[2];
     long before = sleeps();
-    switch (tag % 4) {
+    switch (tag % WAITING) {
     case 0: {
         MPI_Message found;
         MPI_Status status;
@@ -118,6 +160,19 @@ static void *wait_for_one(void *number) {
         MPI_Cancel(&requests[1]);
         MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
         break;
+    case 3: {
+        MPI_Status status;
+        MPI_Probe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &status);
+        CHECK(sleeps() - before < 100);
+        CHECK(status.MPI_SOURCE == 0 && status.MPI_TAG == tag);
+        MPI_Recv(word, 1, MPI_INT, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        break;
+    }
+    case 4:
+        MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, window);
+        MPI_Get(word, 1, MPI_INT, 0, 0, 1, MPI_INT, window);
+        MPI_Win_unlock(0, window);
+        break;
     default:
         MPI_Recv_init(word, 1, MPI_INT, 0, tag, MPI_COMM_WORLD, &requests[0]);
         MPI_Start(&requests[0]);
@@ -131,24 +186,47 @@ static void *wait_for_one(void *number) {
     return NULL;
 }
 
-/* Several threads that wait sleep, too, whichever of their messages comes first. */
+/* Several threads that wait sleep, too, whichever of what they wait for comes first. */
 static void together(void) {
-    for (int first = 0; first < THREADS; first++) {
+    int *locked;
+    MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &locked, &window);
+    for (int first = 0; first < WAITING; first++) {
+        if (rank == 0) MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank > 0) {
-            in_threads(wait_for_one, THREADS);
+            in_threads(wait_for_one, WAITING);
             continue;
         }
         usleep(300000);
-        for (int i = 0; i < THREADS; i++) {
-            for (int to = 1; to < size; to++) {
-                int tag = 40 + (first + i) % THREADS, twice = 2 * tag;
+        for (int i = 0; i < WAITING; i++) {
+            int tag = 42 + (first + i) % WAITING, twice = 2 * tag;
+            if (tag % WAITING == 4) {
+                *locked = tag;
+                MPI_Win_unlock(0, window);
+            }
+            for (int to = 1; to < size && tag % WAITING != 4; to++) {
                 MPI_Send(&tag, 1, MPI_INT, to, tag, MPI_COMM_WORLD);
-                if (tag % 4 == 3) MPI_Send(&twice, 1, MPI_INT, to, tag, MPI_COMM_WORLD);
+                if (tag % WAITING == 5) MPI_Send(&twice, 1, MPI_INT, to, tag, MPI_COMM_WORLD);
             }
             usleep(10000);
         }
     }
+    MPI_Win_free(&window);
+}
+
+/* A thread waits for the last rank, and another one for what the first sends then. Either may be the one that sleeps for
+   both. */
+static void *for_last(void *number) {
+    for (int round = 0; round < 10 * ROUNDS; round++) {
+        if (number) {
+            MPI_Recv(NULL, 0, MPI_INT, rank, 51, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        } else {
+            if (round % size == rank) usleep(4000);
+            MPI_Barrier(MPI_COMM_WORLD);
+            MPI_Send(NULL, 0, MPI_INT, rank, 51, MPI_COMM_WORLD);
+        }
+    }
+    return NULL;
 }
 
 static MPI_Comm comms[THREADS];
@@ -291,8 +369,10 @@ int main(int argc, char **argv) {
     compares = !check || strcmp(check, "0");
     one_at_a_time();
     if (wanted == MPI_THREAD_MULTIPLE) {
-        alone();
+        for (int probes = 0; probes < 3; probes++) alone(probes);
+        locked();
         together();
+        in_threads(for_last, 2);
         in_threads(to_itself, THREADS);
         for (int i = 0; i < THREADS; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
         in_threads(apart, THREADS);
