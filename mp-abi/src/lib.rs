@@ -13,7 +13,7 @@
 //! | `boxed` | objects that one handle owns |
 //! | `info`, `program` | info objects; results and texts |
 //! | `state`, `life`, `session` | what there is once in a process; beginning and end; sessions |
-//! | [`threads`], `trace` | threads of the program that call; a record of the calls |
+//! | [`threads`], [`trace`] | threads of the program that call; a record of the calls |
 //! | `datatype`, `op` | datatypes, and operations of reductions |
 //! | `comm`, `group`, `attributes` | communicators, groups, values that programs keep with objects |
 //! | `topology`, `cartesian`, `neighbours` | who is next to whom; grids; exchanges between neighbours |
@@ -80,7 +80,7 @@ mod tests;
 pub mod threads;
 mod tools;
 mod topology;
-mod trace;
+pub mod trace;
 pub mod types;
 mod window;
 mod words;

@@ -2,7 +2,7 @@
 
 use std::{ffi::c_int, ptr::null_mut};
 
-use mp_abi::types::Status as Standard;
+use mp_abi::{trace, types::Status as Standard};
 
 use crate::values::{error, rank, shown_error, shown_rank, shown_tag, tag};
 
@@ -42,6 +42,16 @@ impl Status {
         let bytes = u64::from(self.count_low as u32) | u64::from(high as u32 >> 1) << 32;
         let (source, tag) = (rank(self.source), tag(self.tag));
         Standard::new(source, tag, error(self.error), bytes, high & 1 != 0)
+    }
+}
+
+impl trace::Told for Status {
+    fn is_ignored(at: *mut Self) -> bool {
+        unless_ignored(at).is_null()
+    }
+
+    fn told(&self) -> Standard {
+        self.told()
     }
 }
 

@@ -132,6 +132,21 @@ impl Picture<'_> {
         f.write_str("</g>\n")
     }
 
+    /// Writes a line at each moment, with its text on the side where there is more room.
+    fn write_marks(&self, f: &mut fmt::Formatter<'_>, tops: &[f64], left: f64) -> fmt::Result {
+        let marks = self.timeline.marks.iter();
+        for mark in marks.filter(|mark| (self.from..=self.to).contains(&mark.at.1)) {
+            let (x, top) = (self.x(mark.at.1, left), tops[mark.at.0]);
+            let (at, y) = (pixels(x), pixels(top));
+            writeln!(f, "<path stroke=\"#000000\" stroke-width=\"2\" d=\"M{at} {y}v{ROW}\"/>")?;
+            match x > f64::from(self.width) / 2.0 {
+                true => write_text(f, &mark.text, x - 4.0, top + 14.0, "end", "#000000")?,
+                false => write_text(f, &mark.text, x + 4.0, top + 14.0, "start", "#000000")?,
+            }
+        }
+        Ok(())
+    }
+
     fn write_axis(&self, f: &mut fmt::Formatter<'_>, left: f64, top: f64, y: f64) -> fmt::Result {
         let plot = f64::from(self.width) - left - MARGIN;
         let (unit, name) = unit(self.to);
@@ -235,8 +250,9 @@ impl fmt::Display for Picture<'_> {
         if self.arrows {
             self.write_arrows(f, &tops, left)?;
         }
+        self.write_marks(f, &tops, left)?;
         if note > 0.0 {
-            let dropped = format!("{} later spans were not kept", self.timeline.dropped);
+            let dropped = format!("{} spans were not kept", self.timeline.dropped);
             write_text(f, &dropped, MARGIN, height - 10.0, "start", "#666666")?;
         }
         f.write_str("</svg>\n")

@@ -218,7 +218,7 @@ fn what_is_no_trace_is_refused_with_the_reason() {
 fn what_is_left_out_is_said() {
     let text = r#"{"traceEvents":[{"ph":"X","name":"send","ts":1,"dur":1}],
         "otherData":{"dropped_spans":{"world, rank 0":7,"world, rank 1":1}}}"#;
-    assert!(draw(&read(text)).contains("8 later spans were not kept"));
+    assert!(draw(&read(text)).contains("8 spans were not kept"));
 }
 
 #[test]
