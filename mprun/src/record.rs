@@ -148,6 +148,11 @@ impl Record {
                 ] {
                     event.insert(name.to_owned(), value);
                 }
+                if call.end.is_none()
+                    && let Some(Value::Object(args)) = event.get_mut("args")
+                {
+                    args.insert("unfinished".to_owned(), true.into());
+                }
                 put(&Value::Object(event))?;
             }
             let how = if part.is_finalized { &end.with } else { &end.without };

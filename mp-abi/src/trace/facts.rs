@@ -43,7 +43,7 @@ pub enum Given {
 const NAME: usize = 40;
 
 /// What there is to say about a call.
-pub(super) struct Facts {
+pub(crate) struct Facts {
     name: &'static str,
     kind: &'static str,
     args: Map<String, Value>,

@@ -8,7 +8,7 @@
 //! | `place.rs` | the rank's part of the file |
 //! | `facts.rs` | what there is to say about a call |
 
-mod facts;
+pub(crate) mod facts;
 mod place;
 
 use std::{

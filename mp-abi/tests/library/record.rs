@@ -141,10 +141,11 @@ fn a_rank_that_does_not_come_to_its_end_is_drawn_up_to_there() {
         assert_eq!(mark["name"], said, "{how}");
         let last = calls(&trace, 1, "MPI_Win_free")[0];
         assert!(mark["ts"].as_f64() >= last["ts"].as_f64(), "{how}: {mark}");
-        // The others were in this call when they were ended.
-        let waiting = calls(&trace, 0, "MPI_Recv");
-        if how != "aborted" {
-            assert_eq!(waiting.last().unwrap()["args"]["from"], 1, "{how}");
+        assert_eq!(last["args"]["unfinished"], Value::Null, "{how}");
+        // The others ended in this call, if they came to it.
+        for waiting in calls(&trace, 0, "MPI_Recv") {
+            let args = &waiting["args"];
+            assert_eq!((&args["from"], &args["unfinished"]), (&1.into(), &true.into()), "{how}");
         }
     }
     let (folder, mut command) = traced("marked", "calls.svg", &program);
