@@ -242,19 +242,22 @@ pub fn forward(
 
 /// Writes the declaration of a function and of its weak name, up to the body.
 pub fn write_head(exports: &mut String, name: &str, result: &str, types: &[String]) {
-    let mut parameters = String::new();
-    for (place, one) in types.iter().enumerate() {
-        write!(parameters, "a{place}: {one}, ").expect("strings take all");
-    }
     // The name with an empty version is exported although it is not one of Rust's: rustc tells the linker to hide all
     // other names, and this one has a version of its own.
     write!(
         exports,
         "core::arch::global_asm!(\".weak {name}\", \".set {name}, P{name}\", \".symver {name}, {name}@\");
 #[unsafe(no_mangle)]
-pub unsafe extern \"C\" fn P{name}({parameters}) -> {result} {{\n"
+pub unsafe extern \"C\" fn P{name}({parameters}) -> {result} {{\n",
+        parameters = parameters(types),
     )
     .expect("strings take all");
+}
+
+/// Returns the declarations of parameters.
+fn parameters(types: &[String]) -> String {
+    let of_one = |(place, one): (usize, &String)| format!("a{place}: {one}");
+    types.iter().enumerate().map(of_one).collect::<Vec<_>>().join(", ")
 }
 
 /// The functions that receive a message, of which their statuses tell.
@@ -276,61 +279,69 @@ pub fn argument(name: &str, wanted: &str, passed: &str) -> Option<String> {
     Some(format!("(\"{name}\", Given::{given})"))
 }
 
-/// Writes the body of a function: a call, within a turn of this thread if there are several, and recorded with these
-/// arguments if that is wanted.
-pub fn write_turn(
+/// Writes a function: a call, within a turn of this thread if there are several, and recorded with these arguments if
+/// that is wanted.
+///
+/// The other way of the call is a function that gets the same arguments, so that the plain way has nothing to do for it.
+pub fn write_function(
     written: &mut String,
     one: &Exported,
+    (result, types): (&str, &[String]),
     (before, call): (&str, &str),
     arguments: &[String],
 ) {
+    write_head(written, &one.name, result, types);
     let before = match before {
         "" => String::new(),
         _ => format!("        {}\n", before.trim_end().replace('\n', "\n        ")),
     };
-    let of_both = one.name.strip_suffix("_c").unwrap_or(&one.name);
+    let body = format!(
+        "        // SAFETY: the program calls as the standard says.
+        unsafe {{\n{before}        {call}\n        }}\n"
+    );
     // Functions with other results (times, sums of addresses, handles of numbers) use nothing of the rank.
-    let is_framed = one.result == "int";
-    // The status is the last argument of a function that receives.
-    let status = match RECEIVING.contains(&of_both) {
-        true => format!("a{}", one.types.len() - 1),
-        false => String::new(),
-    };
-    let parameter =
-        if status.is_empty() { String::new() } else { format!("{status}: *mut Status") };
-    write!(
-        written,
-        "    let call = move |{parameter}| {{
-        // SAFETY: the program calls as the standard says.
-        unsafe {{\n{before}        {call}\n        }}
-    }};\n"
-    )
-    .expect("strings take all");
-    match &one.kind {
-        Some(kind) => {
-            let (how, status) = match &*status {
-                "" => ("call_in_frame", String::new()),
-                status => ("receive_in_frame", format!("{status}, ")),
-            };
-            write!(
-                written,
-                "    if mp_abi::threads::are_calls_framed() {{
-        let given = move || [{arguments}];
-        // SAFETY: the program calls as the standard says.
-        return unsafe {{ mp_abi::threads::{how}((\"{name}\", \"{kind}\"), given, {status}call) }};
-    }}\n",
-                arguments = arguments.join(", "),
-                name = one.name,
-            )
-        }
-        None if is_framed => write!(
+    if one.result == "int" {
+        let all: Vec<_> = (0..types.len()).map(|place| format!("a{place}")).collect();
+        write!(
             written,
-            "    if mp_abi::threads::are_calls_framed() {{
-        return mp_abi::threads::call_in_turn(call);
-    }}\n"
-        ),
-        None => Ok(()),
+            "    #[cold]
+    #[inline(never)]
+    unsafe extern \"C\" fn framed({parameters}) -> {result} {{
+{framed}    }}
+    if mp_abi::threads::are_calls_framed() {{
+        // SAFETY: the program calls as the standard says.
+        return unsafe {{ framed({all}) }};
+    }}\n",
+            parameters = parameters(types),
+            framed = framed(one, &body, arguments),
+            all = all.join(", "),
+        )
+        .expect("strings take all");
     }
-    .expect("strings take all");
-    writeln!(written, "    call({status})\n}}").expect("strings take all");
+    *written += &body;
+    *written += "}\n";
+}
+
+/// Returns the body of a function that makes a call in a frame.
+fn framed(one: &Exported, body: &str, arguments: &[String]) -> String {
+    let Exported { name, types, .. } = one;
+    let Some(kind) = &one.kind else {
+        return format!("        mp_abi::threads::call_in_turn(move || {{\n{body}        }})\n");
+    };
+    let is_receiving = RECEIVING.contains(&name.strip_suffix("_c").unwrap_or(name));
+    let (how, status, parameter) = match is_receiving {
+        true => {
+            // The status is the last argument of such a function.
+            let status = format!("a{}", types.len() - 1);
+            ("receive_in_frame", format!("{status}, "), format!("{status}: *mut Status"))
+        }
+        false => ("call_in_frame", String::new(), String::new()),
+    };
+    format!(
+        "        let given = move || [{arguments}];
+        let call = move |{parameter}| {{\n{body}        }};
+        // SAFETY: as above.
+        unsafe {{ mp_abi::threads::{how}((\"{name}\", \"{kind}\"), given, {status}call) }}\n",
+        arguments = arguments.join(", "),
+    )
 }

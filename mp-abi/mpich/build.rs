@@ -14,7 +14,7 @@ use std::{
 
 use exports::{
     Exported, Target, argument, exported, finish, forward, in_rust, package, read, rows,
-    write_head, write_turn,
+    write_function, write_head,
 };
 
 fn main() {
@@ -290,10 +290,9 @@ pub fn predefined_{}(given: c_int) -> Option<usize> {{
 /// Writes a function that is in `special.rs`.
 fn write_special(written: &mut String, one: &Exported, plain: &str) {
     let types: Vec<_> = one.types.iter().map(|one| in_rust(one, "c_int")).collect();
-    write_head(written, &one.name, &in_rust(&one.result, "c_int"), &types);
     let arguments: Vec<_> = (0..types.len()).map(|place| format!("a{place}")).collect();
     let call = format!("crate::special::{plain}({})", arguments.join(", "));
-    write_turn(written, one, ("", &call), &[]);
+    write_function(written, one, (&in_rust(&one.result, "c_int"), &types), ("", &call), &[]);
 }
 
 /// Writes a function that returns its argument.
@@ -432,7 +431,6 @@ fn write_call(written: &mut String, one: &Exported, target: &Target, roles: Opti
     if let Some(roles) = roles {
         assert_eq!(types.len(), roles.len(), "roles of {}", one.name);
     }
-    write_head(written, &one.name, &in_rust(&one.result, "c_int"), &types);
     let (mut before, mut arguments, mut after) = (String::new(), String::new(), String::new());
     let mut shown = Vec::new();
     for (place, (given, wanted)) in types.iter().zip(&target.parameters).enumerate() {
@@ -456,5 +454,6 @@ fn write_call(written: &mut String, one: &Exported, target: &Target, roles: Opti
         "int" => format!("let code = {call};\n{after}values::shown_error(code)"),
         _ => call,
     };
-    write_turn(written, one, (&before, &call), &shown);
+    let result = in_rust(&one.result, "c_int");
+    write_function(written, one, (&result, &types), (&before, &call), &shown);
 }

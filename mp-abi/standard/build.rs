@@ -3,9 +3,7 @@
 #[path = "../exports.rs"]
 mod exports;
 
-use exports::{
-    Exported, Target, argument, exported, finish, forward, in_rust, write_head, write_turn,
-};
+use exports::{Exported, Target, argument, exported, finish, forward, in_rust, write_function};
 
 fn main() {
     let mut written = String::new();
@@ -18,7 +16,6 @@ fn main() {
 fn write_call(exports: &mut String, exported: &Exported, target: &Target) {
     let types: Vec<_> = exported.types.iter().map(|one| in_rust(one, "Handle")).collect();
     assert_eq!(types.len(), target.parameters.len(), "parameters of {}", target.path);
-    write_head(exports, &exported.name, &in_rust(&exported.result, "Handle"), &types);
     let (mut before, mut arguments, mut after) = (String::new(), String::new(), String::new());
     let mut shown = Vec::new();
     for (place, (given, wanted)) in types.iter().zip(&target.parameters).enumerate() {
@@ -32,5 +29,6 @@ fn write_call(exports: &mut String, exported: &Exported, target: &Target) {
         "" => call,
         _ => format!("let code = {call};\n{after}        code"),
     };
-    write_turn(exports, exported, (&before, &call), &shown);
+    let result = in_rust(&exported.result, "Handle");
+    write_function(exports, exported, (&result, &types), (&before, &call), &shown);
 }

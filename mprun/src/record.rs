@@ -158,7 +158,7 @@ impl Record {
             let how = if part.is_finalized { &end.with } else { &end.without };
             if !part.is_finalized {
                 put(&json!({
-                    "ph": "i", "s": "t", "name": how, "pid": rank, "tid": rank,
+                    "ph": "i", "s": "t", "cat": "end", "name": how, "pid": rank, "tid": rank,
                     "ts": micros(origin, ended),
                 }))?;
             }

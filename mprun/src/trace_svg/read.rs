@@ -1,8 +1,8 @@
 //! A reader of Chrome's trace-event format, as far as the format says which thread did what and when.
 //!
 //! It reads both forms: an array of events, whose closing bracket may be missing if a program was stopped while it
-//! wrote, and an object with `traceEvents`. It reads complete events (`X`), begin and end (`B`, `E`), moments (`i`), names
-//! and order of threads and processes (`M`), and flows (`s`, `t`, `f`). It skips other events.
+//! wrote, and an object with `traceEvents`. It reads complete events (`X`), begin and end (`B`, `E`), names and order
+//! of threads and processes (`M`), flows (`s`, `t`, `f`), and of moments (`i`) the ends of ranks. It skips other events.
 
 use std::{
     cmp::Reverse,
@@ -20,7 +20,7 @@ pub struct Timeline {
     pub rows: Vec<Row>,
     /// Flows from one row to another, in the order of their ends.
     pub arrows: Vec<Arrow>,
-    /// Moments on a thread that a text tells of.
+    /// Ends of ranks that a text tells of.
     pub marks: Vec<Mark>,
     /// The number of spans that the writer had no room for.
     pub dropped: u64,
@@ -154,9 +154,9 @@ impl<'a> Event<'a> {
         matches!(self.phase, "X" | "B" | "E" | "s" | "t" | "f") || self.is_mark()
     }
 
-    /// Returns whether it is a moment of its thread.
+    /// Returns whether it says how a rank ended. Moments of other tools may be many, and are not drawn.
     fn is_mark(&self) -> bool {
-        self.phase == "i" && matches!(self.text("s"), None | Some("t"))
+        self.phase == "i" && self.text("cat") == Some("end")
     }
 
     fn text(&self, field: &str) -> Option<&'a str> {

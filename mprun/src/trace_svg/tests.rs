@@ -226,12 +226,13 @@ fn the_category_is_drawn_if_it_is_a_kind() {
 }
 
 #[test]
-fn moments_of_threads_are_marked() {
+fn ends_of_ranks_are_marked() {
     let text = r#"[{"ph":"X","name":"send","ts":1,"dur":2,"tid":1},
-        {"ph":"i","s":"t","name":"killed <by> a signal","ts":5,"tid":1},
-        {"ph":"i","name":"early","ts":2,"tid":1},
-        {"ph":"i","s":"g","name":"of all","ts":2,"tid":1},
-        {"ph":"i","s":"t","name":"of nobody","ts":2,"tid":2}]"#;
+        {"ph":"i","s":"t","cat":"end","name":"killed <by> a signal","ts":5,"tid":1},
+        {"ph":"i","cat":"end","name":"early","ts":2,"tid":1},
+        {"ph":"i","s":"t","cat":"end","name":"of nobody","ts":2,"tid":2},
+        {"ph":"i","cat":"frame","name":"of another tool","ts":2,"tid":1},
+        {"ph":"i"}]"#;
     let timeline = read(text);
     let marks: Vec<_> = timeline.marks.iter().map(|mark| (mark.at, &*mark.text)).collect();
     assert_eq!(marks, [((0, 1000), "early"), ((0, 4000), "killed <by> a signal")]);
@@ -239,7 +240,7 @@ fn moments_of_threads_are_marked() {
     let svg = draw(&timeline);
     assert_well_formed(&svg);
     assert!(svg.contains(">early</text>") && svg.contains("killed &lt;by&gt; a signal"), "{svg}");
-    assert!(!svg.contains("of all") && !svg.contains("of nobody"), "{svg}");
+    assert!(!svg.contains("of another tool") && !svg.contains("of nobody"), "{svg}");
 }
 
 #[test]
