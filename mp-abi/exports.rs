@@ -308,7 +308,7 @@ pub fn write_function(
     #[inline(never)]
     unsafe extern \"C\" fn framed({parameters}) -> {result} {{
 {framed}    }}
-    if mp_abi::threads::are_calls_framed() {{
+    if mp_abi::frame::are_calls_framed() {{
         // SAFETY: the program calls as the standard says.
         return unsafe {{ framed({all}) }};
     }}\n",
@@ -326,7 +326,7 @@ pub fn write_function(
 fn framed(one: &Exported, body: &str, arguments: &[String]) -> String {
     let Exported { name, types, .. } = one;
     let Some(kind) = &one.kind else {
-        return format!("        mp_abi::threads::call_in_turn(move || {{\n{body}        }})\n");
+        return format!("        mp_abi::frame::call_in_turn(move || {{\n{body}        }})\n");
     };
     let is_receiving = RECEIVING.contains(&name.strip_suffix("_c").unwrap_or(name));
     let (how, status, parameter) = match is_receiving {
@@ -341,7 +341,7 @@ fn framed(one: &Exported, body: &str, arguments: &[String]) -> String {
         "        let given = move || [{arguments}];
         let call = move |{parameter}| {{\n{body}        }};
         // SAFETY: as above.
-        unsafe {{ mp_abi::threads::{how}((\"{name}\", \"{kind}\"), given, {status}call) }}\n",
+        unsafe {{ mp_abi::frame::{how}((\"{name}\", \"{kind}\"), given, {status}call) }}\n",
         arguments = arguments.join(", "),
     )
 }

@@ -73,9 +73,20 @@ pub unsafe fn show(status: &Standard, to: *mut Status) {
             (*to).tag = shown_tag(status.tag);
         }
         if status.error != NOTHING {
-            (*to).error = shown_error(status.error);
+            show_error(status.error, to);
         }
     }
+}
+
+/// Gives the program the error that a call has written to a status. Only calls for several requests write one.
+///
+/// # Safety
+/// The address can be written to.
+#[cold]
+#[inline(never)]
+unsafe fn show_error(error: c_int, to: *mut Status) {
+    // SAFETY: the caller says so.
+    unsafe { (*to).error = shown_error(error) };
 }
 
 /// Returns the address of a status, or null for `MPI_STATUS_IGNORE`, which is 1.

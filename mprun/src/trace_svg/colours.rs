@@ -24,11 +24,6 @@ const OTHERS: [&str; 8] =
 
 const REST: (&str, &str) = ("other", "#999999");
 
-/// Returns whether Onchip records spans of this kind.
-pub fn is_kind(name: &str) -> bool {
-    KNOWN.iter().any(|(known, _)| *known == name)
-}
-
 /// The colours of a picture.
 #[derive(Debug)]
 pub struct Colours<'a> {

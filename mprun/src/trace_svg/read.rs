@@ -9,9 +9,8 @@ use std::{
     collections::{BTreeMap, HashMap},
 };
 
+use onchip::trace::Kind;
 use serde_json::Value;
-
-use super::colours::is_kind;
 
 /// The spans of all threads. Times are in nanoseconds from the first span's beginning.
 #[derive(Debug, Default, PartialEq)]
@@ -184,7 +183,8 @@ impl<'a> Event<'a> {
 
     /// Returns what a span is drawn as: a kind that Onchip records, if its category is one, or else its name.
     fn bar(&self) -> String {
-        self.text("cat").filter(|&kind| is_kind(kind)).map_or_else(|| self.name(), str::to_owned)
+        let is_kind = |name: &&str| Kind::ALL.iter().any(|kind| kind.name() == *name);
+        self.text("cat").filter(is_kind).map_or_else(|| self.name(), str::to_owned)
     }
 
     fn id(&self, field: &str) -> Id {
