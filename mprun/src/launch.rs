@@ -385,9 +385,16 @@ impl Run<'_> {
     /// Writes what the ranks have recorded, if they were to record anything. Returns whether that was possible.
     fn finish(&self) -> bool {
         let Some(record) = &self.record else { return true };
-        let ends: Vec<End> = (0..self.ranks.size()).map(|rank| self.end_of(rank)).collect();
+        // Ranks that others have started do not know of the record.
+        let ends: Vec<End> = (0..self.began).map(|rank| self.end_of(rank)).collect();
         let finished = record.finish(&ends);
         let is_done = finished.is_ok();
+        if is_done && self.ranks.size() > self.began {
+            let started: Vec<usize> = (self.began..self.ranks.size()).collect();
+            let started = text::ranks(&started);
+            self.output
+                .say(&format!("the trace does not show {started}, which others have started"));
+        }
         if let Some(message) = finished.unwrap_or_else(Some) {
             self.output.say(&message);
         }

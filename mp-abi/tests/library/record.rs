@@ -192,6 +192,23 @@ fn the_first_and_the_last_of_many_calls_are_kept() {
 }
 
 #[test]
+fn ranks_that_others_have_started_are_said_to_be_missing() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile("mpicc", "record-spawn.c", include_str!("spawn.c"));
+    let (folder, mut command) = traced("spawn", "calls.json", &program);
+    let Output { status, stderr, .. } = command.args(["once", "2"]).output().unwrap();
+    let said = String::from_utf8_lossy(&stderr);
+    assert!(status.success(), "{said}");
+    let missing = "mprun: the trace does not show ranks 3 and 4, which others have started\n";
+    assert_eq!(said, missing);
+    let trace = trace(&folder);
+    let sent = &calls(&trace, 0, "MPI_Sendrecv")[0]["args"]["to"];
+    assert_eq!(sent, &3, "ranks of an intercommunicator are those of the world, too");
+}
+
+#[test]
 fn without_calls_there_is_no_trace() {
     for (program, says) in
         [("true", "no rank has recorded a call"), ("no-such-program", "no-such-program")]
