@@ -14,6 +14,8 @@ use std::{
 pub struct Target {
     /// Its path, such as `mp_abi::calls::point_to_point::send`.
     pub path: String,
+    /// The names of its parameters.
+    pub names: Vec<String>,
     /// The types of its parameters as they are written.
     pub parameters: Vec<String>,
 }
@@ -28,6 +30,8 @@ pub struct Exported {
     pub types: Vec<String>,
     /// The function of `mp-abi` that it calls, if there is one.
     pub target: Option<Target>,
+    /// What it is in a trace. One that does nothing with other ranks is not recorded.
+    pub kind: Option<String>,
 }
 
 impl Exported {
@@ -45,20 +49,42 @@ pub fn package() -> PathBuf {
     PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..")
 }
 
-/// Returns the functions of the tables.
-pub fn exported() -> Vec<Exported> {
+/// Returns what functions are in a trace, by their names, or `-` if they are not recorded.
+fn kinds() -> BTreeMap<String, String> {
+    let rows = rows(&package().join("kinds.tsv"));
+    rows.into_iter().map(|row| (row[0].clone(), row[1].clone())).collect()
+}
+
+/// Returns what a function with a result is in a trace, if it is recorded.
+///
+/// # Panics
+/// If it is not in the table.
+fn kind(kinds: &BTreeMap<String, String>, name: &str, result: &str) -> Option<String> {
+    if result != "int" {
+        return None;
+    }
+    let kind = kinds.get(name.strip_suffix("_c").unwrap_or(name));
+    let kind = kind.unwrap_or_else(|| panic!("kinds.tsv does not say what {name} is in a trace"));
+    Some(kind.clone()).filter(|kind| kind != "-")
+}
+
+/// Returns the functions of the tables of `mp-abi`, and of another one.
+pub fn exported(other: Option<&Path>) -> Vec<Exported> {
     let package = package();
+    let kinds = kinds();
     let targets = find_targets(&package.join("src/calls"));
     let mut all = Vec::new();
-    for table in ["functions.tsv", "extras.tsv"] {
-        for row in rows(&package.join(table)) {
+    let tables = ["functions.tsv", "extras.tsv"].map(|table| package.join(table));
+    for table in tables.iter().map(PathBuf::as_path).chain(other) {
+        for row in rows(table) {
             let mut columns = row.into_iter();
             let mut next = || columns.next().unwrap_or_default();
             let (name, result, types, target) = (next(), next(), next(), next());
             let types = types.split(", ").filter(|&one| one != "-" && one != "...");
             let types = types.map(str::to_owned).collect();
             let target = names(&name, &target).iter().find_map(|name| targets.get(name)).cloned();
-            all.push(Exported { name, result, types, target });
+            let kind = kind(&kinds, &name, &result);
+            all.push(Exported { name, result, types, target, kind });
         }
     }
     all
@@ -99,10 +125,11 @@ fn find_targets(folder: &Path) -> BTreeMap<String, Target> {
             let (name, rest) = function.split_once('(').expect("functions have parameters");
             let (parameters, _) = rest.split_once(") ->").expect("functions have results");
             let parameters = parameters.split(',').filter_map(|one| one.split_once(':'));
-            let target = Target {
-                path: format!("mp_abi::calls::{module}::{name}"),
-                parameters: parameters.map(|(_, written)| written.trim().to_owned()).collect(),
-            };
+            let (names, parameters) = parameters
+                .map(|(name, written)| (name.trim().to_owned(), written.trim().to_owned()))
+                .unzip();
+            let path = format!("mp_abi::calls::{module}::{name}");
+            let target = Target { path, names, parameters };
             assert!(targets.insert(name.to_owned(), target).is_none(), "{name} is there twice");
         }
     }
@@ -215,46 +242,106 @@ pub fn forward(
 
 /// Writes the declaration of a function and of its weak name, up to the body.
 pub fn write_head(exports: &mut String, name: &str, result: &str, types: &[String]) {
-    let mut parameters = String::new();
-    for (place, one) in types.iter().enumerate() {
-        write!(parameters, "a{place}: {one}, ").expect("strings take all");
-    }
     // The name with an empty version is exported although it is not one of Rust's: rustc tells the linker to hide all
     // other names, and this one has a version of its own.
     write!(
         exports,
         "core::arch::global_asm!(\".weak {name}\", \".set {name}, P{name}\", \".symver {name}, {name}@\");
 #[unsafe(no_mangle)]
-pub unsafe extern \"C\" fn P{name}({parameters}) -> {result} {{\n"
+pub unsafe extern \"C\" fn P{name}({parameters}) -> {result} {{\n",
+        parameters = parameters(types),
     )
     .expect("strings take all");
 }
 
-/// Writes the body of a function: a call, within a turn of this thread if there are several, and recorded if that is
-/// wanted.
-pub fn write_turn(written: &mut String, one: &Exported, before: &str, call: &str) {
+/// Returns the declarations of parameters.
+fn parameters(types: &[String]) -> String {
+    let of_one = |(place, one): (usize, &String)| format!("a{place}: {one}");
+    types.iter().enumerate().map(of_one).collect::<Vec<_>>().join(", ")
+}
+
+/// The functions that receive a message, of which their statuses tell.
+const RECEIVING: [&str; 6] =
+    ["MPI_Recv", "MPI_Mrecv", "MPI_Probe", "MPI_Mprobe", "MPI_Sendrecv", "MPI_Sendrecv_replace"];
+
+/// Returns what a trace gets of an argument, if it can use it: the name of the parameter, and what the program has given.
+pub fn argument(name: &str, wanted: &str, passed: &str) -> Option<String> {
+    let given = match wanted {
+        _ if name.starts_with('_') => return None,
+        "Count" | "Aint" | "Offset" | "c_int" => format!("Number(({passed}) as i64)"),
+        "Ints" => format!("Numbers({passed})"),
+        "Handle" => format!("Handle({passed})"),
+        "Handles" => format!("Handles({passed})"),
+        "*const c_void" if name == "sent" => format!("Buffer({passed})"),
+        "*mut c_void" if name == "received" => format!("Buffer({passed}.cast_const())"),
+        _ => return None,
+    };
+    Some(format!("(\"{name}\", Given::{given})"))
+}
+
+/// Writes a function: a call, within a turn of this thread if there are several, and recorded with these arguments if
+/// that is wanted.
+///
+/// The other way of the call is a function that gets the same arguments, so that the plain way has nothing to do for it.
+pub fn write_function(
+    written: &mut String,
+    one: &Exported,
+    (result, types): (&str, &[String]),
+    (before, call): (&str, &str),
+    arguments: &[String],
+) {
+    write_head(written, &one.name, result, types);
     let before = match before {
         "" => String::new(),
         _ => format!("        {}\n", before.trim_end().replace('\n', "\n        ")),
     };
-    write!(
-        written,
-        "    let call = move || {{
-        // SAFETY: the program calls as the standard says.
-        unsafe {{\n{before}        {call}\n        }}
-    }};\n"
-    )
-    .expect("strings take all");
+    let body = format!(
+        "        // SAFETY: the program calls as the standard says.
+        unsafe {{\n{before}        {call}\n        }}\n"
+    );
     // Functions with other results (times, sums of addresses, handles of numbers) use nothing of the rank.
     if one.result == "int" {
-        let name = &one.name;
+        let all: Vec<_> = (0..types.len()).map(|place| format!("a{place}")).collect();
         write!(
             written,
-            "    if mp_abi::threads::are_calls_framed() {{
-        return mp_abi::threads::call_in_frame(\"{name}\", call);
-    }}\n"
+            "    #[cold]
+    #[inline(never)]
+    unsafe extern \"C\" fn framed({parameters}) -> {result} {{
+{framed}    }}
+    if mp_abi::frame::are_calls_framed() {{
+        // SAFETY: the program calls as the standard says.
+        return unsafe {{ framed({all}) }};
+    }}\n",
+            parameters = parameters(types),
+            framed = framed(one, &body, arguments),
+            all = all.join(", "),
         )
         .expect("strings take all");
     }
-    *written += "    call()\n}\n";
+    *written += &body;
+    *written += "}\n";
+}
+
+/// Returns the body of a function that makes a call in a frame.
+fn framed(one: &Exported, body: &str, arguments: &[String]) -> String {
+    let Exported { name, types, .. } = one;
+    let Some(kind) = &one.kind else {
+        return format!("        mp_abi::frame::call_in_turn(move || {{\n{body}        }})\n");
+    };
+    let is_receiving = RECEIVING.contains(&name.strip_suffix("_c").unwrap_or(name));
+    let (how, status, parameter) = match is_receiving {
+        true => {
+            // The status is the last argument of such a function.
+            let status = format!("a{}", types.len() - 1);
+            ("receive_in_frame", format!("{status}, "), format!("{status}: *mut Status"))
+        }
+        false => ("call_in_frame", String::new(), String::new()),
+    };
+    format!(
+        "        let given = move || [{arguments}];
+        let call = move |{parameter}| {{\n{body}        }};
+        // SAFETY: as above.
+        unsafe {{ mp_abi::frame::{how}((\"{name}\", \"{kind}\"), given, {status}call) }}\n",
+        arguments = arguments.join(", "),
+    )
 }

@@ -13,8 +13,8 @@ use std::{
 };
 
 use exports::{
-    Exported, Target, exported, finish, forward, in_rust, package, read, rows, write_head,
-    write_turn,
+    Exported, Target, argument, exported, finish, forward, in_rust, package, read, rows,
+    write_function, write_head,
 };
 
 fn main() {
@@ -30,7 +30,7 @@ fn main() {
         .collect();
     let special = special(&here.join("src/special.rs"));
     let mut written = String::new();
-    for one in exported().into_iter().chain(more(&here.join("extras.tsv"))) {
+    for one in exported(Some(&here.join("extras.tsv"))) {
         let plain = one.name.strip_prefix("MPI_").expect("names begin so").to_lowercase();
         let of_both = one.name.strip_suffix("_c").unwrap_or(&one.name);
         let roles = roles.get(&one.name).or_else(|| roles.get(of_both));
@@ -43,17 +43,6 @@ fn main() {
         }
     }
     finish(&written, "libmpi.so.12");
-}
-
-/// Returns the functions of the table of those that only this ABI has.
-fn more(table: &Path) -> Vec<Exported> {
-    let of_row = |row: Vec<String>| Exported {
-        name: row[0].clone(),
-        result: row[1].clone(),
-        types: row[2].split(", ").map(str::to_owned).collect(),
-        target: None,
-    };
-    rows(table).into_iter().map(of_row).collect()
 }
 
 /// Returns the names of the functions that are written by hand.
@@ -301,10 +290,9 @@ pub fn predefined_{}(given: c_int) -> Option<usize> {{
 /// Writes a function that is in `special.rs`.
 fn write_special(written: &mut String, one: &Exported, plain: &str) {
     let types: Vec<_> = one.types.iter().map(|one| in_rust(one, "c_int")).collect();
-    write_head(written, &one.name, &in_rust(&one.result, "c_int"), &types);
     let arguments: Vec<_> = (0..types.len()).map(|place| format!("a{place}")).collect();
     let call = format!("crate::special::{plain}({})", arguments.join(", "));
-    write_turn(written, one, "", &call);
+    write_function(written, one, (&in_rust(&one.result, "c_int"), &types), ("", &call), &[]);
 }
 
 /// Writes a function that returns its argument.
@@ -341,7 +329,7 @@ fn kind(word: &str) -> Option<&'static str> {
 }
 
 /// Returns what is written for an argument with a role.
-fn argument(role: &str, place: usize, given: &str, wanted: &str) -> Argument {
+fn translated(role: &str, place: usize, given: &str, wanted: &str) -> Argument {
     let only = |passed: String| Argument { before: String::new(), passed, after: String::new() };
     let at = |made: String, after: &str| Argument {
         before: format!("let mut p{place} = {made};\n"),
@@ -443,20 +431,22 @@ fn write_call(written: &mut String, one: &Exported, target: &Target, roles: Opti
     if let Some(roles) = roles {
         assert_eq!(types.len(), roles.len(), "roles of {}", one.name);
     }
-    write_head(written, &one.name, &in_rust(&one.result, "c_int"), &types);
     let (mut before, mut arguments, mut after) = (String::new(), String::new(), String::new());
+    let mut shown = Vec::new();
     for (place, (given, wanted)) in types.iter().zip(&target.parameters).enumerate() {
         let role = roles.map_or("-", |roles| &roles[place]);
-        arguments += &match role {
+        let passed = match role {
             "-" => forward(one, place, (given, wanted), (&mut before, &mut after)),
             _ => {
                 let Argument { before: first, passed, after: last } =
-                    argument(role, place, given, wanted);
+                    translated(role, place, given, wanted);
                 before += &first;
                 after += &last;
                 passed
             }
         };
+        shown.extend(argument(&target.names[place], wanted, &passed));
+        arguments += &passed;
         arguments += ", ";
     }
     let call = format!("{}({})", target.path, arguments.trim_end_matches(", "));
@@ -464,5 +454,6 @@ fn write_call(written: &mut String, one: &Exported, target: &Target, roles: Opti
         "int" => format!("let code = {call};\n{after}values::shown_error(code)"),
         _ => call,
     };
-    write_turn(written, one, &before, &call);
+    let result = in_rust(&one.result, "c_int");
+    write_function(written, one, (&result, &types), (&before, &call), &shown);
 }

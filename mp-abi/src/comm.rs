@@ -261,6 +261,17 @@ impl Comm {
         status
     }
 
+    /// Returns the world's number of a rank of the local group.
+    pub fn world_rank(&self, rank: c_int) -> usize {
+        self.ranks[rank as usize]
+    }
+
+    /// Returns the world's number of a rank to send to or receive from, if there is this rank.
+    pub fn world_peer(&self, rank: c_int) -> Option<usize> {
+        let peers = if self.is_inter() { &self.remote } else { &self.ranks };
+        peers.get(usize::try_from(rank).ok()?).copied()
+    }
+
     pub fn name(&self) -> String {
         self.name.borrow().clone()
     }

@@ -13,7 +13,7 @@
 //! | `boxed` | objects that one handle owns |
 //! | `info`, `program` | info objects; results and texts |
 //! | `state`, `life`, `session` | what there is once in a process; beginning and end; sessions |
-//! | [`threads`], `trace` | threads of the program that call; a record of the calls |
+//! | [`frame`], `threads`, [`trace`] | what is around a call: turns of the program's threads; a record of the calls |
 //! | `datatype`, `op` | datatypes, and operations of reductions |
 //! | `comm`, `group`, `attributes` | communicators, groups, values that programs keep with objects |
 //! | `topology`, `cartesian`, `sides`, `neighbours` | who is next to whom; grids, and how long their sides are; exchanges between neighbours |
@@ -54,6 +54,7 @@ pub mod error;
 mod everyone;
 mod file;
 mod founding;
+pub mod frame;
 mod generalized;
 mod going;
 mod group;
@@ -79,10 +80,10 @@ mod splitting;
 mod state;
 #[cfg(test)]
 mod tests;
-pub mod threads;
+mod threads;
 mod tools;
 mod topology;
-mod trace;
+pub mod trace;
 pub mod types;
 mod window;
 mod words;

@@ -44,7 +44,6 @@ use crate::{
     moves::{Moves, Sought},
     state,
     tools::waits::{self, Counted},
-    trace,
 };
 
 /// The lock, if several threads may call.
@@ -163,22 +162,6 @@ impl Drop for Turn {
             end();
         }
     }
-}
-
-/// Returns whether calls are to be made [in a frame](call_in_frame): in turns, because other threads than this one may
-/// call, or for a record of them.
-#[inline(always)]
-pub fn are_calls_framed() -> bool {
-    state::are_calls_framed()
-}
-
-/// Calls a function of this name in a turn of this thread, and records the call, as far as that is wanted.
-#[cold]
-#[inline(never)]
-pub fn call_in_frame<R>(name: &'static str, function: impl FnOnce() -> R) -> R {
-    let _turn = enter();
-    let _call = trace::call(name);
-    function()
 }
 
 #[cold]

@@ -3,11 +3,11 @@
 #[path = "../exports.rs"]
 mod exports;
 
-use exports::{Exported, Target, exported, finish, forward, in_rust, write_head, write_turn};
+use exports::{Exported, Target, argument, exported, finish, forward, in_rust, write_function};
 
 fn main() {
     let mut written = String::new();
-    for one in exported() {
+    for one in exported(None) {
         write_call(&mut written, &one, one.target());
     }
     finish(&written, "libmpi_abi.so.1");
@@ -16,10 +16,12 @@ fn main() {
 fn write_call(exports: &mut String, exported: &Exported, target: &Target) {
     let types: Vec<_> = exported.types.iter().map(|one| in_rust(one, "Handle")).collect();
     assert_eq!(types.len(), target.parameters.len(), "parameters of {}", target.path);
-    write_head(exports, &exported.name, &in_rust(&exported.result, "Handle"), &types);
     let (mut before, mut arguments, mut after) = (String::new(), String::new(), String::new());
+    let mut shown = Vec::new();
     for (place, (given, wanted)) in types.iter().zip(&target.parameters).enumerate() {
-        arguments += &forward(exported, place, (given, wanted), (&mut before, &mut after));
+        let passed = forward(exported, place, (given, wanted), (&mut before, &mut after));
+        shown.extend(argument(&target.names[place], wanted, &passed));
+        arguments += &passed;
         arguments += ", ";
     }
     let call = format!("{}({})", target.path, arguments.trim_end_matches(", "));
@@ -27,5 +29,6 @@ fn write_call(exports: &mut String, exported: &Exported, target: &Target) {
         "" => call,
         _ => format!("let code = {call};\n{after}        code"),
     };
-    write_turn(exports, exported, &before, &call);
+    let result = in_rust(&exported.result, "Handle");
+    write_function(exports, exported, (&result, &types), (&before, &call), &shown);
 }

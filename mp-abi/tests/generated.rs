@@ -1,7 +1,12 @@
 //! `include/mpi.h`, `include/mpif.h` and `src/constants.rs` are made of the tables. Where they differ, this test writes
 //! them anew.
 
-use std::{fmt::Write, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    fs,
+    path::Path,
+};
 
 /// The beginning of the header. What comes after it is in the tables.
 const TYPES: &str = r#"#ifndef MPI_H_ABI
@@ -233,4 +238,26 @@ fn the_header_for_fortran_is_what_the_table_says() {
         }
     }
     compare("include/mpif.h", &header);
+}
+
+#[test]
+fn every_function_has_a_kind_in_traces() {
+    let kinds: BTreeMap<String, String> =
+        rows(&read("kinds.tsv")).into_iter().map(|row| (row[0].clone(), row[1].clone())).collect();
+    let tables = ["functions.tsv", "extras.tsv", "mpich/extras.tsv"];
+    let functions = tables.map(|table| rows(&read(table))).concat();
+    // One that takes large counts is of the same kind as the one that does not.
+    let names: BTreeSet<_> = functions
+        .iter()
+        .filter(|row| row[1] == "int")
+        .map(|row| row[0].strip_suffix("_c").unwrap_or(&row[0]).to_owned())
+        .collect();
+    for name in &names {
+        let kind = kinds.get(name).unwrap_or_else(|| panic!("{name} is not in kinds.tsv"));
+        let known = ["send", "receive", "messages", "collective", "wait", "-"];
+        assert!(known.contains(&&**kind), "{name}: there is no kind {kind}");
+    }
+    for name in kinds.keys() {
+        assert!(names.contains(name), "{name} of kinds.tsv is in no table of functions");
+    }
 }

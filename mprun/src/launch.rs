@@ -19,7 +19,7 @@ use onchip::{
 
 use super::{
     output::Output,
-    record::Record,
+    record::{End, Record},
     report,
     shown::{OWN_FAILURE, USAGE},
     signals::Signals,
@@ -61,7 +61,8 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     spare: Option<usize>,
     /// Draw which call of MPI each rank was in, and when: a picture if FILE ends in .svg, or else a trace for `mprun
-    /// trace-svg` and viewers of Chrome's format. This needs a program for MPI
+    /// trace-svg` and viewers of Chrome's format, which also show for each call with whom it communicated and how much.
+    /// Ranks that crash are drawn up to there. This needs a program for MPI
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// The program and its arguments
@@ -143,6 +144,7 @@ pub fn run(args: &Args) -> ExitCode {
     };
     let mut run = Run {
         args,
+        record,
         deadline: args.timeout.and_then(|limit| Instant::now().checked_add(limit)),
         signals,
         began: ranks.size(),
@@ -166,7 +168,7 @@ pub fn run(args: &Args) -> ExitCode {
             run.announce(true);
             run.tell_the_rest();
             let status = run.status();
-            if run.finish(record) || status != 0 { status } else { OWN_FAILURE }
+            if run.finish() || status != 0 { status } else { OWN_FAILURE }
         }
         Err(error) => {
             run.output.say(&error.to_string());
@@ -217,6 +219,8 @@ fn status_of(error: &Error) -> u8 {
 
 struct Run<'a> {
     args: &'a Args,
+    /// What the ranks record, if they are to record anything.
+    record: Option<Record>,
     deadline: Option<Instant>,
     signals: Signals,
     ranks: Launched,
@@ -251,6 +255,10 @@ impl Run<'_> {
         let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
         if self.ranks.step(&[self.signals.as_fd()], timeout)?[0] {
             self.pass_signals_on()?;
+        }
+        if let Some(record) = &mut self.record {
+            let ranks = &self.ranks;
+            record.note_ends((0..ranks.size()).filter(|&rank| ranks.ending(rank).is_some()));
         }
         self.see_failures();
         Ok(())
@@ -375,13 +383,46 @@ impl Run<'_> {
     }
 
     /// Writes what the ranks have recorded, if they were to record anything. Returns whether that was possible.
-    fn finish(&self, record: Option<Record>) -> bool {
-        let finished = record.map_or(Ok(None), |record| record.finish(self.ranks.size()));
+    fn finish(&self) -> bool {
+        let Some(record) = &self.record else { return true };
+        // Ranks that others have started do not know of the record.
+        let ends: Vec<End> = (0..self.began).map(|rank| self.end_of(rank)).collect();
+        let finished = record.finish(&ends);
         let is_done = finished.is_ok();
+        if is_done && self.ranks.size() > self.began {
+            let started: Vec<usize> = (self.began..self.ranks.size()).collect();
+            let started = text::ranks(&started);
+            self.output
+                .say(&format!("the trace does not show {started}, which others have started"));
+        }
         if let Some(message) = finished.unwrap_or_else(Some) {
             self.output.say(&message);
         }
         is_done
+    }
+
+    /// Returns what a trace says of how a rank has ended.
+    fn end_of(&self, rank: usize) -> End {
+        let (finalize, by_us) = ("MPI_Finalize".to_owned(), self.ended_by_us.contains(&rank));
+        let (with, without) = match self.ranks.ending(rank) {
+            Some(Ending::Exited(0)) => (finalize, "exit status 0, without MPI_Finalize".to_owned()),
+            Some(Ending::Exited(status)) => {
+                let without = match self.ranks.last_words(rank) {
+                    Some(Cause::Error(error)) => format!("exit status {status}: {}", tame(&error)),
+                    _ => format!("exit status {status}, without MPI_Finalize"),
+                };
+                (format!("{finalize}, then exit status {status}"), without)
+            }
+            Some(Ending::Killed(signal)) => {
+                let by = if by_us { " from mprun" } else { "" };
+                let name = Signal::try_from(signal)
+                    .map_or_else(|_| format!("signal {signal}"), |signal| signal.to_string());
+                let without = format!("killed by {name}{by}");
+                (format!("{finalize}, then {without}"), without)
+            }
+            _ => (finalize, "ended without MPI_Finalize".to_owned()),
+        };
+        End { rank, with, without }
     }
 
     fn tell_the_rest(&mut self) {

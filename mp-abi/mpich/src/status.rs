@@ -2,7 +2,7 @@
 
 use std::{ffi::c_int, ptr::null_mut};
 
-use mp_abi::types::Status as Standard;
+use mp_abi::{trace, types::Status as Standard};
 
 use crate::values::{error, rank, shown_error, shown_rank, shown_tag, tag};
 
@@ -45,6 +45,16 @@ impl Status {
     }
 }
 
+impl trace::Told for Status {
+    fn is_ignored(at: *mut Self) -> bool {
+        unless_ignored(at).is_null()
+    }
+
+    fn told(&self) -> Standard {
+        self.told()
+    }
+}
+
 /// Gives the program what a call has written to a status.
 ///
 /// # Safety
@@ -63,9 +73,20 @@ pub unsafe fn show(status: &Standard, to: *mut Status) {
             (*to).tag = shown_tag(status.tag);
         }
         if status.error != NOTHING {
-            (*to).error = shown_error(status.error);
+            show_error(status.error, to);
         }
     }
+}
+
+/// Gives the program the error that a call has written to a status. Only calls for several requests write one.
+///
+/// # Safety
+/// The address can be written to.
+#[cold]
+#[inline(never)]
+unsafe fn show_error(error: c_int, to: *mut Status) {
+    // SAFETY: the caller says so.
+    unsafe { (*to).error = shown_error(error) };
 }
 
 /// Returns the address of a status, or null for `MPI_STATUS_IGNORE`, which is 1.

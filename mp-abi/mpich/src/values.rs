@@ -126,7 +126,9 @@ pub fn shown_error(code: c_int) -> c_int {
     if code == 0 { 0 } else { shown_failure(code) }
 }
 
+// Within the functions, it would take registers from them.
 #[cold]
+#[inline(never)]
 fn shown_failure(code: c_int) -> c_int {
     const NO_CODE: c_int = c_int::MIN + LAST_CODE;
     match code {

@@ -15,6 +15,7 @@ mod partitioned;
 mod requests;
 mod tools;
 mod topologies;
+mod traces;
 mod windows;
 
 /// The collective operations in all their forms.

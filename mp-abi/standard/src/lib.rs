@@ -29,6 +29,7 @@ mod exports {
     use mp_abi::{
         handles::{Codes, Handles, Place},
         ints::{Ints, narrow, wide, widened},
+        trace::Given,
         types::*,
     };
 

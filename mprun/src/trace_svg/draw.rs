@@ -31,6 +31,8 @@ const LINE: f64 = 20.0;
 const LETTER: f64 = 6.8;
 /// Letters of a thread's name before it is cut.
 const LABEL: usize = 28;
+/// Letters of what is said of a moment before it is cut.
+const SAID: usize = 60;
 /// How much lower an inner bar is than the one around it, above and below.
 const INSET: f64 = 3.0;
 const DEEPEST: usize = 2;
@@ -132,6 +134,28 @@ impl Picture<'_> {
         f.write_str("</g>\n")
     }
 
+    /// Writes a line at each moment, with its text on the side where there is more room.
+    fn write_marks(&self, f: &mut fmt::Formatter<'_>, tops: &[f64], left: f64) -> fmt::Result {
+        let marks = self.timeline.marks.iter();
+        for mark in marks.filter(|mark| (self.from..=self.to).contains(&mark.at.1)) {
+            let (x, top) = (self.x(mark.at.1, left), tops[mark.at.0]);
+            let (at, y) = (pixels(x), pixels(top));
+            writeln!(f, "<path stroke=\"#000000\" stroke-width=\"2\" d=\"M{at} {y}v{ROW}\"/>")?;
+            let text = cut(&mark.text, SAID);
+            let length = width(&text);
+            let start = if x > f64::from(self.width) / 2.0 { x - 4.0 - length } else { x + 4.0 };
+            // The bars beneath are still seen.
+            writeln!(
+                f,
+                "<rect x=\"{}\" y=\"{y}\" width=\"{}\" height=\"{ROW}\" fill=\"#ffffff\" fill-opacity=\"0.7\"/>",
+                pixels(start),
+                pixels(length)
+            )?;
+            write_text(f, &text, start, top + 14.0, "start", "#000000")?;
+        }
+        Ok(())
+    }
+
     fn write_axis(&self, f: &mut fmt::Formatter<'_>, left: f64, top: f64, y: f64) -> fmt::Result {
         let plot = f64::from(self.width) - left - MARGIN;
         let (unit, name) = unit(self.to);
@@ -173,7 +197,7 @@ impl Picture<'_> {
                 pixels(x),
                 pixels(y - 10.0)
             )?;
-            write_text(f, &cut(name), x + 17.0, y, "start", "#333333")?;
+            write_text(f, &cut(name, LABEL), x + 17.0, y, "start", "#333333")?;
         }
         Ok(())
     }
@@ -183,7 +207,7 @@ impl Picture<'_> {
         let (mut x, mut y) = (MARGIN, first);
         let mut places = Vec::new();
         for (name, _) in &colours.legend {
-            let width = 17.0 + width(&cut(name)) + 18.0;
+            let width = 17.0 + width(&cut(name, LABEL)) + 18.0;
             if x > MARGIN && x + width > f64::from(self.width) {
                 (x, y) = (MARGIN, y + LINE);
             }
@@ -198,7 +222,7 @@ impl fmt::Display for Picture<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = &self.timeline.rows;
         let colours = Colours::new(self.timeline, |bar| self.is_shown(bar));
-        let longest = rows.iter().map(|row| width(&cut(&row.name))).fold(0.0, f64::max);
+        let longest = rows.iter().map(|row| width(&cut(&row.name, LABEL))).fold(0.0, f64::max);
         let left = MARGIN + longest + 8.0;
         let title = if self.title.is_some() { MARGIN + LINE } else { MARGIN };
         let (places, under_legend) = self.legend_places(&colours, title + 10.0);
@@ -229,14 +253,15 @@ impl fmt::Display for Picture<'_> {
             if let Some(process) = self.heading(index) {
                 write_text(f, process, MARGIN, top - 5.0, "start", "#666666")?;
             }
-            write_text(f, &cut(&row.name), left - 8.0, top + 14.0, "end", "#333333")?;
+            write_text(f, &cut(&row.name, LABEL), left - 8.0, top + 14.0, "end", "#333333")?;
             self.write_bars(f, row, &colours, left, top)?;
         }
         if self.arrows {
             self.write_arrows(f, &tops, left)?;
         }
+        self.write_marks(f, &tops, left)?;
         if note > 0.0 {
-            let dropped = format!("{} later spans were not kept", self.timeline.dropped);
+            let dropped = format!("{} spans were not kept", self.timeline.dropped);
             write_text(f, &dropped, MARGIN, height - 10.0, "start", "#666666")?;
         }
         f.write_str("</svg>\n")
@@ -268,12 +293,12 @@ fn width(text: &str) -> f64 {
     LETTER * text.chars().count() as f64
 }
 
-/// Returns a name, shortened if it is too long.
-fn cut(name: &str) -> String {
-    if name.chars().count() <= LABEL {
+/// Returns a text, shortened if it has more than so many letters.
+fn cut(name: &str, most: usize) -> String {
+    if name.chars().count() <= most {
         return name.to_owned();
     }
-    let kept: String = name.chars().take(LABEL - 1).collect();
+    let kept: String = name.chars().take(most - 1).collect();
     kept + "…"
 }
 

@@ -2,13 +2,14 @@
 //!
 //! It reads both forms: an array of events, whose closing bracket may be missing if a program was stopped while it
 //! wrote, and an object with `traceEvents`. It reads complete events (`X`), begin and end (`B`, `E`), names and order
-//! of threads and processes (`M`), and flows (`s`, `t`, `f`). It skips other events.
+//! of threads and processes (`M`), flows (`s`, `t`, `f`), and of moments (`i`) the ends of ranks. It skips other events.
 
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
 };
 
+use onchip::trace::Kind;
 use serde_json::Value;
 
 /// The spans of all threads. Times are in nanoseconds from the first span's beginning.
@@ -18,6 +19,8 @@ pub struct Timeline {
     pub rows: Vec<Row>,
     /// Flows from one row to another, in the order of their ends.
     pub arrows: Vec<Arrow>,
+    /// Ends of ranks that a text tells of.
+    pub marks: Vec<Mark>,
     /// The number of spans that the writer had no room for.
     pub dropped: u64,
 }
@@ -47,11 +50,18 @@ pub struct Arrow {
     pub to: (usize, i64),
 }
 
+/// A moment, as row and time, and what is said of it.
+#[derive(Debug, PartialEq)]
+pub struct Mark {
+    pub at: (usize, i64),
+    pub text: String,
+}
+
 impl Timeline {
     /// Returns the nanoseconds from the first beginning to the last end; at least 1.
     pub fn length(&self) -> i64 {
         let ends = self.rows.iter().flat_map(|row| &row.bars).map(|bar| bar.end);
-        ends.max().unwrap_or(0).max(1)
+        ends.chain(self.marks.iter().map(|mark| mark.at.1)).max().unwrap_or(0).max(1)
     }
 }
 
@@ -140,7 +150,16 @@ impl<'a> Event<'a> {
     }
 
     fn is_drawn(&self) -> bool {
-        matches!(self.phase, "X" | "B" | "E" | "s" | "t" | "f")
+        matches!(self.phase, "X" | "B" | "E" | "s" | "t" | "f") || self.is_mark()
+    }
+
+    /// Returns whether it says how a rank ended. Moments of other tools may be many, and are not drawn.
+    fn is_mark(&self) -> bool {
+        self.phase == "i" && self.text("cat") == Some("end")
+    }
+
+    fn text(&self, field: &str) -> Option<&'a str> {
+        self.fields.get(field).and_then(Value::as_str)
     }
 
     /// Returns the time in a field, in nanoseconds.
@@ -158,8 +177,14 @@ impl<'a> Event<'a> {
     }
 
     fn name(&self) -> String {
-        let name = self.fields.get("name").and_then(Value::as_str);
-        name.filter(|name| !name.is_empty()).unwrap_or("(unnamed)").to_owned()
+        let name = self.text("name").filter(|name| !name.is_empty());
+        name.unwrap_or("(unnamed)").to_owned()
+    }
+
+    /// Returns what a span is drawn as: a kind that Onchip records, if its category is one, or else its name.
+    fn bar(&self) -> String {
+        let is_kind = |name: &&str| Kind::ALL.iter().any(|kind| kind.name() == *name);
+        self.text("cat").filter(is_kind).map_or_else(|| self.name(), str::to_owned)
     }
 
     fn id(&self, field: &str) -> Id {
@@ -208,6 +233,7 @@ struct Reader {
     open: HashMap<Thread, Vec<(String, i64)>>,
     flows: HashMap<(String, String, String), (Thread, i64)>,
     arrows: Vec<((Thread, i64), (Thread, i64))>,
+    marks: Vec<(Thread, i64, String)>,
     latest: i64,
 }
 
@@ -237,15 +263,16 @@ impl Reader {
                     return Err("has a negative \"dur\"".to_owned());
                 }
                 end = time.saturating_add(length);
-                self.bar(thread, event.name(), time, end);
+                self.bar(thread, event.bar(), time, end);
             }
-            "B" => self.open.entry(thread).or_default().push((event.name(), time)),
+            "B" => self.open.entry(thread).or_default().push((event.bar(), time)),
             // An end without a beginning means that the recording began in the middle of the span.
             "E" => {
                 if let Some((name, start)) = self.open.get_mut(&thread).and_then(Vec::pop) {
                     self.bar(thread, name, start, time);
                 }
             }
+            "i" => self.marks.push((thread, time, event.name())),
             "s" => {
                 self.flows.insert(event.flow(), (thread, time));
             }
@@ -296,7 +323,12 @@ impl Reader {
             Some(Arrow { from: end(from)?, to: end(to)? })
         });
         let arrows = arrows.collect();
-        Ok(Timeline { arrows, rows: rows.into_values().collect(), dropped })
+        let marks = self.marks.iter().filter_map(|(thread, time, text)| {
+            let row = *places.get(&self.place(thread))?;
+            Some(Mark { at: (row, time - origin), text: text.clone() })
+        });
+        let marks = marks.collect();
+        Ok(Timeline { arrows, marks, rows: rows.into_values().collect(), dropped })
     }
 
     fn place(&self, (process, thread): &Thread) -> Place {

@@ -215,10 +215,39 @@ fn what_is_no_trace_is_refused_with_the_reason() {
 }
 
 #[test]
+fn the_category_is_drawn_if_it_is_a_kind() {
+    let text = r#"[{"ph":"X","name":"MPI_Send","cat":"send","ts":1,"dur":2},
+        {"ph":"B","name":"MPI_Wait","cat":"wait","ts":3},{"ph":"E","ts":5},
+        {"ph":"X","name":"parse","cat":"compiler","ts":5,"dur":1}]"#;
+    assert_eq!(
+        bars(&read(text)),
+        ["thread :send 0-2000 0", "thread :wait 2000-4000 0", "thread :parse 4000-5000 0"]
+    );
+}
+
+#[test]
+fn ends_of_ranks_are_marked() {
+    let text = r#"[{"ph":"X","name":"send","ts":1,"dur":2,"tid":1},
+        {"ph":"i","s":"t","cat":"end","name":"killed <by> a signal","ts":5,"tid":1},
+        {"ph":"i","cat":"end","name":"early","ts":2,"tid":1},
+        {"ph":"i","s":"t","cat":"end","name":"of nobody","ts":2,"tid":2},
+        {"ph":"i","cat":"frame","name":"of another tool","ts":2,"tid":1},
+        {"ph":"i"}]"#;
+    let timeline = read(text);
+    let marks: Vec<_> = timeline.marks.iter().map(|mark| (mark.at, &*mark.text)).collect();
+    assert_eq!(marks, [((0, 1000), "early"), ((0, 4000), "killed <by> a signal")]);
+    assert_eq!(timeline.length(), 4000);
+    let svg = draw(&timeline);
+    assert_well_formed(&svg);
+    assert!(svg.contains(">early</text>") && svg.contains("killed &lt;by&gt; a signal"), "{svg}");
+    assert!(!svg.contains("of another tool") && !svg.contains("of nobody"), "{svg}");
+}
+
+#[test]
 fn what_is_left_out_is_said() {
     let text = r#"{"traceEvents":[{"ph":"X","name":"send","ts":1,"dur":1}],
         "otherData":{"dropped_spans":{"world, rank 0":7,"world, rank 1":1}}}"#;
-    assert!(draw(&read(text)).contains("8 later spans were not kept"));
+    assert!(draw(&read(text)).contains("8 spans were not kept"));
 }
 
 #[test]
