@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mp_core::mpb::{AsMpb, Line, Mpb, NEWS, Watch};
 use mp_core::waits::Caller;
-use mp_core::{Error, Result};
+use mp_core::{Error, ErrorKind, Result};
 
 use super::board::Board;
 use super::history::{Difference, Entry, History, REMEMBERED};
@@ -21,6 +21,8 @@ pub struct CheckedMpb<M = Mpb> {
     history: Arc<History>,
     /// The call in progress.
     now: u64,
+    /// The bits of a line's mark that have the length of a block.
+    lengths: u64,
     /// Whether the call in progress is the same as all remembered calls.
     repeats: bool,
     /// The last call that was compared, for each rank.
@@ -30,7 +32,7 @@ pub struct CheckedMpb<M = Mpb> {
 impl<M: AsMpb> CheckedMpb<M> {
     pub(crate) fn new(mpb: M) -> Self {
         let compared = vec![0; mpb.as_mpb().ranks()];
-        Self { mpb, history: Arc::default(), now: 0, repeats: false, compared }
+        Self { mpb, history: Arc::default(), now: 0, lengths: 0, repeats: false, compared }
     }
 
     /// Returns the underlying MPBs.
@@ -45,8 +47,8 @@ impl<M: AsMpb> CheckedMpb<M> {
 
     /// Converts the MPBs.
     pub(crate) fn map<N>(self, convert: impl FnOnce(M) -> N) -> CheckedMpb<N> {
-        let Self { mpb, history, now, repeats, compared } = self;
-        CheckedMpb { mpb: convert(mpb), history, now, repeats, compared }
+        let Self { mpb, history, now, lengths, repeats, compared } = self;
+        CheckedMpb { mpb: convert(mpb), history, now, lengths, repeats, compared }
     }
 
     /// Begins a call.
@@ -54,6 +56,7 @@ impl<M: AsMpb> CheckedMpb<M> {
     pub(crate) fn begin(&mut self, mark: Mark) {
         let (now, repeats) = self.history.note(mark);
         (self.now, self.repeats) = (now.0, repeats);
+        self.lengths = mark.length_bits();
     }
 
     /// Does the same as [`begin`](Self::begin), but faster for a front whose calls are all the same.
@@ -78,9 +81,47 @@ impl<M: AsMpb> CheckedMpb<M> {
         let mut there = [0u64; REMEMBERED];
         self.mpb.as_mpb().flag_payload(line, bytemuck::bytes_of_mut(&mut there))?;
         match self.history.difference(there) {
-            Some((mine, there)) => Err(self.differ(mine, (from, there))),
+            Some((mine, there)) => Err(self.differ_in_block(mine, (from, there))),
             None => Ok(()),
         }
+    }
+
+    /// Compares marks that are not the same, or that only say that a block is long.
+    #[inline(never)]
+    fn compare_lengths(&self, from: usize, line: usize, theirs: Mark, room: usize) -> Result<()> {
+        let mine = Mark(self.block_mark(room));
+        if (mine.0 ^ theirs.0) & !self.lengths != 0 {
+            return Err(self.differ_in_block(mine, (from, theirs)));
+        }
+        let bytes = match theirs.block() {
+            Some(bytes) => bytes,
+            None => {
+                let mut bytes = 0u64;
+                self.mpb.as_mpb().flag_payload(line, bytemuck::bytes_of_mut(&mut bytes))?;
+                bytes as usize
+            }
+        };
+        match bytes <= room {
+            true => Ok(()),
+            false => Err(too_long(from, (bytes, room), self.differ(mine, (from, theirs)))),
+        }
+    }
+
+    /// Does what [`differ`](Self::differ) does. If blocks that come from the other rank are too long, and nothing else
+    /// differs, the error says so.
+    #[cold]
+    fn differ_in_block(&self, mine: Mark, (from, theirs): (usize, Mark)) -> Error {
+        let error = self.differ(mine, (from, theirs));
+        match theirs.exceeds(mine, self.mpb.as_mpb().ranks()) {
+            Some(lengths) if mine == Entry(self.now).mark() => too_long(from, lengths, error),
+            _ => error,
+        }
+    }
+
+    /// Returns the mark of a block.
+    #[inline(always)]
+    fn block_mark(&self, bytes: usize) -> u64 {
+        (self.now | Mark::length(bytes) & self.lengths) & MARK
     }
 
     #[cold]
@@ -93,6 +134,14 @@ impl<M: AsMpb> CheckedMpb<M> {
         let difference = Difference::new((mpb.rank(), mine), theirs);
         self.history.differs(difference);
         difference.error(mpb.ranks())
+    }
+}
+
+/// Returns the error for a block that is longer than its place, where ranks were found to differ.
+fn too_long(source_rank: usize, (bytes, room): (usize, usize), differ: Error) -> Error {
+    match differ.kind() {
+        ErrorKind::CallsDiffer(_) => ErrorKind::BlockTooLong { source_rank, bytes, room }.into(),
+        _ => differ,
     }
 }
 
@@ -146,6 +195,25 @@ impl<M: AsMpb> AsMpb for CheckedMpb<M> {
             return Ok(());
         }
         Err(self.differ(Entry(self.now).mark(), (from, Mark(seen >> SHIFT))))
+    }
+
+    #[inline(always)]
+    fn blocks_differ(&self) -> bool {
+        self.lengths != 0
+    }
+
+    #[inline(always)]
+    fn mark_of(&self, bytes: usize) -> u64 {
+        self.block_mark(bytes) << SHIFT
+    }
+
+    #[inline(always)]
+    fn compare_block(&self, from: usize, line: usize, seen: u64, room: usize) -> Result<()> {
+        let theirs = Mark(seen >> SHIFT);
+        if theirs.0 == self.block_mark(room) && (self.lengths == 0 || theirs.block().is_some()) {
+            return Ok(());
+        }
+        self.compare_lengths(from, line, theirs, room)
     }
 
     /// Sets a flag, with the last calls beside it.

@@ -12,7 +12,8 @@
 
 use mp_core::mpb::{Line, MpbAccess};
 
-use super::chunks::{ChunkOptions, Got};
+use super::chunks::{ChunkOptions, Got, heading};
+use super::lines::LineExchange;
 use super::traffic::{AllGather, Traffic};
 use super::{Extremes, ReduceOptionsError};
 use crate::others::{after, before};
@@ -65,15 +66,17 @@ impl SharedAllGather {
         mpb: &mut M,
         traffic: &mut AllGather<'_>,
     ) -> Result<(), M::Error> {
-        self.above(mpb, traffic, 0).await
+        self.above(mpb, traffic, 0, None).await
     }
 
-    /// Carries out the part for blocks of more than this many bytes.
+    /// Carries out the part for blocks of more than this many bytes. If there are lines, each block begins with one, which
+    /// has its length.
     pub(super) async fn above<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         traffic: &mut AllGather<'_>,
         short: usize,
+        mut lines: Option<&mut LineExchange>,
     ) -> Result<(), M::Error> {
         let (me, ranks) = (mpb.rank(), mpb.ranks());
         let Extremes { most, .. } = traffic.extremes();
@@ -86,7 +89,8 @@ impl SharedAllGather {
                 && own.len() > short
                 && let Some(rest @ [_, ..]) = own.get(start..)
             {
-                self.put(mpb, &rest[..rest.len().min(self.chunk_bytes)]).await?;
+                let heading = heading(&mut lines, start, rest.len());
+                self.put(mpb, &rest[..rest.len().min(self.chunk_bytes)], heading).await?;
             }
             if round == 0 {
                 // This copies while the others' chunks are on their way.
@@ -99,17 +103,24 @@ impl SharedAllGather {
                 if block.len() > short
                     && let Some(rest @ [_, ..]) = block.get_mut(start..)
                 {
+                    let heading = heading(&mut lines, start, rest.len());
                     let most = rest.len().min(self.chunk_bytes);
                     // All other ranks share a rank's first destination.
                     let (options, from) = (self.options, (rank, 0));
-                    self.counts[rank].got.get(mpb, options, &mut rest[..most], from).await?;
+                    let got = &mut self.counts[rank].got;
+                    got.get(mpb, options, &mut rest[..most], from, heading).await?;
                 }
             }
         }
         Ok(())
     }
 
-    async fn put<M: MpbAccess>(&mut self, mpb: &mut M, chunk: &[u8]) -> Result<(), M::Error> {
+    async fn put<M: MpbAccess>(
+        &mut self,
+        mpb: &mut M,
+        chunk: &[u8],
+        heading: Option<(&mut LineExchange, usize)>,
+    ) -> Result<(), M::Error> {
         let (me, ranks, options) = (mpb.rank(), mpb.ranks(), self.options);
         self.put += 1;
         let put = self.put;
@@ -123,6 +134,12 @@ impl SharedAllGather {
         }
         let line = options.buffer_line(ranks, 0, put);
         mpb.put(chunk, Line { rank: me, line }).await?;
+        if let Some((lines, bytes)) = heading {
+            for rank in after(me, ranks) {
+                lines.head(mpb, bytes, rank).await?;
+            }
+            return Ok(());
+        }
         for rank in after(me, ranks) {
             mpb.announce(Line { rank, line: options.put_line(me) }, put).await?;
         }

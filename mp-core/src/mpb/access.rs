@@ -182,6 +182,32 @@ pub trait MpbAccess {
         Ok(())
     }
 
+    /// Returns whether only its sender and its receiver know the length of a block, so that each block of the call
+    /// begins with a line that has the [mark](Self::mark_of) of its length.
+    fn blocks_differ(&self) -> bool {
+        false
+    }
+
+    /// Returns the [mark](Self::mark) with the length of a block, if [blocks differ](Self::blocks_differ). A line that
+    /// holds no data of a long block has the length beside its flag.
+    fn mark_of(&self, bytes: usize) -> u64 {
+        let _ = bytes;
+        self.mark()
+    }
+
+    /// Does what [`compare_mark`](Self::compare_mark) does, for the flag in this line of the own MPB. It also compares the
+    /// length of a block with the room for it.
+    fn compare_block(
+        &self,
+        from: usize,
+        line: usize,
+        seen: u64,
+        room: usize,
+    ) -> Result<(), Self::Error> {
+        let _ = (line, room);
+        self.compare_mark(from, seen)
+    }
+
     /// Does what [`set_flag`](Self::set_flag) does. Where ranks compare their calls, the flag also shows what this rank
     /// calls.
     fn announce(
