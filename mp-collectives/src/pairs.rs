@@ -236,7 +236,7 @@ impl Pairs {
     ) -> Result<(), M::Error> {
         let Numbered { number, line } = self.next_from(from);
         let seen = mpb.wait_flag_from(from, line, is_line(number)).await?;
-        mpb.compare_block(from, line, seen, room)?;
+        mpb.compare_block(from, seen, room)?;
         mpb.flag_payload(line, payload).await?;
         if let Some(flag) = self.says_taken(mpb.rank(), from, number - 1, number) {
             mpb.set_flag(flag, number).await?;
@@ -292,7 +292,7 @@ impl Pairs {
         // the writer's cache.
         let line = self.slot_line(from, way, last);
         let seen = mpb.wait_flag_from(from, line, is_line(last)).await?;
-        mpb.compare_block(from, line, seen, pieces.len())?;
+        mpb.compare_block(from, seen, pieces.len())?;
         let (upper, around) =
             pieces.split_at_mut(self.up_to_the_end(way, received + 1, pieces.len()));
         mpb.flag_payloads(self.slot_line(from, way, received + 1), upper).await?;

@@ -108,7 +108,7 @@ static void check(int which, int form, MPI_Comm groups, int length, int room) {
 
 int main(int argc, char **argv) {
     static const int lengths[][2] = {
-        {8, 4}, {57, 56}, {200, 56}, {201, 199}, {3000, 2990}, {3001, 57}, {100000, 99999}, {99999, 3000},
+        {8, 4}, {57, 56}, {200, 56}, {201, 199}, {3000, 2990}, {3001, 1000}, {100000, 99999}, {99999, 3000},
     };
     MPI_Comm half, groups;
     MPI_Init(&argc, &argv);
@@ -119,7 +119,8 @@ int main(int argc, char **argv) {
     MPI_Comm_split(MPI_COMM_WORLD, rank > 0, 0, &half);
     MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank > 0 ? 0 : 1, 3, &groups);
     for (int which = 0; which < CALLS; which++)
-        for (int form = 0; form < FORMS; form++)
+        /* A root whose own block does not fit prepares nothing, and the others would wait for it. */
+        for (int form = 0; form < (which == 6 ? 2 : FORMS); form++)
             for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
                 check(which, form, groups, lengths[i][0], lengths[i][1]);
     MPI_Finalize();

@@ -1,15 +1,16 @@
 //! MPBs whose ranks compare their calls.
 
+use std::array;
 use std::future::Future;
 use std::sync::Arc;
 
-use mp_core::mpb::{AsMpb, Line, Mpb, NEWS, Watch};
+use mp_core::mpb::{AsMpb, Line, Mpb, NEWS, PAYLOAD_BYTES, Watch};
 use mp_core::waits::Caller;
 use mp_core::{Error, ErrorKind, Result};
 
 use super::board::Board;
 use super::history::{Difference, Entry, History, REMEMBERED};
-use super::mark::{MARK, MARK_BITS, Mark};
+use super::mark::{LONGEST, MARK, MARK_BITS, Mark};
 
 /// The position of the mark. Below it are a line's 32-bit number and the bit into which the number carries.
 const SHIFT: u32 = u64::BITS - MARK_BITS;
@@ -27,12 +28,19 @@ pub struct CheckedMpb<M = Mpb> {
     repeats: bool,
     /// The last call that was compared, for each rank.
     compared: Vec<u64>,
+    /// The calls and lengths of the last blocks that were announced to each rank.
+    announced: Vec<[u64; BLOCKS]>,
 }
+
+/// The number of blocks whose lengths are announced: as many as there is room for beside a flag and the last calls.
+const BLOCKS: usize = PAYLOAD_BYTES / size_of::<u64>() - REMEMBERED;
 
 impl<M: AsMpb> CheckedMpb<M> {
     pub(crate) fn new(mpb: M) -> Self {
-        let compared = vec![0; mpb.as_mpb().ranks()];
-        Self { mpb, history: Arc::default(), now: 0, lengths: 0, repeats: false, compared }
+        let ranks = mpb.as_mpb().ranks();
+        let (compared, announced) = (vec![0; ranks], vec![[0; BLOCKS]; ranks]);
+        let history = Arc::default();
+        Self { mpb, history, now: 0, lengths: 0, repeats: false, compared, announced }
     }
 
     /// Returns the underlying MPBs.
@@ -47,8 +55,9 @@ impl<M: AsMpb> CheckedMpb<M> {
 
     /// Converts the MPBs.
     pub(crate) fn map<N>(self, convert: impl FnOnce(M) -> N) -> CheckedMpb<N> {
-        let Self { mpb, history, now, lengths, repeats, compared } = self;
-        CheckedMpb { mpb: convert(mpb), history, now, lengths, repeats, compared }
+        let Self { mpb, history, now, lengths, repeats, compared, announced } = self;
+        let mpb = convert(mpb);
+        CheckedMpb { mpb, history, now, lengths, repeats, compared, announced }
     }
 
     /// Begins a call.
@@ -86,25 +95,26 @@ impl<M: AsMpb> CheckedMpb<M> {
         }
     }
 
-    /// Compares marks that are not the same, or that only say that a block is long.
-    #[inline(never)]
-    fn compare_lengths(&self, from: usize, line: usize, theirs: Mark, room: usize) -> Result<()> {
+    /// Compares marks that are not the same.
+    #[cold]
+    fn compare_lengths(&self, from: usize, theirs: Mark, room: usize) -> Result<()> {
         let mine = Mark(self.block_mark(room));
         if (mine.0 ^ theirs.0) & !self.lengths != 0 {
             return Err(self.differ_in_block(mine, (from, theirs)));
         }
-        let bytes = match theirs.block() {
-            Some(bytes) => bytes,
-            None => {
-                let mut bytes = 0u64;
-                self.mpb.as_mpb().flag_payload(line, bytemuck::bytes_of_mut(&mut bytes))?;
-                bytes as usize
-            }
-        };
-        match bytes <= room {
-            true => Ok(()),
-            false => Err(too_long(from, (bytes, room), self.differ(mine, (from, theirs)))),
-        }
+        self.check_room(from, theirs.block().unwrap_or(LONGEST as usize + 1), room)
+    }
+
+    /// Returns an error if a block is longer than the room for it.
+    #[inline(always)]
+    fn check_room(&self, from: usize, bytes: usize, room: usize) -> Result<()> {
+        if bytes <= room { Ok(()) } else { Err(self.no_room(from, bytes, room)) }
+    }
+
+    #[cold]
+    fn no_room(&self, from: usize, bytes: usize, room: usize) -> Error {
+        let [mine, theirs] = [room, bytes].map(|bytes| Mark(self.block_mark(bytes)));
+        too_long(from, (bytes, room), self.differ(mine, (from, theirs)))
     }
 
     /// Does what [`differ`](Self::differ) does. If blocks that come from the other rank are too long, and nothing else
@@ -115,6 +125,19 @@ impl<M: AsMpb> CheckedMpb<M> {
         match theirs.exceeds(mine, self.mpb.as_mpb().ranks()) {
             Some(lengths) if mine == Entry(self.now).mark() => too_long(from, lengths, error),
             _ => error,
+        }
+    }
+
+    /// Compares the length that another rank has announced for the block of this call with the room for it. A rank that is
+    /// more calls ahead than it announces has overwritten that length.
+    #[inline(never)]
+    fn compare_announced_length(&self, from: usize, line: usize, room: usize) -> Result<()> {
+        let mut there = [0u64; REMEMBERED + BLOCKS];
+        self.mpb.as_mpb().flag_payload(line, bytemuck::bytes_of_mut(&mut there))?;
+        let blocks = there[REMEMBERED..].iter().map(|&block| Entry(block));
+        match blocks.into_iter().find_map(|block| block.length_in(Entry(self.now))) {
+            Some(bytes) => self.check_room(from, bytes, room),
+            None => Ok(()),
         }
     }
 
@@ -208,12 +231,45 @@ impl<M: AsMpb> AsMpb for CheckedMpb<M> {
     }
 
     #[inline(always)]
-    fn compare_block(&self, from: usize, line: usize, seen: u64, room: usize) -> Result<()> {
+    fn compare_block(&self, from: usize, seen: u64, room: usize) -> Result<()> {
         let theirs = Mark(seen >> SHIFT);
-        if theirs.0 == self.block_mark(room) && (self.lengths == 0 || theirs.block().is_some()) {
+        match theirs.0 == self.block_mark(room) {
+            true => Ok(()),
+            false => self.compare_lengths(from, theirs, room),
+        }
+    }
+
+    /// Sets a flag, with the last calls and the lengths of the last blocks for that rank beside it.
+    #[inline(always)]
+    fn announce_block(&mut self, flag: Line, value: u64, bytes: usize) -> Result<()> {
+        match self.announced.get_mut(flag.rank) {
+            Some(announced) if self.lengths != 0 => {
+                let block = Entry(self.now).with_length(bytes);
+                if announced[0] != block {
+                    *announced = [block, announced[0], announced[1]];
+                }
+                let beside = (self.history.recent(), *announced);
+                let words: [u64; REMEMBERED + BLOCKS] = array::from_fn(|at| match at {
+                    0..REMEMBERED => beside.0[at],
+                    _ => beside.1[at - REMEMBERED],
+                });
+                self.mpb.as_mpb().set_flag_with(flag, value, bytemuck::bytes_of(&words))
+            }
+            _ => self.announce(flag, value),
+        }
+    }
+
+    #[inline(always)]
+    fn compare_announced(&mut self, from: usize, line: usize, room: usize) -> Result<()> {
+        if self.compared.get(from).is_none_or(|&compared| compared == self.now) {
             return Ok(());
         }
-        self.compare_lengths(from, line, theirs, room)
+        self.compared[from] = self.now;
+        self.compare_all(from, line)?;
+        match self.lengths {
+            0 => Ok(()),
+            _ => self.compare_announced_length(from, line, room),
+        }
     }
 
     /// Sets a flag, with the last calls beside it.

@@ -12,7 +12,7 @@ const ROOT_SHIFT: u32 = 12;
 const KIND_SHIFT: u32 = 26;
 const COUNT: u64 = (1 << ROOT_SHIFT) - 1;
 /// The greatest length of a block that a mark has. A mark of a longer one has `COUNT`.
-const LONGEST: u64 = COUNT - 2;
+pub(super) const LONGEST: u64 = COUNT - 2;
 /// Numbers of elements from this one on are represented by some of their bits.
 const MANY: u64 = 1 << (ROOT_SHIFT - 1);
 /// Roots from this one on are represented by their remainder when divided by it.

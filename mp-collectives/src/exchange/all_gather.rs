@@ -12,8 +12,7 @@
 
 use mp_core::mpb::{Line, MpbAccess};
 
-use super::chunks::{ChunkOptions, Got, heading};
-use super::lines::LineExchange;
+use super::chunks::{ChunkOptions, Got};
 use super::traffic::{AllGather, Traffic};
 use super::{Extremes, ReduceOptionsError};
 use crate::others::{after, before};
@@ -66,17 +65,15 @@ impl SharedAllGather {
         mpb: &mut M,
         traffic: &mut AllGather<'_>,
     ) -> Result<(), M::Error> {
-        self.above(mpb, traffic, 0, None).await
+        self.above(mpb, traffic, 0).await
     }
 
-    /// Carries out the part for blocks of more than this many bytes. If there are lines, each block begins with one, which
-    /// has its length.
+    /// Carries out the part for blocks of more than this many bytes.
     pub(super) async fn above<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         traffic: &mut AllGather<'_>,
         short: usize,
-        mut lines: Option<&mut LineExchange>,
     ) -> Result<(), M::Error> {
         let (me, ranks) = (mpb.rank(), mpb.ranks());
         let Extremes { most, .. } = traffic.extremes();
@@ -89,8 +86,7 @@ impl SharedAllGather {
                 && own.len() > short
                 && let Some(rest @ [_, ..]) = own.get(start..)
             {
-                let heading = heading(&mut lines, start, rest.len());
-                self.put(mpb, &rest[..rest.len().min(self.chunk_bytes)], heading).await?;
+                self.put(mpb, &rest[..rest.len().min(self.chunk_bytes)], own.len()).await?;
             }
             if round == 0 {
                 // This copies while the others' chunks are on their way.
@@ -100,26 +96,27 @@ impl SharedAllGather {
             let start = round * self.chunk_bytes;
             for rank in before(me, ranks) {
                 let block = traffic.incoming(rank);
+                let room = block.len();
                 if block.len() > short
                     && let Some(rest @ [_, ..]) = block.get_mut(start..)
                 {
-                    let heading = heading(&mut lines, start, rest.len());
                     let most = rest.len().min(self.chunk_bytes);
                     // All other ranks share a rank's first destination.
                     let (options, from) = (self.options, (rank, 0));
                     let got = &mut self.counts[rank].got;
-                    got.get(mpb, options, &mut rest[..most], from, heading).await?;
+                    got.get(mpb, options, &mut rest[..most], from, room).await?;
                 }
             }
         }
         Ok(())
     }
 
+    /// Puts a chunk of a block of this length.
     async fn put<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         chunk: &[u8],
-        heading: Option<(&mut LineExchange, usize)>,
+        bytes: usize,
     ) -> Result<(), M::Error> {
         let (me, ranks, options) = (mpb.rank(), mpb.ranks(), self.options);
         self.put += 1;
@@ -134,14 +131,9 @@ impl SharedAllGather {
         }
         let line = options.buffer_line(ranks, 0, put);
         mpb.put(chunk, Line { rank: me, line }).await?;
-        if let Some((lines, bytes)) = heading {
-            for rank in after(me, ranks) {
-                lines.head(mpb, bytes, rank).await?;
-            }
-            return Ok(());
-        }
         for rank in after(me, ranks) {
-            mpb.announce(Line { rank, line: options.put_line(me) }, put).await?;
+            let flag = Line { rank, line: options.put_line(me) };
+            mpb.announce_block(flag, put, bytes).await?;
         }
         Ok(())
     }

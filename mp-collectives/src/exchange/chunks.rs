@@ -19,10 +19,6 @@
 //!
 //! Every pair of ranks counts its chunks by itself, in 64 bits, which do not wrap around. So roots change at no cost.
 //!
-//! Where only its sender and its receiver know the length of a block, a line (`lines.rs`) with this length tells the
-//! receiver that the first chunk is there. A receiver that expects a shorter block, for which it waits elsewhere or not
-//! as often, finds that line all the same, because all lines between two ranks come in one order.
-//!
 //! # Why no rank waits for ever
 //!
 //! In round i a rank puts chunk i of each block and gets chunk i − a of the others' blocks. Here a is the number of
@@ -32,7 +28,6 @@
 
 use mp_core::mpb::{Line, MpbAccess};
 
-use super::lines::LineExchange;
 use super::traffic::Traffic;
 use super::{Extremes, ReduceOptionsError};
 use crate::others::{after, before};
@@ -123,25 +118,22 @@ pub(super) struct Got {
 }
 
 impl Got {
-    /// Gets the next chunk from a rank. `destination` is this rank's number among that rank's destinations. `heading` has
-    /// the lines, and the room for the block, if the chunk is the first of a block that begins with a line.
+    /// Gets the next chunk from a rank. `destination` is this rank's number among that rank's destinations, and `room` is
+    /// the length of the place for the whole block.
     pub(super) async fn get<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         options: ChunkOptions,
         chunk: &mut [u8],
         (from, destination): (usize, usize),
-        heading: Option<(&mut LineExchange, usize)>,
+        room: usize,
     ) -> Result<(), M::Error> {
         let (me, ranks, number) = (mpb.rank(), mpb.ranks(), self.count + 1);
-        if let Some((lines, room)) = heading {
-            lines.headed(mpb, room, from).await?;
-            self.seen_put = self.seen_put.max(number);
-        } else if self.seen_put < number {
+        if self.seen_put < number {
             let line = options.put_line(from);
             self.seen_put = mpb.wait_flag_from(from, line, |put| put >= number).await?;
         }
-        mpb.compare(from, options.put_line(from))?;
+        mpb.compare_announced(from, options.put_line(from), room)?;
         let line = options.buffer_line(ranks, destination, number);
         mpb.get(Line { rank: from, line }, chunk).await?;
         self.count = number;
@@ -177,16 +169,6 @@ impl ChunkExchange {
         mpb: &mut M,
         traffic: &mut T,
     ) -> Result<(), M::Error> {
-        self.exchange_beside(mpb, traffic, None).await
-    }
-
-    /// Does what [`exchange`](Self::exchange) does. If there are lines, each block begins with one, which has its length.
-    pub(super) async fn exchange_beside<T: Traffic, M: MpbAccess>(
-        &mut self,
-        mpb: &mut M,
-        traffic: &mut T,
-        mut lines: Option<&mut LineExchange>,
-    ) -> Result<(), M::Error> {
         let (me, ranks) = (mpb.rank(), mpb.ranks());
         let Extremes { most, .. } = traffic.extremes();
         let rounds = most.div_ceil(self.chunk_bytes);
@@ -194,10 +176,10 @@ impl ChunkExchange {
         for round in 0..rounds + ahead {
             for rank in after(me, ranks) {
                 let start = round * self.chunk_bytes;
-                if let Some(rest @ [_, ..]) = traffic.outgoing(rank).get(start..) {
+                let block = traffic.outgoing(rank);
+                if let Some(rest @ [_, ..]) = block.get(start..) {
                     let chunk = &rest[..rest.len().min(self.chunk_bytes)];
-                    let heading = heading(&mut lines, start, rest.len());
-                    self.put(mpb, chunk, rank, heading).await?;
+                    self.put(mpb, chunk, rank, block.len()).await?;
                 }
             }
             if round == ahead {
@@ -207,12 +189,13 @@ impl ChunkExchange {
             let Some(round) = round.checked_sub(ahead) else { continue };
             for rank in before(me, ranks) {
                 let start = round * self.chunk_bytes;
-                if let Some(rest @ [_, ..]) = traffic.incoming(rank).get_mut(start..) {
-                    let heading = heading(&mut lines, start, rest.len());
+                let block = traffic.incoming(rank);
+                let room = block.len();
+                if let Some(rest @ [_, ..]) = block.get_mut(start..) {
                     let most = rest.len().min(self.chunk_bytes);
                     let (options, from) = (self.options, (rank, destination(rank, me, ranks)));
                     let got = &mut self.counts[rank].got;
-                    got.get(mpb, options, &mut rest[..most], from, heading).await?;
+                    got.get(mpb, options, &mut rest[..most], from, room).await?;
                 }
             }
         }
@@ -224,7 +207,7 @@ impl ChunkExchange {
         mpb: &mut M,
         chunk: &[u8],
         to: usize,
-        heading: Option<(&mut LineExchange, usize)>,
+        bytes: usize,
     ) -> Result<(), M::Error> {
         let (me, ranks, options) = (mpb.rank(), mpb.ranks(), self.options);
         let counts = &mut self.counts[to];
@@ -236,20 +219,9 @@ impl ChunkExchange {
         }
         let line = options.buffer_line(ranks, destination(me, to, ranks), counts.put);
         mpb.put(chunk, Line { rank: me, line }).await?;
-        match heading {
-            Some((lines, bytes)) => lines.head(mpb, bytes, to).await,
-            None => mpb.announce(Line { rank: to, line: options.put_line(me) }, counts.put).await,
-        }
+        let flag = Line { rank: to, line: options.put_line(me) };
+        mpb.announce_block(flag, counts.put, bytes).await
     }
-}
-
-/// Returns the lines, if a block begins with one and `start` is its beginning, and the block's length.
-pub(super) fn heading<'a>(
-    lines: &'a mut Option<&mut LineExchange>,
-    start: usize,
-    bytes: usize,
-) -> Option<(&'a mut LineExchange, usize)> {
-    lines.as_deref_mut().filter(|_| start == 0).map(|lines| (lines, bytes))
 }
 
 /// Returns the number of another rank among a rank's destinations.

@@ -50,26 +50,6 @@ impl LineExchange {
         self.pairs.most()
     }
 
-    /// Tells a rank that the first chunk of a block of this length is there.
-    pub(super) async fn head<M: MpbAccess>(
-        &mut self,
-        mpb: &mut M,
-        bytes: usize,
-        to: usize,
-    ) -> Result<(), M::Error> {
-        self.pairs.send_one(mpb, &(bytes as u64).to_ne_bytes(), bytes, to).await
-    }
-
-    /// Waits until the first chunk of a block is there for which there is this much room.
-    pub(super) async fn headed<M: MpbAccess>(
-        &mut self,
-        mpb: &mut M,
-        room: usize,
-        from: usize,
-    ) -> Result<(), M::Error> {
-        self.pairs.receive_one(mpb, &mut [], room, from).await
-    }
-
     /// Carries out an exchange. All ranks call this with their parts of the same traffic. A rank that gets nothing
     /// returns as soon as everything is pending.
     ///
@@ -151,7 +131,7 @@ impl LineExchange {
             }
             let Numbered { number, line } = pairs.next_from(rank);
             let seen = mpb.wait_flag_from(rank, line, is_line(number)).await?;
-            mpb.compare_block(rank, line, seen, block.len())?;
+            mpb.compare_block(rank, seen, block.len())?;
             mpb.flag_payload(line, block).await?;
             if let Some(flag) = pairs.says_taken(me, rank, number - 1, number) {
                 mpb.set_flag(flag, number).await?;

@@ -150,10 +150,7 @@ impl Ways {
     ) -> Result<(), M::Error> {
         match self.way(traffic.extremes()) {
             Some(Way::Lines) => return self.lines.exchange(mpb, traffic).await,
-            Some(Way::Chunks) => {
-                let lines = mpb.blocks_differ().then_some(&mut self.lines);
-                return self.chunks.exchange_beside(mpb, traffic, lines).await;
-            }
+            Some(Way::Chunks) => return self.chunks.exchange(mpb, traffic).await,
             None => {}
         }
         // The lines are one round: they wait for nothing that others do in this call.
@@ -161,9 +158,7 @@ impl Ways {
         let long = Extremes { least: short + 1, most: usize::MAX };
         let short = Extremes { least: 1, most: short };
         self.lines.send(mpb, &Only { traffic, lengths: short }, 0).await?;
-        let lines = mpb.blocks_differ().then_some(&mut self.lines);
-        let long = &mut Only { traffic, lengths: long };
-        self.chunks.exchange_beside(mpb, long, lines).await?;
+        self.chunks.exchange(mpb, &mut Only { traffic, lengths: long }).await?;
         self.lines.receive(mpb, &mut Only { traffic, lengths: short }, 0).await
     }
 
@@ -178,21 +173,14 @@ impl Ways {
     ) -> Result<(), M::Error> {
         match self.way_to_all(traffic.extremes()) {
             Some(WayToAll::Lines) => return self.lines.exchange(mpb, traffic).await,
-            Some(WayToAll::Chunks) => {
-                let lines = mpb.blocks_differ().then_some(&mut self.lines);
-                return self.chunks.exchange_beside(mpb, traffic, lines).await;
-            }
-            Some(WayToAll::Shared) => {
-                let lines = mpb.blocks_differ().then_some(&mut self.lines);
-                return self.shared.above(mpb, traffic, 0, lines).await;
-            }
+            Some(WayToAll::Chunks) => return self.chunks.exchange(mpb, traffic).await,
+            Some(WayToAll::Shared) => return self.shared.all_gather(mpb, traffic).await,
             None => {}
         }
         let short = self.short();
         let lengths = Extremes { least: 1, most: short };
         self.lines.send(mpb, &Only { traffic, lengths }, 0).await?;
-        let lines = mpb.blocks_differ().then_some(&mut self.lines);
-        self.shared.above(mpb, traffic, short, lines).await?;
+        self.shared.above(mpb, traffic, short).await?;
         self.lines.receive(mpb, &mut Only { traffic, lengths }, 0).await
     }
 

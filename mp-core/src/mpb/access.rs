@@ -182,30 +182,46 @@ pub trait MpbAccess {
         Ok(())
     }
 
-    /// Returns whether only its sender and its receiver know the length of a block, so that each block of the call
-    /// begins with a line that has the [mark](Self::mark_of) of its length.
+    /// Returns whether the blocks of the call may differ in length, so that only its sender and its receiver know that of
+    /// a block, and compare what they know.
     fn blocks_differ(&self) -> bool {
         false
     }
 
-    /// Returns the [mark](Self::mark) with the length of a block, if [blocks differ](Self::blocks_differ). A line that
-    /// holds no data of a long block has the length beside its flag.
+    /// Returns the [mark](Self::mark), with the length of a block if [blocks differ](Self::blocks_differ).
     fn mark_of(&self, bytes: usize) -> u64 {
         let _ = bytes;
         self.mark()
     }
 
-    /// Does what [`compare_mark`](Self::compare_mark) does, for the flag in this line of the own MPB. It also compares the
-    /// length of a block with the room for it.
-    fn compare_block(
-        &self,
+    /// Does what [`compare_mark`](Self::compare_mark) does, for a mark that has the [length](Self::mark_of) of a block. It
+    /// is an error if the block is longer than the room for it.
+    fn compare_block(&self, from: usize, seen: u64, room: usize) -> Result<(), Self::Error> {
+        let _ = room;
+        self.compare_mark(from, seen)
+    }
+
+    /// Does what [`announce`](Self::announce) does, for a chunk of a block of this length.
+    fn announce_block(
+        &mut self,
+        flag: Line,
+        value: u64,
+        bytes: usize,
+    ) -> impl Future<Output = Result<(), Self::Error>> {
+        let _ = bytes;
+        self.announce(flag, value)
+    }
+
+    /// Does what [`compare`](Self::compare) does, for a flag that `from` [announces](Self::announce_block) with the length
+    /// of a block. It is an error if the block is longer than the room for it.
+    fn compare_announced(
+        &mut self,
         from: usize,
         line: usize,
-        seen: u64,
         room: usize,
     ) -> Result<(), Self::Error> {
-        let _ = (line, room);
-        self.compare_mark(from, seen)
+        let _ = room;
+        self.compare(from, line)
     }
 
     /// Does what [`set_flag`](Self::set_flag) does. Where ranks compare their calls, the flag also shows what this rank

@@ -83,9 +83,29 @@ pub trait AsMpb {
     /// # Errors
     /// When the calls differ, or the block is longer than the room.
     #[inline(always)]
-    fn compare_block(&self, from: usize, line: usize, seen: u64, room: usize) -> Result<()> {
-        let _ = (line, room);
+    fn compare_block(&self, from: usize, seen: u64, room: usize) -> Result<()> {
+        let _ = room;
         self.compare_mark(from, seen)
+    }
+
+    /// Does what [`MpbAccess::announce_block`] does.
+    ///
+    /// # Errors
+    /// As [`Mpb::set_flag`].
+    #[inline(always)]
+    fn announce_block(&mut self, flag: Line, value: u64, bytes: usize) -> Result<()> {
+        let _ = bytes;
+        self.announce(flag, value)
+    }
+
+    /// Does what [`MpbAccess::compare_announced`] does.
+    ///
+    /// # Errors
+    /// When the calls differ, or the block is longer than the room.
+    #[inline(always)]
+    fn compare_announced(&mut self, from: usize, line: usize, room: usize) -> Result<()> {
+        let _ = room;
+        self.compare(from, line)
     }
 
     /// Does what [`MpbAccess::announce`] does.
@@ -244,8 +264,23 @@ impl<M: AsMpb> MpbAccess for M {
     }
 
     #[inline(always)]
-    fn compare_block(&self, from: usize, line: usize, seen: u64, room: usize) -> Result<()> {
-        AsMpb::compare_block(self, from, line, seen, room)
+    fn compare_block(&self, from: usize, seen: u64, room: usize) -> Result<()> {
+        AsMpb::compare_block(self, from, seen, room)
+    }
+
+    #[inline(always)]
+    fn announce_block(
+        &mut self,
+        flag: Line,
+        value: u64,
+        bytes: usize,
+    ) -> impl Future<Output = Result<()>> {
+        ready(AsMpb::announce_block(self, flag, value, bytes))
+    }
+
+    #[inline(always)]
+    fn compare_announced(&mut self, from: usize, line: usize, room: usize) -> Result<()> {
+        AsMpb::compare_announced(self, from, line, room)
     }
 
     #[inline(always)]
