@@ -27,8 +27,8 @@ struct Search {
 }
 
 impl Search {
-    /// Looks at all grids that begin with these sides and have so many more, of the first divisors only, for the rest of
-    /// the ranks.
+    /// Tries all grids that begin with the sides chosen so far. Their other sides, `more` of them, are among the first
+    /// `divisors` divisors, and their product is `rest`.
     fn look(&mut self, rest: usize, more: usize, divisors: usize) {
         if more == 0 {
             if rest == 1 && self.best.as_ref().is_none_or(|best| is_better(&self.sides, best)) {

@@ -29,7 +29,7 @@ fn bytes(name: &'static str, comm: Handle, given: &[Argument]) -> Value {
     said(name, comm, given)["bytes"].clone()
 }
 
-/// What is not significant in a call, so that nobody may look at it.
+/// Arguments that are not significant in a call: what is said of the call must not depend on them.
 const NOTHING: [Argument; 6] = [
     ("sent_count", Number(-1)),
     ("sent_counts", Numbers(Ints::Small(null_mut()))),
@@ -109,7 +109,7 @@ fn neighbours_get_what_is_sent_to_each() {
             ("sent_count", Number(3)),
             ("sent_type", Given::Handle(predefined(INT))),
         ];
-        // Beyond the border there is a neighbour, too, though it is nobody.
+        // Each rank has two neighbours. At the border, one of them is `MPI_PROC_NULL`, and counts as well.
         assert_eq!(bytes("MPI_Neighbor_alltoall", grid, &given), 24);
         assert_eq!(bytes("MPI_Ineighbor_allgather", grid, &given), 12);
         ok!(comm_free(&mut grid));

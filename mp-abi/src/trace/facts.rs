@@ -212,7 +212,7 @@ impl Call<'_> {
         Some(unsafe { datatype::look(self.handle(datatype)?) }.ok()?.size)
     }
 
-    /// Returns how many bytes so many elements of a type have.
+    /// Returns how many bytes the elements have whose number and type are the arguments of these names.
     ///
     /// # Safety
     /// As for [`size`](Self::size).

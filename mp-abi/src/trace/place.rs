@@ -44,7 +44,7 @@ impl Place {
             file.set_len(end as u64)?;
         }
         file.unlock()?;
-        // SAFETY: nobody else writes to this part, and the launcher reads it when the rank has ended.
+        // SAFETY: only this process writes to this part. The launcher reads it after this process has ended.
         let map =
             unsafe { MmapOptions::new().offset((rank * PART) as u64).len(PART).map_mut(&file)? };
         let mut place = Self { map, count: 0 };

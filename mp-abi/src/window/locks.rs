@@ -228,8 +228,9 @@ impl Locks {
         }
     }
 
-    /// Waits until no other rank changes a rank's memory by an accumulate, and keeps others from it. Nobody wakes a rank
-    /// that waits here, because then each accumulate would have to look for one at its end, and it does not take long.
+    /// Waits until no other rank changes the memory of rank `target` by an accumulate. Other ranks can't do so until the
+    /// result is dropped. A rank that waits here is not woken, and looks again after a pause: an accumulate is short, and
+    /// would otherwise have to check at its end whether a rank waits.
     pub fn change(&self, target: usize) -> Result<Changing<'_>> {
         let word = &self.region.words()[(2 * target + 1) * APART];
         let me = 1 + self.region.rank() as u64;
