@@ -12,7 +12,7 @@ use mp_collectives::{
     nonblocking::{CollectiveRequest, Element, Nonblocking},
     reduce,
 };
-use mp_core::{Pending, Plain, requests::RawBuffer};
+use mp_core::{Call, Pending, Plain, requests::RawBuffer};
 
 use crate::{
     blocks::{KeptBlocks, Placed},
@@ -140,6 +140,11 @@ impl Combined {
         let combine = op.on(data.datatype(), datatype)?;
         combine.check(data.count())?;
         Ok(Rc::new(Self { op, combine, kind: data.datatype().kind }))
+    }
+
+    /// Describes the reduction of vectors of this many bytes, for ranks that compare their calls.
+    fn call(&self, name: &'static str, bytes: usize) -> Call {
+        Call::new(name).elements::<u8>(bytes).operation(self.op.name())
     }
 
     /// Combines vectors that lie one after the other, each as long as `result`, which gets the combination.
@@ -546,11 +551,14 @@ impl Collective {
                     return Ok(begun);
                 }
                 let own = copy_of::<u8>(own);
+                let mut all_ranks = all_ranks()?;
+                let all_ranks =
+                    all_ranks.called(|| vector.call("nonblocking reduce", bytes).root(*root));
                 let Some(result) = result.clone() else {
-                    return Ok(one(all_ranks()?.gather(own, equal(0, ranks), *root), |_| ()));
+                    return Ok(one(all_ranks.gather(own, equal(0, ranks), *root), |_| ()));
                 };
                 let vector = Rc::clone(vector);
-                one(all_ranks()?.gather(own, equal(bytes, ranks), *root), move |(_, all)| {
+                one(all_ranks.gather(own, equal(bytes, ranks), *root), move |(_, all)| {
                     vector.store(&all.0, &result);
                 })
             }
@@ -564,7 +572,9 @@ impl Collective {
                     return Ok(begun);
                 }
                 let all = 0..ranks * bytes;
-                return gather_vectors((&mut *all_ranks()?, ranks), vector, own, result, all);
+                let mut all_ranks = all_ranks()?;
+                let all_ranks = all_ranks.called(|| vector.call("nonblocking all_reduce", bytes));
+                return gather_vectors((all_ranks, ranks), vector, own, result, all);
             }
             Self::Scan { vector, own, result, is_exclusive } => {
                 let bytes = own.data().bytes();
@@ -573,7 +583,13 @@ impl Collective {
                 }
                 let combined = if *is_exclusive { me } else { me + 1 };
                 let below = 0..combined * bytes;
-                return gather_vectors((&mut *all_ranks()?, ranks), vector, own, result, below);
+                let name = match is_exclusive {
+                    true => "nonblocking exclusive_scan",
+                    false => "nonblocking scan",
+                };
+                let mut all_ranks = all_ranks()?;
+                let all_ranks = all_ranks.called(|| vector.call(name, bytes));
+                return gather_vectors((all_ranks, ranks), vector, own, result, below);
             }
             Self::ReduceScatter { vector, blocks, result } => {
                 if blocks.bytes() == 0 {
@@ -587,7 +603,14 @@ impl Collective {
                 // SAFETY: see above.
                 let sent = unsafe { Bytes::loaded(blocks) };
                 let (vector, result) = (Rc::clone(vector), result.clone());
-                let request = all_ranks()?.all_to_all(sent, equal(result.data().bytes(), ranks));
+                let lengths: Vec<_> = blocks.iter().map(|block| block.bytes()).collect();
+                let mut all_ranks = all_ranks()?;
+                let all_ranks = all_ranks.called(|| {
+                    vector
+                        .call("nonblocking reduce_scatter", blocks.bytes())
+                        .settings(format!("blocks of {lengths:?} bytes"))
+                });
+                let request = all_ranks.all_to_all(sent, equal(result.data().bytes(), ranks));
                 one(request, move |(_, all)| vector.store(&all.0, &result))
             }
         })

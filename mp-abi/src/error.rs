@@ -156,7 +156,7 @@ impl From<mp_core::Error> for Error {
             ErrorKind::CallsDiffer(_) => Class::NotSame,
             ErrorKind::OutOfMemory { .. } | ErrorKind::Segment(_) => Class::NoMem,
             ErrorKind::NoSuchRank { .. } => Class::Rank,
-            ErrorKind::Truncated { .. } => Class::Truncate,
+            ErrorKind::Truncated { .. } | ErrorKind::BlockTooLong { .. } => Class::Truncate,
             ErrorKind::Revoked { .. } => Class::Comm,
             _ => Class::Other,
         };

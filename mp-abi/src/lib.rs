@@ -87,9 +87,3 @@ pub mod trace;
 pub mod types;
 mod window;
 mod words;
-
-/// Prepares the process when the library is loaded: what the program prints is heard from all ranks, before and after
-/// they are ranks.
-pub fn at_load() {
-    mp_core::launch::unmute();
-}

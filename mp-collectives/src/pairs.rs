@@ -109,6 +109,12 @@ pub(crate) fn marked<M: MpbAccess>(mpb: &M, number: u64) -> u64 {
     u64::from(number as u32) | mpb.mark()
 }
 
+/// Does the same for a line of a block of this length.
+#[inline(always)]
+pub(crate) fn marked_of<M: MpbAccess>(mpb: &M, number: u64, bytes: usize) -> u64 {
+    u64::from(number as u32) | mpb.mark_of(bytes)
+}
+
 /// Returns whether a flag is that of the line of this number.
 #[inline(always)]
 pub(crate) fn is_line(number: u64) -> impl Fn(u64) -> bool {
@@ -192,6 +198,52 @@ impl Pairs {
         (taken < before).then_some(before)
     }
 
+    /// Returns whether the next line to this rank goes to a near slot if it is sent alone.
+    pub(crate) fn is_near_to(&self, to: usize) -> bool {
+        let next = self.counts[to].sent.after(1);
+        next.is_near(next.last)
+    }
+
+    /// Returns whether the next line from this rank comes to a near slot if it comes alone.
+    pub(crate) fn is_near_from(&self, from: usize) -> bool {
+        let next = self.counts[from].received.after(1);
+        next.is_near(next.last)
+    }
+
+    /// Sends one line of a block of this length.
+    pub(crate) async fn send_one<M: MpbAccess>(
+        &mut self,
+        mpb: &mut M,
+        payload: &[u8],
+        bytes: usize,
+        to: usize,
+    ) -> Result<(), M::Error> {
+        let Numbered { number, line } = self.next_to(mpb.rank(), to);
+        if let Some(before) = self.must_wait(to, number) {
+            self.wait_until_taken(mpb, to, before).await?;
+        }
+        let value = marked_of(mpb, number, bytes);
+        mpb.set_flag_with(Line { rank: to, line }, value, payload).await
+    }
+
+    /// Receives what was sent by one [`send_one`](Pairs::send_one), of a block for which there is this much room.
+    pub(crate) async fn receive_one<M: MpbAccess>(
+        &mut self,
+        mpb: &mut M,
+        payload: &mut [u8],
+        room: usize,
+        from: usize,
+    ) -> Result<(), M::Error> {
+        let Numbered { number, line } = self.next_from(from);
+        let seen = mpb.wait_flag_from(from, line, is_line(number)).await?;
+        mpb.compare_block(from, seen, room)?;
+        mpb.flag_payload(line, payload).await?;
+        if let Some(flag) = self.says_taken(mpb.rank(), from, number - 1, number) {
+            mpb.set_flag(flag, number).await?;
+        }
+        Ok(())
+    }
+
     /// Returns the next line from this rank.
     #[inline]
     pub(crate) fn next_from(&mut self, from: usize) -> Numbered {
@@ -216,10 +268,11 @@ impl Pairs {
         }
         let slot = |number| Line { rank: to, line: self.slot_line(me, way, number) };
         let (upper, around) = pieces.split_at(self.up_to_the_end(way, sent + 1, pieces.len()));
-        mpb.set_flags_with(slot(sent + 1), marked(mpb, sent + 1), upper).await?;
+        let value = |mpb: &M, number| marked_of(mpb, number, pieces.len());
+        mpb.set_flags_with(slot(sent + 1), value(mpb, sent + 1), upper).await?;
         if !around.is_empty() {
             let number = sent + 1 + self.count(upper.len());
-            mpb.set_flags_with(slot(number), marked(mpb, number), around).await?;
+            mpb.set_flags_with(slot(number), value(mpb, number), around).await?;
         }
         Ok(())
     }
@@ -239,7 +292,7 @@ impl Pairs {
         // the writer's cache.
         let line = self.slot_line(from, way, last);
         let seen = mpb.wait_flag_from(from, line, is_line(last)).await?;
-        mpb.compare_mark(from, seen)?;
+        mpb.compare_block(from, seen, pieces.len())?;
         let (upper, around) =
             pieces.split_at_mut(self.up_to_the_end(way, received + 1, pieces.len()));
         mpb.flag_payloads(self.slot_line(from, way, received + 1), upper).await?;

@@ -29,9 +29,7 @@ mod world;
 
 /// Programs launched as the ranks of a world; `mprun` is built on this. Begins with [`World::launch`].
 pub mod launch {
-    pub use crate::world::{
-        Ending, Launched, Piece, RanksOutput, Stream, come_soon, see_children, unmute,
-    };
+    pub use crate::world::{Ending, Launched, Piece, RanksOutput, Stream, come_soon, see_children};
 }
 
 /// Sends delegated to other threads of the process; communication threads are built on this.

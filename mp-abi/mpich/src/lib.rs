@@ -33,7 +33,6 @@ mod variables;
 
 extern "C" fn at_load() {
     mp_abi::callbacks::choose(&callbacks::Mpich);
-    mp_abi::at_load();
 }
 
 // SAFETY: the section is the table of functions that the C library calls when it loads this library. It passes arguments,

@@ -302,6 +302,17 @@ pub(super) fn check_apart(sent: Data<'_>, received: Data<'_>) -> Result<()> {
     }
 }
 
+/// Returns an error if a rank's own block is longer than the place for it.
+pub(super) fn check_fits(own: Data<'_>, place: Data<'_>) -> Result<()> {
+    let (bytes, room) = (own.bytes(), place.bytes());
+    let too_long =
+        || format!("the rank's own block of {bytes} bytes is too long for its place of {room}");
+    match bytes > room {
+        true => Err(Error::new(Class::Truncate, too_long())),
+        false => Ok(()),
+    }
+}
+
 fn one_buffer() -> Error {
     Error::new(Class::Buffer, "both buffers are one: say MPI_IN_PLACE")
 }
@@ -312,11 +323,28 @@ pub(super) fn check_own_apart(own: Data<'_>, all: &[Data<'_>], rank: usize) -> R
     check_apart(own, all[rank])
 }
 
-/// Does the same for elements that may be in place.
-fn check_block_apart(comm: &Comm, own: Option<&Kept>, all: &KeptBlocks) -> Result<()> {
+/// Does the same for elements that may be in place. Returns an error, too, if they do not fit in their place, which
+/// `direction` picks.
+fn check_block(
+    comm: &Comm,
+    own: Option<&Kept>,
+    all: &KeptBlocks,
+    direction: Direction,
+) -> Result<()> {
     let Some(own) = own.filter(|_| all.count() > 0) else { return Ok(()) };
-    check_apart(own.data(), all.block(0))?;
-    check_apart(own.data(), all.block(comm.rank as usize))
+    let (own, block) = (own.data(), all.block(comm.rank as usize));
+    check_apart(own, all.block(0))?;
+    check_apart(own, block)?;
+    match direction {
+        Direction::ToBlocks => check_fits(own, block),
+        Direction::FromBlocks => check_fits(block, own),
+    }
+}
+
+/// Whether a rank's own elements go to its block in a buffer for all ranks, or come from there.
+enum Direction {
+    ToBlocks,
+    FromBlocks,
 }
 
 /// Does the same for the blocks of each rank.
@@ -371,7 +399,7 @@ pub(super) unsafe fn gather(
             false => all.of_root()?,
         };
         let own = kept(own)?;
-        check_block_apart(comm, own.as_ref(), &all)?;
+        check_block(comm, own.as_ref(), &all, Direction::ToBlocks)?;
         Ok(Collective::Gather { own, all, root })
     }
 }
@@ -399,7 +427,7 @@ pub(super) unsafe fn scatter(
             false => all.of_root()?,
         };
         let own = kept(own)?;
-        check_block_apart(comm, own.as_ref(), &all)?;
+        check_block(comm, own.as_ref(), &all, Direction::FromBlocks)?;
         Ok(Collective::Scatter { all, own, root })
     }
 }
@@ -412,7 +440,7 @@ pub(super) unsafe fn all_gather(comm: &Comm, own: Elements, all: Blocks) -> Resu
             return Ok(between(comm, vec![elsewhere(own)?; peers], all.kept(peers)?));
         }
         let (own, all) = (kept(own)?, all.of_ranks(comm)?);
-        check_block_apart(comm, own.as_ref(), &all)?;
+        check_block(comm, own.as_ref(), &all, Direction::ToBlocks)?;
         Ok(Collective::AllGather { own, all })
     }
 }
@@ -434,6 +462,10 @@ pub(super) unsafe fn all_to_all(comm: &Comm, sent: Blocks, received: Blocks) -> 
             false => Some(sent.of_ranks(comm)?),
         };
         check_all_apart(sent.iter().flat_map(KeptBlocks::iter), received.iter())?;
+        if let Some(sent) = &sent {
+            let me = comm.rank as usize;
+            check_fits(sent.block(me), received.block(me))?;
+        }
         Ok(Collective::AllToAll { sent, received })
     }
 }

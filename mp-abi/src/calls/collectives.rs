@@ -12,8 +12,8 @@ use mp_collectives::collectives::{At, InPlace};
 use mp_core::Call;
 
 use super::collective_arguments::{
-    self as by_request, check_all_apart, check_apart, check_other_place, check_own_apart, count,
-    is_in_place, of_all, run,
+    self as by_request, check_all_apart, check_apart, check_fits, check_other_place,
+    check_own_apart, count, is_in_place, of_all, run,
 };
 use crate::{
     blocks::Blocks,
@@ -108,6 +108,7 @@ pub unsafe fn gather(
             let own = Data::new(sent, sent_count, sent_type)?;
             let block = own_block(comm, all, received_count).data;
             check_own_apart(own, &[all, block], 1)?;
+            check_fits(own, block)?;
             all.fill(|all| Ok(communicator.gather(&own.packed()[..], all, root)?))
         })
     }
@@ -214,6 +215,7 @@ pub unsafe fn gatherv(
             } else {
                 let own = Data::new(sent, sent_count, sent_type)?;
                 check_own_apart(own, &all, root)?;
+                check_fits(own, all[root])?;
                 blocks = Blocks::to_write(all);
                 let (all, ranges) = blocks.bytes_mut();
                 compare_lengths(comm, "gather_varcount", own.bytes(), ranges, root)?;
@@ -267,6 +269,7 @@ pub unsafe fn scatter(
             let own = Data::new(received, received_count, received_type)?;
             let block = own_block(comm, all, sent_count).data;
             check_own_apart(own, &[all, block], 1)?;
+            check_fits(block, own)?;
             own.fill(|own| Ok(communicator.scatter(&bytes[..], own, root)?))
         })
     }
@@ -307,7 +310,10 @@ pub unsafe fn scatterv(
                 true => None,
                 false => Some(Data::new(received, received_count, received_type)?),
             };
-            own.map_or(Ok(()), |own| check_own_apart(own, &all, root))?;
+            if let Some(own) = own {
+                check_own_apart(own, &all, root)?;
+                check_fits(all[root], own)?;
+            }
             let blocks = Blocks::to_read(all);
             let (all, ranges) = blocks.bytes();
             let length = own.map_or(ranges[root].len(), |own| own.bytes());
@@ -356,6 +362,7 @@ pub unsafe fn allgather(
             let own = Data::new(sent, sent_count, sent_type)?;
             let block = own_block(comm, all, received_count).data;
             check_own_apart(own, &[all, block], 1)?;
+            check_fits(own, block)?;
             all.fill(|all| Ok(communicator.all_gather(&own.packed()[..], all)?))
         })
     }
@@ -399,6 +406,7 @@ pub unsafe fn allgatherv(
             } else {
                 let own = Data::new(sent, sent_count, sent_type)?;
                 check_own_apart(own, &all, me)?;
+                check_fits(own, all[me])?;
                 blocks = Blocks::to_write(all);
                 let (all, ranges) = blocks.bytes_mut();
                 communicator.all_gather(&own.packed()[..], At(all, ranges))?;
@@ -443,6 +451,7 @@ pub unsafe fn alltoall(
             }
             let own = Data::new(sent, of_all(comm, sent_count)?, sent_type)?;
             check_apart(own, all)?;
+            check_fits(own, all)?;
             let bytes = own.packed();
             all.fill(|all| Ok(communicator.all_to_all(&bytes[..], all)?))
         })
@@ -481,6 +490,8 @@ unsafe fn exchange(
         } else {
             let sent = sent.data(ranks)?;
             check_all_apart(sent.iter().copied(), received.iter().copied())?;
+            let me = comm.rank as usize;
+            check_fits(sent[me], received[me])?;
             let sent = Blocks::to_read(sent);
             blocks = Blocks::to_write(received);
             let (own, own_ranges) = sent.bytes();

@@ -5,16 +5,6 @@
 //! so when it is called; such a function and `MPI_Pcontrol` may be called with arguments that they do not declare, because
 //! in C's calling conventions on Linux the caller removes them.
 
-extern "C" fn at_load() {
-    mp_abi::at_load();
-}
-
-// SAFETY: the section is the table of functions that the C library calls when it loads this library. It passes arguments,
-// which this function ignores. The function does not unwind.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static AT_LOAD: extern "C" fn() = at_load;
-
 /// All functions. They are in one module, so that they are in one object file, as their second names have to be.
 #[allow(
     missing_docs,

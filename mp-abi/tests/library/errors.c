@@ -97,6 +97,21 @@ static void different(const char *what) {
         error = MPI_Reduce(vector, all, 1, MPI_INT, odd ? MPI_SUM : MPI_MAX, 0, MPI_COMM_WORLD);
     if (!strcmp(what, "pairs-root"))
         error = MPI_Reduce(vector, all, 1, MPI_2INT, MPI_MAXLOC, odd, MPI_COMM_WORLD);
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (!strcmp(what, "iscan-op"))
+        MPI_Iscan(vector, all, 1, MPI_INT, odd ? MPI_SUM : MPI_MAX, MPI_COMM_WORLD, &request);
+    if (!strcmp(what, "iscan-count"))
+        MPI_Iscan(vector, all, 1 + odd, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    if (!strcmp(what, "iexscan-iscan")) {
+        if (odd)
+            MPI_Iscan(vector, all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+        else
+            MPI_Iexscan(vector, all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    }
+    if (!strcmp(what, "ireduce-op"))
+        MPI_Ireduce(vector, all, 1, MPI_INT, odd ? MPI_BAND : MPI_BOR, 0, MPI_COMM_WORLD, &request);
+    if (what[0] == 'i')
+        error = MPI_Wait(&request, MPI_STATUS_IGNORE);
     if (!strcmp(what, "gatherv")) {
         error = MPI_Gatherv(vector, 1 + odd, MPI_INT, all, counts, places, MPI_INT, 0, MPI_COMM_WORLD);
     }

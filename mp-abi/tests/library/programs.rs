@@ -1,6 +1,6 @@
 //! Programs in C that use no other rank.
 
-use std::{path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use crate::{compile, has_compiler, installed, run};
 
@@ -13,6 +13,48 @@ fn a_program_begins_and_ends_alone_and_with_others() {
     assert_eq!(run(&mut Command::new(&program)), "good\n");
     let both = run(Command::new(installed().join("bin/mpiexec")).args(["-n", "2"]).arg(program));
     assert_eq!(both, "good\ngood\n");
+}
+
+/// A library that is linked with MPI is preloaded for a script, and for what it starts before the program.
+#[test]
+fn who_initializes_mpi_is_the_rank_and_not_who_loads_it() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile("mpicc", "alone.c", include_str!("alone.c"));
+    let library = program.with_file_name("libpreloaded.so");
+    let source = program.with_file_name("preloaded.c");
+    let text = "#include <mpi.h>\nint preloaded(int *flag) { return MPI_Initialized(flag); }\n";
+    fs::write(&source, text).unwrap();
+    run(Command::new(installed().join("bin/mpicc"))
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &source]));
+    for script in ["\"$0\"", "cat /dev/null; \"$0\"; cat /dev/null", "exec \"$0\""] {
+        let all = run(Command::new(installed().join("bin/mpiexec"))
+            .args(["-n", "2", "env"])
+            .arg(format!("LD_PRELOAD={}", library.display()))
+            .args(["sh", "-c", script])
+            .arg(&program));
+        assert_eq!(all, "good\ngood\n", "{script}");
+    }
+}
+
+#[test]
+fn no_block_is_cut_silently() {
+    if !has_compiler("cc") {
+        return;
+    }
+    let program = compile("mpicc", "blocks.c", include_str!("blocks.c"));
+    for ranks in ["2", "3"] {
+        let output = Command::new(installed().join("bin/mpiexec"))
+            .env("ONCHIP_CHECK", "0")
+            .args(["--timeout", "60", "-n", ranks])
+            .arg(&program)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(said, "good\n".repeat(ranks.parse().unwrap()), "{output:?}");
+    }
 }
 
 #[test]

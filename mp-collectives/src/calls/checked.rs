@@ -1,15 +1,16 @@
 //! MPBs whose ranks compare their calls.
 
+use std::array;
 use std::future::Future;
 use std::sync::Arc;
 
-use mp_core::mpb::{AsMpb, Line, Mpb, NEWS, Watch};
+use mp_core::mpb::{AsMpb, Line, Mpb, NEWS, PAYLOAD_BYTES, Watch};
 use mp_core::waits::Caller;
-use mp_core::{Error, Result};
+use mp_core::{Error, ErrorKind, Result};
 
 use super::board::Board;
 use super::history::{Difference, Entry, History, REMEMBERED};
-use super::mark::{MARK, MARK_BITS, Mark};
+use super::mark::{LONGEST, MARK, MARK_BITS, Mark};
 
 /// The position of the mark. Below it are a line's 32-bit number and the bit into which the number carries.
 const SHIFT: u32 = u64::BITS - MARK_BITS;
@@ -21,16 +22,27 @@ pub struct CheckedMpb<M = Mpb> {
     history: Arc<History>,
     /// The call in progress.
     now: u64,
+    /// The bits of a line's mark that have the length of a block.
+    lengths: u64,
     /// Whether the call in progress is the same as all remembered calls.
     repeats: bool,
     /// The last call that was compared, for each rank.
     compared: Vec<u64>,
+    /// The calls and lengths of the last blocks that were announced to each rank.
+    announced: Vec<[u64; BLOCKS]>,
 }
+
+/// The number of blocks whose lengths are announced: as many as there is room for beside a flag and the last calls.
+const BLOCKS: usize = 3;
+// Lines are shorter under the model checker, which checks nothing that announces.
+const _: () = assert!(cfg!(loom) || (REMEMBERED + BLOCKS) * size_of::<u64>() == PAYLOAD_BYTES);
 
 impl<M: AsMpb> CheckedMpb<M> {
     pub(crate) fn new(mpb: M) -> Self {
-        let compared = vec![0; mpb.as_mpb().ranks()];
-        Self { mpb, history: Arc::default(), now: 0, repeats: false, compared }
+        let ranks = mpb.as_mpb().ranks();
+        let (compared, announced) = (vec![0; ranks], vec![[0; BLOCKS]; ranks]);
+        let history = Arc::default();
+        Self { mpb, history, now: 0, lengths: 0, repeats: false, compared, announced }
     }
 
     /// Returns the underlying MPBs.
@@ -45,8 +57,9 @@ impl<M: AsMpb> CheckedMpb<M> {
 
     /// Converts the MPBs.
     pub(crate) fn map<N>(self, convert: impl FnOnce(M) -> N) -> CheckedMpb<N> {
-        let Self { mpb, history, now, repeats, compared } = self;
-        CheckedMpb { mpb: convert(mpb), history, now, repeats, compared }
+        let Self { mpb, history, now, lengths, repeats, compared, announced } = self;
+        let mpb = convert(mpb);
+        CheckedMpb { mpb, history, now, lengths, repeats, compared, announced }
     }
 
     /// Begins a call.
@@ -54,6 +67,7 @@ impl<M: AsMpb> CheckedMpb<M> {
     pub(crate) fn begin(&mut self, mark: Mark) {
         let (now, repeats) = self.history.note(mark);
         (self.now, self.repeats) = (now.0, repeats);
+        self.lengths = mark.length_bits();
     }
 
     /// Does the same as [`begin`](Self::begin), but faster for a front whose calls are all the same.
@@ -78,9 +92,61 @@ impl<M: AsMpb> CheckedMpb<M> {
         let mut there = [0u64; REMEMBERED];
         self.mpb.as_mpb().flag_payload(line, bytemuck::bytes_of_mut(&mut there))?;
         match self.history.difference(there) {
-            Some((mine, there)) => Err(self.differ(mine, (from, there))),
+            Some((mine, there)) => Err(self.differ_in_block(mine, (from, there))),
             None => Ok(()),
         }
+    }
+
+    /// Compares marks that are not the same.
+    #[cold]
+    fn compare_lengths(&self, from: usize, theirs: Mark, room: usize) -> Result<()> {
+        let mine = Mark(self.block_mark(room));
+        if (mine.0 ^ theirs.0) & !self.lengths != 0 {
+            return Err(self.differ_in_block(mine, (from, theirs)));
+        }
+        self.check_room(from, theirs.block().unwrap_or(LONGEST as usize + 1), room)
+    }
+
+    /// Returns an error if a block is longer than the room for it.
+    #[inline(always)]
+    fn check_room(&self, from: usize, bytes: usize, room: usize) -> Result<()> {
+        if bytes <= room { Ok(()) } else { Err(self.no_room(from, bytes, room)) }
+    }
+
+    #[cold]
+    fn no_room(&self, from: usize, bytes: usize, room: usize) -> Error {
+        let [mine, theirs] = [room, bytes].map(|bytes| Mark(self.block_mark(bytes)));
+        too_long(from, (bytes, room), self.differ(mine, (from, theirs)))
+    }
+
+    /// Does what [`differ`](Self::differ) does. If blocks that come from the other rank are too long, and nothing else
+    /// differs, the error says so.
+    #[cold]
+    fn differ_in_block(&self, mine: Mark, (from, theirs): (usize, Mark)) -> Error {
+        let error = self.differ(mine, (from, theirs));
+        match theirs.exceeds(mine, self.mpb.as_mpb().ranks()) {
+            Some(lengths) if mine == Entry(self.now).mark() => too_long(from, lengths, error),
+            _ => error,
+        }
+    }
+
+    /// Compares the length that another rank has announced for the block of this call with the room for it. A rank that is
+    /// more calls ahead than it announces has overwritten that length.
+    #[inline(never)]
+    fn compare_announced_length(&self, from: usize, line: usize, room: usize) -> Result<()> {
+        let mut there = [0u64; REMEMBERED + BLOCKS];
+        self.mpb.as_mpb().flag_payload(line, bytemuck::bytes_of_mut(&mut there))?;
+        let blocks = there[REMEMBERED..].iter().map(|&block| Entry(block));
+        match blocks.into_iter().find_map(|block| block.length_in(Entry(self.now))) {
+            Some(bytes) => self.check_room(from, bytes, room),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the mark of a block.
+    #[inline(always)]
+    fn block_mark(&self, bytes: usize) -> u64 {
+        (self.now | Mark::length(bytes) & self.lengths) & MARK
     }
 
     #[cold]
@@ -93,6 +159,14 @@ impl<M: AsMpb> CheckedMpb<M> {
         let difference = Difference::new((mpb.rank(), mine), theirs);
         self.history.differs(difference);
         difference.error(mpb.ranks())
+    }
+}
+
+/// Returns the error for a block that is longer than its place, where ranks were found to differ.
+fn too_long(source_rank: usize, (bytes, room): (usize, usize), differ: Error) -> Error {
+    match differ.kind() {
+        ErrorKind::CallsDiffer(_) => ErrorKind::BlockTooLong { source_rank, bytes, room }.into(),
+        _ => differ,
     }
 }
 
@@ -146,6 +220,58 @@ impl<M: AsMpb> AsMpb for CheckedMpb<M> {
             return Ok(());
         }
         Err(self.differ(Entry(self.now).mark(), (from, Mark(seen >> SHIFT))))
+    }
+
+    #[inline(always)]
+    fn blocks_differ(&self) -> bool {
+        self.lengths != 0
+    }
+
+    #[inline(always)]
+    fn mark_of(&self, bytes: usize) -> u64 {
+        self.block_mark(bytes) << SHIFT
+    }
+
+    #[inline(always)]
+    fn compare_block(&self, from: usize, seen: u64, room: usize) -> Result<()> {
+        let theirs = Mark(seen >> SHIFT);
+        match theirs.0 == self.block_mark(room) {
+            true => Ok(()),
+            false => self.compare_lengths(from, theirs, room),
+        }
+    }
+
+    /// Sets a flag, with the last calls and the lengths of the last blocks for that rank beside it.
+    #[inline(always)]
+    fn announce_block(&mut self, flag: Line, value: u64, bytes: usize) -> Result<()> {
+        match self.announced.get_mut(flag.rank) {
+            Some(announced) if self.lengths != 0 => {
+                let block = Entry(self.now).with_length(bytes);
+                if announced[0] != block {
+                    *announced = [block, announced[0], announced[1]];
+                }
+                let beside = (self.history.recent(), *announced);
+                let words: [u64; REMEMBERED + BLOCKS] = array::from_fn(|at| match at {
+                    0..REMEMBERED => beside.0[at],
+                    _ => beside.1[at - REMEMBERED],
+                });
+                self.mpb.as_mpb().set_flag_with(flag, value, bytemuck::bytes_of(&words))
+            }
+            _ => self.announce(flag, value),
+        }
+    }
+
+    #[inline(always)]
+    fn compare_announced(&mut self, from: usize, line: usize, room: usize) -> Result<()> {
+        if self.compared.get(from).is_none_or(|&compared| compared == self.now) {
+            return Ok(());
+        }
+        self.compared[from] = self.now;
+        self.compare_all(from, line)?;
+        match self.lengths {
+            0 => Ok(()),
+            _ => self.compare_announced_length(from, line, room),
+        }
     }
 
     /// Sets a flag, with the last calls beside it.

@@ -78,6 +78,18 @@ impl Entry {
         Self(self.0.wrapping_add(1 << MARK_BITS))
     }
 
+    /// Returns the word in which a rank announces the length of its block in this call.
+    #[inline(always)]
+    pub(super) fn with_length(self, bytes: usize) -> u64 {
+        Self::new(self.number(), Mark((bytes as u64).min(MARK))).0
+    }
+
+    /// Returns the length that such a word has, if it is for the same call.
+    #[inline(always)]
+    pub(super) fn length_in(self, call: Self) -> Option<usize> {
+        (self.number() == call.number()).then_some((self.0 & MARK) as usize)
+    }
+
     pub(super) fn mark(self) -> Mark {
         Mark(self.0 & MARK)
     }

@@ -11,6 +11,8 @@ const TYPE_SHIFT: u32 = 19;
 const ROOT_SHIFT: u32 = 12;
 const KIND_SHIFT: u32 = 26;
 const COUNT: u64 = (1 << ROOT_SHIFT) - 1;
+/// The greatest length of a block that a mark has. A mark of a longer one has `COUNT`.
+pub(super) const LONGEST: u64 = COUNT - 2;
 /// Numbers of elements from this one on are represented by some of their bits.
 const MANY: u64 = 1 << (ROOT_SHIFT - 1);
 /// Roots from this one on are represented by their remainder when divided by it.
@@ -167,6 +169,47 @@ impl Mark {
         }
     }
 
+    /// Returns the bits that have the length of a block, in the marks of lines: none if all blocks are equally long.
+    #[inline(always)]
+    pub(super) fn length_bits(self) -> u64 {
+        let is = |kind| self.0 >> KIND_SHIFT == kind as u64;
+        let differ = is(Kind::GatherVarcount)
+            || is(Kind::ScatterVarcount)
+            || is(Kind::AllGatherVarcount)
+            || is(Kind::AllToAllVarcount);
+        if differ { COUNT } else { 0 }
+    }
+
+    /// Returns the length of a block for a mark.
+    #[inline(always)]
+    pub(super) fn length(bytes: usize) -> u64 {
+        (bytes as u64).min(LONGEST + 1) + 1
+    }
+
+    /// Returns the length of the block of a mark with one, unless the block is longer than marks can say.
+    pub(super) fn block(self) -> Option<usize> {
+        (self.0 & COUNT)
+            .checked_sub(1)
+            .filter(|&length| length <= LONGEST)
+            .map(|length| length as usize)
+    }
+
+    /// Returns the length of the blocks in this call and in another one, in bytes, if they are longer here and nothing
+    /// else differs.
+    #[cold]
+    pub(super) fn exceeds(self, other: Self, ranks: usize) -> Option<(usize, usize)> {
+        let is = |kind| self.0 >> KIND_SHIFT == kind as u64;
+        let blocks = match () {
+            () if is(Kind::Gather) || is(Kind::Scatter) || is(Kind::AllGather) => 1,
+            () if is(Kind::AllToAll) => ranks,
+            () => return None,
+        };
+        let length = |call: Call| Some(call.count? * call.element?.size / blocks);
+        let (here, there) = (length(self.call(ranks))?, length(other.call(ranks))?);
+        let is_all = (self.0 ^ other.0) & !COUNT == 0;
+        (is_all && here > there).then_some((here, there))
+    }
+
     /// Creates the mark of a call without elements.
     #[inline(always)]
     pub(crate) fn barrier() -> Self {
@@ -187,6 +230,13 @@ impl Mark {
             (_, Some(&(name, size))) => call.of_named(name, size),
             _ => call.of_named(format!("elements of type no. {code}"), 0),
         };
+        if self.length_bits() != 0 {
+            return match (self.0 & COUNT, self.block()) {
+                (0, _) => call,
+                (_, Some(bytes)) => call.settings(format!("a block of {bytes} bytes")),
+                (_, None) => call.settings(format!("a block of more than {LONGEST} bytes")),
+            };
+        }
         call.count = match self.0 & COUNT {
             0 => None,
             count if count < MANY => Some(count as usize - 1),

@@ -319,7 +319,9 @@ pub(super) fn failed(of: &Communicator, error: mp_core::Error) -> Error {
         kind => kind.into(),
     };
     fronts.leave_after(&error);
-    if let ErrorKind::CallsDiffer(_) | ErrorKind::Revoked { .. } = error.kind() {
+    if let ErrorKind::CallsDiffer(_) | ErrorKind::BlockTooLong { .. } | ErrorKind::Revoked { .. } =
+        error.kind()
+    {
         fronts.close();
     }
     error

@@ -86,7 +86,7 @@ impl SharedAllGather {
                 && own.len() > short
                 && let Some(rest @ [_, ..]) = own.get(start..)
             {
-                self.put(mpb, &rest[..rest.len().min(self.chunk_bytes)]).await?;
+                self.put(mpb, &rest[..rest.len().min(self.chunk_bytes)], own.len()).await?;
             }
             if round == 0 {
                 // This copies while the others' chunks are on their way.
@@ -96,20 +96,28 @@ impl SharedAllGather {
             let start = round * self.chunk_bytes;
             for rank in before(me, ranks) {
                 let block = traffic.incoming(rank);
+                let room = block.len();
                 if block.len() > short
                     && let Some(rest @ [_, ..]) = block.get_mut(start..)
                 {
                     let most = rest.len().min(self.chunk_bytes);
                     // All other ranks share a rank's first destination.
                     let (options, from) = (self.options, (rank, 0));
-                    self.counts[rank].got.get(mpb, options, &mut rest[..most], from).await?;
+                    let got = &mut self.counts[rank].got;
+                    got.get(mpb, options, &mut rest[..most], from, room).await?;
                 }
             }
         }
         Ok(())
     }
 
-    async fn put<M: MpbAccess>(&mut self, mpb: &mut M, chunk: &[u8]) -> Result<(), M::Error> {
+    /// Puts a chunk of a block of this length.
+    async fn put<M: MpbAccess>(
+        &mut self,
+        mpb: &mut M,
+        chunk: &[u8],
+        bytes: usize,
+    ) -> Result<(), M::Error> {
         let (me, ranks, options) = (mpb.rank(), mpb.ranks(), self.options);
         self.put += 1;
         let put = self.put;
@@ -124,7 +132,8 @@ impl SharedAllGather {
         let line = options.buffer_line(ranks, 0, put);
         mpb.put(chunk, Line { rank: me, line }).await?;
         for rank in after(me, ranks) {
-            mpb.announce(Line { rank, line: options.put_line(me) }, put).await?;
+            let flag = Line { rank, line: options.put_line(me) };
+            mpb.announce_block(flag, put, bytes).await?;
         }
         Ok(())
     }

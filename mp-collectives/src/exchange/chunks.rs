@@ -118,20 +118,22 @@ pub(super) struct Got {
 }
 
 impl Got {
-    /// Gets the next chunk from a rank. `destination` is this rank's number among that rank's destinations.
+    /// Gets the next chunk from a rank. `destination` is this rank's number among that rank's destinations, and `room` is
+    /// the length of the place for the whole block.
     pub(super) async fn get<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
         options: ChunkOptions,
         chunk: &mut [u8],
         (from, destination): (usize, usize),
+        room: usize,
     ) -> Result<(), M::Error> {
         let (me, ranks, number) = (mpb.rank(), mpb.ranks(), self.count + 1);
         if self.seen_put < number {
             let line = options.put_line(from);
             self.seen_put = mpb.wait_flag_from(from, line, |put| put >= number).await?;
         }
-        mpb.compare(from, options.put_line(from))?;
+        mpb.compare_announced(from, options.put_line(from), room)?;
         let line = options.buffer_line(ranks, destination, number);
         mpb.get(Line { rank: from, line }, chunk).await?;
         self.count = number;
@@ -174,9 +176,10 @@ impl ChunkExchange {
         for round in 0..rounds + ahead {
             for rank in after(me, ranks) {
                 let start = round * self.chunk_bytes;
-                if let Some(rest @ [_, ..]) = traffic.outgoing(rank).get(start..) {
+                let block = traffic.outgoing(rank);
+                if let Some(rest @ [_, ..]) = block.get(start..) {
                     let chunk = &rest[..rest.len().min(self.chunk_bytes)];
-                    self.put(mpb, chunk, rank).await?;
+                    self.put(mpb, chunk, rank, block.len()).await?;
                 }
             }
             if round == ahead {
@@ -186,10 +189,13 @@ impl ChunkExchange {
             let Some(round) = round.checked_sub(ahead) else { continue };
             for rank in before(me, ranks) {
                 let start = round * self.chunk_bytes;
-                if let Some(rest @ [_, ..]) = traffic.incoming(rank).get_mut(start..) {
+                let block = traffic.incoming(rank);
+                let room = block.len();
+                if let Some(rest @ [_, ..]) = block.get_mut(start..) {
                     let most = rest.len().min(self.chunk_bytes);
-                    let (options, nth) = (self.options, destination(rank, me, ranks));
-                    self.counts[rank].got.get(mpb, options, &mut rest[..most], (rank, nth)).await?;
+                    let (options, from) = (self.options, (rank, destination(rank, me, ranks)));
+                    let got = &mut self.counts[rank].got;
+                    got.get(mpb, options, &mut rest[..most], from, room).await?;
                 }
             }
         }
@@ -201,6 +207,7 @@ impl ChunkExchange {
         mpb: &mut M,
         chunk: &[u8],
         to: usize,
+        bytes: usize,
     ) -> Result<(), M::Error> {
         let (me, ranks, options) = (mpb.rank(), mpb.ranks(), self.options);
         let counts = &mut self.counts[to];
@@ -212,7 +219,8 @@ impl ChunkExchange {
         }
         let line = options.buffer_line(ranks, destination(me, to, ranks), counts.put);
         mpb.put(chunk, Line { rank: me, line }).await?;
-        mpb.announce(Line { rank: to, line: options.put_line(me) }, counts.put).await
+        let flag = Line { rank: to, line: options.put_line(me) };
+        mpb.announce_block(flag, counts.put, bytes).await
     }
 }
 

@@ -52,8 +52,10 @@ use mp_core::mpb::{MpbAccess, complete};
 /// Each exchange can return [`PeerLost`](mp_core::ErrorKind::PeerLost),
 /// [`Disconnected`](mp_core::ErrorKind::Disconnected) and [`Timeout`](mp_core::ErrorKind::Timeout); after one of these,
 /// this rank is out of step with the others. It also fails, before anything is sent, when there is no such root or when
-/// the blocks do not fit the buffers. Two ranks that do not agree on the length of a block wait for each other, or take
-/// one block for another, as with MPI.
+/// the blocks do not fit the buffers. A rank that gets a longer block than it has room for gets
+/// [`BlockTooLong`](mp_core::ErrorKind::BlockTooLong), unless it expects no block from there or one that goes another way,
+/// or the sender is three calls ahead with long blocks. Otherwise two ranks that do not agree on the length of a block wait
+/// for each other, or take one block for another, as with MPI.
 ///
 /// # Memory
 /// Each rank has three lines of 64 bytes for each other rank. As soon as any two ranks have sent more than 64 lines to

@@ -17,7 +17,7 @@ use super::Extremes;
 use super::traffic::Traffic;
 use crate::broadcast::LineOptionsError;
 use crate::others::{after, before};
-use crate::pairs::{Numbered, Pairs, is_line, marked};
+use crate::pairs::{Numbered, Pairs, is_line, marked_of};
 
 /// One rank's part in a series of exchanges of short blocks.
 #[derive(Debug)]
@@ -86,8 +86,14 @@ impl LineExchange {
         for rank in after(me, ranks) {
             let Some(block @ [_, ..]) = traffic.outgoing(rank).get(start..) else { continue };
             if block.len() > pairs.payload() {
-                let most = block.len().min(pairs.most());
-                pairs.send(mpb, &block[..most], rank).await?;
+                let mut piece = &block[..block.len().min(pairs.most())];
+                if mpb.blocks_differ() && pairs.is_near_to(rank) {
+                    // A receiver that has room for one line only looks there.
+                    let (first, rest) = piece.split_at(pairs.payload());
+                    pairs.send_one(mpb, first, piece.len(), rank).await?;
+                    piece = rest;
+                }
+                pairs.send(mpb, piece, rank).await?;
                 continue;
             }
             // A single line is sent as in `Pairs::send`, without the work for several lines.
@@ -95,7 +101,7 @@ impl LineExchange {
             if let Some(before) = pairs.must_wait(rank, number) {
                 pairs.wait_until_taken(mpb, rank, before).await?;
             }
-            let value = marked(mpb, number);
+            let value = marked_of(mpb, number, block.len());
             mpb.set_flag_with(Line { rank, line }, value, block).await?;
         }
         Ok(())
@@ -114,12 +120,18 @@ impl LineExchange {
             let Some(block @ [_, ..]) = traffic.incoming(rank).get_mut(start..) else { continue };
             if block.len() > pairs.payload() {
                 let most = block.len().min(pairs.most());
-                pairs.receive(mpb, &mut block[..most], rank).await?;
+                let mut piece = &mut block[..most];
+                if mpb.blocks_differ() && pairs.is_near_from(rank) {
+                    let (first, rest) = piece.split_at_mut(pairs.payload());
+                    pairs.receive_one(mpb, first, most, rank).await?;
+                    piece = rest;
+                }
+                pairs.receive(mpb, piece, rank).await?;
                 continue;
             }
             let Numbered { number, line } = pairs.next_from(rank);
             let seen = mpb.wait_flag_from(rank, line, is_line(number)).await?;
-            mpb.compare_mark(rank, seen)?;
+            mpb.compare_block(rank, seen, block.len())?;
             mpb.flag_payload(line, block).await?;
             if let Some(flag) = pairs.says_taken(me, rank, number - 1, number) {
                 mpb.set_flag(flag, number).await?;

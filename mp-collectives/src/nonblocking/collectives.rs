@@ -64,6 +64,8 @@ pub struct Nonblocking {
     settings: Settings,
     /// The ledger in which the ranks compare their calls, if they do.
     pub(super) ledger: Option<Ledger>,
+    /// What the next operation is to other ranks that compare their calls, if it is not what is called here.
+    called: Option<Call>,
     rank: usize,
     ranks: usize,
 }
@@ -213,7 +215,7 @@ impl Nonblocking {
         };
         let front = Front::open(rank, progress, waits, algorithms)?;
         let (rank, ranks) = (own.mpb().rank(), own.mpb().ranks());
-        Ok(Nonblocking { front, settings, ledger: None, rank, ranks })
+        Ok(Nonblocking { front, settings, ledger: None, called: None, rank, ranks })
     }
 
     /// Begins an operation. If the ranks compare their calls, it goes on when all have made the same call.
@@ -229,13 +231,25 @@ impl Nonblocking {
     {
         let Signature { name, bytes, call } = signature;
         // The call is entered now, so that it also has its place among blocking calls.
-        let entered = self.ledger.as_ref().map(|ledger| ledger.enter(call(name, &self.settings)));
+        let called = self.called.take();
+        let entered = self
+            .ledger
+            .as_ref()
+            .map(|ledger| ledger.enter(called.unwrap_or_else(|| call(name, &self.settings))));
         match entered {
             None => self.front.begin((name, bytes), buffer, Watched(work)),
             Some(entered) => {
                 self.front.begin((name, bytes), buffer, Compared { entered, work: Watched(work) })
             }
         }
+    }
+
+    /// Makes ranks that [check](crate::collectives::Check) their calls compare this call instead of the next operation, for
+    /// an operation that is carried out by means of another.
+    #[doc(hidden)]
+    pub fn called(&mut self, call: impl FnOnce() -> Call) -> &mut Self {
+        self.called = self.ledger.is_some().then(call);
+        self
     }
 
     /// Returns this rank's number, and the number of ranks.

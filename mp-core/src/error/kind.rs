@@ -125,6 +125,19 @@ pub enum ErrorKind {
         /// The length of the buffer in elements.
         room: usize,
     },
+    /// A block of a collective operation is longer than the place for it.
+    #[error(
+        "the block of {bytes} bytes that rank {source_rank} sends is too long for the place of {room} bytes: all ranks \
+         must agree on the length of a block"
+    )]
+    BlockTooLong {
+        /// The sender, as a rank of the communicator.
+        source_rank: usize,
+        /// The length of the block, in bytes.
+        bytes: usize,
+        /// The length of the place, in bytes.
+        room: usize,
+    },
     /// The message is of another type, or has another number of elements where one is expected. It was not received,
     /// and can still be received.
     #[error(

@@ -82,6 +82,7 @@ examples! {
         names ["9 elements", "\"pages\"", "up to 4", "max_len", "send_buffer"];
     Truncated { source_rank: 2, tag: 7, count: 9, room: 4 }
         names ["9 elements", "rank 2", "tag 7", "buffer of 4", "receive_vec"];
+    BlockTooLong { source_rank: 2, bytes: 9, room: 4 } names ["9 bytes", "rank 2", "of 4 bytes", "agree"];
     WrongElements {
         source_rank: 2,
         tag: 7,

@@ -182,6 +182,48 @@ pub trait MpbAccess {
         Ok(())
     }
 
+    /// Returns whether the blocks of the call may differ in length, so that only its sender and its receiver know that of
+    /// a block, and compare what they know.
+    fn blocks_differ(&self) -> bool {
+        false
+    }
+
+    /// Returns the [mark](Self::mark), with the length of a block if [blocks differ](Self::blocks_differ).
+    fn mark_of(&self, bytes: usize) -> u64 {
+        let _ = bytes;
+        self.mark()
+    }
+
+    /// Does what [`compare_mark`](Self::compare_mark) does, for a mark that has the [length](Self::mark_of) of a block. It
+    /// is an error if the block is longer than the room for it.
+    fn compare_block(&self, from: usize, seen: u64, room: usize) -> Result<(), Self::Error> {
+        let _ = room;
+        self.compare_mark(from, seen)
+    }
+
+    /// Does what [`announce`](Self::announce) does, for a chunk of a block of this length.
+    fn announce_block(
+        &mut self,
+        flag: Line,
+        value: u64,
+        bytes: usize,
+    ) -> impl Future<Output = Result<(), Self::Error>> {
+        let _ = bytes;
+        self.announce(flag, value)
+    }
+
+    /// Does what [`compare`](Self::compare) does, for a flag that `from` [announces](Self::announce_block) with the length
+    /// of a block. It is an error if the block is longer than the room for it.
+    fn compare_announced(
+        &mut self,
+        from: usize,
+        line: usize,
+        room: usize,
+    ) -> Result<(), Self::Error> {
+        let _ = room;
+        self.compare(from, line)
+    }
+
     /// Does what [`set_flag`](Self::set_flag) does. Where ranks compare their calls, the flag also shows what this rank
     /// calls.
     fn announce(

@@ -65,6 +65,49 @@ pub trait AsMpb {
         Ok(())
     }
 
+    /// Does what [`MpbAccess::blocks_differ`] does.
+    #[inline(always)]
+    fn blocks_differ(&self) -> bool {
+        false
+    }
+
+    /// Does what [`MpbAccess::mark_of`] does.
+    #[inline(always)]
+    fn mark_of(&self, bytes: usize) -> u64 {
+        let _ = bytes;
+        self.mark()
+    }
+
+    /// Does what [`MpbAccess::compare_block`] does.
+    ///
+    /// # Errors
+    /// When the calls differ, or the block is longer than the room.
+    #[inline(always)]
+    fn compare_block(&self, from: usize, seen: u64, room: usize) -> Result<()> {
+        let _ = room;
+        self.compare_mark(from, seen)
+    }
+
+    /// Does what [`MpbAccess::announce_block`] does.
+    ///
+    /// # Errors
+    /// As [`Mpb::set_flag`].
+    #[inline(always)]
+    fn announce_block(&mut self, flag: Line, value: u64, bytes: usize) -> Result<()> {
+        let _ = bytes;
+        self.announce(flag, value)
+    }
+
+    /// Does what [`MpbAccess::compare_announced`] does.
+    ///
+    /// # Errors
+    /// When the calls differ, or the block is longer than the room.
+    #[inline(always)]
+    fn compare_announced(&mut self, from: usize, line: usize, room: usize) -> Result<()> {
+        let _ = room;
+        self.compare(from, line)
+    }
+
     /// Does what [`MpbAccess::announce`] does.
     ///
     /// # Errors
@@ -208,6 +251,36 @@ impl<M: AsMpb> MpbAccess for M {
     #[inline(always)]
     fn compare_mark(&self, from: usize, seen: u64) -> Result<()> {
         AsMpb::compare_mark(self, from, seen)
+    }
+
+    #[inline(always)]
+    fn blocks_differ(&self) -> bool {
+        AsMpb::blocks_differ(self)
+    }
+
+    #[inline(always)]
+    fn mark_of(&self, bytes: usize) -> u64 {
+        AsMpb::mark_of(self, bytes)
+    }
+
+    #[inline(always)]
+    fn compare_block(&self, from: usize, seen: u64, room: usize) -> Result<()> {
+        AsMpb::compare_block(self, from, seen, room)
+    }
+
+    #[inline(always)]
+    fn announce_block(
+        &mut self,
+        flag: Line,
+        value: u64,
+        bytes: usize,
+    ) -> impl Future<Output = Result<()>> {
+        ready(AsMpb::announce_block(self, flag, value, bytes))
+    }
+
+    #[inline(always)]
+    fn compare_announced(&mut self, from: usize, line: usize, room: usize) -> Result<()> {
+        AsMpb::compare_announced(self, from, line, room)
     }
 
     #[inline(always)]

@@ -59,7 +59,6 @@ pub(crate) use layout::parts;
 pub use pump::{Piece, RanksOutput};
 pub use rank::{Endpoints, MemoryUse, Rank};
 pub use spawn::Command;
-pub use summons::unmute;
 pub use turn::come_soon;
 
 use crate::{

@@ -1,11 +1,14 @@
-//! Detection, before `main`, of whether this process was started as a rank.
+//! Detection of whether this process was started as a rank.
 //!
 //! A launcher tells a process its rank by an environment variable and four descriptors. The first program with this
 //! library that finds them takes them, and marks them as taken for the programs that it starts later. So a rank may be
 //! started through a shell or a tracer, and the programs that a rank starts are not ranks.
 //!
-//! This must happen before the program starts other programs, before it has threads that read the environment, and
-//! before it could work for long without its launcher. So a function that runs before `main` does it.
+//! This should happen before the program starts other programs, before it has threads that read the environment, and
+//! before it could work for long without its launcher. So a function that runs before `main` does it where this library
+//! is part of the program. A shared library may also be loaded into a process that is not meant to be the rank, such as a
+//! shell for which it is preloaded. There the rank is taken by the first call that needs it; before `main`, the process is
+//! only made to end with its launcher, if that has started it.
 //!
 //! | variable | descriptors | life pipe | this process |
 //! |---|---|---|---|
@@ -118,7 +121,52 @@ pub(crate) fn summons() -> &'static Summons {
 
 #[cfg(not(any(loom, miri)))]
 extern "C" fn before_main() {
-    summons();
+    match is_in_program() {
+        true => drop(summons()),
+        false => heed(),
+    }
+}
+
+/// Returns whether this code is part of the program, and not of a shared library.
+fn is_in_program() -> bool {
+    /// Looks at the first object, which is the program, and asks for no other.
+    unsafe extern "C" fn look(
+        object: *mut libc::dl_phdr_info,
+        _size: libc::size_t,
+        found: *mut libc::c_void,
+    ) -> libc::c_int {
+        let here = is_in_program as *const () as usize;
+        // SAFETY: the C library passes an object and its table of parts, and the caller's place for the answer.
+        unsafe {
+            let object = &*object;
+            let parts = std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into());
+            let is_in = |part: &libc::Elf64_Phdr| {
+                let start = (object.dlpi_addr + part.p_vaddr) as usize;
+                part.p_type == libc::PT_LOAD
+                    && (start..start + part.p_memsz as usize).contains(&here)
+            };
+            *found.cast::<bool>() = parts.iter().any(is_in);
+        }
+        1
+    }
+    let mut found = false;
+    // SAFETY: the function has the required form, and the place for the answer is there during the call.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
+    found
+}
+
+/// Makes the process end with its launcher, if that has started it and it may still become the rank.
+#[cfg(not(any(loom, miri)))]
+fn heed() {
+    let Ok(Some(Told { launcher, .. })) = told() else { return };
+    if Pid::parent() != launcher {
+        return;
+    }
+    let _ = prctl::set_pdeathsig(Signal::SIGKILL);
+    while Pid::parent() != launcher {
+        // The launcher ended before the signal was set up.
+        let _ = kill(Pid::this(), Signal::SIGKILL);
+    }
 }
 
 // SAFETY: the section is the table of functions that the C library calls before `main` (or when a library is loaded).
@@ -129,24 +177,41 @@ extern "C" fn before_main() {
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = before_main;
 
-fn take() -> Summons {
-    let Some(text) = std::env::var_os(VARIABLE) else { return Summons::None };
+/// What the variable says to a process that may take it.
+struct Told {
+    rank: u32,
+    launcher: Pid,
+    descriptors: Descriptors,
+}
+
+/// Reads the variable. Returns `None` if there is none, or it is marked as taken, and the reason if no launcher has written
+/// it.
+fn told() -> Result<Option<Told>, String> {
+    let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };
     let mut parts = text.to_str().unwrap_or_default().split(':');
     let rank = parts.next().and_then(|rank| rank.parse().ok());
     let launcher = parts.next().and_then(|pid| pid.parse().ok()).map(Pid::from_raw);
     let (Some(rank), Some(launcher), Some(first), None) =
         (rank, launcher, parts.next(), parts.next())
     else {
-        return malformed(&text);
+        return Err(malformed(&text));
     };
     if first == TAKEN {
-        return Summons::None;
+        return Ok(None);
     }
     // The system has no descriptors with higher numbers than about a million.
     let Some(first) = first.parse().ok().filter(|first| (3..1 << 20).contains(first)) else {
-        return malformed(&text);
+        return Err(malformed(&text));
     };
-    let descriptors = Descriptors { first };
+    Ok(Some(Told { rank, launcher, descriptors: Descriptors { first } }))
+}
+
+fn take() -> Summons {
+    let Told { rank, launcher, descriptors } = match told() {
+        Ok(Some(told)) => told,
+        Ok(None) => return Summons::None,
+        Err(reason) => return Summons::Refused(reason),
+    };
     if !are_a_launchers(descriptors) {
         // The launcher may be that of an earlier world, for instance if this process was started by a shell of that
         // world.
@@ -154,8 +219,7 @@ fn take() -> Summons {
             return Summons::None;
         }
         return Summons::Refused(format!(
-            "{VARIABLE} is {}, but descriptors {} to {} are not the launcher's: the program in between must hand them on, or remove the variable",
-            text.display(),
+            "{VARIABLE} names rank {rank} of {launcher}, but descriptors {} to {} are not the launcher's: the program in between must hand them on, or remove the variable",
             descriptors.segment(),
             descriptors.bell()
         ));
@@ -174,14 +238,17 @@ fn take() -> Summons {
         },
     }
     for fd in descriptors.all() {
-        // SAFETY: the descriptor is open, as was checked above, and no other code of this program has run yet that
-        // could close it.
+        // SAFETY: the descriptor is open, as was checked above, and is the launcher's, which no other code of this program
+        // closes.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         let _ = fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     }
-    // SAFETY: before `main`, there are no other threads that could read the environment.
+    // SAFETY: before `main`, there are no other threads that could read the environment. Later, another thread may read
+    // it in C: the variable is there already, so that the C library replaces a pointer, and it leaves the text to which
+    // that pointed, which is the system's.
     unsafe { std::env::set_var(VARIABLE, format!("{rank}:{launcher}:{TAKEN}")) };
-    if rank != 0 {
+    // What calls a shared library does something of its own in each rank, and not the same up to a call of `run`.
+    if rank != 0 && is_in_program() {
         mute();
     }
     be_named(rank);
@@ -193,16 +260,6 @@ fn mute() {
     // Without `/dev/null`, the output of all ranks is heard.
     if let Ok(null) = File::options().write(true).open("/dev/null") {
         let _ = dup2_stdout(null);
-    }
-}
-
-/// Makes the standard output of a rank heard all the time, not only while it runs rank code. Libraries call this whose
-/// programs do something of their own in each rank, and not the same up to a call of `run`.
-#[doc(hidden)]
-pub fn unmute() {
-    if let Summons::Rank(_, descriptors) = summons() {
-        // SAFETY: the rank keeps the descriptor open as long as it runs.
-        let _ = dup2_stdout(unsafe { BorrowedFd::borrow_raw(descriptors.output()) });
     }
 }
 
@@ -236,11 +293,11 @@ fn process_name(program: &str, rank: u32) -> String {
     format!("{}{rank}", &program[..end.unwrap_or_default()])
 }
 
-fn malformed(text: &std::ffi::OsStr) -> Summons {
-    Summons::Refused(format!(
+fn malformed(text: &std::ffi::OsStr) -> String {
+    format!(
         "{VARIABLE} has the value {}, which no launcher has given it: remove the variable",
         text.display()
-    ))
+    )
 }
 
 /// Returns whether the descriptors are those of a launcher, and not other descriptors with these numbers.

@@ -1,6 +1,6 @@
 //! Messages that have arrived and that no receive has matched yet.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use mp_core::SharedBuffer;
 
@@ -160,20 +160,21 @@ pub(crate) struct Arrived {
     pub(crate) content: Content,
 }
 
-type Key = (u32, u32, u32);
-
-/// Messages in the order of their arrival. A search by source and tag takes the same time, however many there are; with
-/// wildcards, it looks from the oldest message on.
+/// Messages in the order of their arrival. A search by source and tag looks into a sorted tree; with wildcards, it looks
+/// from the oldest message on.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     messages: BTreeMap<u64, Arrived>,
-    /// The messages of one context, source and tag, the oldest first.
-    alike: HashMap<Key, VecDeque<u64>>,
+    /// The same messages by context, source and tag. Those that have these in common are in the order of their arrival.
+    alike: BTreeSet<Key>,
     next: u64,
 }
 
-fn key(envelope: &Envelope) -> Key {
-    (envelope.context, envelope.source, envelope.tag)
+/// Context, source and tag of a message, and its place in [`Store::messages`].
+type Key = (u32, u32, u32, u64);
+
+fn key(envelope: &Envelope, place: u64) -> Key {
+    (envelope.context, envelope.source, envelope.tag, place)
 }
 
 impl Store {
@@ -200,20 +201,14 @@ impl Store {
         let places = messages.iter().filter(|(_, arrived)| is_so(arrived));
         for place in places.map(|(&place, _)| place).collect::<Vec<_>>() {
             let Some(arrived) = messages.remove(&place) else { continue };
-            let key = key(&arrived.envelope);
-            if let Some(places) = alike.get_mut(&key) {
-                places.retain(|&other| other != place);
-                if places.is_empty() {
-                    alike.remove(&key);
-                }
-            }
+            alike.remove(&key(&arrived.envelope, place));
             gone.push(arrived);
         }
         gone
     }
 
     pub(crate) fn push(&mut self, arrived: Arrived) {
-        self.alike.entry(key(&arrived.envelope)).or_default().push_back(self.next);
+        self.alike.insert(key(&arrived.envelope, self.next));
         self.messages.insert(self.next, arrived);
         self.next += 1;
     }
@@ -222,7 +217,9 @@ impl Store {
     pub(crate) fn find(&self, pattern: Pattern) -> Option<(u64, &Arrived)> {
         let (context, source, tag) = (pattern.context(), pattern.source(), pattern.tag());
         if let (Some(source), Some(tag)) = (source, tag) {
-            let place = *self.alike.get(&(context, source, tag))?.front()?;
+            let mut alike =
+                self.alike.range((context, source, tag, 0)..=(context, source, tag, u64::MAX));
+            let &(_, _, _, place) = alike.next()?;
             return Some((place, self.messages.get(&place)?));
         }
         let mut messages = self.messages.iter();
@@ -233,13 +230,7 @@ impl Store {
     /// Takes out what [`find`](Self::find) has found: the oldest of its kind.
     pub(crate) fn take(&mut self, place: u64) -> Option<Arrived> {
         let arrived = self.messages.remove(&place)?;
-        let key = key(&arrived.envelope);
-        if let Some(alike) = self.alike.get_mut(&key) {
-            alike.pop_front();
-            if alike.is_empty() {
-                self.alike.remove(&key);
-            }
-        }
+        self.alike.remove(&key(&arrived.envelope, place));
         Some(arrived)
     }
 }
