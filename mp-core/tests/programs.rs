@@ -13,14 +13,18 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    sync::atomic::{AtomicU8, Ordering},
     time::{Duration, Instant},
 };
 
+use memmap2::MmapRaw;
+
 use mp_core::{
-    Cause, Channel, Error, ErrorKind, Result, World,
+    Cause, Channel, Error, ErrorKind, Result, WaitPolicy, World,
     launch::{Ending, Launched, RanksOutput, Stream},
 };
 use nix::{
+    sched::{CpuSet, sched_getaffinity, sched_setaffinity},
     sys::{
         resource::{Resource, getrlimit, setrlimit},
         signal::{Signal, kill},
@@ -33,7 +37,7 @@ use support::{Watchdog, watchdog::children_of};
 /// The name of a case, the program, and the function that checks it from outside.
 type Case = (&'static str, fn() -> Result<()>, fn());
 
-const CASES: [Case; 38] = [
+const CASES: [Case; 40] = [
     ("lines", lines, lines_stay_whole),
     ("long-lines", long_lines, long_lines_stay_whole),
     ("input", input, rank_0_has_the_input),
@@ -72,6 +76,12 @@ const CASES: [Case; 38] = [
     ("launched-rank", launched_rank, || ()),
     ("dropped", dropped, a_dropped_world_leaves_nothing),
     ("deaf", deaf, deaths_are_seen_where_children_are_ignored),
+    ("idle-cpu-threads", || wake_on_a_cpu_that_was_idle(World::threads(2)), || wakes("threads")),
+    (
+        "idle-cpu-processes",
+        || wake_on_a_cpu_that_was_idle(World::processes(2)),
+        || wakes("processes"),
+    ),
 ];
 
 fn main() {
@@ -1433,4 +1443,87 @@ fn deaf() -> Result<()> {
 
 fn deaths_are_seen_where_children_are_ignored() {
     succeeded(&run(&mut program("deaf")));
+}
+
+/// The rounds in which one rank wakes the other.
+const WAKES: u64 = 120_000;
+
+/// Binds this thread to one CPU.
+fn bind(cpu: usize) {
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu).unwrap();
+    sched_setaffinity(Pid::from_raw(0), &cpus).unwrap();
+}
+
+/// The variable that names a file for [`Dirt`].
+const DIRT: &str = "ONCHIP_TESTS_DIRT";
+
+/// Lines that the ranks write in turns, through a file that each of them has mapped. A rank that has just written them
+/// all has stores on their way for a while, and the next ones come after these.
+struct Dirt(MmapRaw);
+
+impl Dirt {
+    const LINES: usize = 48;
+    const STRIDE: usize = 128;
+
+    fn map() -> io::Result<Self> {
+        let path = std::env::var_os(DIRT).ok_or(io::ErrorKind::NotFound)?;
+        let file = fs::File::options().read(true).write(true).open(path)?;
+        file.set_len((Self::LINES * Self::STRIDE) as u64)?;
+        Ok(Self(MmapRaw::map_raw(&file)?))
+    }
+
+    fn write(&self, value: u8) {
+        for line in 0..Self::LINES {
+            // SAFETY: the line is in the mapping, and all ranks access it as this atomic only.
+            let line = unsafe { AtomicU8::from_ptr(self.0.as_mut_ptr().add(line * Self::STRIDE)) };
+            line.store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+/// One rank answers the other, which sleeps, at various moments around its falling asleep. The process has worked on the
+/// second one's CPU, and left it idle, before it made or entered the world. The kernel's fences among processes then do
+/// not reach that CPU.
+fn wake_on_a_cpu_that_was_idle(world: World) -> Result<()> {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
+    let cpus: Vec<usize> =
+        (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap()).collect();
+    let &[first, second, ..] = &cpus[..] else { return Ok(()) };
+    bind(second);
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_millis(30) {
+        std::hint::spin_loop();
+    }
+    bind(first);
+    // The other CPU finds nothing else to do.
+    std::thread::sleep(Duration::from_millis(2));
+    // The system leaves this thread where it is.
+    sched_setaffinity(Pid::from_raw(0), &allowed).unwrap();
+    let ran = world.wait(WaitPolicy::Park).run(|rank| {
+        let (me, peer) = (rank.id(), 1 - rank.id());
+        bind([first, second][me]);
+        let dirt = Dirt::map().unwrap();
+        let mut to = rank.sender::<u64>("to", peer, Channel::degree(4))?;
+        let from = rank.receiver::<u64>("to", peer, Channel::degree(4))?;
+        for round in 0..WAKES {
+            if me == 0 {
+                dirt.write(0);
+                to.send(&round)?;
+                from.receive()?;
+            } else {
+                from.receive_with(WaitPolicy::Spin)?;
+                (0..round % 400).for_each(|_| std::hint::spin_loop());
+                dirt.write(1);
+                to.send(&round)?;
+            }
+        }
+        Ok(())
+    });
+    ran.map(drop)
+}
+
+fn wakes(ranks: &str) {
+    let dirt = tempfile::NamedTempFile::new().unwrap();
+    succeeded(&run(program(&format!("idle-cpu-{ranks}")).env(DIRT, dirt.path())));
 }

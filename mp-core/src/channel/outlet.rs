@@ -50,7 +50,7 @@ use crate::{
     plain::{Message, Plain},
     segment::BlockKey,
     sync::{AtomicU32, AtomicU64, Mutex, Ordering, fence},
-    wait::{Asymmetry, Doing, Flag, Operation, UNSURE, Wait},
+    wait::{ARRIVED, Asymmetry, Doing, Flag, Operation, Wait},
 };
 
 /// Returns the sequence word of a slot whose message will never come. It is no message's number: two message numbers in
@@ -454,8 +454,8 @@ impl<M: Message + ?Sized> Outlet<M> {
         if let Way::Pair(ring) = &self.way {
             // After this fence, either this thread sees that there is room for the tombstone, or a thread that
             // publishes a later position sees that this one was given up: see `publish`.
-            if !self.asymmetry.heavy() {
-                std::thread::sleep(UNSURE);
+            if !self.asymmetry.heavy_here() {
+                std::thread::sleep(ARRIVED);
             }
             return self.bury_given_up(ring);
         }

@@ -90,7 +90,7 @@ mod tests {
         for (word, value) in spoils {
             let waiting = Waiting {
                 policy: WaitPolicy::Park,
-                asymmetry: Asymmetry::ORDINARY,
+                asymmetry: Asymmetry::Ordinary,
                 line_wait: LineWait::Pause,
                 spare: 0,
             };

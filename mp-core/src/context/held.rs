@@ -215,7 +215,7 @@ mod tests {
     fn rank() -> Context {
         let waiting = Waiting {
             policy: WaitPolicy::Park,
-            asymmetry: Asymmetry::ORDINARY,
+            asymmetry: Asymmetry::Ordinary,
             line_wait: LineWait::Pause,
             spare: 0,
         };

@@ -18,7 +18,7 @@ use crate::{
     context::Context,
     costs,
     sync::{Futex, yield_now},
-    wait::{PER_CLOCK, SPIN, UNSURE, WaitPolicy},
+    wait::{ARRIVED, PER_CLOCK, SPIN, UNSURE, WaitPolicy},
 };
 
 thread_local! {
@@ -102,29 +102,32 @@ impl Bell {
             let mut sure = self.asymmetry.heavy();
             let asymmetries = lanes.iter().flat_map(ServedLane::asymmetries);
             for asymmetry in asymmetries.chain(awaited.iter().map(Awaited::asymmetry)) {
-                // Usually this is the same kind of fence as the bell's. It differs if a sandbox was set up after one of
-                // the two was created and before the other.
                 sure &= asymmetry == self.asymmetry || asymmetry.heavy();
             }
-            let done = self.is_called() || serve_all(lanes) || any_ready(awaited);
-            // A lane that has become blocked after `raise` has not raised its channel's flag, so the channel's other
-            // end would not ring.
-            let called =
-                lanes.iter().zip(raised).all(|(lane, raised)| raised || !lane.is_blocked());
-            if !done && called {
+            let mut unsure = (!sure).then_some(UNSURE);
+            let done = loop {
+                let done = self.is_called() || serve_all(lanes) || any_ready(awaited);
+                // A lane that has become blocked after `raise` has not raised its channel's flag, so the channel's other
+                // end would not ring.
+                let called =
+                    lanes.iter().zip(&raised).all(|(lane, raised)| *raised || !lane.is_blocked());
+                if done || !called {
+                    break done;
+                }
                 self.rest();
                 awaited.iter().for_each(Awaited::rest);
-                for (lane, heard) in lanes.iter().zip(doorbells) {
-                    if let (Some(doorbell), Some(heard)) = (lane.doorbell(), heard) {
+                let mut words = words.clone();
+                for (lane, heard) in lanes.iter().zip(&doorbells) {
+                    if let (Some(doorbell), Some(heard)) = (lane.doorbell(), *heard) {
                         add(&mut words, doorbell, heard);
                     }
                 }
-                match sure {
-                    true => Futex::sleep_on_any(&words, UNSURE, None),
-                    false => self.futex.sleep(own, Some(UNSURE)),
-                }
+                Futex::sleep_on_any(&words, ARRIVED, unsure);
                 awaited.iter().for_each(Awaited::wake);
-            }
+                if unsure.take().is_none() {
+                    break false;
+                }
+            };
             lanes.iter().for_each(ServedLane::lower);
             awaited.iter().for_each(Awaited::lower);
             if done || self.is_called() || serve_all(lanes) || any_ready(awaited) {

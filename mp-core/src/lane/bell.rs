@@ -28,7 +28,7 @@ pub struct Bell {
 impl Bell {
     /// Makes a bell for a thread of this process.
     pub fn new() -> Self {
-        Self::with(Asymmetry::offered_here())
+        Self::with(Asymmetry::offered_here(false))
     }
 
     pub(super) fn with(asymmetry: Asymmetry) -> Self {

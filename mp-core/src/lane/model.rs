@@ -88,7 +88,7 @@ impl Lane {
             load(node.cargo(), Cargo { number, drops: Rc::clone(&self.drops) });
         }
         node.submit();
-        Asymmetry::ORDINARY.light();
+        Asymmetry::Ordinary.light();
         let word = self.for_feeder.load(Ordering::Relaxed);
         if word & GONE != 0 && node.take(SUBMITTED) {
             // SAFETY: the submitter has taken the node back.
@@ -124,13 +124,13 @@ impl Lane {
                 return None;
             }
             self.serving.store(index + 1, Ordering::Relaxed);
-            Asymmetry::ORDINARY.light();
+            Asymmetry::Ordinary.light();
             let sends = node.wish().load(Ordering::Relaxed) & CANCEL == 0;
             if sends {
                 // SAFETY: the node is submitted, so it belongs to the server. This read stands for the use of the
                 // cargo.
                 assert_eq!(unsafe { node.read() }.0, 0);
-                if node.answer(SENT, Asymmetry::ORDINARY) & WAITING != 0 {
+                if node.answer(SENT, Asymmetry::Ordinary) & WAITING != 0 {
                     self.holder.advance_and_wake();
                 }
             }
@@ -144,7 +144,7 @@ impl Lane {
         let node = self.pool.node(index);
         let wish = node.wish();
         wish.store(wish.load(Ordering::Relaxed) | CANCEL, Ordering::Relaxed);
-        assert!(Asymmetry::ORDINARY.heavy());
+        assert!(Asymmetry::Ordinary.heavy());
         loop {
             if self.serving.load(Ordering::Acquire) != index + 1 {
                 if node.answered().is_some() {
@@ -154,7 +154,7 @@ impl Lane {
                     // SAFETY: the holder has taken the node from the server.
                     drop(unsafe { unload::<Cargo>(node.cargo()) });
                     node.withdraw();
-                    Asymmetry::ORDINARY.light();
+                    Asymmetry::Ordinary.light();
                     self.wake_server();
                     return true;
                 }
@@ -171,7 +171,7 @@ impl Lane {
         // SAFETY: the node is submitted, so it belongs to the server.
         let (position, next, _) = unsafe { node.read() };
         assert_eq!(position, expected);
-        if node.answer(SENT, Asymmetry::ORDINARY) & WAITING != 0 {
+        if node.answer(SENT, Asymmetry::Ordinary) & WAITING != 0 {
             self.holder.advance_and_wake();
         }
         next
@@ -242,7 +242,7 @@ fn a_node_is_used_again_without_a_sleeper() {
             assert!(node.is_submitted());
             // SAFETY: the node is submitted, so it belongs to the server.
             assert_eq!(unsafe { node.read() }.0, 0);
-            node.answer(SENT, Asymmetry::ORDINARY);
+            node.answer(SENT, Asymmetry::Ordinary);
         });
         lane.redeem_spinning(node, 0);
         // This overwrites the contents that the server has read.
@@ -342,11 +342,11 @@ fn nothing_is_submitted_to_nobody() {
             move || {
                 // This does what `ServedLane::end` does.
                 lane.for_feeder.fetch_or(GONE, Ordering::Relaxed);
-                assert!(Asymmetry::ORDINARY.heavy());
+                assert!(Asymmetry::Ordinary.heavy());
                 let node = lane.pool.node(0);
                 let took = node.take(SUBMITTED);
                 if took {
-                    node.answer(SENT, Asymmetry::ORDINARY);
+                    node.answer(SENT, Asymmetry::Ordinary);
                 }
                 took
             }

@@ -16,7 +16,7 @@ use crate::{
     context::Context,
     error::{Result, SendError},
     sync::Ordering,
-    wait::{Backoff, Doing, Flag, Operation, UNSURE, Wait, progress::take_failure},
+    wait::{ARRIVED, Backoff, Doing, Flag, Operation, Wait, progress::take_failure},
 };
 
 /// A submitted send, without the types of its cargo. Dropping it lets go of the send. The send is carried out
@@ -113,8 +113,8 @@ impl Untyped {
         self.shared.lock_wakers().insert(self.index, task.waker().clone());
         let wish = self.node.wish();
         wish.store(wish.load(Ordering::Relaxed) | WAKER, Ordering::Relaxed);
-        if !self.shared.context.waiting.asymmetry.heavy() {
-            std::thread::sleep(UNSURE);
+        if !self.shared.context.waiting.asymmetry.heavy_here() {
+            std::thread::sleep(ARRIVED);
         }
         if self.is_done() {
             self.shared.lock_wakers().remove(&self.index);
@@ -130,7 +130,7 @@ impl Untyped {
         wish.store(wish.load(Ordering::Relaxed) | CANCEL, Ordering::Relaxed);
         // After this fence the server does not begin to send the message: see `Shared::serving`.
         if !self.shared.asymmetry.heavy() {
-            std::thread::sleep(UNSURE);
+            std::thread::sleep(ARRIVED);
         }
         let mut backoff = Backoff::new();
         loop {

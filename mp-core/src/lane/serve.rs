@@ -21,7 +21,7 @@ use crate::{
     error::{Error, Recipient},
     plain::Message,
     sync::{Futex, Ordering},
-    wait::{Asymmetry, Backoff, UNSURE},
+    wait::{ARRIVED, Asymmetry, Backoff},
 };
 
 /// The result of a look at a lane.
@@ -438,7 +438,7 @@ impl ServedLane {
         self.shared.for_feeder.fetch_or(GONE, Ordering::Relaxed);
         // After this fence, either the submitter sees `GONE`, or this thread sees the submission.
         if !self.shared.asymmetry.heavy() && !cfg!(loom) {
-            std::thread::sleep(UNSURE);
+            std::thread::sleep(ARRIVED);
         }
         // A task's waker may panic. Every request must be answered nevertheless.
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.fail_submitted())) {

@@ -37,7 +37,7 @@ fn positions_far_apart() {
 fn world() -> Context {
     let segment = Segment::on_heap(1 << 20, false, 0).unwrap();
     let (policy, line_wait) = (WaitPolicy::Park, LineWait::Pause);
-    let waiting = Waiting { policy, asymmetry: Asymmetry::ORDINARY, line_wait, spare: 1 };
+    let waiting = Waiting { policy, asymmetry: Asymmetry::Ordinary, line_wait, spare: 1 };
     let launcher = Context::create(Arc::new(segment), (2, 2), true, waiting).unwrap();
     assert!(launcher.rank(0).unwrap().claim() && launcher.rank(1).unwrap().claim());
     launcher

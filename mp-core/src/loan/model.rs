@@ -42,7 +42,7 @@ impl Memory {
             self.bytes.reading();
         }
         let ring = || self.bell.advance_and_wake();
-        self.slot.settle(number, fits, Asymmetry::ORDINARY, ring);
+        self.slot.settle(number, fits, Asymmetry::Ordinary, ring);
         fits
     }
 }

@@ -43,7 +43,7 @@ impl Buffers {
         line.set_payload(payload);
         line.set_flag(value);
         let ring = || self.bells[rank].advance_and_wake();
-        self.marks[rank].attend(Asymmetry::ORDINARY, flag, ring);
+        self.marks[rank].attend(Asymmetry::Ordinary, flag, ring);
     }
 
     /// Sets the flags of ranks 1 and 2 as `Mpb::set_flags` does when rank 0 calls it.
@@ -51,7 +51,7 @@ impl Buffers {
         for rank in 1..RANKS {
             self.lines[rank][flag].set_flag(value);
         }
-        Asymmetry::ORDINARY.light();
+        Asymmetry::Ordinary.light();
         let mut together = false;
         for rank in 1..RANKS {
             let ring = || self.bells[rank].advance_and_wake();
@@ -277,7 +277,7 @@ fn one_waits_for_flags_of_two_groups() {
                 let line = &groups[group].lines[0][group];
                 line.set_flag(1);
                 let ring = || groups[0].bells[0].advance_and_wake();
-                groups[group].marks[0].attend(Asymmetry::ORDINARY, group, ring);
+                groups[group].marks[0].attend(Asymmetry::Ordinary, group, ring);
             })
         });
         let mut seen = [0, 0];

@@ -24,7 +24,7 @@ use crate::{
 fn waiting() -> Waiting {
     Waiting {
         policy: WaitPolicy::Adaptive,
-        asymmetry: Asymmetry::ORDINARY,
+        asymmetry: Asymmetry::Ordinary,
         line_wait: LineWait::detect(),
         spare: -1,
     }

@@ -5,56 +5,96 @@
 //! store. This takes either a full fence on both sides, or no fence on the frequent side and a `membarrier` on the rare
 //! one: the kernel then runs a fence on every core that runs a registered process.
 //!
-//! Which of the two a world uses is fixed in its header, because both sides must agree.
+//! All threads of a world use the same form, because both sides must agree.
+//!
+//! # What the kernel misses
+//! `membarrier` has a command for the threads of one process (`PRIVATE_EXPEDITED`), and one for all processes that have
+//! registered (`GLOBAL_EXPEDITED`). The second one misses some cores. A core notes whether its process is registered
+//! when it switches to another process, or when a process that it runs registers. A core that last ran a process, and
+//! was idle when that process registered on another core, notes nothing. If its next thread is of the same process, that
+//! is no switch, and no fence ever reaches this core until another process has run there. (Linux 6.18,
+//! `kernel/sched/membarrier.c`.) Then a sleeper and a sender can miss each other: of two threads that slept and woke
+//! each other, one slept for ever after some 10,000 rounds.
+//!
+//! So a world of threads uses the first command. Processes have only the second one, and do not rely on it: see
+//! [`Asymmetry::heavy`].
 
 use crate::sync::{Ordering, compiler_fence, fence};
 
-/// The form of the fence that a world uses. It is fixed when the world is made, because both sides must agree.
+/// The form of the fence. That of a world is fixed when the world is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asymmetry {
-    membarrier: bool,
+pub(crate) enum Asymmetry {
+    /// Ordinary fences on both sides.
+    Ordinary,
+    /// `membarrier` among the threads of this process.
+    Process,
+    /// `membarrier` among processes.
+    World,
 }
 
 impl Asymmetry {
-    /// Ordinary fences on both sides.
-    pub(crate) const ORDINARY: Self = Self { membarrier: false };
-
-    /// Registers this process for `membarrier`. Falls back to ordinary fences if the kernel or a sandbox does not offer
-    /// it.
-    pub(crate) fn offered_here() -> Self {
-        Self { membarrier: kernel::register() }
+    /// Registers this process for `membarrier` among its threads, and with `processes` among processes. Falls back to
+    /// ordinary fences if the kernel or a sandbox does not offer it.
+    pub(crate) fn offered_here(processes: bool) -> Self {
+        match processes {
+            true if kernel::register_among_processes() => Self::World,
+            false if kernel::register() => Self::Process,
+            _ => Self::Ordinary,
+        }
     }
 
     /// Returns the form of a world that another process made. Returns `None` if that world uses `membarrier` and this
     /// process can't, because the fences of other ranks would then not cover this process.
     pub(crate) fn joined(membarrier: bool) -> Option<Self> {
-        (!membarrier || kernel::register()).then_some(Self { membarrier })
+        match membarrier {
+            false => Some(Self::Ordinary),
+            true => kernel::register_among_processes().then_some(Self::World),
+        }
     }
 
     /// Returns whether the rare side uses `membarrier`.
+    #[inline(always)]
     pub(crate) fn uses_membarrier(self) -> bool {
-        self.membarrier
+        self != Self::Ordinary
     }
 
     /// Fences the frequent side, between its store and its load.
     #[inline(always)]
     pub(crate) fn light(self) {
-        if self.membarrier {
+        if self.uses_membarrier() {
             compiler_fence(Ordering::SeqCst);
         } else {
             fence(Ordering::SeqCst);
         }
     }
 
-    /// Fences the rare side, between its store and its load. Returns false if the kernel refused. Then there was no
-    /// fence, and the caller must look again after a while.
+    /// Fences the rare side, between its store and its load. Returns whether no thread on the frequent side can have
+    /// missed both the fence and the store. If one may have, its own store is still on its way, and arrives by itself.
+    /// So the caller must look once more after a while. By then every thread sees the caller's store, too.
     #[must_use]
     pub(crate) fn heavy(self) -> bool {
-        if self.membarrier {
-            return kernel::barrier();
+        match self {
+            Self::Ordinary => {
+                fence(Ordering::SeqCst);
+                true
+            }
+            Self::Process => kernel::barrier(),
+            Self::World => {
+                // This reaches nearly all threads, so that hardly any wake-up comes late.
+                kernel::barrier_among_processes();
+                false
+            }
         }
-        fence(Ordering::SeqCst);
-        true
+    }
+
+    /// Fences as [`heavy`](Self::heavy) does, where all threads on the frequent side are threads of this process.
+    /// Returns false only if the kernel refused.
+    #[must_use]
+    pub(crate) fn heavy_here(self) -> bool {
+        match self {
+            Self::World => Self::Process.heavy(),
+            _ => self.heavy(),
+        }
     }
 }
 
@@ -65,6 +105,8 @@ mod kernel {
     // These constants are from linux/membarrier.h. The libc crate has them only on some targets.
     const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
     const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
+    const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+    const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
     fn call(command: libc::c_int) -> bool {
         // SAFETY: membarrier takes no pointers.
@@ -72,13 +114,22 @@ mod kernel {
     }
 
     pub(super) fn register() -> bool {
-        call(REGISTER_GLOBAL_EXPEDITED)
+        call(REGISTER_PRIVATE_EXPEDITED)
+    }
+
+    pub(super) fn register_among_processes() -> bool {
+        register() && call(REGISTER_GLOBAL_EXPEDITED)
     }
 
     /// Can fail even after a registration: for lack of memory on machines with very many cores, or because a sandbox
     /// was set up in the meantime.
     pub(super) fn barrier() -> bool {
-        call(GLOBAL_EXPEDITED)
+        call(PRIVATE_EXPEDITED)
+    }
+
+    /// Can fail, too. That makes no difference to callers.
+    pub(super) fn barrier_among_processes() {
+        call(GLOBAL_EXPEDITED);
     }
 }
 
@@ -88,7 +139,13 @@ mod kernel {
         false
     }
 
+    pub(super) fn register_among_processes() -> bool {
+        false
+    }
+
     pub(super) fn barrier() -> bool {
         false
     }
+
+    pub(super) fn barrier_among_processes() {}
 }

@@ -235,9 +235,12 @@ pub(crate) const SPIN: Duration = Duration::from_micros(20);
 /// How long a wait uses plain pauses between two looks, before it is worth arming the processor's line wait: the time
 /// of some far line transfers.
 const PAUSING: Duration = Duration::from_nanos(1800);
-/// How long to sleep if there was no fence, so that the waker may not have seen the flag. After this time, stores of
-/// other threads have arrived even without a fence.
-pub(crate) const UNSURE: Duration = Duration::from_millis(1);
+/// How long a sleep lasts if a waker may have missed the sleeper's flag and the sleeper its store: the most that such a
+/// wake-up comes late. This is longer than the time between two ticks of the kernel, so that a core on which other
+/// threads run need not set its timer.
+pub(crate) const UNSURE: Duration = Duration::from_millis(20);
+/// After this time, a store of another thread has arrived even without a fence.
+pub(crate) const ARRIVED: Duration = Duration::from_millis(1);
 /// The time from one reading of the clock to the next. A reading takes a tenth of that or less.
 pub(crate) const PER_CLOCK: Duration = Duration::from_nanos(450);
 /// How long to look without a pause at something that another rank is just about to write: the time that a message or a
@@ -406,6 +409,9 @@ impl Waiting {
 /// if there is one; then raises the flag; then looks at the condition, after the heavy barrier. A waker whose store
 /// this look misses comes after the barrier, and so sees the flag. It advances the doorbell, and a sleep on the old
 /// value then returns at once.
+///
+/// If the barrier may have missed a waker, the first sleep is short, and is followed by a second look and a second
+/// sleep on the same values. A waker that has not seen the flag has stored long before that look.
 fn park<T>(
     asymmetry: Asymmetry,
     sleeper: Sleeper<'_>,
@@ -418,26 +424,28 @@ fn park<T>(
         let heard = doorbell.value();
         let bell = flags.bell().map(|bell| (bell, bell.value()));
         flags.raise();
-        let seen = asymmetry.heavy();
-        let answer = poll();
-        let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-        if answer.is_some() || left.is_some_and(|left| left.is_zero()) {
-            flags.lower();
-            return answer;
-        }
-        if let Some(apart) = apart {
-            apart.leave();
-        }
-        let nap = if seen { left } else { Some(left.map_or(UNSURE, |left| left.min(UNSURE))) };
-        let shortest = nap.into_iter().chain(flags.tick()).min();
-        match (bell, nap) {
-            (Some(bell), None) => {
-                Futex::sleep_on_any(&[bell, (doorbell, heard)], UNSURE, shortest);
+        let mut unsure = (!asymmetry.heavy()).then_some(UNSURE);
+        loop {
+            let answer = poll();
+            let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+            if answer.is_some() || left.is_some_and(|left| left.is_zero()) {
+                flags.lower();
+                return answer;
             }
-            _ => doorbell.sleep(heard, shortest),
-        }
-        if let Some(apart) = apart {
-            apart.arrive(monotonic_ns);
+            if let Some(apart) = apart {
+                apart.leave();
+            }
+            let limit = [left, flags.tick(), unsure].into_iter().flatten().min();
+            match bell {
+                Some(bell) => Futex::sleep_on_any(&[bell, (doorbell, heard)], ARRIVED, limit),
+                None => doorbell.sleep(heard, limit),
+            }
+            if let Some(apart) = apart {
+                apart.arrive(monotonic_ns);
+            }
+            if unsure.take().is_none() {
+                break;
+            }
         }
         // Mostly the condition is true after a wake-up. This look saves the barrier above, which costs as much as half
         // a wake-up.
@@ -453,7 +461,7 @@ fn park<T>(
 pub(crate) fn parked<T>(bell: &Futex, flag: &dyn Flag, poll: impl FnMut() -> Option<T>) -> T {
     let waiting = Waiting {
         policy: WaitPolicy::Park,
-        asymmetry: Asymmetry::ORDINARY,
+        asymmetry: Asymmetry::Ordinary,
         line_wait: LineWait::Pause,
         spare: 0,
     };

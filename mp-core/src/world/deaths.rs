@@ -36,7 +36,7 @@ impl Stage {
         let segment = Segment::on_heap(1 << 20, false, 0).unwrap();
         let waiting = Waiting {
             policy: WaitPolicy::Park,
-            asymmetry: Asymmetry::ORDINARY,
+            asymmetry: Asymmetry::Ordinary,
             line_wait: LineWait::Pause,
             spare: 0,
         };

@@ -478,7 +478,7 @@ impl World {
 
     fn create(&self, policy: WaitPolicy, cores: usize) -> Result<Context> {
         let size = self.checked_size()?;
-        let asymmetry = Asymmetry::offered_here();
+        let asymmetry = Asymmetry::offered_here(self.kind == Kind::Processes);
         let membarrier = asymmetry.uses_membarrier();
         let segment = match self.kind {
             Kind::HeapThreads => {

@@ -18,7 +18,8 @@ pub enum Refused {
 }
 
 /// From linux/membarrier.h.
-const GLOBAL_EXPEDITED: u32 = 1 << 1;
+const GLOBAL_EXPEDITED: i64 = 1 << 1;
+const PRIVATE_EXPEDITED: i64 = 1 << 3;
 /// The offsets in `struct seccomp_data` of the call's number, and of the low half of its first argument.
 const NUMBER: u32 = 0;
 const FIRST: u32 = 16;
@@ -62,9 +63,10 @@ fn filter(refused: Refused) -> Vec<libc::sock_filter> {
         ],
         Refused::Barriers => vec![
             load(NUMBER),
-            equal(libc::SYS_membarrier, 0, 3),
+            equal(libc::SYS_membarrier, 0, 4),
             load(FIRST),
-            equal(i64::from(GLOBAL_EXPEDITED), 0, 1),
+            equal(GLOBAL_EXPEDITED, 1, 0),
+            equal(PRIVATE_EXPEDITED, 0, 1),
             refuse,
             allow,
         ],

@@ -103,7 +103,7 @@ fn attend(waits: Waits, signal: &Signal, bells: &[&Futex]) {
     if waits == Waits::Spinning {
         return;
     }
-    Asymmetry::ORDINARY.light();
+    Asymmetry::Ordinary.light();
     if !signal.quiet() && signal.take_parked() {
         for bell in bells {
             bell.advance_and_wake();

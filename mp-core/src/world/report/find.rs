@@ -139,7 +139,7 @@ fn attach(fd: OwnedFd) -> Result<Context> {
     // A reader never waits.
     let waiting = Waiting {
         policy: WaitPolicy::Park,
-        asymmetry: Asymmetry::ORDINARY,
+        asymmetry: Asymmetry::Ordinary,
         line_wait: LineWait::detect(),
         spare: 0,
     };
@@ -340,7 +340,7 @@ mod tests {
         assert!(!listed(&file), "a segment without a world");
         let waiting = Waiting {
             policy: WaitPolicy::Park,
-            asymmetry: Asymmetry::ORDINARY,
+            asymmetry: Asymmetry::Ordinary,
             line_wait: LineWait::detect(),
             spare: 0,
         };
