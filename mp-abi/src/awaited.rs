@@ -44,10 +44,6 @@ impl Watch for Awaited {
         self.is_set()
     }
 
-    fn raise(&self) {}
-
-    fn lower(&self) {}
-
     fn waited(&self) -> (Operation, Vec<u64>) {
         (Operation::Receive, Vec::new())
     }

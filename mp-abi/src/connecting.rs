@@ -292,10 +292,6 @@ impl Watch for Over {
         self.began.elapsed() >= self.limit
     }
 
-    fn raise(&self) {}
-
-    fn lower(&self) {}
-
     fn tick(&self) -> Option<Duration> {
         Some(self.limit.saturating_sub(self.began.elapsed()))
     }

@@ -74,7 +74,6 @@ mod program;
 mod reduce;
 mod request;
 mod session;
-mod sides;
 mod spawning;
 mod splitting;
 mod state;

@@ -89,11 +89,6 @@ impl Watch for Moves {
         self.count.rounds.get() > 1 || self.count.waits.get() > 1
     }
 
-    // The operations that move ask for the doorbell themselves.
-    fn raise(&self) {}
-
-    fn lower(&self) {}
-
     fn waited(&self) -> (Operation, Vec<u64>) {
         (Operation::Receive, Vec::new())
     }

@@ -4,6 +4,8 @@
 
 use std::ffi::c_int;
 
+use mp_collectives::communicator;
+
 use super::communicators::split;
 use crate::{
     cartesian::Cartesian,
@@ -11,7 +13,6 @@ use crate::{
     constants::{MPI_COMM_NULL, MPI_PROC_NULL, MPI_UNDEFINED},
     error::{Class, Error},
     program::{plainly, put},
-    sides::balanced,
     topology::Topology,
     types::Handle,
 };
@@ -205,17 +206,8 @@ pub unsafe fn dims_create(ranks: c_int, count: c_int, dimensions: *mut c_int) ->
         if sizes.is_empty() {
             return Ok(());
         }
-        let mut fixed = sizes.iter().filter(|&&size| size > 0);
-        let fixed = fixed.try_fold(1usize, |all, &one| all.checked_mul(one));
-        let free = sizes.iter().filter(|&&size| size == 0).count();
-        let divided = fixed.filter(|&fixed| ranks.is_multiple_of(fixed));
-        let Some(found) = divided.and_then(|fixed| balanced(ranks / fixed, free)) else {
-            return Err(wrong(format!(
-                "{ranks} ranks don't fill a grid of dimensions {given:?}: give dimensions whose product divides them"
-            )));
-        };
-        let mut found = found.into_iter().map(|size| size as c_int);
-        let all = given.iter().map(|&size| if size > 0 { size } else { found.next().unwrap_or(1) });
-        put_all(count, dimensions, all.collect::<Vec<_>>())
+        let found =
+            communicator::dims_create(ranks, &sizes).map_err(|error| wrong(error.to_string()))?;
+        put_all(count, dimensions, found.into_iter().map(|size| size as c_int).collect::<Vec<_>>())
     })
 }

@@ -4,7 +4,7 @@ use mp_core::{ErrorKind, Result};
 use std::ops::{Deref, Range};
 
 use crate::communicator::{
-    agreement::together::Together, digest::digest, point_to_point::Communicator,
+    agreement::together::Together, digest::digest, point_to_point::Communicator, sides::balanced,
 };
 use crate::errors::bad_call;
 
@@ -198,8 +198,9 @@ impl Cartesian {
     }
 }
 
-/// Returns a grid of this many ranks whose dimensions differ as little as possible, the largest first
-/// (`MPI_Dims_create`). Dimensions that are not 0 stay as they are.
+/// Returns a grid of this many ranks (`MPI_Dims_create`). Dimensions that are not 0 stay as they are. The others are
+/// chosen, the largest first, so that the largest and the smallest differ as little as possible; of several such grids
+/// the one whose smallest dimension is the largest is taken.
 ///
 /// ```
 /// assert_eq!(onchip::communicator::dims_create(12, &[0, 0])?, [4, 3]);
@@ -215,29 +216,16 @@ pub fn dims_create(ranks: usize, dimensions: &[usize]) -> Result<Vec<usize>> {
     let given = given.try_fold(1usize, |all, &one| all.checked_mul(one));
     let free = dimensions.iter().filter(|&&extent| extent == 0).count();
     let divided = given.filter(|&given| ranks > 0 && ranks.is_multiple_of(given));
-    let factors = divided.and_then(|given| factors(ranks / given, free, usize::MAX));
-    let Some(mut factors) = factors.map(Vec::into_iter) else {
+    let sides = divided.and_then(|given| balanced(ranks / given, free));
+    let Some(mut sides) = sides.map(Vec::into_iter) else {
         return Err(bad_call(format!(
             "{ranks} ranks don't fill a grid of dimensions {dimensions:?}: give dimensions whose product divides them"
         )));
     };
     Ok(dimensions
         .iter()
-        .map(|&extent| if extent > 0 { extent } else { factors.next().unwrap_or(1) })
+        .map(|&extent| if extent > 0 { extent } else { sides.next().unwrap_or(1) })
         .collect())
-}
-
-/// Returns `count` factors of a number, each at most `most`, in descending order, the first as small as possible, and
-/// so on.
-fn factors(number: usize, count: usize, most: usize) -> Option<Vec<usize>> {
-    if count == 0 {
-        return (number == 1).then(Vec::new);
-    }
-    (1..=number.min(most)).filter(|&first| number.is_multiple_of(first)).find_map(|first| {
-        let mut rest = factors(number / first, count - 1, first)?;
-        rest.insert(0, first);
-        Some(rest)
-    })
 }
 
 /// Returns which of `total` items belong to part `index` of `parts`, when all parts have the same number of items or
@@ -270,6 +258,7 @@ mod tests {
             (36, &[0, 0], &[6, 6]),
             (60, &[0, 0, 0], &[5, 4, 3]),
             (60, &[0, 10, 0], &[3, 10, 2]),
+            (20 * 18 * 14, &[0, 0, 0], &[21, 16, 15]),
             (6, &[6], &[6]),
         ] {
             assert_eq!(dims_create(ranks, dimensions).unwrap(), wanted);

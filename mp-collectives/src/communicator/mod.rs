@@ -105,6 +105,7 @@ mod numbers;
 mod point_to_point;
 mod requests;
 mod shelf;
+mod sides;
 mod split;
 mod status;
 mod stream;

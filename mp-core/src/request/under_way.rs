@@ -64,11 +64,12 @@ pub trait Watch {
         false
     }
 
-    /// Asks for the doorbell to be rung when the operation is done.
-    fn raise(&self);
+    /// Asks for the doorbell to be rung when the operation is done. Does nothing by default, for operations at whose end
+    /// it is rung in any case.
+    fn raise(&self) {}
 
     /// Withdraws the request of [`raise`](Self::raise).
-    fn lower(&self);
+    fn lower(&self) {}
 
     /// Returns the time after which a sleeping thread must look at the operation again.
     fn tick(&self) -> Option<Duration> {
