@@ -1,0 +1,182 @@
+//! An interconnect of threads, for tests.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{
+    error::{Error, Result},
+    interconnect::{Arrived, Interconnect, check, check_lengths},
+};
+
+/// A message on its way.
+#[derive(Debug)]
+struct Letter {
+    from: usize,
+    tag: u32,
+    bytes: Vec<u8>,
+}
+
+/// What the nodes share.
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The messages to each node.
+    letters: Vec<VecDeque<Letter>>,
+    /// The number of rounds of [`Interconnect::all_gather`] that are complete.
+    rounds: u64,
+    /// What each node gives to the current round.
+    given: Vec<Option<Vec<u64>>>,
+    /// What the nodes gave to the last complete round.
+    gathered: Vec<Vec<u64>>,
+    /// Whether each node has ended.
+    ended: Vec<bool>,
+    /// The node that has called `abort`, and the status.
+    aborted: Option<(usize, i32)>,
+}
+
+/// One of several nodes that are threads of a process. A node that is dropped without [`end`](Interconnect::end) is lost.
+///
+/// ```
+/// use mp_nodes::{Arrived, InMemory, Interconnect};
+///
+/// let mut nodes = InMemory::connect(2);
+/// nodes[0].send(1, 7, b"hello".to_vec())?;
+/// assert_eq!(nodes[1].probe()?, Some(Arrived { from: 0, tag: 7, len: 5 }));
+/// let mut text = [0; 5];
+/// nodes[1].receive_into(&mut text)?;
+/// assert_eq!(&text, b"hello");
+/// # Ok::<(), mp_nodes::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct InMemory {
+    node: usize,
+    nodes: usize,
+    shared: Arc<Shared>,
+}
+
+impl InMemory {
+    /// Connects this many nodes.
+    ///
+    /// # Panics
+    /// If there are to be no nodes.
+    pub fn connect(nodes: usize) -> Vec<Self> {
+        assert!(nodes > 0, "no nodes to connect");
+        let state = State {
+            letters: (0..nodes).map(|_| VecDeque::new()).collect(),
+            rounds: 0,
+            given: vec![None; nodes],
+            gathered: Vec::new(),
+            ended: vec![false; nodes],
+            aborted: None,
+        };
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        (0..nodes).map(|node| Self { node, nodes, shared: Arc::clone(&shared) }).collect()
+    }
+
+    /// Returns the state, unless the nodes were aborted.
+    fn state(&self) -> Result<MutexGuard<'_, State>> {
+        let state = self.locked();
+        match state.aborted {
+            Some((node, status)) => Err(Error::Aborted { node, status }),
+            None => Ok(state),
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Interconnect for InMemory {
+    fn node(&self) -> usize {
+        self.node
+    }
+
+    fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    fn send(&mut self, to: usize, tag: u32, bytes: Vec<u8>) -> Result<()> {
+        check(to, self.nodes, tag)?;
+        let mut state = self.state()?;
+        if state.ended[to] {
+            return Err(Error::NodeLost { node: to });
+        }
+        state.letters[to].push_back(Letter { from: self.node, tag, bytes });
+        Ok(())
+    }
+
+    fn progress(&mut self) -> Result<usize> {
+        self.state().map(|_| 0)
+    }
+
+    fn probe(&mut self) -> Result<Option<Arrived>> {
+        let state = self.state()?;
+        Ok(state.letters[self.node].front().map(|letter| Arrived {
+            from: letter.from,
+            tag: letter.tag,
+            len: letter.bytes.len(),
+        }))
+    }
+
+    fn receive_into(&mut self, buffer: &mut [u8]) -> Result<()> {
+        let mut state = self.state()?;
+        let letters = &mut state.letters[self.node];
+        let len = letters.front().ok_or(Error::NothingArrived)?.bytes.len();
+        if len != buffer.len() {
+            return Err(Error::WrongLength { len, buffer: buffer.len() });
+        }
+        if let Some(letter) = letters.pop_front() {
+            buffer.copy_from_slice(&letter.bytes);
+        }
+        Ok(())
+    }
+
+    fn all_gather(&mut self, words: &[u64]) -> Result<Vec<u64>> {
+        let mut state = self.state()?;
+        let round = state.rounds;
+        state.given[self.node] = Some(words.to_vec());
+        if state.given.iter().all(Option::is_some) {
+            state.gathered = state.given.iter_mut().filter_map(Option::take).collect();
+            state.rounds += 1;
+            self.shared.changed.notify_all();
+        }
+        while state.rounds == round {
+            if let Some(node) = (0..self.nodes).find(|&node| state.ended[node]) {
+                return Err(Error::NodeLost { node });
+            }
+            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            if let Some((node, status)) = state.aborted {
+                return Err(Error::Aborted { node, status });
+            }
+        }
+        let lengths: Vec<u64> = state.gathered.iter().map(|words| words.len() as u64).collect();
+        check_lengths(self.node, &lengths)?;
+        Ok(state.gathered.concat())
+    }
+
+    /// Makes all further calls of all nodes return [`Aborted`](Error::Aborted), because threads can't be ended.
+    fn abort(&mut self, status: i32) -> Result<()> {
+        self.locked().aborted.get_or_insert((self.node, status));
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    fn end(mut self: Box<Self>) -> Result<()> {
+        self.all_gather(&[]).map(drop)
+    }
+}
+
+impl Drop for InMemory {
+    fn drop(&mut self) {
+        self.locked().ended[self.node] = true;
+        self.shared.changed.notify_all();
+    }
+}

@@ -1,0 +1,116 @@
+//! The interconnect by an installed MPI library, under the `mpiexec` of each one that is there: in the folder that
+//! `benches/peers/install.sh` writes, or that ONCHIP_PEERS names. This program runs itself as the nodes' program.
+
+mod support;
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Output},
+};
+
+use mp_nodes::{Engine, Error, Interconnect, Result};
+
+/// The variable that makes this program a node, and says of which kind.
+const NODE: &str = "ONCHIP_TESTS_NODE";
+
+fn main() -> ExitCode {
+    if let Ok(kind) = std::env::var(NODE) {
+        return match node(&kind) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let mut ran = 0;
+    refused("/nowhere/libmpi_abi.so", "can't be loaded");
+    refused("/nowhere/libmpi_abi.so", "Set ONCHIP_MPI to the path of the file libmpi_abi.so");
+    refused(
+        "libc.so.6",
+        "no MPI library with the standard ABI of MPI 5.0: it has no function MPI_Abi_get_version",
+    );
+    // Where cargo has put Onchip's own library, if it was built.
+    let own = std::env::current_exe().unwrap().with_file_name("../libmpi_abi.so");
+    if own.exists() {
+        refused(own.to_str().expect("a path in UTF-8"), "is Onchip's own MPI library");
+    }
+    for home in ["mpich", "impi"].map(|name| peers().join(name)) {
+        let library = home.join("lib/libmpi_abi.so.1");
+        if !library.exists() || !home.join("bin/mpiexec").exists() {
+            println!("skipped: there is no {}", library.display());
+            continue;
+        }
+        for nodes in [1, 2, 3, 4] {
+            succeeds(&run(&home, &library, nodes, "storm"));
+            ran += 1;
+        }
+        let lengths = succeeds(&run(&home, &library, 2, "lengths"));
+        assert_eq!(
+            lengths.matches("all nodes must gather the same number").count(),
+            2,
+            "{lengths}"
+        );
+        let aborted = run(&home, &library, 3, "abort");
+        assert!(!aborted.status.success(), "{aborted:?}");
+        let own = home.join("lib/libmpi.so.12");
+        refused(own.to_str().expect("a path in UTF-8"), "no MPI library with the standard ABI");
+    }
+    println!("{ran} programs of several nodes ran as they should");
+    ExitCode::SUCCESS
+}
+
+fn peers() -> PathBuf {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../peers-work");
+    std::env::var_os("ONCHIP_PEERS").map_or_else(beside, PathBuf::from)
+}
+
+/// Runs a node without any `mpiexec`, which must fail with these words.
+fn refused(library: &str, words: &str) {
+    let mut node = Command::new(std::env::current_exe().unwrap());
+    let output = node.env(NODE, "storm").env("ONCHIP_MPI", library).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && text.contains(words), "{library}: {text}");
+}
+
+fn run(home: &Path, library: &Path, nodes: usize, kind: &str) -> Output {
+    let mut command = Command::new(home.join("bin/mpiexec"));
+    command.args(["-n", &nodes.to_string()]).arg(std::env::current_exe().unwrap());
+    command.env(NODE, kind).env("ONCHIP_MPI", library);
+    // What Intel's library needs to find its own parts, and to use memory.
+    let libraries = [home.join("lib"), home.join("lib/libfabric")];
+    command.env("LD_LIBRARY_PATH", std::env::join_paths(libraries).unwrap());
+    command.env("I_MPI_FABRICS", "shm").output().unwrap()
+}
+
+fn succeeds(output: &Output) -> String {
+    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(output.status.success(), "{}: {out}\n{err}", output.status);
+    format!("{out}{err}")
+}
+
+/// What a node does.
+fn node(kind: &str) -> Result<()> {
+    let mut engine = Engine::start()?;
+    assert!(matches!(Engine::start(), Err(Error::InUse)));
+    match kind {
+        "storm" => {
+            for seed in 0..4 {
+                support::storm(&mut *engine, seed)?;
+            }
+            // What nobody receives keeps no node from its end.
+            engine.send((engine.node() + 1) % engine.nodes(), 1, vec![1; 1 << 20])?;
+        }
+        "lengths" => {
+            let words = vec![0; 1 + engine.node()];
+            let failed = engine.all_gather(&words).unwrap_err();
+            println!("{failed}");
+        }
+        "abort" if engine.node() == 1 => engine.abort(3)?,
+        "abort" => loop {
+            engine.probe()?;
+        },
+        _ => unreachable!("no such kind of a node"),
+    }
+    engine.end()
+}
