@@ -18,7 +18,7 @@ use crate::{
     context::Context,
     costs,
     sync::{Futex, yield_now},
-    wait::{ARRIVED, PER_CLOCK, SPIN, UNSURE, WaitPolicy},
+    wait::{ARRIVED, Asymmetry, PER_CLOCK, SPIN, WaitPolicy},
 };
 
 thread_local! {
@@ -99,12 +99,15 @@ impl Bell {
             }
             let raised: Vec<_> = lanes.iter().map(ServedLane::raise).collect();
             awaited.iter().for_each(Awaited::raise);
-            let mut sure = self.asymmetry.heavy();
-            let asymmetries = lanes.iter().flat_map(ServedLane::asymmetries);
-            for asymmetry in asymmetries.chain(awaited.iter().map(Awaited::asymmetry)) {
-                sure &= asymmetry == self.asymmetry || asymmetry.heavy();
+            let mut forms = vec![self.asymmetry];
+            let others = lanes.iter().flat_map(ServedLane::asymmetries);
+            for form in others.chain(awaited.iter().map(Awaited::asymmetry)) {
+                if !forms.contains(&form) {
+                    forms.push(form);
+                }
             }
-            let mut unsure = (!sure).then_some(UNSURE);
+            let limit = forms.into_iter().filter_map(Asymmetry::heavy).min();
+            let mut unsure = limit.map(|limit| (limit, Instant::now()));
             let done = loop {
                 let done = self.is_called() || serve_all(lanes) || any_ready(awaited);
                 // A lane that has become blocked after `raise` has not raised its channel's flag, so the channel's other
@@ -122,10 +125,11 @@ impl Bell {
                         add(&mut words, doorbell, heard);
                     }
                 }
-                Futex::sleep_on_any(&words, ARRIVED, unsure);
+                Futex::sleep_on_any(&words, ARRIVED, unsure.map(|(limit, _)| limit));
                 awaited.iter().for_each(Awaited::wake);
-                if unsure.take().is_none() {
-                    break false;
+                match unsure.take() {
+                    Some((_, fenced)) if fenced.elapsed() >= ARRIVED => {}
+                    _ => break false,
                 }
             };
             lanes.iter().for_each(ServedLane::lower);

@@ -129,7 +129,7 @@ impl Untyped {
         let wish = self.node.wish();
         wish.store(wish.load(Ordering::Relaxed) | CANCEL, Ordering::Relaxed);
         // After this fence the server does not begin to send the message: see `Shared::serving`.
-        if !self.shared.asymmetry.heavy() {
+        if !self.shared.asymmetry.heavy_here() {
             std::thread::sleep(ARRIVED);
         }
         let mut backoff = Backoff::new();

@@ -437,7 +437,7 @@ impl ServedLane {
         self.ended = true;
         self.shared.for_feeder.fetch_or(GONE, Ordering::Relaxed);
         // After this fence, either the submitter sees `GONE`, or this thread sees the submission.
-        if !self.shared.asymmetry.heavy() && !cfg!(loom) {
+        if !self.shared.asymmetry.heavy_here() && !cfg!(loom) {
             std::thread::sleep(ARRIVED);
         }
         // A task's waker may panic. Every request must be answered nevertheless.

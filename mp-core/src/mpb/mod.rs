@@ -613,8 +613,7 @@ impl Mpb {
         let interval = self.watch.as_ref().map(|watch| watch.interval());
         let sleeper = Sleeper::new(opened.mark(self.rank()), line, number, by);
         let mut sleeper = sleeper.ticking(interval).called_by(self.caller.as_deref());
-        // A sleep on two words does not support a time limit here.
-        if together && wait.limit.is_none() && Futex::can_sleep_on_any() {
+        if together && Futex::can_sleep_on_any() {
             sleeper = sleeper.together(opened.bell());
         }
         let doing = Doing { operation: Operation::Flag, channel: opened.place() };

@@ -19,7 +19,15 @@
 //! So a world of threads uses the first command. Processes have only the second one, and do not rely on it: see
 //! [`Asymmetry::heavy`].
 
+use std::time::Duration;
+
 use crate::sync::{Ordering, compiler_fence, fence};
+
+/// The most that a wake-up comes late of which the kernel's fence among processes has reached neither side. This is longer
+/// than the time between two ticks of the kernel, so that a core on which other threads run need not set its timer.
+const UNSURE: Duration = Duration::from_millis(20);
+/// After this time, a store of another thread has arrived even without a fence.
+pub(crate) const ARRIVED: Duration = Duration::from_millis(1);
 
 /// The form of the fence. That of a world is fixed when the world is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +52,7 @@ impl Asymmetry {
     }
 
     /// Returns the form of a world that another process made. Returns `None` if that world uses `membarrier` and this
-    /// process can't, because the fences of other ranks would then not cover this process.
+    /// process can't: no fence of other ranks would reach it, so that it would often be woken late.
     pub(crate) fn joined(membarrier: bool) -> Option<Self> {
         match membarrier {
             false => Some(Self::Ordinary),
@@ -68,22 +76,21 @@ impl Asymmetry {
         }
     }
 
-    /// Fences the rare side, between its store and its load. Returns whether no thread on the frequent side can have
-    /// missed both the fence and the store. If one may have, its own store is still on its way, and arrives by itself.
-    /// So the caller must look once more after a while. By then every thread sees the caller's store, too.
+    /// Fences the rare side, between its store and its load. If a thread on the frequent side may have missed both the
+    /// fence and the store, returns how long the caller may sleep before it looks once more. The other thread's store is
+    /// then still on its way, and arrives by itself. After [`ARRIVED`], it has arrived, and every thread sees the
+    /// caller's store.
     #[must_use]
-    pub(crate) fn heavy(self) -> bool {
+    pub(crate) fn heavy(self) -> Option<Duration> {
         match self {
             Self::Ordinary => {
                 fence(Ordering::SeqCst);
-                true
+                None
             }
-            Self::Process => kernel::barrier(),
-            Self::World => {
-                // This reaches nearly all threads, so that hardly any wake-up comes late.
-                kernel::barrier_among_processes();
-                false
-            }
+            Self::Process => (!kernel::barrier()).then_some(ARRIVED),
+            // The fence reaches nearly all threads, so that hardly any wake-up comes late.
+            Self::World if kernel::barrier_among_processes() => Some(UNSURE),
+            Self::World => Some(ARRIVED),
         }
     }
 
@@ -92,8 +99,8 @@ impl Asymmetry {
     #[must_use]
     pub(crate) fn heavy_here(self) -> bool {
         match self {
-            Self::World => Self::Process.heavy(),
-            _ => self.heavy(),
+            Self::World => Self::Process.heavy().is_none(),
+            _ => self.heavy().is_none(),
         }
     }
 }
@@ -121,15 +128,14 @@ mod kernel {
         register() && call(REGISTER_GLOBAL_EXPEDITED)
     }
 
-    /// Can fail even after a registration: for lack of memory on machines with very many cores, or because a sandbox
+    /// This and the next one can fail even after a registration: for lack of memory on machines with very many cores, or because a sandbox
     /// was set up in the meantime.
     pub(super) fn barrier() -> bool {
         call(PRIVATE_EXPEDITED)
     }
 
-    /// Can fail, too. That makes no difference to callers.
-    pub(super) fn barrier_among_processes() {
-        call(GLOBAL_EXPEDITED);
+    pub(super) fn barrier_among_processes() -> bool {
+        call(GLOBAL_EXPEDITED)
     }
 }
 
@@ -147,5 +153,7 @@ mod kernel {
         false
     }
 
-    pub(super) fn barrier_among_processes() {}
+    pub(super) fn barrier_among_processes() -> bool {
+        false
+    }
 }

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use apart::{Apart, Cpus, Seen};
 pub use backoff::Backoff;
-pub(crate) use barrier::Asymmetry;
+pub(crate) use barrier::{ARRIVED, Asymmetry};
 pub use caller::Caller;
 pub(crate) use caller::{Call, Called};
 pub(crate) use cpu::LineWait;
@@ -235,12 +235,6 @@ pub(crate) const SPIN: Duration = Duration::from_micros(20);
 /// How long a wait uses plain pauses between two looks, before it is worth arming the processor's line wait: the time
 /// of some far line transfers.
 const PAUSING: Duration = Duration::from_nanos(1800);
-/// How long a sleep lasts if a waker may have missed the sleeper's flag and the sleeper its store: the most that such a
-/// wake-up comes late. This is longer than the time between two ticks of the kernel, so that a core on which other
-/// threads run need not set its timer.
-pub(crate) const UNSURE: Duration = Duration::from_millis(20);
-/// After this time, a store of another thread has arrived even without a fence.
-pub(crate) const ARRIVED: Duration = Duration::from_millis(1);
 /// The time from one reading of the clock to the next. A reading takes a tenth of that or less.
 pub(crate) const PER_CLOCK: Duration = Duration::from_nanos(450);
 /// How long to look without a pause at something that another rank is just about to write: the time that a message or a
@@ -410,8 +404,9 @@ impl Waiting {
 /// this look misses comes after the barrier, and so sees the flag. It advances the doorbell, and a sleep on the old
 /// value then returns at once.
 ///
-/// If the barrier may have missed a waker, the first sleep is short, and is followed by a second look and a second
-/// sleep on the same values. A waker that has not seen the flag has stored long before that look.
+/// If the barrier may have missed a waker, the first sleep is short. If it lasts, it is followed by a second look and a
+/// second sleep on the same values: by then, what a waker that has missed the flag has stored is visible. If it ends early,
+/// by a signal for example, all begins anew.
 fn park<T>(
     asymmetry: Asymmetry,
     sleeper: Sleeper<'_>,
@@ -424,7 +419,7 @@ fn park<T>(
         let heard = doorbell.value();
         let bell = flags.bell().map(|bell| (bell, bell.value()));
         flags.raise();
-        let mut unsure = (!asymmetry.heavy()).then_some(UNSURE);
+        let mut unsure = asymmetry.heavy().map(|limit| (limit, Instant::now()));
         loop {
             let answer = poll();
             let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
@@ -435,7 +430,8 @@ fn park<T>(
             if let Some(apart) = apart {
                 apart.leave();
             }
-            let limit = [left, flags.tick(), unsure].into_iter().flatten().min();
+            let most = unsure.map(|(limit, _)| limit);
+            let limit = [left, flags.tick(), most].into_iter().flatten().min();
             match bell {
                 Some(bell) => Futex::sleep_on_any(&[bell, (doorbell, heard)], ARRIVED, limit),
                 None => doorbell.sleep(heard, limit),
@@ -443,8 +439,9 @@ fn park<T>(
             if let Some(apart) = apart {
                 apart.arrive(monotonic_ns);
             }
-            if unsure.take().is_none() {
-                break;
+            match unsure.take() {
+                Some((_, fenced)) if fenced.elapsed() >= ARRIVED => {}
+                _ => break,
             }
         }
         // Mostly the condition is true after a wake-up. This look saves the barrier above, which costs as much as half
