@@ -25,6 +25,15 @@ struct Shared {
     changed: Condvar,
 }
 
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Runs,
+    Ended,
+    /// It was dropped without its end.
+    Lost,
+}
+
 #[derive(Debug)]
 struct State {
     /// The messages to each node.
@@ -35,11 +44,13 @@ struct State {
     given: Vec<Option<Vec<u64>>>,
     /// What the nodes gave to the last complete round.
     gathered: Vec<Vec<u64>>,
-    /// Whether each node has ended.
-    ended: Vec<bool>,
+    stages: Vec<Stage>,
     /// The node that has called `abort`, and the status.
     aborted: Option<(usize, i32)>,
 }
+
+/// Messages that are longer than this belong to the interconnect until they are received, as with an MPI library.
+const LONG: usize = 4096;
 
 /// One of several nodes that are threads of a process. A node that is dropped without [`end`](Interconnect::end) is lost.
 ///
@@ -58,6 +69,8 @@ struct State {
 pub struct InMemory {
     node: usize,
     nodes: usize,
+    /// Whether the next message was probed.
+    probed: bool,
     shared: Arc<Shared>,
 }
 
@@ -73,11 +86,13 @@ impl InMemory {
             rounds: 0,
             given: vec![None; nodes],
             gathered: Vec::new(),
-            ended: vec![false; nodes],
+            stages: vec![Stage::Runs; nodes],
             aborted: None,
         };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
-        (0..nodes).map(|node| Self { node, nodes, shared: Arc::clone(&shared) }).collect()
+        (0..nodes)
+            .map(|node| Self { node, nodes, probed: false, shared: Arc::clone(&shared) })
+            .collect()
     }
 
     /// Returns the state, unless the nodes were aborted.
@@ -106,7 +121,7 @@ impl Interconnect for InMemory {
     fn send(&mut self, to: usize, tag: u32, bytes: Vec<u8>) -> Result<()> {
         check(to, self.nodes, tag)?;
         let mut state = self.state()?;
-        if state.ended[to] {
+        if state.stages[to] != Stage::Runs {
             return Err(Error::NodeLost { node: to });
         }
         state.letters[to].push_back(Letter { from: self.node, tag, bytes });
@@ -114,28 +129,39 @@ impl Interconnect for InMemory {
     }
 
     fn progress(&mut self) -> Result<usize> {
-        self.state().map(|_| 0)
+        let state = self.state()?;
+        let is_pending = |letter: &&Letter| letter.from == self.node && letter.bytes.len() > LONG;
+        Ok(state.letters.iter().flatten().filter(is_pending).count())
     }
 
     fn probe(&mut self) -> Result<Option<Arrived>> {
         let state = self.state()?;
-        Ok(state.letters[self.node].front().map(|letter| Arrived {
+        let arrived = state.letters[self.node].front().map(|letter| Arrived {
             from: letter.from,
             tag: letter.tag,
             len: letter.bytes.len(),
-        }))
+        });
+        let lost = state.stages.iter().position(|&stage| stage == Stage::Lost);
+        drop(state);
+        self.probed = arrived.is_some();
+        match lost {
+            Some(node) if arrived.is_none() => Err(Error::NodeLost { node }),
+            _ => Ok(arrived),
+        }
     }
 
     fn receive_into(&mut self, buffer: &mut [u8]) -> Result<()> {
         let mut state = self.state()?;
         let letters = &mut state.letters[self.node];
-        let len = letters.front().ok_or(Error::NothingArrived)?.bytes.len();
+        let next = letters.front().filter(|_| self.probed).ok_or(Error::NothingArrived)?;
+        let len = next.bytes.len();
         if len != buffer.len() {
             return Err(Error::WrongLength { len, buffer: buffer.len() });
         }
-        if let Some(letter) = letters.pop_front() {
-            buffer.copy_from_slice(&letter.bytes);
-        }
+        buffer.copy_from_slice(&next.bytes);
+        letters.pop_front();
+        drop(state);
+        self.probed = false;
         Ok(())
     }
 
@@ -149,7 +175,7 @@ impl Interconnect for InMemory {
             self.shared.changed.notify_all();
         }
         while state.rounds == round {
-            if let Some(node) = (0..self.nodes).find(|&node| state.ended[node]) {
+            if let Some(node) = (0..self.nodes).find(|&node| state.stages[node] != Stage::Runs) {
                 return Err(Error::NodeLost { node });
             }
             state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -170,13 +196,18 @@ impl Interconnect for InMemory {
     }
 
     fn end(mut self: Box<Self>) -> Result<()> {
-        self.all_gather(&[]).map(drop)
+        self.all_gather(&[])?;
+        self.locked().stages[self.node] = Stage::Ended;
+        Ok(())
     }
 }
 
 impl Drop for InMemory {
     fn drop(&mut self) {
-        self.locked().ended[self.node] = true;
+        let stage = &mut self.locked().stages[self.node];
+        if *stage == Stage::Runs {
+            *stage = Stage::Lost;
+        }
         self.shared.changed.notify_all();
     }
 }

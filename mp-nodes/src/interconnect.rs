@@ -18,8 +18,13 @@ pub struct Arrived {
 
 /// A node's connection to all other nodes. One process of each node has one, and uses it in one thread at a time.
 ///
-/// Messages from one node to another arrive in the order in which they were sent. No call waits for another node, but for
-/// [`all_gather`](Self::all_gather) and [`end`](Self::end), which all nodes call.
+/// Messages from one node to another arrive in the order in which they were sent. A long message may be sent only while
+/// its sender calls [`progress`](Self::progress) and its receiver receives. So a node must not wait for the end of its
+/// sends before it calls [`all_gather`](Self::all_gather) or [`end`](Self::end): their receiver may be in such a call
+/// already.
+///
+/// After an error of a call that all nodes make, other nodes may still wait in it. The caller should then
+/// [`abort`](Self::abort).
 pub trait Interconnect: std::fmt::Debug {
     /// Returns the number of this node.
     fn node(&self) -> usize;
@@ -47,15 +52,16 @@ pub trait Interconnect: std::fmt::Debug {
     /// [`Engine`](Error::Engine), [`NodeLost`](Error::NodeLost).
     fn probe(&mut self) -> Result<Option<Arrived>>;
 
-    /// Receives the message that [`probe`](Self::probe) has returned, into a buffer of its length.
+    /// Receives the message that [`probe`](Self::probe) has returned, into a buffer of its length. If the message is long,
+    /// this may wait until its sender brings it on.
     ///
     /// # Errors
-    /// [`NothingArrived`](Error::NothingArrived) without such a message; [`WrongLength`](Error::WrongLength), after which
-    /// the message can still be received; [`Engine`](Error::Engine).
+    /// [`NothingArrived`](Error::NothingArrived) if `probe` has returned none since the last one was received;
+    /// [`WrongLength`](Error::WrongLength), after which the message can still be received; [`Engine`](Error::Engine).
     fn receive_into(&mut self, buffer: &mut [u8]) -> Result<()>;
 
     /// Returns the words of all nodes, in the order of the nodes. All nodes must call this, with the same number of words.
-    /// It waits for them.
+    /// It waits for them, and brings on meanwhile what this node has sent.
     ///
     /// # Errors
     /// [`DifferentLengths`](Error::DifferentLengths), at all nodes; [`Engine`](Error::Engine),
@@ -68,7 +74,8 @@ pub trait Interconnect: std::fmt::Debug {
     /// [`Engine`](Error::Engine), if the library refuses.
     fn abort(&mut self, status: i32) -> Result<()>;
 
-    /// Ends the connection, after all nodes have called this. Messages that were not received are lost.
+    /// Ends the connection, when all nodes have called this. Messages that were not received are lost. The thread that has
+    /// made the connection must call it. If a node drops its connection without this, the others may wait for ever.
     ///
     /// # Errors
     /// [`Engine`](Error::Engine), [`NodeLost`](Error::NodeLost).

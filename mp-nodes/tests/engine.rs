@@ -10,6 +10,8 @@ use std::{
 
 use mp_nodes::{Engine, Error, Interconnect, Result};
 
+use support::watchdog::Watchdog;
+
 /// The variable that makes this program a node, and says of which kind.
 const NODE: &str = "ONCHIP_TESTS_NODE";
 
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
             }
         };
     }
+    let _watchdog = Watchdog::start("a program of several nodes");
     let mut ran = 0;
     refused("/nowhere/libmpi_abi.so", "can't be loaded");
     refused("/nowhere/libmpi_abi.so", "Set ONCHIP_MPI to the path of the file libmpi_abi.so");
@@ -52,7 +55,9 @@ fn main() -> ExitCode {
             "{lengths}"
         );
         let aborted = run(&home, &library, 3, "abort");
-        assert!(!aborted.status.success(), "{aborted:?}");
+        let text = String::from_utf8_lossy(&aborted.stdout);
+        assert!(!aborted.status.success() && text.contains("node 1 aborts"), "{aborted:?}");
+        assert!(!text.contains("goes on"), "{aborted:?}");
         let own = home.join("lib/libmpi.so.12");
         refused(own.to_str().expect("a path in UTF-8"), "no MPI library with the standard ABI");
     }
@@ -80,7 +85,8 @@ fn run(home: &Path, library: &Path, nodes: usize, kind: &str) -> Output {
     // What Intel's library needs to find its own parts, and to use memory.
     let libraries = [home.join("lib"), home.join("lib/libfabric")];
     command.env("LD_LIBRARY_PATH", std::env::join_paths(libraries).unwrap());
-    command.env("I_MPI_FABRICS", "shm").output().unwrap()
+    // If they hang, `mpiexec` ends them before the watchdog ends this program.
+    command.env("I_MPI_FABRICS", "shm").env("MPIEXEC_TIMEOUT", "100").output().unwrap()
 }
 
 fn succeeds(output: &Output) -> String {
@@ -99,17 +105,24 @@ fn node(kind: &str) -> Result<()> {
                 support::storm(&mut *engine, seed)?;
             }
             // What nobody receives keeps no node from its end.
-            engine.send((engine.node() + 1) % engine.nodes(), 1, vec![1; 1 << 20])?;
+            for len in [1, 1 << 20] {
+                engine.send((engine.node() + 1) % engine.nodes(), 1, vec![1; len])?;
+            }
         }
         "lengths" => {
             let words = vec![0; 1 + engine.node()];
             let failed = engine.all_gather(&words).unwrap_err();
             println!("{failed}");
         }
-        "abort" if engine.node() == 1 => engine.abort(3)?,
-        "abort" => loop {
-            engine.probe()?;
-        },
+        "abort" if engine.node() == 1 => {
+            println!("node 1 aborts");
+            engine.abort(3)?;
+            println!("node 1 goes on");
+        }
+        "abort" => {
+            engine.all_gather(&[])?;
+            println!("node {} goes on", engine.node());
+        }
         _ => unreachable!("no such kind of a node"),
     }
     engine.end()

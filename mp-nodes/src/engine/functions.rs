@@ -11,6 +11,7 @@ pub(super) type Handle = usize;
 pub(super) type Count = i64;
 
 pub(super) const COMM_WORLD: Handle = 0x101;
+pub(super) const COMM_SELF: Handle = 0x102;
 pub(super) const COMM_NULL: Handle = 0x100;
 pub(super) const ERRORS_RETURN: Handle = 0x143;
 pub(super) const BYTE: Handle = 0x247;
@@ -59,7 +60,6 @@ macro_rules! functions {
 functions! {
     abi_get_version "MPI_Abi_get_version" (*mut c_int, *mut c_int);
     abort "MPI_Abort" (Handle, c_int);
-    allgather "MPI_Allgather_c" (*const c_void, Count, Handle, *mut c_void, Count, Handle, Handle);
     comm_dup "MPI_Comm_dup" (Handle, *mut Handle);
     comm_rank "MPI_Comm_rank" (Handle, *mut c_int);
     comm_set_errhandler "MPI_Comm_set_errhandler" (Handle, Handle);
@@ -68,6 +68,7 @@ functions! {
     finalize "MPI_Finalize" ();
     get_count "MPI_Get_count_c" (*const Status, Handle, *mut Count);
     get_library_version "MPI_Get_library_version" (*mut c_char, *mut c_int);
+    iallgather "MPI_Iallgather_c" (*const c_void, Count, Handle, *mut c_void, Count, Handle, Handle, *mut Handle);
     improbe "MPI_Improbe" (c_int, c_int, Handle, *mut c_int, *mut Handle, *mut Status);
     init_thread "MPI_Init_thread" (*mut c_int, *mut *mut *mut c_char, c_int, *mut c_int);
     initialized "MPI_Initialized" (*mut c_int);

@@ -7,7 +7,8 @@ mod functions;
 
 use std::{
     ffi::{CStr, OsStr, OsString, c_char, c_int},
-    path::{Path, PathBuf},
+    mem::ManuallyDrop,
+    path::PathBuf,
     ptr::null_mut,
     sync::OnceLock,
 };
@@ -15,8 +16,9 @@ use std::{
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 use self::functions::{
-    ANY_SOURCE, ANY_TAG, BYTE, COMM_NULL, COMM_WORLD, Count, ERRORS_RETURN, Functions, Handle,
-    MAX_ERROR_STRING, MAX_LIBRARY_VERSION_STRING, SUCCESS, Status, THREAD_SERIALIZED, UINT64_T,
+    ANY_SOURCE, ANY_TAG, BYTE, COMM_NULL, COMM_SELF, COMM_WORLD, Count, ERRORS_RETURN, Functions,
+    Handle, MAX_ERROR_STRING, MAX_LIBRARY_VERSION_STRING, SUCCESS, Status, THREAD_SERIALIZED,
+    UINT64_T,
 };
 use crate::{
     error::{Error, Result},
@@ -53,6 +55,10 @@ pub struct Engine {
     nodes: usize,
     /// The requests of sends that have not ended, with their bytes.
     sends: Vec<(Handle, Vec<u8>)>,
+    /// The number of messages that were sent to each node.
+    sent: Vec<u64>,
+    /// The number of messages that were received.
+    received: u64,
     /// The message that was probed last, with its handle.
     arrived: Option<(Arrived, Handle)>,
 }
@@ -60,7 +66,7 @@ pub struct Engine {
 impl Engine {
     /// Loads the MPI library that the variable `ONCHIP_MPI` names, or else the one that the system's loader finds by the
     /// name `libmpi_abi.so.1`, `libmpi_abi.so.0` or `libmpi_abi.so`, and calls its `MPI_Init_thread`. A process can do
-    /// this once.
+    /// this once, even if it fails. The thread that does it must also call [`end`](Interconnect::end).
     ///
     /// # Errors
     /// [`NoLibrary`](Error::NoLibrary), [`OtherAbi`](Error::OtherAbi), [`OwnLibrary`](Error::OwnLibrary);
@@ -97,6 +103,8 @@ impl Engine {
             node: 0,
             nodes: 0,
             sends: Vec::new(),
+            sent: Vec::new(),
+            received: 0,
             arrived: None,
         };
         engine.init()?;
@@ -112,9 +120,12 @@ impl Engine {
             self.call("MPI_Init_thread", || {
                 (mpi.init_thread)(null_mut(), null_mut(), THREAD_SERIALIZED, &raw mut level)
             })?;
-            self.call("MPI_Comm_set_errhandler", || {
-                (mpi.comm_set_errhandler)(COMM_WORLD, ERRORS_RETURN)
-            })?;
+            // Errors of calls without a communicator go to that of the process alone.
+            for predefined in [COMM_SELF, COMM_WORLD] {
+                self.call("MPI_Comm_set_errhandler", || {
+                    (mpi.comm_set_errhandler)(predefined, ERRORS_RETURN)
+                })?;
+            }
             self.call("MPI_Comm_dup", || (mpi.comm_dup)(COMM_WORLD, &raw mut comm))?;
             self.call("MPI_Comm_set_errhandler", || {
                 (mpi.comm_set_errhandler)(comm, ERRORS_RETURN)
@@ -127,6 +138,7 @@ impl Engine {
             return Err(Error::Engine { call: "MPI_Init_thread", text });
         }
         (self.comm, self.node, self.nodes) = (comm, node as usize, nodes as usize);
+        self.sent = vec![0; self.nodes];
         Ok(())
     }
 
@@ -155,6 +167,42 @@ impl Engine {
         }
         Ok(())
     }
+
+    /// Returns the words of all nodes, which give as many each. Calls `meanwhile` until they are there.
+    fn gather(
+        &mut self,
+        own: &[u64],
+        mut meanwhile: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<Vec<u64>> {
+        let (mpi, comm, mut request) = (self.mpi, self.comm, 0);
+        let mut gathering = Gathering { own: own.to_vec(), all: vec![0; own.len() * self.nodes] };
+        let (from, to) = (gathering.own.as_ptr().cast(), gathering.all.as_mut_ptr().cast());
+        let (count, request) = (own.len() as Count, std::ptr::from_mut(&mut request));
+        self.call("MPI_Iallgather_c", || {
+            // SAFETY: there is room for this many words of each node, and all nodes give as many. The buffers are kept,
+            // at their addresses, until the request has ended, and else for ever.
+            unsafe { (mpi.iallgather)(from, count, UINT64_T, to, count, UINT64_T, comm, request) }
+        })?;
+        let mut gathering = ManuallyDrop::new(gathering);
+        loop {
+            let mut done = 0;
+            // SAFETY: the request was begun above, and has not ended.
+            self.call("MPI_Test", || unsafe { (mpi.test)(request, &raw mut done, null_mut()) })?;
+            if done != 0 {
+                // The library does not use the buffers any more.
+                let all = std::mem::take(&mut gathering.all);
+                ManuallyDrop::into_inner(gathering);
+                return Ok(all);
+            }
+            meanwhile(self)?;
+        }
+    }
+}
+
+/// The buffers of an operation that gathers.
+struct Gathering {
+    own: Vec<u64>,
+    all: Vec<u64>,
 }
 
 impl Interconnect for Engine {
@@ -234,24 +282,16 @@ impl Interconnect for Engine {
         self.call("MPI_Mrecv_c", || {
             // SAFETY: the message was probed and not received, and the buffer has its length.
             unsafe { (mpi.mrecv)(first, len as Count, BYTE, &raw mut message, null_mut()) }
-        })
+        })?;
+        self.received += 1;
+        Ok(())
     }
 
     fn all_gather(&mut self, words: &[u64]) -> Result<Vec<u64>> {
-        let (mpi, comm, nodes) = (self.mpi, self.comm, self.nodes);
-        let gather = |own: &[u64]| {
-            let mut all = vec![0u64; own.len() * nodes];
-            let (from, to, count) = (own.as_ptr(), all.as_mut_ptr(), own.len() as Count);
-            self.call("MPI_Allgather_c", || {
-                // SAFETY: `to` has room for this many words of each node, and all nodes give as many.
-                unsafe {
-                    (mpi.allgather)(from.cast(), count, UINT64_T, to.cast(), count, UINT64_T, comm)
-                }
-            })?;
-            Ok(all)
-        };
-        check_lengths(self.node, &gather(&[words.len() as u64])?)?;
-        gather(words)
+        let progress = |engine: &mut Self| engine.progress().map(drop);
+        let lengths = self.gather(&[words.len() as u64], progress)?;
+        check_lengths(self.node, &lengths)?;
+        self.gather(words, progress)
     }
 
     fn abort(&mut self, status: i32) -> Result<()> {
@@ -260,15 +300,13 @@ impl Interconnect for Engine {
     }
 
     fn end(mut self: Box<Self>) -> Result<()> {
-        // A long message is sent only when its receiver takes it.
-        loop {
+        // Every message must be received before the end. A long one is sent only when its receiver takes it.
+        let sent = self.sent.clone();
+        let sent = self.gather(&sent, |engine| engine.progress().and_then(|_| engine.discard()))?;
+        let expected: u64 = sent.iter().skip(self.node).step_by(self.nodes).sum();
+        while self.progress()? > 0 || self.received < expected {
             self.discard()?;
-            let pending = self.progress()? as u64;
-            if self.all_gather(&[pending])?.iter().all(|&pending| pending == 0) {
-                break;
-            }
         }
-        self.discard()?;
         // SAFETY: no request is pending, and no message is probed and not received.
         self.call("MPI_Finalize", || unsafe { (self.mpi.finalize)() })
     }
@@ -302,7 +340,7 @@ fn load(named: Option<OsString>) -> Result<(Library, PathBuf)> {
             Err(error) => reasons.push(reason(&error)),
         }
     }
-    Err(Error::NoLibrary { path: Path::new(NAMES[0]).to_owned(), reason: reasons.swap_remove(0) })
+    Err(Error::NoLibrary { path: PathBuf::from(NAMES[0]), reason: reasons.join("; ") })
 }
 
 /// Returns what the loader says.

@@ -1,5 +1,7 @@
 //! What nodes do in tests, whatever connects them.
 
+pub mod watchdog;
+
 use std::collections::VecDeque;
 
 use mp_nodes::{Arrived, Interconnect, Result};
@@ -22,7 +24,9 @@ fn message(random: &mut TestRng, nodes: usize) -> (usize, u32, Vec<u8>) {
     let tag = random.next_u32() % 5;
     // Mostly short ones, and some that are longer than what a library sends at once.
     let longest = if random.next_u32().is_multiple_of(6) { 300_000 } else { 2_000 };
-    let bytes = vec![random.next_u32() as u8; random.next_u64() as usize % longest];
+    let (first, len) = (random.next_u32() as usize, random.next_u64() as usize % longest);
+    // No two parts of a message are the same.
+    let bytes = (0..len).map(|at| (first.wrapping_add(at) ^ at >> 8) as u8).collect();
     (to, tag, bytes)
 }
 
