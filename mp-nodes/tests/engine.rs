@@ -104,7 +104,7 @@ fn node(kind: &str) -> Result<()> {
             for seed in 0..4 {
                 support::storm(&mut *engine, seed)?;
             }
-            // What nobody receives keeps no node from its end.
+            // A node can end although nobody has received these messages.
             for len in [1, 1 << 20] {
                 engine.send((engine.node() + 1) % engine.nodes(), 1, vec![1; len])?;
             }

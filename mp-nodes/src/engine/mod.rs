@@ -218,14 +218,21 @@ impl Interconnect for Engine {
         check(to, self.nodes, tag)?;
         let (mpi, comm, mut request) = (self.mpi, self.comm, 0);
         let (first, len) = (bytes.as_ptr().cast(), bytes.len() as Count);
-        self.call("MPI_Isend_c", || {
+        let begun = self.call("MPI_Isend_c", || {
             // SAFETY: the bytes are kept, at this address, until the request has ended.
             unsafe {
                 (mpi.isend)(first, len, BYTE, to as c_int, tag as c_int, comm, &raw mut request)
             }
-        })?;
-        self.sends.push((request, bytes));
-        Ok(())
+        });
+        match begun {
+            Ok(()) => {
+                self.sends.push((request, bytes));
+                self.sent[to] += 1;
+            }
+            // Nobody knows whether the library reads them.
+            Err(_) => std::mem::forget(bytes),
+        }
+        begun
     }
 
     fn progress(&mut self) -> Result<usize> {
