@@ -128,8 +128,8 @@ mod kernel {
         register() && call(REGISTER_GLOBAL_EXPEDITED)
     }
 
-    /// This and the next one can fail even after a registration: for lack of memory on machines with very many cores, or because a sandbox
-    /// was set up in the meantime.
+    /// This and the next one can fail even after a registration: for lack of memory on machines with very many cores, or
+    /// because a sandbox was set up in the meantime.
     pub(super) fn barrier() -> bool {
         call(PRIVATE_EXPEDITED)
     }
