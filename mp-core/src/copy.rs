@@ -51,6 +51,14 @@ fn strings_from() -> usize {
     })
 }
 
+/// Returns whether copies overwrite whole lines without fetching them first, wherever they are: see [`strings_from`].
+pub(crate) fn overwrites_lines() -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    return strings_from() == LONG_COPY;
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    return false;
+}
+
 /// See [`strings_from`].
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const ZEN5: usize = 4 << 10;

@@ -104,6 +104,12 @@ pub mod starting {
     pub use crate::world::{Command, Family};
 }
 
+/// Nodes of a world that is on several machines; mp-nodes is built on this. Begins with [`World::run_here`]. Not for
+/// programs, so the `onchip` crate does not export it.
+pub mod bridge {
+    pub use crate::world::{Bridge, Carries, Crossing, Left, Part, Taken};
+}
+
 /// The parts that [requests](Request) are built from. Not for programs, so the `onchip` crate does not export it.
 pub mod requests {
     pub use crate::request::{

@@ -98,6 +98,17 @@ pub enum Error {
         /// The node.
         node: usize,
     },
+    /// Another node has sent something that no relay sends. Do all nodes run the same program?
+    #[error(
+        "node {node} has sent something else than frames of a relay: run the same program on all nodes"
+    )]
+    NoFrame {
+        /// The node.
+        node: usize,
+    },
+    /// This node's part of the world can't be made, or is broken.
+    #[error(transparent)]
+    World(#[from] mp_core::Error),
     /// The node was aborted.
     #[error("node {node} has ended all nodes with the status {status}")]
     Aborted {

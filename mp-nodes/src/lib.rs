@@ -12,10 +12,14 @@
 
 mod engine;
 mod error;
+mod frame;
 mod in_memory;
 mod interconnect;
+mod relay;
+mod world;
 
 pub use engine::Engine;
 pub use error::{Error, Result};
 pub use in_memory::InMemory;
 pub use interconnect::{Arrived, Interconnect, MAX_TAG};
+pub use world::run;

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     context::Context,
     named::{Members, Named, Object, Title, find},
-    segment::{BlockKind, LockedHeap, SegmentError, Shared, fingerprint},
+    segment::{BlockKey, BlockKind, LockedHeap, SegmentError, Shared, fingerprint},
     sync::{AtomicU32, Ordering},
 };
 
@@ -182,6 +182,34 @@ impl Named for Descriptor {
         };
         keys.into_iter().try_for_each(|key| heap.free(key))
     }
+}
+
+/// Returns what the two ends of the channel in this block agree on, and its number among all objects of the world.
+/// Returns `None` if it is no channel between a rank of this node and one of another node, or if that rank's end was
+/// opened or given up.
+pub(crate) fn crossing_at(
+    context: &Context,
+    key: BlockKey,
+) -> Result<Option<(Agreement, u64)>, SegmentError> {
+    let channel = Object::<Descriptor>::at(context, key)?;
+    let awaits = |end: End| {
+        let other = |rank| !context.is_here(rank) && channel.side(end).expect(rank);
+        let here = |rank| context.is_here(rank);
+        channel.side(end).all.iter().all(other) && channel.side(end.other()).all.iter().all(here)
+    };
+    if channel.is_shared() || !End::BOTH.into_iter().any(awaits) {
+        return Ok(None);
+    }
+    let side = |end| channel.side(end).all.iter().collect::<Vec<_>>();
+    let agreement = Agreement {
+        namespace: channel.title.namespace(),
+        name: channel.title.name().into(),
+        senders: side(End::Sender),
+        receivers: side(End::Receiver),
+        shared: false,
+        spec: channel.whole_spec()?,
+    };
+    Ok(Some((agreement, channel.title.serial())))
 }
 
 /// Returns the oldest channel of this name between these ranks whose end this rank has not opened yet.

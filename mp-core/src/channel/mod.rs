@@ -54,13 +54,14 @@ mod test_memory;
 
 pub(crate) use agreement::{Agreement, End};
 pub use callers::Callers;
-pub(crate) use descriptor::Descriptor;
+pub(crate) use descriptor::{Descriptor, crossing_at};
 pub(crate) use farewell::{Farewell, has_withdrawn, withdraw};
 pub(crate) use opened::Opened;
 pub(crate) use outlet::{Filled, Outlet, Outward, Position};
 pub use outline::RingReport;
 pub(crate) use outline::{Outline, outline_of};
 pub use receiver::{Guard, Messages, Receiver};
+pub(crate) use ring::Received;
 pub(crate) use roll::{Roll, outline_of_callers};
 pub use select::{Receivers, Select};
 pub use sender::{Sender, Slot};

@@ -15,6 +15,7 @@ use super::{
     shared_ring::{SharedRing, SharedSlotHeader},
     signals::{Glance, Signal, Signals},
     slots::{Geometry, SlotHeader, Slots},
+    spec::ChannelSpec,
     spec_words::SpecWords,
 };
 use crate::{
@@ -55,6 +56,11 @@ impl Opened {
             let reason = format!("its name must have 1 to {NAME} bytes, none of them zero");
             return Err(ErrorKind::BadChannel { channel: agreement.name, reason }.into());
         }
+        if agreement.shared || agreement.spec.degree == 0 {
+            let ranks = agreement.senders.iter().chain(&agreement.receivers).copied();
+            let what = if agreement.shared { "shared channels" } else { "channels of degree 0" };
+            context.check_here(ranks, what)?;
+        }
         SpecWords::cut(&mut agreement.spec);
         let geometry = agreement.geometry()?;
         let (mut heap, channel, _) = find_or_make(
@@ -69,9 +75,7 @@ impl Opened {
         if agreement.spec != theirs {
             channel.other.write(&agreement.spec);
             // SAFETY: the control words are in range and aligned, and were formatted when the channel was made.
-            let signals = unsafe { &middle.as_ref().signals };
-            signals.for_sender.raise_mismatch();
-            signals.for_receiver.raise_mismatch();
+            unsafe { &middle.as_ref().signals }.raise_mismatch();
             let place = (end as usize, context.me);
             channel.take_out(&mut heap, place, Leaving::CLOSED, None)?;
             drop(heap);
@@ -206,6 +210,21 @@ impl Opened {
             }
             None => ErrorKind::Disconnected { channel }.into(),
         }
+    }
+
+    /// Notes that the channel's other part, on another node, has a different specification.
+    pub(crate) fn disagree(&self, theirs: &ChannelSpec) -> Result<(), SegmentError> {
+        let heap = self.context.lock_heap()?;
+        self.descriptor()?.other.write(theirs);
+        self.signals().raise_mismatch();
+        drop(heap);
+        self.ring_peers();
+        Ok(())
+    }
+
+    /// Returns the channel's place in the segment.
+    pub(crate) fn key(&self) -> BlockKey {
+        self.block
     }
 
     /// Notes that the thread that sent through this end has panicked. Another thread may drop the end.

@@ -253,6 +253,11 @@ impl RingSender {
         self.tail != self.limit || self.room() != Ok(self.tail)
     }
 
+    /// Returns the number of messages that the receiver has given back.
+    pub(super) fn given_back(&self) -> u64 {
+        self.ring.control().given_back()
+    }
+
     /// Returns whether the receiver has given back everything that was published.
     pub(crate) fn all_received(&self) -> bool {
         // Acquire: pairs with the Release in `RingReceiver::release`.

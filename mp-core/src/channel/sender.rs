@@ -16,6 +16,7 @@ use super::{
     shared_ring::{Held, Look, SharedRing},
     signals::{Glance, Sticky},
     slots::{LINE, Place},
+    spec::ChannelSpec,
 };
 use crate::{
     buffer::SharedBuffer,
@@ -758,7 +759,14 @@ impl<T: Plain> Sender<[T]> {
             }
             Err(error) => return Err(SendError { error, message: buffer }),
         };
-        let (key, len) = (buffer.key(), buffer.len() as u64);
+        let len = buffer.len() as u64;
+        self.move_in(claim, buffer, len);
+        Ok(())
+    }
+
+    /// Publishes a buffer of `len` elements of the channel's type in a claimed slot.
+    fn move_in(&mut self, claim: Claim, buffer: SharedBuffer<T>, len: u64) {
+        let key = buffer.key();
         match (&mut self.kind, claim) {
             (_, Claim::Own(slot)) => self.ring.write_moved(slot, key, len),
             (Kind::Shared(ring), Claim::Shared(held)) => ring.write_moved(held, key, len),
@@ -767,7 +775,50 @@ impl<T: Plain> Sender<[T]> {
         let let_go = buffer.let_go();
         self.publish(claim);
         drop(let_go);
-        Ok(())
+    }
+}
+
+/// Messages of any type as bytes, for a [`Bridge`](crate::bridge::Bridge). The channel's specification has the type.
+impl Sender<[u8]> {
+    pub(crate) fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// Returns the number of messages that the receiver has given back.
+    pub(crate) fn given_back(&self) -> u64 {
+        self.ring.given_back()
+    }
+
+    /// Sends `elements` elements with these bytes, as a moved buffer or through a slot. Returns false if no slot is
+    /// free.
+    pub(crate) fn try_send_bytes(
+        &mut self,
+        bytes: &[u8],
+        elements: u64,
+        moved: bool,
+    ) -> Result<bool> {
+        let ChannelSpec { element_size, slice, max_len, .. } = self.opened.agreement.spec;
+        let fits = elements.checked_mul(element_size as u64) == Some(bytes.len() as u64);
+        let allowed =
+            if slice { moved || elements <= max_len as u64 } else { elements == 1 && !moved };
+        if !fits || !allowed {
+            return Err(self.too_long(elements as usize));
+        }
+        let Some(claim) = self.claim_now(false)? else { return Ok(false) };
+        if moved {
+            let buffer = SharedBuffer::<u8>::allocate(&self.opened.context, bytes.len())?;
+            let buffer = buffer.fill_with(|to| to.copy_from_slice(bytes));
+            self.move_in(claim, buffer, elements);
+        } else {
+            // SAFETY: the slot belongs to this sender until it is published. It has room for that many elements, which
+            // was checked, and it does not overlap memory that the caller can borrow.
+            unsafe {
+                let payload = self.payload(claim, elements as usize);
+                copy_in(&mut self.copier, bytes, payload);
+            }
+            self.publish(claim);
+        }
+        Ok(true)
     }
 }
 

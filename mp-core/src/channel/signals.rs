@@ -159,12 +159,18 @@ pub(crate) struct Signals {
     pub(crate) for_receiver: CachePadded<Signal>,
 }
 
-#[cfg(all(test, loom))]
 impl Signals {
+    #[cfg(all(test, loom))]
     pub(crate) fn new() -> Self {
         Self {
             for_sender: CachePadded::new(Signal::new()),
             for_receiver: CachePadded::new(Signal::new()),
         }
+    }
+
+    /// Tells both ends that their specifications differ.
+    pub(crate) fn raise_mismatch(&self) {
+        self.for_sender.raise_mismatch();
+        self.for_receiver.raise_mismatch();
     }
 }

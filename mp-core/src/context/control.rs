@@ -57,6 +57,8 @@ pub(crate) struct WorldControl {
     pub(crate) room: AtomicU32,
     /// The number of ranks that were started.
     pub(crate) begun: AtomicU32,
+    /// The first rank of this node, and the number of its ranks: see [`Context::is_here`](super::Context::is_here).
+    pub(crate) here: [AtomicU32; 2],
     /// 1 for processes, 0 for threads.
     pub(crate) processes: AtomicU32,
     /// The number of threads that the world runs, for the choice between spinning and yielding.

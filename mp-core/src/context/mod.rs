@@ -10,6 +10,7 @@ mod text;
 use std::{
     any::{Any, TypeId},
     collections::HashMap,
+    ops::Range,
     sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
 };
@@ -56,6 +57,8 @@ pub(crate) struct Context {
     control: Offset<WorldControl>,
     size: u32,
     room: u32,
+    /// The first rank of this node, and the number of its ranks.
+    here: [u32; 2],
     pub(crate) me: u32,
     pub(crate) waiting: Waiting,
     /// An entry of this rank's tables of buffers that was free recently, or null.
@@ -89,6 +92,7 @@ impl Context {
         world.size.store(size, Ordering::Relaxed);
         world.room.store(room, Ordering::Relaxed);
         world.begun.store(size, Ordering::Relaxed);
+        world.here[1].store(room, Ordering::Relaxed);
         world.processes.store(processes.into(), Ordering::Relaxed);
         world.threads.store(size, Ordering::Relaxed);
         world.launcher.store(std::process::id(), Ordering::Relaxed);
@@ -100,6 +104,7 @@ impl Context {
             control,
             size,
             room,
+            here: [0, room],
             me: room,
             waiting,
             free_entry: AtomicPtr::default(),
@@ -121,12 +126,14 @@ impl Context {
             .map(Offset::<WorldControl>::new)
             .ok_or(SegmentError::Unfinished)?;
         let world = segment.at(control)?;
-        let [size, room] = [&world.size, &world.room].map(|word| word.load(Ordering::Relaxed));
+        let [size, room, first, here] = [&world.size, &world.room, &world.here[0], &world.here[1]]
+            .map(|word| word.load(Ordering::Relaxed));
         let context = Self {
             segment,
             control,
             size,
             room,
+            here: [first, here],
             me,
             waiting,
             free_entry: AtomicPtr::default(),
@@ -182,6 +189,42 @@ impl Context {
     /// Returns how many ranks the world can have in all.
     pub(crate) fn room(&self) -> usize {
         self.room as usize
+    }
+
+    /// Makes these ranks the only ones of this node. Must be called before any rank enters the world.
+    pub(crate) fn set_here(&mut self, ranks: Range<u32>) -> Result<(), SegmentError> {
+        self.here = [ranks.start, ranks.len() as u32];
+        let world = self.world()?;
+        for (word, number) in world.here.iter().zip(self.here) {
+            word.store(number, Ordering::Relaxed);
+        }
+        world.threads.store(self.here[1], Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Returns the ranks of this node that the world begins with.
+    pub(crate) fn here(&self) -> Range<u32> {
+        let [first, count] = self.here;
+        first..first.saturating_add(count).min(self.size)
+    }
+
+    /// Returns whether the rank is one of this node. Ranks of other nodes have control blocks here, and a
+    /// [`Bridge`](crate::bridge::Bridge) has their ends of channels.
+    pub(crate) fn is_here(&self, rank: u32) -> bool {
+        let [first, count] = self.here;
+        rank.wrapping_sub(first) < count
+    }
+
+    /// Returns an error if one of these ranks is on another node. `what` works only among the ranks of a node.
+    pub(crate) fn check_here(
+        &self,
+        ranks: impl IntoIterator<Item = u32>,
+        what: &'static str,
+    ) -> Result<(), Error> {
+        match ranks.into_iter().find(|&rank| !self.is_here(rank)) {
+            Some(rank) => Err(ErrorKind::OnAnotherNode { rank: rank as usize, what }.into()),
+            None => Ok(()),
+        }
     }
 
     /// Returns how many ranks were started, those that have ended included.

@@ -54,6 +54,10 @@ impl Namespace {
     pub(crate) const fn word(self) -> u64 {
         self.0
     }
+
+    pub(crate) const fn from_word(word: u64) -> Self {
+        Self(word)
+    }
 }
 
 /// Hashes words with FNV-1a. The hash goes over words instead of bytes, and mixes in the upper bits.

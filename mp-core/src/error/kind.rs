@@ -86,6 +86,16 @@ pub enum ErrorKind {
         /// Its asynchrony degree.
         degree: u64,
     },
+    /// The call would need the memory of a rank that runs on another node.
+    #[error(
+        "rank {rank} is on another node, and {what} work only among the ranks of one node: use channels of degree 1 or more"
+    )]
+    OnAnotherNode {
+        /// The rank.
+        rank: usize,
+        /// What was asked for.
+        what: &'static str,
+    },
     /// Guards of this receiver hold every slot of the channel, so that no message can arrive.
     #[error(
         "all {held} slots of channel {channel:?} are held by guards of this receiver: drop one before the next \

@@ -48,6 +48,7 @@ use std::{
 };
 
 use slot::Slot;
+use table::Loans;
 
 use crate::{
     context::Context,
@@ -80,9 +81,14 @@ pub struct Borrower {
     from: u32,
 }
 
+/// Returns the loans of the world, if the other rank is a thread of this process.
+fn of(context: &Context, other: u32) -> Option<&Loans> {
+    context.loans.as_deref().filter(|_| context.is_here(other))
+}
+
 impl Lender {
     pub(crate) fn open(context: Arc<Context>, to: u32, number: u64) -> Option<Self> {
-        let slot = context.loans.as_ref()?.slot(context.me, to, number)?;
+        let slot = of(&context, to)?.slot(context.me, to, number)?;
         let number = slot.open()?;
         Some(Self { context, slot, number })
     }
@@ -184,7 +190,7 @@ impl Drop for Offer<'_> {
 
 impl Borrower {
     pub(crate) fn open(context: Arc<Context>, from: u32, number: u64) -> Option<Self> {
-        let slot = context.loans.as_ref()?.slot(from, context.me, number)?;
+        let slot = of(&context, from)?.slot(from, context.me, number)?;
         Some(Self { context, slot, from })
     }
 

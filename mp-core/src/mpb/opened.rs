@@ -76,6 +76,7 @@ impl Opened {
                 "they are of {lines} lines for each rank, and can be of 1 to {most}"
             ));
         }
+        context.check_here(members.world.iter().copied(), "message passing buffers")?;
         let geometry = geometry(members.world.len(), near);
         let ours = Wanted { lines, near, members: members.world.clone() };
         let make = || {

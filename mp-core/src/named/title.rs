@@ -60,6 +60,10 @@ impl Title {
         self.namespace.load(Ordering::Relaxed) == name.namespace.word() && self.name() == name.text
     }
 
+    pub(crate) fn namespace(&self) -> Namespace {
+        Namespace::from_word(self.namespace.load(Ordering::Relaxed))
+    }
+
     pub(crate) fn name(&self) -> String {
         self.name.read()
     }

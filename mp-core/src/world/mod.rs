@@ -8,6 +8,7 @@
 //! | `pump`, `output` | the output of processes, line by line |
 //! | `summons`, `join`, `site`, `harness` | being such a process; finding the intended `run`; calls in tests |
 //! | `joined` | being a rank from a call to another one, without a closure |
+//! | `bridge` | what stands in for the ranks of other nodes |
 //! | `at_end` | work that rank code leaves to be done when it has returned |
 //! | `burial` | the steps when a rank ends |
 //! | `dumps` | ranks that crash, before their cores are written |
@@ -18,6 +19,7 @@
 //! | `report` | worlds seen from outside: which ranks wait for which |
 
 mod at_end;
+mod bridge;
 mod burial;
 #[cfg(all(test, not(loom)))]
 mod deaths;
@@ -46,8 +48,9 @@ mod threads;
 mod turn;
 mod watch;
 
-use std::{ffi::OsString, panic::Location, sync::Arc};
+use std::{ffi::OsString, ops::Range, panic::Location, sync::Arc};
 
+pub use bridge::{Bridge, Carries, Crossing, Left, Part, Taken};
 #[cfg(all(test, not(loom), not(miri)))]
 pub(crate) use burial::bury;
 pub use family::Family;
@@ -379,7 +382,45 @@ impl World {
         let call = site::call(Location::caller(), false);
         let context = self.create(self.policy()?, Allowance::read()?.parallelism())?;
         let cpus = self.seat(&context)?;
-        threads::run(context, &call, &cpus, code)
+        threads::run(context, &call, &cpus, code, |_| ())
+    }
+
+    /// Runs `code` as the ranks `here` of this world of threads, whose other ranks run elsewhere, and meanwhile `serve`
+    /// in the calling thread, with what stands in for the other ranks. Returns the outcomes of the ranks `here`, in
+    /// their order, when all of these ranks have ended and `serve` has returned.
+    ///
+    /// # Errors
+    /// [`BadWorld`](crate::ErrorKind::BadWorld) if it is no world of threads or has no such ranks; the errors of `serve`;
+    /// the errors of [`run`](Self::run) that are not a rank's.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn run_here<T: Send, E: From<Error>>(
+        self,
+        here: Range<usize>,
+        code: impl Fn(&Rank) -> Result<T> + Sync,
+        serve: impl FnOnce(Bridge<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Vec<std::result::Result<T, Cause>>, E> {
+        let size = self.checked_size()?;
+        if self.kind == Kind::Processes || here.is_empty() || here.end > size {
+            let reason = format!("ranks {here:?} of {size} can't be threads of this process");
+            return Err(Error::from(ErrorKind::BadWorld(reason)).into());
+        }
+        let call = site::call(Location::caller(), false);
+        let cores = Allowance::read().map_err(Error::from)?.parallelism();
+        let mut context = self.create(self.policy()?, cores)?;
+        context.set_here(here.start as u32..here.end as u32).map_err(Error::from)?;
+        // The calling thread works, too.
+        context.waiting.spare = Waiting::spare(cores, here.len() + 1);
+        let mut served = Ok(());
+        let outcomes = threads::run(context, &call, &[], code, |world| {
+            served = serve(Bridge::new(world));
+            // Nothing comes from the other ranks any more. Those that have ended before stay as they are.
+            (0..size as u32).filter(|&rank| !world.is_here(rank)).for_each(|rank| {
+                // An error means that the segment is broken, which every other call reports.
+                let _ = Bridge::new(world).end(rank, Left::Lost);
+            });
+        })?;
+        served.map(|()| outcomes)
     }
 
     /// Runs `code` as every rank, in a call from this place. With `one_report`, the caller makes one error of all
@@ -432,7 +473,7 @@ impl World {
             let input = postcard::to_stdvec(&input)?;
             return processes::run(context, call, self.args, input, policy, cores, cpus);
         }
-        let outcomes = threads::run(context, &call, &cpus, |rank| code(rank, &input))?;
+        let outcomes = threads::run(context, &call, &cpus, |rank| code(rank, &input), |_| ())?;
         if assignment.is_none()
             && on_the_way
             && let Ok(Ok(result)) = outcome::caught(|| postcard::to_stdvec(&outcomes))

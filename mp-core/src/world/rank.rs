@@ -11,6 +11,7 @@ use crate::{
     buffer::SharedBuffer,
     channel::{self, Agreement, Callers, Channel, ChannelSpec, End, Opened, Receiver, Sender},
     context::{Context, RankControl, RankState, WorldControl},
+    copy::overwrites_lines,
     error::{ErrorKind, Result},
     loan::{Borrower, Lender},
     mpb::{Mpb, Mpbs},
@@ -573,9 +574,10 @@ impl Rank {
         MemoryUse { in_use: heap.used(), touched: heap.touched() }
     }
 
-    /// Returns the size in bytes of a core's second-level cache. Rings of long messages are made larger than that. The
-    /// first rank that asks determines the size, and all ranks get the same answer. The result is at most 1/64 of each
-    /// rank's share of the world's memory.
+    /// Returns the number of bytes of cache for which rings of long messages are made: the size of a core's second-level
+    /// cache, from which a line must be gone before it is written again. Where copies overwrite lines without fetching
+    /// them, it is 512 KiB at most, so that a ring stays in the writer's cache. The first rank that asks determines the
+    /// number, and all ranks get the same answer. The result is at most 1/64 of each rank's share of the world's memory.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment) when the world's memory was overwritten.
@@ -588,7 +590,8 @@ impl Rank {
             return Ok(known as usize);
         }
         let share = self.context.segment.end() / (64 * self.size() as u64);
-        let own = share.min(second_level_cache() as u64).max(1);
+        let most = if overwrites_lines() { 512 << 10 } else { u64::MAX };
+        let own = share.min(second_level_cache() as u64).min(most).max(1);
         let asked = agreed.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed);
         Ok(asked.map_or_else(|known| known, |_| own) as usize)
     }

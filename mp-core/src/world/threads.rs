@@ -15,12 +15,14 @@ use crate::{
     topology::{pin_current_thread, start_in_blocks},
 };
 
-/// Runs every rank's code in a separate thread, and returns the outcomes when all have ended.
+/// Runs the code of every rank of this node in a separate thread, and `meanwhile` in this one. Returns the outcomes when
+/// all have ended.
 pub(crate) fn run<T: Send>(
     mut world: Context,
     call: &Call,
     cpus: &[Option<usize>],
     code: impl Fn(&Rank) -> Result<T> + Sync,
+    meanwhile: impl FnOnce(&Context),
 ) -> Result<Vec<Outcome<T>>> {
     let pid = std::process::id();
     for rank in 0..world.size() as u32 {
@@ -29,13 +31,14 @@ pub(crate) fn run<T: Send>(
     }
     world.loans = Some(Arc::default());
     let (world, code) = (&world, &code);
+    let (first, count) = (world.here().start, world.here().len());
     let run_rank = move |rank: u32, cpu: Option<usize>, within: Within| {
         site::set_within(within);
         // Whatever happens in the rank, the other ranks must be told of its end.
         let outcome = outcome_of(|| {
             match cpu {
                 Some(cpu) => pin_current_thread(cpu)?,
-                None => start_in_blocks(rank as usize, world.size())?,
+                None => start_in_blocks((rank - first) as usize, count)?,
             }
             let context = Arc::new(world.as_rank(rank));
             at_end::run(&context, || code(&Rank::new(Arc::clone(&context))))
@@ -52,7 +55,7 @@ pub(crate) fn run<T: Send>(
     };
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
-        for rank in 0..world.size() as u32 {
+        for rank in world.here() {
             let cpu = cpus.get(rank as usize).copied().flatten();
             let within = site::within_rank(call, rank);
             let spawned = std::thread::Builder::new()
@@ -62,13 +65,14 @@ pub(crate) fn run<T: Send>(
                 Ok(thread) => threads.push(thread),
                 Err(source) => {
                     // The ranks that run must not wait for those that will never run.
-                    for rank in rank..world.size() as u32 {
+                    for rank in rank..world.here().end {
                         burial::end(world, rank, RankState::Lost)?;
                     }
                     return Err(ErrorKind::Os { call: "starting a thread", source }.into());
                 }
             }
         }
+        meanwhile(world);
         let joined = threads.into_iter().map(|thread| {
             thread.join().unwrap_or_else(|_| Err(Cause::Panic("(outside its code)".to_owned())))
         });

@@ -1,0 +1,378 @@
+//! What stands in for the ranks of other nodes.
+//!
+//! Each node of a world has a segment of its own, with control blocks for the ranks of all nodes. A channel between
+//! ranks of two nodes has a part in each of the two segments: the rank's own end, and opposite to it an end that the
+//! node's [`Bridge`] holds in the name of the other rank. The bridge's owner carries the messages from part to part. A
+//! message that a bridge has taken keeps its slot until the receiver, on the other node, has given back its own. So no
+//! more messages are on the way than the channel's degree says.
+//!
+//! The parts are paired in the order in which they are made: the first channel of a name between two ranks on one node
+//! with the first one on the other node. As in a world of one node, this is the order in which ranks open their ends.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    ops::Range,
+    sync::Arc,
+};
+
+use super::burial;
+use crate::{
+    ErrorKind,
+    channel::{Agreement, End, Opened, Received, Receiver, Sender, crossing_at},
+    context::{Context, Namespace, RankState},
+    error::{Error, Result},
+    segment::{BlockKey, BlockKind},
+    sync::Ordering,
+};
+
+/// A channel between ranks of two nodes, as nodes tell each other of it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Crossing {
+    namespace: u64,
+    name: String,
+    /// The sender.
+    pub from: u32,
+    /// The receiver.
+    pub to: u32,
+    carries: Carries,
+}
+
+/// A [`ChannelSpec`](crate::ChannelSpec).
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Carries {
+    type_name: String,
+    element_size: usize,
+    element_align: usize,
+    slice: bool,
+    degree: u64,
+    max_len: usize,
+}
+
+impl Crossing {
+    fn of(agreement: &Agreement) -> Option<Self> {
+        let (&[from], &[to]) = (&agreement.senders[..], &agreement.receivers[..]) else {
+            return None;
+        };
+        let carries = Carries::of(agreement.spec.clone());
+        let (namespace, name) = (agreement.namespace.word(), agreement.name.to_string());
+        Some(Self { namespace, name, from, to, carries })
+    }
+
+    fn agreement(&self) -> Agreement {
+        Agreement {
+            namespace: Namespace::from_word(self.namespace),
+            name: self.name.as_str().into(),
+            senders: vec![self.from],
+            receivers: vec![self.to],
+            shared: false,
+            spec: self.carries.spec(),
+        }
+    }
+
+    /// Returns the same channel, as an end asks for it that wants something else.
+    #[must_use]
+    pub fn with(&self, spec: &crate::ChannelSpec) -> Self {
+        Self { carries: Carries::of(spec.clone()), ..self.clone() }
+    }
+
+    /// Returns the channel's name and ranks, on which its ends agree.
+    pub fn title(&self) -> (u64, &str, u32, u32) {
+        (self.namespace, &self.name, self.from, self.to)
+    }
+}
+
+impl Carries {
+    fn of(spec: crate::ChannelSpec) -> Self {
+        Self {
+            type_name: spec.type_name,
+            element_size: spec.element_size,
+            element_align: spec.element_align,
+            slice: spec.slice,
+            degree: spec.degree,
+            max_len: spec.max_len,
+        }
+    }
+
+    fn spec(&self) -> crate::ChannelSpec {
+        crate::ChannelSpec {
+            type_name: self.type_name.clone(),
+            element_size: self.element_size,
+            element_align: self.element_align,
+            slice: self.slice,
+            degree: self.degree,
+            max_len: self.max_len,
+        }
+    }
+}
+
+/// How an end was left, or why it can't be used any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Left {
+    /// The rank has dropped it, or has returned.
+    Closed,
+    /// The rank was lost.
+    Lost,
+}
+
+/// The end that a bridge holds of one channel.
+#[derive(Debug)]
+pub struct Part {
+    crossing: Crossing,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// The receiving end: the sender is a rank of this node.
+    Out { from: Receiver<[u8]>, taken: VecDeque<Received> },
+    /// The sending end: the receiver is a rank of this node.
+    In { to: Box<Sender<[u8]>>, given_back: u64 },
+}
+
+/// A message that a bridge has taken: see [`Part::take`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Taken {
+    /// The number of its elements.
+    pub elements: u64,
+    /// Whether it is a buffer that moves.
+    pub moved: bool,
+}
+
+impl Part {
+    fn open(context: &Context, agreement: Agreement) -> Result<Self> {
+        let crossing = Crossing::of(&agreement).ok_or_else(|| only_pairs(&agreement))?;
+        let end = if context.is_here(crossing.from) { End::Receiver } else { End::Sender };
+        let rank = if end == End::Receiver { crossing.to } else { crossing.from };
+        let opened = Opened::open(Arc::new(context.as_rank(rank)), agreement, end)?;
+        let kind = match end {
+            End::Receiver => Kind::Out { from: Receiver::new(opened), taken: VecDeque::new() },
+            End::Sender => Kind::In { to: Box::new(Sender::new(opened)), given_back: 0 },
+        };
+        Ok(Self { crossing, kind })
+    }
+
+    fn opened(&self) -> &Opened {
+        match &self.kind {
+            Kind::Out { from, .. } => from.opened(),
+            Kind::In { to, .. } => to.opened(),
+        }
+    }
+
+    /// Returns the channel.
+    pub fn crossing(&self) -> &Crossing {
+        &self.crossing
+    }
+
+    /// Takes the next message that a rank of this node has sent, and appends its bytes to `into`. Its slot stays taken
+    /// until it is [given back](Self::give_back).
+    ///
+    /// # Errors
+    /// [`Disconnected`](ErrorKind::Disconnected) or [`PeerLost`](ErrorKind::PeerLost) when the sender is gone and
+    /// everything was taken; [`Mismatch`](ErrorKind::Mismatch).
+    pub fn take(&mut self, into: &mut Vec<u8>) -> Result<Option<Taken>> {
+        let Kind::Out { from, taken } = &mut self.kind else { return Ok(None) };
+        if taken.len() as u64 >= self.crossing.carries.degree {
+            // All slots are taken, so nothing is in the channel behind these messages.
+            return match from.opened().signals().for_receiver.ended() {
+                true => Err(from.opened().why_ended(crate::Operation::Receive)),
+                false => Ok(None),
+            };
+        }
+        let Some((slot, elements, moved)) = from.take_bytes(into)? else { return Ok(None) };
+        taken.push_back(slot);
+        Ok(Some(Taken { elements, moved }))
+    }
+
+    /// Gives back the slots of the oldest messages that were taken.
+    pub fn give_back(&mut self, messages: u64) {
+        let Kind::Out { from, taken } = &mut self.kind else { return };
+        for slot in taken.drain(..(messages as usize).min(taken.len())) {
+            from.give_back(slot);
+        }
+    }
+
+    /// Sends a message to the receiver on this node.
+    ///
+    /// # Errors
+    /// Those of [`Sender::try_send`]; [`TooLong`](ErrorKind::TooLong) also if the message does not fit the channel's
+    /// type, and [`Full`](ErrorKind::Full) if more come than its degree allows.
+    pub fn put(&mut self, Taken { elements, moved }: Taken, bytes: &[u8]) -> Result<()> {
+        let degree = self.crossing.carries.degree;
+        let Kind::In { to, .. } = &mut self.kind else { return Ok(()) };
+        match to.try_send_bytes(bytes, elements, moved)? {
+            true => Ok(()),
+            false => {
+                let channel = self.crossing.name.as_str().into();
+                Err(ErrorKind::Full { channel, degree }.into())
+            }
+        }
+    }
+
+    /// Returns how many messages the receiver on this node has given back since the last call.
+    pub fn returned(&mut self) -> u64 {
+        let Kind::In { to, given_back } = &mut self.kind else { return 0 };
+        let now = to.given_back();
+        now.saturating_sub(std::mem::replace(given_back, now))
+    }
+
+    /// Returns the number that the receiver on this node has left for the sender: see
+    /// [`Receiver::set_notice`](crate::Receiver::set_notice).
+    pub fn notice(&self) -> u64 {
+        match &self.kind {
+            Kind::In { to, .. } => to.notice(),
+            Kind::Out { .. } => 0,
+        }
+    }
+
+    /// Leaves a number for the sender on this node.
+    pub fn set_notice(&self, notice: u64) {
+        if let Kind::Out { from, .. } = &self.kind {
+            from.set_notice(notice);
+        }
+    }
+
+    /// Returns how the receiver on this node has left, if it has.
+    pub fn left(&self) -> Option<Left> {
+        let Kind::In { to, .. } = &self.kind else { return None };
+        let signal = &to.opened().signals().for_sender;
+        let gone = signal.ended() && !signal.mismatched();
+        gone.then(|| Left::of(&to.opened().why_ended(crate::Operation::Send)))
+    }
+
+    /// Tells the rank of this node that the other one asks for another type or degree.
+    ///
+    /// # Errors
+    /// [`Segment`](ErrorKind::Segment).
+    pub fn disagree(&self, theirs: &Crossing) -> Result<()> {
+        Ok(self.opened().disagree(&theirs.carries.spec())?)
+    }
+
+    /// Closes the end, as the rank of the other node has.
+    pub fn close(self, left: Left) {
+        if left == Left::Lost {
+            self.opened().break_off();
+        }
+    }
+}
+
+impl Left {
+    /// Returns what the error of a channel's end says of the other end.
+    pub fn of(error: &Error) -> Self {
+        match error.kind() {
+            ErrorKind::PeerLost { .. } => Self::Lost,
+            _ => Self::Closed,
+        }
+    }
+}
+
+/// What stands in for the ranks of other nodes: see the [module](self).
+#[derive(Debug)]
+pub struct Bridge<'w> {
+    world: &'w Context,
+    /// The number of objects that the world had made at the last look.
+    made: u64,
+    /// The channels that were looked at and still exist.
+    known: HashSet<BlockKey>,
+    /// The ranks of this node that have ended, as far as the owner knows.
+    ended: Vec<bool>,
+}
+
+impl<'w> Bridge<'w> {
+    pub(super) fn new(world: &'w Context) -> Self {
+        // No world has made so many objects, so that the first look finds news.
+        let ended = vec![false; world.here().len()];
+        Self { world, made: u64::MAX, known: HashSet::new(), ended }
+    }
+
+    /// Returns the ranks of this node.
+    pub fn here(&self) -> Range<u32> {
+        self.world.here()
+    }
+
+    /// Opens the other ends of the channels that ranks of this node have made since the last call to or from ranks of
+    /// other nodes, in the order in which they were made.
+    ///
+    /// # Errors
+    /// [`Segment`](ErrorKind::Segment).
+    pub fn found(&mut self) -> Result<Vec<Part>> {
+        let made = self.world.world()?.channels.load(Ordering::Relaxed);
+        if made == self.made {
+            return Ok(Vec::new());
+        }
+        let mut new = Vec::new();
+        {
+            let heap = self.world.lock_heap()?;
+            // The count changes under the lock only.
+            self.made = self.world.world()?.channels.load(Ordering::Relaxed);
+            let mut known = HashSet::new();
+            for block in heap.blocks()? {
+                if block.kind != BlockKind::Channel || !block.settled {
+                    continue;
+                }
+                known.insert(block.key);
+                if self.known.contains(&block.key) {
+                    continue;
+                }
+                if let Some((agreement, serial)) = crossing_at(self.world, block.key)? {
+                    new.push((serial, agreement));
+                }
+            }
+            self.known = known;
+        }
+        new.sort_unstable_by_key(|&(serial, _)| serial);
+        new.into_iter().map(|(_, agreement)| Part::open(self.world, agreement)).collect()
+    }
+
+    /// Opens the other end of a channel that a rank of another node has made. The rank of this node finds it when it
+    /// opens its own end, or has opened that already.
+    ///
+    /// # Errors
+    /// [`Mismatch`](ErrorKind::Mismatch) if the rank of this node asks for something else;
+    /// [`BadChannel`](ErrorKind::BadChannel) if it is no channel between this node and another one;
+    /// [`Segment`](ErrorKind::Segment).
+    pub fn open(&mut self, crossing: &Crossing) -> Result<Part> {
+        let agreement = crossing.agreement();
+        let ranks = [crossing.from, crossing.to];
+        let known = ranks.iter().all(|&rank| (rank as usize) < self.world.size());
+        if !known || ranks.iter().filter(|&&rank| self.world.is_here(rank)).count() != 1 {
+            return Err(only_pairs(&agreement));
+        }
+        let part = Part::open(self.world, agreement)?;
+        self.known.insert(part.opened().key());
+        Ok(part)
+    }
+
+    /// Returns the ranks of this node that have ended since the last call, and how.
+    ///
+    /// # Errors
+    /// [`Segment`](ErrorKind::Segment).
+    pub fn ended(&mut self) -> Result<Vec<(u32, Left)>> {
+        let mut new = Vec::new();
+        for (rank, known) in self.world.here().zip(&mut self.ended) {
+            let state = self.world.rank(rank)?.state();
+            if state.ended() && !std::mem::replace(known, true) {
+                let left = if state == RankState::Lost { Left::Lost } else { Left::Closed };
+                new.push((rank, left));
+            }
+        }
+        Ok(new)
+    }
+
+    /// Tells the ranks of this node that a rank of another node has ended. The caller has closed its parts before.
+    ///
+    /// # Errors
+    /// [`Segment`](ErrorKind::Segment).
+    pub fn end(&self, rank: u32, left: Left) -> Result<()> {
+        if self.world.is_here(rank) || self.world.rank(rank)?.state().ended() {
+            return Ok(());
+        }
+        let state = if left == Left::Lost { RankState::Lost } else { RankState::Finished };
+        Ok(burial::end(self.world, rank, state)?)
+    }
+}
+
+fn only_pairs(agreement: &Agreement) -> Error {
+    let reason =
+        "only channels between a rank of this node and one of another node cross".to_owned();
+    ErrorKind::BadChannel { channel: agreement.name.clone(), reason }.into()
+}

@@ -1,0 +1,248 @@
+//! Worlds on several nodes, of threads that are connected in memory.
+
+mod support;
+
+use std::{sync::Barrier, thread};
+
+use mp_core::{Cause, Rank, Result as CoreResult};
+use mp_nodes::{InMemory, Result};
+use onchip::{Channel, Error, ErrorKind};
+
+use support::watchdog::Watchdog;
+
+/// Runs code as the ranks of nodes with these numbers of ranks. Returns the outcomes of all ranks.
+fn world<T: Send>(
+    nodes: &[usize],
+    code: impl Fn(&Rank) -> CoreResult<T> + Sync,
+) -> Vec<std::result::Result<T, Cause>> {
+    let _watchdog = Watchdog::start("a world on several nodes");
+    let code = &code;
+    thread::scope(|scope| {
+        let run = |(node, ranks): (InMemory, usize)| {
+            scope.spawn(move || mp_nodes::run(Box::new(node), ranks, code))
+        };
+        let connected = InMemory::connect(nodes.len()).into_iter();
+        let threads: Vec<_> = connected.zip(nodes.iter().copied()).map(run).collect();
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap());
+        joined.collect::<Result<Vec<_>>>().unwrap().into_iter().flatten().collect()
+    })
+}
+
+/// Nodes and their ranks: the border is in the middle, at the edge, or between every two ranks.
+const WORLDS: [&[usize]; 7] = [&[1], &[1, 1], &[2, 1], &[1, 2], &[2, 3], &[3, 1, 4], &[1, 1, 1, 2]];
+
+fn all_succeed<T: std::fmt::Debug>(outcomes: Vec<std::result::Result<T, Cause>>) -> Vec<T> {
+    outcomes.into_iter().map(|outcome| outcome.unwrap()).collect()
+}
+
+#[test]
+fn ranks_are_numbered_over_all_nodes() {
+    for nodes in WORLDS {
+        let ranks: usize = nodes.iter().sum();
+        let ids = all_succeed(world(nodes, |rank| Ok((rank.id(), rank.size()))));
+        assert_eq!(ids, (0..ranks).map(|id| (id, ranks)).collect::<Vec<_>>());
+    }
+}
+
+/// Every rank sends to every other one: numbers, slices of all lengths up to a limit, and buffers.
+#[test]
+fn every_kind_of_message_arrives_in_order() {
+    const LONGEST: usize = 700;
+    for nodes in WORLDS {
+        for degree in [1, 2, 7] {
+            all_succeed(world(nodes, |rank| {
+                let others = (0..rank.size()).filter(|&other| other != rank.id());
+                let channel = Channel::degree(degree).max_len(LONGEST);
+                let mut numbers = Vec::new();
+                let mut slices = Vec::new();
+                for other in others.clone() {
+                    let to = rank.sender::<[u32; 3]>("numbers", other, Channel::degree(degree))?;
+                    numbers.push((to, rank.receiver::<[u32; 3]>("numbers", other, Channel::degree(degree))?));
+                    let to = rank.sender::<[u16]>("slices", other, channel)?;
+                    slices.push((to, rank.receiver::<[u16]>("slices", other, channel)?));
+                }
+                let value = |from: usize, round: usize| (1000 * from + 7 * round) as u16;
+                let len = |round: usize| round * 97 % (LONGEST + 1);
+                for round in 0..40 {
+                    for ((number, _), (slice, _)) in numbers.iter_mut().zip(&mut slices) {
+                        number.send(&[rank.id() as u32, round as u32, 5])?;
+                        let elements = vec![value(rank.id(), round); len(round)];
+                        match round % 3 {
+                            0 => {
+                                // A buffer may be longer than a slot.
+                                let long = vec![value(rank.id(), round); 3 * LONGEST + round];
+                                let buffer = rank.buffer_from(&long)?;
+                                slice.send_buffer(buffer).map_err(|failed| failed.error)?;
+                            }
+                            _ => slice.send(&elements)?,
+                        }
+                    }
+                    for (other, ((_, number), (_, slice))) in
+                        others.clone().zip(numbers.iter().zip(&slices))
+                    {
+                        assert_eq!(*number.receive()?, [other as u32, round as u32, 5]);
+                        let got = slice.receive()?;
+                        let wanted = if round % 3 == 0 { 3 * LONGEST + round } else { len(round) };
+                        assert_eq!(*got, vec![value(other, round); wanted]);
+                    }
+                }
+                Ok(())
+            }));
+        }
+    }
+}
+
+/// A sender gets as many messages ahead of its receiver as the degree says, on one node or on two.
+#[test]
+fn the_degree_limits_how_far_a_sender_gets_ahead() {
+    for nodes in [&[2][..], &[1, 1]] {
+        for degree in [1, 3, 8] {
+            let full = Barrier::new(2);
+            all_succeed(world(nodes, |rank| {
+                if rank.id() == 0 {
+                    let mut to = rank.sender::<u64>("ahead", 1, Channel::degree(degree))?;
+                    for number in 0..u64::from(degree) {
+                        to.send(&number)?;
+                    }
+                    thread::sleep(std::time::Duration::from_millis(20));
+                    let more = to.try_send(&99);
+                    assert!(more.is_err_and(|e| matches!(e.kind(), ErrorKind::Full { .. })));
+                    full.wait();
+                    // One message that is received makes room for one.
+                    return to.send(&u64::from(degree));
+                }
+                let from = rank.receiver::<u64>("ahead", 0, Channel::degree(degree))?;
+                full.wait();
+                for number in 0..=u64::from(degree) {
+                    assert_eq!(*from.receive()?, number);
+                }
+                assert!(from.receive().is_err_and(|e| matches!(e.kind(), ErrorKind::Disconnected { .. })));
+                Ok(())
+            }));
+        }
+    }
+}
+
+/// A channel of a name that is opened again is another one, whichever end is opened first.
+#[test]
+fn channels_of_a_name_are_paired_in_the_order_of_opening() {
+    for nodes in [&[2][..], &[1, 1]] {
+        all_succeed(world(nodes, |rank| {
+            let channel = Channel::degree(2);
+            for round in 0..30u64 {
+                let other = 1 - rank.id();
+                let (mut to, from) = if (round + rank.id() as u64).is_multiple_of(2) {
+                    let to = rank.sender::<u64>("again", other, channel)?;
+                    (to, rank.receiver::<u64>("again", other, channel)?)
+                } else {
+                    let from = rank.receiver::<u64>("again", other, channel)?;
+                    (rank.sender::<u64>("again", other, channel)?, from)
+                };
+                to.send(&round)?;
+                to.send(&(100 + round))?;
+                // What was sent before the end was closed still arrives.
+                drop(to);
+                assert_eq!((*from.receive()?, *from.receive()?), (round, 100 + round));
+            }
+            Ok(())
+        }));
+    }
+}
+
+#[test]
+fn an_end_that_is_dropped_is_noticed_on_the_other_node() {
+    for nodes in [&[2][..], &[1, 1]] {
+        all_succeed(world(nodes, |rank| {
+            if rank.id() == 0 {
+                let mut to = rank.sender::<u64>("words", 1, Channel::degree(2))?;
+                let error = loop {
+                    if let Err(error) = to.send(&1) {
+                        break error;
+                    }
+                };
+                assert!(matches!(error.kind(), ErrorKind::Disconnected { .. }), "{error}");
+                return Ok(());
+            }
+            let from = rank.receiver::<u64>("words", 0, Channel::degree(2))?;
+            assert_eq!(*from.receive()?, 1);
+            drop(from);
+            Ok(())
+        }));
+    }
+}
+
+#[test]
+fn a_rank_that_panics_is_lost_to_all_nodes() {
+    for nodes in [&[3][..], &[1, 2], &[2, 1], &[1, 1, 1]] {
+        let outcomes = world(nodes, |rank| {
+            let channel = Channel::degree(2);
+            match rank.id() {
+                0 => {
+                    let from = rank.receiver::<u64>("last words", 1, channel)?;
+                    assert_eq!(*from.receive()?, 7);
+                    let error = from.receive().unwrap_err();
+                    assert!(matches!(error.kind(), ErrorKind::PeerLost { rank: 1, .. }), "{error}");
+                }
+                1 => {
+                    rank.sender::<u64>("last words", 0, channel)?.send(&7)?;
+                    panic!("on purpose");
+                }
+                _ => {
+                    let mut to = rank.sender::<u64>("to the lost", 1, channel)?;
+                    let error = loop {
+                        if let Err(error) = to.send(&1) {
+                            break error;
+                        }
+                    };
+                    assert!(matches!(error.kind(), ErrorKind::PeerLost { rank: 1, .. }), "{error}");
+                }
+            }
+            while !rank.is_lost(1) {
+                thread::yield_now();
+            }
+            Ok(())
+        });
+        let causes: Vec<_> = outcomes.into_iter().map(Result::err).collect();
+        assert_eq!(causes, [None, Some(Cause::Panic("on purpose".to_owned())), None]);
+    }
+}
+
+#[test]
+fn ends_that_differ_are_an_error_at_both() {
+    for nodes in [&[2][..], &[1, 1]] {
+        for wait in [0, 1] {
+            let outcomes = world(nodes, |rank| {
+                if rank.id() == wait {
+                    thread::sleep(std::time::Duration::from_millis(5));
+                }
+                if rank.id() == 0 {
+                    let mut to = rank.sender::<u64>("x", 1, Channel::degree(2))?;
+                    loop {
+                        to.send(&1)?;
+                    }
+                }
+                let from = rank.receiver::<u64>("x", 0, Channel::degree(3))?;
+                from.receive().map(|_| ())
+            });
+            for outcome in outcomes {
+                let text = outcome.unwrap_err().to_string();
+                assert!(text.contains("degree 2") && text.contains("degree 3"), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_needs_common_memory_says_so() {
+    let texts = all_succeed(world(&[1, 1], |rank| {
+        let text = |error: Error| error.to_string();
+        let other = 1 - rank.id();
+        let rendezvous = rank.sender::<u64>("meet", other, Channel::degree(0)).map(|_| ());
+        let mpb = rank.mpb("lines", onchip::mpb::Mpbs::lines(1)).map(|_| ());
+        Ok([text(rendezvous.unwrap_err()), text(mpb.unwrap_err())])
+    }));
+    for [rendezvous, mpb] in texts {
+        assert!(rendezvous.contains("another node, and channels of degree 0"), "{rendezvous}");
+        assert!(mpb.contains("another node, and message passing buffers"), "{mpb}");
+    }
+}
