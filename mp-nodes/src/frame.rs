@@ -1,7 +1,7 @@
 //! What the relays of two nodes send each other.
 //!
-//! Several frames go in one message of the interconnect. A frame about a channel names it by the number that its sender
-//! has given to it, except for `Differs`, which names it by the number of its receiver.
+//! Several frames go in one message of the interconnect. A frame about a channel names it by the number that the sender
+//! of the frame has given to it.
 
 use mp_core::bridge::{Crossing, Left, Taken};
 use serde::{Deserialize, Serialize};

@@ -183,14 +183,14 @@ impl<'w> Relay<'w> {
         let (line, node) = (number as u32, self.lines[number].node);
         while let Some(part) = &mut self.lines[number].part {
             self.message.clear();
+            if let Some(crossing) = part.differs() {
+                self.lines[number].part = None;
+                self.tell(node, &Frame::Differs { line, crossing }, &[]);
+                return Ok(true);
+            }
             let taken = match part.take(&mut self.message) {
                 Ok(Some(taken)) => taken,
                 Ok(None) => break,
-                // Both ranks know of that already.
-                Err(error) if matches!(error.kind(), ErrorKind::Mismatch { .. }) => {
-                    self.lines[number].part = None;
-                    return Ok(true);
-                }
                 Err(error) => {
                     let left = Left::of(&error);
                     self.lines[number].part = None;
@@ -265,8 +265,8 @@ impl<'w> Relay<'w> {
                 }
             }
             Frame::Differs { line, crossing } => {
-                let line = self.lines.get(line as usize).filter(|line| line.node == node);
-                if let Some(part) = line.and_then(|line| line.part.as_ref()) {
+                let line = self.theirs.get(&(node, line)).copied();
+                if let Some(part) = line.and_then(|line| self.lines[line].part.take()) {
                     part.disagree(&crossing)?;
                 }
             }
@@ -292,20 +292,18 @@ impl<'w> Relay<'w> {
         let same = |line: &Line| line.turn == turn && line.crossing.title() == crossing.title();
         if let Some(line) = self.lines.iter().position(same) {
             self.theirs.insert((node, theirs), line);
-            let Line { part, crossing: ours, .. } = &self.lines[line];
-            if let Some(part) = part.as_ref().filter(|_| *ours != crossing) {
+            let Line { part, crossing: ours, .. } = &mut self.lines[line];
+            if *ours != crossing
+                && let Some(part) = part.take()
+            {
                 part.disagree(&crossing)?;
             }
             return Ok(());
         }
-        let part = match self.bridge.open(&crossing) {
-            Ok(part) => Some(part),
+        let (part, crossing) = match self.bridge.open(&crossing) {
+            Ok(part) => (Some(part), crossing),
             Err(error) => match error.kind() {
-                ErrorKind::Mismatch { theirs: wanted, .. } => {
-                    let crossing = crossing.with(wanted);
-                    self.tell(node, &Frame::Differs { line: theirs, crossing }, &[]);
-                    None
-                }
+                ErrorKind::Mismatch { theirs, .. } => (None, crossing.with(theirs)),
                 _ => return Err(error.into()),
             },
         };

@@ -57,7 +57,10 @@ fn every_kind_of_message_arrives_in_order() {
                 let mut slices = Vec::new();
                 for other in others.clone() {
                     let to = rank.sender::<[u32; 3]>("numbers", other, Channel::degree(degree))?;
-                    numbers.push((to, rank.receiver::<[u32; 3]>("numbers", other, Channel::degree(degree))?));
+                    numbers.push((
+                        to,
+                        rank.receiver::<[u32; 3]>("numbers", other, Channel::degree(degree))?,
+                    ));
                     let to = rank.sender::<[u16]>("slices", other, channel)?;
                     slices.push((to, rank.receiver::<[u16]>("slices", other, channel)?));
                 }
@@ -116,7 +119,10 @@ fn the_degree_limits_how_far_a_sender_gets_ahead() {
                 for number in 0..=u64::from(degree) {
                     assert_eq!(*from.receive()?, number);
                 }
-                assert!(from.receive().is_err_and(|e| matches!(e.kind(), ErrorKind::Disconnected { .. })));
+                assert!(
+                    from.receive()
+                        .is_err_and(|e| matches!(e.kind(), ErrorKind::Disconnected { .. }))
+                );
                 Ok(())
             }));
         }
@@ -184,7 +190,8 @@ fn a_rank_that_panics_is_lost_to_all_nodes() {
                     assert!(matches!(error.kind(), ErrorKind::PeerLost { rank: 1, .. }), "{error}");
                 }
                 1 => {
-                    rank.sender::<u64>("last words", 0, channel)?.send(&7)?;
+                    let mut to = rank.sender::<u64>("last words", 0, channel)?;
+                    to.send(&7)?;
                     panic!("on purpose");
                 }
                 _ => {

@@ -222,6 +222,12 @@ impl Opened {
         Ok(())
     }
 
+    /// Returns what the other end asked for, if it is something else.
+    pub(crate) fn differs(&self) -> Option<ChannelSpec> {
+        let differs = self.signal_for(self.end).mismatched();
+        differs.then(|| self.descriptor().ok()).flatten().map(|descriptor| descriptor.other.read())
+    }
+
     /// Returns the channel's place in the segment.
     pub(crate) fn key(&self) -> BlockKey {
         self.block

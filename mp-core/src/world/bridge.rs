@@ -239,11 +239,16 @@ impl Part {
         gone.then(|| Left::of(&to.opened().why_ended(crate::Operation::Send)))
     }
 
-    /// Tells the rank of this node that the other one asks for another type or degree.
+    /// Returns what the rank of this node asks for, if it is another type or degree.
+    pub fn differs(&self) -> Option<Crossing> {
+        Some(self.crossing.with(&self.opened().differs()?))
+    }
+
+    /// Tells the rank of this node that the other one asks for another type or degree, and closes the end.
     ///
     /// # Errors
     /// [`Segment`](ErrorKind::Segment).
-    pub fn disagree(&self, theirs: &Crossing) -> Result<()> {
+    pub fn disagree(self, theirs: &Crossing) -> Result<()> {
         Ok(self.opened().disagree(&theirs.carries.spec())?)
     }
 

@@ -1,5 +1,7 @@
 //! What nodes do in tests, whatever connects them.
 
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
 pub mod watchdog;
 
 use std::collections::VecDeque;
