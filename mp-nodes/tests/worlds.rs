@@ -6,6 +6,7 @@ use std::{sync::Barrier, thread};
 
 use mp_core::{Cause, Rank, Result as CoreResult};
 use mp_nodes::{InMemory, Result};
+use onchip::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
 use onchip::{Channel, Error, ErrorKind};
 
 use support::watchdog::Watchdog;
@@ -251,5 +252,68 @@ fn what_needs_common_memory_says_so() {
     for [rendezvous, mpb] in texts {
         assert!(rendezvous.contains("another node, and channels of degree 0"), "{rendezvous}");
         assert!(mpb.contains("another node, and message passing buffers"), "{mpb}");
+    }
+}
+
+/// Messages of every way that tagged messages have: in lines, in chunks, as a rendezvous, and buffers that move.
+#[test]
+fn tagged_messages_of_all_lengths_arrive() {
+    let lengths = [0, 1, 5, 6, 59, 60, 1000, 5000, 40_000, 300_000];
+    for nodes in WORLDS {
+        all_succeed(world(nodes, |rank| {
+            let comm = Communicator::world(rank);
+            // Longer messages wait for their receive.
+            comm.set_unexpected_limit(1 << 20);
+            let (me, size) = (comm.rank(), comm.size());
+            let (next, last) = ((me + 1) % size, (me + size - 1) % size);
+            for (tag, &len) in (0..).zip(&lengths) {
+                let sent: Vec<u64> = (0..len).map(|at| (at * 31 + me) as u64).collect();
+                let mut got = vec![0; len as usize];
+                comm.send_receive(&sent, next, tag, &mut got, last, tag)?;
+                let wanted: Vec<u64> = (0..len).map(|at| (at * 31 + last) as u64).collect();
+                assert!(got == wanted, "{len} elements from rank {last} to rank {me}");
+            }
+            if size > 1 {
+                let buffer = rank.buffer_from(&[me as u32; 10_000])?;
+                comm.send_buffer(buffer, next, 77).map_err(|failed| failed.error)?;
+                let (buffer, _) = comm.receive_buffer::<u32>(last, 77)?;
+                assert_eq!(*buffer, [last as u32; 10_000]);
+            }
+            Ok(())
+        }));
+    }
+}
+
+#[test]
+fn one_rank_receives_from_any_other() {
+    for nodes in WORLDS {
+        all_succeed(world(nodes, |rank| {
+            let comm = Communicator::world(rank);
+            let (me, size) = (comm.rank(), comm.size());
+            const EACH: usize = 20;
+            if me > 0 {
+                for number in 0..EACH {
+                    let message = [me as u64, number as u64];
+                    match number % 3 {
+                        0 => comm.synchronous_send(&message, 0, number as u32)?,
+                        _ => comm.send(&message, 0, number as u32)?,
+                    }
+                }
+                return Ok(());
+            }
+            let mut next = vec![0; size];
+            for _ in 0..EACH * (size - 1) {
+                let mut message = [0u64; 2];
+                let status = comm.receive_into(&mut message, ANY_SOURCE, ANY_TAG)?;
+                assert_eq!(message, [status.source as u64, next[status.source]]);
+                next[status.source] += 1;
+            }
+            if size > 1 {
+                // All others have ended, and so nothing can come any more.
+                let error = comm.receive::<u64>(ANY_SOURCE, ANY_TAG).unwrap_err();
+                assert!(matches!(error.kind(), ErrorKind::NobodyLeft), "{error}");
+            }
+            Ok(())
+        }));
     }
 }
